@@ -131,6 +131,8 @@ pub mod once;
 mod protocol;
 mod quorum;
 mod random;
+#[cfg(feature = "http")]
+pub mod reject;
 mod resource;
 #[cfg(feature = "scheduler")]
 pub mod schedule;

@@ -7,7 +7,7 @@ use std::{
 };
 
 /// The modules from the bottom to the top. A module uses those of earlier rows only.
-const LAYERS: [&[&str]; 15] = [
+const LAYERS: [&[&str]; 16] = [
     &["sync"],
     &["log", "random", "time"],
     &["resource"],
@@ -18,6 +18,7 @@ const LAYERS: [&[&str]; 15] = [
     &["node"],
     &["lock"],
     &["body", "config", "guard"],
+    &["reject"],
     &["layer"],
     &["fencing", "key", "leader"],
     &["once", "scheduler"],

@@ -117,36 +117,39 @@ fn upgrades_are_sent_to_tasks() {
 
 #[cfg(feature = "http")]
 #[test]
-fn faces_of_once_are_shared_and_their_futures_are_sent() {
+fn once_over_http_is_shared_and_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
         OnceLayer,
         key::{Header, JsonPointer, Key},
-        layer::http::RequestOutcome,
         once::{
             Always, Intact, MemoryStore, OnceService,
             http::{
                 ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture,
-                KeptStatuses, Missing, OnNodes, Problems, Refused, Rejection, Scope, ServerErrors,
+                KeptStatuses, Missing, OnNodes, Scope, ServerErrors,
             },
         },
+        reject::{DefaultResponse, RejectReason, Rejection, RequestOutcome},
     };
     type Body = Full<bytes::Bytes>;
     type Over<B> =
         tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
-    type Keeping<St> = Http<Problems, Idempotency<St>>;
+    type Keeping<St> = Http<DefaultResponse, Idempotency<St>>;
     shared::<OnceLayer<Key<Header>, Always, Http>>();
     cloned::<OnceLayer<Key<Header>, Always, Http>>();
-    shared::<OnceLayer<Key<JsonPointer>, Always, Http<Problems, ByBody>>>();
+    shared::<OnceLayer<Key<JsonPointer>, Always, Http<DefaultResponse, ByBody>>>();
     cloned::<OnceLayer<Scope, Always, Keeping<OnNodes>>>();
     shared::<OnceLayer<Scope, Always, Keeping<MemoryStore>>>();
     shared::<OnceService<Over<Body>, Key<Header>, Always, Http>>();
     cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping<MemoryStore>>>();
-    sendable::<HttpFuture<Over<Body>, Body, Always, Problems>>();
-    sendable::<ByBodyFuture<Over<Intact<Body>>, Body, Key<JsonPointer>, Always, Problems>>();
-    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, Problems, OnNodes>>();
-    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, Problems, MemoryStore>>();
+    sendable::<HttpFuture<Over<Body>, Body, Always, DefaultResponse>>();
+    sendable::<ByBodyFuture<Over<Intact<Body>>, Body, Key<JsonPointer>, Always, DefaultResponse>>();
+    sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, OnNodes>>(
+    );
+    sendable::<
+        IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, MemoryStore>,
+    >();
     shared::<Missing>();
     shared::<RequestOutcome>();
     shared::<ServerErrors>();
@@ -154,12 +157,12 @@ fn faces_of_once_are_shared_and_their_futures_are_sent() {
     cloned::<KeptStatuses>();
     shared::<Rejection<'static>>();
     cloned::<Rejection<'static>>();
-    shared::<Refused<'static>>();
+    shared::<RejectReason<'static>>();
 }
 
 #[cfg(feature = "tonic")]
 #[test]
-fn the_grpc_face_of_once_is_shared_and_its_futures_are_sent() {
+fn once_over_grpc_is_shared_and_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
@@ -168,13 +171,12 @@ fn the_grpc_face_of_once_is_shared_and_its_futures_are_sent() {
         once::{
             Always, OnceService,
             grpc::{CallOutcome, Grpc, GrpcBody, GrpcFuture},
-            http::Rejection,
         },
     };
     type Body = Full<bytes::Bytes>;
     type Over =
         tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, std::io::Error>;
-    type OnReject = fn(Rejection<'_>) -> tonic::Status;
+    type OnReject = fn(tower_redlock::reject::Rejection<'_>) -> tonic::Status;
     shared::<OnceLayer<Key<Header>, Always, Grpc>>();
     cloned::<OnceLayer<Key<Header>, Always, Grpc>>();
     shared::<OnceService<Over, Key<Header>, Always, Grpc>>();

@@ -1,10 +1,16 @@
+//! A body that was not read to its end.
+
 use std::{fmt, pin::Pin, time::Duration};
 
 use http_body::Body;
 
 use super::{Intact, WholeBody};
+use crate::{
+    error::LockError,
+    resource::{BodyFault, ResourceError},
+};
 
-/// A body that was not read to its end, with what was read of it.
+/// A body that was not read to its end, with the data that was read.
 pub struct Incomplete<B: Body> {
     error: ReadBodyError<B::Error>,
     read: WholeBody,
@@ -12,34 +18,35 @@ pub struct Incomplete<B: Body> {
 }
 
 impl<B: Body> Incomplete<B> {
-    pub(super) const fn too_large(limit: usize, read: WholeBody, rest: Pin<Box<B>>) -> Self {
-        Self { error: ReadBodyError::TooLarge { limit }, read, rest: Some(rest) }
+    pub(super) const fn new(
+        error: ReadBodyError<B::Error>,
+        read: WholeBody,
+        rest: Option<Pin<Box<B>>>,
+    ) -> Self {
+        Self { error, read, rest }
     }
 
-    pub(super) const fn crowded(limit: usize, read: WholeBody, rest: Pin<Box<B>>) -> Self {
-        Self { error: ReadBodyError::Crowded { limit }, read, rest: Some(rest) }
-    }
-
-    pub(super) const fn timed_out(limit: Duration, read: WholeBody, rest: Pin<Box<B>>) -> Self {
-        Self { error: ReadBodyError::TimedOut { limit }, read, rest: Some(rest) }
-    }
-
-    pub(super) const fn failed(read: WholeBody, error: B::Error) -> Self {
-        Self { error: ReadBodyError::Body(error), read, rest: None }
-    }
-
-    /// Why it was not read to its end.
+    /// Returns why it was not read to its end.
     pub const fn error(&self) -> &ReadBodyError<B::Error> {
         &self.error
     }
 
-    /// Why it was not read to its end. Drops what was read, and the rest.
+    /// Returns the error of a request that is rejected for it.
+    pub(crate) const fn lock_error(&self) -> LockError {
+        LockError::InvalidResource(ResourceError::Body(match self.error {
+            ReadBodyError::TooLarge { limit } => BodyFault::TooLarge { limit },
+            ReadBodyError::Crowded { limit } => BodyFault::Crowded { limit },
+            ReadBodyError::TimedOut { limit } => BodyFault::TimedOut { limit },
+            ReadBodyError::Body(_) => BodyFault::Failed,
+        }))
+    }
+
+    /// Returns why it was not read to its end, and drops the body.
     pub fn into_error(self) -> ReadBodyError<B::Error> {
         self.error
     }
 
-    /// The body as if nobody had begun to read it: what was read, then the rest of it, or its
-    /// error.
+    /// Returns the unread body again: the data that was read, then the rest or the error.
     pub fn into_body(self) -> Intact<B> {
         match (self.error, self.rest) {
             (_, Some(rest)) => Intact::begun(self.read, rest),
@@ -68,24 +75,23 @@ impl<B: Body> fmt::Debug for Incomplete<B> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadBodyError<E> {
-    /// It has more data than is taken: for a request, 413.
+    /// It exceeds the limit: for a request, 413.
     TooLarge {
-        /// The most that is taken, in bytes.
+        /// Maximum size, in bytes.
         limit: usize,
     },
-    /// There is no room for it beside the bodies of other requests that wait: 503. Only in layers,
-    /// which have that room.
+    /// No room beside the bodies of other waiting requests: 503. Only in layers.
     Crowded {
-        /// The most that bodies may take together, in bytes:
+        /// Maximum size of these bodies together, in bytes:
         /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
         limit: usize,
     },
-    /// It did not come in time: 408. Only in layers, which have a time-out.
+    /// It timed out: 408. Only in layers.
     TimedOut {
-        /// How long it may take.
+        /// The timeout.
         limit: Duration,
     },
-    /// The body itself failed: for a request, 400, if anybody is still there to be answered.
+    /// The body failed: for a request, 400.
     Body(E),
 }
 

@@ -1,3 +1,5 @@
+//! The body that is passed on after it was read.
+
 use std::{
     fmt,
     pin::Pin,
@@ -12,28 +14,24 @@ use pin_project::pin_project;
 use super::WholeBody;
 use crate::lock::HeldBytes;
 
-/// A body of the type `B` that was read, and is handed on as it was: the same data and trailers,
-/// the same end. Its length is known, except before trailers: HTTP/1 sends those only behind a body
-/// whose length is not announced.
+/// A body of the type `B` that was read, and is passed on unchanged: the same data, trailers and end.
+/// Its length is known, except with trailers, which HTTP/1 sends only after a body without one.
 ///
-/// It is also the body of a request that was not read, or not to its end: what was read comes
-/// first, then the rest.
+/// It is also a body that was not read, or not to its end: the data that was read comes first.
 ///
-/// # What takes it
+/// # Which services take it
 ///
-/// A service around which a layer reads bodies takes `Request<Intact<B>>`. The routes and handlers
-/// of axum, tonic's servers, and whatever else takes any body of `Bytes` do so as they are, and
-/// hyper's `Incoming`, which nobody can make, needs nothing. What takes one type of body only, such
-/// as a service of `Request<axum::body::Body>` or `axum::middleware::from_fn` in the same
-/// `ServiceBuilder`, gets it through one more layer between: tower-http's
-/// `MapRequestBodyLayer::new(axum::body::Body::new)`.
+/// A service inside a layer that reads bodies takes `Request<Intact<B>>`. axum's routes and handlers,
+/// tonic's servers, and all else that takes any body of `Bytes` do. A service with one type of body,
+/// such as `axum::body::Body`, or `axum::middleware::from_fn` in the same `ServiceBuilder`, needs
+/// tower-http's `MapRequestBodyLayer::new(axum::body::Body::new)` in between.
 #[pin_project]
 pub struct Intact<B: Body> {
     read: Bytes,
     trailers: Option<HeaderMap>,
     #[pin]
     rest: Rest<B>,
-    /// Room that what was read takes until it is handed out, where that is shared.
+    /// Shared room that the data takes until it is passed on.
     held: Option<HeldBytes>,
 }
 
@@ -42,18 +40,18 @@ enum Rest<B: Body> {
     /// All of it was read.
     None,
     Body(#[pin] B),
-    /// It has been polled, and does not move.
+    /// It was polled, so it must not move.
     Begun(Pin<Box<B>>),
     Failed(Option<B::Error>),
 }
 
 impl<B: Body> Intact<B> {
-    /// A body of which nothing was read.
+    /// Creates a body of which nothing was read.
     pub fn untouched(body: B) -> Self {
         Self { read: Bytes::new(), trailers: None, rest: Rest::Body(body), held: None }
     }
 
-    /// What was read takes this room, until it is handed out or dropped.
+    /// Holds this room until the data is passed on or dropped.
     pub(crate) fn holding(mut self, held: Option<HeldBytes>) -> Self {
         self.held = held;
         self
@@ -105,7 +103,7 @@ impl<B: Body> Body for Intact<B> {
         };
         let whole = |mut data: B::Data| data.copy_to_bytes(data.remaining());
         let rest = rest.map(|frame| frame.map(|frame| frame.map_data(whole)));
-        // Trailers that were read are the last frame: nothing may follow them.
+        // Trailers are the last frame.
         Poll::Ready(rest.or_else(|| this.trailers.take().map(Frame::trailers).map(Ok)))
     }
 
@@ -123,7 +121,7 @@ impl<B: Body> Body for Intact<B> {
     fn size_hint(&self) -> SizeHint {
         let read = self.read.len() as u64;
         let rest = match &self.rest {
-            // HTTP/1 has no trailers behind a body whose length was announced.
+            // HTTP/1 has no trailers after a body of known length.
             Rest::None if self.trailers.is_some() => SizeHint::default(),
             Rest::None => return SizeHint::with_exact(read),
             Rest::Body(rest) => rest.size_hint(),
@@ -139,7 +137,7 @@ impl<B: Body> Body for Intact<B> {
     }
 }
 
-/// Bodies may hold secrets: only lengths are shown.
+/// Shows only lengths: bodies may hold secrets.
 impl<B: Body> fmt::Debug for Intact<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rest = match &self.rest {

@@ -1,45 +1,44 @@
+//! Reads a body to its end, up to a limit.
+
 use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, header::CONTENT_LENGTH};
 use http_body::Body;
 
-use super::{Incomplete, WholeBody, whole::Collected};
+use super::{Incomplete, ReadBodyError};
 use crate::{
-    lock::{BodyRoom, HeldBytes, NoRoom, Redlock},
+    lock::{HeldBytes, NoRoom, Redlock},
     time::Sleep,
 };
 
-/// The most that is read of a body where nothing else is said: 1 MiB.
+/// Default maximum size of a body: 1 MiB.
 pub const DEFAULT_BODY_LIMIT: usize = 1 << 20;
 
-/// So many frames are taken in one poll; then other tasks have their turn.
+/// Maximum number of frames per poll, so that other tasks can run.
 const FRAMES_PER_POLL: u32 = 64;
 
-/// Reads a body to its end, data and trailers, up to a bound of its data.
+/// Reads a body to its end, data and trailers, up to a limit of its data.
 ///
-/// A body that is announced as longer, by its size hint or by `Content-Length`, is not begun. Memory
-/// grows with what came, not with what was announced. Trailers are bounded by the server that
-/// reads them from the connection.
+/// A body whose size hint or `Content-Length` exceeds the limit is not polled. Memory grows with the
+/// data received, not with the announced length. The server limits trailers.
 ///
-/// There is no time-out in it: put one around a service that reads what strangers send. (This
-/// crate's layers have one.)
+/// It has no timeout, other than in this crate's layers.
 ///
 /// # Errors
 ///
 /// [`Incomplete`]: the body is larger, or failed. Its [`into_body`](Incomplete::into_body) is the
-/// body as if nobody had begun to read it, so that a response that is too large to keep is still
-/// sent.
+/// unread body again: data that was read, then the rest.
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the body, and what was read.
+/// Dropping it drops the body and the data that was read.
 ///
 /// # Panics
 ///
@@ -65,22 +64,21 @@ const FRAMES_PER_POLL: u32 = 64;
 /// ```
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadBody<B> {
-    /// In its own memory: what was read and the rest are handed on together, so the body moves.
+    /// Boxed, as the rest of the body moves into the result.
     body: Option<Pin<Box<B>>>,
     announced: u64,
     limit: usize,
-    collected: Collected,
-    /// Room that is shared with other bodies, where it is.
+    collected: BodyBuffer,
+    /// Room shared with other bodies, in layers.
     held: Option<HeldBytes>,
-    /// When it is given up, and after how long that is.
+    /// The timeout, and its duration.
     deadline: Option<(Sleep, Duration)>,
 }
 
 impl<B: Body> ReadBody<B> {
-    /// Reads `body`, which came with these headers, and has at most `limit` bytes of data.
+    /// Reads `body`, which has these headers, up to `limit` bytes of data.
     ///
-    /// The `Content-Length` of a response to HEAD tells of a body that is not there: read that with
-    /// no headers.
+    /// Pass no headers for a response to HEAD: its `Content-Length` is not that of its body.
     pub fn new(headers: &HeaderMap, body: B, limit: usize) -> Self {
         let length =
             headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -89,7 +87,7 @@ impl<B: Body> ReadBody<B> {
             body: Some(Box::pin(body)),
             announced,
             limit,
-            collected: Collected::default(),
+            collected: BodyBuffer::default(),
             held: None,
             deadline: None,
         }
@@ -97,60 +95,36 @@ impl<B: Body> ReadBody<B> {
 }
 
 impl<B> ReadBody<B> {
-    /// As a layer reads it: in the manager's room for bodies, and up to `timeout` from now.
+    /// Uses the manager's room for bodies, and times out after `timeout`.
     pub(crate) fn for_layer(self, redlock: &Redlock, timeout: Duration) -> Self {
-        let mut this = self.within(redlock.body_room());
-        this.deadline = Some((redlock.sleep(timeout), timeout));
-        this
+        let held = Some(HeldBytes::none(redlock.body_room()));
+        Self { held, deadline: Some((redlock.sleep(timeout), timeout)), ..self }
     }
 
-    /// What is read takes room that is shared with other bodies.
-    fn within(mut self, room: &Arc<BodyRoom>) -> Self {
-        self.held = Some(HeldBytes::none(room));
-        self
-    }
-
-    /// The room that the body takes which was read.
+    /// Returns the room that the data takes.
     pub(crate) fn take_held(&mut self) -> Option<HeldBytes> {
         self.held.take()
     }
 
-    fn take(&mut self) -> (Pin<Box<B>>, Collected) {
+    fn take(&mut self) -> (Pin<Box<B>>, BodyBuffer) {
         let body = self.body.take().expect("polled after it was ready");
         (body, std::mem::take(&mut self.collected))
     }
 
-    /// Ends it where it is: what was read, and the rest.
+    /// Stops reading.
     pub(crate) fn stop(&mut self) -> Incomplete<B>
     where
         B: Body,
     {
-        self.too_large()
+        self.fail(ReadBodyError::TooLarge { limit: self.limit })
     }
 
-    fn crowded(&mut self, NoRoom(limit): NoRoom) -> Incomplete<B>
+    fn fail(&mut self, error: ReadBodyError<B::Error>) -> Incomplete<B>
     where
         B: Body,
     {
         let (body, read) = self.take();
-        Incomplete::crowded(limit, read.finish(), body)
-    }
-
-    fn timed_out(&mut self, limit: Duration) -> Incomplete<B>
-    where
-        B: Body,
-    {
-        let (body, read) = self.take();
-        Incomplete::timed_out(limit, read.finish(), body)
-    }
-
-    fn too_large(&mut self) -> Incomplete<B>
-    where
-        B: Body,
-    {
-        let limit = self.limit;
-        let (body, read) = self.take();
-        Incomplete::too_large(limit, read.finish(), body)
+        Incomplete::new(error, read.finish(), Some(body))
     }
 }
 
@@ -161,12 +135,12 @@ impl<B: Body> Future for ReadBody<B> {
         let this = &mut *self;
         let announced = usize::try_from(this.announced).unwrap_or(usize::MAX);
         if announced > this.limit {
-            return Poll::Ready(Err(this.too_large()));
+            return Poll::Ready(Err(this.stop()));
         }
         if this.collected.len() == 0
-            && let Some(Err(no_room)) = this.held.as_ref().map(|held| held.check(announced))
+            && let Some(Err(NoRoom(limit))) = this.held.as_ref().map(|held| held.check(announced))
         {
-            return Poll::Ready(Err(this.crowded(no_room)));
+            return Poll::Ready(Err(this.fail(ReadBodyError::Crowded { limit })));
         }
         for _ in 0..FRAMES_PER_POLL {
             let body = this.body.as_mut().expect("polled after it was ready");
@@ -177,25 +151,26 @@ impl<B: Body> Future for ReadBody<B> {
                 let Some((sleep, limit)) = &mut this.deadline else { return Poll::Pending };
                 let limit = *limit;
                 ready!(Pin::new(sleep).poll(cx));
-                return Poll::Ready(Err(this.timed_out(limit)));
+                return Poll::Ready(Err(this.fail(ReadBodyError::TimedOut { limit })));
             };
             match frame {
                 None => return Poll::Ready(Ok(this.take().1.finish())),
                 Some(Err(error)) => {
                     let (_, read) = this.take();
-                    return Poll::Ready(Err(Incomplete::failed(read.finish(), error)));
+                    let error = ReadBodyError::Body(error);
+                    return Poll::Ready(Err(Incomplete::new(error, read.finish(), None)));
                 }
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => {
                         this.collected.add(data);
                         if this.collected.len() > this.limit {
-                            return Poll::Ready(Err(this.too_large()));
+                            return Poll::Ready(Err(this.stop()));
                         }
                         let read = this.collected.len();
-                        if let Some(Err(no_room)) =
+                        if let Some(Err(NoRoom(limit))) =
                             this.held.as_mut().map(|held| held.grow_to(read))
                         {
-                            return Poll::Ready(Err(this.crowded(no_room)));
+                            return Poll::Ready(Err(this.fail(ReadBodyError::Crowded { limit })));
                         }
                     }
                     Err(frame) => {
@@ -217,5 +192,87 @@ impl<B> fmt::Debug for ReadBody<B> {
             .field("limit", &self.limit)
             .field("read", &self.collected.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// A body that was read to its end.
+#[derive(Clone, Default, PartialEq)]
+pub struct WholeBody {
+    data: Bytes,
+    trailers: Option<HeaderMap>,
+}
+
+impl WholeBody {
+    /// Returns its data.
+    pub const fn data(&self) -> &Bytes {
+        &self.data
+    }
+
+    /// Returns its trailers, if any.
+    pub const fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.as_ref()
+    }
+
+    /// Returns its data and trailers.
+    pub fn into_parts(self) -> (Bytes, Option<HeaderMap>) {
+        (self.data, self.trailers)
+    }
+}
+
+/// A body of these bytes, without trailers.
+impl From<Bytes> for WholeBody {
+    fn from(data: Bytes) -> Self {
+        Self { data, trailers: None }
+    }
+}
+
+/// Shows only the length: bodies may hold secrets.
+impl fmt::Debug for WholeBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("WholeBody");
+        shown.field("bytes", &self.data.len()).finish_non_exhaustive()
+    }
+}
+
+/// The data and trailers read so far.
+#[derive(Default)]
+struct BodyBuffer {
+    /// The data of a single frame, the usual case: not copied.
+    first: Bytes,
+    /// All data, from the second frame on.
+    all: BytesMut,
+    trailers: Option<HeaderMap>,
+}
+
+impl BodyBuffer {
+    fn len(&self) -> usize {
+        self.first.len() + self.all.len()
+    }
+
+    fn add(&mut self, mut data: impl Buf) {
+        if self.len() == 0 {
+            self.first = data.copy_to_bytes(data.remaining());
+        } else if data.has_remaining() {
+            self.all.extend_from_slice(&std::mem::take(&mut self.first));
+            self.all.reserve(data.remaining());
+            while data.has_remaining() {
+                let chunk = data.chunk();
+                let len = chunk.len();
+                self.all.extend_from_slice(chunk);
+                data.advance(len);
+            }
+        }
+    }
+
+    fn add_trailers(&mut self, trailers: HeaderMap) {
+        match &mut self.trailers {
+            Some(earlier) => earlier.extend(trailers),
+            None => self.trailers = Some(trailers),
+        }
+    }
+
+    fn finish(self) -> WholeBody {
+        let data = if self.all.is_empty() { self.first } else { self.all.freeze() };
+        WholeBody { data, trailers: self.trailers }
     }
 }

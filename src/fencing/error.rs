@@ -1,26 +1,33 @@
+//! Errors of the fence.
+
 use std::fmt;
 
 use super::TokenError;
+#[cfg(feature = "http")]
+use crate::{
+    error::LockError,
+    reject::{RejectReason, Rejection},
+};
 use crate::{layer::KeyError, resource::Resource, token::FencingToken};
 
-/// Why a request was turned away, or stopped.
+/// Why a request was refused or stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FencingError {
     /// A newer token was seen before: the request's holder was overtaken. The service was not
-    /// called; the same token will never pass again. Take the lock anew, and read again what the
+    /// called, and this token never passes again. Acquire the lock again, and read again what the
     /// write is based on.
     Stale {
-        /// The request's token.
+        /// Token of the request.
         token: FencingToken,
-        /// The newest that was seen.
+        /// Newest token seen.
         newest: FencingToken,
     },
-    /// A newer token came while the request ran: it was dropped, and its outcome is unknown.
+    /// A newer token arrived while the request ran: it was dropped, and its outcome is unknown.
     Overtaken {
-        /// The request's token.
+        /// Token of the request.
         token: FencingToken,
-        /// The newest that was seen.
+        /// Newest token seen.
         newest: FencingToken,
     },
     /// The request has no usable token. The service was not called.
@@ -35,7 +42,27 @@ impl FencingError {
         matches!(self, Self::Overtaken { .. })
     }
 
-    /// For the person who asks why: a holder that outlived its lock is worth a look.
+    /// Makes the response to the request.
+    #[cfg(feature = "http")]
+    pub(super) fn reject<T>(&self, respond: impl FnOnce(Rejection<'_>) -> T) -> T {
+        let lock_error;
+        let reason = match self {
+            Self::Stale { token, newest } => {
+                RejectReason::StaleToken { token: *token, newest: *newest }
+            }
+            Self::Overtaken { token, newest } => {
+                RejectReason::Overtaken { token: *token, newest: *newest }
+            }
+            Self::Token(TokenError::Missing(text)) => RejectReason::MissingToken(text),
+            Self::Token(TokenError::Invalid(text)) => RejectReason::InvalidToken(text),
+            Self::Key(error) => {
+                lock_error = LockError::InvalidResource(error.clone().into());
+                RejectReason::Lock(&lock_error)
+            }
+        };
+        respond(Rejection::new(reason, None))
+    }
+
     pub(super) fn log(&self, resource: Option<&Resource>) {
         let resource = resource.map(tracing::field::display);
         match self {
@@ -83,7 +110,7 @@ impl fmt::Display for FencingError {
 
 impl std::error::Error for FencingError {}
 
-/// What ended a request behind a [`FencingLayer`](super::FencingLayer) without a face.
+/// The error of a request behind a [`FencingLayer`](super::FencingLayer) without `http()` or `grpc()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error<E> {

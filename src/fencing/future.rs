@@ -1,3 +1,5 @@
+//! The future of a request.
+
 use std::{
     fmt,
     future::Future,
@@ -7,29 +9,110 @@ use std::{
 
 use pin_project::pin_project;
 
-use super::{Error, call::Fenced};
+use super::{Error, FencingError, memory::Visit};
+use crate::{layer::Plain, resource::Resource};
 
-/// The future of a request behind a [`FencingLayer`](super::FencingLayer) without a face; `F` is
-/// the service's own.
+/// A future that is polled only until a newer token than its own arrives.
+#[pin_project]
+pub(super) struct Fenced<F> {
+    #[pin]
+    state: FencedState<F>,
+}
+
+#[pin_project(project = FencedStateProj)]
+enum FencedState<F> {
+    Refused {
+        error: Option<FencingError>,
+    },
+    Unfenced {
+        #[pin]
+        future: F,
+    },
+    /// The future is dropped before the visit ends: fields are dropped in this order.
+    Running {
+        #[pin]
+        future: F,
+        visit: Visit,
+        resource: Resource,
+    },
+    Over,
+}
+
+impl<F> Fenced<F> {
+    pub(super) fn refused(error: FencingError, resource: Option<&Resource>) -> Self {
+        error.log(resource);
+        Self { state: FencedState::Refused { error: Some(error) } }
+    }
+
+    pub(super) const fn unfenced(future: F) -> Self {
+        Self { state: FencedState::Unfenced { future } }
+    }
+
+    pub(super) const fn running(future: F, visit: Visit, resource: Resource) -> Self {
+        Self { state: FencedState::Running { future, visit, resource } }
+    }
+
+    pub(super) const fn name(&self) -> &'static str {
+        match self.state {
+            FencedState::Refused { .. } => "refused",
+            FencedState::Unfenced { .. } => "unfenced",
+            FencedState::Running { .. } => "running",
+            FencedState::Over => "over",
+        }
+    }
+}
+
+impl<F: Future> Future for Fenced<F> {
+    type Output = Result<F::Output, FencingError>;
+
+    /// # Panics
+    ///
+    /// If polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let (future, visit, resource) = match this.state.as_mut().project() {
+            FencedStateProj::Refused { error } => {
+                return Poll::Ready(Err(error.take().expect("polled after it was ready")));
+            }
+            FencedStateProj::Unfenced { future } => return future.poll(cx).map(Ok),
+            FencedStateProj::Running { future, visit, resource } => (future, visit, resource),
+            FencedStateProj::Over => panic!("polled after it was ready"),
+        };
+        // Before the check below: a token that arrives after it wakes this task.
+        visit.watch(cx);
+        let result = match visit.overtaken() {
+            Some(error) => Err(error),
+            None => match (future.poll(cx), visit.overtaken()) {
+                // The poll began in time: its result is that of the work.
+                (Poll::Ready(output), _) => Ok(output),
+                (Poll::Pending, Some(error)) => Err(error),
+                (Poll::Pending, None) => return Poll::Pending,
+            },
+        };
+        if let Err(error) = &result {
+            error.log(Some(resource));
+        }
+        this.state.set(FencedState::Over);
+        Poll::Ready(result)
+    }
+}
+
+/// The future of a request behind a [`FencingLayer`](super::FencingLayer). `F` is the service's own, and
+/// `P` what an error becomes: see there.
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the inner future. The token was seen nevertheless.
+/// Dropping it drops the inner future. The token counts as seen nevertheless.
 ///
 /// # Panics
 ///
 /// If polled again after it was ready, and where the service panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct ResponseFuture<F> {
+pub struct ResponseFuture<F, P = Plain> {
     #[pin]
-    fenced: Fenced<F>,
-}
-
-impl<F> ResponseFuture<F> {
-    pub(super) const fn new(fenced: Fenced<F>) -> Self {
-        Self { fenced }
-    }
+    pub(super) fenced: Fenced<F>,
+    pub(super) protocol: P,
 }
 
 impl<F, T, E> Future for ResponseFuture<F>
@@ -46,7 +129,7 @@ where
     }
 }
 
-impl<F> fmt::Debug for ResponseFuture<F> {
+impl<F, P> fmt::Debug for ResponseFuture<F, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseFuture").field("state", &self.fenced.name()).finish_non_exhaustive()
     }

@@ -1,8 +1,6 @@
-//! The face that stale tokens have over gRPC.
+//! [`FencingLayer`] over gRPC: errors are statuses.
 
 use std::{
-    collections::HashMap,
-    fmt,
     future::Future,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -10,17 +8,20 @@ use std::{
 
 use http::{Request, Response};
 use http_body::Body;
-use pin_project::pin_project;
-use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
+use tonic::Status;
 use tower_service::Service;
 
-use super::{FencingError, FencingLayer, FencingService, TokenSource, call::Fenced};
-use crate::layer::{ResourceKey, grpc::GrpcBody, http::RequestOutcome};
+use super::{FencingLayer, FencingService, ResponseFuture, TokenSource};
+use crate::{
+    layer::{ResourceKey, grpc::GrpcBody},
+    reject::{DefaultResponse, OnReject, Rejection},
+};
 
-/// Stale tokens are gRPC statuses. Made by [`FencingLayer::grpc`].
+/// The errors of a [`FencingLayer`] are gRPC statuses. Made by [`FencingLayer::grpc`].
 #[derive(Clone, Copy, Debug)]
-pub struct Grpc(());
+pub struct Grpc<R = DefaultResponse> {
+    on_reject: R,
+}
 
 impl<K, T> FencingLayer<K, T> {
     /// Makes errors gRPC statuses; the token is found in the request's metadata `fencing-token`,
@@ -29,86 +30,63 @@ impl<K, T> FencingLayer<K, T> {
     /// | what happened | status | details |
     /// |---|---|---|
     /// | a newer token was seen before | `FAILED_PRECONDITION` | `ErrorInfo`: `STALE_TOKEN`, domain `tower-redlock`, `outcome: not-run` |
-    /// | a newer token came while it ran | `FAILED_PRECONDITION` | the same, `outcome: unknown` |
+    /// | a newer token arrived while it ran | `FAILED_PRECONDITION` | the same, `outcome: unknown` |
     /// | no token, or none that can be read | `INVALID_ARGUMENT` | |
     /// | no usable key | `INVALID_ARGUMENT` | |
     pub fn grpc(self) -> FencingLayer<K, T, Grpc> {
-        self.with_face(Grpc(()))
+        self.with_protocol(Grpc { on_reject: DefaultResponse::default() })
     }
 }
 
-/// Which status says what.
-fn status(error: &FencingError) -> Status {
-    match error {
-        FencingError::Stale { .. } | FencingError::Overtaken { .. } => {
-            let outcome = if error.has_begun() { "unknown" } else { "not-run" };
-            let metadata = HashMap::from([("outcome".to_owned(), outcome.to_owned())]);
-            let details = ErrorDetails::with_error_info("STALE_TOKEN", "tower-redlock", metadata);
-            Status::with_error_details(Code::FailedPrecondition, error.detail(), details)
-        }
-        FencingError::Key(key) if key.is_setup() => Status::internal(error.detail()),
-        FencingError::Token(_) | FencingError::Key(_) => Status::invalid_argument(error.detail()),
+impl<K, T, R> FencingLayer<K, T, Grpc<R>> {
+    /// Makes the statuses by `respond` instead of [`Rejection::grpc_status`].
+    pub fn on_reject<G>(self, respond: G) -> FencingLayer<K, T, Grpc<G>>
+    where
+        G: Fn(Rejection<'_>) -> Status,
+    {
+        self.with_protocol(Grpc { on_reject: respond })
     }
 }
 
-impl<S, K, T, B, A> Service<Request<B>> for FencingService<S, K, T, Grpc>
+impl<S, K, T, R, B, A> Service<Request<B>> for FencingService<S, K, T, Grpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>>,
     K: ResourceKey<Request<B>>,
     T: TokenSource<Request<B>>,
+    R: OnReject<Status> + Clone,
     A: Body,
 {
     type Response = Response<GrpcBody<A>>;
     type Error = S::Error;
-    type Future = GrpcFuture<S::Future>;
+    type Future = ResponseFuture<S::Future, Grpc<R>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        GrpcFuture { fenced: self.begin(request) }
+        self.begin(request)
     }
 }
 
-/// The future of a gRPC request behind a [`FencingLayer`]; `F` is the service's own.
-///
-/// # Cancel safety
-///
-/// Dropping it drops the inner future. The token was seen nevertheless.
-///
-/// # Panics
-///
-/// If polled again after it was ready, and where the service panics.
-#[pin_project]
-#[must_use = "futures do nothing unless polled"]
-pub struct GrpcFuture<F> {
-    #[pin]
-    fenced: Fenced<F>,
-}
-
-impl<F, A, E> Future for GrpcFuture<F>
+impl<F, R, A, E> Future for ResponseFuture<F, Grpc<R>>
 where
     F: Future<Output = Result<Response<A>, E>>,
+    R: OnReject<Status>,
     A: Body,
 {
     type Output = Result<Response<GrpcBody<A>>, E>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(match ready!(self.project().fenced.poll(cx)) {
+        let this = self.project();
+        Poll::Ready(match ready!(this.fenced.poll(cx)) {
             Ok(result) => {
                 result.map(|response| response.map(|body| GrpcBody::of_service(body, None)))
             }
             Err(error) => {
-                let response = status(&error).into_http::<()>().map(|()| GrpcBody::empty());
-                Ok(RequestOutcome::of_rejection(error.has_begun()).mark(response))
+                let on_reject = &this.protocol.on_reject;
+                Ok(error.reject(|rejection| GrpcBody::of_rejection(rejection, on_reject)))
             }
         })
-    }
-}
-
-impl<F> fmt::Debug for GrpcFuture<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GrpcFuture").field("state", &self.fenced.name()).finish_non_exhaustive()
     }
 }

@@ -1,22 +1,25 @@
+//! The settings of the layer.
+
 use std::sync::Arc;
 
 use tower_layer::Layer;
 
-use super::{DefaultHeader, FencingService, memory::Memory};
+use super::{DefaultHeader, FencingService, memory::TokenMemory};
+use crate::layer::Plain;
 
-/// How many resources are remembered, unless something else is said.
+/// Default number of resources that are remembered.
 pub const DEFAULT_CAPACITY: usize = 100_000;
 
-/// Turns away requests whose fencing token is older than the newest that was seen for their
-/// resource. See [the module](crate::fencing) for what that protects from, and what not.
+/// Refuses requests whose fencing token is older than the newest that was seen for their resource. See
+/// [the module](crate::fencing) for what that protects against, and what not.
 ///
 /// `K` finds the resource and `T` the token; requests for which `K` finds `None` pass without a
 /// token. A resource of several names is checked against the newest token of each. What was seen
 /// is shared by all clones of the layer and all services that it wraps.
 ///
-/// `F` is the face of [`FencingError`](super::FencingError)s: [`Plain`] makes them part of the
-/// service's error type; with the feature `http`, `http()` makes them responses, and with `tonic`,
-/// `grpc()` makes them statuses.
+/// `P` decides what a [`FencingError`](super::FencingError) becomes: with [`Plain`] a part of the
+/// service's error type, after `http()` (feature `http`) a response, and after `grpc()` (feature
+/// `tonic`) a status.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -39,17 +42,12 @@ pub const DEFAULT_CAPACITY: usize = 100_000;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it wraps a service"]
-pub struct FencingLayer<K, T = DefaultHeader, F = Plain> {
+pub struct FencingLayer<K, T = DefaultHeader, P = Plain> {
     pub(super) key: K,
     pub(super) token: T,
-    pub(super) memory: Arc<Memory>,
-    pub(super) face: F,
+    pub(super) memory: Arc<TokenMemory>,
+    pub(super) protocol: P,
 }
-
-/// [`FencingError`](super::FencingError)s are part of the service's error type:
-/// [`fencing::Error`](super::Error).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Plain(());
 
 impl<K> FencingLayer<K> {
     /// A layer that fences what `key` finds in each request: a closure, or any
@@ -59,45 +57,43 @@ impl<K> FencingLayer<K> {
     /// The token is found in the header `fencing-token`, in decimal digits, unless
     /// [`token`](Self::token) says otherwise.
     pub fn new(key: K) -> Self {
-        let memory = Arc::new(Memory::new(DEFAULT_CAPACITY));
-        Self { key, token: DefaultHeader::default(), memory, face: Plain(()) }
+        let memory = Arc::new(TokenMemory::new(DEFAULT_CAPACITY));
+        Self { key, token: DefaultHeader::default(), memory, protocol: Plain(()) }
     }
 }
 
-impl<K, T, F> FencingLayer<K, T, F> {
+impl<K, T, P> FencingLayer<K, T, P> {
     /// Where the token is found: a header's name ([`http`](https://docs.rs/http)'s `HeaderName`;
     /// decimal digits, once), a closure, or any [`TokenSource`](super::TokenSource).
-    pub fn token<U>(self, token: U) -> FencingLayer<K, U, F> {
-        let Self { key, memory, face, .. } = self;
-        FencingLayer { key, token, memory, face }
+    pub fn token<U>(self, token: U) -> FencingLayer<K, U, P> {
+        let Self { key, memory, protocol, .. } = self;
+        FencingLayer { key, token, memory, protocol }
     }
 
-    /// How many resources are remembered. Default: 100,000, at some 300 bytes and the name for each.
-    /// What was seen so far is forgotten; clones made before keep their own memory.
+    /// Sets the maximum number of resources that are remembered. Default: 100,000, at about 300 bytes
+    /// and the name for each. Forgets the tokens seen so far; clones made before keep their own memory.
     ///
-    /// Beyond it, the least recently used resource goes out first: that for which no request has
-    /// come or ended for the longest time, those that were turned away included. Resources with a
-    /// request running stay in any case, in addition if need be.
+    /// Beyond it, the least recently used resource is evicted: a use is the arrival or the end of a
+    /// request, also of a refused one. Resources with a running request are never evicted, even above
+    /// the maximum.
     ///
-    /// A resource that went out accepts any token again, until a newer one is seen. So this must be
-    /// more than the number of resources that are written within the longest time that a stale
-    /// holder can be late; or let the store check the token in its own write, as
-    /// [the module](crate::fencing) shows.
+    /// An evicted resource accepts any token until a newer one is seen. So choose more than the number
+    /// of resources that are written within the longest delay of a stale holder; or let the store check
+    /// the token in its own write, as [the module](crate::fencing) shows.
     pub fn capacity(mut self, resources: usize) -> Self {
-        self.memory = Arc::new(Memory::new(resources));
+        self.memory = Arc::new(TokenMemory::new(resources));
         self
     }
 
-    /// The same with another face.
     #[cfg(feature = "http")]
-    pub(super) fn with_face<G>(self, face: G) -> FencingLayer<K, T, G> {
+    pub(super) fn with_protocol<Q>(self, protocol: Q) -> FencingLayer<K, T, Q> {
         let Self { key, token, memory, .. } = self;
-        FencingLayer { key, token, memory, face }
+        FencingLayer { key, token, memory, protocol }
     }
 }
 
-impl<S, K: Clone, T: Clone, F: Clone> Layer<S> for FencingLayer<K, T, F> {
-    type Service = FencingService<S, K, T, F>;
+impl<S, K: Clone, T: Clone, P: Clone> Layer<S> for FencingLayer<K, T, P> {
+    type Service = FencingService<S, K, T, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
         FencingService::new(inner, self.clone())

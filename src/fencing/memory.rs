@@ -1,3 +1,5 @@
+//! The newest token of each resource, and the requests that run under them.
+
 use std::{
     fmt,
     sync::{Arc, Mutex},
@@ -6,21 +8,21 @@ use std::{
 
 use super::{
     FencingError,
-    table::{Mark, Table},
+    table::{NewestToken, TokenTable},
 };
 use crate::{lock::WakerKey, resource::Resource, sync, token::FencingToken};
 
 /// The newest token of each resource, shared by all services of a layer.
-pub(super) struct Memory {
-    table: Mutex<Table>,
+pub(super) struct TokenMemory {
+    table: Mutex<TokenTable>,
 }
 
-impl Memory {
+impl TokenMemory {
     pub(super) fn new(capacity: usize) -> Self {
-        Self { table: Mutex::new(Table::new(capacity)) }
+        Self { table: Mutex::new(TokenTable::new(capacity)) }
     }
 
-    /// Lets a request in whose token is not older than the newest of any of its names.
+    /// Admits a request whose token is not older than the newest of any of its names.
     pub(super) fn admit(
         self: &Arc<Self>,
         resource: &Resource,
@@ -29,14 +31,14 @@ impl Memory {
         let mut woken = Vec::new();
         let names = resource.shared_names();
         let mut table = sync::lock(&self.table);
-        // All of them are looked at first: a request that is turned away changes none.
+        // All names are checked first: a refused request changes none.
         let newest = names.iter().filter_map(|name| table.look(name)).max();
         if let Some(newest) = newest.map(FencingToken::new).filter(|newest| *newest > token) {
             return Err(FencingError::Stale { token, newest });
         }
         let mut seat = |name| {
-            let (place, mark) = table.begin(name, token.get(), &mut woken);
-            Seat { place, mark, watch: WakerKey::default() }
+            let (place, newest_token) = table.begin(name, token.get(), &mut woken);
+            Seat { place, newest_token, watch: WakerKey::default() }
         };
         let seats = match names {
             [name] => Seats::One(seat(name)),
@@ -48,30 +50,30 @@ impl Memory {
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for TokenMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let resources = sync::lock(&self.table).len();
-        f.debug_struct("Memory").field("resources", &resources).finish_non_exhaustive()
+        f.debug_struct("TokenMemory").field("resources", &resources).finish_non_exhaustive()
     }
 }
 
-/// A request that was let in, until it has ended.
+/// An admitted request, until it has ended.
 pub(super) struct Visit {
-    memory: Arc<Memory>,
+    memory: Arc<TokenMemory>,
     token: FencingToken,
     seats: Seats,
 }
 
-/// One name is by far the usual case, and then costs no allocation.
+/// A single name, the usual case, costs no allocation.
 enum Seats {
     One(Seat),
     Many(Box<[Seat]>),
 }
 
-/// A request's part in one name of its resource.
+/// The entry of a request under one name of its resource.
 struct Seat {
     place: usize,
-    mark: Arc<Mark>,
+    newest_token: Arc<NewestToken>,
     watch: WakerKey,
 }
 
@@ -92,18 +94,18 @@ impl Seats {
 }
 
 impl Visit {
-    /// Registers a task to be woken when a newer token comes.
+    /// Registers a task to be woken when a newer token arrives.
     pub(super) fn watch(&mut self, cx: &Context<'_>) {
-        for Seat { mark, watch, .. } in self.seats.all_mut() {
+        for Seat { newest_token, watch, .. } in self.seats.all_mut() {
             let waker = crate::sync::clone_waker(cx.waker());
-            let replaced = sync::lock(mark.watchers()).register(watch, waker);
+            let replaced = sync::lock(newest_token.watchers()).register(watch, waker);
             drop(replaced);
         }
     }
 
-    /// Whether a newer token has come.
+    /// Returns an error if a newer token has arrived.
     pub(super) fn overtaken(&self) -> Option<FencingError> {
-        let newest = self.seats.all().iter().map(|seat| seat.mark.newest()).max();
+        let newest = self.seats.all().iter().map(|seat| seat.newest_token.newest()).max();
         let newest = newest.map(FencingToken::new).filter(|newest| *newest > self.token)?;
         Some(FencingError::Overtaken { token: self.token, newest })
     }
@@ -111,8 +113,8 @@ impl Visit {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        for Seat { mark, watch, .. } in self.seats.all_mut() {
-            let waker = sync::lock(mark.watchers()).remove(watch);
+        for Seat { newest_token, watch, .. } in self.seats.all_mut() {
+            let waker = sync::lock(newest_token.watchers()).remove(watch);
             drop(waker);
         }
         let mut table = sync::lock(&self.memory.table);

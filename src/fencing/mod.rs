@@ -1,13 +1,14 @@
-//! For the service that *owns* a resource: turns away requests of holders that were overtaken.
+//! Fencing on the side of the service that *owns* a resource: refuses requests of holders that were
+//! overtaken.
 //!
-//! A holder that was paused past its lock's validity does not know it, and its next write may come
-//! after the new holder's. Only the resource itself can turn that write away: holders send their
+//! A holder that was paused past the validity of its lock does not know that, and its next write may
+//! arrive after one of the new holder. Only the resource itself can refuse it: holders send their
 //! [fencing token](crate::FencingToken) along with each request, and a [`FencingLayer`] remembers
 //! the newest token that it has seen for each resource.
 //!
-//! * A request with an older token is turned away, and does not reach the service.
-//! * A request with the same token passes: a holder may write as often as it likes.
-//! * A request that is still running when a newer token comes is dropped, and never polled again.
+//! * A request with an older token is refused, and does not reach the service.
+//! * A request with the same token passes: a holder may write any number of times.
+//! * A request that is still running when a newer token arrives is dropped, and never polled again.
 //!
 //! ```
 //! use http::{Request, Response, StatusCode};
@@ -36,18 +37,17 @@
 //!
 //! # Limits
 //!
-//! * **One process.** What is remembered is in the memory of this process, for all clones and
-//!   services of one layer. It is gone after a restart, and replicas of the service do not share
-//!   it.
-//! * **Bounded memory.** See [`FencingLayer::capacity`]: a resource whose entry went out accepts
-//!   any token again, until a newer one is seen.
-//! * **Polls.** A poll that is under way can't be stopped, nor what it has already sent to a
-//!   database, nor tasks that the service spawned by itself. The response's body is not watched.
-//! * **Trust.** Whoever may send a token may send one that is too large, and so shut out all
-//!   others: take requests from holders only.
+//! * **One process.** The tokens are in the memory of this process, for all clones and services of one
+//!   layer. They are lost at a restart, and replicas of the service do not share them.
+//! * **Bounded memory.** See [`FencingLayer::capacity`]: an evicted resource accepts any token until a
+//!   newer one is seen.
+//! * **Polls.** A running poll can't be stopped, nor what it has already sent to a database, nor tasks
+//!   that the service spawned. The body of the response is not watched.
+//! * **Trust.** A client that sends a token that is too large shuts out all others: accept requests
+//!   from holders only.
 //!
-//! None of the first three is left where the store itself checks, in the very write that the token
-//! is for; the layer then saves it the work:
+//! The first three do not apply where the store itself checks the token in the write; the layer then
+//! reduces its load:
 //!
 //! ```sql
 //! UPDATE accounts SET balance = $2, token = $1 WHERE id = $3 AND token <= $1
@@ -55,22 +55,11 @@
 //! ```
 //!
 //! Source of the technique: M. Kleppmann, *How to do distributed locking* (2016).
-//!
-//! | part | where |
-//! |---|---|
-//! | settings | [`FencingLayer`] |
-//! | where the token is found | [`TokenSource`] |
-//! | the newest token of each resource | `memory`, `table` |
-//! | one request | `call` |
-//! | answers | [`FencingError`], `http`, `grpc` |
 
-mod call;
 mod error;
 mod future;
 #[cfg(feature = "tonic")]
 pub mod grpc;
-#[cfg(feature = "http")]
-mod header;
 #[cfg(feature = "http")]
 pub mod http;
 pub(crate) mod layer;
@@ -81,9 +70,9 @@ mod token;
 
 pub use error::{Error, FencingError};
 pub use future::ResponseFuture;
-#[cfg(feature = "http")]
-pub use header::DEFAULT_HEADER;
+pub use layer::DEFAULT_CAPACITY;
 pub(crate) use layer::FencingLayer;
-pub use layer::{DEFAULT_CAPACITY, Plain};
 pub use service::FencingService;
+#[cfg(feature = "http")]
+pub use token::DEFAULT_HEADER;
 pub use token::{DefaultHeader, IntoToken, TokenError, TokenSource};

@@ -1,26 +1,31 @@
+//! The service.
+
 use std::task::{Context, Poll};
 
 use tower_service::Service;
 
 use super::{
-    DefaultHeader, Error, FencingError, FencingLayer, Plain, ResponseFuture, TokenSource,
-    call::Fenced, memory::Visit, token::checked,
+    DefaultHeader, Error, FencingError, FencingLayer, ResponseFuture, TokenSource, future::Fenced,
+    memory::Visit, token::checked,
 };
-use crate::{layer::ResourceKey, resource::Resource};
+use crate::{
+    layer::{Plain, ResourceKey},
+    resource::Resource,
+};
 
-/// A service that takes no requests with stale fencing tokens. Made by
+/// A service that refuses requests with stale fencing tokens. Made by
 /// [`FencingLayer`](super::FencingLayer).
 ///
 /// It is ready when the inner service is. The token of a request counts as seen from the call,
 /// whether or not its future is polled.
 #[derive(Clone, Debug)]
-pub struct FencingService<S, K, T = DefaultHeader, F = Plain> {
+pub struct FencingService<S, K, T = DefaultHeader, P = Plain> {
     pub(super) inner: S,
-    layer: FencingLayer<K, T, F>,
+    layer: FencingLayer<K, T, P>,
 }
 
-impl<S, K, T, F> FencingService<S, K, T, F> {
-    pub(super) const fn new(inner: S, layer: FencingLayer<K, T, F>) -> Self {
+impl<S, K, T, P> FencingService<S, K, T, P> {
+    pub(super) const fn new(inner: S, layer: FencingLayer<K, T, P>) -> Self {
         Self { inner, layer }
     }
 
@@ -40,7 +45,18 @@ impl<S, K, T, F> FencingService<S, K, T, F> {
     }
 
     /// Calls the inner service if the request's token is not stale.
-    pub(super) fn begin<Request>(&mut self, request: Request) -> Fenced<S::Future>
+    pub(super) fn begin<Request>(&mut self, request: Request) -> ResponseFuture<S::Future, P>
+    where
+        S: Service<Request>,
+        K: ResourceKey<Request>,
+        T: TokenSource<Request>,
+        P: Clone,
+    {
+        let protocol = self.layer.protocol.clone();
+        ResponseFuture { fenced: self.fenced(request), protocol }
+    }
+
+    fn fenced<Request>(&mut self, request: Request) -> Fenced<S::Future>
     where
         S: Service<Request>,
         K: ResourceKey<Request>,
@@ -81,6 +97,6 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        ResponseFuture::new(self.begin(request))
+        self.begin(request)
     }
 }

@@ -1,3 +1,5 @@
+//! A table of newest tokens with bounded size.
+
 use std::{
     collections::HashMap,
     sync::{
@@ -9,14 +11,14 @@ use std::{
 
 use crate::{lock::WakerSet, sync};
 
-/// The newest token of one resource, and the requests to be told of a newer one.
+/// The newest token of one resource, and the requests to wake when it rises.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct NewestToken {
     newest: AtomicU64,
     watchers: Mutex<WakerSet>,
 }
 
-impl Mark {
+impl NewestToken {
     fn new(token: u64) -> Self {
         Self { newest: AtomicU64::new(token), watchers: Mutex::default() }
     }
@@ -32,19 +34,19 @@ impl Mark {
     fn raise(&self, token: u64, woken: &mut Vec<Waker>) {
         if token > self.newest() {
             self.newest.store(token, Ordering::SeqCst);
-            // After the store: whoever registers later sees the new token.
+            // After the store: a request that registers later sees the new token.
             sync::lock(&self.watchers).take(woken);
         }
     }
 }
 
-/// The marks of at most so many resources, and of all that have a request running.
+/// The newest tokens of up to `capacity` resources, and of all that have a running request.
 ///
-/// Every operation takes a constant number of steps. Entries without running requests form a list,
-/// linked by their places, from the least to the most recently used; what goes out is its head.
+/// Every operation takes constant time. Entries without running requests form a list, linked by their
+/// places, from the least to the most recently used; its head is evicted first.
 #[derive(Debug)]
-pub(super) struct Table {
-    entries: Vec<Entry>,
+pub(super) struct TokenTable {
+    entries: Vec<TokenEntry>,
     places: HashMap<Arc<str>, usize>,
     free: Vec<usize>,
     oldest: Option<usize>,
@@ -53,16 +55,16 @@ pub(super) struct Table {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct TokenEntry {
     name: Arc<str>,
-    mark: Arc<Mark>,
+    newest_token: Arc<NewestToken>,
     running: usize,
     /// Its neighbours in the list; `None` at the ends, and while requests run.
     older: Option<usize>,
     later: Option<usize>,
 }
 
-impl Table {
+impl TokenTable {
     pub(super) fn new(capacity: usize) -> Self {
         let (entries, places, free) = (Vec::new(), HashMap::new(), Vec::new());
         Self { entries, places, free, oldest: None, latest: None, capacity }
@@ -72,24 +74,24 @@ impl Table {
         self.places.len()
     }
 
-    /// The newest token of a resource, which counts as used now.
+    /// Returns the newest token of a resource, and counts as a use.
     pub(super) fn look(&mut self, name: &str) -> Option<u64> {
         let place = *self.places.get(name)?;
         if self.entries[place].running == 0 {
             self.unlink(place);
             self.link_latest(place);
         }
-        Some(self.entries[place].mark.newest())
+        Some(self.entries[place].newest_token.newest())
     }
 
-    /// A request with a token that is not older than the newest begins: the entry stays until it
-    /// has ended. Those to be woken are the requests that it overtakes.
+    /// Begins a request whose token is not older than the newest: the entry stays until the request
+    /// has ended. `woken` gets the wakers of the requests that it overtakes.
     pub(super) fn begin(
         &mut self,
         name: &Arc<str>,
         token: u64,
         woken: &mut Vec<Waker>,
-    ) -> (usize, Arc<Mark>) {
+    ) -> (usize, Arc<NewestToken>) {
         let place = match self.places.get(name) {
             Some(&place) => {
                 if self.entries[place].running == 0 {
@@ -101,16 +103,16 @@ impl Table {
         };
         let entry = &mut self.entries[place];
         entry.running += 1;
-        entry.mark.raise(token, woken);
-        (place, Arc::clone(&entry.mark))
+        entry.newest_token.raise(token, woken);
+        (place, Arc::clone(&entry.newest_token))
     }
 
-    /// A request has ended.
+    /// Ends a request.
     pub(super) fn end(&mut self, place: usize) {
         let entry = &mut self.entries[place];
         entry.running -= 1;
         if entry.running == 0 {
-            sync::lock(entry.mark.watchers()).shrink();
+            sync::lock(entry.newest_token.watchers()).shrink();
             self.link_latest(place);
             while self.len() > self.capacity && self.evict() {}
         }
@@ -118,8 +120,14 @@ impl Table {
 
     fn insert(&mut self, name: Arc<str>, token: u64) -> usize {
         while self.len() >= self.capacity && self.evict() {}
-        let mark = Arc::new(Mark::new(token));
-        let entry = Entry { name: Arc::clone(&name), mark, running: 0, older: None, later: None };
+        let newest_token = Arc::new(NewestToken::new(token));
+        let entry = TokenEntry {
+            name: Arc::clone(&name),
+            newest_token,
+            running: 0,
+            older: None,
+            later: None,
+        };
         let place = if let Some(place) = self.free.pop() {
             self.entries[place] = entry;
             place
@@ -131,7 +139,7 @@ impl Table {
         place
     }
 
-    /// Forgets the resource that was not used for the longest time, if one has no request running.
+    /// Evicts the least recently used resource without a running request, if there is one.
     fn evict(&mut self) -> bool {
         let Some(place) = self.oldest else { return false };
         self.unlink(place);

@@ -1,11 +1,13 @@
+//! Where the token of a request is found.
+
 use std::{borrow::Cow, fmt};
 
 use crate::token::{FencingToken, TOKEN_LIMIT};
 
 /// Finds the fencing token of a request.
 ///
-/// Closures do: they take `&Request` and return a [`FencingToken`], its number, or an `Option` or
-/// `Result` of one. For [`http::Request`](https://docs.rs/http)s, a header's name does too.
+/// Implemented by closures: they take `&Request` and return a [`FencingToken`], its number, or an `Option` or
+/// `Result` of one. For [`http::Request`](https://docs.rs/http)s, by the name of a header too.
 pub trait TokenSource<Request> {
     /// The token.
     ///
@@ -59,7 +61,7 @@ impl<T: IntoToken, E: Into<TokenError>> IntoToken for Result<T, E> {
     }
 }
 
-/// Why a request has no usable token. The texts are for whoever sent the request.
+/// Why a request has no usable token. The texts are for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -84,7 +86,7 @@ impl fmt::Display for TokenError {
 
 impl std::error::Error for TokenError {}
 
-/// Whether a number can be a token.
+/// Checks that a number can be a token.
 pub(super) fn checked(token: FencingToken) -> Result<FencingToken, TokenError> {
     match token.get() {
         0 => Err(TokenError::invalid(
@@ -95,6 +97,41 @@ pub(super) fn checked(token: FencingToken) -> Result<FencingToken, TokenError> {
     }
 }
 
-/// The header `fencing-token`: where tokens are found unless something else is said.
+/// The default source of tokens: the header `fencing-token`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultHeader(());
+
+/// The header in which a [`FencingLayer`](crate::FencingLayer) finds the token by default:
+/// `fencing-token`.
+#[cfg(feature = "http")]
+pub const DEFAULT_HEADER: http::HeaderName = http::HeaderName::from_static("fencing-token");
+
+#[cfg(feature = "http")]
+impl<B> TokenSource<http::Request<B>> for DefaultHeader {
+    fn token(&self, request: &http::Request<B>) -> Result<FencingToken, TokenError> {
+        DEFAULT_HEADER.token(request)
+    }
+}
+
+/// Decimal digits, once.
+#[cfg(feature = "http")]
+impl<B> TokenSource<http::Request<B>> for http::HeaderName {
+    fn token(&self, request: &http::Request<B>) -> Result<FencingToken, TokenError> {
+        let mut values = request.headers().get_all(self).iter();
+        let Some(value) = values.next() else {
+            return Err(TokenError::Missing(format!("the header {self} is missing").into()));
+        };
+        if values.next().is_some() {
+            return Err(TokenError::invalid(format!("the header {self} is given more than once")));
+        }
+        let number = Some(value.as_bytes())
+            .filter(|digits| digits.iter().all(u8::is_ascii_digit))
+            .and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        match number {
+            Some(number) => Ok(FencingToken::new(number)),
+            None => Err(TokenError::invalid(format!(
+                "the header {self} is no fencing token: decimal digits alone, below 2^53"
+            ))),
+        }
+    }
+}

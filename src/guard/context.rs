@@ -1,3 +1,5 @@
+//! The lock of the code that is running, as guarded work sees it.
+
 use std::{cell::RefCell, fmt, sync::Arc, time::Duration};
 
 use crate::{
@@ -7,7 +9,7 @@ use crate::{
     token::FencingToken,
 };
 
-/// What guarded work can know of the lock that it runs under.
+/// The lock that guarded work runs under.
 ///
 /// Cheap to clone; it does not keep the lock. Given to the work's closure, and found by any code
 /// that is polled under a guard with [`LockContext::current`].
@@ -36,18 +38,18 @@ impl LockContext {
         self.lease.resource()
     }
 
-    /// The number to hand to whatever this work writes to. Zero without fencing.
+    /// The fencing token to pass along with each write of this work. Zero without fencing.
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.token()
     }
 
-    /// For how long the lock is valid still if nothing renews it; zero when it is lost.
+    /// Time until the lock expires unless it is renewed; zero when it is lost.
     pub fn remaining(&self) -> Duration {
         self.lease.remaining()
     }
 
-    /// Checks that the lock is held at this moment: to be called before effects, and now and then
-    /// in long loops without an await.
+    /// Checks that the lock is held now: to be called before effects, and periodically in long loops
+    /// without an await.
     ///
     /// # Errors
     ///
@@ -62,7 +64,7 @@ impl LockContext {
     /// what it has begun.
     ///
     /// It completes also at `stop_margin` before the end of `max_hold`, once the lock is given
-    /// back, and when the work is asked to stop for another reason. The future owns what it needs; it does not keep the lock.
+    /// back, and when something else stops the work. The future is `'static`; it does not keep the lock.
     ///
     /// ```
     /// # use tower_redlock::Redlock;
@@ -145,20 +147,20 @@ impl LockContext {
         self.lease.is_in_last_validity()
     }
 
-    /// Tells of each renewal, without waking the work.
+    /// Reports each renewal, without waking the work.
     #[cfg(feature = "scheduler")]
     pub(crate) fn renewals(&self) -> crate::lock::Renewals {
         crate::lock::Renewals::new(Arc::clone(&self.lease))
     }
 
-    /// Makes this the current context until the scope is dropped.
     #[cfg(feature = "http")]
     pub(crate) const fn lease(&self) -> &Arc<ActiveLease> {
         &self.lease
     }
 
-    pub(crate) fn enter(&self) -> Scope {
-        Scope { outer: CURRENT.replace(Some(self.clone())) }
+    /// Makes this the current context until the scope is dropped.
+    pub(crate) fn enter(&self) -> ContextScope {
+        ContextScope { outer: CURRENT.replace(Some(self.clone())) }
     }
 }
 
@@ -180,11 +182,11 @@ impl Lock {
 }
 
 /// Restores the outer context, also when the guarded work panics.
-pub(crate) struct Scope {
+pub(crate) struct ContextScope {
     outer: Option<LockContext>,
 }
 
-impl Drop for Scope {
+impl Drop for ContextScope {
     fn drop(&mut self) {
         CURRENT.set(self.outer.take());
     }

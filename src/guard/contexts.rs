@@ -1,3 +1,5 @@
+//! The locks of several layers around one request.
+
 use std::{fmt, sync::Arc};
 
 use http::Extensions;
@@ -9,8 +11,8 @@ use super::LockContext;
 ///
 /// A [`LockContext`] in the extensions, or by its extractor, is that of the innermost layer. Here is each
 /// layer's: by the name that [`RedlockLayer::named`](crate::RedlockLayer::named) gave to it, or that
-/// [`OnceLayer::new`](crate::OnceLayer::new) was given. Layers without a face for HTTP or gRPC are not among
-/// them, and neither are those that needed no lock for this request.
+/// [`OnceLayer::new`](crate::OnceLayer::new) was given. Missing are layers without
+/// `http()` or `grpc()`, and those that needed no lock for this request.
 ///
 /// A `OnceLayer` runs what has begun to its end also when its client goes away
 /// ([`detached`](crate::OnceLayer::detached)). A lock of a layer outside of it is given back then; that of a
@@ -35,13 +37,13 @@ use super::LockContext;
 #[derive(Clone)]
 pub struct LockContexts {
     /// The outermost first.
-    outer: Vec<Layered>,
-    innermost: Layered,
+    outer: Vec<NamedContext>,
+    innermost: NamedContext,
 }
 
 /// A layer's context.
 #[derive(Clone)]
-struct Layered {
+struct NamedContext {
     layer: Option<Arc<str>>,
     context: LockContext,
 }
@@ -49,37 +51,35 @@ struct Layered {
 impl LockContexts {
     /// The lock of the layer with this name; of the innermost, if several have it.
     pub fn get(&self, layer: &str) -> Option<&LockContext> {
-        let mut found = self.layered().rev();
-        found
-            .find(|layered| layered.layer.as_deref() == Some(layer))
-            .map(|layered| &layered.context)
+        let mut found = self.contexts().rev();
+        found.find(|named| named.layer.as_deref() == Some(layer)).map(|named| &named.context)
     }
 
     /// The lock on this name, alone or within a set; the innermost, if there are several. The name of a
     /// [`OnceLayer`](crate::OnceLayer)'s lock is `once:`, the layer's name, `:` and the key.
     pub fn on(&self, name: &str) -> Option<&LockContext> {
-        self.layered()
+        self.contexts()
             .rev()
-            .map(|layered| &layered.context)
+            .map(|named| &named.context)
             .find(|context| context.resource().names().any(|locked| locked == name))
     }
 
     /// All of them, the outermost first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &LockContext> {
-        self.layered().map(|layered| &layered.context)
+        self.contexts().map(|named| &named.context)
     }
 
-    fn layered(&self) -> impl DoubleEndedIterator<Item = &Layered> {
+    fn contexts(&self) -> impl DoubleEndedIterator<Item = &NamedContext> {
         self.outer.iter().chain([&self.innermost])
     }
 
-    /// Adds the context of a layer, inside of those that are there.
+    /// Adds the context of a layer as the innermost.
     pub(crate) fn enter(
         extensions: &mut Extensions,
         layer: Option<Arc<str>>,
         context: LockContext,
     ) {
-        let innermost = Layered { layer, context: context.clone() };
+        let innermost = NamedContext { layer, context: context.clone() };
         let outer = extensions.remove::<Self>().map_or_else(Vec::new, |entered| {
             let Self { mut outer, innermost } = entered;
             outer.push(innermost);
@@ -92,7 +92,7 @@ impl LockContexts {
 
 impl fmt::Debug for LockContexts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let layered = self.layered().map(|layered| (&layered.layer, &layered.context));
-        f.debug_list().entries(layered).finish()
+        let contexts = self.contexts().map(|named| (&named.layer, &named.context));
+        f.debug_list().entries(contexts).finish()
     }
 }

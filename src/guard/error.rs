@@ -1,3 +1,5 @@
+//! The error of guarded work.
+
 use std::fmt;
 
 use crate::error::{LockError, source_of};

@@ -1,3 +1,5 @@
+//! A future under a lock.
+
 use std::{
     future::Future,
     pin::Pin,
@@ -9,11 +11,11 @@ use pin_project::pin_project;
 use super::{Hold, LockContext, hold::Polled};
 use crate::{error::LockError, lock::Lock};
 
-/// A future that is polled only while its lock is valid. Its output comes with the hold, which is
-/// given back when that is dropped.
+/// A future that is polled only while its lock is valid. Its output comes with the hold, whose drop
+/// releases the lock.
 #[pin_project]
 pub(crate) struct Guarded<F> {
-    /// Dropped before the lock is given back: the fields are dropped in this order.
+    /// Dropped before the lock is released: fields are dropped in this order.
     #[pin]
     work: Option<F>,
     hold: Option<Hold>,
@@ -29,13 +31,13 @@ impl<F> Guarded<F> {
         Ok(Self { work: Some(work), hold: Some(hold) })
     }
 
-    /// Starts further work under a lock that other work ran under before.
+    /// Starts further work under the lock of other work.
     #[cfg(feature = "http")]
-    pub(crate) fn go_on(
+    pub(crate) fn continue_with(
         hold: Hold,
         make: impl FnOnce(LockContext) -> F,
     ) -> Result<Self, LockError> {
-        let (hold, work) = hold.go_on(make)?;
+        let (hold, work) = hold.continue_with(make)?;
         Ok(Self { work: Some(work), hold: Some(hold) })
     }
 }

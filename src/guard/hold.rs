@@ -1,3 +1,5 @@
+//! The hard stop: polls under a lock.
+
 use std::{
     sync::Arc,
     task::{Context, Poll},
@@ -10,8 +12,7 @@ use crate::{
     metrics,
 };
 
-/// A lock under which something is polled, from its start to its end: a future, then perhaps the
-/// body that it answered with.
+/// A lock under which a future, and then the body of its response, is polled.
 #[derive(Debug)]
 pub(crate) struct Hold {
     context: LockContext,
@@ -19,65 +20,59 @@ pub(crate) struct Hold {
     lock: Lock,
 }
 
-/// What came of a poll.
+/// The result of a poll under a lock.
 pub(crate) enum Polled<T> {
     Pending,
-    /// The poll began under the lock: its result is the truth about the work.
+    /// The poll began under the lock: its result is that of the work.
     Ready(T),
-    /// The lock has ended: what was polled is to be dropped.
+    /// The lock has ended: the work must be dropped.
     Over,
 }
 
 impl Hold {
-    /// Runs what makes the work: not after the end of the validity, and with the context set.
+    /// Makes the work with the context set, unless the validity has ended.
     pub(crate) fn start<F>(
         lock: Lock,
         make: impl FnOnce(LockContext) -> F,
     ) -> Result<(Self, F), LockError> {
         let hold = Self { context: lock.context(), watch: WakerKey::default(), lock };
-        let lease = Arc::clone(hold.lease());
-        let mut polled = lease.enter_poll();
-        if !lease.is_valid() {
-            return Err(lease.too_slow());
+        match hold.make(make) {
+            Ok(work) => Ok((hold, work)),
+            Err(_) => Err(hold.lease().too_slow()),
         }
-        polled.begin();
-        let work = {
-            let _scope = hold.context.enter();
-            make(hold.context.clone())
-        };
-        drop(polled);
-        Ok((hold, work))
     }
 
-    /// Makes further work under the lock: not after the end of the validity, and with the context set.
+    /// Makes further work under the same lock, as [`start`](Self::start).
     #[cfg(feature = "http")]
-    pub(crate) fn go_on<F>(
+    pub(crate) fn continue_with<F>(
         self,
         make: impl FnOnce(LockContext) -> F,
     ) -> Result<(Self, F), LockError> {
-        let lease = Arc::clone(self.lease());
-        let mut polled = lease.enter_poll();
-        if !lease.is_valid() {
-            drop(polled);
-            return Err(self.stop(|| drop(make)));
+        match self.make(make) {
+            Ok(work) => Ok((self, work)),
+            Err(make) => Err(self.stop(|| drop(make))),
         }
-        polled.begin();
-        let work = {
-            let _scope = self.context.enter();
-            make(self.context.clone())
-        };
-        drop(polled);
-        Ok((self, work))
     }
 
-    /// P2: polls only while the lock is valid.
+    fn make<F, M: FnOnce(LockContext) -> F>(&self, make: M) -> Result<F, M> {
+        let lease = self.lease();
+        let mut polled = lease.enter_poll();
+        if !lease.is_valid() {
+            return Err(make);
+        }
+        polled.begin();
+        let _scope = self.context.enter();
+        Ok(make(self.context.clone()))
+    }
+
+    /// Polls the work if the lock is valid (P2).
     pub(crate) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Polled<T> {
         let lease = self.lock.lease();
-        // Watch first: a loss after the check below then wakes this task.
+        // Before the check below: a loss after it wakes this task.
         lease.watch(&mut self.watch, cx);
         let mut in_poll = lease.enter_poll();
         if !lease.is_valid() {
@@ -90,7 +85,7 @@ impl Hold {
         };
         drop(in_poll);
         let is_over = !lease.is_valid();
-        // Where the hard stop came during the poll, that has ended in time.
+        // A hard stop during the poll is no overrun if the poll ended before the validity.
         if is_over && lease.is_past_end() {
             lease.note_overrun();
             crate::log::warn!(
@@ -105,17 +100,17 @@ impl Hold {
         }
     }
 
-    /// What was made under the lock, if that is still valid. Else drops it: nobody may take it for
-    /// the outcome of work that ran under the lock to its end.
+    /// Returns what was made under the lock if the lock is still valid; else drops it, as it is not the
+    /// outcome of work that ran under the lock to its end.
     #[cfg(feature = "http")]
     pub(crate) fn still_covers<T>(self, made: T) -> Result<(T, Self), LockError> {
         if self.lease().is_valid() { Ok((made, self)) } else { Err(self.stop(|| drop(made))) }
     }
 
-    /// Drops the work, then gives the lock back.
+    /// Drops the work, then releases the lock.
     pub(crate) fn stop(self, drop_work: impl FnOnce()) -> LockError {
         let cause = self.lease().loss();
-        // Before the recorder and the subscriber, which take their time.
+        // Before the metrics and the log, which may be slow.
         drop_work();
         metrics::hard_stop();
         crate::log::warn!(
@@ -127,7 +122,7 @@ impl Hold {
         LockError::lost(cause)
     }
 
-    /// Gives the lock back, and tells how that came out.
+    /// Releases the lock, and returns the outcome of the release.
     #[cfg(feature = "scheduler")]
     pub(crate) fn give_back(self) -> crate::lock::Release {
         self.lock.give_back()
@@ -176,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Whether a poll overruns that goes on from the start of the lease until `before` its end.
+    /// Whether a poll overruns that lasts from the start of the lease until `before` its end.
     fn overruns(before: Duration) -> bool {
         let clock = ManualClock::new();
         let builder = Nodes::new(3, &clock).replica("a").builder();
@@ -195,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_may_outlast_the_hard_stop() {
+    fn poll_may_outlast_hard_stop() {
         assert!(!overruns(Duration::from_nanos(1)));
     }
 

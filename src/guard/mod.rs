@@ -1,10 +1,12 @@
 //! Runs one future under a lock, and stops it before the lock's validity ends.
 //!
 //! The clock is read immediately before every poll of the guarded work, and no poll begins at or
-//! after the end of the validity. Work that waits is dropped shortly before that, 3 ms on an idle
-//! machine, as timers fire late; it is never polled again. What this cannot stop: code that blocks inside a poll, `spawn_blocking` work, and tasks that the work
-//! spawned by itself. For those, and for pauses that no clock of the process can see, hand the
-//! [fencing token](LockContext::fencing_token) to what the work writes to.
+//! after the end of the validity. Pending work is dropped shortly before that, 3 ms on an idle machine,
+//! as timers fire late, and is never polled again.
+//!
+//! This cannot stop code that blocks inside a poll, `spawn_blocking` work, and tasks that the work
+//! spawned. For those, and for pauses that no clock of the process detects, pass the
+//! [fencing token](LockContext::fencing_token) along with each write.
 
 pub(crate) mod context;
 #[cfg(feature = "http")]

@@ -1,3 +1,5 @@
+//! `LockRequest::run` and its future.
+
 use std::{
     fmt,
     future::Future,
@@ -45,7 +47,7 @@ impl LockRequest {
         F: FnOnce(LockContext) -> Fut,
         Fut: Future,
     {
-        Run { state: State::Acquiring { acquire: self.acquire(), work: Some(work) } }
+        Run { state: RunState::Acquiring { acquire: self.acquire(), work: Some(work) } }
     }
 
     /// As [`run`](Self::run), for work that can fail by itself.
@@ -54,13 +56,7 @@ impl LockRequest {
     ///
     /// [`Error::Lock`] as [`run`](Self::run) describes; [`Error::Service`] is the work's own.
     ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the work, then gives the lock back.
-    ///
-    /// # Panics
-    ///
-    /// Where the work panics; the lock is given back then too.
+    /// Cancel safety and panics are those of [`run`](Self::run).
     pub fn try_run<F, Fut, T, E>(self, work: F) -> TryRun<F, Fut>
     where
         F: FnOnce(LockContext) -> Fut,
@@ -79,15 +75,15 @@ impl LockRequest {
 #[must_use = "futures do nothing unless polled"]
 pub struct Run<F, Fut> {
     #[pin]
-    state: State<F, Fut>,
+    state: RunState<F, Fut>,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = RunStateProj)]
 #[expect(
     clippy::large_enum_variant,
     reason = "what a task keeps in its own memory need not be allocated once more"
 )]
-enum State<F, Fut> {
+enum RunState<F, Fut> {
     Acquiring {
         #[pin]
         acquire: Acquire,
@@ -110,13 +106,13 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProj::Acquiring { acquire, work } => {
+                RunStateProj::Acquiring { acquire, work } => {
                     let lock = ready!(acquire.poll(cx))?;
                     let work = work.take().expect("the work is taken only here");
                     let guarded = Guarded::start(lock, work)?;
-                    this.state.set(State::Running { guarded });
+                    this.state.set(RunState::Running { guarded });
                 }
-                StateProj::Running { guarded } => {
+                RunStateProj::Running { guarded } => {
                     return Poll::Ready(ready!(guarded.poll(cx)).map(|(output, _hold)| output));
                 }
             }

@@ -1,3 +1,5 @@
+//! Decoding of what a request says, and escaping of the parts of names.
+
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;

@@ -12,13 +12,12 @@ use crate::layer::{IntoKey, KeyError};
 /// A closure over the request's head names the resource. It returns what a closure may return as a
 /// [`ResourceKey`](crate::layer::ResourceKey): names that it owns, and `None` where no lock is needed.
 ///
-/// A bare closure is a key too, and has to tell the type of its argument: `|request: &Request<_>| …`.
-/// Here the type is known, whatever the request's body, and the methods of [`Key`] apply. An error made
+/// Unlike a bare closure, it needs no type for its argument, and has the methods of [`Key`]. An error made
 /// by [`KeyError::missing`] is one that [`optional`](Key::optional) lets pass.
 ///
-/// A [`Resource`](crate::Resource) of the library's own locks ([`of_job`](crate::Resource::of_job), say) is
-/// returned on purpose, and is one as long as nothing changes its name: `prefixed`, or other names beside
-/// it, make it a name like any other.
+/// It may return a [`Resource`](crate::Resource) of the library's own locks, such as
+/// [`of_job`](crate::Resource::of_job). A changed name (`prefixed`), or one among others, is an ordinary
+/// name.
 ///
 /// ```
 /// use axum::{Router, routing::post};

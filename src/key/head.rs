@@ -1,3 +1,5 @@
+//! A request without its body.
+
 use std::fmt;
 
 use http::{Extensions, HeaderMap, Method, Request, Uri, request::Parts};

@@ -1,4 +1,6 @@
-use std::{fmt::Display, str::FromStr};
+//! A key of HTTP requests, and the methods that change it.
+
+use std::{fmt::Display, marker::PhantomData, str::FromStr};
 
 use http::{Method, Request};
 
@@ -36,8 +38,8 @@ impl<S: BodySource> Key<S> {
     /// away. To be called first.
     ///
     /// For handlers that take more than text: for axum's `Path<u64>`, `42`, `042` and `+42` are one
-    /// account, and for a `Uuid` upper-case and lower-case letters. As text they are different names,
-    /// and whoever sends them passes by the lock.
+    /// account, and for a `Uuid` upper-case and lower-case letters. As text they are different names, and
+    /// a client can choose the spelling to evade the lock.
     ///
     /// ```
     /// use tower_redlock::{key, layer::ResourceKey};
@@ -54,7 +56,7 @@ impl<S: BodySource> Key<S> {
     where
         T: FromStr + Display,
     {
-        Key::new(Parsed::new(self.source))
+        Key::new(Parsed { source: self.source, of: PhantomData })
     }
 
     /// Puts `prefix` before each name, as it is: with the separator that it shall have, `:`. Keys of
@@ -73,15 +75,14 @@ impl<S: BodySource> Key<S> {
     /// # Ok::<(), http::Error>(())
     /// ```
     pub fn prefixed(self, prefix: impl Into<String>) -> Key<Prefixed<S>> {
-        Key::new(Prefixed::new(self.source, prefix.into()))
+        Key::new(Prefixed { source: self.source, prefix: prefix.into().into() })
     }
 
     /// Replaces each name by its SHA-256 in 64 hexadecimal digits: for names that are long, or that
     /// are personal data and not to be read on the servers or in logs.
     ///
-    /// That does not protect values that can be guessed: whoever sees the hash of an e-mail
-    /// address or a telephone number can hash candidates until one fits. For those:
-    /// [`hashed_with`](Self::hashed_with).
+    /// That does not protect values that can be guessed, such as e-mail addresses and telephone numbers.
+    /// For those: [`hashed_with`](Self::hashed_with).
     ///
     /// ```
     /// use tower_redlock::{key, layer::ResourceKey};
@@ -93,11 +94,11 @@ impl<S: BodySource> Key<S> {
     /// # Ok::<(), http::Error>(())
     /// ```
     pub fn hashed(self) -> Key<Hashed<S>> {
-        Key::new(Hashed::new(self.source))
+        Key::new(Hashed { source: self.source })
     }
 
     /// Replaces each name by its HMAC-SHA-256 under `secret`, in 64 hexadecimal digits: without the
-    /// secret, nobody can tell whether a guess fits.
+    /// secret, a guess cannot be verified.
     ///
     /// All processes that lock the same resources need the same secret; 32 random bytes are
     /// enough. A process with another one, during a change of secrets too, locks other names.
@@ -133,7 +134,7 @@ impl<S: BodySource> Key<S> {
     /// # Ok::<(), http::Error>(())
     /// ```
     pub fn optional(self) -> Key<Optional<S>> {
-        Key::new(Optional::new(self.source))
+        Key::new(Optional { source: self.source })
     }
 
     /// Locks for these methods only; requests with others pass without a lock. GET includes HEAD,
@@ -149,7 +150,7 @@ impl<S: BodySource> Key<S> {
     /// # Ok::<(), http::Error>(())
     /// ```
     pub fn only(self, methods: impl IntoIterator<Item = Method>) -> Key<Only<S>> {
-        Key::new(Only::new(self.source, methods))
+        Key::new(Only { source: self.source, methods: methods.into_iter().collect() })
     }
 
     /// Locks only where `predicate` says so; other requests pass without a lock.
@@ -166,7 +167,7 @@ impl<S: BodySource> Key<S> {
     where
         P: Fn(&RequestHead<'_>) -> bool,
     {
-        Key::new(When::new(self.source, predicate))
+        Key::new(When { source: self.source, predicate })
     }
 }
 

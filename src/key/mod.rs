@@ -17,18 +17,16 @@
 //! Each is a [`Key`], whose methods change the names ([`parsed`](Key::parsed),
 //! [`prefixed`](Key::prefixed), [`hashed`](Key::hashed), [`hashed_with`](Key::hashed_with)) and say
 //! which requests need no lock ([`optional`](Key::optional), [`only`](Key::only),
-//! [`when`](Key::when)). Whatever else names a resource: a closure is a
-//! [`ResourceKey`](crate::layer::ResourceKey) too.
+//! [`when`](Key::when)). Any closure over the request is a [`ResourceKey`](crate::layer::ResourceKey) too.
 //!
 //! Names are text. Where handlers take numbers, `42`, `042` and `+42` are three names and one
-//! account, and whoever sends requests chooses: say [`parsed`](Key::parsed) there.
+//! account: use [`parsed`](Key::parsed) there.
 //!
 //! With the feature `axum`, `path_segment` and `method_and_path` look at the path as it was sent, also
 //! inside nested routers; without it, at what the router left of it. All programs that lock by these
 //! keys must have the feature, or none: the names differ under nested routers.
 //!
-//! A name has 1 to 512 bytes and no control characters; a request with another one is turned away
-//! as a bad request. No error quotes what the request said.
+//! A name has 1 to 512 bytes and no control characters; a request with another one is a bad request. No error quotes what the request said.
 //!
 //! ```
 //! use http::Method;
@@ -40,47 +38,35 @@
 //! let layer = RedlockLayer::new(redlock, key).http();
 //! ```
 
-mod all;
-mod body;
+mod combinators;
 mod decode;
-mod extension;
-mod filter;
 mod from_fn;
-mod hash;
 mod head;
-mod header;
-mod idempotency;
-mod joined;
+mod head_sources;
+mod idempotency_key;
+mod json_pointer;
+mod json_walk;
 #[allow(clippy::module_inception)]
 mod key;
-mod method_and_path;
 mod names;
 #[cfg(feature = "axum")]
-mod param;
-mod parsed;
-mod path;
-mod prefix;
-mod query;
+mod path_param;
 mod source;
 #[cfg(test)]
 mod tests;
 
-pub use all::{All, all};
-pub use body::{BodyKey, JsonPointer, json_pointer};
-pub use extension::{Extension, extension};
-pub use filter::{Only, Optional, When};
+pub use combinators::{
+    All, Hashed, HashedWith, Joined, Only, Optional, Parsed, Prefixed, When, all, joined,
+};
 pub use from_fn::{FromBodyFn, FromFn, from_body_fn, from_fn};
-pub use hash::{Hashed, HashedWith};
 pub use head::RequestHead;
-pub use header::{Header, header};
-pub use idempotency::{IdempotencyKey, MAX_IDEMPOTENCY_KEY_BYTES, idempotency_key};
-pub use joined::{Joined, joined};
+pub use head_sources::{
+    Extension, Header, MethodAndPath, PathSegment, Query, extension, header, method_and_path,
+    path_segment, query,
+};
+pub use idempotency_key::{IdempotencyKey, MAX_IDEMPOTENCY_KEY_BYTES, idempotency_key};
+pub use json_pointer::{JsonPointer, json_pointer};
 pub use key::Key;
-pub use method_and_path::{MethodAndPath, method_and_path};
 #[cfg(feature = "axum")]
-pub use param::{PathParam, path_param};
-pub use parsed::Parsed;
-pub use path::{PathSegment, path_segment};
-pub use prefix::Prefixed;
-pub use query::{Query, query};
-pub use source::{BodySource, Source};
+pub use path_param::{PathParam, path_param};
+pub use source::{BodyKey, BodySource, Source};

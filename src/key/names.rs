@@ -1,3 +1,5 @@
+//! The names that a key found.
+
 use std::{borrow::Cow, sync::Arc};
 
 use crate::resource::{Resource, ResourceError};
@@ -5,16 +7,15 @@ use crate::resource::{Resource, ResourceError};
 /// The names of a request's resource, before they are bounded: a hash may make a long one short.
 #[derive(Debug)]
 pub enum Names<'r> {
-    /// By far the usual case.
+    /// The usual case.
     One(Cow<'r, str>),
     Many(Vec<Cow<'r, str>>),
-    /// One of the crate's own locks, made on purpose. Its name as text, once changed or among others,
-    /// is a name like any other.
+    /// One of the crate's own locks. Changed or among others, its name is an ordinary one.
     Own(Resource),
 }
 
 impl<'r> Names<'r> {
-    /// The same as text.
+    /// Converts the name of an own lock to text.
     fn text(self) -> Self {
         match self {
             Self::Own(resource) => Self::of(resource.shared_names()),
@@ -39,7 +40,7 @@ impl<'r> Names<'r> {
         }
     }
 
-    /// Changes each name, or finds that one is none.
+    /// Changes each name, or fails at one.
     pub(super) fn try_map<E>(
         self,
         change: impl Fn(Cow<'r, str>) -> Result<Cow<'r, str>, E>,

@@ -1,3 +1,5 @@
+//! Extractors for axum.
+
 use std::{
     convert::Infallible,
     fmt,
@@ -10,191 +12,162 @@ use axum::{
 };
 use http::{StatusCode, request::Parts};
 
-use super::http::{HeldUpgrade, RequestOutcome};
-use crate::guard::{LockContext, LockContexts};
+use super::http::HeldUpgrade;
+use crate::{
+    guard::{LockContext, LockContexts},
+    reject::RequestOutcome,
+};
 
-/// The lock that the handler runs under: that of the [`RedlockLayer`](crate::RedlockLayer) around
-/// it, the innermost where there are several, with whatever face. [`LockContexts`] has the others.
-///
-/// `Option<LockContext>` is an extractor too, for handlers of requests that may be unguarded.
-///
-/// ```
-/// use axum::{Router, extract::Request, routing::post};
-/// use tower_redlock::{LockContext, Redlock, RedlockLayer};
-///
-/// async fn withdraw(lock: LockContext) -> String {
-///     format!("token {}", lock.fencing_token())
-/// }
-///
-/// let account = |request: &Request| request.uri().path().to_owned();
-/// let app: Router = Router::new()
-///     .route("/accounts/{id}/withdraw", post(withdraw))
-///     .route_layer(RedlockLayer::new(Redlock::embedded(), account).http());
-/// # let _ = app;
-/// ```
-///
-/// # Errors
-///
-/// [`MissingLockContext`], a 500, where the handler runs without a lock.
-impl<S> FromRequestParts<S> for LockContext {
-    type Rejection = MissingLockContext;
+/// Makes a type an extractor, and so its `Option`.
+macro_rules! extractor {
+    ($(#[$doc:meta])* $type:ty, $missing:ident, $find:expr) => {
+        $(#[$doc])*
+        impl<S> FromRequestParts<S> for $type {
+            type Rejection = $missing;
 
-    fn from_request_parts(
-        parts: &mut Parts,
-        _: &S,
-    ) -> impl Future<Output = Result<Self, MissingLockContext>> {
-        ready(find(parts).ok_or(MissingLockContext(())))
-    }
+            fn from_request_parts(
+                parts: &mut Parts,
+                _: &S,
+            ) -> impl Future<Output = Result<Self, $missing>> {
+                ready($find(parts).ok_or($missing(())))
+            }
+        }
+
+        impl<S> OptionalFromRequestParts<S> for $type {
+            type Rejection = Infallible;
+
+            fn from_request_parts(
+                parts: &mut Parts,
+                _: &S,
+            ) -> impl Future<Output = Result<Option<Self>, Infallible>> {
+                ready(Ok($find(parts)))
+            }
+        }
+    };
 }
 
-impl<S> OptionalFromRequestParts<S> for LockContext {
-    type Rejection = Infallible;
+extractor!(
+    /// The lock that the handler runs under: that of the [`RedlockLayer`](crate::RedlockLayer) around
+    /// it, the innermost where there are several, over any protocol. [`LockContexts`] has the others.
+    ///
+    /// `Option<LockContext>` is an extractor too, for handlers of requests that may be unguarded.
+    ///
+    /// ```
+    /// use axum::{Router, extract::Request, routing::post};
+    /// use tower_redlock::{LockContext, Redlock, RedlockLayer};
+    ///
+    /// async fn withdraw(lock: LockContext) -> String {
+    ///     format!("token {}", lock.fencing_token())
+    /// }
+    ///
+    /// let account = |request: &Request| request.uri().path().to_owned();
+    /// let app: Router = Router::new()
+    ///     .route("/accounts/{id}/withdraw", post(withdraw))
+    ///     .route_layer(RedlockLayer::new(Redlock::embedded(), account).http());
+    /// # let _ = app;
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`MissingLockContext`], a 500, where the handler runs without a lock.
+    LockContext,
+    MissingLockContext,
+    // The guard that polls the handler is the innermost, with or without extensions; a task that the
+    // request was moved to has only the extensions.
+    |parts: &Parts| LockContext::current().or_else(|| parts.extensions.get().cloned())
+);
 
-    fn from_request_parts(
-        parts: &mut Parts,
-        _: &S,
-    ) -> impl Future<Output = Result<Option<Self>, Infallible>> {
-        ready(Ok(find(parts)))
-    }
+extractor!(
+    /// The locks of all layers around the handler, each by its layer's name.
+    ///
+    /// `Option<LockContexts>` is an extractor too.
+    ///
+    /// ```
+    /// use axum::{Router, http::StatusCode, routing::post};
+    /// use tower_redlock::{LockContexts, OnceLayer, Redlock, RedlockLayer, key};
+    ///
+    /// async fn pay(locks: LockContexts) -> Result<String, StatusCode> {
+    ///     let account = locks.get("account").ok_or(StatusCode::INTERNAL_SERVER_ERROR)?;
+    ///     Ok(format!("paid under the account's token {}", account.fencing_token()))
+    /// }
+    ///
+    /// let redlock = Redlock::embedded();
+    /// let account = RedlockLayer::new(redlock.clone(), key::path_param("id")).named("account").http();
+    /// let payments = OnceLayer::new(redlock, "payments", key::header("payment-id")).http();
+    /// let app: Router = Router::new()
+    ///     .route("/accounts/{id}/pay", post(pay))
+    ///     .route_layer(account)
+    ///     // Outside, as it is added later.
+    ///     .route_layer(payments);
+    /// # let _ = app;
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`MissingLockContext`], a 500, where no layer around the handler took a lock.
+    LockContexts,
+    MissingLockContext,
+    |parts: &Parts| parts.extensions.get().cloned()
+);
+
+extractor!(
+    /// The handle of a request whose connection is to be upgraded under its lock: see there for an
+    /// example.
+    ///
+    /// # Errors
+    ///
+    /// [`MissingHeldUpgrade`], a 500, where there is none: see [`take`](HeldUpgrade::take).
+    HeldUpgrade,
+    MissingHeldUpgrade,
+    |parts: &Parts| HeldUpgrade::take(&parts.extensions)
+);
+
+/// Makes the rejection of an extractor: a 500 that says how to set up the routes.
+macro_rules! missing {
+    ($(#[$doc:meta])* $type:ident, $text:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $type(());
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str($text)
+            }
+        }
+
+        impl std::error::Error for $type {}
+
+        impl IntoResponse for $type {
+            fn into_response(self) -> Response {
+                crate::log::error!("{self}");
+                let response = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string());
+                RequestOutcome::Refused.mark(response.into_response())
+            }
+        }
+    };
 }
 
-/// The locks of all layers around the handler, each by its layer's name.
-///
-/// `Option<LockContexts>` is an extractor too.
-///
-/// ```
-/// use axum::{Router, http::StatusCode, routing::post};
-/// use tower_redlock::{LockContexts, OnceLayer, Redlock, RedlockLayer, key};
-///
-/// async fn pay(locks: LockContexts) -> Result<String, StatusCode> {
-///     let account = locks.get("account").ok_or(StatusCode::INTERNAL_SERVER_ERROR)?;
-///     Ok(format!("paid under the account's token {}", account.fencing_token()))
-/// }
-///
-/// let redlock = Redlock::embedded();
-/// let account = RedlockLayer::new(redlock.clone(), key::path_param("id")).named("account").http();
-/// let payments = OnceLayer::new(redlock, "payments", key::header("payment-id")).http();
-/// let app: Router = Router::new()
-///     .route("/accounts/{id}/pay", post(pay))
-///     .route_layer(account)
-///     // Outside, as it is added later.
-///     .route_layer(payments);
-/// # let _ = app;
-/// ```
-///
-/// # Errors
-///
-/// [`MissingLockContext`], a 500, where no layer around the handler took a lock.
-impl<S> FromRequestParts<S> for LockContexts {
-    type Rejection = MissingLockContext;
+missing!(
+    /// A handler extracts its [`LockContext`], and runs without a lock. A 500: the routes are set up
+    /// wrongly.
+    MissingLockContext,
+    "this request runs without a lock: put a RedlockLayer around its route whose key finds a resource \
+     in it, or extract Option<LockContext>"
+);
 
-    fn from_request_parts(
-        parts: &mut Parts,
-        _: &S,
-    ) -> impl Future<Output = Result<Self, MissingLockContext>> {
-        ready(parts.extensions.get().cloned().ok_or(MissingLockContext(())))
-    }
-}
-
-impl<S> OptionalFromRequestParts<S> for LockContexts {
-    type Rejection = Infallible;
-
-    fn from_request_parts(
-        parts: &mut Parts,
-        _: &S,
-    ) -> impl Future<Output = Result<Option<Self>, Infallible>> {
-        ready(Ok(parts.extensions.get().cloned()))
-    }
-}
-
-/// The guard that polls the handler is the innermost, whether or not it knows of extensions; a task
-/// that the request was handed to has only those.
-fn find(parts: &Parts) -> Option<LockContext> {
-    LockContext::current().or_else(|| parts.extensions.get().cloned())
-}
-
-/// A handler asks for its [`LockContext`], and runs without a lock. Answered by a 500: the routes
-/// are put together wrongly, and no client can help it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MissingLockContext(());
-
-impl fmt::Display for MissingLockContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "this request runs without a lock: put a RedlockLayer around its route whose key finds \
-             a resource in it, or extract Option<LockContext>",
-        )
-    }
-}
-
-impl std::error::Error for MissingLockContext {}
-
-impl IntoResponse for MissingLockContext {
-    fn into_response(self) -> Response {
-        crate::log::error!("{self}");
-        let answer = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();
-        RequestOutcome::Refused.mark(answer)
-    }
-}
-
-/// The handle of a request whose connection is to be upgraded under its lock: see there for an
-/// example.
-///
-/// # Errors
-///
-/// [`MissingHeldUpgrade`], a 500, where there is none: see [`take`](HeldUpgrade::take).
-impl<S> FromRequestParts<S> for HeldUpgrade {
-    type Rejection = MissingHeldUpgrade;
-
-    fn from_request_parts(
-        parts: &mut Parts,
-        _: &S,
-    ) -> impl Future<Output = Result<Self, MissingHeldUpgrade>> {
-        ready(Self::take(&parts.extensions).ok_or(MissingHeldUpgrade(())))
-    }
-}
-
-impl<S> OptionalFromRequestParts<S> for HeldUpgrade {
-    type Rejection = Infallible;
-
-    fn from_request_parts(
-        parts: &mut Parts,
-        _: &S,
-    ) -> impl Future<Output = Result<Option<Self>, Infallible>> {
-        ready(Ok(Self::take(&parts.extensions)))
-    }
-}
-
-/// A handler asks for a [`HeldUpgrade`] that is not there. Answered by a 500: the routes are put
-/// together wrongly, and no client can help it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MissingHeldUpgrade(());
-
-impl fmt::Display for MissingHeldUpgrade {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "this request has no lock that can be held for an upgraded connection: put a RedlockLayer \
-             with hold_upgrade(true) around its route, and extract HeldUpgrade once",
-        )
-    }
-}
-
-impl std::error::Error for MissingHeldUpgrade {}
-
-impl IntoResponse for MissingHeldUpgrade {
-    fn into_response(self) -> Response {
-        crate::log::error!("{self}");
-        let answer = (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response();
-        RequestOutcome::Refused.mark(answer)
-    }
-}
+missing!(
+    /// A handler extracts a [`HeldUpgrade`] that is not there. A 500: the routes are set up wrongly.
+    MissingHeldUpgrade,
+    "this request has no lock that can be held for an upgraded connection: put a RedlockLayer with \
+     hold_upgrade(true) around its route, and extract HeldUpgrade once"
+);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_context_is_no_answer_of_the_handler() {
+    fn missing_context_is_marked_as_refused() {
         let answer = MissingLockContext(()).into_response();
         assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(RequestOutcome::of(&answer), Some(RequestOutcome::Refused));

@@ -1,4 +1,7 @@
+//! One request: the lock, then the inner service.
+
 use std::{
+    fmt,
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -8,6 +11,7 @@ use std::{
 use pin_project::pin_project;
 use tower_service::Service;
 
+use super::Plain;
 use crate::{
     error::LockError,
     guard::{Error, Guarded, Hold, LockContext},
@@ -15,29 +19,29 @@ use crate::{
     resource::Resource,
 };
 
-/// What a layer does with a request that has its lock, before the service sees it.
-pub(super) trait Enter<Request> {
+/// What the protocol of a layer adds to a request that has its lock.
+pub(super) trait Protocol<Request> {
     /// Called once, under the lock, with the name of the layer.
-    fn enter(&self, request: &mut Request, layer: Option<Arc<str>>, context: &LockContext);
+    fn prepare(&self, request: &mut Request, layer: Option<Arc<str>>, context: &LockContext);
 }
 
-/// A response, and the hold on the lock that it was made under.
-type Made<R, E> = Result<(R, Option<Hold>), Error<E>>;
+/// A response, and the hold on the lock that covers it.
+type HeldResponse<R, E> = Result<(R, Option<Hold>), Error<E>>;
 
 /// One request: acquires the lock, calls the service, and polls it while the lock is valid.
 #[pin_project]
-pub(super) struct Call<S: Service<Request>, Request, E> {
+pub(super) struct Call<S: Service<Request>, Request, P> {
     #[pin]
-    state: State<S, Request, E>,
+    state: CallState<S, Request, P>,
     resource: Option<Resource>,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = CallStateProj)]
 #[expect(
     clippy::large_enum_variant,
     reason = "what a task keeps in its own memory need not be allocated once more"
 )]
-enum State<S: Service<Request>, Request, E> {
+enum CallState<S: Service<Request>, Request, P> {
     Rejected {
         error: Option<LockError>,
     },
@@ -48,7 +52,7 @@ enum State<S: Service<Request>, Request, E> {
     Acquiring {
         #[pin]
         acquire: Acquire,
-        call: Option<(S, Request, E)>,
+        call: Option<(S, Request, P)>,
         layer: Option<Arc<str>>,
     },
     Running {
@@ -57,40 +61,40 @@ enum State<S: Service<Request>, Request, E> {
     },
 }
 
-impl<S: Service<Request>, Request, E> Call<S, Request, E> {
+impl<S: Service<Request>, Request, P> Call<S, Request, P> {
     pub(super) fn rejected(error: LockError, resource: Option<Resource>) -> Self {
-        Self { state: State::Rejected { error: Some(error) }, resource }
+        Self { state: CallState::Rejected { error: Some(error) }, resource }
     }
 
     pub(super) fn unguarded(future: S::Future) -> Self {
-        Self { state: State::Unguarded { future }, resource: None }
+        Self { state: CallState::Unguarded { future }, resource: None }
     }
 
     pub(super) fn acquiring(
         request: LockRequest,
         resource: Resource,
         layer: Option<Arc<str>>,
-        (service, call, enter): (S, Request, E),
+        call: (S, Request, P),
     ) -> Self {
         let acquire = request.acquire();
-        let state = State::Acquiring { acquire, call: Some((service, call, enter)), layer };
+        let state = CallState::Acquiring { acquire, call: Some(call), layer };
         Self { state, resource: Some(resource) }
     }
 
-    /// What the request is about, if it needs a lock.
+    /// The resource, if the request needs a lock.
     #[cfg(feature = "http")]
     pub(super) const fn resource(&self) -> Option<&Resource> {
         self.resource.as_ref()
     }
 
-    /// Fails where the lock ended inside the poll that made the response, which is dropped then.
+    /// Polls the call. Drops the response and fails where the lock ended inside that poll.
     #[cfg(feature = "http")]
     pub(super) fn poll_covered(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Made<S::Response, S::Error>>
+    ) -> Poll<HeldResponse<S::Response, S::Error>>
     where
-        E: Enter<Request>,
+        P: Protocol<Request>,
     {
         let (response, hold) = ready!(self.poll(cx))?;
         Poll::Ready(match hold {
@@ -104,20 +108,20 @@ impl<S: Service<Request>, Request, E> Call<S, Request, E> {
 
     pub(super) const fn name(&self) -> &'static str {
         match self.state {
-            State::Rejected { .. } => "rejected",
-            State::Unguarded { .. } => "unguarded",
-            State::Acquiring { .. } => "acquiring",
-            State::Running { .. } => "running",
+            CallState::Rejected { .. } => "rejected",
+            CallState::Unguarded { .. } => "unguarded",
+            CallState::Acquiring { .. } => "acquiring",
+            CallState::Running { .. } => "running",
         }
     }
 }
 
-impl<S, Request, E> Future for Call<S, Request, E>
+impl<S, Request, P> Future for Call<S, Request, P>
 where
     S: Service<Request>,
-    E: Enter<Request>,
+    P: Protocol<Request>,
 {
-    type Output = Made<S::Response, S::Error>;
+    type Output = HeldResponse<S::Response, S::Error>;
 
     /// # Panics
     ///
@@ -126,29 +130,29 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProj::Rejected { error } => {
+                CallStateProj::Rejected { error } => {
                     let error = error.take().expect("polled after it was ready");
                     return Poll::Ready(Err(Error::Lock(error)));
                 }
-                StateProj::Unguarded { future } => {
+                CallStateProj::Unguarded { future } => {
                     let result = ready!(future.poll(cx));
                     return Poll::Ready(match result {
                         Ok(response) => Ok((response, None)),
                         Err(error) => Err(Error::Service(error)),
                     });
                 }
-                StateProj::Acquiring { acquire, call, layer } => {
+                CallStateProj::Acquiring { acquire, call, layer } => {
                     let lock = ready!(acquire.poll(cx))?;
-                    let (mut service, mut request, enter) =
+                    let (mut service, mut request, protocol) =
                         call.take().expect("the call is taken only here");
                     let layer = layer.take();
                     let guarded = Guarded::start(lock, |context| {
-                        enter.enter(&mut request, layer, &context);
+                        protocol.prepare(&mut request, layer, &context);
                         service.call(request)
                     })?;
-                    this.state.set(State::Running { guarded });
+                    this.state.set(CallState::Running { guarded });
                 }
-                StateProj::Running { guarded } => {
+                CallStateProj::Running { guarded } => {
                     let (result, hold) = ready!(guarded.poll(cx))?;
                     return Poll::Ready(match result {
                         Ok(response) => Ok((response, Some(hold))),
@@ -157,5 +161,44 @@ where
                 }
             }
         }
+    }
+}
+
+/// The future of a request behind a [`RedlockLayer`](super::RedlockLayer): acquires the lock, then
+/// calls the service and polls it while the lock is valid.
+///
+/// # Cancel safety
+///
+/// Dropping it drops the inner future, then releases the lock.
+///
+/// # Panics
+///
+/// If polled again after it was ready, and where the service panics; the lock is released then.
+#[pin_project]
+#[must_use = "futures do nothing unless polled"]
+pub struct ResponseFuture<S: Service<Request>, Request, P = Plain> {
+    #[pin]
+    pub(super) call: Call<S, Request, P>,
+    pub(super) protocol: P,
+}
+
+impl<S: Service<Request>, Request, P> ResponseFuture<S, Request, P> {
+    pub(super) const fn new(call: Call<S, Request, P>, protocol: P) -> Self {
+        Self { call, protocol }
+    }
+}
+
+impl<S: Service<Request>, Request> Future for ResponseFuture<S, Request> {
+    type Output = Result<S::Response, Error<S::Error>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (response, _hold) = ready!(self.project().call.poll(cx))?;
+        Poll::Ready(Ok(response))
+    }
+}
+
+impl<S: Service<Request>, Request, P> fmt::Debug for ResponseFuture<S, Request, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").field("state", &self.call.name()).finish_non_exhaustive()
     }
 }

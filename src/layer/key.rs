@@ -1,17 +1,18 @@
+//! Keys of requests: which resource a request is about.
+
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use crate::resource::{Resource, ResourceError};
 
 /// Finds the resource that a request is about.
 ///
-/// Closures are keys (the names they return are owned, not borrowed from the request): they take `&Request` and return a name, several names, a [`Resource`], or an
-/// `Option` or `Result` of one. `None` lets the request pass without a lock (a read, say); an
-/// error turns it away.
+/// Implemented by closures from `&Request` to a name, several names, a [`Resource`], or an `Option` or
+/// `Result` of one; names are owned. `None` lets the request pass without a lock (a read, say); an error
+/// rejects it.
 ///
-/// A closure tells the type of its argument: `|request: &http::Request<_>| …`, in which the compiler
-/// finds out the body's type. Without it (`|request| …`), the closure is one for a single lifetime, and
-/// the layer is refused: "implementation of `FnOnce` is not general enough". Closures of
-/// `key::from_fn` (feature `http`) need no types.
+/// Closures need the type of their argument: `|request: &http::Request<_>| …`. Without it, the compiler
+/// infers a single lifetime, and refuses the layer: "implementation of `FnOnce` is not general enough".
+/// Closures of `key::from_fn` (feature `http`) need no types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no key of a `{Request}`",
     label = "its key does not say what to lock",
@@ -84,26 +85,24 @@ impl<K: IntoKey, E: Into<KeyError>> IntoKey for Result<K, E> {
 pub struct KeyError(ResourceError);
 
 impl KeyError {
-    /// An error with a text for whoever sent the request: `the header x-account is missing`.
+    /// A malformed key, with a text for the client: `the header x-account is empty`.
     pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Key(reason.into()))
     }
 
-    /// The same for a request that has nothing where its key should be: layers may let such requests
-    /// run all the same, and [`new`](Self::new) is for keys that are there and wrong.
+    /// A missing key, with a text for the client. Layers may let such requests run, but not those with a
+    /// malformed key ([`new`](Self::new)).
     pub fn missing(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Missing(reason.into()))
     }
 
-    /// An error that is not the fault of whoever sent the request: as the service is put together,
-    /// no such request can have a key. The text is for the log; the request is answered with an
-    /// error of the service's own (500, `INTERNAL`).
+    /// An error of the service: as it is set up, no such request can have a key. The text is for the log;
+    /// the response is an internal error (500, `INTERNAL`).
     pub fn setup(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Setup(reason.into()))
     }
 
-    /// The request is for nothing that the service has: it is answered with 404 (`UNIMPLEMENTED`),
-    /// and does not run.
+    /// The request is for nothing that the service has. It is rejected with 404 (`UNIMPLEMENTED`).
     pub fn not_found(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::NotFound(reason.into()))
     }

@@ -1,40 +1,40 @@
+//! The settings of the layer.
+
 use std::{sync::Arc, time::Duration};
 
 use tower_layer::Layer;
 
-use super::RedlockService;
+use super::{RedlockService, call::Protocol};
 use crate::{
     error::LockError,
     guard::LockContext,
     lock::{LockOptions, Redlock},
 };
 
-use super::call::Enter;
-
 /// Runs each request only while the lock on its resource is held.
 ///
 /// Wrapping many services (one a route, say) is cheap: they share the manager's connections.
 /// Settings that are not made here are the manager's.
 ///
-/// `F` is the face that lock errors have: [`Plain`] makes them part of the service's error type;
-/// with the feature `http`, `http()` makes them responses, and with `tonic`, `grpc()` makes them
-/// statuses.
+/// `P` decides what a lock error becomes: with [`Plain`] a part of the service's error type, after
+/// `http()` (feature `http`) a response, and after `grpc()` (feature `tonic`) a status.
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it wraps a service"]
-pub struct RedlockLayer<K, F = Plain> {
+pub struct RedlockLayer<K, P = Plain> {
     pub(super) redlock: Redlock,
     pub(super) key: K,
     pub(super) options: LockOptions,
-    pub(super) face: F,
+    pub(super) protocol: P,
     pub(super) name: Option<Arc<str>>,
 }
 
-/// Lock errors are part of the service's error type: [`layer::Error`](super::Error).
+/// The errors of a layer are part of the service's error type: [`layer::Error`](super::Error), and
+/// [`fencing::Error`](crate::fencing::Error) behind a [`FencingLayer`](crate::FencingLayer).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plain(());
+pub struct Plain(pub(crate) ());
 
-impl<Request> Enter<Request> for Plain {
-    fn enter(&self, _: &mut Request, _: Option<Arc<str>>, _: &LockContext) {}
+impl<Request> Protocol<Request> for Plain {
+    fn prepare(&self, _: &mut Request, _: Option<Arc<str>>, _: &LockContext) {}
 }
 
 impl<K> RedlockLayer<K> {
@@ -42,11 +42,11 @@ impl<K> RedlockLayer<K> {
     /// [`ResourceKey`](super::ResourceKey).
     pub const fn new(redlock: Redlock, key: K) -> Self {
         let options = LockOptions::new();
-        Self { redlock, key, options, face: Plain(()), name: None }
+        Self { redlock, key, options, protocol: Plain(()), name: None }
     }
 }
 
-impl<K, F> RedlockLayer<K, F> {
+impl<K, P> RedlockLayer<K, P> {
     /// Sets all that is set in `options`; what was set before and is not set there stays.
     ///
     /// Options that the manager refuses are an error of [`build`](Self::build), or else of every
@@ -116,16 +116,15 @@ impl<K, F> RedlockLayer<K, F> {
         self.redlock.lock("x").options(self.options)
     }
 
-    /// The same with another face.
     #[cfg(feature = "http")]
-    pub(super) fn with_face<G>(self, face: impl FnOnce(F) -> G) -> RedlockLayer<K, G> {
-        let Self { redlock, key, options, face: old, name } = self;
-        RedlockLayer { redlock, key, options, face: face(old), name }
+    pub(super) fn map_protocol<Q>(self, map: impl FnOnce(P) -> Q) -> RedlockLayer<K, Q> {
+        let Self { redlock, key, options, protocol, name } = self;
+        RedlockLayer { redlock, key, options, protocol: map(protocol), name }
     }
 }
 
-impl<S, K: Clone, F: Clone> Layer<S> for RedlockLayer<K, F> {
-    type Service = RedlockService<S, K, F>;
+impl<S, K: Clone, P: Clone> Layer<S> for RedlockLayer<K, P> {
+    type Service = RedlockService<S, K, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
         if let Err(error) = self.check() {

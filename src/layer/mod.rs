@@ -23,11 +23,10 @@
 //! # }
 //! ```
 
+mod as_response;
 #[cfg(feature = "axum")]
 mod axum;
 mod call;
-mod faceless;
-mod future;
 #[cfg(feature = "tonic")]
 pub mod grpc;
 #[cfg(feature = "http")]
@@ -40,10 +39,10 @@ mod service;
 pub(crate) mod token_header;
 
 pub use crate::guard::error::Error;
+pub use as_response::AsResponse;
 #[cfg(feature = "axum")]
 pub use axum::{MissingHeldUpgrade, MissingLockContext};
-pub use faceless::AsResponse;
-pub use future::ResponseFuture;
+pub use call::ResponseFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};
 pub use layer::Plain;
 pub(crate) use layer::RedlockLayer;

@@ -1,10 +1,12 @@
+//! The service, and the future of a request.
+
 use std::task::{Context, Poll};
 
 use tower_service::Service;
 
 use super::{
     Error, Plain, RedlockLayer, ResourceKey, ResponseFuture,
-    call::{Call, Enter},
+    call::{Call, Protocol},
 };
 use crate::{error::LockError, lock::LockRequest, resource::Resource};
 
@@ -13,13 +15,13 @@ use crate::{error::LockError, lock::LockRequest, resource::Resource};
 /// The inner service is made ready before the wait for the lock: a permit of an inner
 /// `ConcurrencyLimit`, or a place in a `Buffer`, is held meanwhile. Put such layers outside.
 #[derive(Clone, Debug)]
-pub struct RedlockService<S, K, F = Plain> {
+pub struct RedlockService<S, K, P = Plain> {
     pub(super) inner: S,
-    layer: RedlockLayer<K, F>,
+    layer: RedlockLayer<K, P>,
 }
 
-impl<S, K, F> RedlockService<S, K, F> {
-    pub(super) const fn new(inner: S, layer: RedlockLayer<K, F>) -> Self {
+impl<S, K, P> RedlockService<S, K, P> {
+    pub(super) const fn new(inner: S, layer: RedlockLayer<K, P>) -> Self {
         Self { inner, layer }
     }
 
@@ -39,35 +41,25 @@ impl<S, K, F> RedlockService<S, K, F> {
     }
 
     #[cfg(feature = "http")]
-    pub(super) const fn face(&self) -> &F {
-        &self.layer.face
+    pub(super) const fn layer(&self) -> &RedlockLayer<K, P> {
+        &self.layer
     }
 
-    /// Begins a call of the service that was made ready; a clone of it stays behind.
-    pub(super) fn begin<Request>(&mut self, request: Request) -> Call<S, Request, F>
-    where
-        S: Service<Request> + Clone,
-        K: ResourceKey<Request>,
-        F: Enter<Request> + Clone,
-    {
-        self.begin_with(request, |asked| asked)
-    }
-
-    /// The same with other settings of the request for the lock.
-    pub(super) fn begin_with<Request>(
+    /// Begins a call of the ready service; `set` adjusts the request for the lock.
+    pub(super) fn begin<Request>(
         &mut self,
         request: Request,
         set: impl FnOnce(LockRequest) -> LockRequest,
-    ) -> Call<S, Request, F>
+    ) -> Call<S, Request, P>
     where
         S: Service<Request> + Clone,
         K: ResourceKey<Request>,
-        F: Enter<Request> + Clone,
+        P: Protocol<Request> + Clone,
     {
         match self.layer.key.key(&request) {
             Ok(Some(resource)) => {
                 let asked = set(self.ask(&resource));
-                let call = (self.take_ready(), request, self.layer.face.clone());
+                let call = (self.take_ready(), request, self.layer.protocol.clone());
                 Call::acquiring(asked, resource, self.layer.name.clone(), call)
             }
             Ok(None) => Call::unguarded(self.inner.call(request)),
@@ -75,23 +67,18 @@ impl<S, K, F> RedlockService<S, K, F> {
         }
     }
 
-    /// What is asked for a request's resource.
+    /// The request for the lock on a resource, with the settings of the layer.
     pub(super) fn ask(&self, resource: &Resource) -> LockRequest {
         self.layer.redlock.lock(resource.clone()).options(self.layer.options)
     }
 
-    /// The service that was made ready; a clone of it stays behind.
+    /// Takes the ready service, and leaves a clone of it.
     pub(super) fn take_ready(&mut self) -> S
     where
         S: Clone,
     {
         let clone = self.inner.clone();
         std::mem::replace(&mut self.inner, clone)
-    }
-
-    #[cfg(feature = "http")]
-    pub(super) const fn layer(&self) -> &RedlockLayer<K, F> {
-        &self.layer
     }
 }
 
@@ -109,6 +96,6 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        ResponseFuture::new(self.begin(request))
+        ResponseFuture::new(self.begin(request, |lock| lock), Plain(()))
     }
 }

@@ -1,10 +1,12 @@
+//! The header that carries the fencing token to the service.
+
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::token::FencingToken;
 
-/// The header of a request that carries the fencing token to the service, and nothing else.
+/// The name of that header, if it is set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TokenHeader(Option<HeaderName>);
 
@@ -20,7 +22,7 @@ impl TokenHeader {
         Self(Some(name.try_into().expect("the name of a header")))
     }
 
-    /// Takes out what the client sent: nobody but the layer says which token it is.
+    /// Removes the value of the client: only the layer sets the token.
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         if let Some(name) = &self.0 {
             headers.remove(name);

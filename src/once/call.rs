@@ -1,3 +1,5 @@
+//! One request: takes the key's lock, reads the record, runs the work and records its end.
+
 use std::{
     future::Future,
     pin::Pin,
@@ -11,50 +13,106 @@ use pin_project::pin_project;
 use super::detach::Detach;
 use super::{
     Check, Completes, OnceError, UnknownOutcome, Work,
-    attached::Attached,
+    detach::Attached,
     execution::Execution,
-    outcome::Outcome,
-    started_record::StartedRecord,
-    state::{Next, State, StateProj},
+    outcome::OnceOutcome,
+    record::StartedRecord,
     telemetry,
     terms::{self, Terms},
 };
 use crate::{
     error::LockError,
     lock::{
-        Lock, LockRequest, Redlock,
-        records::{self, Answers},
+        Acquire, Lock, LockRequest, Redlock,
+        records::{self, Answers, Asked},
     },
     protocol::Record,
     quorum::records::RecordStatus,
     resource::Resource,
-    time::Timestamp,
+    time::{Sleep, Timestamp},
 };
 
-/// One request: takes the key's lock, asks whether the work is done, does it, and has that recorded.
-///
-/// What the work makes is judged by `J`. Whatever else a face does with it belongs into the work.
+/// The future of one request. `J` decides whether an output of the work completes the key.
 #[pin_project]
 pub(crate) struct OnceCall<W: Work, C: Check<W::Failure>, J> {
-    /// Until the work begins. Dropped first: what is to be forgotten is forgotten under the lock.
+    /// `None` once the work runs. Dropped first, so that the record is removed under the lock.
     started_record: Option<StartedRecord>,
     #[pin]
-    state: State<W, C, J>,
+    state: CallState<W, C, J>,
     terms: Terms,
     completion: Option<J>,
-    key: Option<Key>,
+    key: Option<RequestKey>,
     #[cfg(feature = "http")]
     detach: Option<Detach<Execution<W, C, J>>>,
 }
 
-struct Key {
+struct RequestKey {
     redlock: Redlock,
     resource: Resource,
-    asked_at: Timestamp,
+    started_at: Timestamp,
+}
+
+#[pin_project(project = CallStateProj)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the task's own memory holds the state: boxing costs an allocation"
+)]
+enum CallState<W: Work, C: Check<W::Failure>, J> {
+    Rejected {
+        error: LockError,
+    },
+    Unguarded {
+        #[pin]
+        work: W::Future,
+    },
+    Acquiring {
+        acquire: Acquire,
+        start: Option<(W, C)>,
+    },
+    /// Another holder has the lock; the work may be done nevertheless.
+    ReadingUnlocked {
+        asked: Asked,
+        refusal: LockError,
+    },
+    /// Reads the record under the lock.
+    Reading {
+        asked: Asked,
+        /// Waits for every node: of several records, the final one is kept longest.
+        is_all: bool,
+        start: Option<(Lock, W, C)>,
+    },
+    /// Too few nodes answered or stored the record; the next round may succeed.
+    Pausing {
+        sleep: Sleep,
+        start: Option<(Lock, W, C)>,
+    },
+    /// Stores the record that the work has started.
+    RecordingStart {
+        asked: Asked,
+        start: Option<(Lock, W, C)>,
+    },
+    Executing {
+        attached: Attached<W, C, J>,
+    },
+    Over,
+}
+
+/// The result of polling a state.
+#[expect(clippy::large_enum_variant, reason = "it is moved into its place at once")]
+enum Transition<W: Work, C: Check<W::Failure>, J> {
+    State(CallState<W, C, J>),
+    /// Starts the check, then the work.
+    Begin((Lock, W, C)),
+    End(Result<OnceOutcome<W::Success>, OnceError<W::Failure>>),
 }
 
 impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
-    fn from(state: State<W, C, J>, terms: Terms, completion: J, key: Option<Key>) -> Self {
+    fn from(
+        state: CallState<W, C, J>,
+        terms: Terms,
+        completion: J,
+        key: Option<RequestKey>,
+    ) -> Self {
         Self {
             started_record: None,
             state,
@@ -67,15 +125,15 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
     }
 
     pub(super) fn rejected(error: LockError, completion: J) -> Self {
-        Self::from(State::Rejected { error }, Terms::DEFAULT, completion, None)
+        Self::from(CallState::Rejected { error }, Terms::DEFAULT, completion, None)
     }
 
-    /// A request that has no key.
+    /// A request without a key.
     pub(super) fn unguarded(work: W::Future, completion: J) -> Self {
-        Self::from(State::Unguarded { work }, Terms::DEFAULT, completion, None)
+        Self::from(CallState::Unguarded { work }, Terms::DEFAULT, completion, None)
     }
 
-    /// `resource` is what [`terms::resource`] made of the key, and `request` asks for it.
+    /// `resource` is the result of [`terms::resource`], and `request` a request for its lock.
     pub(super) fn new(
         (redlock, resource, request): (Redlock, Resource, LockRequest),
         terms: Terms,
@@ -86,32 +144,32 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
             return Self::rejected(error, completion);
         }
         let acquire = request.acquire();
-        let state = State::Acquiring { acquire, start: Some((work, check)) };
-        let asked_at = redlock.now();
-        Self::from(state, terms, completion, Some(Key { redlock, resource, asked_at }))
+        let state = CallState::Acquiring { acquire, start: Some((work, check)) };
+        let started_at = redlock.now();
+        Self::from(state, terms, completion, Some(RequestKey { redlock, resource, started_at }))
     }
 
-    /// Where this is dropped while the work runs, the work goes on by itself.
+    /// Detaches the work if this is dropped while the work runs.
     #[cfg(feature = "http")]
     pub(super) fn detached(self, detach: Option<Detach<Execution<W, C, J>>>) -> Self {
         Self { detach, ..self }
     }
 
-    /// What is locked, where something is: the key with `once:` before it.
+    /// The locked resource: the key with the prefix `once:`. `None` for a request without a key.
     pub(crate) fn resource(&self) -> Option<&Resource> {
         self.key.as_ref().map(|key| &key.resource)
     }
 
     pub(crate) fn name(&self) -> &'static str {
         match &self.state {
-            State::Rejected { .. } => "rejected",
-            State::Unguarded { .. } => "unguarded",
-            State::Acquiring { .. } => "acquiring",
-            State::Looking { .. } | State::Reading { .. } => "reading",
-            State::Pausing { .. } => "pausing",
-            State::Marking { .. } => "marking",
-            State::Executing { attached } => attached.name(),
-            State::Over => "over",
+            CallState::Rejected { .. } => "rejected",
+            CallState::Unguarded { .. } => "unguarded",
+            CallState::Acquiring { .. } => "acquiring",
+            CallState::ReadingUnlocked { .. } | CallState::Reading { .. } => "reading",
+            CallState::Pausing { .. } => "pausing",
+            CallState::RecordingStart { .. } => "recording start",
+            CallState::Executing { attached } => attached.name(),
+            CallState::Over => "over",
         }
     }
 }
@@ -122,7 +180,7 @@ where
     C: Check<W::Failure>,
     J: Completes<W::Success>,
 {
-    type Output = Result<Outcome<W::Success>, OnceError<W::Failure>>;
+    type Output = Result<OnceOutcome<W::Success>, OnceError<W::Failure>>;
 
     /// # Panics
     ///
@@ -130,19 +188,19 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             match ready!(self.as_mut().step(cx)) {
-                Next::State(state) => self.as_mut().project().state.set(state),
-                Next::Begin(start) => {
+                Transition::State(state) => self.as_mut().project().state.set(state),
+                Transition::Begin(start) => {
                     let state = self.as_mut().begin(start);
                     self.as_mut().project().state.set(state);
                 }
-                Next::End(result) => {
+                Transition::End(result) => {
                     let this = self.as_mut().project();
-                    // Nothing ran, or it can run again, unless it was said that it is kept.
+                    // Execution takes the record over; here the work has not started.
                     if let Some(started_record) = this.started_record.take() {
                         started_record.forget();
                     }
                     let mut state = this.state;
-                    state.set(State::Over);
+                    state.set(CallState::Over);
                     if let Some(key) = this.key {
                         telemetry::ended(&key.resource, &result);
                     }
@@ -153,47 +211,46 @@ where
     }
 }
 
-const AFTER: &str = "polled after it was ready";
-
 impl<W, C, J> OnceCall<W, C, J>
 where
     W: Work,
     C: Check<W::Failure>,
     J: Completes<W::Success>,
 {
-    fn step(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Next<W, C, J>> {
+    fn step(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Transition<W, C, J>> {
         let this = self.project();
-        let key = || this.key.as_ref().expect("what is locked has a key");
+        let key = || this.key.as_ref().expect("a locked request has a key");
         let read = || key().redlock.read_record(&terms::name(&key().resource));
         Poll::Ready(match this.state.project() {
-            StateProj::Rejected { error } => Next::End(Err(error.clone().into())),
-            StateProj::Unguarded { work } => {
-                Next::End(ready!(work.poll(cx)).map(Outcome::Ran).map_err(OnceError::Work))
-            }
-            StateProj::Acquiring { acquire, start } => match ready!(Pin::new(acquire).poll(cx)) {
+            CallStateProj::Rejected { error } => Transition::End(Err(error.clone().into())),
+            CallStateProj::Unguarded { work } => Transition::End(
+                ready!(work.poll(cx)).map(OnceOutcome::Ran).map_err(OnceError::Work),
+            ),
+            CallStateProj::Acquiring { acquire, start } => match ready!(Pin::new(acquire).poll(cx))
+            {
                 Ok(lock) => {
-                    let (work, check) = start.take().expect(AFTER);
+                    let (work, check) = start.take().expect("polled after it was ready");
                     let start = Some((lock, work, check));
-                    Next::State(State::Reading { asked: read(), is_all: false, start })
+                    Transition::State(CallState::Reading { asked: read(), is_all: false, start })
                 }
                 Err(refusal) if matches!(refusal.root(), LockError::Held { .. }) => {
-                    Next::State(State::Looking { asked: read(), refusal })
+                    Transition::State(CallState::ReadingUnlocked { asked: read(), refusal })
                 }
-                Err(error) => Next::End(Err(error.into())),
+                Err(error) => Transition::End(Err(error.into())),
             },
-            StateProj::Looking { asked, refusal } => {
+            CallStateProj::ReadingUnlocked { asked, refusal } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
-                Next::End(Ok(match records::status(&answers) {
+                Transition::End(Ok(match records::status(&answers) {
                     RecordStatus::Done { record, remaining }
                         if is_settled(this.completion.as_ref(), &record) =>
                     {
-                        Outcome::Done { record, remaining }
+                        OnceOutcome::Done { record, remaining }
                     }
-                    // Whose work runs has a record that it has begun.
+                    // Running work has a record too: that it has started.
                     _ => busy(refusal),
                 }))
             }
-            StateProj::Reading { asked, is_all, start } => {
+            CallStateProj::Reading { asked, is_all, start } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
                 if !*is_all
                     && let RecordStatus::Done { record, .. } = records::status(&answers)
@@ -202,110 +259,119 @@ where
                     let name = terms::name(&key().resource);
                     let asked = key().redlock.read_all_records(&name);
                     let start = start.take();
-                    return Poll::Ready(Next::State(State::Reading { asked, is_all: true, start }));
+                    return Poll::Ready(Transition::State(CallState::Reading {
+                        asked,
+                        is_all: true,
+                        start,
+                    }));
                 }
-                let start = start.take().expect(AFTER);
+                let start = start.take().expect("polled after it was ready");
                 after_reading(
                     &answers,
                     start,
-                    (this.terms.unknown, key().asked_at),
+                    (this.terms.unknown, key().started_at),
                     this.started_record,
                 )
             }
-            StateProj::Pausing { sleep, start } => {
+            CallStateProj::Pausing { sleep, start } => {
                 ready!(Pin::new(sleep).poll(cx));
-                Next::State(State::Reading { asked: read(), is_all: false, start: start.take() })
+                Transition::State(CallState::Reading {
+                    asked: read(),
+                    is_all: false,
+                    start: start.take(),
+                })
             }
-            StateProj::Marking { asked, start } => {
+            CallStateProj::RecordingStart { asked, start } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
-                let start = start.take().expect(AFTER);
-                // By a node that was silent before.
+                let start = start.take().expect("polled after it was ready");
+                // A node that did not answer before may know of the end.
                 if let RecordStatus::Done { record, remaining } = records::status(&answers) {
-                    Next::End(Ok(Outcome::Done { record, remaining }))
+                    Transition::End(Ok(OnceOutcome::Done { record, remaining }))
                 } else if records::is_kept(&answers) || !start.0.is_valid() {
-                    Next::Begin(start)
+                    Transition::Begin(start)
                 } else {
                     this.started_record.take().into_iter().for_each(StartedRecord::forget);
-                    too_few(&answers, start, key().asked_at)
+                    too_few(&answers, start, key().started_at)
                 }
             }
-            StateProj::Executing { attached } => Next::End(ready!(Pin::new(attached).poll(cx))),
-            StateProj::Over => panic!("{AFTER}"),
+            CallStateProj::Executing { attached } => {
+                Transition::End(ready!(Pin::new(attached).poll(cx)))
+            }
+            CallStateProj::Over => panic!("polled after it was ready"),
         })
     }
 
     /// Starts the check and the work.
-    fn begin(self: Pin<&mut Self>, start: (Lock, W, C)) -> State<W, C, J> {
+    fn begin(self: Pin<&mut Self>, start: (Lock, W, C)) -> CallState<W, C, J> {
         let this = self.project();
         let started_record =
-            this.started_record.take().unwrap_or_else(|| StartedRecord::unkept(start.0.lease()));
-        let completion = this.completion.take().expect(AFTER);
+            this.started_record.take().unwrap_or_else(|| StartedRecord::unstored(start.0.lease()));
+        let completion = this.completion.take().expect("polled after it was ready");
         match Execution::start(start, started_record, *this.terms, completion) {
             Ok(execution) => {
                 let attached = Attached::new(execution);
                 #[cfg(feature = "http")]
-                let attached = attached.detachable(this.detach.and_then(Detach::away));
-                State::Executing { attached }
+                let attached = attached.detachable(this.detach.and_then(Detach::spawner));
+                CallState::Executing { attached }
             }
-            Err(error) => State::Rejected { error },
+            Err(error) => CallState::Rejected { error },
         }
     }
 }
 
-/// Under the lock: what follows from what is recorded.
+/// Decides by the record, read under the lock.
 fn after_reading<W: Work, C: Check<W::Failure>, J>(
     answers: &Answers,
     start: (Lock, W, C),
-    (unknown, asked_at): (UnknownOutcome, Timestamp),
+    (unknown, started_at): (UnknownOutcome, Timestamp),
     started_record: &mut Option<StartedRecord>,
-) -> Next<W, C, J> {
+) -> Transition<W, C, J> {
     match records::status(answers) {
         RecordStatus::Done { record, remaining } => {
-            Next::End(Ok(Outcome::Done { record, remaining }))
+            Transition::End(Ok(OnceOutcome::Done { record, remaining }))
         }
-        RecordStatus::Unknown { record, remaining, .. } => Next::End(Ok(Outcome::Busy {
+        RecordStatus::Unknown { record, remaining, .. } => Transition::End(Ok(OnceOutcome::Busy {
             retry_after: Some(remaining),
             by: Some(Arc::clone(&record.lease.owner)),
             unknown: true,
         })),
-        RecordStatus::TooFew => too_few(answers, start, asked_at),
+        RecordStatus::TooFew => too_few(answers, start, started_at),
         RecordStatus::Nothing => match (records::reserve(start.0.lease()), unknown) {
-            (Err(error), _) => Next::End(Err(error.into())),
-            (Ok(()), UnknownOutcome::Release) => Next::Begin(start),
+            (Err(error), _) => Transition::End(Err(error.into())),
+            (Ok(()), UnknownOutcome::Release) => Transition::Begin(start),
             (Ok(()), UnknownOutcome::Hold(hold)) => {
-                let (set, asked) = StartedRecord::set(start.0.lease(), hold);
-                *started_record = Some(set);
-                Next::State(State::Marking { asked, start: Some(start) })
+                let (record, asked) = StartedRecord::send(start.0.lease(), hold);
+                *started_record = Some(record);
+                Transition::State(CallState::RecordingStart { asked, start: Some(start) })
             }
         },
     }
 }
 
-/// Too few nodes answered: they are asked again, under the same lock, for as long as the request
-/// waits for a lock.
+/// Pauses before the next round, under the same lock, until the request's wait has passed.
 fn too_few<W: Work, C: Check<W::Failure>, J>(
     answers: &Answers,
     start: (Lock, W, C),
-    asked_at: Timestamp,
-) -> Next<W, C, J> {
+    started_at: Timestamp,
+) -> Transition<W, C, J> {
     let lease = start.0.lease();
     let redlock = lease.redlock();
     let now = redlock.now();
-    if now >= asked_at + lease.wait() || !lease.is_valid() {
-        return Next::End(Err(redlock.no_quorum(answers).into()));
+    if now >= started_at + lease.wait() || !lease.is_valid() {
+        return Transition::End(Err(redlock.no_quorum(answers).into()));
     }
     let sleep = redlock.sleep_until(now + redlock.node_timeout() / 2);
-    Next::State(State::Pausing { sleep, start: Some(start) })
+    Transition::State(CallState::Pausing { sleep, start: Some(start) })
 }
 
 fn is_settled<T>(completion: Option<&impl Completes<T>>, record: &Record) -> bool {
     completion.is_none_or(|completion| completion.is_settled(&record.payload))
 }
 
-fn busy<T>(refusal: &LockError) -> Outcome<T> {
+fn busy<T>(refusal: &LockError) -> OnceOutcome<T> {
     let (retry_after, by) = match refusal.root() {
         LockError::Held { retry_after, owner, .. } => (*retry_after, owner.clone()),
         _ => (None, None),
     };
-    Outcome::Busy { retry_after, by, unknown: false }
+    OnceOutcome::Busy { retry_after, by, unknown: false }
 }

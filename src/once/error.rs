@@ -1,4 +1,4 @@
-//! Why work that is to be done once is not known to be done.
+//! The error of a once request.
 
 use std::{
     convert::Infallible,
@@ -7,12 +7,12 @@ use std::{
 
 use crate::{error::LockError, guard, layer::AsResponse};
 
-/// Why work that was to be done once is not known to be done.
+/// The error of a once request: the work is not known to be done.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OnceError<E> {
-    /// The lock of the key, or what is recorded of it. Nothing ran; but with
-    /// [`LockError::Lost`] the work ran, and was stopped: its outcome is unknown.
+    /// The lock of the key, or its record, failed. Nothing ran; except with [`LockError::Lost`]: the
+    /// work was stopped, and its outcome is unknown.
     Lock(LockError),
     /// The work, or the check before it, failed. The key is free again.
     Work(E),
@@ -33,7 +33,7 @@ impl<E> From<OnceError<E>> for guard::Error<E> {
     }
 }
 
-/// For the message where `.http()` was forgotten: see [`AsResponse`].
+/// For the compiler's message if `.http()` is missing: see [`AsResponse`].
 impl<E: AsResponse + Display> From<OnceError<E>> for Infallible {
     fn from(error: OnceError<E>) -> Self {
         E::never(&error)
@@ -53,7 +53,7 @@ impl<E: Display> Display for OnceError<E> {
 /// [`layer::Error`](crate::layer::Error#impl-Error-for-Error<E>).
 impl<E: fmt::Debug + Display + 'static> std::error::Error for OnceError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // Transparent: Display already shows the inner error, so the chain goes on below it.
+        // Transparent: Display already shows the inner error.
         match self {
             Self::Lock(error) => error.source(),
             Self::Work(error) => crate::error::source_of(error),

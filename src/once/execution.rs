@@ -1,3 +1,5 @@
+//! Work under the lock of its key, from its start to the record of its end.
+
 use std::{
     fmt,
     future::Future,
@@ -10,13 +12,11 @@ use pin_project::pin_project;
 
 use super::{
     Check, Completes, OnceError, Work,
-    completion::Verdict,
-    outcome::Outcome,
-    recording::{DropWarning, Recording},
-    started_record::{StartedRecord, record},
+    outcome::OnceOutcome,
+    record::{DropWarning, Recording, StartedRecord, record},
     telemetry,
     terms::Terms,
-    work::Checked,
+    work::{CheckedWork, Verdict},
 };
 use crate::{
     error::LockError,
@@ -25,29 +25,29 @@ use crate::{
     resource::Resource,
 };
 
-/// Work under the lock of its key, from its beginning to its record.
+/// The future of the work, its guard and its record.
 #[pin_project]
 pub(super) struct Execution<W: Work, C: Check<W::Failure>, J> {
-    /// Dropped first: what is to be forgotten is forgotten under the lock.
+    /// Dropped first, so that the record is removed under the lock.
     started_record: Option<StartedRecord>,
     #[pin]
-    step: Step<W, C>,
+    step: ExecutionStep<W, C>,
     lease: Arc<ActiveLease>,
     terms: Terms,
     completion: J,
 }
 
-#[pin_project(project = StepProj)]
-enum Step<W: Work, C: Check<W::Failure>> {
+#[pin_project(project = ExecutionStepProj)]
+enum ExecutionStep<W: Work, C: Check<W::Failure>> {
     Running {
         #[pin]
-        guarded: Guarded<Checked<W, C>>,
+        guarded: Guarded<CheckedWork<W, C>>,
     },
-    /// The work is over, and is being recorded; the lock is renewed still.
+    /// The work has ended, and its record is being stored; the lock is still renewed.
     Completing {
-        /// That it is done, or that nobody knows.
+        /// Records that the work is done, or that its outcome is unknown.
         recording: Recording,
-        /// `None` where the check found that it was done.
+        /// `None` if the check found the work done.
         output: Option<W::Success>,
         warning: DropWarning,
         hold: Hold,
@@ -56,7 +56,11 @@ enum Step<W: Work, C: Check<W::Failure>> {
 }
 
 impl<W: Work, C: Check<W::Failure>, J> Execution<W, C, J> {
-    /// Starts the check and the work, unless the lock's validity is over.
+    /// Starts the check and the work.
+    ///
+    /// # Errors
+    ///
+    /// If the lock is no longer valid.
     pub(super) fn start(
         (lock, work, check): (Lock, W, C),
         started_record: StartedRecord,
@@ -66,14 +70,14 @@ impl<W: Work, C: Check<W::Failure>, J> Execution<W, C, J> {
         let lease = Arc::clone(lock.lease());
         let mut started_record = Some(started_record);
         let make = |context| {
-            // Where this panics, what was not begun is forgotten under the lock.
-            let set = started_record.take();
-            let begun = set.as_ref().map(|set| set.begun().clone()).unwrap_or_default();
-            let checked = Checked::new(work, check, begun, context);
-            started_record = set;
-            checked
+            // Held here during the call: if it panics, the record is removed under the lock.
+            let record = started_record.take();
+            let flag = record.as_ref().map(|record| record.flag().clone()).unwrap_or_default();
+            let work = CheckedWork::new(work, check, flag, context);
+            started_record = record;
+            work
         };
-        let step = Step::Running { guarded: Guarded::start(lock, make)? };
+        let step = ExecutionStep::Running { guarded: Guarded::start(lock, make)? };
         Ok(Self { started_record, step, lease, terms, completion })
     }
 
@@ -88,9 +92,9 @@ impl<W: Work, C: Check<W::Failure>, J> Execution<W, C, J> {
 
     pub(super) const fn name(&self) -> &'static str {
         match self.step {
-            Step::Running { .. } => "running",
-            Step::Completing { .. } => "completing",
-            Step::Over => "over",
+            ExecutionStep::Running { .. } => "running",
+            ExecutionStep::Completing { .. } => "completing",
+            ExecutionStep::Over => "over",
         }
     }
 }
@@ -101,7 +105,7 @@ where
     C: Check<W::Failure>,
     J: Completes<W::Success>,
 {
-    type Output = Result<Outcome<W::Success>, OnceError<W::Failure>>;
+    type Output = Result<OnceOutcome<W::Success>, OnceError<W::Failure>>;
 
     /// # Panics
     ///
@@ -110,7 +114,7 @@ where
         let mut this = self.project();
         loop {
             let ended = match this.step.as_mut().project() {
-                StepProj::Running { guarded } => match ready!(guarded.poll(cx)) {
+                ExecutionStepProj::Running { guarded } => match ready!(guarded.poll(cx)) {
                     Ok((Ok(output), hold)) => {
                         match after_work(
                             output,
@@ -123,87 +127,88 @@ where
                                 this.step.set(completing);
                                 continue;
                             }
-                            Err(output) => Ok(Outcome::Ran(output)),
+                            Err(output) => Ok(OnceOutcome::Ran(output)),
                         }
                     }
                     Ok((Err(error), _hold)) => {
-                        // Before the lock is given back.
+                        // Before the release of the lock.
                         this.started_record.take().into_iter().for_each(StartedRecord::forget);
                         Err(OnceError::Work(error))
                     }
                     Err(lost) => {
-                        this.started_record.take().into_iter().for_each(StartedRecord::end);
+                        this.started_record
+                            .take()
+                            .into_iter()
+                            .for_each(StartedRecord::forget_unless_started);
                         Err(lost.into())
                     }
                 },
-                StepProj::Completing { recording, output, warning, hold } => {
+                ExecutionStepProj::Completing { recording, output, warning, hold } => {
                     let recorded = ready!(Pin::new(&mut *recording).poll(cx));
                     warning.disarm();
                     Ok(match (output.take(), recorded) {
                         (Some(output), recorded) if !recording.record().is_done => {
                             telemetry::unknown(hold.lease(), recorded.is_ok());
-                            Outcome::Ran(output)
+                            OnceOutcome::Ran(output)
                         }
-                        (Some(output), Ok(())) => Outcome::Ran(output),
+                        (Some(output), Ok(())) => OnceOutcome::Ran(output),
                         (Some(output), Err(error)) => {
-                            let token = hold.lease().token();
-                            telemetry::unrecorded(hold.lease().resource(), token.get(), &error);
-                            Outcome::Unrecorded(output, error)
+                            telemetry::unrecorded(hold.lease(), &error);
+                            OnceOutcome::Unrecorded(output, error)
                         }
-                        // The check asks again the next time.
-                        (None, _) => Outcome::Done {
+                        // If the record is not stored, the next request runs the check again.
+                        (None, _) => OnceOutcome::Done {
                             record: Arc::clone(recording.record()),
                             remaining: recording.retain(),
                         },
                     })
                 }
-                StepProj::Over => panic!("polled after it was ready"),
+                ExecutionStepProj::Over => panic!("polled after it was ready"),
             };
-            this.step.set(Step::Over);
+            this.step.set(ExecutionStep::Over);
             return Poll::Ready(ended);
         }
     }
 }
 
-/// What follows from what the work made: its record, or at once its output, where that does not
-/// complete the key. `None`: it was done before.
+/// Starts the recording of ended work, or returns the output if it does not complete the key.
+/// `output` is `None` if the check found the work done.
 fn after_work<W: Work, C: Check<W::Failure>>(
     output: Option<W::Success>,
     hold: Hold,
     completion: &impl Completes<W::Success>,
     terms: Terms,
     started_record: &mut Option<StartedRecord>,
-) -> Result<Step<W, C>, W::Success> {
+) -> Result<ExecutionStep<W, C>, W::Success> {
     let verdict = output.as_ref().map_or(Verdict::Done, |output| completion.verdict(output));
-    let output = match (verdict, output) {
+    let started_record = started_record.take();
+    let is_stored = started_record.as_ref().is_some_and(StartedRecord::is_stored);
+    let (is_done, time, output) = match (verdict, output) {
         (Verdict::Free, Some(output)) => {
-            started_record.take().into_iter().for_each(StartedRecord::forget);
+            started_record.into_iter().for_each(StartedRecord::forget);
             return Err(output);
         }
-        (Verdict::Unknown { hold: time }, Some(output)) => {
-            let is_kept = started_record.as_ref().is_some_and(StartedRecord::is_kept);
-            let Some(time) = time.filter(|_| !is_kept) else {
-                telemetry::unknown(hold.lease(), is_kept);
-                started_record.take().into_iter().for_each(StartedRecord::keep);
-                return Err(output);
-            };
-            started_record.take().into_iter().for_each(StartedRecord::keep);
-            let lease = Arc::clone(hold.lease());
-            let record = record(&lease, false, Arc::default());
-            let warning = DropWarning::new(&lease, false);
-            let recording = Recording::start(lease, record, time);
-            return Ok(Step::Completing { recording, output: Some(output), warning, hold });
+        (Verdict::Unknown { hold: Some(time) }, output @ Some(_)) if !is_stored => {
+            (false, time, output)
         }
-        (_, output) => output,
+        (Verdict::Unknown { .. }, Some(output)) => {
+            telemetry::unknown(hold.lease(), is_stored);
+            started_record.into_iter().for_each(StartedRecord::keep);
+            return Err(output);
+        }
+        (_, output) => (true, terms.retain, output),
     };
-    let payload = output.as_ref().map_or_else(Arc::default, |output| completion.payload(output));
-    // From here the work is done, whoever is told of it.
-    started_record.take().into_iter().for_each(StartedRecord::keep);
+    let payload = match &output {
+        Some(output) if is_done => completion.payload(output),
+        _ => Arc::default(),
+    };
+    // The work has ended: dropping this future no longer removes the record.
+    started_record.into_iter().for_each(StartedRecord::keep);
     let lease = Arc::clone(hold.lease());
-    let record = record(&lease, true, payload);
-    let warning = DropWarning::new(&lease, true);
-    let recording = Recording::start(lease, record, terms.retain);
-    Ok(Step::Completing { recording, output, warning, hold })
+    let warning = DropWarning::new(&lease, is_done);
+    let record = record(&lease, is_done, payload);
+    let recording = Recording::start(lease, record, time);
+    Ok(ExecutionStep::Completing { recording, output, warning, hold })
 }
 
 impl<W: Work, C: Check<W::Failure>, J> fmt::Debug for Execution<W, C, J> {

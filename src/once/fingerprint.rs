@@ -1,3 +1,5 @@
+//! The hash by which requests with the same key are compared.
+
 use std::{fmt, str::FromStr};
 
 use http::HeaderName;
@@ -5,18 +7,16 @@ use sha2::{Digest, Sha256};
 
 use crate::key::RequestHead;
 
-/// What tells requests apart that have the same key: a SHA-256 over the method, the path with its
-/// query, and the body.
+/// The hash by which requests with the same key are compared: SHA-256 over the method, the path with
+/// its query, and the body.
 ///
-/// Each part counts as it was sent, and with its length, so that no two different requests give the
-/// same text to the hash; a text that stands for this use and version goes before. Behind axum's nested
-/// routers it is the path that was sent (feature `axum`). Headers and trailers don't count: a client
-/// that retries may sign and trace each try anew. The scheme and the host don't count either.
-/// A layer may be told to count [headers](crate::OnceLayer::fingerprint_headers), or to go by
-/// [something else](crate::OnceLayer::fingerprint); those fingerprints never equal these.
+/// Each part is hashed as sent, with its length, after a text for this use and version. Behind axum's
+/// nested routers the path is the one that was sent (feature `axum`). Headers and trailers don't count,
+/// as they may differ between tries; nor do scheme and host. A layer may add
+/// [headers](crate::OnceLayer::fingerprint_headers), or use [another
+/// function](crate::OnceLayer::fingerprint); those fingerprints never equal these.
 ///
-/// It is no secret and proves nothing of who sent a request. It does tell whether a guess at the
-/// whole request is right.
+/// It is not a secret and authenticates nobody, but confirms a guess of the whole request.
 ///
 /// As text: 64 hexadecimal digits, lower-case.
 ///
@@ -33,25 +33,25 @@ use crate::key::RequestHead;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; Self::BYTES]);
 
-/// Another use of SHA-256 over the same bytes gives another hash.
+/// Separates the hash from other uses of SHA-256 over the same bytes.
 const DOMAIN: &[u8] = b"tower-redlock request fingerprint 1";
 const WITH_HEADERS: &[u8] = b"tower-redlock request fingerprint with headers 1";
 const REPLACED: &[u8] = b"tower-redlock request fingerprint replaced 1";
 
 impl Fingerprint {
-    /// How many bytes it has.
+    /// Length in bytes.
     pub const BYTES: usize = 32;
 
-    /// The fingerprint of a request with this head and this whole body.
+    /// Returns the fingerprint of a request with this head and complete body.
     pub fn of(head: &RequestHead<'_>, body: &[u8]) -> Self {
-        let mut parts = Parts::new(DOMAIN);
+        let mut parts = FingerprintHasher::new(DOMAIN);
         parts.add_request(head, body);
         parts.finish()
     }
 
-    /// The same with the values of these headers, which are in the order of their names.
+    /// Also hashes the values of these headers, which are sorted by name.
     pub(super) fn with_headers(head: &RequestHead<'_>, body: &[u8], names: &[HeaderName]) -> Self {
-        let mut parts = Parts::new(WITH_HEADERS);
+        let mut parts = FingerprintHasher::new(WITH_HEADERS);
         parts.add_count(names.len());
         for name in names {
             let values = head.headers().get_all(name);
@@ -63,28 +63,28 @@ impl Fingerprint {
         parts.finish()
     }
 
-    /// What a user's own fingerprint is recorded as.
+    /// Returns the fingerprint that stands for a user's own in records.
     pub(super) fn replaced(by: Self) -> Self {
-        let mut parts = Parts::new(REPLACED);
+        let mut parts = FingerprintHasher::new(REPLACED);
         parts.add(&by.0);
         parts.finish()
     }
 
-    /// A fingerprint as it comes back from a store.
+    /// Creates a fingerprint from its bytes.
     pub const fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes, for a store.
+    /// Returns its bytes.
     pub const fn as_bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
 }
 
-/// A hash of texts, each with its length.
-struct Parts(Sha256);
+/// Hashes texts, each with its length.
+struct FingerprintHasher(Sha256);
 
-impl Parts {
+impl FingerprintHasher {
     fn new(domain: &[u8]) -> Self {
         let mut this = Self(Sha256::new());
         this.add(domain);
@@ -138,7 +138,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// Lower-case only, so that one fingerprint is one text.
+/// Lower case only: a fingerprint has a single text.
 const fn digit(digit: u8) -> Result<u8, ParseFingerprintError> {
     match digit {
         b'0'..=b'9' => Ok(digit - b'0'),
@@ -147,7 +147,7 @@ const fn digit(digit: u8) -> Result<u8, ParseFingerprintError> {
     }
 }
 
-/// A text is no [`Fingerprint`].
+/// The error of a text that is not a [`Fingerprint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseFingerprintError(());
 
@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_what_it_is_in_records_that_live_for_days() {
+    fn format_is_stable() {
         // Computed apart from this code, by another implementation of SHA-256.
         let known = "e78070899436912b9657470e5d702f4f09ce30ee2eedb6f6cb98b9898511eb56";
         assert_eq!(of("POST", "/payments?dry=1", b"3 EUR").to_string(), known);
     }
 
     #[test]
-    fn a_change_of_any_part_changes_it_and_the_host_is_no_part() {
+    fn all_parts_but_the_host_count() {
         let all = [
             of("POST", "/a", b"x"),
             of("PUT", "/a", b"x"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn fingerprints_of_other_settings_are_never_equal() {
+    fn other_settings_give_other_fingerprints() {
         let request = Request::post("/a").header("a", "1").header("a", "2").header("b", "1");
         let request = request.body(()).unwrap();
         let head = RequestHead::from(&request);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_other_settings_stay_what_they_are_too() {
+    fn format_with_settings_is_stable() {
         let request = Request::post("/payments?dry=1").header("content-type", "text/plain");
         let request = request.body(()).unwrap();
         let head = RequestHead::from(&request);
@@ -257,7 +257,7 @@ mod tests {
 
     #[cfg(feature = "axum")]
     #[test]
-    fn behind_a_nested_router_it_is_the_path_that_was_sent() {
+    fn nested_routers_use_the_sent_path() {
         let mut nested = Request::post("/a").body(()).unwrap();
         nested.extensions_mut().insert(axum::extract::OriginalUri("/v1/a".parse().unwrap()));
         assert_eq!(Fingerprint::of(&RequestHead::from(&nested), b"x"), of("POST", "/v1/a", b"x"));
@@ -265,7 +265,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn its_text_is_read_back_and_no_other_is(bytes: [u8; 32], at in 0..64_usize, c: char) {
+        fn only_its_own_text_parses(bytes: [u8; 32], at in 0..64_usize, c: char) {
             let print = Fingerprint::from_bytes(bytes);
             let text = print.to_string();
             prop_assert_eq!(text.parse(), Ok(print));

@@ -1,3 +1,5 @@
+//! The layer that runs requests once per key.
+
 use std::{sync::Arc, time::Duration};
 
 use tower_layer::Layer;
@@ -11,25 +13,22 @@ use crate::{
 
 use super::{OnceRequest, terms};
 
-/// Runs each request to success once per key, and tells the rest that it is done or in progress.
+/// Runs each request to success once per key. Further requests learn that it is done or in progress.
 ///
 /// The key is found as for [`RedlockLayer`](crate::RedlockLayer): by a closure, or any
 /// [`ResourceKey`](crate::layer::ResourceKey); `None` lets a request pass without one. It is one name: a set
 /// of names is an error.
 ///
-/// A layer has a name of its own, which stands before each of its keys: what is done behind one layer
-/// is not done behind another. Give the same name where the same work is done (on every replica),
-/// and another for each route whose handler does other work. Routes that share a layer share its
-/// keys: an id that was handled on one of them is done on the others. To
-/// [`Redlock::once`](crate::Redlock::once), the key of the layer `shop` and the request `evt_1` is
-/// `shop:evt_1`.
+/// The layer's name prefixes its keys, so layers of different names share none. Use the same name on
+/// every replica, and another for each route whose handler does other work: routes that share a layer
+/// share its keys. To [`Redlock::once`](crate::Redlock::once), the key of the layer `shop` and the
+/// request `evt_1` is `shop:evt_1`.
 ///
-/// Settings that are not made here are the manager's; but a request does not wait for another that
-/// does the same, unless [`wait`](Self::wait) says so.
+/// Defaults are the manager's, except for [`wait`](Self::wait).
 ///
-/// `C` tells which responses complete the key: all that are `Ok`, or what
-/// [`complete_when`](Self::complete_when) says. `F` is the face that the outcomes have: with [`Plain`]
-/// the response is [`Once<S::Response>`](super::Once); over HTTP (feature `http`) it is one for
+/// `C` decides which responses complete the key: every `Ok`, or those of
+/// [`complete_when`](Self::complete_when). `P` is the form of the outcomes: with [`Plain`] the response
+/// is [`Once<S::Response>`](super::Once); over HTTP (feature `http`) it is one for
 /// webhooks, by `http()` or [`by_body`](OnceLayer::by_body), or for requests with an
 /// `Idempotency-Key`, by [`idempotency`](OnceLayer::idempotency); over gRPC (feature `tonic`) it is a
 /// status, by `grpc()`.
@@ -51,12 +50,12 @@ use super::{OnceRequest, terms};
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it wraps a service"]
-pub struct OnceLayer<K, C = Always, F = Plain> {
+pub struct OnceLayer<K, C = Always, P = Plain> {
     pub(super) redlock: Redlock,
     name: Arc<str>,
     pub(super) key: K,
     pub(super) complete: C,
-    pub(super) face: F,
+    pub(super) protocol: P,
     options: LockOptions,
     terms: Terms,
 }
@@ -80,14 +79,14 @@ impl<K> OnceLayer<K> {
             name,
             key,
             complete: Always(()),
-            face: Plain(()),
+            protocol: Plain(()),
             options: LockOptions::new(),
             terms: Terms::DEFAULT,
         }
     }
 }
 
-impl<K, C, F> OnceLayer<K, C, F> {
+impl<K, C, P> OnceLayer<K, C, P> {
     /// Sets all that is set in `options`; what was set before and is not set there stays. What is not
     /// valid is an error of every request.
     pub const fn options(mut self, options: LockOptions) -> Self {
@@ -139,24 +138,21 @@ impl<K, C, F> OnceLayer<K, C, F> {
     /// `server_errors` says, free by default.
     ///
     /// Closures need the type of their argument where they are written apart from this call.
-    pub fn complete_when<G>(self, complete: G) -> OnceLayer<K, G, F> {
-        let Self { redlock, name, key, face, options, terms, .. } = self;
-        OnceLayer { redlock, name, key, complete, face, options, terms }
+    pub fn complete_when<G>(self, complete: G) -> OnceLayer<K, G, P> {
+        let Self { redlock, name, key, protocol, options, terms, .. } = self;
+        OnceLayer { redlock, name, key, complete, protocol, options, terms }
     }
 
-    /// The same with another face.
     #[cfg(feature = "http")]
-    pub(super) fn with_face<D, G>(self, change: impl FnOnce(C, F) -> (D, G)) -> OnceLayer<K, D, G> {
-        let Self { redlock, name, key, complete, face, options, terms } = self;
-        let (complete, face) = change(complete, face);
-        OnceLayer { redlock, name, key, complete, face, options, terms }
+    pub(super) fn map_protocol<Q>(self, map: impl FnOnce(P) -> Q) -> OnceLayer<K, C, Q> {
+        let Self { redlock, name, key, complete, protocol, options, terms } = self;
+        OnceLayer { redlock, name, key, complete, protocol: map(protocol), options, terms }
     }
 
-    /// The same with another key.
     #[cfg(feature = "http")]
-    pub(super) fn with_key<L>(self, key: L) -> OnceLayer<L, C, F> {
-        let Self { redlock, name, complete, face, options, terms, .. } = self;
-        OnceLayer { redlock, name, key, complete, face, options, terms }
+    pub(super) fn with_key<L>(self, key: L) -> OnceLayer<L, C, P> {
+        let Self { redlock, name, complete, protocol, options, terms, .. } = self;
+        OnceLayer { redlock, name, key, complete, protocol, options, terms }
     }
 
     /// The layer's name.
@@ -180,8 +176,8 @@ impl<K, C, F> OnceLayer<K, C, F> {
     }
 }
 
-impl<S, K: Clone, C: Clone, F: Clone> Layer<S> for OnceLayer<K, C, F> {
-    type Service = OnceService<S, K, C, F>;
+impl<S, K: Clone, C: Clone, P: Clone> Layer<S> for OnceLayer<K, C, P> {
+    type Service = OnceService<S, K, C, P>;
 
     fn layer(&self, inner: S) -> Self::Service {
         OnceService::new(inner, self.clone())

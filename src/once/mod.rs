@@ -1,10 +1,8 @@
-//! Work that is to be done once per key: webhooks that are delivered again and again, requests that
-//! are sent again.
+//! Work that runs once per key: redelivered webhooks, repeated requests.
 //!
-//! A key is free; then *in progress*, under a lock that is renewed while the work runs, with the hard
-//! stop and the fencing token of every lock of this crate; then *done*: a majority of the nodes keeps
-//! a record of it, 96 hours unless it is said otherwise. A crash gives the key back after the lock's
-//! TTL.
+//! A key is free; then *in progress*, under a renewed lock with a hard stop and a fencing token; then
+//! *done*: a majority of the nodes stores its record, by default for 96 hours. After a crash the key is
+//! free when the lock's TTL ends.
 //!
 //! ```
 //! use tower_redlock::{once::{Once, OnceError}, Redlock};
@@ -19,23 +17,22 @@
 //! # }
 //! ```
 //!
-//! # What the work's end does to the key
+//! # The end of the work
 //!
 //! | the work | the key | [`Once`] or [`OnceError`] |
 //! |---|---|---|
 //! | is `Ok` | done | [`Ran`](Once::Ran) |
-//! | is `Ok`, and too few nodes keep the record | free, or done where one is found later | [`RanUnrecorded`](Once::RanUnrecorded) |
+//! | is `Ok`, and too few nodes store the record | free, or done if one is found later | [`RanUnrecorded`](Once::RanUnrecorded) |
 //! | is `Err` | free at once | [`Work`](OnceError::Work) |
 //! | panics, or is dropped by the caller | free at once, or see [`UnknownOutcome`]; a WARN | |
-//! | is stopped, as the lock was lost | see [`UnknownOutcome`] | [`Lock`](OnceError::Lock) with [`Lost`](crate::LockError::Lost) |
-//! | never ends, as the process crashed | free after the TTL, or see [`UnknownOutcome`] | |
+//! | is stopped because the lock was lost | see [`UnknownOutcome`] | [`Lock`](OnceError::Lock) with [`Lost`](crate::LockError::Lost) |
+//! | never ends because the process crashed | free after the TTL, or see [`UnknownOutcome`] | |
 //!
-//! Requests behind the faces for HTTP and gRPC are not dropped when their client goes away: they
-//! [run to their end](OnceLayer::detached).
+//! Over HTTP and gRPC, work is not dropped when its client disconnects: it
+//! [runs to its end](OnceLayer::detached).
 //!
-//! "Once" is about work that was recorded. Work that has its effect, and then crashes before its
-//! record is kept, runs again. Effects that must not happen twice need a resource that is asked: see
-//! [`OnceRequest::unless`].
+//! "Once" applies to recorded work: if the process crashes between the effect and the record, the work
+//! runs again. Effects that must not happen twice need a check: see [`OnceRequest::unless`].
 //!
 //! # For HTTP
 //!
@@ -45,53 +42,33 @@
 //! # For gRPC
 //!
 //! [`OnceLayer::grpc`](OnceLayer#method.grpc), with the feature `tonic`: a call is done when it ends with
-//! `OK`. The HTTP status of a gRPC call says nothing, so the faces for HTTP refuse gRPC requests.
-//!
-//! | part | where |
-//! |---|---|
-//! | responses for what becomes of webhooks and requests | [`http`] |
-//! | what becomes of requests without a key; whose keys they are | [`Missing`](http::Missing), [`Scope`](http::Scope) |
-//! | what a response does to its key | [`RequestOutcome`](crate::layer::http::RequestOutcome), [`KeptStatuses`](http::KeptStatuses), [`ServerErrors`](http::ServerErrors) |
-//! | a body that is read whole, and handed on as it was | [`ReadBody`], [`Intact`] |
-//! | whether a request is the same as the first with its key | [`Fingerprint`] |
-//! | a response as it is kept, and which of its headers | [`StoredResponse`], [`StoredHeaders`] |
-//! | where responses are kept | [`ResponseStore`], [`RedisStore`], [`MemoryStore`] |
+//! `OK`. Layers for HTTP refuse gRPC requests, as the HTTP status of a call is always 200.
 
-mod attached;
 mod call;
-mod check;
-mod completion;
-#[cfg(feature = "http")]
 mod detach;
 mod error;
 mod execution;
 mod future;
 pub(crate) mod layer;
 mod outcome;
-mod recording;
+mod record;
 mod request;
-mod run;
 mod service;
-mod started_record;
-mod state;
 mod status;
 mod telemetry;
 mod terms;
 mod work;
 
-pub use check::{Check, Unchecked};
-pub use completion::{Always, Completes};
 pub use error::OnceError;
-pub use future::OnceFuture;
+pub use future::{OnceFuture, OnceRun};
 pub(crate) use layer::OnceLayer;
 pub use layer::Plain;
 pub use outcome::Once;
 pub use request::OnceRequest;
-pub use run::OnceRun;
 pub use service::{OnceService, ServiceCall};
 pub use status::{OnceState, OnceStatus};
 pub use terms::UnknownOutcome;
-pub use work::Work;
+pub use work::{Always, Check, Completes, Unchecked, Work};
 
 #[cfg(feature = "http")]
 mod fingerprint;

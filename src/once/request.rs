@@ -1,3 +1,5 @@
+//! A once request and its settings.
+
 use std::{future::Future, time::Duration};
 
 use super::{
@@ -12,10 +14,10 @@ use crate::{
     resource::{Resource, ResourceError},
 };
 
-/// A request for work that is to be done once per key. Made by [`Redlock::once`].
+/// A request for work that runs once per key. Created by [`Redlock::once`].
 ///
-/// Nothing is sent before it is run. What is not set here is as the manager was built; but it does
-/// not wait for another that does the same work, unless [`wait`](Self::wait) says so.
+/// Nothing is sent before [`run`](Self::run). Defaults are the manager's, except for
+/// [`wait`](Self::wait).
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run"]
 pub struct OnceRequest<C = Unchecked> {
@@ -27,14 +29,12 @@ pub struct OnceRequest<C = Unchecked> {
 }
 
 impl Redlock {
-    /// A request for work that is to be done once for this key, which is one name of at most 507
-    /// bytes: see [`once`](mod@crate::once).
+    /// Creates a request for work that runs once per key: see [`once`](mod@crate::once). The key is one
+    /// name of at most 507 bytes.
     ///
-    /// It is locked, and [inspected](Self::inspect), under the name `once:` with the key behind it,
-    /// so that [locks](Self::lock) of the same name are others.
-    ///
-    /// An invalid key, or a set of names, shows when it is run, as
-    /// [`LockError::InvalidResource`]; nothing is sent then.
+    /// Its lock, and the name to [inspect](Self::inspect), is `once:` followed by the key, so
+    /// [locks](Self::lock) of the same name are separate. An invalid key, or a set of names, is
+    /// [`LockError::InvalidResource`] when the request runs.
     pub fn once<R>(&self, key: R) -> OnceRequest
     where
         R: TryInto<Resource>,
@@ -53,19 +53,18 @@ impl OnceRequest {
         Self { redlock, resource, lock, terms: Terms::DEFAULT, check: Unchecked(()) }
     }
 
-    /// Asks `check` under the lock, before the work, whether it is done already. Where it is, the
-    /// work does not run, and the nodes keep that it is done. An error of the check is one of the
-    /// work.
+    /// Runs `check` under the lock, before the work. If it returns `true`, the work does not run, and is
+    /// recorded as done. An error of the check is an error of the work.
     ///
-    /// This is for effects that must not happen twice, in a database of your own. The nodes alone
-    /// can't promise that: a process may crash between the effect and the record. Let the check leave
-    /// its [fencing token](LockContext::fencing_token) in a row of the key, and let the work write
-    /// that it is done *in the same transaction* as its effect, only if that token still stands:
+    /// For effects in a database that must not happen twice: the nodes alone can't guarantee that, as a
+    /// process may crash between the effect and the record. The check writes its
+    /// [fencing token](LockContext::fencing_token) to the key's row, and the work marks the row done
+    /// *in the same transaction* as its effect, only if that token is still there:
     ///
     /// ```sql
     /// CREATE TABLE once (key text PRIMARY KEY, token bigint NOT NULL, done bool NOT NULL);
     ///
-    /// -- The check. Whoever comes later has a greater token, and turns the slower away.
+    /// -- The check. A later holder has a greater token.
     /// INSERT INTO once VALUES ($key, $token, false)
     ///   ON CONFLICT (key) DO UPDATE SET token = greatest(once.token, $token)
     ///   RETURNING done;
@@ -73,13 +72,13 @@ impl OnceRequest {
     /// -- The work: one transaction.
     /// BEGIN;
     /// UPDATE once SET done = true WHERE key = $key AND token = $token AND NOT done;
-    /// -- No row: ROLLBACK, and fail. Somebody else does it, or has done it.
+    /// -- No row: ROLLBACK, and fail. Another holder runs it, or has run it.
     /// UPDATE stock SET count = count - 1 WHERE item = $item;
     /// COMMIT;
     /// ```
     ///
-    /// So the effect happens once even where a process crashed behind it, or stood still for longer
-    /// than its lock was valid.
+    /// The effect then happens once even if a process crashes after it, or pauses for longer than the
+    /// validity of its lock.
     ///
     /// ```
     /// use tower_redlock::{once::{Once, OnceError}, Redlock};
@@ -136,12 +135,12 @@ impl<C> OnceRequest<C> {
         self.lock
     }
 
-    /// How long the nodes keep that the work is done. Default: 96 hours. Above zero, and at most 100
-    /// years. Choose it longer than senders go on sending: published schedules reach 75 hours.
+    /// Sets how long the nodes store that the work is done. Default: 96 hours. Above zero, and at most
+    /// 100 years. Choose it longer than the senders' retry schedules, which reach 75 hours.
     ///
-    /// A done key takes about 275 bytes of each server's memory, with 31 bytes of key and 20 of
-    /// owner (Redis 7.0): a million of them a day, kept for 96 hours, take 1.1 GB. How many there may
-    /// be is bounded by [`max_records`](crate::RedlockBuilder::max_records).
+    /// A record takes about 275 bytes of each server's memory, with 31 bytes of key and 20 of owner
+    /// (Redis 7.0): a million a day for 96 hours take 1.1 GB. Their number is limited by
+    /// [`max_records`](crate::RedlockBuilder::max_records).
     pub fn retain(mut self, retain: Duration) -> Self {
         self.terms.retain = retain;
         self
@@ -154,29 +153,27 @@ impl<C> OnceRequest<C> {
         self
     }
 
-    /// Does the work, unless it is done, or somebody does it.
+    /// Runs the work, unless it is done, or another client runs it.
     ///
-    /// Takes the key's lock, asks a majority of the nodes whether the work is done, runs it under
-    /// the lock, and has a majority keep that it is done before the lock is given back. That is tried
-    /// for ten node timeouts.
+    /// Acquires the key's lock, reads the record from a majority of the nodes, runs the work under the
+    /// lock, and stores the record on a majority before the release, for up to ten node timeouts.
     ///
     /// # Errors
     ///
     /// [`OnceError::Work`](super::OnceError::Work) is the work's own. With
     /// [`OnceError::Lock`](super::OnceError::Lock) nothing ran, except for [`LockError::Lost`]: the
     /// lock was lost while the work ran, it was dropped, and its outcome is unknown.
-    /// [`LockError::TooManyRecords`] says that the nodes keep as many records for this manager as they
-    /// may.
+    /// [`LockError::TooManyRecords`]: the manager's limit of records is reached.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, then gives the lock back. Before the work has begun, the key
-    /// is free then. After that its outcome is unknown: the key is free as well, or held with
-    /// [`UnknownOutcome::Hold`], and a WARN says so. Once the work is over, it is recorded all the same.
+    /// Dropping the future drops the work, then releases the lock. Before the start of the work, the key
+    /// is then free. After that the outcome is unknown: the key is free, or held with
+    /// [`UnknownOutcome::Hold`], and a WARN is logged. Work that has ended is recorded nevertheless.
     ///
     /// # Panics
     ///
-    /// Where the work panics; its outcome is unknown then, as where it is dropped.
+    /// If the work panics; its outcome is then unknown, as after a drop.
     pub fn run<W, Fut, T, E>(self, work: W) -> OnceRun<W, C>
     where
         W: FnOnce(LockContext) -> Fut,

@@ -1,3 +1,5 @@
+//! The service of a once layer.
+
 use std::task::{Context, Poll};
 
 use tower_service::Service;
@@ -10,15 +12,15 @@ use crate::{error::LockError, guard::LockContext, layer::ResourceKey};
 
 /// A service whose requests run once per key. Made by [`OnceLayer`].
 ///
-/// The inner service is made ready before the wait for the lock: a permit of an inner
-/// `ConcurrencyLimit`, or a place in a `Buffer`, is held meanwhile. Put such layers outside.
+/// The inner service is ready before the wait for the lock, and holds its permit of a
+/// `ConcurrencyLimit` or its place in a `Buffer` meanwhile. Put such layers outside.
 #[derive(Clone, Debug)]
-pub struct OnceService<S, K, C = Always, F = Plain> {
+pub struct OnceService<S, K, C = Always, P = Plain> {
     pub(super) inner: S,
-    pub(super) layer: OnceLayer<K, C, F>,
+    pub(super) layer: OnceLayer<K, C, P>,
 }
 
-/// What is done with a request under the lock.
+/// The call of the inner service.
 #[derive(Debug)]
 pub struct ServiceCall<S, Request> {
     service: S,
@@ -35,27 +37,27 @@ impl<S: Service<Request>, Request> Work for ServiceCall<S, Request> {
     }
 }
 
-impl<S, K, C, F> OnceService<S, K, C, F> {
-    pub(super) const fn new(inner: S, layer: OnceLayer<K, C, F>) -> Self {
+impl<S, K, C, P> OnceService<S, K, C, P> {
+    pub(super) const fn new(inner: S, layer: OnceLayer<K, C, P>) -> Self {
         Self { inner, layer }
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }
 
-    /// The service that was made ready; a clone of it stays behind.
+    /// Returns the service that is ready, and leaves a clone.
     pub(super) fn take_ready(&mut self) -> S
     where
         S: Clone,
@@ -93,7 +95,7 @@ where
     }
 }
 
-/// Begins a request of a layer.
+/// Starts a request of a layer.
 pub(super) fn begin<W: Work, J>(
     request: OnceRequest,
     work: W,

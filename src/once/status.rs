@@ -1,9 +1,15 @@
+//! The status of a key, and decisions about it by hand.
+
 use std::{
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{OnceRequest, recording::Recording, started_record::record, terms};
+use super::{
+    OnceRequest,
+    record::{Recording, record},
+    terms,
+};
 use crate::{
     error::LockError,
     lock::{Holder, records},
@@ -12,47 +18,46 @@ use crate::{
     token::FencingToken,
 };
 
-/// How a key stands.
+/// The status of a key that is not free.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OnceStatus {
-    /// What it is.
+    /// The state of the key.
     pub state: OnceState,
-    /// Who did it, does it, or began it, as that client calls itself.
+    /// Owner name of the client that did, runs or started the work.
     pub by: Option<Arc<str>>,
-    /// When that was recorded, or begun, by that client's wall clock.
+    /// Time of the record or the start, by that client's wall clock.
     pub since: Option<SystemTime>,
-    /// For how long still, if nothing renews it.
+    /// Time until it expires, if nothing renews it.
     pub remaining: Option<Duration>,
-    /// The fencing token under which it was; zero without fencing.
+    /// Fencing token of the work; zero without fencing.
     pub token: FencingToken,
 }
 
-/// What a key that is not free is.
+/// The state of a key that is not free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnceState {
-    /// Somebody holds its lock, and does the work.
+    /// A client holds its lock and runs the work.
     InProgress,
     /// The work is done.
     Done,
-    /// The work was begun and stopped in the middle, and the key is
-    /// [held](super::UnknownOutcome::Hold) for somebody to decide.
+    /// The work started and did not end, and the key is [held](super::UnknownOutcome::Hold).
     Unknown,
 }
 
 impl<C> OnceRequest<C> {
-    /// How the key stands; `None` if it is free. Nothing is changed, but that nodes are told of work
-    /// that is done where they have forgotten it.
+    /// Returns the status of the key; `None` if it is free. Restores the record of done work on nodes
+    /// that lost it; changes nothing else.
     ///
     /// # Errors
     ///
-    /// [`LockError::NoQuorum`] where too few nodes answered to say, and
+    /// [`LockError::NoQuorum`] if too few nodes answered, and
     /// [`LockError::InvalidResource`].
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only asks.
+    /// Cancel safe.
     pub async fn status(&self) -> Result<Option<OnceStatus>, LockError> {
         let resource = self.resource.clone()?;
         let answers = self.redlock.read_record(&terms::name(&resource)).await;
@@ -73,7 +78,7 @@ impl<C> OnceRequest<C> {
                 Some(of(OnceState::Unknown, &record, remaining))
             }
         };
-        // Whose work runs has a record that it has begun.
+        // Running work has a record too: that it has started.
         let holder = self.redlock.holder(&resource).await?;
         Ok(match (holder, begun) {
             (Some(holder), None) => Some(in_progress(holder)),
@@ -82,18 +87,18 @@ impl<C> OnceRequest<C> {
         })
     }
 
-    /// Has the nodes keep that the work is done, though it did not run here: for a person or a
-    /// reconciler who knows that its effect is there. `retain` and the lock's settings apply.
+    /// Records that the work is done, without running it: for a person or a reconciler that has found
+    /// its effect. `retain` and the lock's settings apply.
     ///
     /// # Errors
     ///
-    /// [`LockError::Held`] while somebody does the work; [`LockError::NoQuorum`] and
-    /// [`LockError::Lost`] where too few nodes keep it: run it again then.
-    /// [`LockError::TooManyRecords`] where it is one too many for this manager.
+    /// [`LockError::Held`] while the work runs; [`LockError::NoQuorum`] and [`LockError::Lost`] if too
+    /// few nodes stored the record: call it again. [`LockError::TooManyRecords`] above the manager's
+    /// limit.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives the lock back; whether the nodes keep the record is not known.
+    /// Dropping the future releases the lock; the nodes may have stored the record.
     pub async fn mark_done(self) -> Result<(), LockError> {
         self.terms.check()?;
         let lock = self.lock.await?;
@@ -103,21 +108,21 @@ impl<C> OnceRequest<C> {
         Recording::start(lease, done, self.terms.retain).await
     }
 
-    /// Has the nodes forget that the work is done, or that it was begun: it runs again at the next
-    /// request. Tells whether there was something to forget.
+    /// Removes the record that the work is done or has started: the next request runs it again.
+    /// Returns whether there was a record.
     ///
-    /// A request for the key that is being answered meanwhile may bring the record back: look at
-    /// [`status`](Self::status) afterwards, and forget again.
+    /// A concurrent request for the key may restore the record: check [`status`](Self::status)
+    /// afterwards, and forget again.
     ///
     /// # Errors
     ///
-    /// [`LockError::Held`] while somebody does the work; [`LockError::NoQuorum`] where not every
-    /// node answered: one that still keeps that the work is done tells all others. Run it again when
-    /// all of them can be reached.
+    /// [`LockError::Held`] while the work runs; [`LockError::NoQuorum`] if not every node answered: a
+    /// node that still has the record would restore it on the others. Call it again when all nodes are
+    /// reachable.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives the lock back; some nodes may have forgotten, others not.
+    /// Dropping the future releases the lock; some nodes may have removed the record.
     pub async fn forget(self) -> Result<bool, LockError> {
         let lock = self.lock.await?;
         let (redlock, name) = (&self.redlock, terms::name(lock.resource()));

@@ -1,63 +1,58 @@
-use super::{OnceError, outcome::Outcome};
+//! Events and metrics of once requests.
+
+use super::{OnceError, outcome::OnceOutcome};
 use crate::{error::LockError, lock::ActiveLease, metrics, resource::Resource};
 
-/// Whoever operates this has to look whether it happened twice.
-pub(super) fn unrecorded(resource: &Resource, token: u64, error: &LockError) {
+/// The operator has to check whether the work happened twice.
+pub(super) fn unrecorded(lease: &ActiveLease, error: &LockError) {
+    let (key, token) = (lease.resource(), lease.token().get());
     crate::log::warn!(
-        key = %resource, token, %error,
-        "work was done, and too few nodes keep that: it may run again, or may have run elsewhere"
+        %key, token, %error,
+        "work is done, but too few nodes stored its record: it may run again, or may have run elsewhere"
     );
 }
 
-/// Whoever operates this has to find out how far the work came.
-pub(super) fn dropped(resource: &Resource, token: u64, is_held: bool) {
+/// The operator has to find out how far the work came.
+pub(super) fn dropped(lease: &ActiveLease, is_held: bool) {
     metrics::once("dropped");
-    if is_held {
-        crate::log::warn!(
-            key = %resource, token,
-            "work was dropped in the middle, or panicked: its outcome is unknown, and its key is held \
-             until somebody decides by mark_done or forget, or UnknownOutcome::Hold is over"
-        );
-    } else {
-        crate::log::warn!(
-            key = %resource, token,
-            "work was dropped in the middle, or panicked: its outcome is unknown, and the next request \
-             with the key runs it again"
-        );
-    }
+    let (key, token, then) = (lease.resource(), lease.token().get(), key_state(is_held));
+    crate::log::warn!(%key, token, "work was dropped or panicked: its outcome is unknown; {then}");
 }
 
-/// The same for work that said so itself.
+/// Work reported that its outcome is unknown.
 pub(super) fn unknown(lease: &ActiveLease, is_held: bool) {
-    let then = if is_held {
-        "its key is held until somebody decides by mark_done or forget, or the time of that is over"
-    } else {
-        "the next request with the key runs it again"
-    };
-    let (key, token) = (lease.resource(), lease.token().get());
+    let (key, token, then) = (lease.resource(), lease.token().get(), key_state(is_held));
     crate::log::warn!(%key, token, "work ended with an unknown outcome: {then}");
 }
 
-/// The call of work that has ended was dropped before a quorum had answered that it keeps that.
+const fn key_state(is_held: bool) -> &'static str {
+    if is_held {
+        "its key is held until mark_done or forget, or until the hold time ends"
+    } else {
+        "the next request with the key runs it again"
+    }
+}
+
+/// The call of ended work was dropped before a quorum confirmed the record.
 pub(super) fn recording_dropped(lease: &ActiveLease, is_done: bool) {
     metrics::once("dropped");
     let what = if is_done { "was done" } else { "ended with an unknown outcome" };
     let (key, token) = (lease.resource(), lease.token().get());
     crate::log::warn!(
         %key, token,
-        "work {what}, and its call was dropped while that was being recorded: too few nodes may keep \
-         it, and the next request with the key may run it again"
+        "work {what}, but its call was dropped during recording: too few nodes may have stored the \
+         record, and the next request with the key may run it again"
     );
 }
 
-/// How a request ended.
-pub(super) fn ended<T, E>(resource: &Resource, result: &Result<Outcome<T>, OnceError<E>>) {
+/// Reports how a request ended.
+pub(super) fn ended<T, E>(resource: &Resource, result: &Result<OnceOutcome<T>, OnceError<E>>) {
     let outcome = match result {
-        Ok(Outcome::Ran(_)) => "ran",
-        Ok(Outcome::Unrecorded(..)) => "unrecorded",
-        Ok(Outcome::Done { .. }) => "already_done",
-        Ok(Outcome::Busy { unknown: false, .. }) => "in_progress",
-        Ok(Outcome::Busy { unknown: true, .. }) => "unknown",
+        Ok(OnceOutcome::Ran(_)) => "ran",
+        Ok(OnceOutcome::Unrecorded(..)) => "unrecorded",
+        Ok(OnceOutcome::Done { .. }) => "already_done",
+        Ok(OnceOutcome::Busy { unknown: false, .. }) => "in_progress",
+        Ok(OnceOutcome::Busy { unknown: true, .. }) => "unknown",
         Err(OnceError::Work(_)) => "failed",
         Err(OnceError::Lock(LockError::Lost { .. })) => "lost",
         Err(OnceError::Lock(_)) => "not_run",

@@ -1,3 +1,5 @@
+//! Options of a once request, and the names of keys.
+
 use std::{sync::Arc, time::Duration};
 
 use crate::{

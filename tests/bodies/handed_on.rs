@@ -57,7 +57,7 @@ async fn assert_hands_on(addr: std::net::SocketAddr) {
 }
 
 #[tokio::test]
-async fn axum_takes_it_in_each_of_its_ways() {
+async fn axum_takes_it_everywhere() {
     async fn handler(request: Request) -> String {
         tell(request).await
     }
@@ -78,7 +78,7 @@ async fn axum_takes_it_in_each_of_its_ways() {
 }
 
 #[tokio::test]
-async fn a_service_over_hypers_own_body_takes_it() {
+async fn hyper_body_service_takes_it() {
     let service = service_fn(|request: http::Request<Intact<Incoming>>| async {
         Ok::<_, Infallible>(Response::new(Full::from(tell(request).await)))
     });
@@ -86,7 +86,7 @@ async fn a_service_over_hypers_own_body_takes_it() {
 }
 
 #[tokio::test]
-async fn a_service_of_one_type_of_body_takes_it_through_a_map() {
+async fn fixed_body_service_needs_a_map() {
     let service = service_fn(|request: Request| async {
         Ok::<_, Infallible>(Response::new(Full::from(tell(request).await)))
     });
@@ -98,7 +98,7 @@ async fn a_service_of_one_type_of_body_takes_it_through_a_map() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_no_json_does_not_reach_the_handler() {
+async fn invalid_bodies_never_reach_the_handler() {
     async fn handler() -> &'static str {
         panic!("it ran");
     }

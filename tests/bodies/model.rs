@@ -20,7 +20,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn what_is_handed_on_is_what_came(
+    fn body_is_passed_on_unchanged(
         steps in steps(),
         limit in 0..1000_usize,
         tells_its_end: bool,

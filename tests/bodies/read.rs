@@ -26,7 +26,7 @@ fn data(text: &str) -> Step {
 }
 
 #[test]
-fn data_and_trailers_are_read_to_the_end() {
+fn data_and_trailers_are_read() {
     let steps =
         [data("ab"), Step::Pending, data(""), data("cde"), Step::Pending, Step::Trailers(7)];
     let whole = poll_to_end(ReadBody::new(&none(), Scripted::new(steps), 5)).unwrap();
@@ -45,7 +45,7 @@ fn data_and_trailers_are_read_to_the_end() {
 }
 
 #[test]
-fn one_byte_above_the_limit_is_too_large_and_the_body_goes_on_as_it_was() {
+fn one_byte_above_limit_passes_intact() {
     let steps = [data("ab"), data("cde"), Step::Pending, data("fg"), Step::Trailers(7)];
     let short = poll_to_end(ReadBody::new(&none(), Scripted::new(steps), 4)).unwrap_err();
     assert_eq!(short.error(), &ReadBodyError::TooLarge { limit: 4 });
@@ -58,7 +58,7 @@ fn one_byte_above_the_limit_is_too_large_and_the_body_goes_on_as_it_was() {
 }
 
 #[test]
-fn a_body_that_says_that_it_is_too_large_is_not_begun() {
+fn announced_excess_is_never_polled() {
     let length = |length: &'static str| {
         let length = HeaderValue::from_static(length);
         HeaderMap::from_iter([(CONTENT_LENGTH, length)])
@@ -82,7 +82,7 @@ fn a_body_that_says_that_it_is_too_large_is_not_begun() {
 }
 
 #[test]
-fn a_body_that_fails_fails_again_after_what_was_read() {
+fn error_is_replayed_after_data() {
     let body = || Scripted::new([data("ab"), Step::Error]);
     let error = poll_to_end(ReadBody::new(&none(), body(), 9)).unwrap_err().into_error();
     assert_eq!(error, ReadBodyError::Body(Broken));
@@ -95,7 +95,7 @@ fn a_body_that_fails_fails_again_after_what_was_read() {
 }
 
 #[test]
-fn a_body_that_tells_its_end_is_not_polled_for_it() {
+fn known_end_is_not_polled() {
     let read = |steps: &[Step]| {
         let mut body = Scripted::new(steps.iter().cloned());
         body.tells_its_end = true;
@@ -112,14 +112,14 @@ fn a_body_that_tells_its_end_is_not_polled_for_it() {
 }
 
 #[test]
-fn a_body_of_one_frame_is_not_copied() {
+fn single_frame_is_not_copied() {
     let sent = Bytes::from(vec![7; 1000]);
     let whole = poll_to_end(ReadBody::new(&none(), Full::new(sent.clone()), 1000)).unwrap();
     assert_eq!(whole.data().as_ptr(), sent.as_ptr());
 }
 
 #[tokio::test]
-async fn a_body_that_is_always_ready_leaves_room_for_other_tasks_and_goes_on() {
+async fn always_ready_body_yields() {
     let body = || Scripted::new(std::iter::repeat_n(Step::Data(Vec::new()), 1000));
     let whole = tokio::time::timeout(HANG, ReadBody::new(&none(), body(), 9)).await;
     assert!(whole.expect("nobody woke it").is_ok());
@@ -132,7 +132,7 @@ async fn a_body_that_is_always_ready_leaves_room_for_other_tasks_and_goes_on() {
 }
 
 #[test]
-fn a_body_that_nobody_reads_is_what_it_was() {
+fn untouched_body_is_unchanged() {
     let mut body = Scripted::new([data("ab"), Step::Trailers(1)]);
     body.hint = SizeHint::with_exact(2);
     body.tells_its_end = true;

@@ -25,7 +25,7 @@ const fn a_store<S: ResponseStore>() {}
 type Body = Full<Bytes>;
 
 #[test]
-fn types_are_as_shareable_as_what_they_wrap() {
+fn auto_traits_follow_the_body() {
     shared::<WholeBody>();
     cloned::<WholeBody>();
     shared::<ReadBody<Body>>();
@@ -51,7 +51,7 @@ fn types_are_as_shareable_as_what_they_wrap() {
 }
 
 #[test]
-fn frameworks_take_the_body_that_is_handed_on() {
+fn frameworks_take_intact_bodies() {
     takes::<Intact<axum::body::Body>, axum::routing::Route>();
     takes::<Intact<axum::body::Body>, axum::Router>();
     takes::<Intact<hyper::body::Incoming>, axum::Router>();
@@ -60,9 +60,9 @@ fn frameworks_take_the_body_that_is_handed_on() {
 }
 
 #[test]
-fn a_stores_own_error_is_the_source() {
+fn store_error_has_source() {
     let failed = StoreError::failed("no route to host");
-    assert_eq!(failed.to_string(), "the store of responses failed");
+    assert_eq!(failed.to_string(), "the response store failed");
     assert_eq!(failed.source().unwrap().to_string(), "no route to host");
     assert!(StoreError::Stale.source().is_none());
 }

@@ -10,10 +10,8 @@ use http::{Response, StatusCode};
 use tower::{ServiceBuilder, ServiceExt};
 use tower_http::map_request_body::MapRequestBodyLayer;
 use tower_redlock::{
-    OnceLayer, Redlock, RedlockLayer, key,
-    key::RequestHead,
-    layer::KeyError,
-    once::{Intact, http::Rejection},
+    OnceLayer, Redlock, RedlockLayer, key, key::RequestHead, layer::KeyError, once::Intact,
+    reject::Rejection,
 };
 
 fn redlock() -> Redlock {

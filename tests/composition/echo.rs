@@ -70,7 +70,10 @@ pub(crate) fn calls() -> OnceLayer<Key<Header>, Always, once::grpc::Grpc> {
     OnceLayer::new(Redlock::embedded(), "calls", key::header("request-id")).grpc()
 }
 
-pub(crate) fn payments()
--> OnceLayer<Scope, Always, once::http::Http<once::http::Problems, once::http::Idempotency>> {
+pub(crate) fn payments() -> OnceLayer<
+    Scope,
+    Always,
+    once::http::Http<tower_redlock::reject::DefaultResponse, once::http::Idempotency>,
+> {
     OnceLayer::idempotency(Redlock::embedded(), "payments").scope(Scope::none())
 }

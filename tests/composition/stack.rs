@@ -19,7 +19,7 @@ use tower_redlock::{FencingLayer, Redlock, RedlockLayer, fencing::DEFAULT_HEADER
 use crate::echo::{Echo, is_served, payments};
 
 #[tokio::test]
-async fn answers_come_through_and_the_lock_is_given_back() {
+async fn responses_pass_and_locks_are_released() {
     const SECOND: Duration = Duration::from_secs(1);
     let redlock = Redlock::embedded();
     let stack = ServiceBuilder::new()

@@ -13,7 +13,7 @@ use tower_redlock::{FencingLayer, fencing::Error};
 use crate::tools::{Write, layer, overtaken, stale};
 
 #[tokio::test]
-async fn the_least_recently_used_resource_goes_out_first_and_takes_any_token_again() {
+async fn evicts_least_recently_used_resource() {
     let layer = layer().capacity(2);
     let service = layer.layer(service_fn(|_: Write| async { Ok::<_, Infallible>(()) }));
     let write = async |name, token| service.clone().oneshot(Write::new([name], token)).await;
@@ -29,7 +29,7 @@ async fn the_least_recently_used_resource_goes_out_first_and_takes_any_token_aga
 }
 
 #[tokio::test]
-async fn what_is_being_written_stays_whatever_else_comes() {
+async fn running_requests_are_never_evicted() {
     let layer = layer().capacity(2);
     let mut service = layer.layer(service_fn(|write: Write| async move {
         if write.token == Some(5) { pending().await } else { Ok::<_, Infallible>(()) }
@@ -59,7 +59,7 @@ async fn what_is_being_written_stays_whatever_else_comes() {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_resources_are_kept_by_default_and_no_more() {
+async fn default_capacity_is_100_000() {
     let layer = FencingLayer::new(u64::to_string as fn(&u64) -> String)
         .token((|n: &u64| 1_000_000 - n) as fn(&u64) -> u64);
     let mut service = layer.layer(service_fn(|_: u64| async { Ok::<_, Infallible>(()) }));

@@ -9,7 +9,7 @@ use axum::{
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use tower::{Layer, Service, ServiceExt, service_fn};
-use tower_redlock::{FencingLayer, key, layer::http::RequestOutcome};
+use tower_redlock::{FencingLayer, key, reject::RequestOutcome};
 
 fn request(token: &[&str]) -> Request<Body> {
     let mut request = Request::post("/storage.Files/Put").header("file", "a");
@@ -24,7 +24,7 @@ fn status<B>(response: &Response<B>) -> Status {
 }
 
 #[tokio::test]
-async fn stale_missing_and_unreadable_tokens_have_their_statuses() {
+async fn each_token_error_has_its_status() {
     let service =
         FencingLayer::new(key::header("file")).grpc().layer(service_fn(|_: Request<Body>| async {
             Ok::<_, Infallible>(Response::new(Body::empty()))
@@ -52,7 +52,7 @@ async fn stale_missing_and_unreadable_tokens_have_their_statuses() {
 }
 
 #[tokio::test]
-async fn an_overtaken_method_has_an_unknown_outcome() {
+async fn overtaken_method_has_unknown_outcome() {
     let mut service = FencingLayer::new(key::header("file")).grpc().layer(service_fn(
         |request: Request<Body>| async move {
             if request.headers()["fencing-token"] == "1" {

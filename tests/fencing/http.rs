@@ -98,7 +98,7 @@ struct Answer {
 }
 
 #[tokio::test]
-async fn a_stale_write_is_answered_412_with_a_problem_body() {
+async fn stale_write_gets_412() {
     let storage = Storage::open(layer().http()).await;
     for token in ["7", "7", "9"] {
         let answer = storage.put(token, "x").await;
@@ -125,7 +125,7 @@ async fn a_stale_write_is_answered_412_with_a_problem_body() {
 }
 
 #[tokio::test]
-async fn missing_and_unreadable_tokens_have_their_own_answers() {
+async fn missing_and_invalid_tokens_differ() {
     let storage = Storage::open(layer().http()).await;
     let answer = |answer: Answer| {
         let problem = answer.problem.unwrap();
@@ -150,7 +150,7 @@ async fn missing_and_unreadable_tokens_have_their_own_answers() {
 }
 
 #[tokio::test]
-async fn a_write_that_is_overtaken_is_answered_412_with_an_unknown_outcome() {
+async fn overtaken_write_gets_412_outcome_unknown() {
     let storage = Arc::new(Storage::open(layer().http()).await);
     let slow = Arc::clone(&storage);
     let stuck = tokio::spawn(async move { slow.put("1", "stuck").await });
@@ -168,7 +168,7 @@ async fn a_write_that_is_overtaken_is_answered_412_with_an_unknown_outcome() {
 }
 
 #[tokio::test]
-async fn the_token_may_be_in_another_header_or_elsewhere() {
+async fn token_source_is_configurable() {
     let storage = Storage::open(layer().token(HeaderName::from_static("x-token")).http()).await;
     assert_eq!(storage.put("1", "x").await.status, StatusCode::PRECONDITION_REQUIRED);
     let named = storage.send("PUT", "/files/a", &[("x-token", "1")], "x").await;

@@ -30,7 +30,7 @@ impl Drop for Alive {
 }
 
 #[tokio::test]
-async fn an_overtaken_request_is_woken_dropped_and_not_polled_again() {
+async fn overtaken_request_is_woken_and_dropped() {
     let (polls, alive) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let (counted, living) = (Arc::clone(&polls), Arc::clone(&alive));
     let mut service = layer().layer(service_fn(move |write: Write| {
@@ -78,7 +78,7 @@ async fn an_overtaken_request_is_woken_dropped_and_not_polled_again() {
 }
 
 #[tokio::test]
-async fn one_that_was_called_and_not_yet_polled_is_never_polled() {
+async fn overtaken_before_first_poll_never_polls() {
     let polls = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&polls);
     let mut service = layer().layer(service_fn(move |_: Write| {
@@ -95,7 +95,7 @@ async fn one_that_was_called_and_not_yet_polled_is_never_polled() {
 }
 
 #[test]
-fn a_poll_that_is_under_way_ends_and_its_result_is_the_truth() {
+fn running_poll_keeps_its_result() {
     // Each poll lets a newer request in, from inside.
     type Shared = Arc<Mutex<Option<Box<dyn FnMut() + Send>>>>;
     for finishes in [true, false] {
@@ -120,7 +120,7 @@ fn a_poll_that_is_under_way_ends_and_its_result_is_the_truth() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_waits_for_nothing_is_stopped_by_a_newer_one_on_another_thread() {
+async fn another_thread_stops_a_busy_request() {
     let service = layer().layer(service_fn(|write: Write| async move {
         if write.token == Some(1) { pending().await } else { Ok::<_, Infallible>(()) }
     }));

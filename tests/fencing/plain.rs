@@ -1,4 +1,4 @@
-//! What a service behind the fence gets to see, and what a caller is told.
+//! Requests and errors at the fence, without a protocol.
 
 use std::{convert::Infallible, task::Poll};
 
@@ -13,7 +13,7 @@ use tower_test::assert_request_eq;
 use crate::tools::{Write, fenced, layer, mocked, send, stale};
 
 #[tokio::test]
-async fn newer_and_equal_tokens_pass_and_older_do_not_reach_the_service() {
+async fn only_older_tokens_are_refused() {
     let (mut service, mut handle) = mocked(&layer());
     for token in [5, 5, 7, 7, 9] {
         let answer = send(&mut service, Write::new(["a"], token));
@@ -30,7 +30,7 @@ async fn newer_and_equal_tokens_pass_and_older_do_not_reach_the_service() {
 }
 
 #[tokio::test]
-async fn a_set_is_as_new_as_the_newest_of_its_names_and_changes_all_or_none() {
+async fn set_is_checked_by_newest_name() {
     let service = layer().layer(service_fn(|_: Write| async { Ok::<_, Infallible>(()) }));
     let write = async |write: Write| service.clone().oneshot(write).await;
     let is_stale = |token, newest| Err(Error::Fencing(stale(token, newest)));
@@ -47,7 +47,7 @@ async fn a_set_is_as_new_as_the_newest_of_its_names_and_changes_all_or_none() {
 }
 
 #[tokio::test]
-async fn clones_and_services_of_one_layer_remember_together() {
+async fn clones_share_the_memory() {
     let layer = layer();
     let (mut first, mut handle) = mocked(&layer);
     let (mut second, _unused) = mocked(&layer.clone());
@@ -59,7 +59,7 @@ async fn clones_and_services_of_one_layer_remember_together() {
 }
 
 #[tokio::test]
-async fn without_a_usable_token_or_key_nothing_runs() {
+async fn needs_a_usable_token_and_key() {
     let (mut service, mut handle) = mocked(&layer());
     let mut error = async |names: &[&'static str], token| {
         let write = Write { names: names.to_vec(), token };
@@ -86,7 +86,7 @@ async fn without_a_usable_token_or_key_nothing_runs() {
 }
 
 #[tokio::test]
-async fn what_needs_no_lock_needs_no_token() {
+async fn unguarded_request_needs_no_token() {
     let (mut service, mut handle) = mocked(&layer());
     let answer = send(&mut service, Write { names: vec!["free"], token: None });
     let (_, respond) = handle.next_request().await.unwrap();
@@ -95,7 +95,7 @@ async fn what_needs_no_lock_needs_no_token() {
 }
 
 #[tokio::test]
-async fn readiness_and_errors_are_the_services_own() {
+async fn readiness_and_errors_pass_through() {
     let (mut service, mut handle) = mocked(&layer());
     handle.allow(0);
     assert!(service.poll_ready().is_pending());
@@ -122,7 +122,7 @@ async fn readiness_and_errors_are_the_services_own() {
 }
 
 #[tokio::test]
-async fn closures_give_tokens_in_the_forms_that_come_naturally() {
+async fn closures_return_tokens_in_many_forms() {
     macro_rules! passes {
         ($token:expr) => {
             FencingLayer::new(|_: &u8| "a")

@@ -72,7 +72,7 @@ async fn next(body: &mut Pin<Box<GrpcBody<Frames>>>) -> Option<Frame<Bytes>> {
 }
 
 #[tokio::test]
-async fn the_last_frame_frees_the_order_though_the_body_is_kept() {
+async fn last_frame_frees_the_order() {
     let redlock = Redlock::embedded();
     let frames = [data(), Frame::trailers(HeaderMap::new())];
     let mut body = answer(&redlock, LONG, frames).await;
@@ -86,7 +86,7 @@ async fn the_last_frame_frees_the_order_though_the_body_is_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_body_frees_the_order_though_nobody_polls_it() {
+async fn empty_response_frees_order_unpolled() {
     let redlock = Redlock::embedded();
     let body = answer(&redlock, LONG, []).await;
     drop(redlock.lock("7").await.expect("free"));
@@ -94,7 +94,7 @@ async fn an_answer_without_a_body_frees_the_order_though_nobody_polls_it() {
 }
 
 #[tokio::test]
-async fn a_lost_lock_is_the_last_frame_and_the_services_body_is_not_polled_again() {
+async fn lost_lock_is_the_last_frame() {
     let redlock = Redlock::embedded();
     let max_hold = Duration::from_millis(500);
     let mut body = answer(&redlock, max_hold, [data()]).await;

@@ -20,7 +20,7 @@ use crate::{
     support::{HANG_GUARD, eventually_async},
 };
 
-/// A server that knows nothing of locks.
+/// A server without locks.
 async fn unguarded() -> (Orders, Channel) {
     let orders = Orders::default();
     let server = Server::builder().add_service(OrdersServer::new(orders.clone()));
@@ -55,7 +55,7 @@ async fn with_statuses() {
 }
 
 #[tokio::test]
-async fn an_answers_stream_is_under_the_lock_and_ends_with_it() {
+async fn response_stream_ends_with_the_lock() {
     let (_servers, redlock) = locks(TTL).await;
     let (orders, channel) = unguarded().await;
     let layer = layer(&redlock).max_hold(Duration::from_secs(2));

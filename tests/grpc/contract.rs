@@ -14,10 +14,10 @@ use tower::{Layer, Service, util::BoxCloneSyncService};
 use tower_redlock::{
     Redlock, RedlockLayer,
     layer::{
-        RedlockService,
-        grpc::{Grpc, GrpcBody, GrpcFuture},
-        http::Rejection,
+        RedlockService, ResponseFuture,
+        grpc::{Grpc, GrpcBody},
     },
+    reject::Rejection,
 };
 
 use crate::site::{Key, order_id};
@@ -34,11 +34,11 @@ fn types_are_cloned_shared_and_sent() {
     shared::<Grpc>();
     shared::<RedlockLayer<Key, Grpc>>();
     shared::<RedlockService<Inner, Key, Grpc>>();
-    sent::<GrpcFuture<Inner, Body, Answer>>();
+    sent::<ResponseFuture<Inner, Request<Body>, Grpc<Answer>>>();
     sent::<GrpcBody<Body>>();
 }
 
-/// Neither `Send` nor `Sync`, of any error and any body, and ready when it is told so.
+/// Neither `Send` nor `Sync`, with any error and any body; readiness is set by the test.
 #[derive(Clone)]
 struct Local<'a>(Rc<Cell<Poll<Result<(), Broken<'a>>>>>);
 
@@ -62,7 +62,7 @@ impl<'a> Service<Request<Errand>> for Local<'a> {
 }
 
 #[tokio::test]
-async fn readiness_is_the_inner_services_and_nothing_is_asked_of_its_types() {
+async fn readiness_passes_through_without_bounds() {
     let broken = Broken(PhantomData::<&str>);
     let mood = Rc::new(Cell::new(Poll::Pending));
     let layer = RedlockLayer::new(Redlock::embedded(), order_id::<Errand>).grpc();
@@ -81,7 +81,7 @@ async fn readiness_is_the_inner_services_and_nothing_is_asked_of_its_types() {
 
 /// Whoever calls can't set the token: neither under a lock nor without one.
 #[tokio::test]
-async fn the_token_comes_from_the_layer_alone() {
+async fn token_comes_from_layer_alone() {
     let seen = |request: Request<Option<&'static str>>| {
         let token = request.headers().get("fencing-token").map(|token| token.to_str().unwrap());
         ready(Ok::<_, std::convert::Infallible>(Response::new(token.unwrap_or("none").to_owned())))

@@ -25,7 +25,7 @@ async fn track(mut client: Client, order: &str) -> Result<usize, Status> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_two_are_at_one_order_at_once_and_everybody_has_a_turn() {
+async fn calls_exclude_each_other_without_starvation() {
     let (servers, _) = locks(TTL).await;
     let orders = Orders::default();
     let mut clients = Vec::new();

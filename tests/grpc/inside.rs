@@ -5,7 +5,7 @@ use tonic::{Code, metadata::MetadataValue};
 use crate::site::Site;
 
 #[tokio::test]
-async fn the_context_is_in_the_extensions_and_the_token_in_the_metadata() {
+async fn context_in_extensions_token_in_metadata() {
     let site = Site::open(|layer| layer.token_header("fencing-token")).await;
     let token = site.place("7", "").await.unwrap();
     let context = site.orders.context().expect("a context");
@@ -17,7 +17,7 @@ async fn the_context_is_in_the_extensions_and_the_token_in_the_metadata() {
 }
 
 #[tokio::test]
-async fn without_a_key_there_is_no_context_and_no_waiting() {
+async fn no_key_no_context_no_wait() {
     let site = Site::open(|layer| layer).await;
     let held = site.stuck("7").await;
     assert_eq!(site.place("none", "").await.unwrap(), 0);
@@ -27,7 +27,7 @@ async fn without_a_key_there_is_no_context_and_no_waiting() {
 }
 
 #[tokio::test]
-async fn a_methods_own_status_passes_and_its_lock_is_given_back() {
+async fn own_status_passes_and_releases() {
     let site = Site::open(|layer| layer).await;
     let status = site.place("7", "failing").await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, "sold out"));
@@ -37,7 +37,7 @@ async fn a_methods_own_status_passes_and_its_lock_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_unary_answer_comes_when_the_lock_is_free() {
+async fn unary_response_follows_the_release() {
     let site = Site::open(|layer| layer).await;
     for _ in 0..20 {
         site.place("7", "").await.expect("the one before is over");

@@ -1,4 +1,4 @@
-//! What the methods note: who is inside of which order, and what their requests brought.
+//! The log of the methods: which calls run for which order, and their requests.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use tower_redlock::{LockContext, LockContexts};
 
 use crate::orders::generated::Event;
 
-/// What a stream is told to say.
+/// The script of a stream.
 pub(crate) type Sent = Result<Event, Status>;
 
 #[derive(Debug, Default)]

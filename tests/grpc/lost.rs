@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn the_servers_die_and_the_outcome_is_unknown() {
+async fn dead_servers_leave_an_unknown_outcome() {
     let (servers, redlock) = locks(Duration::from_secs(3)).await;
     let mut site = Site::over(servers, redlock, |layer| layer).await;
     let call = site.stuck("7").await;
@@ -23,7 +23,7 @@ async fn the_servers_die_and_the_outcome_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_method_that_takes_too_long_is_stopped_and_the_order_is_free() {
+async fn slow_method_is_stopped_and_releases() {
     let site = Site::open(|layer| layer.max_hold(Duration::from_secs(1))).await;
     let status = site.stuck("7").await.await.unwrap().unwrap_err();
     assert_lost(&status);
@@ -32,14 +32,14 @@ async fn a_method_that_takes_too_long_is_stopped_and_the_order_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_method_that_overruns_has_an_unknown_outcome() {
+async fn method_that_overruns_has_unknown_outcome() {
     let site = Site::open(|layer| layer.max_hold(Duration::from_millis(300))).await;
     assert_lost(&site.place("7", "overrunning").await.unwrap_err());
     site.becomes_free("7").await;
 }
 
 #[tokio::test]
-async fn a_client_that_gives_up_drops_the_method_and_frees_the_order() {
+async fn cancelled_call_frees_the_order() {
     let site = Site::open(|layer| layer).await;
     let call = site.stuck("7").await;
     call.abort();
@@ -48,7 +48,7 @@ async fn a_client_that_gives_up_drops_the_method_and_frees_the_order() {
 }
 
 #[tokio::test]
-async fn a_panic_in_the_method_frees_the_order_and_the_connection_goes_on() {
+async fn panic_frees_order_and_keeps_connection() {
     let site = Site::open(|layer| layer).await;
     site.place("7", "panicking").await.unwrap_err();
     assert_eq!((site.orders.entered(), site.orders.left()), (1, 1));

@@ -1,4 +1,4 @@
-//! A [`RedlockLayer`](tower_redlock::RedlockLayer) and a [`OnceLayer`](tower_redlock::OnceLayer) with the faces for gRPC: tonic's own server and
+//! A [`RedlockLayer`](tower_redlock::RedlockLayer) and a [`OnceLayer`](tower_redlock::OnceLayer) over gRPC: tonic's own server and
 //! client over TCP, and real servers under the locks.
 
 #[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]

@@ -8,7 +8,7 @@ use tower_redlock::{
     LockError, Redlock, RedlockLayer,
     error::{LossCause, Votes},
     layer,
-    layer::http::{Rejection, RequestOutcome},
+    reject::{Rejection, RequestOutcome},
 };
 
 use crate::{
@@ -16,13 +16,13 @@ use crate::{
     site::{assert_lost, details},
 };
 
-/// Of a lock that was asked for in a method, with a key from the message.
+/// A method that acquires its own lock, with a key from the message.
 async fn method(redlock: &Redlock, work: Result<u32, Status>) -> Result<u32, Status> {
     Ok(redlock.lock("item:7").try_run(async |_| work).await?)
 }
 
 #[tokio::test]
-async fn a_method_hands_on_its_own_status_and_those_of_its_lock() {
+async fn method_passes_own_and_lock_statuses() {
     let redlock = Redlock::embedded();
     assert_eq!(method(&redlock, Ok(7)).await.unwrap(), 7);
     let own = method(&redlock, Err(own_failure())).await.unwrap_err();
@@ -69,13 +69,13 @@ fn each_error_has_its_status() {
     assert_lost(&layer::Error::<Status>::Lock(lost).into());
 }
 
-/// What a layer outside is told of a method that takes its lock by itself.
+/// The outcome that a layer outside sees of a method with its own lock.
 fn said_by(status: Status) -> Option<RequestOutcome> {
     RequestOutcome::of(&status.into_http::<tonic::body::Body>())
 }
 
 #[test]
-fn the_status_of_a_lost_lock_says_that_its_outcome_is_unknown() {
+fn lost_lock_status_has_unknown_outcome() {
     let lost = LockError::Lost { cause: LossCause::Released };
     assert_eq!(said_by(lost.into()), Some(RequestOutcome::Unknown));
     for other in [Status::from(LockError::Closed), Status::unknown("own"), own_failure()] {
@@ -84,7 +84,7 @@ fn the_status_of_a_lost_lock_says_that_its_outcome_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_layer_outside_is_told_what_became_of_a_request() {
+async fn outcome_is_marked_for_outer_layers() {
     type Body = tonic::body::Body;
     let redlock = Redlock::embedded();
     let layer = RedlockLayer::new(redlock.clone(), |_: &http::Request<Body>| "7")

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn the_lock_is_held_until_the_trailers_and_free_with_them() {
+async fn lock_is_held_until_the_trailers() {
     let site = Site::open(|layer| layer).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
@@ -32,7 +32,7 @@ async fn the_lock_is_held_until_the_trailers_and_free_with_them() {
 }
 
 #[tokio::test]
-async fn a_stream_of_nothing_gives_the_lock_back() {
+async fn empty_stream_releases_the_lock() {
     let site = Site::open(|layer| layer).await;
     drop(site.orders.stream("7"));
     assert_eq!(site.track("7").await.message().await.unwrap(), None);
@@ -40,7 +40,7 @@ async fn a_stream_of_nothing_gives_the_lock_back() {
 }
 
 #[tokio::test]
-async fn a_client_that_drops_the_stream_frees_the_order() {
+async fn dropped_stream_frees_the_order() {
     let site = Site::open(|layer| layer).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
@@ -64,7 +64,7 @@ async fn ends_as_lost(site: &Site, mut stream: Streaming<Event>) {
 }
 
 #[tokio::test]
-async fn a_stream_that_outlives_its_lock_ends_with_a_status_and_not_with_a_reset() {
+async fn overlong_stream_ends_without_reset() {
     let site = Site::open(|layer| layer.max_hold(Duration::from_secs(1))).await;
     let sender = site.orders.stream("7");
     sender.send(Ok(event(1))).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_stream_that_outlives_its_lock_ends_with_a_status_and_not_with_a_reset
 }
 
 #[tokio::test]
-async fn a_stream_whose_servers_die_ends_with_a_status() {
+async fn dead_servers_end_streams_with_status() {
     let (servers, redlock) = locks(Duration::from_secs(3)).await;
     let mut site = Site::over(servers, redlock, |layer| layer).await;
     let sender = site.orders.stream("7");
@@ -87,7 +87,7 @@ async fn a_stream_whose_servers_die_ends_with_a_status() {
 }
 
 #[tokio::test]
-async fn a_client_that_stops_reading_keeps_the_order_for_max_hold_and_no_renewal_more() {
+async fn stalled_reader_holds_until_max_hold() {
     let (servers, redlock) = locks(Duration::from_secs(2)).await;
     let site = Site::over(servers, redlock, |layer| layer.max_hold(Duration::from_secs(1))).await;
     let sender = site.orders.stream("7");
@@ -110,7 +110,7 @@ async fn a_client_that_stops_reading_keeps_the_order_for_max_hold_and_no_renewal
 }
 
 #[tokio::test]
-async fn a_stream_that_fails_by_itself_ends_with_its_own_status() {
+async fn failed_stream_keeps_its_status() {
     let site = Site::open(|layer| layer).await;
     let sender = site.orders.stream("7");
     sender.send(Ok(event(1))).await.unwrap();

@@ -12,7 +12,7 @@ use crate::support::HANG_GUARD;
 
 /// A server without a time-out of its own, or a client's side of the connection.
 #[tokio::test]
-async fn the_wait_ends_with_the_callers_timeout() {
+async fn wait_ends_with_callers_timeout() {
     let redlock = Redlock::embedded();
     let _held = redlock.lock("7").await.unwrap();
     let layer = RedlockLayer::new(redlock, |_: &Request<()>| "7").wait(HANG_GUARD * 10).grpc();

@@ -1,4 +1,4 @@
-//! What a client is told whose call did not run.
+//! Statuses of rejected calls.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn retry_delay(status: &Status, code: Code) -> Duration {
     details.retry_info().expect("RetryInfo").retry_delay.expect("a delay")
 }
 
-/// Waits in vain, but not for long.
+/// Waits until its timeout.
 const SHORT: Duration = Duration::from_millis(500);
 
 async fn held_elsewhere(site: &Site) -> Status {
@@ -33,7 +33,7 @@ async fn held_elsewhere(site: &Site) -> Status {
 }
 
 #[tokio::test]
-async fn held_is_aborted_and_tells_when_to_come_back() {
+async fn held_is_aborted_with_retry_info() {
     let site = Site::open(|layer| layer).await;
     let status = held_elsewhere(&site).await;
     assert_eq!(status.message(), "another request is at work on this; nothing was done");
@@ -42,7 +42,7 @@ async fn held_is_aborted_and_tells_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_wait_that_is_over_is_what_was_met_last() {
+async fn wait_timeout_has_the_last_status() {
     let mut site = Site::open(|layer| layer.wait(SHORT)).await;
     held_elsewhere(&site).await;
     site.kill_a_majority();
@@ -67,7 +67,7 @@ async fn no_quorum_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_manager_that_was_shut_down_is_unavailable() {
+async fn closed_manager_is_unavailable() {
     let site = Site::open(|layer| layer).await;
     site.redlock.shutdown().await;
     let status = site.place("7", "").await.unwrap_err();
@@ -77,7 +77,7 @@ async fn a_manager_that_was_shut_down_is_unavailable() {
 }
 
 #[tokio::test]
-async fn no_usable_key_is_an_invalid_argument() {
+async fn no_usable_key_is_invalid_argument() {
     let site = Site::open(|layer| layer).await;
     let missing = site.client.clone().place(PlaceRequest::default()).await.unwrap_err();
     let long = site.place(&"x".repeat(513), "").await.unwrap_err();
@@ -91,7 +91,7 @@ async fn no_usable_key_is_an_invalid_argument() {
 }
 
 #[tokio::test]
-async fn a_ttl_that_the_manager_refuses_is_internal_and_not_the_clients_to_retry() {
+async fn refused_ttl_is_internal() {
     let site = Site::open(|layer| layer.ttl(TTL * 2)).await;
     let status = site.place("7", "").await.unwrap_err();
     let details = details(&status, Code::Internal);

@@ -33,7 +33,7 @@ async fn call(channel: &Channel, path: &'static str, order: Option<&'static str>
 const PATHS: [&str; 2] = ["/orders.v1.Orders/Nothing", "/nowhere.v1.Nothing/Place"];
 
 #[tokio::test]
-async fn around_a_server_it_stays_and_the_key_is_free() {
+async fn unimplemented_passes_around_a_server() {
     let (_servers, redlock) = locks(TTL).await;
     let key = || key::header("order-id").optional();
     let service = || OrdersServer::new(Orders::default());
@@ -56,7 +56,7 @@ async fn around_a_server_it_stays_and_the_key_is_free() {
 
 /// What a service needs is no matter of the others.
 #[tokio::test]
-async fn around_one_service_it_stays_for_the_others() {
+async fn unimplemented_passes_around_one_service() {
     let (_servers, redlock) = locks(TTL).await;
     let key = || key::header("order-id");
     let service = || OrdersServer::new(Orders::default());

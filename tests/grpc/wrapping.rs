@@ -9,7 +9,7 @@ use tonic::{
     transport::{Channel, Server},
 };
 use tower::{Layer, ServiceBuilder};
-use tower_redlock::{LockContext, LockError, layer::http::Rejection};
+use tower_redlock::{LockContext, LockError, reject::Rejection};
 
 use crate::{
     orders::{Orders, generated::orders_server::OrdersServer},
@@ -42,7 +42,7 @@ async fn around_a_whole_server() {
 }
 
 #[tokio::test]
-async fn around_one_service_which_keeps_its_name() {
+async fn wrapped_service_keeps_its_name() {
     let site = site(async |layer, orders| {
         let service = layer.layer(OrdersServer::new(orders));
         assert_eq!(name(&service), "orders.v1.Orders");
@@ -57,7 +57,7 @@ fn name<S: NamedService>(_: &S) -> &'static str {
 }
 
 #[tokio::test]
-async fn among_other_layers_and_around_an_interceptor_that_sees_the_context() {
+async fn interceptor_sees_the_context() {
     let site = site(async |layer, orders| {
         let under_lock = |request: Request<()>| match request.extensions().get::<LockContext>() {
             Some(context) if context.resource().names().eq(["barred"]) => {
@@ -84,7 +84,7 @@ async fn among_other_layers_and_around_an_interceptor_that_sees_the_context() {
 }
 
 #[tokio::test]
-async fn the_servers_timeout_drops_the_method_and_frees_the_order() {
+async fn server_timeout_frees_the_order() {
     let site = site(async |layer, orders| {
         let server = Server::builder()
             .timeout(Duration::from_secs(1))
@@ -100,9 +100,9 @@ async fn the_servers_timeout_drops_the_method_and_frees_the_order() {
 }
 
 #[tokio::test]
-async fn a_status_of_ones_own_for_calls_that_were_turned_away() {
+async fn on_reject_replaces_the_status() {
     fn own(rejection: Rejection<'_>) -> Status {
-        match rejection.error().root() {
+        match rejection.lock_error().expect("an error of the lock").root() {
             LockError::Held { .. } => {
                 let order = rejection.resource().map(ToString::to_string);
                 Status::resource_exhausted(format!("{} is busy", order.unwrap_or_default()))

@@ -1,4 +1,4 @@
-//! What is answered to requests that did not get, or keep, their lock: each documented status.
+//! Responses to requests that did not get, or keep, their lock: each documented status.
 
 use std::{
     convert::Infallible,
@@ -23,9 +23,10 @@ use tower_redlock::{
     error::Reason,
     layer::{
         KeyError, ResourceKey,
-        http::{Http, HttpBody, OnReject, Rejection, RequestOutcome},
+        http::{Http, HttpBody},
     },
     node::{EmbeddedNodes, Node, Op, Reply},
+    reject::{OnReject, Rejection, RequestOutcome},
 };
 
 use crate::support::mock_node::MockNode;
@@ -80,7 +81,7 @@ type Layers<K, R> = RedlockLayer<K, Http<R>>;
 fn ask<K, R>(layer: &Layers<K, R>, mut meanwhile: impl FnMut()) -> Answer
 where
     K: ResourceKey<Request<()>> + Clone,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
 {
     let calls = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&calls);
@@ -159,7 +160,7 @@ fn usually(time: Duration) -> (HandClock, Redlock, Redlock) {
 }
 
 #[test]
-fn contended_is_409_and_about_a_second_where_nothing_is_known() {
+fn held_is_409_with_default_delay() {
     let (clock, ours, other) = two();
     let _lock = hold(&other);
     for advance in [0, 3_500, 6_000] {
@@ -169,7 +170,7 @@ fn contended_is_409_and_about_a_second_where_nothing_is_known() {
 }
 
 #[test]
-fn contended_is_409_and_about_the_usual_time_of_holding() {
+fn held_is_409_with_estimated_delay() {
     let (_, ours, other) = usually(Duration::from_secs(6));
     let _lock = hold(&other);
     let seconds = |layer: &RedlockLayer<Key, Http>| -> Vec<u64> {
@@ -184,7 +185,7 @@ fn contended_is_409_and_about_the_usual_time_of_holding() {
 }
 
 #[test]
-fn contended_within_the_process_is_409_too() {
+fn held_within_the_process_is_409() {
     let (clock, ours, _) = two();
     let lock = hold(&ours);
     clock.advance(Duration::from_secs(4));
@@ -216,19 +217,19 @@ fn bad(clock: &HandClock, slow: Option<Duration>) -> Redlock {
 }
 
 #[test]
-fn no_quorum_is_503_with_retry_after_and_the_handler_does_not_run() {
+fn no_quorum_is_503() {
     let redlock = bad(&HandClock::unwatched(), None);
     ask(&layer(&redlock), never).assert_problem(503, Some("1"), "no-quorum", "not-run");
 }
 
 #[test]
-fn too_slow_is_503_with_retry_after_and_the_handler_does_not_run() {
+fn too_slow_is_503() {
     let redlock = bad(&HandClock::unwatched(), Some(VALIDITY));
     ask(&layer(&redlock), never).assert_problem(503, Some("1"), "too-slow", "not-run");
 }
 
 #[test]
-fn a_wait_that_is_over_is_answered_by_what_was_seen_last() {
+fn wait_timeout_has_the_last_answer() {
     let wait = Duration::from_secs(2);
     let (clock, ours, other) = two();
     let _lock = hold(&other);
@@ -242,7 +243,7 @@ fn a_wait_that_is_over_is_answered_by_what_was_seen_last() {
 }
 
 #[test]
-fn a_wait_in_the_local_line_is_answered_by_who_holds() {
+fn wait_in_local_line_reports_holder() {
     let (clock, ours, _) = two();
     let lock = hold(&ours);
     let wait = Duration::from_secs(3);
@@ -252,7 +253,7 @@ fn a_wait_in_the_local_line_is_answered_by_who_holds() {
 }
 
 #[test]
-fn lost_while_running_is_500_with_the_outcome_unknown_and_no_retry_after() {
+fn lost_is_500_outcome_unknown() {
     let (clock, ours, _) = two();
     let answer = ask(&layer(&ours), || clock.advance(VALIDITY));
     answer.assert_problem(500, None, "lost", "unknown");
@@ -270,14 +271,14 @@ fn a_bad_key_is_400() {
 }
 
 #[test]
-fn settings_that_the_manager_refuses_are_500() {
+fn refused_settings_are_500() {
     let (_, ours, _) = two();
     let answer = ask(&layer(&ours).ttl(TTL * 2), never);
     answer.assert_problem(500, None, "bad-settings", "not-run");
 }
 
 #[test]
-fn settings_that_the_manager_refuses_are_found_when_the_layer_is_built() {
+fn build_checks_the_settings() {
     let (_, ours, _) = two();
     let error = layer(&ours).ttl(TTL * 2).build().unwrap_err();
     assert!(matches!(error, LockError::InvalidRequest(_)), "{error:?}");
@@ -294,7 +295,7 @@ fn after_a_shutdown_it_is_503() {
 }
 
 #[test]
-fn on_reject_answers_instead_and_knows_what_happened() {
+fn on_reject_replaces_the_response() {
     let (clock, ours, other) = two();
     let teapot = layer(&ours).on_reject(|rejection: Rejection<'_>| {
         let text = format!(
@@ -303,7 +304,7 @@ fn on_reject_answers_instead_and_knows_what_happened() {
             rejection.resource().map_or("none".into(), ToString::to_string),
             rejection.retry_after().is_some(),
             rejection.has_begun(),
-            rejection.error(),
+            rejection.lock_error().expect("an error of the lock"),
         );
         let mut response = rejection.response().map(|_| Bytes::from(text));
         *response.status_mut() = StatusCode::IM_A_TEAPOT;

@@ -39,7 +39,7 @@ fn nodes() -> (EmbeddedNodes, Redlock) {
 }
 
 #[tokio::test]
-async fn readiness_is_the_inner_services_and_asks_no_node() {
+async fn readiness_passes_through_without_requests() {
     let (nodes, redlock) = nodes();
     let (mut service, mut handle) =
         mock::spawn_layer::<Call, Reply, _>(RedlockLayer::new(redlock, key).http());
@@ -55,7 +55,7 @@ async fn readiness_is_the_inner_services_and_asks_no_node() {
 }
 
 #[tokio::test]
-async fn the_service_that_was_made_ready_goes_into_the_future() {
+async fn ready_service_moves_into_the_future() {
     let (nodes, redlock) = nodes();
     let layer = RedlockLayer::new(redlock, key).http();
     let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
@@ -76,7 +76,7 @@ async fn the_service_that_was_made_ready_goes_into_the_future() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_key_is_called_at_once() {
+async fn unguarded_request_calls_at_once() {
     let (nodes, redlock) = nodes();
     let layer = RedlockLayer::new(redlock, key).http();
     let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
@@ -90,7 +90,7 @@ async fn a_request_without_a_key_is_called_at_once() {
 }
 
 #[tokio::test]
-async fn requests_for_one_key_reach_the_service_one_after_the_other() {
+async fn requests_for_one_key_are_sequential() {
     let (_, redlock) = nodes();
     let layer = RedlockLayer::new(redlock, key).http();
     let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
@@ -112,7 +112,7 @@ async fn requests_for_one_key_reach_the_service_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn the_services_own_error_stays_what_it_was_and_frees_the_key() {
+async fn service_error_passes_and_frees_key() {
     let (nodes, redlock) = nodes();
     let layer = RedlockLayer::new(redlock, key).http();
     let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
@@ -138,7 +138,7 @@ async fn a_dropped_call_frees_the_key() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_http_has_the_locks_errors_beside_its_own() {
+async fn plain_service_returns_both_errors() {
     let (nodes, redlock) = nodes();
     let layer = RedlockLayer::new(redlock.clone(), |name: &&'static str| *name)
         .wait(std::time::Duration::ZERO);

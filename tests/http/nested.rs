@@ -80,7 +80,7 @@ async fn once_inside_of_a_lock() {
 #[tokio::test]
 async fn locks_inside_of_each_other() {
     let redlock = Redlock::embedded();
-    // Named after its face, and in another mode.
+    // Named, and in another mode.
     let all = RedlockLayer::new(redlock.clone(), |_: &Request| "everything").http();
     let all = all.named("all").read_body_first(1 << 10);
     let found = found(|app| app.layer(account(&redlock)).layer(all)).await;
@@ -88,7 +88,7 @@ async fn locks_inside_of_each_other() {
 }
 
 #[tokio::test]
-async fn three_layers_and_other_faces_of_once() {
+async fn nested_once_layers_of_every_kind() {
     let redlock = Redlock::embedded();
     let unnamed = RedlockLayer::new(redlock.clone(), |_: &Request| "unnamed").http();
     let by_body = OnceLayer::by_body(redlock.clone(), "events", key::json_pointer("/id"));
@@ -101,7 +101,7 @@ async fn three_layers_and_other_faces_of_once() {
 }
 
 #[tokio::test]
-async fn of_layers_with_one_name_the_innermost_is_found() {
+async fn innermost_layer_wins_a_shared_name() {
     async fn handle(locks: LockContexts) -> String {
         locks.get("account").unwrap().resource().to_string()
     }

@@ -44,7 +44,7 @@ fn spoofed(method: http::Method) -> Request<()> {
 }
 
 #[test]
-fn the_service_finds_the_context_of_its_lock() {
+fn service_finds_context_of_its_lock() {
     let bench = Bench::new();
     let request = seen(&bench.layer(), Request::post("/").body(()).unwrap());
     let context = request.extensions().get::<LockContext>().expect("guarded");
@@ -55,7 +55,7 @@ fn the_service_finds_the_context_of_its_lock() {
 }
 
 #[test]
-fn the_token_is_in_the_header_and_nobody_outside_can_set_it() {
+fn client_cannot_set_the_token_header() {
     let bench = Bench::new();
     let layer = bench.layer().token_header(TOKEN);
     let request = seen(&layer, spoofed(http::Method::POST));
@@ -67,7 +67,7 @@ fn the_token_is_in_the_header_and_nobody_outside_can_set_it() {
 }
 
 #[test]
-fn without_a_token_header_headers_are_the_clients_affair() {
+fn without_token_header_headers_pass_unchanged() {
     let bench = Bench::new();
     for method in [http::Method::POST, http::Method::GET] {
         assert_eq!(tokens(&seen(&bench.layer(), spoofed(method))).len(), 2);
@@ -75,7 +75,7 @@ fn without_a_token_header_headers_are_the_clients_affair() {
 }
 
 #[test]
-fn a_header_is_named_by_whatever_is_a_name() {
+fn token_header_takes_any_name_type() {
     let bench = Bench::new();
     let _ = bench.layer().token_header(HeaderName::from_static(TOKEN));
     let _ = bench.layer().token_header(String::from(TOKEN));
@@ -83,6 +83,6 @@ fn a_header_is_named_by_whatever_is_a_name() {
 
 #[test]
 #[should_panic(expected = "the name of a header")]
-fn a_header_that_is_none_is_found_out_when_the_layer_is_made() {
+fn invalid_token_header_panics() {
     let _ = Bench::new().layer().token_header("fencing token");
 }

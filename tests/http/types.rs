@@ -19,8 +19,9 @@ use tower_redlock::{
     LockContext, Redlock, RedlockLayer,
     layer::{
         MissingLockContext, RedlockService,
-        http::{BodyError, Http, HttpBody, HttpFuture, Problems, Rejection},
+        http::{BodyError, Http, HttpBody, HttpFuture},
     },
+    reject::{DefaultResponse, Rejection},
 };
 
 const fn shared<T: Send + Sync + Debug + 'static>() {}
@@ -49,7 +50,7 @@ impl http_body::Body for Odd {
 }
 
 #[test]
-fn types_are_as_shareable_as_what_they_wrap() {
+fn auto_traits_follow_the_inner_types() {
     shared::<Http>();
     cloned::<Http>();
     shared::<Rejection<'static>>();
@@ -58,7 +59,7 @@ fn types_are_as_shareable_as_what_they_wrap() {
     cloned::<RedlockLayer<Key, Http>>();
     shared::<RedlockService<Inner, Key, Http>>();
     cloned::<RedlockService<Inner, Key, Http>>();
-    sendable::<HttpFuture<Inner, (), Problems, Full<Bytes>>>();
+    sendable::<HttpFuture<Inner, (), DefaultResponse, Full<Bytes>>>();
     shared::<HttpBody<Full<Bytes>>>();
     unpinned::<HttpBody<Full<Bytes>>>();
     empty::<HttpBody<Odd>>();
@@ -68,7 +69,7 @@ fn types_are_as_shareable_as_what_they_wrap() {
 }
 
 #[tokio::test]
-async fn a_key_and_a_service_that_stay_on_their_thread_are_as_welcome() {
+async fn thread_local_key_and_service_compile() {
     let (name, calls) = (Rc::new("x".to_owned()), Rc::new(Cell::new(0)));
     let seen = Rc::clone(&calls);
     let service = service_fn(move |_: Request<()>| {

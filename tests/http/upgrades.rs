@@ -79,7 +79,7 @@ fn work_is_dropped_at_the_end() {
 }
 
 #[test]
-fn work_does_not_begin_behind_the_end() {
+fn work_does_not_begin_behind_end() {
     let bench = Bench::new();
     let handle = upgraded(&bench);
     bench.clock.advance(VALIDITY);
@@ -88,7 +88,7 @@ fn work_does_not_begin_behind_the_end() {
 }
 
 #[test]
-fn work_that_ends_gives_the_lock_back() {
+fn work_that_ends_gives_lock_back() {
     let bench = Bench::new();
     let end = poll(pin!(upgraded(&bench).run(async |cx| cx.ensure_valid().is_ok())));
     assert_eq!(end, Poll::Ready(Ok(true)));
@@ -96,7 +96,7 @@ fn work_that_ends_gives_the_lock_back() {
 }
 
 #[test]
-fn requests_without_a_lock_have_no_handle() {
+fn requests_without_lock_have_no_handle() {
     let bench = Bench::new();
     let (status, handle) = answered(&bench, Method::GET, StatusCode::SWITCHING_PROTOCOLS);
     assert_eq!(status, StatusCode::SWITCHING_PROTOCOLS, "it passes");
@@ -120,7 +120,7 @@ fn lost(request: Request<()>) -> Response<HttpBody<Empty<Bytes>>> {
 }
 
 #[tokio::test]
-async fn answer_to_a_possible_upgrade_ends_in_an_error() {
+async fn response_to_possible_upgrade_fails_last() {
     let post = || Request::post("/").version(Version::HTTP_11);
     let connect = || Request::builder().method(Method::CONNECT).uri("/");
     let requests = [

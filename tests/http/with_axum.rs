@@ -58,7 +58,7 @@ async fn refusal(error: layer::Error<Infallible>) -> (StatusCode, String) {
 }
 
 #[tokio::test]
-async fn every_way_of_adding_the_layer_guards_its_routes_and_tells_the_handler() {
+async fn every_placement_guards_its_routes() {
     let redlock = Redlock::embedded();
     let app = || Router::new().route("/a", any(show)).route("/b", any(show));
     let apps: [(&str, Router<Redlock>); 7] = [
@@ -100,7 +100,7 @@ async fn every_way_of_adding_the_layer_guards_its_routes_and_tells_the_handler()
 }
 
 #[tokio::test]
-async fn without_a_lock_the_extractor_says_what_to_do() {
+async fn extractor_without_lock_explains() {
     let redlock = Redlock::embedded();
     let app = Router::new()
         .route("/a", any(show))
@@ -116,7 +116,7 @@ async fn without_a_lock_the_extractor_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_handler_may_do_without_a_lock() {
+async fn handler_may_do_without_lock() {
     let redlock = Redlock::embedded();
     let app = Router::new().route("/a", any(perhaps)).layer(layer(&redlock).http());
     assert_eq!(text(&app, Method::GET, "/a").await.1, "unguarded");
@@ -124,7 +124,7 @@ async fn a_handler_may_do_without_a_lock() {
 }
 
 #[tokio::test]
-async fn of_layers_around_each_other_the_innermost_is_extracted() {
+async fn innermost_lock_is_extracted() {
     let redlock = Redlock::embedded();
     let app = Router::new()
         .route("/a", any(show))
@@ -136,7 +136,7 @@ async fn of_layers_around_each_other_the_innermost_is_extracted() {
 }
 
 #[tokio::test]
-async fn the_innermost_may_be_a_plain_layer() {
+async fn innermost_may_be_plain_layer() {
     let redlock = Redlock::embedded();
     let plain = ServiceBuilder::new().layer(HandleErrorLayer::new(refusal)).layer(layer(&redlock));
     let app = Router::new()
@@ -149,7 +149,7 @@ async fn the_innermost_may_be_a_plain_layer() {
 }
 
 #[tokio::test]
-async fn the_context_is_found_in_a_task_that_the_request_is_handed_to() {
+async fn context_follows_the_request_into_tasks() {
     async fn elsewhere(request: Request) -> String {
         let app: Router = Router::new().fallback(perhaps);
         let response = tokio::spawn(app.oneshot(request)).await.unwrap().unwrap();

@@ -6,7 +6,7 @@ use tower_redlock::key;
 use crate::site::{expect, locked, refused, resource};
 
 #[tokio::test]
-async fn a_name_that_is_too_long_is_a_bad_request_with_a_clear_text() {
+async fn overlong_name_is_a_bad_request() {
     let routes = || Router::new().route("/{*any}", get(resource));
     let long = |bytes: usize| format!("/{}", "x".repeat(bytes));
     let app = routes().route_layer(locked(key::path_segment(0)));
@@ -24,7 +24,7 @@ async fn a_name_that_is_too_long_is_a_bad_request_with_a_clear_text() {
 }
 
 #[tokio::test]
-async fn a_request_without_an_optional_key_runs_unguarded() {
+async fn request_without_optional_key_runs_unguarded() {
     let app = Router::new()
         .route("/", get(resource))
         .route_layer(locked(key::query("id").optional().prefixed("x:")));

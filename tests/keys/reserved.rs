@@ -9,7 +9,7 @@ use crate::site::{expect, locked, refused, resource};
 const OWN: [&str; 3] = ["job:report", "leader:billing", "once:order:7"];
 
 #[tokio::test]
-async fn a_client_reaches_no_job_leader_or_once_key() {
+async fn client_keys_never_reach_own_locks() {
     let app = Router::new().route("/", get(resource)).route_layer(locked(key::query("id")));
     for name in OWN {
         let detail = refused(&app, &format!("/?id={name}")).await;
@@ -53,7 +53,7 @@ async fn code_reaches_them_by_their_kind() {
 }
 
 #[tokio::test]
-async fn keys_of_closures_reach_them_by_their_kind() {
+async fn closures_reach_own_locks_by_kind() {
     let job = || key::from_fn(|_| Resource::of_job("report"));
     let of_extension = key::extension(|job: &&str| Resource::of_job(job));
     let app = Router::new()

@@ -12,7 +12,7 @@ use tower_redlock::key;
 use crate::site::{expect, locked, misplaced, refused, resource, resource_and_param};
 
 #[tokio::test]
-async fn a_parameter_is_what_the_handler_gets_on_each_place_of_the_layer() {
+async fn parameter_equals_the_handlers() {
     let id = || locked(key::path_param("id"));
     let routes = || Router::new().route("/accounts/{id}/x", any(resource_and_param));
     let places = [
@@ -68,7 +68,7 @@ async fn a_parameter_is_what_the_handler_gets_on_each_place_of_the_layer() {
 
 /// Else whoever sends requests passes by the lock with another spelling.
 #[tokio::test]
-async fn a_number_is_one_name_however_it_is_written() {
+async fn number_spellings_are_one_name() {
     let number = async |Path(id): Path<u64>| format!("{id} under {}", resource().await);
     let app = Router::new()
         .route("/accounts/{id}", get(number))
@@ -81,7 +81,7 @@ async fn a_number_is_one_name_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn the_rest_of_a_path_is_a_parameter_too() {
+async fn rest_of_path_is_parameter_too() {
     let files = Router::new()
         .route("/{bucket}/{*rest}", get(resource_and_param))
         .route_layer(locked(key::path_param("rest")));
@@ -90,7 +90,7 @@ async fn the_rest_of_a_path_is_a_parameter_too() {
 }
 
 #[tokio::test]
-async fn a_segment_is_counted_in_the_path_that_was_sent() {
+async fn segment_counts_in_the_sent_path() {
     let second = || locked(key::path_segment(2));
     let inner = Router::new().route("/{id}", get(resource)).route_layer(second());
     let app = Router::new().nest("/v1", Router::new().nest("/accounts", inner));
@@ -103,7 +103,7 @@ async fn a_segment_is_counted_in_the_path_that_was_sent() {
 }
 
 #[tokio::test]
-async fn where_no_parameter_can_be_the_error_says_what_to_do() {
+async fn missing_parameter_error_explains() {
     let routes =
         || Router::new().route("/a/{id}", get(resource)).route("/b/{other}", get(resource));
     let app = routes().route_layer(locked(key::path_param("id")));
@@ -127,7 +127,7 @@ async fn where_no_parameter_can_be_the_error_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_path_without_a_route_stays_not_found() {
+async fn path_without_route_stays_not_found() {
     let routes = Router::new().route("/a/{id}", get(resource));
     let app = routes.layer(locked(key::path_param("id")));
     let (status, body) = crate::site::get(&app, "/nowhere").await;
@@ -138,7 +138,7 @@ async fn a_path_without_a_route_stays_not_found() {
 
 /// The handler's extractor may take the other value.
 #[tokio::test]
-async fn two_parameters_of_one_name_are_refused() {
+async fn repeated_parameter_name_is_refused() {
     let accounts = || Router::new().route("/{id}", get(resource_and_param));
     let layer = locked(key::path_param("id"));
     let app = Router::new().nest("/tenants/{id}", accounts()).route_layer(layer);

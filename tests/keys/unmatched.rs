@@ -9,20 +9,20 @@ use tower_redlock::{
     once::http::Scope,
 };
 
-const FACES: [&str; 4] = ["lock", "webhooks", "by body", "idempotency"];
+const LAYERS: [&str; 4] = ["lock", "webhooks", "by body", "idempotency"];
 
 fn routes() -> Router {
     Router::new().route("/accounts/{id}", post(async || "done"))
 }
 
-/// The routes behind a layer with this face and key, around all of them.
+/// The routes behind a layer with this kind and key, around all of them.
 fn around<S: Source + Clone + Send + Sync + 'static>(
-    face: &str,
+    kind: &str,
     redlock: &Redlock,
     key: Key<S>,
 ) -> Router {
     let redlock = redlock.clone();
-    match face {
+    match kind {
         "lock" => routes().layer(RedlockLayer::new(redlock, key).http()),
         "webhooks" => routes().layer(OnceLayer::new(redlock, "hooks", key).http()),
         "by body" => routes().layer(OnceLayer::by_body(redlock, "hooks", key)),
@@ -43,48 +43,48 @@ async fn status(app: &Router, request: Request) -> StatusCode {
 }
 
 #[tokio::test]
-async fn with_a_key_the_404_stays_and_the_key_is_free() {
-    for face in FACES {
+async fn keyed_404_passes_and_frees_key() {
+    for kind in LAYERS {
         let redlock = Redlock::embedded();
-        let app = around(face, &redlock, key::header("x-id"));
-        assert_eq!(status(&app, request("/nowhere", true)).await, 404, "{face}");
-        assert_eq!(redlock.lock("7").await.map(drop), Ok(()), "{face}");
-        assert_eq!(redlock.once("hooks:7").status().await, Ok(None), "{face}");
-        assert_eq!(status(&app, request("/accounts/1", false)).await, 400, "{face}");
+        let app = around(kind, &redlock, key::header("x-id"));
+        assert_eq!(status(&app, request("/nowhere", true)).await, 404, "{kind}");
+        assert_eq!(redlock.lock("7").await.map(drop), Ok(()), "{kind}");
+        assert_eq!(redlock.once("hooks:7").status().await, Ok(None), "{kind}");
+        assert_eq!(status(&app, request("/accounts/1", false)).await, 400, "{kind}");
     }
 }
 
 #[tokio::test]
-async fn a_key_that_may_be_missing_leaves_the_404() {
-    for face in FACES {
-        let app = around(face, &Redlock::embedded(), key::header("x-id").optional());
-        assert_eq!(status(&app, request("/nowhere", false)).await, 404, "{face}");
+async fn optional_key_leaves_the_404() {
+    for kind in LAYERS {
+        let app = around(kind, &Redlock::embedded(), key::header("x-id").optional());
+        assert_eq!(status(&app, request("/nowhere", false)).await, 404, "{kind}");
     }
 }
 
 #[tokio::test]
 async fn a_routes_parameter_leaves_the_404() {
-    for face in FACES {
-        let app = around(face, &Redlock::embedded(), key::path_param("id"));
+    for kind in LAYERS {
+        let app = around(kind, &Redlock::embedded(), key::path_param("id"));
         for with_keys in [true, false] {
-            assert_eq!(status(&app, request("/nowhere", with_keys)).await, 404, "{face}");
+            assert_eq!(status(&app, request("/nowhere", with_keys)).await, 404, "{kind}");
         }
-        assert_eq!(status(&app, request("/accounts/1", true)).await, 200, "{face}");
+        assert_eq!(status(&app, request("/accounts/1", true)).await, 200, "{kind}");
     }
 }
 
 /// The layer can't know: the router's fallback may be a service with routes of its own.
 #[tokio::test]
-async fn a_key_that_is_missing_is_told_first() {
-    for face in FACES {
-        let app = around(face, &Redlock::embedded(), key::header("x-id"));
-        assert_eq!(status(&app, request("/nowhere", false)).await, 400, "{face}");
+async fn missing_key_precedes_the_404() {
+    for kind in LAYERS {
+        let app = around(kind, &Redlock::embedded(), key::header("x-id"));
+        assert_eq!(status(&app, request("/nowhere", false)).await, 400, "{kind}");
     }
 }
 
 /// As with any layer that answers by itself: see `Router::route_layer`.
 #[tokio::test]
-async fn around_the_routes_alone_every_key_leaves_the_404() {
+async fn route_layer_leaves_the_404() {
     let redlock = Redlock::embedded();
     let key = || key::header("x-id");
     let apps = [
@@ -93,9 +93,9 @@ async fn around_the_routes_alone_every_key_leaves_the_404() {
         routes().route_layer(OnceLayer::by_body(redlock.clone(), "hooks", key())),
         routes().route_layer(OnceLayer::idempotency(redlock.clone(), "pay").scope(Scope::none())),
     ];
-    for (app, face) in apps.iter().zip(FACES) {
-        assert_eq!(status(app, request("/nowhere", false)).await, 404, "{face}");
-        assert_eq!(status(app, request("/accounts/1", false)).await, 400, "{face}");
-        assert_eq!(status(app, request("/accounts/1", true)).await, 200, "{face}");
+    for (app, kind) in apps.iter().zip(LAYERS) {
+        assert_eq!(status(app, request("/nowhere", false)).await, 404, "{kind}");
+        assert_eq!(status(app, request("/accounts/1", false)).await, 400, "{kind}");
+        assert_eq!(status(app, request("/accounts/1", true)).await, 200, "{kind}");
     }
 }

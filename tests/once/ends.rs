@@ -22,7 +22,7 @@ fn frees_at_once(unknown: UnknownOutcome, end: impl Fn(&Scene, OnceRequest)) {
     assert_ran(&scene.green_does(), runs + 1);
 }
 
-/// Nobody knows how far it came: as after a crash, the key is free only where that is asked for.
+/// The outcome is unknown, as after a crash: the key is free only with `UnknownOutcome::Release`.
 fn is_unknown(end: impl Fn(&Scene, OnceRequest)) {
     frees_at_once(UnknownOutcome::Release, &end);
     let scene = Scene::new(3);
@@ -33,7 +33,7 @@ fn is_unknown(end: impl Fn(&Scene, OnceRequest)) {
 }
 
 #[test]
-fn an_error_frees_the_key_at_once() {
+fn error_frees_the_key() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         frees_at_once(unknown, |_, request| {
             let ended =
@@ -59,7 +59,7 @@ fn a_panic_leaves_an_unknown_outcome() {
 }
 
 #[test]
-fn a_panic_before_the_first_await_leaves_an_unknown_outcome() {
+fn early_panic_leaves_unknown_outcome() {
     is_unknown(|_, request| {
         let work = |_| -> std::future::Ready<Result<usize, Infallible>> { panic!("on purpose") };
         let run = request.run(work);
@@ -68,7 +68,7 @@ fn a_panic_before_the_first_await_leaves_an_unknown_outcome() {
 }
 
 #[test]
-fn a_dropped_future_leaves_an_unknown_outcome() {
+fn drop_leaves_unknown_outcome() {
     is_unknown(|scene, request| {
         let runs = scene.runs.clone();
         let run = request.run(|_| async move {
@@ -82,7 +82,7 @@ fn a_dropped_future_leaves_an_unknown_outcome() {
 
 /// Before the work, nothing has happened.
 #[test]
-fn a_check_that_is_dropped_or_panics_frees_the_key_at_once() {
+fn aborted_check_frees_the_key() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         frees_at_once(unknown, |_, request| {
             let forever = std::future::pending::<Result<bool, Infallible>>();
@@ -98,7 +98,7 @@ fn a_check_that_is_dropped_or_panics_frees_the_key_at_once() {
 }
 
 #[test]
-fn a_crash_frees_the_key_after_the_ttl_and_not_after_the_retention() {
+fn crash_frees_the_key_after_ttl() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
     let work = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| forever));

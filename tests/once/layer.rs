@@ -22,7 +22,7 @@ fn key(request: &&'static str) -> Result<Option<Vec<String>>, KeyError> {
 }
 
 #[tokio::test]
-async fn requests_run_once_per_key_and_those_without_one_every_time() {
+async fn requests_run_once_per_key() {
     let runs = Runs::default();
     let counted = runs.clone();
     let mut service =
@@ -50,7 +50,7 @@ async fn requests_run_once_per_key_and_those_without_one_every_time() {
 }
 
 #[tokio::test]
-async fn errors_and_responses_that_do_not_complete_leave_the_key_free() {
+async fn incomplete_responses_free_the_key() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         leave_the_key_free(unknown).await;
     }
@@ -82,7 +82,7 @@ async fn leave_the_key_free(unknown: UnknownOutcome) {
 }
 
 #[tokio::test]
-async fn layers_of_other_names_share_no_keys() {
+async fn layer_names_separate_keys() {
     let redlock = Redlock::embedded();
     let runs = Runs::default();
     let service = |name: &str| {
@@ -101,7 +101,7 @@ async fn layers_of_other_names_share_no_keys() {
 }
 
 #[test]
-fn names_that_could_be_another_layers_key_are_refused() {
+fn ambiguous_layer_names_panic() {
     for name in ["", "a:b", "a b", "h\u{f6}k", "idempotency", &"x".repeat(65)] {
         let build = || OnceLayer::new(Redlock::embedded(), name, key);
         assert!(std::panic::catch_unwind(build).is_err(), "{name}");

@@ -29,14 +29,14 @@ fn loses(scene: &Scene, request: OnceRequest) -> Task<Ended> {
 }
 
 #[test]
-fn what_was_lost_is_free_for_the_next() {
+fn lost_work_frees_the_key() {
     let scene = Scene::new(3);
     let _work = loses(&scene, scene.at_blue.once(KEY));
     assert_ran(&scene.green_does(), 1);
 }
 
 #[test]
-fn what_was_lost_is_held_for_somebody_to_decide() {
+fn lost_work_is_held() {
     let scene = Scene::new(3);
     let _work = loses(&scene, scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)));
     for ended in [scene.green_does(), scene.blue_does()] {
@@ -50,7 +50,7 @@ fn what_was_lost_is_held_for_somebody_to_decide() {
 
 /// The nodes can be reached, and are not told to forget.
 #[test]
-fn what_ran_for_too_long_is_held_as_well() {
+fn overlong_work_is_held() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
     let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)).max_hold(TTL);
@@ -66,7 +66,7 @@ fn what_ran_for_too_long_is_held_as_well() {
 
 /// The lock is over before anybody has seen that.
 #[test]
-fn what_is_dropped_when_its_lock_is_over_is_held_as_well() {
+fn drop_after_expiry_is_held() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
     let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
@@ -79,7 +79,7 @@ fn what_is_dropped_when_its_lock_is_over_is_held_as_well() {
 }
 
 #[test]
-fn while_it_runs_it_is_not_called_unknown() {
+fn running_work_is_not_unknown() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
     let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
@@ -90,7 +90,7 @@ fn while_it_runs_it_is_not_called_unknown() {
 }
 
 #[test]
-fn work_that_is_held_and_done_is_done() {
+fn held_work_completes() {
     let scene = Scene::new(3);
     let hold = || scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
     assert_ran(&scene.does(hold()), 1);
@@ -99,9 +99,9 @@ fn work_that_is_held_and_done_is_done() {
     assert_done_by(&scene.green_does(), "blue");
 }
 
-/// A process that stands still inside a poll of the work, while another does it.
+/// A process pauses inside a poll of the work while another runs it.
 #[test]
-fn a_holder_that_stood_still_past_its_validity_is_refused_and_says_so() {
+fn paused_holder_reports_unrecorded() {
     let scene = Scene::new(3);
     let (clock, at_green, runs) = (scene.clock.clone(), scene.at_green.clone(), scene.runs.clone());
     let frozen = scene.at_blue.once(KEY).run(|_| async move {

@@ -28,7 +28,7 @@ fn unknown(scene: &Scene) {
 }
 
 #[test]
-fn a_key_is_seen_free_in_progress_and_done() {
+fn status_follows_the_key() {
     let scene = Scene::new(3);
     assert_eq!(status(&scene), None);
     let began = UNIX_EPOCH + scene.clock.wall();
@@ -50,7 +50,7 @@ fn a_key_is_seen_free_in_progress_and_done() {
 }
 
 #[test]
-fn what_is_unknown_is_seen_and_marked_done() {
+fn unknown_work_is_marked_done() {
     let scene = Scene::new(3);
     unknown(&scene);
     let seen = status(&scene).expect("unknown");
@@ -62,7 +62,7 @@ fn what_is_unknown_is_seen_and_marked_done() {
 }
 
 #[test]
-fn what_is_unknown_is_forgotten_and_runs() {
+fn unknown_work_is_forgotten() {
     let scene = Scene::new(3);
     unknown(&scene);
     let forget = || scene.at_green.once(KEY).forget().now_or_never().expect("at once");
@@ -75,7 +75,7 @@ fn what_is_unknown_is_forgotten_and_runs() {
 }
 
 #[test]
-fn nothing_is_decided_about_work_that_runs() {
+fn running_work_refuses_decisions() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
     let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
@@ -89,7 +89,7 @@ fn nothing_is_decided_about_work_that_runs() {
 }
 
 #[test]
-fn what_one_node_may_still_keep_is_not_called_forgotten() {
+fn forget_needs_every_node() {
     let scene = Scene::new(3);
     assert_ran(&scene.green_does(), 1);
     scene.nodes.stop([1]);
@@ -102,7 +102,7 @@ fn what_one_node_may_still_keep_is_not_called_forgotten() {
 }
 
 #[test]
-fn without_a_quorum_nobody_says_how_a_key_stands() {
+fn status_needs_a_quorum() {
     let scene = Scene::new(3);
     scene.nodes.stop([0, 1]);
     let status = scene.at_green.once(KEY).status().now_or_never().expect("at once");
@@ -117,7 +117,7 @@ impl Scene {
 }
 
 #[test]
-fn nothing_is_marked_as_done_for_no_time() {
+fn mark_done_refuses_zero_retain() {
     let scene = Scene::new(3);
     let request = scene.at_green.once(KEY).retain(std::time::Duration::ZERO);
     let done = request.mark_done().now_or_never().expect("at once");
@@ -128,7 +128,7 @@ fn nothing_is_marked_as_done_for_no_time() {
 
 /// What is left of an attempt on one node is nobody at work.
 #[test]
-fn what_is_unknown_is_not_called_in_progress_for_the_lock_of_a_minority() {
+fn minority_lock_does_not_hide_unknown() {
     let scene = Scene::new(3);
     unknown(&scene);
     let node = scene.at_green.nodes()[0].clone();

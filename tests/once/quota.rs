@@ -28,7 +28,7 @@ fn assert_refused(ended: &Ended, retry_within: std::time::Duration) {
 }
 
 #[test]
-fn one_too_many_is_refused_before_it_runs() {
+fn excess_request_never_runs() {
     let (scene, blue) = bounded();
     let run = |key: &str| scene.does(blue.once(key).retain(RETAIN));
     assert_ran(&run("a"), 1);
@@ -36,7 +36,7 @@ fn one_too_many_is_refused_before_it_runs() {
     assert_ran(&run("b"), 2);
     assert_refused(&run("c"), RETAIN / 2 + RETAIN / 32);
     assert_eq!(scene.runs.count(), 2);
-    // What is done is told as done, and others count for themselves.
+    // Done keys answer as done, and other managers have quotas of their own.
     assert_done_by(&run("a"), "blue");
     assert_ran(&scene.does(scene.at_green.once("c")), 3);
     assert_done_by(&run("c"), "green");
@@ -47,7 +47,7 @@ fn one_too_many_is_refused_before_it_runs() {
 }
 
 #[test]
-fn work_that_fails_or_is_dropped_takes_no_room() {
+fn failed_work_frees_its_room() {
     let (scene, blue) = bounded();
     for i in 0..5 {
         let key = || blue.once(format!("failing {i}"));
@@ -84,7 +84,7 @@ fn work_under_way_has_its_room() {
 }
 
 #[test]
-fn a_key_that_is_held_counts_until_it_is_free() {
+fn held_key_counts_until_free() {
     let (scene, blue) = bounded();
     for key in ["a", "b"] {
         let request = blue.once(key).unknown(UnknownOutcome::Hold(HOUR));
@@ -99,7 +99,7 @@ fn a_key_that_is_held_counts_until_it_is_free() {
 }
 
 #[test]
-fn a_key_that_was_held_and_done_counts_once() {
+fn held_then_done_counts_once() {
     let (scene, blue) = bounded();
     let run =
         |key: &str| scene.does(blue.once(key).unknown(UnknownOutcome::Hold(SECOND)).retain(RETAIN));
@@ -112,7 +112,7 @@ fn a_key_that_was_held_and_done_counts_once() {
 }
 
 #[test]
-fn a_key_that_was_held_for_longer_counts_until_the_record_of_its_end_expires() {
+fn longest_record_counts() {
     let (scene, blue) = bounded();
     let hold = UnknownOutcome::Hold(240 * HOUR);
     let run = |key: &str| scene.does(blue.once(key).unknown(hold).retain(RETAIN));
@@ -133,7 +133,7 @@ fn what_is_marked_by_hand_counts() {
 }
 
 #[test]
-fn a_manager_that_may_have_none_kept_is_none() {
+fn zero_records_fail_the_build() {
     let error = Redlock::builder().max_records(0).nodes(["redis://h"]).build().unwrap_err();
     assert!(error.to_string().contains("max_records"), "{error}");
 }

@@ -23,7 +23,7 @@ fn does_and(scene: &Scene, act: impl FnOnce() + Send + 'static) -> Task<Ended> {
 }
 
 #[test]
-fn a_record_survives_the_loss_of_any_minority() {
+fn record_survives_minority_loss() {
     for lost in [[0, 1], [1, 2], [2, 3], [3, 4], [0, 4]] {
         let scene = Scene::new(5);
         assert_ran(&scene.blue_does(), 1);
@@ -35,7 +35,7 @@ fn a_record_survives_the_loss_of_any_minority() {
 }
 
 #[test]
-fn a_record_that_a_node_tells_is_brought_to_the_others() {
+fn read_repairs_other_nodes() {
     let scene = Scene::new(5);
     scene.nodes.stop([0, 1]);
     assert_ran(&scene.blue_does(), 1);
@@ -45,14 +45,14 @@ fn a_record_that_a_node_tells_is_brought_to_the_others() {
     scene.nodes.forget_unguarded([2, 3, 4]);
     let ended = scene.green_does();
     assert_done_by(&ended, "blue");
-    // By now all of them have it again, for as long as it was to be kept.
+    // All nodes have the record again, with its full retention.
     scene.nodes.forget_unguarded([0, 1]);
     let Ok(Once::AlreadyDone { remaining, .. }) = scene.blue_does() else { panic!() };
     assert_eq!(remaining, 96 * super::scene::HOUR);
 }
 
 #[test]
-fn a_node_that_answers_late_is_told_as_well() {
+fn read_repairs_late_nodes() {
     let scene = Scene::new(3);
     scene.nodes.stop([0]);
     assert_ran(&scene.blue_does(), 1);
@@ -66,7 +66,7 @@ fn a_node_that_answers_late_is_told_as_well() {
 
 /// Each copy would end a little later than the one before it, without an end where requests don't end.
 #[test]
-fn a_record_that_is_about_to_end_is_brought_nowhere() {
+fn expiring_record_is_not_repaired() {
     for (left, is_brought) in [(51 * MS, true), (50 * MS, false)] {
         let scene = Scene::new(3);
         scene.nodes.stop([0]);
@@ -80,7 +80,7 @@ fn a_record_that_is_about_to_end_is_brought_nowhere() {
 }
 
 #[test]
-fn a_record_of_a_minority_counts_as_soon_as_it_is_seen() {
+fn minority_record_counts() {
     let scene = Scene::new(3);
     let blue = scene.blue.clone();
     let mut work = does_and(&scene, move || blue.partition([0, 1]));
@@ -99,7 +99,7 @@ fn a_record_of_a_minority_counts_as_soon_as_it_is_seen() {
 }
 
 #[test]
-fn work_that_no_node_keeps_says_so_and_may_run_again() {
+fn unrecorded_work_runs_again() {
     let scene = Scene::new(3);
     let blue = scene.blue.clone();
     let mut work = does_and(&scene, move || blue.partition(0..3));
@@ -114,7 +114,7 @@ fn work_that_no_node_keeps_says_so_and_may_run_again() {
 }
 
 #[test]
-fn a_short_outage_at_the_end_is_sat_out_under_the_lock() {
+fn recording_survives_short_outage() {
     let scene = Scene::new(3);
     let blue = scene.blue.clone();
     let mut work = does_and(&scene, move || blue.partition(0..3));
@@ -127,7 +127,7 @@ fn a_short_outage_at_the_end_is_sat_out_under_the_lock() {
 }
 
 #[test]
-fn nodes_that_lost_the_lock_in_the_middle_are_given_it_again_for_the_record() {
+fn recording_restores_lost_keys() {
     let scene = Scene::new(3);
     let nodes = scene.nodes.clone();
     let mut work = does_and(&scene, move || nodes.forget_unguarded([0, 1]));
@@ -138,7 +138,7 @@ fn nodes_that_lost_the_lock_in_the_middle_are_given_it_again_for_the_record() {
 }
 
 #[test]
-fn a_future_that_is_dropped_behind_the_work_has_it_recorded() {
+fn drop_after_work_records_it() {
     let scene = Scene::new(3);
     let (nodes, runs) = (scene.nodes.clone(), scene.runs.clone());
     let mut run = Box::pin(scene.at_blue.once(KEY).run(|_| async move {
@@ -158,7 +158,7 @@ fn pending<F: Future + Unpin>(future: &mut F) -> bool {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_while_its_end_is_recorded_is_a_warning() {
+async fn drop_during_recording_warns() {
     let scene = Scene::new(3);
     let log = Log::new();
     let mut call = Box::pin(scene.at_blue.once(KEY).run(|_| async {
@@ -175,7 +175,7 @@ async fn a_call_that_is_dropped_while_its_end_is_recorded_is_a_warning() {
 }
 
 #[tokio::test]
-async fn a_call_whose_end_is_recorded_warns_of_nothing() {
+async fn completed_recording_does_not_warn() {
     let scene = Scene::new(3);
     let log = Log::new();
     let ended = log.during(async { scene.blue_does() }).await;

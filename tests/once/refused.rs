@@ -48,7 +48,7 @@ fn assert_full(error: &LockError) {
 }
 
 #[tokio::test]
-async fn work_that_may_not_be_unknown_does_not_begin_where_too_few_nodes_keep_that_it_does() {
+async fn start_record_needs_a_quorum() {
     let nodes = EmbeddedNodes::new(3);
     let (redlock, runs) = (two_are_full(&nodes), Runs::default());
     let request = redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
@@ -61,7 +61,7 @@ async fn work_that_may_not_be_unknown_does_not_begin_where_too_few_nodes_keep_th
 }
 
 #[tokio::test]
-async fn work_that_can_not_be_recorded_says_so() {
+async fn unrecorded_work_is_reported() {
     let nodes = EmbeddedNodes::new(3);
     let (redlock, runs) = (two_are_full(&nodes), Runs::default());
     let ended = redlock.once(KEY).run(|_| async { Ok::<_, Infallible>(runs.run()) }).await;
@@ -71,7 +71,7 @@ async fn work_that_can_not_be_recorded_says_so() {
 
 /// One node keeps that it is done, and says so only when it is to keep that it begins.
 #[tokio::test]
-async fn work_that_may_not_be_unknown_does_not_begin_where_a_node_then_tells_that_it_is_done() {
+async fn late_done_record_prevents_start() {
     let nodes = EmbeddedNodes::new(3);
     let runs = Runs::default();
     let work = async |request: OnceRequest| request.run(|_| async { Ok(runs.run()) }).await;
@@ -85,13 +85,13 @@ async fn work_that_may_not_be_unknown_does_not_begin_where_a_node_then_tells_tha
     let ended = work(redlock.once(KEY).unknown(UnknownOutcome::Hold(HOUR))).await;
     assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
     assert_eq!(runs.count(), 1);
-    // The others were told, and nobody keeps that it has begun.
+    // The other nodes removed the record of the start.
     let state = redlock.once(KEY).status().await.unwrap().expect("it is done").state;
     assert_eq!(state, OnceState::Done);
 }
 
 #[tokio::test]
-async fn work_whose_record_can_not_be_read_does_not_begin() {
+async fn unreadable_record_prevents_start() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let voters: Vec<_> = nodes.nodes("redlock").collect();
@@ -106,7 +106,7 @@ async fn work_whose_record_can_not_be_read_does_not_begin() {
 
 /// Its effect is there, and nobody is to run it again before somebody has looked.
 #[tokio::test]
-async fn work_that_may_not_be_unknown_and_can_not_be_recorded_stays_blocked() {
+async fn unrecorded_held_work_stays_held() {
     let (nodes, runs) = (EmbeddedNodes::new(3), Runs::default());
     let voters = nodes.nodes("redlock").map(|node| filling(&node));
     let redlock = with_nodes(Redlock::builder(), voters).build().unwrap();
@@ -119,7 +119,7 @@ async fn work_that_may_not_be_unknown_and_can_not_be_recorded_stays_blocked() {
 }
 
 #[test]
-fn what_did_not_begin_is_not_held() {
+fn unstarted_work_is_not_held() {
     let scene = Scene::new(3);
     let builder = Redlock::builder().owner("blue").spawner(scene.clock.spawner());
     let nodes = scene.at_blue.nodes();
@@ -141,7 +141,7 @@ fn what_did_not_begin_is_not_held() {
 }
 
 #[test]
-fn a_check_whose_lock_is_lost_holds_nothing() {
+fn lost_check_is_not_held() {
     let scene = Scene::new(3);
     let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR)).max_hold(SECOND);
     let request = request

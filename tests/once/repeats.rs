@@ -1,4 +1,4 @@
-//! The first does it, and the rest are told.
+//! One request runs; repeats learn of it.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -16,7 +16,7 @@ use super::scene::{
 };
 
 #[test]
-fn it_runs_once_and_every_repeat_is_told_who_did_it_and_when() {
+fn repeats_get_owner_and_time() {
     let scene = Scene::new(5);
     let at = std::time::UNIX_EPOCH + scene.clock.wall();
     assert_ran(&scene.blue_does(), 1);
@@ -33,7 +33,7 @@ fn it_runs_once_and_every_repeat_is_told_who_did_it_and_when() {
 }
 
 #[test]
-fn it_is_remembered_for_as_long_as_was_asked_for_and_no_longer() {
+fn record_lasts_for_retain() {
     let scene = Scene::new(3);
     assert_ran(&scene.does(scene.at_blue.once(KEY).retain(HOUR)), 1);
     scene.clock.advance(HOUR.saturating_sub(MS));
@@ -48,7 +48,7 @@ fn it_is_remembered_for_as_long_as_was_asked_for_and_no_longer() {
 }
 
 #[test]
-fn repeats_are_told_to_come_back_after_the_usual_time() {
+fn retry_after_is_the_usual_duration() {
     let scene = Scene::new(3);
     for key in ["order:1", "order:2", "order:3"] {
         let (sleep, redlock) = (scene.clock.sleep(SECOND / 5), scene.at_green.clone());
@@ -71,7 +71,7 @@ fn repeats_are_told_to_come_back_after_the_usual_time() {
 }
 
 #[test]
-fn while_it_runs_the_rest_are_told_who_does_it() {
+fn running_work_names_its_owner() {
     let scene = Scene::new(3);
     let (runs, sleep) = (scene.runs.clone(), scene.clock.sleep(3 * TTL));
     let mut work = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| async move {
@@ -92,7 +92,7 @@ fn while_it_runs_the_rest_are_told_who_does_it() {
 }
 
 #[test]
-fn whoever_waits_is_told_that_it_is_done_when_it_is() {
+fn waiter_learns_of_the_end() {
     let scene = Scene::new(3);
     let sleep = scene.clock.sleep(5 * SECOND);
     let mut first = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| async move {
@@ -109,7 +109,7 @@ fn whoever_waits_is_told_that_it_is_done_when_it_is() {
 }
 
 #[test]
-fn a_wait_that_is_over_says_in_progress_and_not_an_error() {
+fn expired_wait_is_in_progress() {
     let scene = Scene::new(3);
     let forever = std::future::pending::<Result<usize, Infallible>>();
     let _work = scene.clock.spawn(scene.at_blue.once(KEY).run(|_| forever));
@@ -122,7 +122,7 @@ fn a_wait_that_is_over_says_in_progress_and_not_an_error() {
 }
 
 #[test]
-fn a_key_and_a_lock_of_the_same_name_do_not_meet() {
+fn keys_and_locks_are_separate() {
     let scene = Scene::new(3);
     let lock = scene.at_blue.lock(KEY).now_or_never_ok();
     assert_ran(&scene.green_does(), 1);
@@ -146,7 +146,7 @@ impl NowOrNever for tower_redlock::LockRequest {
 }
 
 #[test]
-fn what_is_no_key_or_no_setting_is_an_error_and_nothing_runs() {
+fn invalid_requests_never_run() {
     let scene = Scene::new(3);
     let resource = |ended| match ended {
         Err(OnceError::Lock(LockError::InvalidResource(error))) => error,
@@ -186,7 +186,7 @@ fn without_a_quorum_nothing_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_at_once_at_two_managers_one_does_it() {
+async fn one_of_many_concurrent_requests_runs() {
     let nodes = EmbeddedNodes::new(5);
     let manager = || Redlock::builder().nodes_from(&nodes).build().unwrap();
     let managers = [manager(), manager()];

@@ -11,7 +11,7 @@ use tower_redlock::{
 use super::scene::{KEY, Scene, TTL, assert_done_by, assert_ran};
 
 #[test]
-fn what_the_database_has_done_does_not_run_and_is_recorded() {
+fn done_check_is_recorded() {
     let scene = Scene::new(3);
     let ask = |answer: Result<bool, &'static str>| {
         let runs = scene.runs.clone();
@@ -30,7 +30,7 @@ fn what_the_database_has_done_does_not_run_and_is_recorded() {
 }
 
 #[test]
-fn what_the_database_has_not_done_runs() {
+fn failed_check_lets_work_run() {
     let scene = Scene::new(3);
     let runs = scene.runs.clone();
     let request = scene.at_blue.once(KEY).unless(|_| async { Ok(false) });
@@ -64,7 +64,7 @@ impl Table {
 /// The pattern holds where the lock alone does not: a holder stands still between its check and its
 /// transaction, and another does it meanwhile.
 #[test]
-fn the_effect_happens_once_though_a_holder_stood_still_past_its_validity() {
+fn effect_survives_a_paused_holder() {
     let scene = Scene::new(3);
     let table = Table::default();
     let request = |redlock: &tower_redlock::Redlock| {
@@ -90,7 +90,7 @@ fn the_effect_happens_once_though_a_holder_stood_still_past_its_validity() {
 
 /// A crash between the transaction and the record: the check finds it.
 #[test]
-fn what_was_done_and_not_recorded_is_found_by_the_check() {
+fn check_finds_unrecorded_work() {
     let scene = Scene::new(3);
     let table = Table::default();
     let (of_blue, nodes) = (table.clone(), scene.nodes.clone());

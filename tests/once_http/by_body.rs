@@ -16,7 +16,7 @@ use crate::{
     site::{Runs, Site, serve, soon},
 };
 
-/// Gives the body back, and tells of the lock and of what the request said of its body.
+/// Echoes the body, with headers on the lock and on the request's body.
 fn echo(runs: &Runs) -> Router {
     let runs = runs.clone();
     Router::new().route(
@@ -52,7 +52,7 @@ fn hook(body: impl Into<Body>) -> Request {
 }
 
 #[tokio::test]
-async fn the_key_is_in_the_body_and_the_handler_gets_the_body_intact() {
+async fn handler_gets_the_intact_body() {
     let (site, client) = site(Missing::Reject).await;
     let body = br#"{ "x" : 1, "id":"evt_1"}  "#;
     let first = client.send(hook(&body[..])).await;
@@ -65,7 +65,7 @@ async fn the_key_is_in_the_body_and_the_handler_gets_the_body_intact() {
 }
 
 #[tokio::test]
-async fn a_body_that_comes_in_pieces_arrives_whole_with_its_trailers() {
+async fn chunked_body_keeps_its_trailers() {
     let (_site, client) = site(Missing::Reject).await;
     let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
     let mut request = hook(Body::new(body));
@@ -85,7 +85,7 @@ async fn a_body_that_comes_in_pieces_arrives_whole_with_its_trailers() {
 }
 
 #[tokio::test]
-async fn larger_bodies_are_413_whether_they_are_announced_or_not() {
+async fn large_bodies_are_413() {
     let (site, client) = site(Missing::Run).await;
     let exact = format!(r#"{{"id":"e","x":"{}"}}"#, "x".repeat(100 - 17));
     assert_eq!(exact.len(), 100);
@@ -106,7 +106,7 @@ async fn larger_bodies_are_413_whether_they_are_announced_or_not() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_400_also_where_keys_may_be_missing() {
+async fn invalid_json_is_always_400() {
     for missing in [Missing::Reject, Missing::Run] {
         let (site, client) = site(missing).await;
         for body in ["", "{", r#"{"id":"a"} x"#, r#"{"id":"a","id":"b"}"#, r#"{"id":1.5}"#] {
@@ -123,7 +123,7 @@ async fn what_is_no_json_is_400_also_where_keys_may_be_missing() {
 }
 
 #[tokio::test]
-async fn a_client_that_breaks_off_in_its_body_leaves_nothing() {
+async fn aborted_body_leaves_nothing() {
     let (site, client) = site(Missing::Reject).await;
     let (mut sender, body) = Channel::<Bytes, std::io::Error>::new(1);
     let broken = tokio::spawn(async move { client.try_send(hook(Body::new(body))).await });
@@ -135,7 +135,7 @@ async fn a_client_that_breaks_off_in_its_body_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_that_fails_is_400_and_nothing_runs() {
+async fn failed_body_is_400() {
     let site = Site::new();
     let service = tower::service_fn(async |_: Request<_>| {
         panic!("it does not run");
@@ -176,7 +176,7 @@ fn assert_times_out(
 }
 
 #[test]
-fn a_body_that_does_not_come_in_time_is_408_and_nothing_runs() {
+fn slow_body_is_408() {
     let site = Site::new();
     let never = tower::service_fn(|_: http::Request<tower_redlock::once::Intact<Body>>| {
         panic!("it does not run");
@@ -201,7 +201,7 @@ fn a_body_that_does_not_come_in_time_is_408_and_nothing_runs() {
 }
 
 #[tokio::test]
-async fn nobody_forges_the_token_of_a_request_without_a_key() {
+async fn token_header_can_not_be_forged() {
     let site = Site::new();
     let layer = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"))
         .missing(Missing::Run)

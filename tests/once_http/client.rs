@@ -93,7 +93,7 @@ impl Answer {
         assert!(!text.contains("blue") && !text.contains("node-"), "{text}");
     }
 
-    /// What a sender is told of an event that was handled before.
+    /// Asserts the answer to an event that was handled before.
     #[track_caller]
     pub(crate) fn assert_duplicate(&self) {
         assert_eq!((self.code(), self.header("once")), (200, Some("duplicate")), "{self:?}");

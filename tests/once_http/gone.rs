@@ -74,7 +74,7 @@ fn event() -> Request<Body> {
     Request::post("/hook").body(r#"{"id":"evt_1"}"#.into()).unwrap()
 }
 
-/// The sender has gone; the handler goes on, and the sender's next try is told so.
+/// The sender disconnects; the handler continues, and the next try is answered 409.
 async fn goes_on(
     site: &Site,
     handler: &Handler,
@@ -104,7 +104,7 @@ async fn webhooks_run_to_their_end() {
 }
 
 #[tokio::test]
-async fn webhooks_by_their_body_run_to_their_end() {
+async fn webhooks_by_body_run_detached() {
     let site = Site::new();
     let handler = Handler::new(&site);
     let layer = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"));
@@ -114,7 +114,7 @@ async fn webhooks_by_their_body_run_to_their_end() {
 }
 
 #[tokio::test]
-async fn requests_run_to_their_end_and_are_answered_by_it() {
+async fn idempotent_requests_run_detached() {
     let site = Site::new();
     let handler = Handler::new(&site);
     let layer = crate::idempotency::tools::layer(&site.at_blue);
@@ -126,7 +126,7 @@ async fn requests_run_to_their_end_and_are_answered_by_it() {
 }
 
 #[tokio::test]
-async fn a_timeout_outside_does_not_end_it() {
+async fn outer_timeout_does_not_stop_it() {
     let site = Site::new();
     let handler = Handler::new(&site);
     let stack = tower::ServiceBuilder::new()
@@ -199,7 +199,7 @@ async fn shutdown_waits_for_it() {
 
 /// Work that blocks its thread, or whose runtime does not run.
 #[tokio::test]
-async fn shutdown_goes_on_when_its_lock_is_over() {
+async fn shutdown_ends_with_the_lock() {
     let site = Site::new();
     let stuck = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let service = service_fn(async |_: Request<Body>| {
@@ -229,7 +229,7 @@ where
 }
 
 #[test]
-fn outside_a_runtime_it_is_dropped_in_the_middle() {
+fn outside_a_runtime_it_is_dropped() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let site = Site::new();
         let runs = site.runs.clone();
@@ -246,7 +246,7 @@ fn outside_a_runtime_it_is_dropped_in_the_middle() {
 }
 
 #[tokio::test]
-async fn it_ends_with_its_caller_where_that_is_asked_for() {
+async fn attached_work_ends_with_its_caller() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let site = Site::new();
         let handler = Handler::new(&site);
@@ -306,7 +306,7 @@ impl Subscriber for Spans {
 }
 
 #[tokio::test]
-async fn it_stays_in_its_span_and_under_its_lock() {
+async fn span_and_lock_are_kept() {
     let _spans = tracing::subscriber::set_default(Spans::default());
     let site = Site::new();
     let (go, told) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use tower_redlock::{
     LockContext, OnceLayer, key,
-    once::http::{Missing, Refused, Rejection},
+    once::http::Missing,
+    reject::{RejectReason, Rejection},
 };
 
 use crate::{
@@ -46,7 +47,7 @@ fn bare() -> Request<axum::body::Body> {
 }
 
 #[tokio::test]
-async fn requests_without_a_key_are_turned_away() {
+async fn missing_key_is_refused() {
     let site = Site::new();
     let client = with_missing(&site, Missing::default()).await;
     client.send(bare()).await.assert_problem(400, None, "bad-key", "not-run");
@@ -54,7 +55,7 @@ async fn requests_without_a_key_are_turned_away() {
 }
 
 #[tokio::test]
-async fn requests_without_a_key_run_if_they_may_and_never_with_a_forged_token() {
+async fn keyless_requests_lose_forged_tokens() {
     let site = Site::new();
     let client = with_missing(&site, Missing::Run).await;
     for _ in 0..2 {
@@ -75,7 +76,7 @@ async fn requests_without_a_key_run_if_they_may_and_never_with_a_forged_token() 
 }
 
 #[tokio::test]
-async fn sets_of_names_and_settings_that_do_not_fit_are_the_services_own_fault() {
+async fn invalid_settings_are_500() {
     let site = Site::new();
     let set = OnceLayer::new(site.at_blue.clone(), "hook", |_: &Request<_>| ["a", "b"]).http();
     let client = serve(app(&site.runs).route_layer(set)).await;
@@ -89,14 +90,14 @@ async fn sets_of_names_and_settings_that_do_not_fit_are_the_services_own_fault()
 }
 
 #[tokio::test]
-async fn refusals_may_look_otherwise_and_duplicates_stay_what_they_are() {
+async fn on_reject_leaves_duplicates_alone() {
     let site = Site::new();
     let refuse = |rejection: Rejection<'_>| {
         let mut response = Response::new(Bytes::from(rejection.code()));
         *response.status_mut() = StatusCode::IM_A_TEAPOT;
         let name = rejection.resource().map_or("none".into(), ToString::to_string);
         response.headers_mut().insert("x-name", name.parse().unwrap());
-        assert_eq!(matches!(rejection.reason(), Refused::Lock(_)), name == "none");
+        assert_eq!(matches!(rejection.reason(), RejectReason::Lock(_)), name == "none");
         response
     };
     let layer = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id"))
@@ -117,7 +118,7 @@ async fn refusals_may_look_otherwise_and_duplicates_stay_what_they_are() {
     client.send(hook("evt_1")).await.assert_duplicate();
 }
 
-/// Deliveries of one sender are told apart from those of the others by the layer's name.
+/// The layer's name separates the deliveries of senders.
 #[tokio::test]
 async fn each_sender_has_its_header() {
     let site = Site::new();
@@ -138,7 +139,7 @@ async fn each_sender_has_its_header() {
 
 /// Their HTTP status is 200 whatever becomes of them.
 #[tokio::test]
-async fn grpc_requests_with_a_key_are_refused() {
+async fn keyed_grpc_requests_are_refused() {
     let site = Site::new();
     let as_grpc = |mut request: Request<Body>, kind: &'static str| {
         let kind = http::HeaderValue::from_static(kind);

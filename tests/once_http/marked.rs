@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use tower_redlock::{
     OnceLayer, RedlockLayer, key,
-    layer::http::{Rejection, RequestOutcome},
     once::UnknownOutcome,
+    reject::{Rejection, RequestOutcome},
 };
 
 use crate::{
@@ -30,8 +30,8 @@ pub(crate) fn payment() -> Request<Body> {
 
 pub(crate) type Send = fn() -> Request<Body>;
 
-/// A server for each face of a layer around `app`, and what it is sent.
-async fn faces(site: &Site, app: &Router, unknown: UnknownOutcome) -> [(Client, Send); 3] {
+/// A server for each kind of layer around `app`, and what it is sent.
+async fn layers(site: &Site, app: &Router, unknown: UnknownOutcome) -> [(Client, Send); 3] {
     let redlock = || site.at_blue.clone();
     let by_head = OnceLayer::new(redlock(), "head", key::header("webhook-id")).unknown(unknown);
     let by_body = OnceLayer::by_body(redlock(), "body", key::json_pointer("/id")).unknown(unknown);
@@ -69,15 +69,15 @@ async fn assert_unknown(client: &Client, request: Send, unknown: UnknownOutcome,
 }
 
 #[tokio::test]
-async fn a_handler_may_say_that_it_does_not_know() {
+async fn handler_marks_unknown() {
     for status in [StatusCode::OK, StatusCode::BAD_GATEWAY] {
         for unknown in UNKNOWN {
-            for face in 0..3 {
+            for kind in 0..3 {
                 let site = Site::new();
                 let app = first_then_done(&site.runs, move || {
                     (status, Extension(RequestOutcome::Unknown), "no idea")
                 });
-                let (client, request) = faces(&site, &app, unknown).await[face].clone();
+                let (client, request) = layers(&site, &app, unknown).await[kind].clone();
                 assert_unknown(&client, request, unknown, status.as_u16()).await;
             }
         }
@@ -85,10 +85,10 @@ async fn a_handler_may_say_that_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn an_inner_lock_that_is_lost_is_unknown() {
+async fn inner_lost_lock_is_unknown() {
     for custom in [false, true] {
         for unknown in UNKNOWN {
-            for face in 0..3 {
+            for kind in 0..3 {
                 let site = Site::new();
                 let runs = site.runs.clone();
                 let app = Router::new().route(
@@ -108,7 +108,7 @@ async fn an_inner_lock_that_is_lost_is_unknown() {
                 } else {
                     app.route_layer(inner)
                 };
-                let (client, request) = faces(&site, &app, unknown).await[face].clone();
+                let (client, request) = layers(&site, &app, unknown).await[kind].clone();
                 let sent = client.clone();
                 let first = tokio::spawn(async move { sent.send(request()).await });
                 site.runs(1).await;
@@ -125,9 +125,9 @@ async fn an_inner_lock_that_is_lost_is_unknown() {
 }
 
 #[tokio::test]
-async fn an_inner_key_that_is_held_is_unknown() {
+async fn inner_held_key_is_unknown() {
     for unknown in UNKNOWN {
-        for face in 0..3 {
+        for kind in 0..3 {
             let site = Site::new();
             let app = first_then_done(&site.runs, || Extension(RequestOutcome::Unknown));
             let inner = OnceLayer::new(site.at_blue.clone(), "inner", |_: &Request<Body>| "x")
@@ -135,9 +135,9 @@ async fn an_inner_key_that_is_held_is_unknown() {
                 .http();
             let app = app.route_layer(inner);
             // Holds the inner key.
-            let (other, request) = faces(&site, &app, UnknownOutcome::Release).await[face].clone();
+            let (other, request) = layers(&site, &app, UnknownOutcome::Release).await[kind].clone();
             assert_eq!(other.send(request()).await.code(), 200);
-            let (client, request) = faces(&site, &app, unknown).await[face].clone();
+            let (client, request) = layers(&site, &app, unknown).await[kind].clone();
             for _ in 0..2 {
                 let answer = client.send(request()).await;
                 answer.assert_problem(409, None, "unknown-outcome", "unknown");

@@ -18,7 +18,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn an_event_is_handled_once_and_every_replica_knows() {
+async fn replicas_handle_an_event_once() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -47,7 +47,7 @@ async fn an_event_is_handled_once_and_every_replica_knows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_fifty_at_once_one_is_handled_and_the_others_are_told_so() {
+async fn one_of_fifty_is_handled() {
     let site = Site::new();
     let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
     let gone = Arc::clone(&go);
@@ -80,7 +80,7 @@ async fn of_fifty_at_once_one_is_handled_and_the_others_are_told_so() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_success_leave_the_event_to_the_next_try() {
+async fn failures_free_the_event() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -102,7 +102,7 @@ async fn answers_that_are_no_success_leave_the_event_to_the_next_try() {
 }
 
 #[tokio::test]
-async fn what_completes_is_for_the_user_to_say() {
+async fn complete_when_decides() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -122,7 +122,7 @@ async fn what_completes_is_for_the_user_to_say() {
 }
 
 #[tokio::test]
-async fn head_is_answered_by_the_handler_of_get_without_a_body() {
+async fn head_runs_the_get_handler() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -149,7 +149,7 @@ async fn head_is_answered_by_the_handler_of_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn other_layers_may_stand_on_both_sides() {
+async fn layers_stack_on_both_sides() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route("/hook", any(async move || format!("run {}", runs.run())));

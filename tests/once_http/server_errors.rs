@@ -6,8 +6,8 @@ use axum::{Extension, Router, body::Body, routing::post};
 use http::{Response, StatusCode};
 use tower_redlock::{
     OnceLayer, key,
-    layer::http::RequestOutcome,
     once::{UnknownOutcome, http::ServerErrors},
+    reject::RequestOutcome,
 };
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// As it is written in a service.
-macro_rules! faces {
+macro_rules! layers {
     ($site:expr, $app:expr, |$layer:ident| $adjusted:expr) => {{
         let redlock = $site.at_blue.clone();
         let $layer = OnceLayer::new(redlock.clone(), "head", key::header("webhook-id")).http();
@@ -59,7 +59,7 @@ fn assert_ran_twice([first, again]: &[Answer; 2], status: u16) {
     assert_eq!((again.code(), &again.body[..]), (200, &b"run 2"[..]));
 }
 
-/// The first answer is the last word: it is sent again, or a sender is told that it is done.
+/// The first response is final: it is replayed, or a repeat is a duplicate.
 #[track_caller]
 fn assert_kept([first, again]: &[Answer; 2], status: u16) {
     assert_eq!((first.code(), &first.body[..]), (status, &b"run 1"[..]));
@@ -78,9 +78,9 @@ fn assert_held([first, again]: &[Answer; 2], status: u16) {
 #[tokio::test]
 async fn by_default_the_key_is_free() {
     for status in [500, 503, 599] {
-        for face in 0..3 {
+        for kind in 0..3 {
             let site = Site::new();
-            let (client, request) = &faces!(site, failing(&site, status), |layer| layer)[face];
+            let (client, request) = &layers!(site, failing(&site, status), |layer| layer)[kind];
             assert_ran_twice(&two(client, *request).await, status);
         }
     }
@@ -89,11 +89,11 @@ async fn by_default_the_key_is_free() {
 #[tokio::test]
 async fn kept_errors_are_final() {
     for status in [500, 503, 599] {
-        for face in 0..3 {
+        for kind in 0..3 {
             let site = Site::new();
             let app = failing(&site, status);
             let (client, request) =
-                &faces!(site, app, |layer| layer.server_errors(ServerErrors::Keep))[face];
+                &layers!(site, app, |layer| layer.server_errors(ServerErrors::Keep))[kind];
             assert_kept(&two(client, *request).await, status);
             assert_eq!(site.runs.count(), 1);
         }
@@ -101,13 +101,13 @@ async fn kept_errors_are_final() {
 }
 
 #[tokio::test]
-async fn held_errors_wait_for_somebody_to_decide() {
+async fn held_errors_wait_for_a_decision() {
     let names = ["head:evt_1", "body:evt_1", "idempotency:pay://pay.example/5:alice:k"];
-    for (face, name) in names.into_iter().enumerate() {
+    for (kind, name) in names.into_iter().enumerate() {
         let site = Site::new();
         let app = failing(&site, 500);
         let (client, request) =
-            &faces!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)))[face];
+            &layers!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)))[kind];
         assert_held(&two(client, *request).await, 500);
         site.at_green.once(name).forget().await.unwrap();
         assert_eq!(client.send(request()).await.body, "run 2");
@@ -115,21 +115,21 @@ async fn held_errors_wait_for_somebody_to_decide() {
 }
 
 #[tokio::test]
-async fn held_errors_are_free_when_their_time_is_over() {
+async fn held_errors_expire() {
     let site = Site::new();
     let app = failing(&site, 500);
     let [(client, request), ..] =
-        &faces!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)));
+        &layers!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)));
     assert_held(&two(client, *request).await, 500);
     site.clock.advance(HOUR);
     assert_eq!(client.send(request()).await.body, "run 2");
 }
 
 #[tokio::test]
-async fn the_time_of_unknown_outcomes_counts_where_both_hold() {
+async fn unknown_hold_time_takes_precedence() {
     let site = Site::new();
     let app = failing(&site, 500);
-    let [(client, request), ..] = &faces!(site, app, |layer| layer
+    let [(client, request), ..] = &layers!(site, app, |layer| layer
         .unknown(UnknownOutcome::Hold(HOUR))
         .server_errors(ServerErrors::Hold(HOUR / 2)));
     assert_held(&two(client, *request).await, 500);
@@ -146,30 +146,30 @@ async fn other_statuses_are_no_server_errors() {
         for errors in [ServerErrors::Keep, ServerErrors::Hold(HOUR)] {
             let site = Site::new();
             let app = failing(&site, status);
-            let [(client, request), ..] = &faces!(site, app, |layer| layer.server_errors(errors));
+            let [(client, request), ..] = &layers!(site, app, |layer| layer.server_errors(errors));
             assert_ran_twice(&two(client, *request).await, status);
         }
     }
 }
 
 #[tokio::test]
-async fn what_the_user_calls_done_goes_before() {
+async fn complete_when_takes_precedence() {
     let all = [ServerErrors::Free, ServerErrors::Keep, ServerErrors::Hold(HOUR)];
     for errors in all {
-        for face in 0..3 {
+        for kind in 0..3 {
             // Done: whatever is said of server errors.
             let site = Site::new();
             let app = failing(&site, 500);
             let done = |response: &Response<Body>| response.status() == 500;
             let (client, request) =
-                &faces!(site, app, |layer| layer.complete_when(done).server_errors(errors))[face];
+                &layers!(site, app, |layer| layer.complete_when(done).server_errors(errors))[kind];
             assert_kept(&two(client, *request).await, 500);
             // Not done: what is said of server errors.
             let site = Site::new();
             let app = failing(&site, 500);
             let done = |response: &Response<Body>| response.status() == 404;
             let (client, request) =
-                &faces!(site, app, |layer| layer.server_errors(errors).complete_when(done))[face];
+                &layers!(site, app, |layer| layer.server_errors(errors).complete_when(done))[kind];
             let answers = two(client, *request).await;
             match errors {
                 ServerErrors::Free => assert_ran_twice(&answers, 500),
@@ -196,12 +196,12 @@ fn saying(site: &Site, said: RequestOutcome) -> Router {
 async fn what_the_response_says_goes_before() {
     let all = [ServerErrors::Free, ServerErrors::Keep, ServerErrors::Hold(HOUR)];
     for errors in all {
-        for face in 0..3 {
+        for kind in 0..3 {
             let answers = async |said| {
                 let site = Site::new();
                 let app = saying(&site, said);
                 let (client, request) =
-                    &faces!(site, app, |layer| layer.server_errors(errors))[face];
+                    &layers!(site, app, |layer| layer.server_errors(errors))[kind];
                 two(client, *request).await
             };
             assert_kept(&answers(RequestOutcome::Done).await, 502);
@@ -217,7 +217,7 @@ async fn what_the_response_says_goes_before() {
 }
 
 #[tokio::test]
-async fn where_too_few_nodes_hold_it_the_answer_goes_out_and_the_key_is_free() {
+async fn unheld_error_frees_the_key() {
     let site = Site::new();
     let (runs, blue) = (site.runs.clone(), site.blue.clone());
     let app = Router::new().route(
@@ -230,11 +230,11 @@ async fn where_too_few_nodes_hold_it_the_answer_goes_out_and_the_key_is_free() {
         }),
     );
     let [(client, request), ..] =
-        faces!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)));
+        layers!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)));
     let sent = client.clone();
     let answer = tokio::spawn(async move { sent.send(request()).await });
     site.runs(1).await;
-    // For as long as it is tried to have it kept.
+    // The time for which the recording is tried.
     while !answer.is_finished() {
         site.clock.advance(Duration::from_millis(20));
         tokio::task::yield_now().await;
@@ -247,13 +247,13 @@ async fn where_too_few_nodes_hold_it_the_answer_goes_out_and_the_key_is_free() {
 }
 
 #[tokio::test]
-async fn a_time_that_can_not_be_kept_is_a_bad_setting() {
+async fn invalid_hold_is_500() {
     for time in [Duration::ZERO, Duration::MAX] {
-        for face in 0..3 {
+        for kind in 0..3 {
             let site = Site::new();
             let app = failing(&site, 500);
             let (client, request) =
-                &faces!(site, app, |layer| layer.server_errors(ServerErrors::Hold(time)))[face];
+                &layers!(site, app, |layer| layer.server_errors(ServerErrors::Hold(time)))[kind];
             let answer = client.send(request()).await;
             answer.assert_problem(500, None, "bad-settings", "not-run");
             assert_eq!(site.runs.count(), 0);

@@ -80,7 +80,7 @@ pub(crate) fn hook(id: &str) -> Request<Body> {
     Request::post("/hook").header("webhook-id", id).body(Body::empty()).expect("a request")
 }
 
-/// Fails where it takes so long that something hangs.
+/// Fails after a timeout.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     tokio::time::timeout(HANG_GUARD * 6, future)
         .await

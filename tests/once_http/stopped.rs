@@ -1,4 +1,4 @@
-//! Requests that do not come to their end, and nodes that can't be asked.
+//! Requests that don't end, and nodes that can't be reached.
 
 use std::{future::pending, sync::Arc};
 
@@ -49,7 +49,7 @@ async fn lose(site: &Site, blue: &Client) {
 }
 
 #[tokio::test]
-async fn without_a_quorum_the_handler_does_not_run() {
+async fn no_quorum_never_runs() {
     let site = Site::new();
     let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Release).await;
     site.nodes.stop(0..2);
@@ -60,7 +60,7 @@ async fn without_a_quorum_the_handler_does_not_run() {
 }
 
 #[tokio::test]
-async fn what_is_lost_mid_run_is_unknown_and_free_for_the_next_try() {
+async fn lost_request_is_unknown_then_free() {
     let site = Site::new();
     let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Release).await;
     lose(&site, &blue).await;
@@ -69,7 +69,7 @@ async fn what_is_lost_mid_run_is_unknown_and_free_for_the_next_try() {
 }
 
 #[tokio::test]
-async fn what_is_held_for_somebody_to_decide_has_no_promise_when() {
+async fn held_key_has_no_retry_after() {
     let site = Site::new();
     let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Hold(HOUR)).await;
     lose(&site, &blue).await;
@@ -82,7 +82,7 @@ async fn what_is_held_for_somebody_to_decide_has_no_promise_when() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_leaves_an_unknown_outcome() {
+async fn handler_panic_leaves_unknown_outcome() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
         let site = Site::new();
         let runs = site.runs.clone();
@@ -105,7 +105,7 @@ async fn a_handler_that_panics_leaves_an_unknown_outcome() {
 }
 
 #[tokio::test]
-async fn a_handler_that_did_its_work_is_answered_as_it_answered_where_nobody_keeps_that() {
+async fn unrecorded_response_is_sent() {
     let site = Site::new();
     let (runs, blue) = (site.runs.clone(), site.blue.clone());
     let app = Router::new().route(
@@ -119,7 +119,7 @@ async fn a_handler_that_did_its_work_is_answered_as_it_answered_where_nobody_kee
     let client = serve(app.route_layer(layer)).await;
     let answer = tokio::spawn(async move { client.send(hook("evt_1")).await });
     site.runs(1).await;
-    // For as long as it is tried to have it kept.
+    // The time for which the recording is tried.
     while !answer.is_finished() {
         site.clock.advance(std::time::Duration::from_millis(20));
         tokio::task::yield_now().await;
@@ -129,7 +129,7 @@ async fn a_handler_that_did_its_work_is_answered_as_it_answered_where_nobody_kee
 }
 
 #[tokio::test]
-async fn it_is_recorded_before_the_response_goes_out_and_its_body_takes_nothing_back() {
+async fn record_precedes_the_response() {
     let site = Site::new();
     let (streams, runs) = (Arc::new(std::sync::Mutex::new(None)), site.runs.clone());
     let ready = Arc::new(Notify::new());

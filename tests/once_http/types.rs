@@ -22,7 +22,7 @@ fn post() -> Request<Body> {
 }
 
 #[tokio::test]
-async fn keys_that_stay_on_their_thread_are_welcome() {
+async fn thread_bound_keys_compile() {
     let (name, calls) = (Rc::new("x".to_owned()), Runs::default());
     let call = |calls: &Runs| {
         calls.run();
@@ -48,7 +48,7 @@ async fn keys_that_stay_on_their_thread_are_welcome() {
 }
 
 #[tokio::test]
-async fn errors_of_the_service_stay_what_they_were_and_leave_the_key_free() {
+async fn service_errors_free_the_key() {
     let (redlock, calls) = (Redlock::embedded(), Runs::default());
     let fails = |calls: &Runs| {
         calls.run();

@@ -45,7 +45,7 @@ enum Does {
 struct Scene {
     _site: Site,
     service: Layered,
-    /// A handler goes on with a permit.
+    /// A handler continues with a permit.
     go: Arc<Semaphore>,
 }
 
@@ -208,7 +208,7 @@ impl Body for Scripted {
 }
 
 #[tokio::test]
-async fn requests_that_wait_hold_no_more_than_they_may() {
+async fn waiting_bodies_are_bounded() {
     for (name, scene) in scenes(Does::Reads) {
         println!("{name}");
         // Its handler has read the body.
@@ -229,7 +229,7 @@ async fn requests_that_wait_hold_no_more_than_they_may() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_announced_is_refused_before_it_is_read() {
+async fn announced_body_is_refused_early() {
     for (name, scene) in scenes(Does::Reads) {
         println!("{name}");
         let _first = scene.waits(BODY);
@@ -242,7 +242,7 @@ async fn a_body_that_is_announced_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn a_body_in_pieces_is_refused_where_it_comes_to_that() {
+async fn chunked_body_is_refused_midway() {
     for (name, scene) in scenes(Does::Reads) {
         println!("{name}");
         let _first = scene.waits(BODY);
@@ -259,7 +259,7 @@ async fn a_body_in_pieces_is_refused_where_it_comes_to_that() {
 }
 
 #[tokio::test]
-async fn a_body_that_fails_or_is_dropped_leaves_its_room() {
+async fn aborted_body_frees_its_room() {
     for (name, scene) in scenes(Does::Reads) {
         println!("{name}");
         let _first = scene.waits(BODY);
@@ -275,7 +275,7 @@ async fn a_body_that_fails_or_is_dropped_leaves_its_room() {
 }
 
 #[tokio::test]
-async fn a_handler_that_drops_the_body_leaves_its_room() {
+async fn dropped_body_frees_its_room() {
     for (name, scene) in scenes(Does::Drops) {
         println!("{name}");
         let _first = scene.waits(BODY);
@@ -284,7 +284,7 @@ async fn a_handler_that_drops_the_body_leaves_its_room() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_leaves_its_room() {
+async fn panicking_handler_frees_its_room() {
     for (name, scene) in scenes(Does::Panics) {
         println!("{name}");
         for _ in 0..3 {
@@ -298,7 +298,7 @@ async fn a_handler_that_panics_leaves_its_room() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_alone_is_taken_up_to_the_layers_limit() {
+async fn lone_body_may_exceed_the_room() {
     for (name, scene) in scenes(Does::Reads) {
         println!("{name}");
         let first = scene.waits(3 * LIMIT);
@@ -308,7 +308,7 @@ async fn a_body_that_is_alone_is_taken_up_to_the_layers_limit() {
 }
 
 #[test]
-fn no_room_at_all_is_no_setting() {
+fn zero_room_fails_the_build() {
     let builder = Redlock::builder().nodes(["redis://h"]).max_waiting_body_bytes(0);
     let error = builder.build().unwrap_err().to_string();
     assert!(error.contains("max_waiting_body_bytes"), "{error}");

@@ -25,7 +25,7 @@ fn at(pointer: &'static str, body: impl AsRef<[u8]>) -> Result<Option<String>, S
 }
 
 #[test]
-fn a_string_or_an_integer_is_a_name() {
+fn string_or_integer_is_name() {
     let other = error("what the body has at /id is neither a string nor an integer");
     let nothing = error("the body has nothing at /id");
     let cases = [
@@ -62,7 +62,7 @@ fn a_string_or_an_integer_is_a_name() {
 }
 
 #[test]
-fn a_pointer_goes_through_members_and_elements() {
+fn pointer_goes_through_members_and_elements() {
     // The document of RFC 6901, section 5, with strings for all values.
     let document = r#"{"foo": ["bar", "baz"], "": "0", "a/b": "1", "c%d": "2", "e^f": "3",
         "g|h": "4", "i\\j": "5", "k\"l": "6", " ": "7", "m~n": "8"}"#;
@@ -93,7 +93,7 @@ fn a_pointer_goes_through_members_and_elements() {
 }
 
 #[test]
-fn a_member_that_is_given_twice_is_no_name() {
+fn duplicate_member_is_no_name() {
     let twice = |pointer| Err(format!("the body has more than one value at {pointer}"));
     assert_eq!(at("/id", r#"{"id": 1, "id": 1}"#), twice("/id"));
     assert_eq!(at("/id", r#"{"id": 1, "x": 2, "\u0069d": 3, "id": 4}"#), twice("/id"));
@@ -103,7 +103,7 @@ fn a_member_that_is_given_twice_is_no_name() {
 }
 
 #[test]
-fn what_is_no_json_is_a_bad_request_even_where_the_name_may_be_missing() {
+fn optional_pointer_still_refuses_invalid_json() {
     let bodies: [&[u8]; 12] = [
         b"",
         b" ",
@@ -129,13 +129,13 @@ fn what_is_no_json_is_a_bad_request_even_where_the_name_may_be_missing() {
 }
 
 #[test]
-fn a_body_that_is_nested_deeply_is_read_over() {
+fn deep_nesting_is_skipped() {
     let deep = |n: usize| format!("{{\"a\": {}1{}, \"id\": 7}}", "[".repeat(n), "]".repeat(n));
     assert_eq!(at("/id", deep(500_000)), some("7"));
 }
 
 #[test]
-fn a_key_of_a_body_combines_with_those_of_heads() {
+fn body_key_combines_with_head_keys() {
     let request = Request::post("/hooks/acme").header("x-shop", "s1").body(()).unwrap();
     let body = r#"{"id": 7}"#;
     let id = || key::json_pointer("/id");
@@ -185,7 +185,7 @@ fn no_error_quotes_the_body() {
 }
 
 #[test]
-fn a_pointer_without_a_meaning_is_refused_at_once() {
+fn invalid_pointer_panics_when_made() {
     for pointer in ["id", "#/id", "/a~", "/a~2", "/~x"] {
         assert!(std::panic::catch_unwind(|| key::json_pointer(pointer)).is_err(), "{pointer}");
     }
@@ -210,7 +210,7 @@ fn document() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn it_finds_what_a_parser_that_keeps_everything_finds(
+    fn agrees_with_a_full_parser(
         document in document(),
         steps in vec("[ab~/0]{0,2}|[0-3]", 0..4),
     ) {

@@ -9,7 +9,7 @@ use crate::key;
 const HASH_OF_42: &str = "73475cb40a568e8da8a045ced110137e159f890ac4da883b6b17dc651b3a8049";
 
 #[test]
-fn a_prefix_and_a_hash_apply_in_the_order_of_the_calls() {
+fn prefix_and_hash_follow_call_order() {
     let request = get("/42");
     let key = key::path_segment(0);
     assert_eq!(name(&key.prefixed("a:"), &request), some("a:42"));
@@ -20,7 +20,7 @@ fn a_prefix_and_a_hash_apply_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn no_two_lists_of_parts_make_one_name() {
+fn different_parts_make_different_names() {
     let id = key::query("id");
     let of = |prefix: &str, id_of: &str| name(&id.clone().prefixed(prefix), &get(id_of));
     assert_eq!(of("shop:", "/?id=eu:1"), some("shop:eu%3A1"));
@@ -45,7 +45,7 @@ fn no_two_lists_of_parts_make_one_name() {
 }
 
 #[test]
-fn what_is_parsed_is_written_in_one_way() {
+fn parsed_values_have_one_spelling() {
     let key = key::query("id").parsed::<u32>().prefixed("account:");
     for uri in ["/?id=42", "/?id=042", "/?id=%2B42", "/?id=%2B0042"] {
         assert_eq!(name(&key, &get(uri)), some("account:42"), "{uri}");
@@ -78,7 +78,7 @@ fn a_keyed_hash_needs_a_secret() {
 }
 
 #[test]
-fn names_are_bounded_after_prefix_and_hash() {
+fn bounds_apply_after_prefix_and_hash() {
     let uri = |bytes: usize| format!("/{}", "x".repeat(bytes));
     let too_long = |bytes: usize| {
         Err(format!("a resource's name has at most 512 bytes, this one has {bytes}"))
@@ -91,7 +91,7 @@ fn names_are_bounded_after_prefix_and_hash() {
 }
 
 #[test]
-fn every_name_of_a_set_is_prefixed_and_hashed() {
+fn all_names_are_prefixed_and_hashed() {
     let from_and_to = key::all((key::query("from"), key::query("to")));
     let request = get("/?from=b&to=a");
     assert_eq!(name(&from_and_to, &request), some("a + b"));
@@ -104,7 +104,7 @@ fn every_name_of_a_set_is_prefixed_and_hashed() {
 }
 
 #[test]
-fn a_member_that_needs_no_lock_adds_no_name() {
+fn unguarded_member_adds_no_name() {
     let q = |param: &'static str| key::query(param).optional();
     let key = key::all((q("a"), q("b"), q("c"), key::all((q("d"), q("e")))));
     assert_eq!(name(&key, &get("/?b=1")), some("1"));
@@ -115,7 +115,7 @@ fn a_member_that_needs_no_lock_adds_no_name() {
 }
 
 #[test]
-fn what_is_optional_may_be_missing_and_not_wrong() {
+fn optional_key_is_missing_not_invalid() {
     let lone = |uri: &str| name(&key::query("id").optional().prefixed("x:").hashed(), &get(uri));
     assert_eq!(lone("/"), Ok(None));
     assert!(lone("/?id=1").unwrap().is_some());

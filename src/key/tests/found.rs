@@ -15,7 +15,7 @@ fn with_headers(values: &[&[u8]]) -> Request<()> {
 }
 
 #[test]
-fn a_header_is_there_once_and_readable() {
+fn header_is_there_once_and_readable() {
     let cases: &[(&[&[u8]], _)] = &[
         (&[b"42"], some("42")),
         (&[b"a b"], some("a b")),
@@ -38,7 +38,7 @@ fn a_header_is_there_once_and_readable() {
 }
 
 #[test]
-fn a_segment_is_counted_from_zero_and_decoded_once() {
+fn segment_counts_from_zero_decoded_once() {
     let too_short = |i: usize| Err(format!("the path has no segment {i} (from 0)"));
     let empty = |i: usize| Err(format!("segment {i} of the path (from 0) is empty"));
     let unreadable = error("segment 1 of the path (from 0) is not UTF-8");
@@ -74,7 +74,7 @@ fn a_segment_is_counted_from_zero_and_decoded_once() {
 }
 
 #[test]
-fn a_parameter_of_the_query_is_there_once_and_decoded_as_a_form() {
+fn query_parameter_is_unique_and_decoded() {
     let none = error("the query has no parameter id");
     let empty = error("the query's parameter id is empty");
     let twice = error("the query has the parameter id more than once");
@@ -105,7 +105,7 @@ fn a_parameter_of_the_query_is_there_once_and_decoded_as_a_form() {
 }
 
 #[test]
-fn a_method_and_a_path_are_one_name() {
+fn method_and_path_are_one_name() {
     let cases = [
         (Method::POST, "/accounts/42", some("POST /accounts/42")),
         (Method::GET, "/accounts/42?now", some("GET /accounts/42")),
@@ -151,7 +151,7 @@ fn an_extension_gives_names_or_none() {
 }
 
 #[test]
-fn no_error_and_no_debug_text_quotes_what_was_sent() {
+fn no_text_quotes_the_request() {
     let secret = "s3cret".repeat(100);
     let request = Request::get(format!("/{secret}%FF?id={secret}&id={secret}"))
         .header("x-key", format!("{secret}\u{85}"))

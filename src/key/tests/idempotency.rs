@@ -20,7 +20,7 @@ fn fault(text: &str) -> Result<Option<String>, String> {
 }
 
 #[test]
-fn with_and_without_quotes_it_is_one_name() {
+fn quotes_do_not_change_the_name() {
     let uuid = "8e03978e-40d5-43e8-bc93-6894a57f9324";
     assert_eq!(of(&[uuid.as_bytes()]), some(uuid));
     assert_eq!(of(&[format!("\"{uuid}\"").as_bytes()]), some(uuid));
@@ -70,7 +70,7 @@ fn it_is_there_once() {
 }
 
 #[test]
-fn what_is_inside_has_255_bytes_at_most() {
+fn value_has_at_most_255_bytes() {
     let longest = "x".repeat(255);
     assert_eq!(of(&[longest.as_bytes()]), some(&longest));
     assert_eq!(of(&[format!("\"{longest}\"").as_bytes()]), some(&longest));
@@ -83,13 +83,13 @@ fn what_is_inside_has_255_bytes_at_most() {
 
 proptest! {
     #[test]
-    fn whatever_can_be_quoted_is_read_back(key in "[ -~]{1,255}") {
+    fn quoted_values_round_trip(key in "[ -~]{1,255}") {
         let quoted = format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
         prop_assert_eq!(of(&[quoted.as_bytes()]), some(&key));
     }
 
     #[test]
-    fn any_value_is_a_name_or_an_error_and_a_bare_name_is_the_value(
+    fn bare_value_is_the_name_unchanged(
         value in "[ab\"\\\\,; é\t]{0,6}",
     ) {
         let trimmed = value.trim_matches([' ', '\t']);

@@ -1,3 +1,5 @@
+//! Tests of the keys.
+
 mod body;
 mod combined;
 mod found;

@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use proptest::{collection::vec, prelude::*};
 
 use super::{name, some};
-use crate::key::{self, method_and_path::normalise};
+use crate::key::{self, head_sources::normalise};
 
 fn request(uri: &str) -> Request<()> {
     Request::get(uri).body(()).unwrap()
@@ -51,7 +51,7 @@ fn path() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_segment_in_any_spelling_is_one_name(text in text(), dice in vec(any::<u8>(), 60)) {
+    fn segment_spellings_are_one_name(text in text(), dice in vec(any::<u8>(), 60)) {
         let uri = format!("/accounts/{}", spelled(&text, &dice));
         prop_assert_eq!(name(&key::path_segment(1), &request(&uri)), some(&text));
         let uri = format!("/?id={}", spelled(&text, &dice));
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn normalising_keeps_the_path_and_does_nothing_the_second_time(path in path()) {
+    fn normalising_is_idempotent(path in path()) {
         let once = normalised(&path);
         prop_assert_eq!(segments(&once), segments(&path));
         prop_assert_eq!(normalised(&once), once.clone());
@@ -84,7 +84,7 @@ proptest! {
 
     /// Of a path that a router takes apart, and decodes the parts.
     #[test]
-    fn what_is_one_path_to_a_router_is_normalised_to_one(path in path(), dice in vec(any::<u8>(), 100)) {
+    fn equal_paths_normalise_to_one(path in path(), dice in vec(any::<u8>(), 100)) {
         let parts = segments(&path).into_iter().map(|part| spelled_bytes(&part, &dice));
         let other = parts.collect::<Vec<_>>().join("/");
         prop_assert_eq!(segments(&other), segments(&path));

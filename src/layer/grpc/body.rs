@@ -1,25 +1,26 @@
+//! The body of a response over gRPC.
+
 use std::{
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
-use http::HeaderMap;
+use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
+use tonic::Status;
 
 use crate::{
     guard::Hold,
-    layer::http::{
-        Rejection,
-        held_body::{HeldBody, Out},
-    },
+    layer::http::held_body::{HeldBody, HeldBodyEvent},
+    reject::{OnReject, RejectReason, Rejection},
 };
 
 /// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer) or a
-/// [`FencingLayer`](crate::FencingLayer): the service's own, under whose lock (if there is one) it is
-/// still polled, or nothing for a request that was turned away.
+/// [`FencingLayer`](crate::FencingLayer): that of the service, polled under its lock if there is one, or
+/// an empty one for a rejected request.
 ///
-/// The lock is given back with the trailers, on an error and on drop. A stream that outlives the
+/// The lock is released with the trailers, on an error and on drop. A stream that outlives the
 /// lock ends with the status of a lost lock, as trailers.
 #[pin_project]
 #[derive(Debug)]
@@ -33,15 +34,20 @@ impl<B: Body> GrpcBody<B> {
         Self { body: HeldBody::new(body, hold) }
     }
 
-    pub(crate) const fn empty() -> Self {
-        Self { body: HeldBody::Cut }
+    /// The response to a rejected request.
+    pub(crate) fn of_rejection(
+        rejection: Rejection<'_>,
+        on_reject: &impl OnReject<Status>,
+    ) -> Response<Self> {
+        let (status, outcome) = rejection.answer(on_reject);
+        outcome.mark(status.into_http::<()>().map(|()| Self { body: HeldBody::Cut }))
     }
 }
 
-/// An empty body: for layers outside that answer by themselves.
+/// An empty body, for layers outside that respond by themselves.
 impl<B> Default for GrpcBody<B> {
     fn default() -> Self {
-        Self { body: HeldBody::Rejection(None) }
+        Self { body: HeldBody::Bytes(None) }
     }
 }
 
@@ -53,15 +59,16 @@ impl<B: Body> Body for GrpcBody<B> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let out = ready!(self.project().body.poll_out(cx));
+        let out = ready!(self.project().body.poll_event(cx));
         Poll::Ready(match out {
-            None | Some(Out::Rejection(_)) => None,
-            Some(Out::Frame(frame)) => Some(Ok(frame)),
-            Some(Out::Failed(error)) => Some(Err(error)),
-            Some(Out::Cut(error)) => {
+            None | Some(HeldBodyEvent::Bytes(_)) => None,
+            Some(HeldBodyEvent::Frame(frame)) => Some(Ok(frame)),
+            Some(HeldBodyEvent::Failed(error)) => Some(Err(error)),
+            Some(HeldBodyEvent::Cut(error)) => {
                 let mut trailers = HeaderMap::new();
-                // Its texts are ours, and fit into headers.
-                let _ = Rejection::new(&error, None).grpc_status().add_header(&mut trailers);
+                let rejection = Rejection::new(RejectReason::Lock(&error), None);
+                // The texts of a rejection fit into headers.
+                let _ = rejection.grpc_status().add_header(&mut trailers);
                 Some(Ok(Frame::trailers(trailers)))
             }
         })

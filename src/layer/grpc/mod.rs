@@ -1,4 +1,4 @@
-//! The face that lock errors have over gRPC.
+//! [`RedlockLayer`](crate::RedlockLayer) over gRPC: lock errors are statuses.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,22 +24,10 @@
 //! are turned away here. Let the key return `None` for what needs no lock, or put the layer around
 //! one service: `add_service(one_at_a_time.layer(OrdersServer::new(orders)))`. The whole
 //! of it, with a stream, is the example `tonic`.
-//!
-//! | part | where |
-//! |---|---|
-//! | settings | [`Grpc`] |
-//! | which status says what | [`Rejection::grpc_status`](super::http::Rejection::grpc_status) |
-//! | the future of a request, the body of a response | [`GrpcFuture`], [`GrpcBody`] |
 
 mod body;
-mod face;
-mod future;
-mod named;
-mod status;
+mod service;
 pub(crate) mod timeout;
 
 pub use body::GrpcBody;
-pub use face::Grpc;
-pub use future::GrpcFuture;
-
-pub(super) use status::outcome_among;
+pub use service::Grpc;

@@ -1,10 +1,10 @@
-//! How long the caller of a method waits for its answer.
+//! The deadline of a gRPC call.
 
 use std::time::Duration;
 
 use http::HeaderMap;
 
-/// Reads `grpc-timeout`: up to eight digits and a unit. `None` where it is not there, or is not one.
+/// Reads `grpc-timeout`: up to eight digits and a unit. `None` where it is missing or malformed.
 ///
 /// Source: *gRPC over HTTP2* (doc/PROTOCOL-HTTP2.md of grpc/grpc), section "Requests".
 pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_read_and_other_text_is_not() {
+    fn only_digits_with_units_are_read() {
         let of = |text: &str| {
             timeout(&HeaderMap::from_iter([(
                 http::HeaderName::from_static("grpc-timeout"),

@@ -1,3 +1,5 @@
+//! The body of a response over HTTP.
+
 use std::{
     fmt,
     pin::Pin,
@@ -8,27 +10,27 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
-use super::held_body::{HeldBody, Out};
+use super::held_body::{HeldBody, HeldBodyEvent};
 use crate::{
     error::{LockError, source_of},
     guard::Hold,
 };
 
 /// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer), an
-/// [`OnceLayer`](crate::OnceLayer) or a [`FencingLayer`](crate::FencingLayer): the service's own, under whose lock (if there is one) it is
-/// still polled, or the answer to a request that was turned away.
+/// [`OnceLayer`](crate::OnceLayer) or a [`FencingLayer`](crate::FencingLayer): that of the service,
+/// polled under its lock if there is one, or that of the response to a rejected request.
 ///
-/// Data, trailers, size hint and end are those of the service's body. The lock is given back at
-/// the last frame, on an error and on drop, each time after the service's body was dropped. A body
-/// that outlives the lock is cut with [`BodyError::Lost`], so that no client takes it for complete.
+/// Data, trailers, size hint and end are those of the service's body. The lock is released at the last
+/// frame, on an error and on drop, after the service's body was dropped. A body that outlives the lock
+/// is cut with [`BodyError::Lost`], so that no client takes it for complete.
 #[pin_project]
 #[derive(Debug)]
 pub struct HttpBody<B: Body> {
     #[pin]
     body: HeldBody<B>,
-    /// Whether the last poll was pending: servers send what they have then.
+    /// Whether the last poll was pending: servers flush then.
     has_paused: bool,
-    /// Told after what is left of the body.
+    /// Returned after the rest of the body.
     failure: Option<BodyError<B::Error>>,
 }
 
@@ -41,10 +43,9 @@ impl<B: Body> HttpBody<B> {
         Self::new(HeldBody::new(body, hold))
     }
 
-    /// A body of these bytes, which needs no lock: the answer to a request that was turned away, or
-    /// a response that was read whole.
+    /// A body of these bytes, without a lock.
     pub(crate) const fn of_bytes(bytes: Bytes) -> Self {
-        Self::new(HeldBody::Rejection(Some(bytes)))
+        Self::new(HeldBody::Bytes(Some(bytes)))
     }
 
     /// A body of these bytes that fails after them, so that the server drops the connection. After a
@@ -54,7 +55,7 @@ impl<B: Body> HttpBody<B> {
     /// Has no effect where no body is sent, as in an answer to HEAD: servers don't poll it.
     pub(super) const fn of_last_bytes(bytes: Bytes) -> Self {
         let failure = Some(BodyError::NotUpgraded);
-        Self { body: HeldBody::Rejection(Some(bytes)), has_paused: false, failure }
+        Self { body: HeldBody::Bytes(Some(bytes)), has_paused: false, failure }
     }
 
     pub(super) const fn of_failure(error: B::Error) -> Self {
@@ -63,10 +64,10 @@ impl<B: Body> HttpBody<B> {
     }
 }
 
-/// An empty body: for layers outside that answer by themselves.
+/// An empty body, for layers outside that respond by themselves.
 impl<B: Body> Default for HttpBody<B> {
     fn default() -> Self {
-        Self::new(HeldBody::Rejection(None))
+        Self::new(HeldBody::Bytes(None))
     }
 }
 
@@ -84,20 +85,24 @@ where
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let this = self.project();
         if this.failure.is_none() || !this.body.is_end_stream() {
-            let polled = this.body.poll_out(cx);
+            let polled = this.body.poll_event(cx);
             let has_paused = std::mem::replace(this.has_paused, polled.is_pending());
             let Some(out) = ready!(polled) else { return Poll::Ready(None) };
             match out {
-                Out::Frame(frame) => return Poll::Ready(Some(Ok(frame))),
-                Out::Rejection(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes.into())))),
-                Out::Failed(error) => return Poll::Ready(Some(Err(BodyError::Body(error)))),
-                Out::Cut(error) => *this.failure = Some(BodyError::Lost(error)),
+                HeldBodyEvent::Frame(frame) => return Poll::Ready(Some(Ok(frame))),
+                HeldBodyEvent::Bytes(bytes) => {
+                    return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
+                }
+                HeldBodyEvent::Failed(error) => {
+                    return Poll::Ready(Some(Err(BodyError::Body(error))));
+                }
+                HeldBodyEvent::Cut(error) => *this.failure = Some(BodyError::Lost(error)),
             }
             *this.has_paused = has_paused;
         }
         if !std::mem::replace(this.has_paused, true) {
-            // A server that has sent no byte yet would drop the head with the connection, and clients
-            // send requests again that were not answered at all. It sends what it has now.
+            // The server flushes the head. Otherwise it drops the head with the connection, and clients
+            // send a request again that got no response at all.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -113,8 +118,8 @@ where
         if self.failure.is_none() {
             return left;
         }
-        // Announces a byte that is never sent: a server polls until the failure, and a client of
-        // HTTP/1.0 sees that something is missing.
+        // Announces a byte that is never sent: the server polls until the failure, and a client of
+        // HTTP/1.0 detects the truncation.
         SizeHint::with_exact(left.lower().saturating_add(1))
     }
 }

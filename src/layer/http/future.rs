@@ -1,3 +1,5 @@
+//! The future of an HTTP request.
+
 use std::{
     fmt,
     future::Future,
@@ -15,14 +17,14 @@ use pin_project::pin_project;
 use tower_service::Service;
 
 use super::{
-    Http, HttpBody, OnReject, Rejection, RequestOutcome,
-    gather::{Gather, Unread, too_large},
-    problem::problem,
+    Http, HttpBody,
+    buffered_response::{BufferResponse, Unread, too_large},
     upgrade::Offered,
 };
 use crate::{
     error::LockError,
     layer::{Error, call::Call},
+    reject::{OnReject, RejectReason, Rejection, problem},
     resource::Resource,
 };
 
@@ -39,31 +41,31 @@ use crate::{
 #[must_use = "futures do nothing unless polled"]
 pub struct HttpFuture<S: Service<Request<B>>, B, R, A> {
     #[pin]
-    state: State<S, B, R, A>,
-    face: Http<R>,
-    asked: Asked,
+    state: HttpFutureState<S, B, R, A>,
+    http: Http<R>,
+    facts: RequestFacts,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = HttpFutureStateProj)]
 #[expect(
     clippy::large_enum_variant,
     reason = "what a task keeps in its own memory need not be allocated once more"
 )]
-enum State<S: Service<Request<B>>, B, R, A> {
+enum HttpFutureState<S: Service<Request<B>>, B, R, A> {
     Calling {
         #[pin]
         call: Call<S, Request<B>, Http<R>>,
     },
-    Gathering {
+    Buffering {
         #[pin]
-        gather: Gather<A>,
+        buffering: BufferResponse<A>,
         resource: Option<Resource>,
     },
 }
 
-/// What of a request decides how its response is sent.
+/// The facts about a request that decide how its response is sent.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestFacts {
     connects: bool,
     is_head: bool,
     version: Version,
@@ -74,8 +76,8 @@ pub(super) struct Asked {
     offered: Option<Offered>,
 }
 
-impl Asked {
-    pub(super) fn of<B, R, M>(request: &mut Request<B>, face: &Http<R, M>) -> Self {
+impl RequestFacts {
+    pub(super) fn of<B, R, M>(request: &mut Request<B>, http: &Http<R, M>) -> Self {
         let connects = request.method() == Method::CONNECT;
         Self {
             connects,
@@ -83,7 +85,7 @@ impl Asked {
             version: request.version(),
             may_upgrade: request.version() < Version::HTTP_2
                 && (connects || request.headers().contains_key(UPGRADE)),
-            offered: face.hold_upgrade.then(|| Offered::to(request.extensions_mut())),
+            offered: http.hold_upgrade.then(|| Offered::to(request.extensions_mut())),
         }
     }
 
@@ -93,8 +95,8 @@ impl Asked {
             || (self.connects && response.status().is_success())
     }
 
-    /// Whether the body's end would be that of the connection, as before HTTP/1.1, so that one that
-    /// was cut looks complete.
+    /// Whether the end of the connection ends the body, as before HTTP/1.1: a truncated body looks
+    /// complete there.
     fn ends_with_connection<A: Body>(&self, response: &Response<A>) -> bool {
         let body = response.body();
         self.version <= Version::HTTP_10
@@ -104,14 +106,14 @@ impl Asked {
             && !response.headers().contains_key(CONTENT_LENGTH)
     }
 
-    /// The layer's own answer to a request whose handler began, and has no lock any more: the
-    /// handler does not get the connection either.
+    /// Responds instead of a handler that has begun, and has lost its lock: the handler does not get
+    /// the connection either.
     fn refuse<A: Body>(&self, mut answer: Response<Bytes>) -> Response<HttpBody<A>> {
         if !self.may_upgrade {
             return answer.map(HttpBody::of_bytes);
         }
         let headers = answer.headers_mut();
-        // A server would poll no further than this.
+        // A server polls no further than the announced length.
         headers.remove(CONTENT_LENGTH);
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         answer.map(HttpBody::of_last_bytes)
@@ -121,17 +123,17 @@ impl Asked {
 impl<S: Service<Request<B>>, B, R, A> HttpFuture<S, B, R, A> {
     pub(super) const fn new(
         call: Call<S, Request<B>, Http<R>>,
-        face: Http<R>,
-        asked: Asked,
+        http: Http<R>,
+        facts: RequestFacts,
     ) -> Self {
-        Self { state: State::Calling { call }, face, asked }
+        Self { state: HttpFutureState::Calling { call }, http, facts }
     }
 }
 
 impl<S, B, R, A> Future for HttpFuture<S, B, R, A>
 where
     S: Service<Request<B>, Response = Response<A>>,
-    R: OnReject,
+    R: OnReject<Response<Bytes>>,
     A: Body,
 {
     type Output = Result<Response<HttpBody<A>>, S::Error>;
@@ -140,42 +142,42 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProj::Calling { mut call } => {
+                HttpFutureStateProj::Calling { mut call } => {
                     let (response, hold) = match ready!(call.as_mut().poll_covered(cx)) {
                         Ok(made) => made,
                         Err(Error::Service(error)) => return Poll::Ready(Err(error)),
                         Err(Error::Lock(error)) => {
-                            let answer = reject(this.face, this.asked, &error, call.resource());
+                            let answer = reject(this.http, this.facts, &error, call.resource());
                             return Poll::Ready(Ok(answer));
                         }
                     };
-                    let upgrades = hold.is_some() && this.asked.upgrades(&response);
-                    let hold = match (&this.asked.offered, hold) {
+                    let upgrades = hold.is_some() && this.facts.upgrades(&response);
+                    let hold = match (&this.facts.offered, hold) {
                         (Some(offered), Some(hold)) if upgrades => offered.keep(hold),
-                        (_, hold) => hold.filter(|_| this.face.hold_body),
+                        (_, hold) => hold.filter(|_| this.http.hold_body),
                     };
                     if hold.is_some() && upgrades {
                         // Dropped before the lock is given back.
                         drop(response);
                         drop(hold);
                         let answer = unguarded_upgrade(call.resource());
-                        return Poll::Ready(Ok(this.asked.refuse(answer)));
+                        return Poll::Ready(Ok(this.facts.refuse(answer)));
                     }
-                    if hold.is_none() || !this.asked.ends_with_connection(&response) {
+                    if hold.is_none() || !this.facts.ends_with_connection(&response) {
                         let response = response.map(|body| HttpBody::of_service(body, hold));
                         return Poll::Ready(Ok(response));
                     }
                     let resource = call.resource().cloned();
-                    let gather = Gather::new(response, hold);
-                    this.state.set(State::Gathering { gather, resource });
+                    let buffering = BufferResponse::new(response, hold);
+                    this.state.set(HttpFutureState::Buffering { buffering, resource });
                 }
-                StateProj::Gathering { gather, resource } => {
-                    let answer = match ready!(gather.poll(cx)) {
+                HttpFutureStateProj::Buffering { buffering, resource } => {
+                    let answer = match ready!(buffering.poll(cx)) {
                         Ok(response) => response,
                         Err(Unread::Lost(error)) => {
-                            reject(this.face, this.asked, &error, resource.as_ref())
+                            reject(this.http, this.facts, &error, resource.as_ref())
                         }
-                        Err(Unread::TooLarge) => this.asked.refuse(too_large()),
+                        Err(Unread::TooLarge) => this.facts.refuse(too_large()),
                     };
                     return Poll::Ready(Ok(answer));
                 }
@@ -184,18 +186,20 @@ where
     }
 }
 
-fn reject<R: OnReject, A: Body>(
-    face: &Http<R>,
-    asked: &Asked,
+fn reject<R: OnReject<Response<Bytes>>, A: Body>(
+    http: &Http<R>,
+    facts: &RequestFacts,
     error: &LockError,
     resource: Option<&Resource>,
 ) -> Response<HttpBody<A>> {
-    let rejection = Rejection::new(error, resource);
+    let rejection = Rejection::new(RejectReason::Lock(error), resource);
     rejection.log();
-    let answer = face.on_reject.answer(rejection);
-    let has_begun = rejection.has_begun();
-    let answer = if has_begun { asked.refuse(answer) } else { answer.map(HttpBody::of_bytes) };
-    RequestOutcome::of_rejection(has_begun).mark(answer)
+    let (answer, outcome) = rejection.answer(&http.on_reject);
+    outcome.mark(if rejection.has_begun() {
+        facts.refuse(answer)
+    } else {
+        answer.map(HttpBody::of_bytes)
+    })
 }
 
 /// Nothing drops a connection that has left HTTP when the lock ends.
@@ -210,15 +214,15 @@ fn unguarded_upgrade(resource: Option<&Resource>) -> Response<Bytes> {
         StatusCode::INTERNAL_SERVER_ERROR,
         "upgrade-unguarded",
         "the request ran, and the connection can't be upgraded: it would not be under the lock",
-        true,
+        "unknown",
     )
 }
 
 impl<S: Service<Request<B>>, B, R, A> fmt::Debug for HttpFuture<S, B, R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Calling { call } => call.name(),
-            State::Gathering { .. } => "reading the response",
+            HttpFutureState::Calling { call } => call.name(),
+            HttpFutureState::Buffering { .. } => "reading the response",
         };
         f.debug_struct("HttpFuture").field("state", &state).finish_non_exhaustive()
     }

@@ -1,3 +1,5 @@
+//! A body that is polled under the lock, over HTTP and gRPC.
+
 use std::{
     pin::Pin,
     task::{Context, Poll},
@@ -12,36 +14,36 @@ use crate::{
     guard::{Hold, Polled},
 };
 
-/// A body that is polled only while its lock is valid, and that gives the lock back at its end; or
-/// the answer to a request that was turned away.
+/// A body that is polled only while its lock is valid, and that releases the lock at its end; or the
+/// bytes of a response that needs no lock.
 #[pin_project(project = HeldBodyProj)]
 #[derive(Debug)]
 pub(in crate::layer) enum HeldBody<B> {
     Open {
-        /// Dropped before the lock is given back: the fields are dropped in this order.
+        /// Dropped before the lock is released: fields are dropped in this order.
         #[pin]
         body: B,
         hold: Option<Hold>,
     },
-    /// The body has ended under its lock and is gone. What it said of itself at its end.
+    /// The body has ended under its lock and is dropped. Its properties at its end.
     Ended {
         is_end_stream: bool,
         size_hint: SizeHint,
     },
-    Rejection(Option<Bytes>),
+    Bytes(Option<Bytes>),
     Cut,
 }
 
-/// What comes out of it.
-pub(in crate::layer) enum Out<B: Body> {
+/// The result of a poll.
+pub(in crate::layer) enum HeldBodyEvent<B: Body> {
     Frame(Frame<B::Data>),
-    Rejection(Bytes),
+    Bytes(Bytes),
     Failed(B::Error),
     /// The lock has ended; the body was dropped.
     Cut(LockError),
 }
 
-impl<B: Body> From<Result<Frame<B::Data>, B::Error>> for Out<B> {
+impl<B: Body> From<Result<Frame<B::Data>, B::Error>> for HeldBodyEvent<B> {
     fn from(polled: Result<Frame<B::Data>, B::Error>) -> Self {
         match polled {
             Ok(frame) => Self::Frame(frame),
@@ -55,7 +57,7 @@ impl<B: Body> HeldBody<B> {
         if hold.is_none() || !body.is_end_stream() {
             return Self::Open { body, hold };
         }
-        // Nobody polls an empty body, and its owner may keep it for long.
+        // Servers do not poll an empty body, and may keep it.
         let ended = Self::ended(&body);
         drop(body);
         drop(hold);
@@ -66,24 +68,23 @@ impl<B: Body> HeldBody<B> {
         Self::Ended { is_end_stream: body.is_end_stream(), size_hint: body.size_hint() }
     }
 
-    pub(in crate::layer) fn poll_out(
+    pub(in crate::layer) fn poll_event(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Out<B>>> {
+    ) -> Poll<Option<HeldBodyEvent<B>>> {
         match self.as_mut().project() {
             HeldBodyProj::Cut | HeldBodyProj::Ended { .. } => Poll::Ready(None),
-            HeldBodyProj::Rejection(bytes) => {
+            HeldBodyProj::Bytes(bytes) => {
                 let bytes = bytes.take().filter(|bytes| !bytes.is_empty());
-                Poll::Ready(bytes.map(Out::Rejection))
+                Poll::Ready(bytes.map(HeldBodyEvent::Bytes))
             }
             HeldBodyProj::Open { body, hold: None } => {
-                body.poll_frame(cx).map(|polled| polled.map(Out::from))
+                body.poll_frame(cx).map(|polled| polled.map(HeldBodyEvent::from))
             }
             HeldBodyProj::Open { mut body, hold: Some(hold) } => {
                 match hold.poll(cx, |cx| body.as_mut().poll_frame(cx)) {
                     Polled::Pending => Poll::Pending,
-                    // The lock ended inside this poll: an end, or trailers that say so, would make
-                    // the response complete.
+                    // The lock ended inside this poll: an end or trailers would complete the response.
                     Polled::Ready(None | Some(Ok(_))) if !hold.lease().is_valid() => {
                         Poll::Ready(self.cut())
                     }
@@ -97,7 +98,7 @@ impl<B: Body> HeldBody<B> {
                             let ended = Self::ended(&body);
                             self.set(ended);
                         }
-                        Poll::Ready(polled.map(Out::from))
+                        Poll::Ready(polled.map(HeldBodyEvent::from))
                     }
                     Polled::Over => Poll::Ready(self.cut()),
                 }
@@ -105,18 +106,18 @@ impl<B: Body> HeldBody<B> {
         }
     }
 
-    /// Drops the body, then gives back what is left of the lock.
-    fn cut(mut self: Pin<&mut Self>) -> Option<Out<B>> {
+    /// Drops the body, then releases the lock.
+    fn cut(mut self: Pin<&mut Self>) -> Option<HeldBodyEvent<B>> {
         let HeldBodyProj::Open { hold, .. } = self.as_mut().project() else { return None };
         let hold = hold.take()?;
-        Some(Out::Cut(hold.stop(|| self.set(Self::Cut))))
+        Some(HeldBodyEvent::Cut(hold.stop(|| self.set(Self::Cut))))
     }
 
     pub(in crate::layer) fn is_end_stream(&self) -> bool {
         match self {
             Self::Open { body, .. } => body.is_end_stream(),
             Self::Ended { is_end_stream, .. } => *is_end_stream,
-            Self::Rejection(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Self::Bytes(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Self::Cut => true,
         }
     }
@@ -126,7 +127,7 @@ impl<B: Body> HeldBody<B> {
         match self {
             Self::Open { body, .. } => body.size_hint(),
             Self::Ended { size_hint, .. } => size_hint.clone(),
-            Self::Rejection(bytes) => {
+            Self::Bytes(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Self::Cut => SizeHint::with_exact(0),

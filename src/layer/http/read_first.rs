@@ -1,4 +1,4 @@
-//! Requests whose body is read before their lock is asked for.
+//! Requests whose body is read before their lock is acquired.
 
 use std::{
     fmt,
@@ -9,24 +9,26 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::{Request, Response, request::Parts};
 use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{Http, HttpBody, HttpFuture, OnReject, Streamed, future::Asked};
+use super::{Http, HttpBody, HttpFuture, Streamed, future::RequestFacts};
 use crate::{
-    body::{Intact, ReadBody, ReadBodyError},
+    body::{Intact, ReadBody},
     error::LockError,
     layer::{RedlockLayer, RedlockService, ResourceKey, call::Call},
     lock::LockRequest,
-    resource::{BodyFault, Resource, ResourceError},
+    reject::OnReject,
+    resource::Resource,
 };
 
-/// How long a request's body may take to come, where nothing else is said: 30 s.
+/// Default timeout for reading the body of a request: 30 s.
 pub const DEFAULT_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The request's body is read before its lock is asked for. Made by
+/// The body of a request is read before its lock is acquired. Made by
 /// [`RedlockLayer::read_body_first`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReadFirst {
@@ -35,23 +37,22 @@ pub struct ReadFirst {
 }
 
 impl<K, R> RedlockLayer<K, Http<R>> {
-    /// Reads each guarded request's body, of at most `limit` bytes, before its lock is asked for, and
-    /// hands it on as it was: see [`Intact`](crate::once::Intact), which also says what takes it. The
-    /// key is found first, in the head.
+    /// Reads the body of each guarded request, of at most `limit` bytes, before its lock is acquired,
+    /// and passes it on unchanged as an [`Intact`](crate::once::Intact). The key is found first, in the
+    /// head.
     ///
-    /// For routes that strangers reach: otherwise one client that sends half a body and no more keeps
-    /// what it names locked until `max_hold`. Each request may take `limit` bytes of memory before it
-    /// waits for its lock, and all together no more than
-    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
+    /// For public routes: otherwise a client that sends half a body keeps the resource locked until
+    /// `max_hold`. Each request may take `limit` bytes of memory while it waits for its lock, and all
+    /// together [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
     ///
     /// | what happened | status | `code` |
     /// |---|---|---|
     /// | the body is larger, or announced as larger | 413 | `body-too-large` |
-    /// | it did not come in time: [`body_timeout`](RedlockLayer::body_timeout) | 408 | `body-timed-out` |
+    /// | it timed out: [`body_timeout`](RedlockLayer::body_timeout) | 408 | `body-timed-out` |
     /// | it ended with an error | 400 | `body-failed` |
     /// | other requests hold too many bytes: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `Retry-After` | `too-many-bodies` |
     ///
-    /// Nothing ran then. Requests that need no lock are passed on unread.
+    /// The service is not called then. Requests that need no lock are passed on unread.
     ///
     /// ```
     /// use axum::{Router, routing::post};
@@ -66,15 +67,15 @@ impl<K, R> RedlockLayer<K, Http<R>> {
     /// ```
     pub fn read_body_first(self, limit: usize) -> RedlockLayer<K, Http<R, ReadFirst>> {
         let mode = ReadFirst { limit, timeout: DEFAULT_BODY_TIMEOUT };
-        self.with_face(|face| face.with_mode(mode))
+        self.map_protocol(|http| http.with_mode(mode))
     }
 }
 
 impl<K, R> RedlockLayer<K, Http<R, ReadFirst>> {
-    /// How long a request's body may take to come, from its head to its end. Default:
+    /// Timeout for reading the body of a request, from its head to its end. Default:
     /// [`DEFAULT_BODY_TIMEOUT`], 30 s.
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
-        self.face.mode.timeout = timeout;
+        self.protocol.mode.timeout = timeout;
         self
     }
 }
@@ -83,7 +84,7 @@ impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Http<R, ReadFir
 where
     S: Service<Request<Intact<B>>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     B: Body + Unpin,
     A: Body,
 {
@@ -96,26 +97,36 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        self.face().token_header.strip(request.headers_mut());
-        let asked = Asked::of(&mut request, self.face());
-        let face = self.face().clone().with_mode(Streamed(()));
+        let http = self.layer().protocol.clone();
+        http.token_header.strip(request.headers_mut());
+        let facts = RequestFacts::of(&mut request, &http);
+        let ReadFirst { limit, timeout } = http.mode;
+        let http = http.with_mode(Streamed(()));
         let call = match self.layer().key.key(&request) {
             Ok(Some(resource)) => {
-                let ReadFirst { limit, timeout } = self.face().mode;
                 let (parts, body) = request.into_parts();
                 let redlock = &self.layer().redlock;
                 let read = ReadBody::new(&parts.headers, body, limit).for_layer(redlock, timeout);
                 let lock = self.ask(&resource);
                 let layer = self.layer().name.clone();
-                let start =
-                    Start { service: self.take_ready(), face, asked, parts, lock, resource, layer };
-                let state = State::Reading { read, start: Some(start) };
+                let start = ReadFirstCall {
+                    service: self.take_ready(),
+                    http,
+                    facts,
+                    parts,
+                    lock,
+                    resource,
+                    layer,
+                };
+                let state = ReadFirstState::Reading { read, start: Some(start) };
                 return ReadFirstFuture { state };
             }
             Ok(None) => Call::unguarded(self.inner.call(request.map(Intact::untouched))),
             Err(error) => Call::rejected(LockError::InvalidResource(error.into()), None),
         };
-        ReadFirstFuture { state: State::Calling { future: HttpFuture::new(call, face, asked) } }
+        ReadFirstFuture {
+            state: ReadFirstState::Calling { future: HttpFuture::new(call, http, facts) },
+        }
     }
 }
 
@@ -133,18 +144,18 @@ where
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadFirstFuture<S: Service<Request<Intact<B>>>, B: Body, R, A> {
     #[pin]
-    state: State<S, B, R, A>,
+    state: ReadFirstState<S, B, R, A>,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = ReadFirstStateProj)]
 #[expect(
     clippy::large_enum_variant,
     reason = "what a task keeps in its own memory need not be allocated once more"
 )]
-enum State<S: Service<Request<Intact<B>>>, B: Body, R, A> {
+enum ReadFirstState<S: Service<Request<Intact<B>>>, B: Body, R, A> {
     Reading {
         read: ReadBody<B>,
-        start: Option<Start<S, R>>,
+        start: Option<ReadFirstCall<S, R>>,
     },
     Calling {
         #[pin]
@@ -152,11 +163,11 @@ enum State<S: Service<Request<Intact<B>>>, B: Body, R, A> {
     },
 }
 
-struct Start<S, R> {
+struct ReadFirstCall<S, R> {
     /// It is ready.
     service: S,
-    face: Http<R>,
-    asked: Asked,
+    http: Http<R>,
+    facts: RequestFacts,
     parts: Parts,
     lock: LockRequest,
     resource: Resource,
@@ -166,7 +177,7 @@ struct Start<S, R> {
 impl<S, B, R, A> Future for ReadFirstFuture<S, B, R, A>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>>,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     B: Body + Unpin,
     A: Body,
 {
@@ -176,31 +187,23 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProj::Reading { read, start } => {
+                ReadFirstStateProj::Reading { read, start } => {
                     let ended = ready!(Pin::new(&mut *read).poll(cx));
                     let start = start.take().expect("polled after it was ready");
-                    let Start { service, face, asked, parts, lock, resource, layer } = start;
+                    let ReadFirstCall { service, http, facts, parts, lock, resource, layer } =
+                        start;
                     let call = match ended {
                         Ok(body) => {
                             let body = Intact::from(body).holding(read.take_held());
                             let request = Request::from_parts(parts, body);
-                            Call::acquiring(lock, resource, layer, (service, request, face.clone()))
+                            Call::acquiring(lock, resource, layer, (service, request, http.clone()))
                         }
-                        Err(incomplete) => {
-                            let fault = match *incomplete.error() {
-                                ReadBodyError::TooLarge { limit } => BodyFault::TooLarge { limit },
-                                ReadBodyError::Crowded { limit } => BodyFault::Crowded { limit },
-                                ReadBodyError::TimedOut { limit } => BodyFault::TimedOut { limit },
-                                ReadBodyError::Body(_) => BodyFault::Failed,
-                            };
-                            let error = LockError::InvalidResource(ResourceError::Body(fault));
-                            Call::rejected(error, Some(resource))
-                        }
+                        Err(incomplete) => Call::rejected(incomplete.lock_error(), Some(resource)),
                     };
-                    let future = HttpFuture::new(call, face, asked);
-                    this.state.set(State::Calling { future });
+                    let future = HttpFuture::new(call, http, facts);
+                    this.state.set(ReadFirstState::Calling { future });
                 }
-                StateProj::Calling { future } => return future.poll(cx),
+                ReadFirstStateProj::Calling { future } => return future.poll(cx),
             }
         }
     }
@@ -210,8 +213,8 @@ impl<S: Service<Request<Intact<B>>>, B: Body, R, A> fmt::Debug for ReadFirstFutu
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("ReadFirstFuture");
         match &self.state {
-            State::Reading { read, .. } => shown.field("reading", read),
-            State::Calling { future } => shown.field("calling", future),
+            ReadFirstState::Reading { read, .. } => shown.field("reading", read),
+            ReadFirstState::Calling { future } => shown.field("calling", future),
         };
         shown.finish_non_exhaustive()
     }

@@ -1,8 +1,7 @@
 //! The lock of a request, held for the life of the connection that its response upgrades.
 //!
-//! What a server gives a handler after an upgrade is of the server's own types, which nobody can
-//! wrap. So the handler takes a handle, and the lock is put into it when the response passes the
-//! layer.
+//! After an upgrade the handler gets the connection as a type of the server, which a layer can't wrap.
+//! So the handler takes a handle, and the layer puts the lock into it when the response passes.
 
 use std::{
     fmt,
@@ -25,27 +24,26 @@ use crate::{
 /// say. Found in requests behind
 /// [`hold_upgrade(true)`](crate::RedlockLayer::hold_upgrade).
 ///
-/// [`run`](Self::run) polls what works with the connection while the lock is valid, and gives the lock
-/// back when that has ended. Where the handle is kept instead, the lock is held until the handle is
-/// dropped; nothing stops work then whose lock is lost, unless it asks the
-/// [`context`](Self::context). In both ways the lock is given back when `max_hold` is over at the
-/// latest.
+/// [`run`](Self::run) polls the work with the connection while the lock is valid, and releases the lock
+/// when the work has ended. Where the handle is kept instead, the lock is held until the handle is
+/// dropped; work whose lock is lost is not stopped then, unless it checks the
+/// [`context`](Self::context). In both cases the lock is released after `max_hold` at the latest.
 ///
-/// | what the handler does | the upgrade | the lock is given back |
+/// | what the handler does | the upgrade | the lock is released |
 /// |---|---|---|
 /// | runs work under the handle, or keeps it | passes | when the work has ended, or the handle is dropped |
 /// | drops the handle before it answers | passes, without a lock | with the response |
 /// | does not take the handle | refused: 500, `upgrade-unguarded`; the connection is closed | with the response |
 /// | does not upgrade the connection | | with the response or its body |
 ///
-/// A peer that vanishes is found out by the work, when it reads from or writes to the connection: send
-/// pings where peers may fall silent.
+/// The work notices a lost peer when it reads from or writes to the connection: send pings to silent
+/// peers.
 ///
-/// The layer can't see what becomes of a response behind it. Where a layer outside turns the one that
-/// upgrades the connection into another, the lock is kept until the handle is dropped, or `max_hold` is
-/// over. Over HTTP/1.1, a handle that was moved into axum's `on_upgrade` is dropped when the client has
-/// closed the connection: put layers that refuse upgrades inside. An outer `RedlockLayer` that refuses
-/// one has the server drop the connection at once, and the handle with it.
+/// Where a layer outside replaces the response that upgrades the connection, the lock is kept until the
+/// handle is dropped, or `max_hold` is over. Over HTTP/1.1, a handle that was moved into axum's
+/// `on_upgrade` is dropped when the client has closed the connection: put layers that refuse upgrades
+/// inside. An outer `RedlockLayer` that refuses one makes the server drop the connection, and the handle
+/// with it.
 ///
 /// With the feature `axum` it is an extractor:
 ///
@@ -89,9 +87,9 @@ use crate::{
 /// let app: Router = Router::new().route("/edit/{id}", any(edit)).route_layer(one_editor);
 /// # let _ = app;
 /// ```
-#[must_use = "the lock is given back as soon as it is dropped"]
+#[must_use = "the lock is released as soon as it is dropped"]
 pub struct HeldUpgrade {
-    slot: Arc<Slot>,
+    slot: Arc<UpgradeSlot>,
     context: LockContext,
 }
 
@@ -140,15 +138,15 @@ impl HeldUpgrade {
         F: FnOnce(LockContext) -> Fut,
         Fut: Future,
     {
-        RunUpgrade { state: State::Waiting { held: Some((work, self)) } }
+        RunUpgrade { state: RunUpgradeState::Waiting { held: Some((work, self)) } }
     }
 }
 
 impl Drop for HeldUpgrade {
     fn drop(&mut self) {
-        // Outside of the mutex: what it drops gives the lock back, and a waker is foreign code.
-        let place = std::mem::replace(&mut *sync::lock(&self.slot.place), Place::Over);
-        drop(place);
+        // Dropped outside of the mutex: it releases the lock, and a waker is foreign code.
+        let state = std::mem::replace(&mut *sync::lock(&self.slot.state), HandleState::Over);
+        drop(state);
     }
 }
 
@@ -167,13 +165,13 @@ impl fmt::Debug for HeldUpgrade {
 #[must_use = "futures do nothing unless polled"]
 pub struct RunUpgrade<F, Fut> {
     #[pin]
-    state: State<F, Fut>,
+    state: RunUpgradeState<F, Fut>,
 }
 
-#[pin_project(project = StateProj)]
-enum State<F, Fut> {
+#[pin_project(project = RunUpgradeStateProj)]
+enum RunUpgradeState<F, Fut> {
     Waiting {
-        /// The work is dropped before the lock is given back.
+        /// The work is dropped before the lock is released.
         held: Option<(F, HeldUpgrade)>,
     },
     Running {
@@ -194,17 +192,17 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProj::Waiting { held } => {
+                RunUpgradeStateProj::Waiting { held } => {
                     let passed = ready!(held.as_ref().expect(AFTER).1.slot.poll_hold(cx));
                     let (work, handle) = held.take().expect(AFTER);
                     let Some(hold) = passed else {
                         let cause = handle.context.lease().loss();
                         return Poll::Ready(Err(LockError::lost(cause)));
                     };
-                    let guarded = Guarded::go_on(hold, work)?;
-                    this.state.set(State::Running { guarded });
+                    let guarded = Guarded::continue_with(hold, work)?;
+                    this.state.set(RunUpgradeState::Running { guarded });
                 }
-                StateProj::Running { guarded } => {
+                RunUpgradeStateProj::Running { guarded } => {
                     return Poll::Ready(ready!(guarded.poll(cx)).map(|(output, _hold)| output));
                 }
             }
@@ -215,39 +213,39 @@ where
 impl<F, Fut> fmt::Debug for RunUpgrade<F, Fut> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
-            State::Waiting { .. } => "waiting for the response",
-            State::Running { .. } => "running",
+            RunUpgradeState::Waiting { .. } => "waiting for the response",
+            RunUpgradeState::Running { .. } => "running",
         };
         f.debug_struct("RunUpgrade").field("state", &state).finish_non_exhaustive()
     }
 }
 
-/// Where a layer puts the lock for the handler that took the handle.
+/// Shared by a layer and the handle of the handler.
 #[derive(Debug)]
-struct Slot {
+struct UpgradeSlot {
     /// Unset while the request has no lock.
     context: OnceLock<LockContext>,
-    place: Mutex<Place>,
+    state: Mutex<HandleState>,
 }
 
 #[derive(Debug)]
-enum Place {
-    /// Nobody took the handle.
+enum HandleState {
+    /// The handle was not taken.
     Free,
-    /// Whoever has the handle may wait for the response.
+    /// The handle was taken, and may wait for the response.
     Taken(Option<Waker>),
     /// The response has upgraded the connection.
     Held(Hold),
-    /// The lock was given back, taken out, or will never come.
+    /// The lock was released or taken out, or the response did not upgrade the connection.
     Over,
 }
 
-impl Slot {
+impl UpgradeSlot {
     fn take(&self) -> bool {
-        let mut place = sync::lock(&self.place);
-        let is_free = matches!(*place, Place::Free);
+        let mut state = sync::lock(&self.state);
+        let is_free = matches!(*state, HandleState::Free);
         if is_free {
-            *place = Place::Taken(None);
+            *state = HandleState::Taken(None);
         }
         is_free
     }
@@ -255,20 +253,20 @@ impl Slot {
     /// The lock, taken out; `None` if the response did not upgrade the connection.
     fn poll_hold(&self, cx: &Context<'_>) -> Poll<Option<Hold>> {
         let waker = sync::clone_waker(cx.waker());
-        let mut place = sync::lock(&self.place);
-        let (polled, replaced) = match std::mem::replace(&mut *place, Place::Over) {
-            Place::Held(hold) => (Poll::Ready(Some(hold)), Some(waker)),
-            Place::Over => (Poll::Ready(None), Some(waker)),
-            Place::Free | Place::Taken(None) => {
-                *place = Place::Taken(Some(waker));
+        let mut state = sync::lock(&self.state);
+        let (polled, replaced) = match std::mem::replace(&mut *state, HandleState::Over) {
+            HandleState::Held(hold) => (Poll::Ready(Some(hold)), Some(waker)),
+            HandleState::Over => (Poll::Ready(None), Some(waker)),
+            HandleState::Free | HandleState::Taken(None) => {
+                *state = HandleState::Taken(Some(waker));
                 (Poll::Pending, None)
             }
-            Place::Taken(replaced) => {
-                *place = Place::Taken(Some(waker));
+            HandleState::Taken(replaced) => {
+                *state = HandleState::Taken(Some(waker));
                 (Poll::Pending, replaced)
             }
         };
-        drop(place);
+        drop(state);
         drop(replaced);
         polled
     }
@@ -276,14 +274,14 @@ impl Slot {
 
 /// In a request's extensions: the slots of the layers around it, the innermost last.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Offer(Vec<Arc<Slot>>);
+pub(super) struct Offer(Vec<Arc<UpgradeSlot>>);
 
 impl Offer {
-    /// The request has the lock of the innermost layer.
+    /// Sets the context of the innermost layer's lock.
     pub(super) fn set_context(extensions: &Extensions, context: &LockContext) {
         let slot = extensions.get::<Self>().and_then(|offer| offer.0.last());
         if let Some(slot) = slot {
-            // It is entered once.
+            // Set once.
             let _ = slot.context.set(context.clone());
         }
     }
@@ -291,12 +289,12 @@ impl Offer {
 
 /// The layer's side of a slot. Dropped without a lock in it, it ends the wait for one.
 #[derive(Debug)]
-pub(super) struct Offered(Arc<Slot>);
+pub(super) struct Offered(Arc<UpgradeSlot>);
 
 impl Offered {
     /// Puts a slot into a request's extensions.
     pub(super) fn to(extensions: &mut Extensions) -> Self {
-        let slot = Slot { context: OnceLock::new(), place: Mutex::new(Place::Free) };
+        let slot = UpgradeSlot { context: OnceLock::new(), state: Mutex::new(HandleState::Free) };
         let slot = Arc::new(slot);
         let mut offer = extensions.get::<Offer>().cloned().unwrap_or_default();
         offer.0.push(Arc::clone(&slot));
@@ -304,37 +302,37 @@ impl Offered {
         Self(slot)
     }
 
-    /// The response upgrades the connection: hands the lock to whoever has the handle. Returns it where
-    /// nobody took the handle.
+    /// Passes the lock to the handle, as the response upgrades the connection. Returns the lock if the
+    /// handle was not taken.
     pub(super) fn keep(&self, hold: Hold) -> Option<Hold> {
-        let mut place = sync::lock(&self.0.place);
-        match std::mem::replace(&mut *place, Place::Over) {
-            Place::Taken(waker) => {
-                *place = Place::Held(hold);
-                drop(place);
+        let mut state = sync::lock(&self.0.state);
+        match std::mem::replace(&mut *state, HandleState::Over) {
+            HandleState::Taken(waker) => {
+                *state = HandleState::Held(hold);
+                drop(state);
                 if let Some(waker) = waker {
                     sync::wake(waker);
                 }
                 None
             }
-            // The handle was dropped: gives the lock back, outside of the mutex.
-            Place::Over => {
-                drop(place);
+            // The handle was dropped: releases the lock, outside of the mutex.
+            HandleState::Over => {
+                drop(state);
                 drop(hold);
                 None
             }
-            Place::Free | Place::Held(_) => Some(hold),
+            HandleState::Free | HandleState::Held(_) => Some(hold),
         }
     }
 }
 
 impl Drop for Offered {
     fn drop(&mut self) {
-        let mut place = sync::lock(&self.0.place);
-        if matches!(*place, Place::Free | Place::Taken(_)) {
-            let over = std::mem::replace(&mut *place, Place::Over);
-            drop(place);
-            if let Place::Taken(Some(waker)) = over {
+        let mut state = sync::lock(&self.0.state);
+        if matches!(*state, HandleState::Free | HandleState::Taken(_)) {
+            let over = std::mem::replace(&mut *state, HandleState::Over);
+            drop(state);
+            if let HandleState::Taken(Some(waker)) = over {
                 sync::wake(waker);
             }
         }

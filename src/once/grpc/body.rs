@@ -9,14 +9,14 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
 use super::{
-    Rejection,
     call::Answered,
     relay::End,
     slot::{Out, Reader},
 };
 use crate::{
     error::LockError,
-    once::{http::Refused, outcome::Outcome},
+    once::outcome::OnceOutcome,
+    reject::{RejectReason, Rejection},
 };
 
 /// The body of a response behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): the service's own,
@@ -89,12 +89,12 @@ impl<A: Body> Body for GrpcBody<A> {
         };
         state.set(State::Over);
         Poll::Ready(match end {
-            Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => match made.end {
+            Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => match made.end {
                 End::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
                 End::Failed(error) => Some(Err(error)),
                 End::Cut | End::Head(_) => None,
             },
-            Ok(Outcome::Done { .. } | Outcome::Busy { .. }) => None,
+            Ok(OnceOutcome::Done { .. } | OnceOutcome::Busy { .. }) => None,
             Err(error) => Some(Ok(Frame::trailers(trailers(&error)))),
         })
     }
@@ -119,8 +119,9 @@ impl<A: Body> Body for GrpcBody<A> {
 /// What a call ends with that lost its lock behind its head.
 fn trailers(error: &LockError) -> HeaderMap {
     let mut trailers = HeaderMap::new();
-    // Its texts are ours, and fit into headers.
-    let _ = Rejection::new(Refused::Lock(error), None).grpc_status().add_header(&mut trailers);
+    let rejection = Rejection::new(RejectReason::Lock(error), None);
+    // The texts of a rejection fit into headers.
+    let _ = rejection.grpc_status().add_header(&mut trailers);
     trailers
 }
 

@@ -1,3 +1,5 @@
+//! A gRPC call under the lock of its key.
+
 use std::{
     pin::Pin,
     task::{Context, Poll},
@@ -15,7 +17,9 @@ use super::{
 use crate::{
     error::LockError,
     guard::LockContext,
-    once::{OnceError, Unchecked, Work, call::OnceCall, http::call::HttpCall, outcome::Outcome},
+    once::{
+        OnceError, Unchecked, Work, call::OnceCall, http::future::HttpCall, outcome::OnceOutcome,
+    },
 };
 
 /// A call of the service, from its beginning to its status.
@@ -51,7 +55,7 @@ pub(super) trait Answered<A: Body>: Send {
     fn poll_end(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Outcome<Made<A>>, LockError>>;
+    ) -> Poll<Result<OnceOutcome<Made<A>>, LockError>>;
 }
 
 impl<S, B, A, C> Answered<A> for Call<S, B, A, C>
@@ -64,7 +68,7 @@ where
     fn poll_end(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Outcome<Made<A>>, LockError>> {
+    ) -> Poll<Result<OnceOutcome<Made<A>>, LockError>> {
         self.poll(cx).map_err(|error| match error {
             OnceError::Lock(error) => error,
             OnceError::Work(_) => unreachable!("the service fails before its head"),

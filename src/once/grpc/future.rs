@@ -8,19 +8,19 @@ use std::{
 use http::{Request, Response};
 use http_body::Body;
 use pin_project::pin_project;
-use tonic::Status;
+use tonic::{Code, Status, metadata::MetadataValue};
+use tonic_types::StatusExt;
 use tower_service::Service;
 
 use super::{
-    CompletesGrpc, GrpcBody, Rejection,
+    CompletesGrpc, GrpcBody,
     call::{BoxedCall, Call},
     relay::End,
     slot::{Out, Reader},
-    status::duplicate,
 };
 use crate::{
-    layer::http::RequestOutcome,
-    once::{OnceError, http::Refused, outcome::Outcome},
+    once::{OnceError, outcome::OnceOutcome},
+    reject::{OnReject, RejectReason, Rejection, RequestOutcome, error_info},
     resource::Resource,
 };
 
@@ -95,7 +95,7 @@ where
     B: Send + 'static,
     A: Body<Data: Send, Error: Send> + Send + 'static,
     C: CompletesGrpc + Send + 'static,
-    R: Fn(Rejection<'_>) -> Status,
+    R: OnReject<Status>,
 {
     type Output = Result<Response<GrpcBody<A>>, S::Error>;
 
@@ -122,38 +122,41 @@ where
         let resource = under_way.resource();
         let (status, outcome) = match ended {
             // Also where nobody keeps that it is done: a client that is told otherwise sends again.
-            Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => {
+            Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => {
                 let End::Head(response) = made.end else { unreachable!("the head comes first") };
                 return Poll::Ready(Ok(response.map(GrpcBody::own)));
             }
-            Ok(Outcome::Done { .. }) => (duplicate(), RequestOutcome::Done),
-            Ok(Outcome::Busy { retry_after, by, unknown }) => {
-                let by = by.as_deref();
-                let reason = if unknown {
-                    Refused::Unknown { remaining: retry_after, by }
-                } else {
-                    Refused::InProgress { retry_after, by }
-                };
+            Ok(OnceOutcome::Done { .. }) => (duplicate(), RequestOutcome::Done),
+            Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
+                let reason = RejectReason::busy(unknown, retry_after, by.as_deref());
                 reject(on_reject, reason, resource)
             }
             Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
-            Err(OnceError::Lock(error)) => reject(on_reject, Refused::Lock(&error), resource),
+            Err(OnceError::Lock(error)) => reject(on_reject, RejectReason::Lock(&error), resource),
         };
         let response = status.into_http::<()>().map(|()| GrpcBody::default());
         Poll::Ready(Ok(outcome.mark(response)))
     }
 }
 
-/// Says why, and answers.
+/// Logs the rejection, and makes the status.
 fn reject(
-    on_reject: &impl Fn(Rejection<'_>) -> Status,
-    reason: Refused<'_>,
+    on_reject: &impl OnReject<Status>,
+    reason: RejectReason<'_>,
     resource: Option<&Resource>,
 ) -> (Status, RequestOutcome) {
     let rejection = Rejection::new(reason, resource);
     rejection.log();
-    let outcome = RequestOutcome::of_rejection(rejection.outcome() == "unknown");
-    (on_reject(rejection), outcome)
+    rejection.answer(on_reject)
+}
+
+/// The status of a call that was done before. It can't be `OK`, which needs a message.
+fn duplicate() -> Status {
+    let text = "this was done before; nothing was done now";
+    let details = error_info("DUPLICATE", "done");
+    let mut status = Status::with_error_details(Code::AlreadyExists, text, details);
+    status.metadata_mut().insert("once", MetadataValue::from_static("duplicate"));
+    status
 }
 
 impl<S, B, A, C, R> fmt::Debug for GrpcFuture<S, B, A, C, R>

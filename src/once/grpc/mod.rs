@@ -1,8 +1,8 @@
-//! The face that outcomes have over gRPC: calls that run to success once per key.
+//! [`OnceLayer`](crate::OnceLayer) over gRPC: calls that run to success once per key.
 //!
 //! The HTTP status of a gRPC call is 200 also where the call fails; the `grpc-status` at its end says how it
 //! ended. So [`OnceLayer::http`](crate::OnceLayer::http) can't tell which calls are
-//! done, and refuses gRPC requests with a key; this face can.
+//! done, and refuses gRPC requests with a key; this one can.
 //!
 //! ```
 //! use tonic::transport::Server;
@@ -32,23 +32,19 @@
 //! |---|---|
 //! | settings | [`Grpc`] |
 //! | which status means that a call is done | [`CallOutcome`], [`CompletesGrpc`] |
-//! | which status says what | [`Rejection::grpc_status`] |
+//! | which status says what | [`Rejection::grpc_status`](crate::reject::Rejection::grpc_status) |
 //! | the future of a call, the body of a response | [`GrpcFuture`], [`GrpcBody`] |
 //! | a call up to its status | `relay`, `slot` |
 
 mod body;
 mod call;
-mod face;
 mod future;
-mod named;
 mod outcome;
 mod relay;
+mod service;
 mod slot;
-mod status;
 
 pub use body::GrpcBody;
-pub use face::Grpc;
 pub use future::GrpcFuture;
 pub use outcome::{CallOutcome, CompletesGrpc};
-
-pub(crate) use super::http::Rejection;
+pub use service::Grpc;

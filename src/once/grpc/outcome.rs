@@ -1,3 +1,5 @@
+//! What a call's status does to its key.
+
 use tonic::Code;
 
 use crate::once::Always;
@@ -49,11 +51,11 @@ impl From<Code> for CallOutcome {
 /// ([`complete_when`](crate::OnceLayer::complete_when)); without one, [`CallOutcome::from`].
 ///
 /// Not asked where the response says by itself what became of the call
-/// ([`RequestOutcome`](crate::layer::http::RequestOutcome)). Without that, a call that ends without a status is unknown.
+/// ([`RequestOutcome`](crate::reject::RequestOutcome)). Without that, a call that ends without a status is unknown.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what a gRPC status means",
     note = "`complete_when` of a layer with `.grpc()` takes a closure from `tonic::Code` to \
-            `once::CallOutcome`; `code.into()` is what the layer says without one"
+            `once::grpc::CallOutcome`; `code.into()` is what the layer says without one"
 )]
 pub trait CompletesGrpc {
     /// What became of the work.

@@ -1,3 +1,5 @@
+//! Passes a response to the client while its status is awaited.
+
 use std::{
     future::Future,
     pin::Pin,
@@ -14,8 +16,8 @@ use super::{
     slot::{Out, Writer},
 };
 use crate::{
-    layer::http::RequestOutcome,
-    once::{Completes, completion::Verdict},
+    once::{Completes, work::Verdict},
+    reject::RequestOutcome,
     sync,
 };
 

@@ -1,3 +1,5 @@
+//! Webhooks whose key is in the request's body.
+
 use std::{
     fmt,
     future::Future,
@@ -7,44 +9,44 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use http::{Request, Response, request::Parts};
 use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{CompletesHttp, Http, HttpFuture, OnReject, Refused, reject::reject};
+use super::{CompletesHttp, Http, HttpFuture, future::reject};
 use crate::{
     key::{BodyKey, RequestHead},
     layer::http::{DEFAULT_BODY_TIMEOUT, HttpBody},
     lock::Redlock,
-    once::{
-        Always, DEFAULT_BODY_LIMIT, Incomplete, Intact, OnceLayer, OnceService, ReadBody,
-        ReadBodyError,
-    },
+    once::{Always, DEFAULT_BODY_LIMIT, Intact, OnceLayer, OnceService, ReadBody},
+    reject::{DefaultResponse, OnReject, RejectReason},
 };
 
-/// Webhooks whose key is in the request's body. Made by [`OnceLayer::by_body`].
+/// Webhooks whose key is in the request's body. Created by [`OnceLayer::by_body`].
 #[derive(Clone, Copy, Debug)]
 pub struct ByBody {
     limit: usize,
     timeout: Duration,
 }
 
-impl<K> OnceLayer<K, Always, Http<super::Problems, ByBody>> {
-    /// A layer for webhooks, as [`http`](OnceLayer::http) makes it, whose key is in the body: a JSON
+impl<K> OnceLayer<K, Always, Http<DefaultResponse, ByBody>> {
+    /// Creates a layer for webhooks like [`http`](OnceLayer::http), with the key in the body: a JSON
     /// pointer ([`key::json_pointer`](crate::key::json_pointer)), or any
     /// [`BodyKey`](crate::key::BodyKey).
     ///
-    /// The body is read whole before the key's lock is asked for, and handed on as it was: see
-    /// [`Intact`], which also says what takes it. One that is larger than
-    /// [`body_limit`](Self::body_limit) is answered 413, one that is not what the key needs (no
-    /// JSON) 400, and one for which there is no room beside those of others that wait 503,
-    /// `too-many-bodies`, with `Retry-After`:
-    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes). One that does not
-    /// come within [`body_timeout`](Self::body_timeout) is answered 408, `body-timed-out`.
+    /// The body is read before the lock is acquired, and passed on unchanged: see [`Intact`], also for
+    /// the services that take it.
     ///
-    /// Signatures are over the body as it was sent. What checks them belongs *outside* of this
-    /// layer, and hands the body on too.
+    /// | body | response |
+    /// |---|---|
+    /// | larger than [`body_limit`](Self::body_limit) | 413 |
+    /// | invalid for the key, such as no JSON | 400 |
+    /// | slower than [`body_timeout`](Self::body_timeout) | 408, `body-timed-out` |
+    /// | above [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes), with those of waiting requests | 503, `too-many-bodies`, with `Retry-After` |
+    ///
+    /// Check signatures *outside* of this layer: they cover the body as it was sent.
     ///
     /// ```
     /// use axum::{Router, routing::post};
@@ -61,26 +63,25 @@ impl<K> OnceLayer<K, Always, Http<super::Problems, ByBody>> {
     ///
     /// # Panics
     ///
-    /// If the name can't be that of a layer: see [`new`](OnceLayer::new).
+    /// If the name is invalid: see [`new`](OnceLayer::new).
     pub fn by_body(redlock: Redlock, name: impl Into<Arc<str>>, key: K) -> Self {
         let mode = ByBody { limit: DEFAULT_BODY_LIMIT, timeout: DEFAULT_BODY_TIMEOUT };
-        OnceLayer::new(redlock, name, key).with_face(|complete, _| (complete, Http::new(mode)))
+        OnceLayer::new(redlock, name, key).map_protocol(|_| Http::new(mode))
     }
 }
 
 impl<K, C, R> OnceLayer<K, C, Http<R, ByBody>> {
-    /// The most data that a request's body may have, in bytes. Default:
-    /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. So much memory a request may
-    /// take before its key is known.
+    /// Sets the maximum size of a request's body, in bytes. Default:
+    /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB.
     pub const fn body_limit(mut self, bytes: usize) -> Self {
-        self.face.mode.limit = bytes;
+        self.protocol.mode.limit = bytes;
         self
     }
 
-    /// How long a request's body may take to come, from its head to its end. Default:
+    /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
-        self.face.mode.timeout = timeout;
+        self.protocol.mode.timeout = timeout;
         self
     }
 }
@@ -92,7 +93,7 @@ where
     S::Error: Send + 'static,
     K: BodyKey + Clone,
     C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     B: Body<Error: Send> + Send + 'static,
     A: Body + Send + 'static,
 {
@@ -106,45 +107,43 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let layer = &self.layer;
-        layer.face.token_header.strip(request.headers_mut());
+        layer.protocol.token_header.strip(request.headers_mut());
         let (parts, body) = request.into_parts();
-        let ByBody { limit, timeout } = layer.face.mode;
+        let ByBody { limit, timeout } = layer.protocol.mode;
         let read = ReadBody::new(&parts.headers, body, limit).for_layer(&layer.redlock, timeout);
         let ready = OnceService::new(self.take_ready(), self.layer.clone());
-        ByBodyFuture { state: State::Reading { read, start: Some((ready, parts)) } }
+        ByBodyFuture { state: ByBodyState::Reading { read, start: Some((ready, parts)) } }
     }
 }
 
-/// The future of a webhook behind [`OnceLayer::by_body`]: reads the body, then is as
+/// The future of a webhook behind [`OnceLayer::by_body`]: reads the body, then behaves as
 /// [`HttpFuture`].
 ///
 /// # Cancel safety
 ///
-/// Dropping it before the service was called drops the body, or gives the key back. After that the
-/// service runs to its end, and that is recorded, unless
-/// [`detached`](crate::OnceLayer::detached) says something else.
+/// Dropping it before the call of the service drops the body, or frees the key. After that the service
+/// runs to its end, which is recorded, unless [`detached`](crate::OnceLayer::detached) is off.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
-/// [`UnknownOutcome`](crate::once::UnknownOutcome).
+/// If polled again after it was ready, or if the service panics: see [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct ByBodyFuture<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
     #[pin]
-    state: State<S, B, K, C, R>,
+    state: ByBodyState<S, B, K, C, R>,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = ByBodyStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
-enum State<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
+enum ByBodyState<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
     Reading {
         read: ReadBody<B>,
-        /// The service is ready.
-        start: Option<Start<S, K, C, R>>,
+        /// The service, ready to be called, and the request's head.
+        start: Option<ReadyRequest<S, K, C, R>>,
     },
     Calling {
         #[pin]
@@ -152,7 +151,7 @@ enum State<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
     },
 }
 
-type Start<S, K, C, R> = (OnceService<S, K, C, Http<R, ByBody>>, Parts);
+type ReadyRequest<S, K, C, R> = (OnceService<S, K, C, Http<R, ByBody>>, Parts);
 
 impl<S, B, K, C, R, A> Future for ByBodyFuture<S, B, K, C, R>
 where
@@ -161,7 +160,7 @@ where
     S::Error: Send + 'static,
     K: BodyKey,
     C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     B: Body<Error: Send> + Send + 'static,
     A: Body + Send + 'static,
 {
@@ -171,15 +170,16 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                StateProj::Reading { read, start } => {
+                ByBodyStateProj::Reading { read, start } => {
                     let body = ready!(Pin::new(&mut *read).poll(cx));
                     let room = read.take_held();
                     let (mut service, parts) = start.take().expect("polled after it was ready");
                     let body = match body {
                         Ok(body) => body,
                         Err(incomplete) => {
-                            let on_reject = &service.layer.face.on_reject;
-                            let answer = reject(on_reject, refused(&incomplete), None);
+                            let on_reject = &service.layer.protocol.on_reject;
+                            let error = incomplete.lock_error();
+                            let answer = reject(on_reject, RejectReason::Lock(&error), None);
                             return Poll::Ready(Ok(answer.map(HttpBody::of_bytes)));
                         }
                     };
@@ -187,21 +187,11 @@ where
                     let found = service.layer.key.body_key(&head, body.data());
                     let request = Request::from_parts(parts, Intact::from(body).holding(room));
                     let future = service.begin_http(request, found);
-                    this.state.set(State::Calling { future });
+                    this.state.set(ByBodyState::Calling { future });
                 }
-                StateProj::Calling { future } => return future.poll(cx),
+                ByBodyStateProj::Calling { future } => return future.poll(cx),
             }
         }
-    }
-}
-
-/// Why a request whose body was not read to its end is turned away.
-pub(super) const fn refused<B: Body>(incomplete: &Incomplete<B>) -> Refused<'static> {
-    match incomplete.error() {
-        ReadBodyError::TooLarge { limit } => Refused::BodyTooLarge { limit: *limit },
-        ReadBodyError::Crowded { .. } => Refused::TooManyBodies,
-        ReadBodyError::TimedOut { limit } => Refused::BodyTimedOut { limit: *limit },
-        ReadBodyError::Body(_) => Refused::BodyFailed,
     }
 }
 
@@ -209,8 +199,8 @@ impl<S: Service<Request<Intact<B>>>, B: Body, K, C, R> fmt::Debug for ByBodyFutu
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("ByBodyFuture");
         match &self.state {
-            State::Reading { read, .. } => shown.field("reading", read),
-            State::Calling { future } => shown.field("calling", future),
+            ByBodyState::Reading { read, .. } => shown.field("reading", read),
+            ByBodyState::Calling { future } => shown.field("calling", future),
         };
         shown.finish_non_exhaustive()
     }

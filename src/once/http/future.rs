@@ -1,7 +1,10 @@
+//! The call of a service under the lock of its key, and the future of a webhook.
+
 use std::{
     fmt,
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -11,40 +14,69 @@ use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{
-    CompletesHttp, OnReject, Refused,
-    call::HttpCall,
-    complete::Successes,
-    reject::{reject, reject_busy},
-};
+use super::{CompletesHttp, completion::SuccessCompletion};
 use crate::{
-    layer::http::{HttpBody, RequestOutcome},
-    once::{OnceError, Unchecked, call::OnceCall, outcome::Outcome},
+    guard::{LockContext, LockContexts},
+    layer::{http::HttpBody, token_header::TokenHeader},
+    once::{OnceError, Unchecked, Work, call::OnceCall, outcome::OnceOutcome},
+    reject::{OnReject, RejectReason, Rejection, RequestOutcome},
+    resource::Resource,
 };
 
-pub(super) type Call<S, B, C> = OnceCall<HttpCall<S, B>, Unchecked, Successes<C>>;
+/// Calls the service with the lock's context in the request's extensions.
+#[derive(Debug)]
+pub(in crate::once) struct HttpCall<S, B> {
+    service: S,
+    request: Request<B>,
+    token_header: TokenHeader,
+    layer: Arc<str>,
+}
+
+impl<S, B> HttpCall<S, B> {
+    pub(in crate::once) const fn new(
+        service: S,
+        request: Request<B>,
+        token_header: TokenHeader,
+        layer: Arc<str>,
+    ) -> Self {
+        Self { service, request, token_header, layer }
+    }
+}
+
+impl<S: Service<Request<B>>, B> Work for HttpCall<S, B> {
+    type Future = S::Future;
+    type Success = S::Response;
+    type Failure = S::Error;
+
+    fn begin(mut self, context: LockContext) -> S::Future {
+        self.token_header.set(self.request.headers_mut(), context.fencing_token());
+        LockContexts::enter(self.request.extensions_mut(), Some(self.layer), context);
+        self.service.call(self.request)
+    }
+}
+
+type GuardedHttpCall<S, B, C> = OnceCall<HttpCall<S, B>, Unchecked, SuccessCompletion<C>>;
 
 /// The future of a webhook behind an [`OnceLayer`](crate::OnceLayer).
 ///
 /// # Cancel safety
 ///
-/// Dropping it before the service was called gives the key back. After that the service runs to its
-/// end, and that is recorded, unless [`detached`](crate::OnceLayer::detached) says something else.
+/// Dropping it before the call of the service frees the key. After that the service runs to its end,
+/// which is recorded, unless [`detached`](crate::OnceLayer::detached) is off.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
-/// [`UnknownOutcome`](crate::once::UnknownOutcome).
+/// If polled again after it was ready, or if the service panics: see [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct HttpFuture<S: Service<Request<B>>, B, C, R> {
     #[pin]
-    call: Call<S, B, C>,
+    call: GuardedHttpCall<S, B, C>,
     on_reject: R,
 }
 
 impl<S: Service<Request<B>>, B, C, R> HttpFuture<S, B, C, R> {
-    pub(super) const fn new(call: Call<S, B, C>, on_reject: R) -> Self {
+    pub(super) const fn new(call: GuardedHttpCall<S, B, C>, on_reject: R) -> Self {
         Self { call, on_reject }
     }
 }
@@ -53,7 +85,7 @@ impl<S, B, C, R, A> Future for HttpFuture<S, B, C, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
     C: CompletesHttp<A>,
-    R: OnReject,
+    R: OnReject<Response<Bytes>>,
     A: Body,
 {
     type Output = Result<Response<HttpBody<A>>, S::Error>;
@@ -63,22 +95,35 @@ where
         let ended = ready!(this.call.as_mut().poll(cx));
         let (resource, on_reject) = (this.call.resource(), &*this.on_reject);
         let answer = match ended {
-            // Also where nobody keeps that it is done: a sender that is told otherwise sends again.
-            Ok(Outcome::Ran(response) | Outcome::Unrecorded(response, _)) => {
+            // Also without a record: after an error the sender would send the event again.
+            Ok(OnceOutcome::Ran(response) | OnceOutcome::Unrecorded(response, _)) => {
                 return Poll::Ready(Ok(response.map(|body| HttpBody::of_service(body, None))));
             }
-            Ok(Outcome::Done { .. }) => duplicate(),
-            Ok(Outcome::Busy { retry_after, by, unknown }) => {
-                reject_busy(on_reject, (retry_after, by.as_deref(), unknown), resource)
+            Ok(OnceOutcome::Done { .. }) => duplicate(),
+            Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
+                let reason = RejectReason::busy(unknown, retry_after, by.as_deref());
+                reject(on_reject, reason, resource)
             }
             Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
-            Err(OnceError::Lock(error)) => reject(on_reject, Refused::Lock(&error), resource),
+            Err(OnceError::Lock(error)) => reject(on_reject, RejectReason::Lock(&error), resource),
         };
         Poll::Ready(Ok(answer.map(HttpBody::of_bytes)))
     }
 }
 
-/// For senders, which look at the status alone, it is a success.
+/// Logs the rejection, and makes the response.
+pub(super) fn reject(
+    on_reject: &impl OnReject<Response<Bytes>>,
+    reason: RejectReason<'_>,
+    resource: Option<&Resource>,
+) -> Response<Bytes> {
+    let rejection = Rejection::new(reason, resource);
+    rejection.log();
+    let (response, outcome) = rejection.answer(on_reject);
+    outcome.mark(response)
+}
+
+/// A success, as senders go by the status alone.
 fn duplicate() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let name = HeaderName::from_static("once");

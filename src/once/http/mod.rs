@@ -1,10 +1,10 @@
-//! The faces that outcomes have over HTTP.
+//! Once requests over HTTP: webhooks, and requests with an `Idempotency-Key`.
 //!
 //! # Webhooks
 //!
 //! Senders deliver an event again until they see a 2xx. With
-//! [`OnceLayer::http`](crate::OnceLayer::http) the handler runs to success once per event, and
-//! whoever sends it again sees a 200. What names an event:
+//! [`OnceLayer::http`](crate::OnceLayer::http) the handler runs to success once per event, and each
+//! further delivery is answered with 200. The key of an event:
 //!
 //! | sender | key |
 //! |---|---|
@@ -13,16 +13,15 @@
 //! | Shopify | `key::header("x-shopify-event-id")` |
 //! | Stripe | `key::json_pointer("/id")`, with [`OnceLayer::by_body`](crate::OnceLayer::by_body) |
 //!
-//! Each sender counts for itself: its layer has a name of its own, which stands before its keys. So
-//! does each route of one sender whose handler does something else: an event that was handled behind
-//! a layer is a duplicate on all routes that this layer is around. Keep keys for longer than the
-//! sender goes on sending ([`retain`](crate::OnceLayer::retain)).
+//! Give the layer of each sender a name of its own, which prefixes its keys, and also the layer of
+//! each route with another handler: an event that was handled behind a layer is a duplicate on all
+//! routes of that layer. [Retain](crate::OnceLayer::retain) keys for longer than the sender retries.
 //!
-//! **Signatures are checked before this layer**, by one outside of it. Were they checked behind it,
-//! anybody who can guess an event's name could block it before its sender has sent it, and would
-//! learn from a duplicate's 200 which events there were. Of axum's `layer` and `route_layer` the
-//! one that is called *last* is the outermost; of the layers of a `ServiceBuilder` the *first* is. A
-//! signature is over the bytes of the body: what checks it hands them on as they were.
+//! **Check signatures before this layer**, in a layer outside of it. Behind it, anybody who can guess
+//! an event's id could block the event before its sender has sent it, and would learn from the 200
+//! which events were handled. The outermost of axum's layers is the one that was added *last*, that of
+//! a `ServiceBuilder` the *first*. A signature covers the bytes of the body: the check passes them on
+//! unchanged.
 //!
 //! ```
 //! use axum::{
@@ -58,49 +57,31 @@
 //! let app: Router = Router::new()
 //!     .route("/github", post(handle).layer(github.http()))
 //!     .route("/stripe", post(handle).layer(stripe))
-//!     // Called last, so the outermost: strangers don't come as far as to the layers above.
+//!     // Added last, so the outermost.
 //!     .layer(middleware::from_fn(verify));
 //! # let _ = app;
 //! ```
 //!
-//! # Requests that are sent again
+//! # Requests with an `Idempotency-Key`
 //!
-//! Clients send a POST again when they don't know what became of it. With
-//! [`OnceLayer::idempotency`](crate::OnceLayer::idempotency) they give it an `Idempotency-Key`: the request runs once, and whoever
-//! sends the same again gets the first answer.
+//! Clients send a POST again if they don't know its outcome. With
+//! [`OnceLayer::idempotency`](crate::OnceLayer::idempotency) and an `Idempotency-Key` the request runs
+//! once, and each repetition is answered with the first response.
 //!
-//! # What is where
-//!
-//! | part | where |
-//! |---|---|
-//! | settings, and webhooks with a key in the head | [`Http`], [`HttpFuture`] |
-//! | webhooks with a key in the body | [`ByBody`], [`ByBodyFuture`] |
-//! | requests with an `Idempotency-Key` | [`Idempotency`], [`IdempotencyFuture`], [`Scope`] |
-//! | which responses mean that a key is done | [`CompletesHttp`], [`KeptStatuses`] |
-//! | what a 5xx does to a key | [`ServerErrors`] |
-//! | what becomes of a request without a key | [`Missing`] |
-//! | why a request was turned away, and what it is answered | [`Rejection`], [`Refused`], [`OnReject`] |
-//! | requests of gRPC, which are refused | `protocol` |
-//! | a request under its lock | `call` |
+//! Responses to rejected requests: see [`reject`](crate::reject).
 
 mod by_body;
-pub(super) mod call;
-mod complete;
-mod face;
-mod future;
+mod completion;
+pub(super) mod future;
 mod idempotency;
-mod missing;
-mod protocol;
-mod reject;
-mod server_errors;
+mod key;
+mod service;
 
 pub use by_body::{ByBody, ByBodyFuture};
-pub use complete::CompletesHttp;
-pub use face::{ByHead, Http};
+pub use completion::{CompletesHttp, ServerErrors};
 pub use future::HttpFuture;
 pub use idempotency::{
     DEFAULT_RESPONSE_LIMIT, Idempotency, IdempotencyFuture, KeptStatuses, OnNodes, Scope, Unscoped,
 };
-pub use missing::Missing;
-pub use reject::{OnReject, Problems, Refused, Rejection};
-pub use server_errors::ServerErrors;
+pub use key::Missing;
+pub use service::{ByHead, Http};

@@ -1,3 +1,5 @@
+//! The bytes of a stored response.
+
 use std::fmt;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -10,7 +12,7 @@ const VERSION: u8 = 1;
 pub(super) fn encode(response: &StoredResponse) -> Bytes {
     let StoredResponse { status, headers, body } = response;
     let all: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    // Of the lengths, most take one byte; a number takes ten at the most.
+    // Most lengths take one byte; a number takes at most ten.
     let mut record = BytesMut::with_capacity(23 + all + 3 * headers.len() + body.len());
     record.put_u8(VERSION);
     record.put_u16(status.as_u16());
@@ -51,7 +53,7 @@ fn parts(record: &mut Bytes) -> Option<StoredResponse> {
     let mut headers = HeaderMap::new();
     for _ in 0..number(record)? {
         let name = text(record)?;
-        // Only as `encode` writes them: a name in upper case comes from elsewhere.
+        // `encode` writes names in lower case only.
         let name = HeaderName::from_lowercase(&name).ok().filter(may_be_kept)?;
         let value = HeaderValue::from_maybe_shared(text(record)?).ok()?;
         headers.try_append(name, value).ok()?;
@@ -73,7 +75,7 @@ fn number(record: &mut Bytes) -> Option<usize> {
         }
         number |= bits << shift;
         if byte & 0x80 == 0 {
-            // A last byte of zero would be a second way to write the number.
+            // A last byte of zero would be a second encoding of the number.
             let is_shortest = byte != 0 || shift == 0;
             return usize::try_from(number).ok().filter(|_| is_shortest);
         }
@@ -86,16 +88,16 @@ fn text(record: &mut Bytes) -> Option<Bytes> {
     (len <= record.len()).then(|| record.split_to(len))
 }
 
-/// Bytes that are no [`StoredResponse`].
+/// The error of bytes that are not a [`StoredResponse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeResponseError {
-    /// They are in a format that this version of the crate does not know.
+    /// This version of the crate does not know their format.
     Version {
         /// The format's version.
         version: u8,
     },
-    /// They are cut off, or damaged, or something else.
+    /// They are truncated or damaged, or something else.
     Malformed,
 }
 
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_stays_what_it_is_in_records_that_live_for_days() {
+    fn format_is_stable() {
         let stored = response(201, &[("etag", b"\"\xe4\""), ("x-a", b"")], vec![b'x'; 130]);
         let mut record = b"\x01\x00\xc9\x02\x04etag\x03\"\xe4\"\x03x-a\x00\x82\x01".to_vec();
         record.extend([b'x'; 130]);
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_one_header_stay_in_their_order() {
+    fn values_keep_their_order() {
         let stored = response(200, &[("link", b"b"), ("etag", b"1"), ("link", b"a")], "");
         let again = StoredResponse::decode(stored.encode()).unwrap();
         let links: Vec<_> = again.headers().get_all("link").iter().collect();
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_an_error() {
+    fn malformed_records_are_errors() {
         let malformed = |record: &[u8]| {
             let decoded = StoredResponse::decode(record.to_vec());
             assert_eq!(decoded, Err(DecodeResponseError::Malformed), "{record:?}");
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn more_headers_than_a_response_can_have_are_an_error() {
+    fn too_many_headers_are_an_error() {
         let mut record = b"\x01\x00\xc8\x80\x80\x04".to_vec(); // 65,536
         (0..65_536).for_each(|i| {
             record.push(6);
@@ -205,7 +207,7 @@ mod tests {
         }
 
         #[test]
-        fn a_record_that_is_cut_or_continued_is_an_error(
+        fn cut_or_extended_record_fails(
             stored in any_response(),
             cut: prop::sample::Index,
             more in vec(any::<u8>(), 1..4),
@@ -218,7 +220,7 @@ mod tests {
         }
 
         #[test]
-        fn damage_is_never_a_panic_nor_a_second_form_of_a_record(
+        fn damage_neither_panics_nor_aliases(
             stored in any_response(),
             at: prop::sample::Index,
             byte: u8,

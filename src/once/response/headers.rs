@@ -1,3 +1,5 @@
+//! The headers that are stored with a response.
+
 use std::{fmt, sync::Arc};
 
 use http::{
@@ -5,20 +7,17 @@ use http::{
     header::{self, CONNECTION},
 };
 
-/// The headers of a response that are kept with it.
+/// The headers that are stored with a response. By default [`all`](Self::all).
 ///
-/// By default [`all`](Self::all) of them, so that the response that is sent again is the first one.
+/// Never stored, even if named:
 ///
-/// Never kept, even if named:
-///
-/// * `set-cookie`, which would hand one session to all who know the key;
-/// * what belongs to one connection (RFC 9110, section 7.6.1): `connection` and the headers that it
+/// * `set-cookie`, which would hand one session to every client that knows the key;
+/// * headers of one connection (RFC 9110, section 7.6.1): `connection` and the headers that it
 ///   names, `keep-alive`, `proxy-connection`, `te`, `trailer`, `transfer-encoding`, `upgrade`,
 ///   `proxy-authenticate` and `proxy-authentication-info`;
-/// * `date` and `content-length`, which the server writes anew.
+/// * `date` and `content-length`, which the server sets.
 ///
-/// Only what the layer sees is kept: headers that layers outside of it set, such as those of CORS or a
-/// request's id, are set anew for each answer.
+/// Outer layers set their own headers, such as CORS or a request id, for each response.
 ///
 /// ```
 /// use tower_redlock::once::StoredHeaders;
@@ -29,9 +28,9 @@ use http::{
 /// ```
 #[derive(Clone)]
 pub struct StoredHeaders {
-    /// Those that are kept, or those that are not.
+    /// The stored headers, or the excluded ones.
     names: Arc<[HeaderName]>,
-    /// Whether headers that are not named are kept.
+    /// Whether headers that are not named are stored.
     others: bool,
 }
 
@@ -63,38 +62,37 @@ const NEVER: [&str; 13] = [
     "date",
 ];
 
-/// Whether a header may be kept at all.
+/// Returns whether a header may be stored at all.
 pub(super) fn may_be_kept(name: &HeaderName) -> bool {
     !NEVER.contains(&name.as_str())
 }
 
 impl StoredHeaders {
-    /// All headers but those that are [never kept](Self), and those whose values are marked
-    /// [sensitive](HeaderValue::set_sensitive).
+    /// All headers but those that are [never stored](Self), and those with
+    /// [sensitive](HeaderValue::set_sensitive) values.
     ///
-    /// They are kept where the body is, for as long, and can be read by whoever can read that. Where a
-    /// header holds a secret, leave it out by [`except`](Self::except), or mark its value. They count
-    /// towards [`response_limit`](crate::OnceLayer::response_limit).
+    /// They are readable wherever the body is. Exclude a secret header by [`except`](Self::except), or
+    /// mark its value as sensitive. They count towards [`response_limit`](crate::OnceLayer::response_limit).
     pub fn all() -> Self {
         Self { names: Arc::default(), others: true }
     }
 
-    /// Those that describe the body, or say where the result is: `content-type`, `content-encoding`,
+    /// The headers that describe the body or locate the result: `content-type`, `content-encoding`,
     /// `content-language`, `content-location`, `content-disposition`, `location`, `etag`,
     /// `last-modified` and `link`.
     ///
-    /// For responses whose other headers are large, secret, or true only once (limits of rates,
-    /// `retry-after`). What tells caches and browsers how to treat a response is then not sent again:
+    /// For responses whose other headers are large, secret, or valid only once (rate limits,
+    /// `retry-after`). Headers for caches and browsers are then not replayed:
     /// `cache-control`, `vary`, `content-security-policy`, `x-content-type-options`.
     pub fn representation() -> Self {
         Self { names: REPRESENTATION.into(), others: false }
     }
 
-    /// These headers and no others.
+    /// Only these headers.
     ///
     /// # Panics
     ///
-    /// If one of them is not the name of a header.
+    /// If one is not a valid header name.
     pub fn only<I>(names: I) -> Self
     where
         I: IntoIterator,
@@ -103,7 +101,7 @@ impl StoredHeaders {
         Self { names: names.into_iter().map(named).collect(), others: false }
     }
 
-    /// One more header.
+    /// Adds a header.
     ///
     /// ```
     /// use tower_redlock::once::StoredHeaders;
@@ -115,7 +113,7 @@ impl StoredHeaders {
     ///
     /// # Panics
     ///
-    /// If it is not the name of a header.
+    /// If it is not a valid header name.
     #[must_use]
     pub fn and<N>(self, name: N) -> Self
     where
@@ -124,11 +122,11 @@ impl StoredHeaders {
         self.with(&named(name), true)
     }
 
-    /// Without a header.
+    /// Removes a header.
     ///
     /// # Panics
     ///
-    /// If it is not the name of a header.
+    /// If it is not a valid header name.
     #[must_use]
     pub fn except<N>(self, name: N) -> Self
     where
@@ -143,7 +141,7 @@ impl StoredHeaders {
         Self { names, ..self }
     }
 
-    /// Whether a header is kept.
+    /// Returns whether a header is stored.
     pub fn contains(&self, name: &HeaderName) -> bool {
         may_be_kept(name) && self.names.contains(name) != self.others
     }
@@ -159,7 +157,7 @@ impl StoredHeaders {
         })
     }
 
-    /// The size of those that are kept, names and values, in bytes.
+    /// Returns the size of the stored headers, names and values, in bytes.
     pub(in crate::once) fn size(&self, headers: &HeaderMap) -> usize {
         self.kept(headers).map(|(name, value)| name.as_str().len() + value.len()).sum()
     }
@@ -177,7 +175,7 @@ fn named<N: TryInto<HeaderName, Error: fmt::Debug>>(name: N) -> HeaderName {
     name.try_into().expect("a header's name")
 }
 
-/// Whether `connection` says that a header is meant for the next hop alone.
+/// Returns whether `connection` names the header.
 fn is_of_hop(headers: &HeaderMap, name: &HeaderName) -> bool {
     headers.get_all(CONNECTION).iter().any(|options| {
         let mut options = options.as_bytes().split(|byte| *byte == b',');
@@ -246,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn sensitive_values_are_kept_only_if_named() {
+    fn sensitive_values_must_be_named() {
         let mut all = headers(&["etag", "x-token"]);
         all.get_mut("x-token").unwrap().set_sensitive(true);
         assert_eq!(kept(&StoredHeaders::all(), &all), ["etag"]);
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_a_header_counts() {
+    fn last_call_per_header_wins() {
         let own = HeaderName::from_static("x-own");
         for stored in [StoredHeaders::all(), StoredHeaders::only([header::ETAG])] {
             assert!(stored.contains(&header::ETAG));
@@ -285,7 +283,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a header's name")]
-    fn what_is_no_name_of_a_header_is_refused_at_once() {
+    fn invalid_header_name_panics() {
         let _ = StoredHeaders::default().and("a b");
     }
 }

@@ -1,10 +1,4 @@
-//! A response as it is kept for those who ask again.
-//!
-//! | part | where |
-//! |---|---|
-//! | what is kept | [`StoredResponse`] |
-//! | which headers | [`StoredHeaders`] |
-//! | the bytes in a record | `encoding` |
+//! A response in the form in which it is stored.
 
 mod encoding;
 mod headers;

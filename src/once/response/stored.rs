@@ -1,3 +1,5 @@
+//! A stored response.
+
 use std::fmt;
 
 use bytes::Bytes;
@@ -8,10 +10,8 @@ use super::{
     encoding::{self, DecodeResponseError},
 };
 
-/// A response that is kept: its status, its headers but for [some](StoredHeaders), and its whole body.
-///
-/// How large a body may be is up to whoever keeps it: see [`ReadBody`](crate::once::ReadBody). The
-/// version, trailers and extensions are not kept.
+/// A stored response: status, [headers](StoredHeaders) and complete body, without version, trailers and
+/// extensions.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -39,33 +39,33 @@ pub struct StoredResponse {
 }
 
 impl StoredResponse {
-    /// What is kept of a response: those of its headers that `headers` says.
+    /// Creates it with those of the response's headers that `headers` selects.
     pub fn new(parts: &Parts, body: Bytes, headers: &StoredHeaders) -> Self {
         Self { status: parts.status, headers: headers.of(&parts.headers), body }
     }
 
-    /// Its status.
+    /// Returns its status.
     pub const fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The headers that were kept.
+    /// Returns its headers.
     pub const fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// Its body.
+    /// Returns its body.
     pub const fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The size of its headers and its body, in bytes.
+    /// Returns the size of its headers and its body, in bytes.
     pub(in crate::once) fn size(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
         headers.sum::<usize>() + self.body.len()
     }
 
-    /// The response, to be sent again. The body is shared, not copied.
+    /// Returns the response. The body is shared, not copied.
     pub fn to_response(&self) -> Response<Bytes> {
         let mut response = Response::new(self.body.clone());
         *response.status_mut() = self.status;
@@ -73,10 +73,9 @@ impl StoredResponse {
         response
     }
 
-    /// The response as bytes: for a record in a store. Every version of this crate that reads the
-    /// format's version reads them.
+    /// Encodes it.
     ///
-    /// They are: the format's version (1) in one byte; the status in two, the higher first; the
+    /// The format: the version (1) in one byte; the status in two, the higher first; the
     /// number of headers; of each header its name, and then its value; the body. A number is in base
     /// 128, the lowest seven bits first, with the high bit set in every byte but the last (LEB128,
     /// in its shortest form); names, values and the body begin with their length as such a number,
@@ -85,11 +84,11 @@ impl StoredResponse {
         encoding::encode(self)
     }
 
-    /// The response of a record. Its body shares the record's memory.
+    /// Decodes a response. Its body shares the record's memory.
     ///
     /// # Errors
     ///
-    /// [`DecodeResponseError`] if the bytes are no response, or one in a format of a later version.
+    /// [`DecodeResponseError`] if the bytes are malformed, or have a later version of the format.
     pub fn decode(record: impl Into<Bytes>) -> Result<Self, DecodeResponseError> {
         encoding::decode(record.into())
     }

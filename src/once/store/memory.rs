@@ -1,27 +1,29 @@
+//! A store in this process's memory.
+
 use std::{
+    collections::{BTreeMap, HashMap},
     fmt,
     future::{Ready, ready},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use super::{ResponseStore, StoreError, StoredBy, table::Table};
+use super::{ResponseStore, StoreError, StoredBy};
 use crate::{
     once::StoredResponse,
     sync,
-    time::{Clock, SystemClock},
+    time::{Clock, SystemClock, Timestamp},
     token::FencingToken,
 };
 
-/// How many responses a [`MemoryStore`] keeps where nothing else is said.
+/// Default capacity of a [`MemoryStore`], in responses.
 pub const DEFAULT_STORE_CAPACITY: usize = 10_000;
 
-/// Keeps responses in the memory of this process: for tests, and for services of one process.
+/// A [`ResponseStore`] in the memory of this process: for tests, and for services of one process.
 ///
-/// Clones share what they keep. Other processes know nothing of it, and a restart forgets it. Of
-/// more than [`DEFAULT_STORE_CAPACITY`] responses, or as many as [`with_capacity`](Self::with_capacity)
-/// says, those go whose time would be over next: a key then counts as done without a response. It
-/// takes as much memory as that many responses and keys.
+/// Clones share their responses; other processes don't see them, and a restart loses them. Above the
+/// capacity, by default [`DEFAULT_STORE_CAPACITY`] responses, the response that would expire next is
+/// removed: its key then counts as done without a response.
 ///
 /// ```
 /// use std::{sync::Arc, time::Duration};
@@ -40,36 +42,36 @@ pub const DEFAULT_STORE_CAPACITY: usize = 10_000;
 /// ```
 #[derive(Clone)]
 pub struct MemoryStore {
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<ResponseTable>>,
     clock: Arc<dyn Clock>,
 }
 
 impl MemoryStore {
-    /// An empty store with the default capacity.
+    /// Creates an empty store with the default capacity.
     pub fn new() -> Self {
         Self::with_capacity(DEFAULT_STORE_CAPACITY)
     }
 
-    /// An empty store that keeps at most so many responses; with zero, none.
+    /// Creates an empty store of at most `capacity` responses.
     pub fn with_capacity(capacity: usize) -> Self {
-        let table = Arc::new(Mutex::new(Table::new(capacity)));
+        let table = Arc::new(Mutex::new(ResponseTable::new(capacity)));
         Self { table, clock: Arc::new(SystemClock::new()) }
     }
 
-    /// Reads the time from `clock`. To be called before the store is used or cloned. Default: the
-    /// system's clock, which counts suspended time.
+    /// Sets the clock; call it before the store is used or cloned. Default: the system's clock, which
+    /// counts suspended time.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How many responses it keeps, those included whose time is over and which nobody has missed.
+    /// Returns the number of responses, with expired ones that are not yet removed.
     pub fn len(&self) -> usize {
         sync::lock(&self.table).len()
     }
 
-    /// Whether it keeps none.
+    /// Returns whether it has no responses.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -94,9 +96,9 @@ impl ResponseStore for MemoryStore {
     ) -> Self::Put {
         let now = self.clock.now();
         let stored = StoredBy { token, response };
-        let mut gone = Vec::new();
-        let put = sync::lock(&self.table).put(key, stored, (now, now + retain), &mut gone);
-        drop(gone);
+        let mut removed = Vec::new();
+        let put = sync::lock(&self.table).put(key, stored, (now, now + retain), &mut removed);
+        drop(removed);
         ready(put)
     }
 
@@ -109,5 +111,73 @@ impl ResponseStore for MemoryStore {
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryStore").field("responses", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Responses by their keys and by their expiry.
+#[derive(Debug)]
+struct ResponseTable {
+    entries: HashMap<Arc<str>, ResponseEntry>,
+    /// The keys in the order of expiry. The number keeps entries of one moment apart.
+    expiries: BTreeMap<Expiry, Arc<str>>,
+    next: u64,
+    capacity: usize,
+}
+
+type Expiry = (Timestamp, u64);
+
+#[derive(Debug)]
+struct ResponseEntry {
+    stored: StoredBy,
+    expiry: Expiry,
+}
+
+impl ResponseTable {
+    fn new(capacity: usize) -> Self {
+        Self { entries: HashMap::new(), expiries: BTreeMap::new(), next: 0, capacity }
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The caller drops `removed` outside the mutex: a body may be foreign code.
+    fn put(
+        &mut self,
+        key: &str,
+        stored: StoredBy,
+        (now, until): (Timestamp, Timestamp),
+        removed: &mut Vec<StoredBy>,
+    ) -> Result<(), StoreError> {
+        while self.expiries.first_key_value().is_some_and(|((expiry, _), _)| *expiry <= now) {
+            removed.extend(self.remove_first());
+        }
+        if let Some(entry) = self.entries.get(key) {
+            if entry.stored.token > stored.token {
+                removed.push(stored);
+                return Err(StoreError::Stale);
+            }
+            self.expiries.remove(&entry.expiry);
+        }
+        let (key, expiry) = (Arc::<str>::from(key), (until, self.next));
+        self.next += 1;
+        self.expiries.insert(expiry, Arc::clone(&key));
+        removed.extend(
+            self.entries.insert(key, ResponseEntry { stored, expiry }).map(|entry| entry.stored),
+        );
+        while self.len() > self.capacity {
+            removed.extend(self.remove_first());
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &str, now: Timestamp) -> Option<StoredBy> {
+        let ResponseEntry { stored, expiry } = self.entries.get(key)?;
+        (expiry.0 > now).then(|| stored.clone())
+    }
+
+    fn remove_first(&mut self) -> Option<StoredBy> {
+        let (_, key) = self.expiries.pop_first()?;
+        self.entries.remove(&key).map(|entry| entry.stored)
     }
 }

@@ -1,22 +1,11 @@
-//! Where the responses are kept that are sent again.
-//!
-//! | part | where |
-//! |---|---|
-//! | what a store must do | [`ResponseStore`] |
-//! | why it could not | [`StoreError`] |
-//! | one in this process's memory | [`MemoryStore`], `table` |
-//! | one on a server of its own | [`RedisStore`], `redis` |
+//! Stores of the responses that are replayed: the trait, and the crate's own stores.
 
-mod error;
 mod memory;
 mod redis;
-#[allow(clippy::module_inception)]
-mod store;
-mod table;
+mod response_store;
 #[cfg(test)]
 mod tests;
 
-pub use error::StoreError;
 pub use memory::{DEFAULT_STORE_CAPACITY, MemoryStore};
 pub use redis::{RedisGet, RedisPut, RedisStore, RedisStoreBuilder};
-pub use store::{ResponseStore, StoredBy};
+pub use response_store::{ResponseStore, StoreError, StoredBy};

@@ -1,3 +1,5 @@
+//! The memory store, against a model.
+
 use std::{
     sync::{
         Arc,
@@ -48,7 +50,7 @@ fn get(store: &MemoryStore, key: &str) -> Option<(u64, u64)> {
 }
 
 #[test]
-fn an_older_holder_changes_nothing_and_the_same_one_may_put_again() {
+fn older_token_is_stale() {
     let store = MemoryStore::new().clock(Hand::default());
     assert_eq!(get(&store, "a"), None);
     assert!(put(&store, "a", 1, 9, 5));
@@ -61,7 +63,7 @@ fn an_older_holder_changes_nothing_and_the_same_one_may_put_again() {
 }
 
 #[test]
-fn a_response_is_gone_at_the_end_of_its_time() {
+fn response_expires() {
     let clock = Hand::default();
     let store = MemoryStore::new().clock(clock.clone());
     assert!(put(&store, "a", 1, 10, 5));
@@ -77,7 +79,7 @@ fn a_response_is_gone_at_the_end_of_its_time() {
 }
 
 #[test]
-fn of_too_many_those_go_whose_time_is_over_first() {
+fn capacity_evicts_the_next_to_expire() {
     let store = MemoryStore::with_capacity(2).clock(Hand::default());
     assert!(put(&store, "long", 1, 30, 1));
     assert!(put(&store, "short", 2, 10, 1));
@@ -115,7 +117,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn it_does_as_a_list_does_that_is_searched_from_end_to_end(
+    fn store_matches_linear_model(
         steps in vec(step(), 0..60),
         capacity in 1..5_usize,
     ) {

@@ -119,7 +119,7 @@ async fn a_head_with_the_status_decides() {
 }
 
 #[tokio::test]
-async fn an_end_without_a_status_is_unknown() {
+async fn end_without_status_is_unknown() {
     let failed = || Err(io::Error::other("on purpose"));
     for frames in
         [vec![], vec![data()], vec![data(), failed()], vec![data(), trailers(HeaderMap::new())]]
@@ -136,7 +136,7 @@ async fn an_end_without_a_status_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_polls_is_read_to_its_end() {
+async fn unpolled_body_is_drained() {
     let redlock = Redlock::embedded();
     let frames = [data(), data(), trailers(status("0"))];
     drop(answer(&redlock, HeaderMap::new(), frames).await);
@@ -145,7 +145,7 @@ async fn a_body_that_nobody_polls_is_read_to_its_end() {
 }
 
 #[test]
-fn outside_a_runtime_a_dropped_body_is_unknown() {
+fn outside_runtime_dropped_body_is_unknown() {
     let redlock = Redlock::embedded();
     let body = answer(&redlock, HeaderMap::new(), [data()]).now_or_never().expect("at once");
     drop(body);
@@ -154,7 +154,7 @@ fn outside_a_runtime_a_dropped_body_is_unknown() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_service_frees_the_key() {
+async fn error_of_service_frees_key() {
     let redlock = Redlock::embedded();
     let failing = service_fn(|_: Request<()>| ready(Err::<Response<Frames>, _>("on purpose")));
     let service = layer(&redlock, |_: &Request<()>| "7").layer(failing);

@@ -9,10 +9,8 @@ use tonic::{Code, Status};
 use tower::{Layer, Service, service_fn};
 use tower_redlock::{
     LockError, Redlock,
-    once::{
-        OnceState, UnknownOutcome,
-        http::{Missing, Refused, Rejection},
-    },
+    once::{OnceState, UnknownOutcome, http::Missing},
+    reject::{RejectReason, Rejection},
 };
 
 use super::site::{HOUR, Site, assert_duplicate, assert_info, layer, serve_orders};
@@ -23,7 +21,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn done_is_already_exists_on_every_replica() {
+async fn done_is_already_exists_everywhere() {
     let site = Site::open(|layer| layer).await;
     let replica = site.replica().await;
     assert_ne!(site.place("7", "").await.unwrap(), 0, "there is a token");
@@ -63,7 +61,7 @@ async fn held_unknown_is_a_failed_precondition() {
 }
 
 #[tokio::test]
-async fn missing_key_is_an_invalid_argument_or_runs() {
+async fn missing_key_is_refused_or_runs() {
     let without = async |site: &Site| site.client.clone().place(PlaceRequest::default()).await;
     let site = Site::open(|layer| layer).await;
     assert_eq!(without(&site).await.unwrap_err().code(), Code::InvalidArgument);
@@ -92,7 +90,7 @@ async fn without_a_quorum_it_is_unavailable() {
 
 /// A server without a time-out of its own, or a client's side of the connection.
 #[tokio::test]
-async fn the_wait_ends_with_the_callers_timeout() {
+async fn wait_ends_with_callers_timeout() {
     let redlock = Redlock::embedded();
     let layer = layer(&redlock).wait(HANG_GUARD * 10);
     let mut service = layer.layer(service_fn(|_: Request<()>| {
@@ -111,10 +109,10 @@ async fn the_wait_ends_with_the_callers_timeout() {
 async fn own_answers_and_the_tokens_header() {
     fn own(rejection: Rejection<'_>) -> Status {
         match rejection.reason() {
-            Refused::InProgress { .. } => {
+            RejectReason::InProgress { .. } => {
                 Status::resource_exhausted(rejection.resource().unwrap().to_string())
             }
-            Refused::Lock(LockError::Lost { .. }) => Status::data_loss("lost"),
+            RejectReason::Lock(LockError::Lost { .. }) => Status::data_loss("lost"),
             _ => rejection.grpc_status(),
         }
     }

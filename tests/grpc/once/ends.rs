@@ -13,8 +13,8 @@ use tonic::{Code, Status, body::Body};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
     OnceLayer, Redlock, key,
-    layer::http::RequestOutcome,
     once::{OnceState, UnknownOutcome, grpc::CallOutcome},
+    reject::RequestOutcome,
 };
 
 use super::site::{HOUR, Site, assert_duplicate, assert_info, layer, serve_orders};
@@ -32,7 +32,7 @@ fn failures() -> impl Iterator<Item = Code> {
 }
 
 #[tokio::test]
-async fn each_status_says_what_becomes_of_the_key() {
+async fn each_status_decides_on_the_key() {
     let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR))).await;
     let mut unknown = Vec::new();
     for code in failures() {
@@ -54,7 +54,7 @@ async fn each_status_says_what_becomes_of_the_key() {
 }
 
 #[tokio::test]
-async fn unknown_is_free_unless_it_is_held() {
+async fn unknown_is_free_unless_held() {
     let site = Site::open(|layer| layer).await;
     for code in failures() {
         let item = format!("code {}", i32::from(code));
@@ -92,7 +92,7 @@ async fn complete_when_decides_by_the_code() {
 }
 
 #[tokio::test]
-async fn what_a_response_says_by_itself_goes_before_its_status() {
+async fn marked_outcome_precedes_the_status() {
     for (outcome, state) in [
         (RequestOutcome::Done, Some(OnceState::Done)),
         (RequestOutcome::Refused, None),
@@ -116,7 +116,7 @@ async fn what_a_response_says_by_itself_goes_before_its_status() {
 
 /// The status comes with the trailers, or not at all.
 #[tokio::test]
-async fn what_a_head_says_holds_to_the_end_of_the_body() {
+async fn marked_head_holds_to_the_end() {
     for (outcome, state) in [
         (RequestOutcome::Done, Some(OnceState::Done)),
         (RequestOutcome::Refused, None),
@@ -146,7 +146,7 @@ async fn what_a_head_says_holds_to_the_end_of_the_body() {
 /// An outer layer frees its key where an inner one turns the call away, and keeps it where the inner
 /// one knows that the call is done.
 #[tokio::test]
-async fn answers_of_an_inner_layer_say_what_became_of_the_call() {
+async fn inner_layer_marks_the_outcome() {
     let redlock = Redlock::embedded();
     let served =
         service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Status::ok("").into_http::<Body>())));
@@ -172,7 +172,7 @@ async fn answers_of_an_inner_layer_say_what_became_of_the_call() {
 }
 
 #[tokio::test]
-async fn a_lost_lock_leaves_an_unknown_outcome() {
+async fn lost_lock_leaves_unknown_outcome() {
     let hold = Duration::from_secs(1);
     let site = Site::open(|layer| layer.max_hold(hold).unknown(UnknownOutcome::Hold(HOUR))).await;
     assert_lost(&site.place("7", "stuck").await.unwrap_err());
@@ -181,7 +181,7 @@ async fn a_lost_lock_leaves_an_unknown_outcome() {
 }
 
 #[tokio::test]
-async fn a_method_that_panics_leaves_an_unknown_outcome() {
+async fn method_that_panics_leaves_unknown_outcome() {
     let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR))).await;
     site.place("7", "panicking").await.unwrap_err();
     site.becomes("7", Some(OnceState::Unknown)).await;
@@ -191,7 +191,7 @@ async fn a_method_that_panics_leaves_an_unknown_outcome() {
 async fn an_unknown_outcome_is_a_warning() {
     for (unknown, text) in [
         (UnknownOutcome::Release, "the next request with the key runs it again"),
-        (UnknownOutcome::Hold(HOUR), "its key is held until somebody decides"),
+        (UnknownOutcome::Hold(HOUR), "its key is held until mark_done or forget"),
     ] {
         let log = Log::new();
         let redlock = Redlock::embedded();

@@ -16,7 +16,7 @@ async fn give_up(site: &Site) {
 }
 
 #[tokio::test]
-async fn a_call_runs_to_its_end_without_its_client() {
+async fn call_finishes_without_its_client() {
     let site = Site::open(|layer| layer).await;
     give_up(&site).await;
     assert_eq!(site.place("7", "").await.unwrap_err().code(), Code::Aborted, "it runs");
@@ -39,7 +39,7 @@ async fn a_deadline_does_not_end_it() {
 }
 
 #[tokio::test]
-async fn it_ends_with_its_client_where_that_is_asked_for() {
+async fn undetached_call_ends_with_its_client() {
     let hold = UnknownOutcome::Hold(HOUR);
     for (unknown, state) in [(UnknownOutcome::Release, None), (hold, Some(OnceState::Unknown))] {
         let site = Site::open(|layer| layer.unknown(unknown).detached(false)).await;

@@ -1,4 +1,4 @@
-//! A [`OnceLayer`](tower_redlock::OnceLayer) with the face for gRPC.
+//! A [`OnceLayer`](tower_redlock::OnceLayer) over gRPC.
 
 mod bodies;
 mod duplicates;

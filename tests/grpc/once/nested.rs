@@ -58,7 +58,7 @@ async fn both_orders_have_both_contexts() {
 
 /// It did nothing, and says so: the call can be tried again.
 #[tokio::test]
-async fn a_held_lock_inside_leaves_the_key_free() {
+async fn held_lock_inside_leaves_key_free() {
     let (_servers, redlock) = locks(TTL).await;
     let orders = Orders::default();
     let lines = RedlockLayer::new(redlock.clone(), key::header("order-id")).grpc();
@@ -78,9 +78,9 @@ async fn a_held_lock_inside_leaves_the_key_free() {
     );
 }
 
-/// Its answer has no gRPC status, and says what became of the call all the same.
+/// Its response has no gRPC status, but a marked outcome.
 #[tokio::test]
-async fn a_held_lock_inside_over_http_leaves_the_key_free() {
+async fn inner_http_rejection_frees_the_key() {
     let redlock = Redlock::embedded();
     let _held = redlock.lock("account").await.unwrap();
     let unreached = service_fn(|_: Request<()>| async {

@@ -9,8 +9,8 @@ use tower_redlock::{
     once::{
         Always, OnceState,
         grpc::{CompletesGrpc, Grpc},
-        http::Rejection,
     },
+    reject::OnReject,
 };
 
 use crate::{
@@ -87,7 +87,7 @@ pub(crate) async fn serve_orders<C, R>(
 ) -> Client
 where
     C: CompletesGrpc + Clone + Send + Sync + 'static,
-    R: Fn(Rejection<'_>) -> Status + Clone + Send + Sync + 'static,
+    R: OnReject<Status> + Clone + Send + Sync + 'static,
 {
     let server = Server::builder().layer(layer).add_service(OrdersServer::new(orders.clone()));
     Client::new(serve(|incoming| server.serve_with_incoming(incoming)).await)

@@ -13,7 +13,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn a_stream_is_in_progress_until_its_trailers() {
+async fn stream_is_running_until_its_trailers() {
     let site = Site::open(|layer| layer).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
@@ -41,7 +41,7 @@ async fn a_stream_of_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn a_failure_in_the_trailers_is_not_done() {
+async fn failure_in_trailers_is_not_done() {
     let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR))).await;
     for (failure, state) in
         [(own_failure(), None), (tonic::Status::internal("as asked for"), Some(OnceState::Unknown))]
@@ -58,7 +58,7 @@ async fn a_failure_in_the_trailers_is_not_done() {
 }
 
 #[tokio::test]
-async fn a_stream_is_read_to_its_end_without_its_client() {
+async fn stream_is_drained_without_its_client() {
     let site = Site::open(|layer| layer).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
@@ -76,7 +76,7 @@ async fn a_stream_is_read_to_its_end_without_its_client() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_is_unknown_where_that_is_asked_for() {
+async fn undetached_dropped_stream_is_unknown() {
     let site = Site::open(|layer| layer.unknown(UnknownOutcome::Hold(HOUR)).detached(false)).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
@@ -89,7 +89,7 @@ async fn a_stream_that_is_dropped_is_unknown_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_stream_that_outlives_its_lock_ends_with_a_status() {
+async fn overlong_stream_ends_with_a_status() {
     let hold = Duration::from_secs(1);
     let site = Site::open(|layer| layer.max_hold(hold).unknown(UnknownOutcome::Hold(HOUR))).await;
     let sender = site.orders.stream("7");

@@ -60,7 +60,7 @@ fn bodies_of_all_kinds_pass_untouched() {
 }
 
 #[test]
-fn a_body_without_a_lock_passes_untouched_as_well() {
+fn body_without_a_lock_passes_unchanged() {
     let bench = Bench::new();
     let request = http::Request::get("/").body(()).unwrap();
     let response = http::Response::new(stream());

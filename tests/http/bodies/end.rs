@@ -49,7 +49,7 @@ fn next(body: &mut HttpBody<Scripted>) -> super::scripted::Frames<BodyError<Brok
 }
 
 #[test]
-fn the_lock_goes_with_the_last_frame_and_behind_the_body() {
+fn last_frame_releases_after_the_body() {
     let ends = [
         vec![data(), data()],
         vec![data(), Step::Trailers(1)],
@@ -73,7 +73,7 @@ fn the_lock_goes_with_the_last_frame_and_behind_the_body() {
 }
 
 #[test]
-fn the_lock_of_a_body_that_does_not_know_its_end_goes_when_it_is_found() {
+fn unannounced_end_releases() {
     let (bench, flag, releases) = watched();
     let script = Scripted { dropped: Some(flag), ..Scripted::new([data(), Step::Pending]) };
     let mut body = bench.through(script);
@@ -85,7 +85,7 @@ fn the_lock_of_a_body_that_does_not_know_its_end_goes_when_it_is_found() {
 }
 
 #[test]
-fn the_lock_of_an_empty_body_goes_with_the_response() {
+fn empty_body_releases_with_the_response() {
     let (bench, flag, releases) = watched();
     let script = Scripted { tells_its_end: true, dropped: Some(flag), ..Scripted::new([]) };
     let body = bench.through(script);
@@ -95,7 +95,7 @@ fn the_lock_of_an_empty_body_goes_with_the_response() {
 }
 
 #[test]
-fn a_dropped_body_gives_the_lock_back_polled_or_not() {
+fn dropped_body_releases() {
     for polls in 0..2 {
         let (bench, flag, releases) = watched();
         let script = Scripted { dropped: Some(flag), ..Scripted::new([data(), data()]) };
@@ -111,7 +111,7 @@ fn a_dropped_body_gives_the_lock_back_polled_or_not() {
 }
 
 #[test]
-fn a_body_that_panics_gives_the_lock_back_when_it_is_dropped() {
+fn panicked_body_releases_on_drop() {
     let (bench, flag, releases) = watched();
     let mut body = bench.through(Scripted { dropped: Some(flag), ..Scripted::new([Step::Panic]) });
     catch_unwind(AssertUnwindSafe(|| next(&mut body))).unwrap_err();
@@ -121,7 +121,7 @@ fn a_body_that_panics_gives_the_lock_back_when_it_is_dropped() {
 }
 
 #[test]
-fn a_body_that_outlives_the_lock_is_cut_with_an_error_and_not_polled_again() {
+fn overlong_body_is_cut() {
     let (bench, flag, releases) = watched();
     let script = Scripted {
         tells_its_end: true,
@@ -145,7 +145,7 @@ fn a_body_that_outlives_the_lock_is_cut_with_an_error_and_not_polled_again() {
 }
 
 #[test]
-fn a_body_finds_its_context_in_each_poll() {
+fn each_poll_of_body_has_context() {
     struct Names;
 
     impl Body for Names {
@@ -170,7 +170,7 @@ fn a_body_finds_its_context_in_each_poll() {
 }
 
 #[test]
-fn a_body_that_need_not_be_held_outlives_the_lock() {
+fn unheld_body_outlives_the_lock() {
     let bench = Bench::new();
     let layer = bench.layer().hold_body(false);
     let request = Request::post("/").body(()).unwrap();
@@ -182,7 +182,7 @@ fn a_body_that_need_not_be_held_outlives_the_lock() {
 }
 
 #[test]
-fn an_upgrade_passes_only_where_it_may_outlive_the_lock() {
+fn upgrade_passes_only_without_hold() {
     let upgrades = [
         (Method::POST, StatusCode::SWITCHING_PROTOCOLS, true),
         (Method::CONNECT, StatusCode::OK, true),

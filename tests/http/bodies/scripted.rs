@@ -28,7 +28,7 @@ pub(super) struct Scripted {
     pub(super) steps: VecDeque<Step>,
     /// `is_end_stream` tells the truth; else it always says no, as it may.
     pub(super) tells_its_end: bool,
-    /// `size_hint` is exact; else it says nothing.
+    /// `size_hint` is exact; otherwise it is unknown.
     pub(super) tells_its_size: bool,
     /// Sets itself when the body is dropped.
     #[allow(dead_code, reason = "it is there to be dropped")]

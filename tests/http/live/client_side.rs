@@ -15,11 +15,11 @@ use super::{
 };
 
 #[tokio::test]
-async fn a_client_behind_the_layer_sends_one_request_per_key_at_a_time() {
+async fn client_sends_sequentially_per_key() {
     let site = Site::open(2, patient).await;
     let log = Log::default();
     let seen = log.clone();
-    // The service of somebody else, who knows of no lock, and reads the token.
+    // A service without locks, which reads the token.
     let app = Router::new().fallback(async move |request: axum::extract::Request| {
         assert!(LockContext::current().is_none());
         let token = request.headers()["fencing-token"].to_str().unwrap().parse().unwrap();

@@ -21,7 +21,7 @@ fn allow_descriptors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_hundred_requests_over_ten_keys_and_two_replicas_never_overlap_on_a_key() {
+async fn requests_never_overlap_on_a_key() {
     allow_descriptors();
     let site = Site::open(2, patient).await;
     let requests = (0..REQUESTS).map(|i| {

@@ -12,7 +12,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn a_client_that_disconnects_mid_handler_frees_the_key_at_once() {
+async fn disconnect_frees_the_key_at_once() {
     let site = Site::open(1, patient).await;
     let client = site.client().clone();
     let request = tokio::spawn(async move { client.post("/stuck/a").await });
@@ -26,7 +26,7 @@ async fn a_client_that_disconnects_mid_handler_frees_the_key_at_once() {
 }
 
 #[tokio::test]
-async fn a_panic_in_the_handler_frees_the_key() {
+async fn panic_in_handler_frees_key() {
     let site = Site::open(1, patient).await;
     let answer = site.client().send(Method::POST, "/panic/a").await;
     assert!(answer.is_err(), "the server hangs up: {answer:?}");
@@ -36,7 +36,7 @@ async fn a_panic_in_the_handler_frees_the_key() {
 }
 
 #[tokio::test]
-async fn contended_is_409_with_retry_after_and_then_it_is_free() {
+async fn held_is_409_until_release() {
     let site = Site::open(1, patient).await;
     let rival = super::site::manager(&site.servers, patient().owner("secret-owner")).await;
     let layer = RedlockLayer::new(site.managers[0].clone(), last_segment).http();
@@ -57,7 +57,7 @@ async fn contended_is_409_with_retry_after_and_then_it_is_free() {
 }
 
 #[tokio::test]
-async fn responses_that_have_no_body_on_the_wire_free_the_key() {
+async fn bodiless_responses_free_the_key() {
     let site = Site::open(1, patient).await;
     let redlock = site.managers[0].clone();
     let app = Router::new()
@@ -85,7 +85,7 @@ async fn responses_that_have_no_body_on_the_wire_free_the_key() {
     }
 }
 
-/// A body without an end, which must not be waited for where nobody sees it.
+/// A body without an end, which must not be read where the response has no body.
 struct Endless;
 
 impl http_body::Body for Endless {

@@ -1,4 +1,4 @@
-//! A process that stands still for longer than the validity of its lock, and goes on.
+//! A process that is stopped for longer than the validity of its lock, and resumed.
 
 use std::{
     env, fs,
@@ -116,7 +116,7 @@ async fn connected(servers: &[RedisServer]) -> Redlock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_was_frozen_past_its_validity_polls_nothing_and_says_unknown() {
+async fn frozen_process_answers_outcome_unknown() {
     let servers = RedisServer::start_n(3);
     let rival = connected(&servers).await;
     let child = Child::start(&servers);
@@ -143,7 +143,7 @@ async fn a_process_that_was_frozen_past_its_validity_polls_nothing_and_says_unkn
     child.process.signal(Signal::STOP);
     let lock = rival.lock("a").wait(HANG_GUARD * 3).await.expect("free after the TTL");
     let frozen = child.said();
-    // This would bring another poll, and finds its way when the process goes on.
+    // Would cause another poll; delivered when the process resumes.
     chunks.send_data("three".into()).await.unwrap();
     assert!(!answer.is_finished());
     child.process.signal(Signal::CONT);

@@ -23,7 +23,7 @@ async fn site() -> (Site, std::net::SocketAddr, Client) {
 }
 
 #[tokio::test]
-async fn requests_on_one_connection_do_not_overlap_and_trailers_pass() {
+async fn one_connection_excludes_and_passes_trailers() {
     let (site, addr, client) = site().await;
     let head = http2().request(request(addr, Method::POST, "/token/a")).await.unwrap();
     assert_eq!(head.version(), http::Version::HTTP_2);
@@ -48,7 +48,7 @@ async fn requests_on_one_connection_do_not_overlap_and_trailers_pass() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_reset_frees_its_key_and_no_other() {
+async fn stream_reset_frees_only_its_key() {
     let (site, _, client) = site().await;
     let stuck = |key: &str| {
         let (client, path) = (client.clone(), format!("/stuck/{key}"));

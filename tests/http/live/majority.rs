@@ -21,7 +21,7 @@ async fn guarded(servers: &[RedisServer]) -> Redlock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_majority_killed_mid_request_is_500_within_the_validity_and_never_two_holders() {
+async fn killed_majority_is_500_without_overlap() {
     let servers = RedisServer::start_n(3);
     let (ours, rival) = tokio::join!(guarded(&servers), guarded(&servers));
     let mut site = Site::with(servers, vec![ours]).await;
@@ -33,7 +33,7 @@ async fn a_majority_killed_mid_request_is_500_within_the_validity_and_never_two_
     for server in &mut site.servers[1..] {
         server.kill();
     }
-    // They come back at once, and know nothing of the lock.
+    // They restart at once, without the lock.
     for server in &mut site.servers[1..] {
         server.restart();
     }

@@ -116,7 +116,7 @@ fn is_lost(answer: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_overruns_is_answered_500() {
+async fn overrunning_handler_gets_500() {
     let addr = site().await;
     let http2 = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
     for path in ["/empty", "/text"] {
@@ -130,7 +130,7 @@ async fn a_handler_that_overruns_is_answered_500() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_that_overruns_is_never_complete() {
+async fn overrunning_body_is_never_complete() {
     let addr = site().await;
     let http2 = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
     for path in ["/first-frame", "/second-frame", "/end"] {
@@ -147,7 +147,7 @@ async fn a_body_that_overruns_is_never_complete() {
 }
 
 #[tokio::test]
-async fn over_http_1_0_a_body_has_a_length() {
+async fn http_10_body_has_a_length() {
     let addr = site().await;
     let answer = raw(addr, "1.0", "/chunks").await;
     assert!(answer.starts_with("HTTP/1.0 200 OK\r\n"), "{answer}");
@@ -158,7 +158,7 @@ async fn over_http_1_0_a_body_has_a_length() {
 }
 
 #[tokio::test]
-async fn over_http_1_0_a_failed_body_is_not_complete() {
+async fn http_10_failed_body_is_incomplete() {
     let addr = site().await;
     let answer = raw(addr, "1.0", "/failing").await;
     assert!(answer.contains("content-length: 1\r\n"), "{answer}");
@@ -166,7 +166,7 @@ async fn over_http_1_0_a_failed_body_is_not_complete() {
 }
 
 #[tokio::test]
-async fn over_http_1_0_a_long_body_of_unknown_length_is_refused() {
+async fn http_10_refuses_long_unsized_body() {
     let addr = site().await;
     let answer = raw(addr, "1.0", "/many-chunks").await;
     assert!(answer.contains(" 500 "), "{}", answer.len());

@@ -93,7 +93,7 @@ async fn refused_session_never_begins() {
 }
 
 #[tokio::test]
-async fn session_of_a_lost_lock_never_begins() {
+async fn session_of_lost_lock_never_begins() {
     let (sender, mut sessions) = unbounded_channel();
     let app = move |_: &Ends| {
         let handler = async move |upgrade: WebSocketUpgrade| {
@@ -172,7 +172,7 @@ async fn outer_refusal_frees_the_inner_key() {
 }
 
 #[tokio::test]
-async fn outer_refusal_frees_the_inner_key_over_http2() {
+async fn http2_outer_refusal_frees_inner_key() {
     let (scene, redlock) = inner_only(|app| app).await;
     let (_connection, answer) = scene.connect_http2().await;
     assert_eq!(answer.status(), 500);
@@ -183,7 +183,7 @@ async fn outer_refusal_frees_the_inner_key_over_http2() {
 /// Nothing tells the inner layer that its response was replaced: a session that still begins has the
 /// lock.
 #[tokio::test]
-async fn replaced_upgrade_frees_the_key_with_the_connection() {
+async fn replaced_upgrade_frees_key_with_connection() {
     let forbidden =
         |app: Router| app.layer(map_response(async |_: Response| StatusCode::FORBIDDEN));
     let (scene, redlock) = inner_only(forbidden).await;

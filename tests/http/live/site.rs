@@ -171,7 +171,7 @@ async fn stream(
     Body::new(body).into_response()
 }
 
-/// Fails where it takes so long that something hangs.
+/// Fails after a timeout that only a hang exceeds.
 pub(super) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     tokio::time::timeout(HANG_GUARD * 6, future)
         .await

@@ -7,7 +7,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-use tower_redlock::{Redlock, RedlockLayer, layer::http::Rejection};
+use tower_redlock::{Redlock, RedlockLayer, reject::Rejection};
 
 use super::site::{LONG, serve, soon};
 
@@ -69,14 +69,14 @@ async fn an_idle_sender_keeps_nobody_out() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_in_time_is_408() {
+async fn slow_body_is_408() {
     let (redlock, addr) = site(Duration::from_millis(200)).await;
     assert_problem(&answer(send(addr, "/a", 10, "half").await).await, 408, "body-timed-out");
     assert!(redlock.inspect("/a").await.unwrap().is_none());
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_413() {
+async fn large_body_is_413() {
     let (_, addr) = site(LONG).await;
     let announced = send(addr, "/a", LIMIT + 1, "").await;
     assert_problem(&answer(announced).await, 413, "body-too-large");
@@ -92,7 +92,7 @@ async fn an_unguarded_request_is_not_read() {
 }
 
 #[tokio::test]
-async fn a_bad_key_is_refused_before_the_body() {
+async fn bad_key_is_refused_before_body() {
     let no_key = |_: &Request| "";
     let layer = RedlockLayer::new(Redlock::embedded(), no_key).http().read_body_first(LIMIT);
     let addr = serve(Router::new().fallback(any(async || ())).layer(layer)).await;

@@ -1,4 +1,4 @@
-//! A runtime that stands still while a handler blocks it.
+//! A runtime that a handler blocks.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ const INSIDE: usize = 1;
 const AFTER: usize = 2;
 
 #[test]
-fn a_handler_that_blocks_its_only_thread_keeps_its_lock_and_its_response() {
+fn blocking_handler_keeps_lock_and_response() {
     let servers = Arc::new(RedisServer::start_n(3));
     let stage = Arc::new(AtomicUsize::new(BEFORE));
     let site = {

@@ -19,7 +19,7 @@ fn short() -> RedlockBuilder {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_of_three_ttls_stays_held_and_is_released_at_its_end() {
+async fn long_body_holds_until_its_end() {
     let site = Site::open(1, short).await;
     let rival = manager(&site.servers, short()).await;
     let mut sender = site.next_stream();
@@ -48,7 +48,7 @@ async fn a_body_of_three_ttls_stays_held_and_is_released_at_its_end() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_in_the_middle_of_a_body_frees_the_key() {
+async fn disconnect_in_body_frees_the_key() {
     let site = Site::open(1, patient).await;
     let mut sender = site.next_stream();
     let mut body = site.client().open(Method::GET, "/stream/a").await.unwrap().into_body();
@@ -61,7 +61,7 @@ async fn a_client_that_leaves_in_the_middle_of_a_body_frees_the_key() {
 }
 
 #[tokio::test]
-async fn a_body_that_fails_frees_the_key_and_is_not_silently_finished() {
+async fn failed_body_frees_key_and_fails() {
     let site = Site::open(1, patient).await;
     let mut sender = site.next_stream();
     let body = site.client().open(Method::GET, "/stream/a").await.unwrap().into_body();
@@ -73,7 +73,7 @@ async fn a_body_that_fails_frees_the_key_and_is_not_silently_finished() {
 }
 
 #[tokio::test]
-async fn a_body_that_outlives_its_lock_is_cut_and_not_silently_finished() {
+async fn overlong_body_is_cut_visibly() {
     let site = Site::open(1, patient).await;
     let layer = RedlockLayer::new(site.managers[0].clone(), |_: &axum::extract::Request| "a")
         .max_hold(Duration::from_millis(300))
@@ -95,7 +95,7 @@ async fn a_body_that_outlives_its_lock_is_cut_and_not_silently_finished() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_to_be_held_streams_on_without_the_lock() {
+async fn unheld_body_continues_without_the_lock() {
     let site = Site::open(1, patient).await;
     let (mut sender, body) =
         http_body_util::channel::Channel::<bytes::Bytes, std::io::Error>::new(4);

@@ -1,4 +1,4 @@
-//! Websockets, which have the lock for as long as they are open.
+//! Websockets, which hold the lock until they are closed.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -167,7 +167,7 @@ async fn one_socket_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_peer_that_vanishes_frees_the_key() {
+async fn peer_that_vanishes_frees_key() {
     let mut scene = Scene::open(echoes).await;
     let mut first = scene.connect().await;
     is_open(&mut first).await;
@@ -216,7 +216,7 @@ async fn work_is_asked_to_stop_before() {
 }
 
 #[tokio::test]
-async fn a_handle_that_is_kept_holds_the_lock() {
+async fn kept_handle_holds_the_lock() {
     let app = |ends: &Ends| {
         let ends = ends.clone();
         let upgrade = async move |held: HeldUpgrade, upgrade: WebSocketUpgrade| {
@@ -239,7 +239,7 @@ async fn a_handle_that_is_kept_holds_the_lock() {
 }
 
 #[tokio::test]
-async fn the_context_tells_a_kept_handle_of_a_loss() {
+async fn kept_handle_context_reports_loss() {
     let app = |ends: &Ends| {
         let ends = ends.clone();
         let upgrade = async move |held: HeldUpgrade, upgrade: WebSocketUpgrade| {
@@ -265,7 +265,7 @@ async fn the_context_tells_a_kept_handle_of_a_loss() {
 }
 
 #[tokio::test]
-async fn an_upgrade_without_the_handle_is_refused() {
+async fn upgrade_without_handle_is_refused() {
     let app = |_: &Ends| {
         let upgrade = async move |upgrade: WebSocketUpgrade| upgrade.on_upgrade(echo);
         Router::new().route("/ws/{key}", any(upgrade))
@@ -278,7 +278,7 @@ async fn an_upgrade_without_the_handle_is_refused() {
 }
 
 #[tokio::test]
-async fn an_upgrade_is_refused_unless_it_is_held() {
+async fn upgrade_is_refused_unless_held() {
     let scene = Scene::with(echoes, |layer| layer.hold_upgrade(false)).await;
     let (status, body) = scene.refused().await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
@@ -287,7 +287,7 @@ async fn an_upgrade_is_refused_unless_it_is_held() {
 }
 
 #[tokio::test]
-async fn a_handle_that_is_dropped_frees_the_key_and_no_connection() {
+async fn dropped_handle_frees_the_key() {
     let app = |_: &Ends| {
         let upgrade = async move |held: HeldUpgrade, upgrade: WebSocketUpgrade| {
             drop(held);
@@ -302,7 +302,7 @@ async fn a_handle_that_is_dropped_frees_the_key_and_no_connection() {
 }
 
 #[tokio::test]
-async fn work_does_not_begin_without_an_upgrade() {
+async fn work_does_not_begin_without_upgrade() {
     let app = |ends: &Ends| {
         let ends = ends.clone();
         let answer = async move |held: HeldUpgrade| {
@@ -322,7 +322,7 @@ async fn work_does_not_begin_without_an_upgrade() {
 }
 
 #[tokio::test]
-async fn layers_around_each_other_are_all_held() {
+async fn nested_layers_are_all_held() {
     let app = |ends: &Ends| {
         let ends = ends.clone();
         let upgrade = async move |inner: HeldUpgrade,

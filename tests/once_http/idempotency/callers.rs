@@ -28,7 +28,7 @@ fn of_tenant(tenant: &str, caller: &str) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn one_caller_never_sees_the_answer_of_another() {
+async fn callers_never_share_responses() {
     let site = Site::new();
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
     for replayed in [None, Some("true")] {
@@ -42,7 +42,7 @@ async fn one_caller_never_sees_the_answer_of_another() {
 }
 
 #[tokio::test]
-async fn without_a_scope_all_share_their_keys() {
+async fn scope_none_shares_keys() {
     let site = Site::new();
     let once = OnceLayer::idempotency(site.at_blue.clone(), "pay").scope(Scope::none());
     let client = serve(app(&site.runs).route_layer(once)).await;
@@ -52,7 +52,7 @@ async fn without_a_scope_all_share_their_keys() {
 }
 
 #[tokio::test]
-async fn a_caller_who_is_not_known_is_turned_away_whatever_is_said_of_keys() {
+async fn unknown_caller_is_always_refused() {
     let site = Site::new();
     let once = layer(&site.at_blue).missing(Missing::Run);
     let client = serve(app(&site.runs).route_layer(once)).await;
@@ -69,7 +69,7 @@ async fn a_caller_who_is_not_known_is_turned_away_whatever_is_said_of_keys() {
 
 /// A set would be the same for a tenant and a user of each other's name.
 #[tokio::test]
-async fn a_scope_of_several_names_is_refused() {
+async fn set_scope_is_refused() {
     let site = Site::new();
     let tenant_and_user = |request: &Request<_>| {
         let header = |name: &str| request.headers()[name].to_str().unwrap().to_owned();
@@ -112,7 +112,7 @@ async fn callers_who_need_no_keys_pass() {
 }
 
 #[tokio::test]
-async fn long_names_of_callers_and_keys_are_no_bad_requests() {
+async fn long_names_are_valid() {
     let site = Site::new();
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
     let (caller, key) = ("c".repeat(512), "k".repeat(255));

@@ -56,7 +56,7 @@ async fn connect(addr: SocketAddr) -> http::Response<Incoming> {
 }
 
 #[tokio::test]
-async fn they_pass_over_http2_without_a_key() {
+async fn http2_connect_passes_without_key() {
     let site = Site::new();
     let client = serve(app().layer(layer(&site.at_blue))).await;
     let answer = connect(client.addr()).await;

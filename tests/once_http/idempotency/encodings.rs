@@ -50,7 +50,7 @@ async fn answers(client: &Client, encodings: &[Option<&'static str>]) -> Vec<Ans
 }
 
 #[tokio::test]
-async fn compression_inside_leaves_the_answer_to_all() {
+async fn inner_compression_is_bypassed() {
     let site = Site::new();
     let inside = app(&site.runs).route_layer(CompressionLayer::new());
     let client = serve(inside.route_layer(layer(&site.at_blue))).await;
@@ -94,7 +94,7 @@ async fn encoded(client: &Client, runs: &Runs) {
 }
 
 #[tokio::test]
-async fn an_encoded_answer_is_sent_to_those_who_accept_it() {
+async fn encoded_response_needs_acceptance() {
     let site = Site::new();
     let runs = site.runs.clone();
     let handler = async move || {
@@ -106,7 +106,7 @@ async fn an_encoded_answer_is_sent_to_those_who_accept_it() {
 }
 
 #[tokio::test]
-async fn an_encoded_answer_in_a_store_is_sent_so_too() {
+async fn stored_encoded_response_needs_acceptance() {
     let site = Site::new();
     let runs = site.runs.clone();
     let handler = async move || {
@@ -119,7 +119,7 @@ async fn an_encoded_answer_in_a_store_is_sent_so_too() {
 }
 
 #[tokio::test]
-async fn answers_are_whole_whatever_range_is_asked_for() {
+async fn ranges_are_ignored() {
     let site = Site::new();
     let runs = site.runs.clone();
     let handler = async move |headers: HeaderMap| {

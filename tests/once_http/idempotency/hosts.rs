@@ -81,7 +81,7 @@ async fn http_versions_name_one_host_alike() {
 }
 
 #[tokio::test]
-async fn requests_without_a_host_share_their_keys() {
+async fn missing_hosts_share_keys() {
     let site = Site::new();
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
     assert_eq!(client.send(at("a.example")).await.body, "1");
@@ -107,7 +107,7 @@ async fn two_hosts_are_a_bad_request() {
 }
 
 #[tokio::test]
-async fn any_host_shares_its_keys_if_told_so() {
+async fn any_host_shares_keys() {
     let site = Site::new();
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue).any_host())).await;
     assert_eq!(client.send(at("a.example")).await.body, "1");

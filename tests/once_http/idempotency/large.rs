@@ -69,11 +69,11 @@ impl Streams {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_small_goes_out_when_it_is_kept_with_its_trailers() {
+async fn small_stream_is_buffered_with_trailers() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
-    // It is held back while others are told that it runs.
+    // It is held back, and repetitions are in progress.
     let other = streams.client.send(pay("k", "")).await;
     other.assert_problem(409, Some(SOON), "in-progress", "not-run");
     assert!(!answer.is_finished());
@@ -93,13 +93,13 @@ async fn a_stream_that_is_small_goes_out_when_it_is_kept_with_its_trailers() {
 }
 
 #[tokio::test]
-async fn a_larger_stream_goes_on_intact_and_is_done_without_a_response() {
+async fn large_stream_passes_unstored() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     for piece in ["12345", "67890", "1"] {
         feed.send_data(piece.into()).await.unwrap();
     }
-    // The response has begun, and its body goes on.
+    // The response has started, and its body is streamed.
     let answer = soon("the answer", answer).await.unwrap().unwrap();
     let again = streams.client.send(pay("k", "")).await;
     again.assert_problem(409, None, "response-not-kept", "done");
@@ -113,7 +113,7 @@ async fn a_larger_stream_goes_on_intact_and_is_done_without_a_response() {
 }
 
 #[tokio::test]
-async fn a_response_that_breaks_off_is_done_all_the_same_and_breaks_off_for_the_client_too() {
+async fn broken_response_is_done() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_response_that_breaks_off_is_done_all_the_same_and_breaks_off_for_the_
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_behind_the_answer_finds_it_again() {
+async fn disconnect_after_response_is_replayed() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
@@ -149,7 +149,7 @@ async fn a_client_that_goes_away_behind_the_answer_finds_it_again() {
 }
 
 #[tokio::test]
-async fn a_stream_that_outlives_max_hold_goes_on_intact_and_is_done_without_a_response() {
+async fn overlong_stream_passes_unstored() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
@@ -167,7 +167,7 @@ async fn a_stream_that_outlives_max_hold_goes_on_intact_and_is_done_without_a_re
 
 /// The process gets no processor between the soft deadline and the end.
 #[tokio::test]
-async fn a_stream_that_is_stopped_with_its_lock_is_done_all_the_same() {
+async fn stopped_stream_is_done() {
     let streams = streams().await;
     let (answer, mut feed) = streams.first().await;
     feed.send_data("12345".into()).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_stream_that_is_stopped_with_its_lock_is_done_all_the_same() {
 
 /// As after a crash: nobody tells the nodes anything from there on.
 #[tokio::test]
-async fn what_is_cut_off_while_its_answer_is_read_is_done_all_the_same() {
+async fn cut_during_read_is_done() {
     let streams = streams().await;
     let site = &streams.site;
     let (_answer, mut feed) = streams.first().await;

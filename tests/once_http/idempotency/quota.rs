@@ -11,7 +11,7 @@ async fn answer(body: String) -> String {
 }
 
 #[tokio::test]
-async fn an_answer_beyond_the_quota_is_done_without_it() {
+async fn response_beyond_quota_is_dropped() {
     let site = Site::new();
     let redlock = site.blue.builder().max_stored_response_bytes(100_000).build().unwrap();
     let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
@@ -42,7 +42,7 @@ async fn an_answer_beyond_the_quota_is_done_without_it() {
 }
 
 #[tokio::test]
-async fn without_room_for_answers_requests_are_done_once_all_the_same() {
+async fn full_quota_still_records_requests() {
     let site = Site::new();
     let redlock = site.blue.builder().max_stored_response_bytes(0).build().unwrap();
     let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
@@ -53,7 +53,7 @@ async fn without_room_for_answers_requests_are_done_once_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_record_too_many_is_answered_before_it_runs() {
+async fn excess_record_is_503() {
     let site = Site::new();
     let redlock = site.blue.builder().max_records(1).build().unwrap();
     let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));

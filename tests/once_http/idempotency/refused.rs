@@ -33,7 +33,7 @@ fn echo(runs: &Runs) -> Router {
 }
 
 #[tokio::test]
-async fn another_request_under_the_same_key_is_422_and_the_first_stays() {
+async fn reused_key_is_422() {
     let site = Site::new();
     let client =
         serve(echo(&site.runs).route_layer(layer(&site.at_blue).token_header("x-token"))).await;
@@ -61,7 +61,7 @@ async fn another_request_under_the_same_key_is_422_and_the_first_stays() {
 }
 
 #[tokio::test]
-async fn keys_are_required_unless_it_is_said_otherwise() {
+async fn missing_key_is_400_by_default() {
     let site = Site::new();
     let (runs, once) = (&site.runs, layer(&site.at_blue).token_header("x-token"));
     let strict = serve(echo(runs).route_layer(once.clone())).await;
@@ -114,7 +114,7 @@ async fn bodies_are_bounded_and_arrive_intact() {
 }
 
 #[tokio::test]
-async fn what_can_not_be_known_is_not_answered_as_done() {
+async fn unknown_outcome_is_not_done() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -147,7 +147,7 @@ async fn what_can_not_be_known_is_not_answered_as_done() {
 }
 
 #[tokio::test]
-async fn an_attached_client_that_goes_away_mid_run_leaves_the_key_free() {
+async fn attached_disconnect_frees_the_key() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(

@@ -61,7 +61,7 @@ fn assert_replayed(first: &Answer, again: &Answer) {
 }
 
 #[tokio::test]
-async fn the_first_response_is_sent_again_byte_by_byte_by_every_replica() {
+async fn every_replica_replays_the_response() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route("/pay", post(async move || made(runs.run())));
@@ -88,7 +88,7 @@ async fn the_first_response_is_sent_again_byte_by_byte_by_every_replica() {
 }
 
 #[tokio::test]
-async fn a_store_gives_the_same_and_fewer_headers_if_told_so() {
+async fn store_replays_chosen_headers() {
     let site = Site::new();
     let (runs, store) = (site.runs.clone(), MemoryStore::new());
     let app = Router::new().route("/pay", post(async move || made(runs.run())));
@@ -111,7 +111,7 @@ async fn a_store_gives_the_same_and_fewer_headers_if_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_fifty_at_once_one_runs_and_all_get_its_answer_in_the_end() {
+async fn one_of_fifty_runs() {
     let site = Site::new();
     let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
     let gone = Arc::clone(&go);
@@ -142,7 +142,7 @@ async fn of_fifty_at_once_one_runs_and_all_get_its_answer_in_the_end() {
 }
 
 #[tokio::test]
-async fn who_waits_gets_the_answer_of_the_request_that_runs() {
+async fn waiter_gets_the_response() {
     let site = Site::new();
     let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
     let gone = Arc::clone(&go);
@@ -191,7 +191,7 @@ async fn headers_count_towards_the_limit() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_sent_again_as_such() {
+async fn empty_response_is_replayed() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -208,7 +208,7 @@ async fn an_empty_answer_is_sent_again_as_such() {
 }
 
 #[tokio::test]
-async fn the_methods_that_need_a_key_are_for_the_user_to_say() {
+async fn methods_are_configurable() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
@@ -229,11 +229,11 @@ async fn the_methods_that_need_a_key_are_for_the_user_to_say() {
 }
 
 #[tokio::test]
-async fn safe_methods_pass_with_a_key_and_without() {
+async fn safe_methods_pass() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
-    // Not even a caller is asked for.
+    // Needs no scope either.
     let once = OnceLayer::idempotency(site.at_blue.clone(), "pay")
         .scope(tower_redlock::key::header("x-caller"));
     let client = serve(app.route_layer(once)).await;

@@ -92,7 +92,7 @@ async fn headers_count_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn records_of_other_settings_are_other_requests() {
+async fn other_fingerprint_settings_are_422() {
     let site = Site::new();
     let serve = async |once| serve(handler(&site).route_layer(once)).await;
     let hook = |head: &RequestHead<'_>, body: &[u8]| Fingerprint::of(head, body);
@@ -165,7 +165,7 @@ const FIRST: &str = "----formdata-7MA4YWxkTrZu0gW";
 const AGAIN: &str = "----formdata-0pZl2HqYtR9sKd3";
 
 #[tokio::test]
-async fn a_form_is_the_same_under_another_boundary_where_the_user_says_so() {
+async fn custom_fingerprint_ignores_boundaries() {
     let (site, file) = (Site::new(), b"\x89PNG\r\n\x1a\n\0--\xff");
     let client = serve(handler(&site).route_layer(layer(&site.at_blue))).await;
     assert_eq!(client.send(upload(FIRST, 3, file)).await.code(), 200);
@@ -190,7 +190,7 @@ async fn a_form_is_the_same_under_another_boundary_where_the_user_says_so() {
 }
 
 #[tokio::test]
-async fn a_fingerprint_is_asked_for_once_and_a_panic_in_it_runs_nothing() {
+async fn panicking_fingerprint_runs_nothing() {
     let site = Site::new();
     let asked = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&asked);

@@ -25,7 +25,7 @@ async fn runs_of_two(status: u16, adjust: impl FnOnce(OnNodes) -> OnNodes) -> us
 }
 
 #[tokio::test]
-async fn what_was_done_is_sent_again_and_what_was_refused_is_not() {
+async fn only_successes_are_replayed() {
     for status in [200, 201, 202, 204, 302, 303] {
         assert_eq!(runs_of_two(status, |layer| layer).await, 1, "{status}");
     }
@@ -62,7 +62,7 @@ async fn all_answers_may_be_kept() {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_twice_and_then_does_it_is_done() {
+async fn third_try_succeeds() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -81,7 +81,7 @@ async fn a_handler_that_fails_twice_and_then_does_it_is_done() {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_for_the_user_to_say() {
+async fn kept_statuses_are_configurable() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(

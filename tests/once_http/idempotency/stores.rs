@@ -33,7 +33,7 @@ const PUTS_AND_HANGS: u8 = 3;
 const PUTS_AND_FAILS: u8 = 4;
 const WAITS: u8 = 5;
 
-/// A store as somebody else would write it, which does as it is told.
+/// A user's store with scripted behaviour.
 #[derive(Clone)]
 struct Other {
     memory: MemoryStore,
@@ -111,7 +111,7 @@ fn app(runs: &Runs) -> Router {
 }
 
 #[tokio::test]
-async fn responses_are_put_under_the_token_before_the_record_and_not_on_the_nodes() {
+async fn put_precedes_the_record() {
     let (site, store) = (Site::new(), Other::new());
     let once = layer(&site.at_blue).store(store.clone()).retain(HOUR);
     let client = serve(app(&site.runs).route_layer(once)).await;
@@ -121,13 +121,13 @@ async fn responses_are_put_under_the_token_before_the_record_and_not_on_the_node
     assert_eq!(first.body, format!("1 {token}"));
     assert_eq!(client.send(pay("k", "")).await.body, first.body);
     assert_eq!((site.runs.count(), store.puts()), (1, 1));
-    // Who has no such store knows that it is done.
+    // A layer without that store reports it as done.
     let other = serve(app(&site.runs).route_layer(layer(&site.at_green))).await;
     other.send(pay("k", "")).await.assert_problem(409, None, "response-not-kept", "done");
 }
 
 #[tokio::test]
-async fn a_store_that_can_not_be_read_is_asked_again_later() {
+async fn unreadable_store_is_503() {
     let (site, store) = (Site::new(), Other::new());
     let client =
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
@@ -140,7 +140,7 @@ async fn a_store_that_can_not_be_read_is_asked_again_later() {
 }
 
 #[tokio::test]
-async fn where_the_store_fails_the_request_is_done_all_the_same() {
+async fn failed_put_is_done() {
     let (site, store) = (Site::new(), Other::new());
     let client =
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
@@ -157,7 +157,7 @@ async fn where_the_store_fails_the_request_is_done_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_response_that_the_store_has_lost_is_not_made_up() {
+async fn lost_response_is_not_replayed() {
     let (site, store) = (Site::new(), MemoryStore::with_capacity(1));
     let client =
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
@@ -217,7 +217,7 @@ async fn cut_off_while_put(before: bool) -> (Site, Other, [Client; 2]) {
 }
 
 #[tokio::test]
-async fn what_crashes_before_the_record_of_its_head_runs_again_under_a_newer_token() {
+async fn crash_before_record_runs_again() {
     let (_site, store, [_, green]) = cut_off_while_put(true).await;
     let second = green.send(pay("k", "")).await;
     assert!(second.body.starts_with(b"2 "), "{second:?}");
@@ -227,7 +227,7 @@ async fn what_crashes_before_the_record_of_its_head_runs_again_under_a_newer_tok
 }
 
 #[tokio::test]
-async fn what_crashes_while_it_is_put_is_done_and_answered_from_the_store() {
+async fn crash_during_put_is_replayed() {
     let (site, _store, [_, green]) = cut_off_while_put(false).await;
     let again = green.send(pay("k", "")).await;
     assert!(again.body.starts_with(b"1 "), "{again:?}");
@@ -237,7 +237,7 @@ async fn what_crashes_while_it_is_put_is_done_and_answered_from_the_store() {
 }
 
 #[tokio::test]
-async fn a_store_that_hangs_until_max_hold_holds_up_no_answer() {
+async fn hung_store_loses_the_response() {
     let (site, store) = (Site::new(), Other::new());
     let once = layer(&site.at_blue).store(store.clone()).max_hold(TTL);
     let client = serve(app(&site.runs).route_layer(once)).await;
@@ -256,7 +256,7 @@ async fn a_store_that_hangs_until_max_hold_holds_up_no_answer() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_while_its_answer_is_put_finds_it_again() {
+async fn disconnect_during_put_is_replayed() {
     let (site, store) = (Site::new(), Other::new());
     let client =
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
@@ -278,7 +278,7 @@ async fn a_client_that_goes_away_while_its_answer_is_put_finds_it_again() {
 }
 
 #[tokio::test]
-async fn an_attached_client_that_goes_away_leaves_what_the_store_has() {
+async fn attached_disconnect_leaves_stored_response() {
     let (site, store) = (Site::new(), Other::new());
     let once = layer(&site.at_blue).store(store.clone()).detached(false);
     let client = serve(app(&site.runs).route_layer(once)).await;

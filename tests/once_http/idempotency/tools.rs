@@ -7,13 +7,14 @@ use tower_redlock::{
     key::{Header, Key},
     once::{
         Always, MemoryStore,
-        http::{Http, Idempotency, Problems},
+        http::{Http, Idempotency},
     },
+    reject::DefaultResponse,
 };
 
 use crate::{client::Client, site::serve};
 
-pub(crate) type Layer<St> = OnceLayer<Key<Header>, Always, Http<Problems, Idempotency<St>>>;
+pub(crate) type Layer<St> = OnceLayer<Key<Header>, Always, Http<DefaultResponse, Idempotency<St>>>;
 
 /// Keys belong to whom `x-caller` names: in production, something that a caller can't choose.
 pub(crate) fn layer(redlock: &Redlock) -> Layer<tower_redlock::once::http::OnNodes> {

@@ -4,11 +4,11 @@ use axum::{Extension, Json, Router, body::Body, routing::post};
 use http::{Request, Response, StatusCode};
 use tower_redlock::{
     FencingLayer, OnceLayer, Redlock, RedlockLayer, key,
-    layer::http::RequestOutcome,
     once::{
         UnknownOutcome,
         http::{KeptStatuses, ServerErrors},
     },
+    reject::RequestOutcome,
 };
 
 use super::tools::{Layer, layer, pay};
@@ -30,7 +30,7 @@ fn handler(site: &Site) -> Router {
 }
 
 #[tokio::test]
-async fn a_content_type_that_is_corrected_runs() {
+async fn corrected_content_type_runs() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -59,7 +59,7 @@ async fn a_content_type_that_is_corrected_runs() {
 }
 
 #[tokio::test]
-async fn what_an_old_replica_does_not_know_runs_on_a_new_one() {
+async fn unknown_route_runs_on_new_replica() {
     let site = Site::new();
     let old = Router::new().route("/other", post(async || "other"));
     let old = serve(old.layer(layer(&site.at_blue))).await;
@@ -116,7 +116,7 @@ async fn a_missing_token_is_never_kept() {
 }
 
 #[tokio::test]
-async fn an_inner_lock_that_is_another_s_is_never_kept() {
+async fn inner_held_lock_is_not_kept() {
     let site = Site::new();
     let inner = RedlockLayer::new(site.at_blue.clone(), |_: &Request<Body>| "account");
     let _held = site.at_green.lock("account").await.unwrap();
@@ -124,7 +124,7 @@ async fn an_inner_lock_that_is_another_s_is_never_kept() {
 }
 
 #[tokio::test]
-async fn an_inner_lock_without_a_quorum_is_never_kept() {
+async fn inner_no_quorum_is_not_kept() {
     let site = Site::new();
     let closed = site.blue.redlock();
     closed.shutdown().await;
@@ -133,7 +133,7 @@ async fn an_inner_lock_without_a_quorum_is_never_kept() {
 }
 
 #[tokio::test]
-async fn an_inner_key_in_progress_is_never_kept() {
+async fn inner_in_progress_is_not_kept() {
     let site = Site::new();
     let inner = OnceLayer::new(site.at_blue.clone(), "inner", |_: &Request<Body>| "x").http();
     let _held = site.at_green.lock(tower_redlock::Resource::of_once("inner:x").unwrap()).await;
@@ -141,7 +141,7 @@ async fn an_inner_key_in_progress_is_never_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_that_an_inner_layer_did_not_keep_is_not_kept_outside() {
+async fn inner_unkept_response_is_not_kept() {
     let site = Site::new();
     site.at_blue.once("idempotency:pay://pay.example/5:alice:k").mark_done().await.unwrap();
     let inner = handler(&site).route_layer(layer(&site.at_blue));
@@ -157,7 +157,7 @@ async fn an_answer_that_an_inner_layer_did_not_keep_is_not_kept_outside() {
 
 /// What an inner layer sends again was done.
 #[tokio::test]
-async fn what_an_inner_layer_sends_again_is_kept_outside() {
+async fn inner_replay_is_kept() {
     let site = Site::new();
     let runs = site.runs.clone();
     let app = Router::new().route(
@@ -177,7 +177,7 @@ async fn what_an_inner_layer_sends_again_is_kept_outside() {
 }
 
 #[tokio::test]
-async fn a_handler_may_say_what_becomes_of_one_answer() {
+async fn handler_marks_one_response() {
     for (said, status, adjust, runs) in [
         (RequestOutcome::Done, 402, layer as fn(&Redlock) -> OnNodes, 1),
         (RequestOutcome::Done, 503, layer, 1),

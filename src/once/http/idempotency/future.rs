@@ -1,3 +1,5 @@
+//! The future of a request with an `Idempotency-Key`.
+
 use std::{
     fmt,
     future::Future,
@@ -14,9 +16,9 @@ use tower_service::Service;
 
 use super::{
     Idempotency,
-    again::{Again, Fetching, NotAgain, again},
-    keeping::{Keep, Keeping, KeepingCall, Recorded, Store},
-    negotiated::AcceptEncoding,
+    accept_encoding::AcceptEncoding,
+    capture::{Capture, CaptureSettings, CapturedCompletion, CapturingCall, StoreEntry},
+    replay::{Replay, ReplayError, StoreRead, replay},
 };
 use crate::{
     error::LockError,
@@ -28,31 +30,28 @@ use crate::{
         call::OnceCall,
         detach::Detach,
         http::{
-            CompletesHttp, OnReject, Refused,
-            by_body::refused,
-            call::HttpCall,
-            complete::Rules,
-            reject::{reject, reject_busy},
+            CompletesHttp,
+            completion::CompletionRules,
+            future::{HttpCall, reject},
         },
-        outcome::Outcome,
+        outcome::OnceOutcome,
         service::begin,
     },
+    reject::{OnReject, RejectReason},
     resource::Resource,
 };
 
 /// The future of a request behind [`OnceLayer::idempotency`](crate::OnceLayer::idempotency): reads
-/// the body, then runs the request or finds what it was answered.
+/// the body, then runs the request or replays its response.
 ///
 /// # Cancel safety
 ///
-/// Dropping it before the service was called drops the body, or gives the key back. After that the
-/// service runs to its end, and its response is kept, unless
-/// [`detached`](crate::OnceLayer::detached) says something else.
+/// Dropping it before the call of the service drops the body, or frees the key. After that the service
+/// runs to its end, and its response is stored, unless [`detached`](crate::OnceLayer::detached) is off.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
-/// [`UnknownOutcome`](crate::once::UnknownOutcome).
+/// If polled again after it was ready, or if the service panics: see [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct IdempotencyFuture<S, B, A, C, R, St>
@@ -64,19 +63,19 @@ where
     St: ResponseStore,
 {
     #[pin]
-    state: State<S, B, A, C, St>,
+    state: IdempotencyState<S, B, A, C, St>,
     accepts: AcceptEncoding,
     on_reject: R,
 }
 
-type Call<S, B, C, St> = OnceCall<KeepingCall<S, B, C, St>, Unchecked, Recorded>;
+type GuardedCall<S, B, C, St> = OnceCall<CapturingCall<S, B, C, St>, Unchecked, CapturedCompletion>;
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = IdempotencyStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
-enum State<S, B, A, C, St>
+enum IdempotencyState<S, B, A, C, St>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>>,
     B: Body,
@@ -86,29 +85,29 @@ where
 {
     Reading {
         read: ReadBody<B>,
-        start: Option<Start<S, C, St>>,
+        start: Option<PendingRequest<S, C, St>>,
     },
     Calling {
         #[pin]
-        call: Call<S, B, C, St>,
+        call: GuardedCall<S, B, C, St>,
         fingerprint: Option<Fingerprint>,
-        store: Option<(Arc<St>, Arc<str>)>,
+        store: Option<StoreEntry<St>>,
     },
     Fetching {
         #[pin]
-        fetching: Fetching<St>,
+        fetching: StoreRead<St>,
         resource: Option<Resource>,
     },
 }
 
-/// A request with a key whose body is read.
-pub(super) struct Start<S, C, St> {
-    /// It is ready.
+/// A request with a key whose body is being read.
+pub(super) struct PendingRequest<S, C, St> {
+    /// Ready to be called.
     pub(super) service: S,
     pub(super) parts: Parts,
     pub(super) asked: OnceRequest,
     pub(super) key: Arc<str>,
-    pub(super) rules: Rules<C>,
+    pub(super) rules: CompletionRules<C>,
     pub(super) token_header: TokenHeader,
     pub(super) layer: Arc<str>,
     pub(super) detached: bool,
@@ -123,22 +122,29 @@ where
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
-    pub(super) fn reading(read: ReadBody<B>, start: Start<S, C, St>, on_reject: R) -> Self {
-        let state = State::Reading { read, start: Some(start) };
+    pub(super) fn reading(
+        read: ReadBody<B>,
+        start: PendingRequest<S, C, St>,
+        on_reject: R,
+    ) -> Self {
+        let state = IdempotencyState::Reading { read, start: Some(start) };
         Self { state, accepts: AcceptEncoding::default(), on_reject }
     }
 
-    /// A request that needs no key.
+    /// A request without a key.
     pub(super) fn unguarded(future: S::Future, on_reject: R) -> Self {
-        Self::calling(OnceCall::unguarded(Keeping::unguarded(future), Recorded), on_reject)
+        Self::calling(
+            OnceCall::unguarded(Capture::unguarded(future), CapturedCompletion),
+            on_reject,
+        )
     }
 
     pub(super) fn rejected(error: LockError, on_reject: R) -> Self {
-        Self::calling(OnceCall::rejected(error, Recorded), on_reject)
+        Self::calling(OnceCall::rejected(error, CapturedCompletion), on_reject)
     }
 
-    fn calling(call: Call<S, B, C, St>, on_reject: R) -> Self {
-        let state = State::Calling { call, fingerprint: None, store: None };
+    fn calling(call: GuardedCall<S, B, C, St>, on_reject: R) -> Self {
+        let state = IdempotencyState::Calling { call, fingerprint: None, store: None };
         Self { state, accepts: AcceptEncoding::default(), on_reject }
     }
 }
@@ -151,7 +157,7 @@ where
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
     C: CompletesHttp<A> + Send + 'static,
-    R: OnReject,
+    R: OnReject<Response<Bytes>>,
     St: ResponseStore,
 {
     type Output = Result<Response<Intact<A>>, S::Error>;
@@ -161,49 +167,54 @@ where
         let on_reject = &*this.on_reject;
         let answer = loop {
             match this.state.as_mut().project() {
-                StateProj::Reading { read, start } => {
+                IdempotencyStateProj::Reading { read, start } => {
                     let body = ready!(Pin::new(&mut *read).poll(cx));
                     let held = read.take_held();
                     let mut start = start.take().expect("polled after it was ready");
                     match body {
                         Ok(body) => {
-                            // Before the head is changed: headers that it loses may count.
+                            // Before headers are removed that may count.
                             let fingerprint = start.fingerprint(&body);
                             let headers = &mut start.parts.headers;
                             *this.accepts = AcceptEncoding::ask_for_plain(headers);
                             this.state.set(start.call(body, fingerprint, held));
                         }
-                        Err(incomplete) => break reject(on_reject, refused(&incomplete), None),
+                        Err(incomplete) => {
+                            let error = incomplete.lock_error();
+                            break reject(on_reject, RejectReason::Lock(&error), None);
+                        }
                     }
                 }
-                StateProj::Calling { mut call, fingerprint, store } => {
+                IdempotencyStateProj::Calling { mut call, fingerprint, store } => {
                     let ended = ready!(call.as_mut().poll(cx));
                     let resource = call.resource();
                     break match ended {
-                        Ok(Outcome::Ran(made) | Outcome::Unrecorded(made, _)) => {
+                        Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => {
                             return Poll::Ready(Ok(made.response));
                         }
-                        Ok(Outcome::Done { record, .. }) => {
-                            let fingerprint = fingerprint.expect("what has a key was read");
-                            match again(&record, fingerprint, store.as_ref()) {
+                        Ok(OnceOutcome::Done { record, .. }) => {
+                            let fingerprint = fingerprint.expect("a request with a key was read");
+                            match replay(&record, fingerprint, store.as_ref()) {
                                 Ok(again) => answer(again, this.accepts, on_reject, resource),
                                 Err(fetching) => {
                                     let resource = resource.cloned();
-                                    this.state.set(State::Fetching { fetching, resource });
+                                    this.state
+                                        .set(IdempotencyState::Fetching { fetching, resource });
                                     continue;
                                 }
                             }
                         }
-                        Ok(Outcome::Busy { retry_after, by, unknown }) => {
-                            reject_busy(on_reject, (retry_after, by.as_deref(), unknown), resource)
+                        Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
+                            let reason = RejectReason::busy(unknown, retry_after, by.as_deref());
+                            reject(on_reject, reason, resource)
                         }
                         Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
                         Err(OnceError::Lock(error)) => {
-                            reject(on_reject, Refused::Lock(&error), resource)
+                            reject(on_reject, RejectReason::Lock(&error), resource)
                         }
                     };
                 }
-                StateProj::Fetching { fetching, resource } => {
+                IdempotencyStateProj::Fetching { fetching, resource } => {
                     let again = ready!(fetching.poll(cx));
                     break answer(again, this.accepts, on_reject, resource.as_ref());
                 }
@@ -214,30 +225,30 @@ where
 }
 
 fn answer(
-    again: Again,
+    again: Replay,
     accepts: &AcceptEncoding,
-    on_reject: &impl OnReject,
+    on_reject: &impl OnReject<Response<Bytes>>,
     resource: Option<&Resource>,
 ) -> Response<Bytes> {
     let again = match again {
-        Ok(answer) if !accepts.accepts(answer.headers()) => Err(NotAgain::NotAcceptable),
+        Ok(answer) if !accepts.accepts(answer.headers()) => Err(ReplayError::NotAcceptable),
         again => again,
     };
     again.unwrap_or_else(|not| reject(on_reject, not.reason(), resource))
 }
 
-impl<S, C, St> Start<S, C, St> {
+impl<S, C, St> PendingRequest<S, C, St> {
     fn fingerprint(&self, body: &WholeBody) -> Fingerprint {
         self.mode.same.fingerprint(&RequestHead::from(&self.parts), body.data())
     }
 
-    /// The body was read.
+    /// Calls the service with the body that was read.
     fn call<B, A>(
         self,
         body: WholeBody,
         fingerprint: Fingerprint,
         held: Option<HeldBytes>,
-    ) -> State<S, B, A, C, St>
+    ) -> IdempotencyState<S, B, A, C, St>
     where
         S: Service<Request<Intact<B>>, Response = Response<A>> + Send + 'static,
         S::Future: Send + 'static,
@@ -249,18 +260,23 @@ impl<S, C, St> Start<S, C, St> {
     {
         let Self { service, parts, asked, key, rules, token_header, layer, detached, mode } = self;
         let Idempotency { response_limit: limit, headers, kept, store, .. } = mode;
-        let store = store.map(|store| (store, key));
-        let put = store
-            .as_ref()
-            .map(|(store, key)| Store { store: Arc::clone(store), key: Arc::clone(key) });
+        let store = store.map(|store| StoreEntry { store, key });
         let retain = asked.terms.retain;
         let request = Request::from_parts(parts, Intact::from(body).holding(held));
-        let call = KeepingCall {
+        let call = CapturingCall {
             call: HttpCall::new(service, request, token_header, layer),
-            keep: Keep { rules, kept, fingerprint, limit, headers, retain, store: put },
+            settings: CaptureSettings {
+                rules,
+                kept,
+                fingerprint,
+                limit,
+                headers,
+                retain,
+                store: store.clone(),
+            },
         };
-        let call = begin(asked, call, Recorded).detached(detached.then(Detach::new));
-        State::Calling { call, fingerprint: Some(fingerprint), store }
+        let call = begin(asked, call, CapturedCompletion).detached(detached.then(Detach::new));
+        IdempotencyState::Calling { call, fingerprint: Some(fingerprint), store }
     }
 }
 
@@ -274,9 +290,9 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Reading { .. } => "reading",
-            State::Calling { call, .. } => call.name(),
-            State::Fetching { .. } => "fetching",
+            IdempotencyState::Reading { .. } => "reading",
+            IdempotencyState::Calling { call, .. } => call.name(),
+            IdempotencyState::Fetching { .. } => "fetching",
         };
         f.debug_struct("IdempotencyFuture").field("state", &state).finish_non_exhaustive()
     }

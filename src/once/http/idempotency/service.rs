@@ -1,42 +1,46 @@
+//! The service of requests with an `Idempotency-Key`.
+
 use std::{
     sync::Arc,
     task::{Context, Poll},
 };
 
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
 use super::{
     Idempotency, IdempotencyFuture,
-    authority::authority,
-    future::Start,
-    name::{name, of_scope},
+    future::PendingRequest,
+    host::authority,
+    key::{name, of_scope},
 };
 use crate::{
     key::{self, RequestHead},
     layer::{KeyError, ResourceKey},
     once::{
         Intact, OnceService, ReadBody, ResponseStore,
-        http::{CompletesHttp, Http, OnReject, complete::Rules, protocol::refuse_grpc},
+        http::{CompletesHttp, Http, completion::CompletionRules, key::refuse_grpc},
     },
+    reject::OnReject,
     resource::Resource,
 };
 
 impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
-    /// The name of a request's record; `None` if it needs none.
+    /// Returns the name of a request's record; `None` for a request that needs no key.
     fn record<B>(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError>
     where
         K: ResourceKey<Request<B>>,
     {
-        if !self.layer.face.mode.applies_to(request.method()) {
+        if !self.layer.protocol.mode.applies_to(request.method()) {
             return Ok(None);
         }
         let Some(scope) = self.layer.key.key(request)? else { return Ok(None) };
         let scope = of_scope(&scope)?;
         let key = key::idempotency_key().key(request);
-        let Some(key) = self.layer.face.missing.settle(key)? else { return Ok(None) };
-        let host = if self.layer.face.mode.any_host {
+        let Some(key) = self.layer.protocol.missing.settle(key)? else { return Ok(None) };
+        let host = if self.layer.protocol.mode.any_host {
             None
         } else {
             Some(authority(&RequestHead::from(request))?)
@@ -53,7 +57,7 @@ where
     S::Error: Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject + Clone,
+    R: OnReject<Response<Bytes>> + Clone,
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
     St: ResponseStore,
@@ -67,27 +71,27 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        self.layer.face.token_header.strip(request.headers_mut());
+        self.layer.protocol.token_header.strip(request.headers_mut());
         let found = self.record(&request);
-        let face = &self.layer.face;
-        let on_reject = face.on_reject.clone();
-        match face.server_errors.check_with(found) {
+        let protocol = &self.layer.protocol;
+        let on_reject = protocol.on_reject.clone();
+        match protocol.server_errors.check_with(found) {
             Ok(Some(name)) => {
-                let (token_header, mode) = (face.token_header.clone(), face.mode.clone());
+                let (token_header, mode) = (protocol.token_header.clone(), protocol.mode.clone());
                 let (parts, body) = request.into_parts();
                 let read = ReadBody::new(&parts.headers, body, mode.body_limit)
                     .for_layer(&self.layer.redlock, mode.body_timeout);
-                let start = Start {
+                let start = PendingRequest {
                     parts,
                     key: Arc::from(name.to_string()),
                     asked: self.layer.request(Ok(name)),
-                    rules: Rules {
+                    rules: CompletionRules {
                         complete: self.layer.complete.clone(),
-                        server_errors: face.server_errors,
+                        server_errors: protocol.server_errors,
                     },
                     token_header,
                     layer: Arc::clone(self.layer.name()),
-                    detached: face.detached,
+                    detached: protocol.detached,
                     mode,
                     service: self.take_ready(),
                 };

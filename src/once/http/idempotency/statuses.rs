@@ -1,3 +1,5 @@
+//! The statuses whose responses are stored.
+
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use http::StatusCode;
@@ -5,8 +7,7 @@ use http::StatusCode;
 use super::Idempotency;
 use crate::once::{OnceLayer, http::Http};
 
-/// The statuses whose responses are kept, and sent again to whoever repeats the request. After a
-/// response of another status the key is free.
+/// The statuses whose responses are stored and replayed. After another status the key is free.
 ///
 /// By default those of [`successes`](Self::successes).
 ///
@@ -25,25 +26,22 @@ use crate::once::{OnceLayer, http::Http};
 pub struct KeptStatuses(Arc<BTreeSet<u16>>);
 
 impl KeptStatuses {
-    /// 2xx and 3xx: what the handler says that it did. The default.
+    /// 2xx and 3xx. The default.
     ///
-    /// A 4xx may come from what stands before the handler: a router of a version that lacks the route
-    /// (404, 405), an extractor that does not read the body (400, 415, 422), a check of credentials or
-    /// rates (401, 403, 429). Kept, it would be the answer until [`retain`](crate::OnceLayer::retain)
-    /// is over, also when its cause has gone; not kept, the same request is refused again, or runs.
-    /// That is safe as long as a handler that answers 4xx has done nothing. One that has (it charged a
-    /// card in vain, and keeps count of that) needs that status [here](Self::with), or says so of the
-    /// one response by [`RequestOutcome::Done`](crate::layer::http::RequestOutcome::Done).
+    /// A 4xx may come from code before the handler: a router without the route (404, 405), an extractor
+    /// (400, 415, 422), a check of credentials or rates (401, 403, 429). If stored, it would be replayed
+    /// for [`retain`](crate::OnceLayer::retain), even after its cause has gone. Not storing it is safe if
+    /// a handler that answers 4xx has had no effect. Otherwise [add](Self::with) the status, or mark the
+    /// response with [`RequestOutcome::Done`](crate::reject::RequestOutcome::Done).
     pub fn successes() -> Self {
         Self(Arc::new((200..400).collect()))
     }
 
-    /// 2xx, 3xx and 4xx. With [`ServerErrors::Keep`](crate::once::http::ServerErrors::Keep) every answer is
-    /// kept, as Stripe does once its endpoint has begun to run.
+    /// 2xx, 3xx and 4xx. With [`ServerErrors::Keep`](crate::once::http::ServerErrors::Keep) every response is
+    /// stored, as Stripe does once its endpoint runs.
     ///
-    /// For services that turn requests away *outside* of this layer only: where parameters,
-    /// credentials or rates are checked behind it, a 401 or 429 is the answer until the retention is
-    /// over. Take out what is [no answer](Self::without):
+    /// For services that refuse requests *outside* of this layer: a 401 or 429 from inside would be
+    /// replayed. [Remove](Self::without) such statuses:
     ///
     /// ```
     /// use http::StatusCode;
@@ -63,26 +61,26 @@ impl KeptStatuses {
         Self(Arc::new((200..500).collect()))
     }
 
-    /// One more.
+    /// Adds a status.
     #[must_use]
     pub fn with(mut self, status: StatusCode) -> Self {
         Arc::make_mut(&mut self.0).insert(status.as_u16());
         self
     }
 
-    /// One less.
+    /// Removes a status.
     #[must_use]
     pub fn without(mut self, status: StatusCode) -> Self {
         Arc::make_mut(&mut self.0).remove(&status.as_u16());
         self
     }
 
-    /// Whether responses with this status are kept.
+    /// Returns whether responses with this status are stored.
     pub fn contains(&self, status: StatusCode) -> bool {
         self.0.contains(&status.as_u16())
     }
 
-    /// The first and the last of each row of them.
+    /// Returns the first and last status of each contiguous range.
     fn ranges(&self) -> Vec<(u16, u16)> {
         let mut ranges: Vec<(u16, u16)> = Vec::new();
         for &status in self.0.iter() {
@@ -118,10 +116,10 @@ impl fmt::Debug for KeptStatuses {
 }
 
 impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
-    /// The statuses whose responses are kept. Default: [`KeptStatuses::successes`], 2xx and 3xx.
+    /// Sets the statuses whose responses are stored. Default: [`KeptStatuses::successes`], 2xx and 3xx.
     ///
-    /// [`complete_when`](OnceLayer::complete_when) takes the place of this. A 5xx that is not among them
-    /// is what [`server_errors`](OnceLayer::server_errors) says.
+    /// [`complete_when`](OnceLayer::complete_when) replaces this; for another 5xx see
+    /// [`server_errors`](OnceLayer::server_errors).
     ///
     /// ```
     /// use http::StatusCode;
@@ -133,7 +131,7 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     ///     .kept_statuses(KeptStatuses::successes().with(StatusCode::PAYMENT_REQUIRED));
     /// ```
     pub fn kept_statuses(mut self, statuses: KeptStatuses) -> Self {
-        self.face.mode.kept = statuses;
+        self.protocol.mode.kept = statuses;
         self
     }
 }

@@ -1,3 +1,5 @@
+//! Settings of the store.
+
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicUsize},
@@ -6,7 +8,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{RedisStore, store::Shared, worker};
+use super::{RedisStore, client::StoreClient, worker};
 use crate::{
     error::BuildError,
     lock::{Spawner, ThreadSpawner},
@@ -140,18 +142,18 @@ impl RedisStoreBuilder {
         let server = Arc::clone(&endpoint.name);
         let single = SingleServer::new(endpoint, access, self.timeout);
         spawner.spawn(Box::pin(worker::run(single, self.max_bytes, receiver)));
-        let shared = Shared {
+        let client = StoreClient {
             server,
             key_prefix: self.key_prefix,
             timeout: self.timeout,
             max_bytes: self.max_bytes,
             jobs,
-            under_way: Arc::new(AtomicUsize::new(0)),
+            pending: Arc::new(AtomicUsize::new(0)),
             timers,
             process: std::process::id(),
             _spawner: spawner,
         };
-        Ok(RedisStore { shared: Arc::new(shared) })
+        Ok(RedisStore { client: Arc::new(client) })
     }
 }
 

@@ -1,19 +1,9 @@
-//! Responses on a server of their own.
-//!
-//! | part | where |
-//! |---|---|
-//! | the store | [`RedisStore`] |
-//! | its settings | [`RedisStoreBuilder`] |
-//! | the futures | [`RedisPut`], [`RedisGet`] |
-//! | the task that asks the server | `worker` |
-//! | the form of a stored response | `stored` |
+//! A store on a Redis server of its own.
 
-mod asked;
 mod builder;
+mod client;
 mod store;
-mod stored;
 mod worker;
 
-pub use asked::{RedisGet, RedisPut};
 pub use builder::RedisStoreBuilder;
-pub use store::RedisStore;
+pub use store::{RedisGet, RedisPut, RedisStore};

@@ -1,47 +1,51 @@
+//! The store, and the futures of its puts and gets.
+
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicUsize},
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use tokio::sync::{mpsc, oneshot};
+use ::redis::Value;
 
 use super::{
-    RedisGet, RedisPut, RedisStoreBuilder,
-    asked::Asked,
-    worker::{Counted, Job, Question},
+    RedisStoreBuilder,
+    client::{PendingReply, StoreClient},
+    worker::{self, StoreCommand},
 };
 use crate::{
-    error::{BuildError, LockError},
-    lock::Spawner,
-    once::{ResponseStore, StoreError, StoredResponse},
-    time::{MAX_DURATION, Timers},
+    error::{BuildError, Reason},
+    once::{ResponseStore, StoreError, StoredBy, StoredResponse},
+    time::MAX_DURATION,
     token::FencingToken,
 };
 
 /// A [`ResponseStore`] on a Redis (or Valkey) server: one that is **not** among the lock's nodes, so
 /// that answers never take the memory that locks need.
 ///
-/// Recommended for answers above some kB, and where there are many: one server keeps each answer
-/// once, all replicas find it there, and where it is full or down, locks go on. What is lost with it
-/// are answers, not that requests are done: while it is down, repeated requests are answered 503
-/// (`store-unavailable`), and those whose answers it has lost or evicted 409 (`response-not-kept`). So
-/// it may evict (`maxmemory-policy volatile-ttl`), and need not keep its data.
+/// Recommended for responses above some kB, and for many: one server stores each response once for all
+/// replicas, and locks work without it. If the server fails, only responses are lost: while it is
+/// down, repeated requests are answered 503 (`store-unavailable`); those whose responses are lost or
+/// evicted, 409 (`response-not-kept`). So it may evict (`maxmemory-policy volatile-ttl`), and needs no
+/// persistence.
 ///
-/// An answer is put by one script, which compares fencing tokens: an older holder's never replaces a
-/// newer one's. It expires with its `retain`.
+/// One script puts a response and compares fencing tokens: an older holder's response never replaces a
+/// newer one. It expires after its `retain`.
 ///
-/// One connection, on a thread of the store's own, is opened when there is something to put or get,
-/// and opened anew where it broke, or where the server says that it is a replica, loads its data or
-/// refuses the login: so a failover behind a virtual address or a DNS name is followed, and credentials
-/// may rotate. What is asked at the same time goes in one write. Each put or get ends within
-/// [`timeout`](RedisStoreBuilder::timeout), also where the server hangs.
+/// One connection, on a thread of the store's own, is opened by the first put or get, and reopened
+/// after it broke, or when the server reports that it is a replica, is loading, or refuses the login:
+/// it follows a failover behind a virtual address or a DNS name, and credentials may rotate.
+/// Concurrent commands share one write. Each put or get ends within
+/// [`timeout`](RedisStoreBuilder::timeout), even if the server hangs.
 ///
-/// It needs leave for `+eval +get +set +getrange` on `~{key_prefix}:answer:*`, and for `+select` where
-/// the URL names a database.
+/// ACL: `+eval +get +set +getrange` on `~{key_prefix}:answer:*`, and `+select` if the URL names a
+/// database.
 ///
 /// Clones are the same store. In a fork of the process that built it, each put and get fails with
-/// [`LockError::Forked`], also one that was asked before.
+/// [`LockError::Forked`](crate::LockError::Forked), including those sent before the fork.
 ///
 /// ```
 /// use tower_redlock::{once::{http::Scope, RedisStore}, OnceLayer, Redlock};
@@ -58,63 +62,27 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct RedisStore {
-    pub(super) shared: Arc<Shared>,
+    pub(super) client: Arc<StoreClient>,
 }
-
-/// What all handles of a store have in common.
-pub(super) struct Shared {
-    /// `host:port/db`; what people see.
-    pub(super) server: Arc<str>,
-    pub(super) key_prefix: String,
-    pub(super) timeout: Duration,
-    pub(super) max_bytes: usize,
-    pub(super) jobs: mpsc::UnboundedSender<Job>,
-    pub(super) under_way: Arc<AtomicUsize>,
-    pub(super) timers: Arc<Timers>,
-    /// The process that it was built in: the thread does not go along with a fork.
-    pub(super) process: u32,
-    /// Keeps the thread.
-    pub(super) _spawner: Arc<dyn Spawner>,
-}
-
-/// Maximum number of puts and gets that wait for the server.
-const MAX_UNDER_WAY: usize = 1_024;
 
 impl RedisStore {
-    /// A store on the server with this URL, of the form that the nodes of
-    /// [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes) have, with the default settings.
+    /// Creates a store with the default settings. The URL has the form of
+    /// [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes).
     ///
     /// # Errors
     ///
-    /// [`BuildError`] says what is wrong with the URL. A server that is down is no error: it is
-    /// connected when it is up.
+    /// [`BuildError`] if the URL is invalid. A server that is down is not an error.
     pub fn new(url: impl Into<String>) -> Result<Self, BuildError> {
         Self::builder(url).build()
     }
 
-    /// The same with other settings.
+    /// Creates a builder, for other settings.
     pub fn builder(url: impl Into<String>) -> RedisStoreBuilder {
         RedisStoreBuilder::new(url.into())
     }
 
     fn key(&self, key: &str) -> String {
-        format!("{}:answer:{key}", self.shared.key_prefix)
-    }
-
-    fn ask(&self, question: Question) -> Asked {
-        let shared = &self.shared;
-        if let Err(forked) = shared.check_process() {
-            return Asked::refused(forked);
-        }
-        let Some(counted) = Counted::new(&shared.under_way, MAX_UNDER_WAY) else {
-            let text = format!("{MAX_UNDER_WAY} puts and gets wait for server {}", shared.server);
-            return Asked::refused(StoreError::failed(text));
-        };
-        let (sender, answer) = oneshot::channel();
-        let timeout = shared.timers.sleep_until(shared.timers.clock().now() + shared.timeout);
-        // Where the thread is gone, the sender is dropped, and the answer says so.
-        drop(shared.jobs.send(Job { question, answer: sender, _counted: counted }));
-        Asked::Waiting { answer, timeout: Some(timeout), shared: Arc::clone(shared) }
+        format!("{}:answer:{key}", self.client.key_prefix)
     }
 }
 
@@ -129,43 +97,93 @@ impl ResponseStore for RedisStore {
         retain: Duration,
         token: FencingToken,
     ) -> Self::Put {
-        let (bytes, limit) = (response.body().len(), self.shared.max_bytes);
+        let (bytes, limit) = (response.body().len(), self.client.max_bytes);
         if bytes > limit {
             let text = format!("a response of {bytes} bytes is above max_bytes ({limit})");
-            return RedisPut(Asked::refused(StoreError::failed(text)));
+            return RedisPut(PendingReply::refused(StoreError::failed(text)));
         }
-        // The server takes no zero.
+        // The server rejects zero.
         let millis = retain.min(MAX_DURATION).as_millis().max(1);
         let millis = u64::try_from(millis).unwrap_or(u64::MAX);
-        RedisPut(self.ask(Question::Put { key: self.key(key), response, token, millis }))
+        RedisPut(self.client.send(StoreCommand::Put {
+            key: self.key(key),
+            response,
+            token,
+            millis,
+        }))
     }
 
     fn get(&self, key: &str) -> Self::Get {
-        RedisGet(self.ask(Question::Get { key: self.key(key) }))
-    }
-}
-
-impl Shared {
-    /// [`LockError::Forked`] in a fork of the process that the store was built in.
-    pub(super) fn check_process(&self) -> Result<(), StoreError> {
-        if std::process::id() == self.process {
-            return Ok(());
-        }
-        Err(StoreError::failed(LockError::Forked { built_in: self.process }))
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // In a fork, another thread of the parent may have held the mutex.
-        if self.check_process().is_ok() {
-            self.timers.close();
-        }
+        RedisGet(self.client.send(StoreCommand::Get { key: self.key(key) }))
     }
 }
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("server", &self.shared.server).finish_non_exhaustive()
+        f.debug_struct("RedisStore").field("server", &self.client.server).finish_non_exhaustive()
+    }
+}
+
+/// The future of [`RedisStore`]'s `put`.
+///
+/// # Cancel safety
+///
+/// After a drop, the response may be stored.
+///
+/// # Panics
+///
+/// If polled again after it was ready.
+#[must_use = "futures do nothing unless polled"]
+pub struct RedisPut(PendingReply);
+
+impl Future for RedisPut {
+    type Output = Result<(), StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(match ready!(self.0.poll(cx))? {
+            Value::Int(1) => Ok(()),
+            Value::Int(_) => Err(StoreError::Stale),
+            _ => Err(self.0.error(Reason::Protocol(worker::NOT_A_PUT_REPLY.into()))),
+        })
+    }
+}
+
+impl fmt::Debug for RedisPut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisPut").finish_non_exhaustive()
+    }
+}
+
+/// The future of [`RedisStore`]'s `get`.
+///
+/// # Cancel safety
+///
+/// Cancel safe.
+///
+/// # Panics
+///
+/// If polled again after it was ready.
+#[must_use = "futures do nothing unless polled"]
+pub struct RedisGet(PendingReply);
+
+impl Future for RedisGet {
+    type Output = Result<Option<StoredBy>, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let stored = match ready!(self.0.poll(cx))? {
+            Value::Nil => return Poll::Ready(Ok(None)),
+            Value::BulkString(value) => worker::decode(value),
+            _ => Err("a response was expected".into()),
+        };
+        Poll::Ready(stored.map(Some).map_err(|error| {
+            let text = format!("its key holds something else ({error})");
+            self.0.error(Reason::Protocol(text.into()))
+        }))
+    }
+}
+
+impl fmt::Debug for RedisGet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisGet").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,10 @@
-//! The task that asks the server, for all who put and get.
+//! The task that sends commands to the server, and the format of stored values.
+//!
+//! A value is the token, a digest of its key, and the response. The digest detects the response of
+//! another key, such as a late reply.
 
 use std::{
+    error::Error,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -9,63 +13,74 @@ use std::{
 };
 
 use ::redis::{Pipeline, Value};
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
-use super::stored;
-use crate::{error::Reason, node::redis::SingleServer, once::StoredResponse, token::FencingToken};
+use crate::{
+    error::Reason,
+    node::redis::SingleServer,
+    once::{StoredBy, StoredResponse},
+    token::FencingToken,
+};
 
-/// Maximum number of questions that are sent at once.
+/// Maximum number of commands in a batch.
 const MAX_BATCH: usize = 16;
-/// Number of bytes in responses from which on a batch gets no further question.
+/// Number of bytes in responses above which a batch gets no further command.
 const MAX_BATCH_BYTES: usize = 1 << 20;
-/// Maximum number of bytes that the answers to a batch may have.
-const MAX_ANSWER_BYTES: usize = 32 << 20;
+/// Maximum number of bytes in the replies to a batch.
+const MAX_REPLY_BYTES: usize = 32 << 20;
 
-/// Stores a response unless one of a greater token is there, whatever its length. Answers 1, or 0
-/// where it did not.
+/// Error text for a reply to a put that is not a number.
+pub(super) const NOT_A_PUT_REPLY: &str = "it did not say 0 or 1";
+/// Length of a token: the number of decimal digits of the greatest.
+const TOKEN_DIGITS: usize = 20;
+const DIGEST_BYTES: usize = 32;
+
+/// Stores a response unless a greater token's is stored. Returns 1 if it did, else 0.
 ///
-/// KEYS: the response's. ARGV: the token, in as many digits as each has; what is stored behind it; for
-/// how many ms it is kept.
+/// KEYS: the response's. ARGV: the token, in a fixed number of digits; the rest of the value; the
+/// expiry in ms.
 const PUT: &str = "\
 local kept = redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) \
 if kept > ARGV[1] then return 0 end \
 redis.call('SET', KEYS[1], ARGV[1] .. ARGV[2], 'PX', ARGV[3]) \
 return 1";
 
-/// A question to the server.
+/// A command to the server.
 #[derive(Debug)]
-pub(super) enum Question {
+pub(super) enum StoreCommand {
     Put { key: String, response: Arc<StoredResponse>, token: FencingToken, millis: u64 },
     Get { key: String },
 }
 
-/// A question, and who asks it.
+/// A command, with the sender of its reply.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) question: Question,
-    pub(super) answer: oneshot::Sender<Result<Value, Reason>>,
-    pub(super) _counted: Counted,
+pub(super) struct StoreJob {
+    pub(super) command: StoreCommand,
+    pub(super) reply: oneshot::Sender<Result<Value, Reason>>,
+    pub(super) _count: PendingCount,
 }
 
-/// Counts a question as long as it is there.
+/// Counts a pending command until it is dropped.
 #[derive(Debug)]
-pub(super) struct Counted(Arc<AtomicUsize>);
+pub(super) struct PendingCount(Arc<AtomicUsize>);
 
-impl Counted {
-    /// `None` where there are `most` already.
-    pub(super) fn new(count: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+impl PendingCount {
+    /// `None` if `max` are already pending.
+    pub(super) fn new(count: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
         let counted = Self(Arc::clone(count));
-        (count.fetch_add(1, Ordering::Relaxed) < most).then_some(counted)
+        (count.fetch_add(1, Ordering::Relaxed) < max).then_some(counted)
     }
 }
 
-impl Drop for Counted {
+impl Drop for PendingCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Question {
+impl StoreCommand {
     fn bytes(&self) -> usize {
         match self {
             Self::Put { response, .. } => response.body().len(),
@@ -77,8 +92,8 @@ impl Question {
         match self {
             Self::Put { key, response, token, millis } => {
                 let put = pipeline.cmd("EVAL").arg(PUT).arg(1).arg(key);
-                let value = stored::encode(key, response);
-                put.arg(stored::token_text(*token)).arg(value).arg(*millis);
+                let value = encode(key, response);
+                put.arg(token_text(*token)).arg(value).arg(*millis);
             }
             Self::Get { key } => {
                 pipeline.cmd("GET").arg(key);
@@ -86,61 +101,96 @@ impl Question {
         }
     }
 
-    /// Why this can't be the server's answer to the question, if it can't.
-    fn misfit(&self, answer: &Value) -> Option<&'static str> {
-        match (self, answer) {
+    /// Returns why `reply` can't be the reply to this command.
+    fn misfit(&self, reply: &Value) -> Option<&'static str> {
+        match (self, reply) {
             (Self::Put { .. }, Value::Int(_)) | (Self::Get { .. }, Value::Nil) => None,
-            (Self::Put { .. }, _) => Some("it did not say 0 or 1"),
-            (Self::Get { key }, Value::BulkString(value)) => stored::is_foreign(value, key)
+            (Self::Put { .. }, _) => Some(NOT_A_PUT_REPLY),
+            (Self::Get { key }, Value::BulkString(value)) => is_foreign(value, key)
                 .then_some("its key holds something else (it does not name this key)"),
             (Self::Get { .. }, _) => Some("its key holds something else (no text)"),
         }
     }
 }
 
-/// Asks until nobody can ask any more. `max_bytes` is what a response may have.
+/// Runs until all senders of `jobs` are dropped. `max_bytes` is the maximum size of a response.
 pub(super) async fn run(
     mut server: SingleServer,
     max_bytes: usize,
-    mut jobs: mpsc::UnboundedReceiver<Job>,
+    mut jobs: mpsc::UnboundedReceiver<StoreJob>,
 ) {
-    let most = (MAX_ANSWER_BYTES / max_bytes.max(1)).clamp(1, MAX_BATCH);
+    let max_batch = (MAX_REPLY_BYTES / max_bytes.max(1)).clamp(1, MAX_BATCH);
     while let Some(first) = jobs.recv().await {
-        let batch = gather(first, most, &mut jobs);
+        let batch = gather(first, max_batch, &mut jobs);
         if batch.is_empty() {
             continue;
         }
         let mut pipeline = Pipeline::with_capacity(batch.len());
         for job in &batch {
-            job.question.add_to(&mut pipeline);
+            job.command.add_to(&mut pipeline);
         }
-        let answers = match server.ask(&pipeline).await {
-            Ok(answers) => answers,
+        let replies = match server.ask(&pipeline).await {
+            Ok(replies) => replies,
             Err(reason) => vec![Err(reason); batch.len()],
         };
-        for (Job { question, answer, .. }, mut said) in batch.into_iter().zip(answers) {
-            if let Some(why) = said.as_ref().ok().and_then(|said| question.misfit(said)) {
-                // Whatever follows on this connection may be shifted as well.
-                server.disconnect("it sent what may answer another question");
+        for (StoreJob { command, reply, .. }, mut said) in batch.into_iter().zip(replies) {
+            if let Some(why) = said.as_ref().ok().and_then(|said| command.misfit(said)) {
+                // Further replies on this connection may be shifted as well.
+                server.disconnect("it sent a reply that may be to another command");
                 said = Err(Reason::Protocol(why.into()));
             }
-            // Who asked may have gone, and its waker is foreign code: the others are answered too.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(answer.send(said))));
+            // The waker is foreign code: a panic in it must not keep the others from their replies.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(reply.send(said))));
         }
     }
 }
 
-/// What is asked at the moment, as far as it goes together. Who has gone is not asked for.
-fn gather(first: Job, most: usize, jobs: &mut mpsc::UnboundedReceiver<Job>) -> Vec<Job> {
+/// Takes the waiting jobs that fit into one batch. Skips those whose caller has dropped the reply.
+fn gather(
+    first: StoreJob,
+    max_batch: usize,
+    jobs: &mut mpsc::UnboundedReceiver<StoreJob>,
+) -> Vec<StoreJob> {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     let mut next = Some(first);
     while let Some(job) = next {
-        if !job.answer.is_closed() {
-            bytes += job.question.bytes();
+        if !job.reply.is_closed() {
+            bytes += job.command.bytes();
             batch.push(job);
         }
-        let is_full = batch.len() >= most || bytes >= MAX_BATCH_BYTES;
+        let is_full = batch.len() >= max_batch || bytes >= MAX_BATCH_BYTES;
         next = if is_full { None } else { jobs.try_recv().ok() };
     }
     batch
+}
+
+/// The token as text. The texts of two tokens compare as the tokens do.
+fn token_text(token: FencingToken) -> String {
+    format!("{:0TOKEN_DIGITS$}", token.get())
+}
+
+/// The part of the value after the token.
+fn encode(key: &str, response: &StoredResponse) -> Vec<u8> {
+    [&digest(key)[..], &response.encode()].concat()
+}
+
+/// Whether a value was not stored under this key.
+fn is_foreign(value: &[u8], key: &str) -> bool {
+    let found = value.get(TOKEN_DIGITS..TOKEN_DIGITS + DIGEST_BYTES);
+    found.is_none_or(|found| found != digest(key))
+}
+
+pub(super) fn decode(value: Vec<u8>) -> Result<StoredBy, Box<dyn Error + Send + Sync>> {
+    let mut value = Bytes::from(value);
+    if value.len() < TOKEN_DIGITS + DIGEST_BYTES {
+        return Err("it is too short".into());
+    }
+    let token = value.split_to(TOKEN_DIGITS);
+    let token = FencingToken::new(std::str::from_utf8(&token)?.parse()?);
+    let response = StoredResponse::decode(value.split_off(DIGEST_BYTES))?;
+    Ok(StoredBy { token, response: Arc::new(response) })
+}
+
+fn digest(key: &str) -> [u8; DIGEST_BYTES] {
+    Sha256::digest(key.as_bytes()).into()
 }

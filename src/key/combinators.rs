@@ -1,0 +1,292 @@
+//! Keys made of other keys.
+
+use std::{any::type_name, borrow::Cow, fmt, marker::PhantomData, str::FromStr, sync::Arc};
+
+use hmac::{Hmac, Mac};
+use http::Method;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Key, RequestHead,
+    decode::part,
+    names::Names,
+    source::{
+        Miss,
+        sealed::{Find, OfHead},
+    },
+};
+use crate::layer::KeyError;
+
+/// Several keys: their names are locked all or none. Takes a tuple of two to four.
+///
+/// A key that needs no lock for a request (an optional one, say) adds no name; where none of them
+/// does, the request passes without a lock.
+///
+/// ```
+/// use tower_redlock::{key, layer::ResourceKey};
+///
+/// // Both ends of a transfer, in whatever order.
+/// let key = key::all((key::query("from"), key::query("to"))).prefixed("account:");
+/// let request = http::Request::post("/transfer?from=2&to=1").body(())?;
+/// assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "account:1 + account:2");
+/// # Ok::<(), http::Error>(())
+/// ```
+pub fn all<T>(keys: T) -> Key<All<T>>
+where
+    All<T>: super::BodySource,
+{
+    Key::new(All { keys })
+}
+
+/// Takes the names from several keys. Made by [`all`].
+#[derive(Clone, Copy, Debug)]
+pub struct All<T> {
+    keys: T,
+}
+
+/// Several keys whose names make one, with `:` between them: a tenant and its account, say. Takes a
+/// tuple of two to four.
+///
+/// In what the request said, `:` becomes `%3A` and `%` becomes `%25`, so no two lists of parts make
+/// one name. A request for which one of the keys needs no lock (an optional one, say) needs none.
+///
+/// ```
+/// use tower_redlock::{key, layer::ResourceKey};
+///
+/// let key = key::joined((key::header("x-tenant"), key::path_segment(1))).prefixed("account:");
+/// let request = |tenant: &str, path: &str| {
+///     http::Request::post(path).header("x-tenant", tenant).body(()).unwrap()
+/// };
+/// let name = |request| key.key(&request).unwrap().unwrap().to_string();
+/// assert_eq!(name(request("eu", "/accounts/1:2")), "account:eu:1%3A2");
+/// assert_eq!(name(request("eu:1", "/accounts/2")), "account:eu%3A1:2");
+/// ```
+pub fn joined<T>(keys: T) -> Key<Joined<T>>
+where
+    Joined<T>: super::BodySource,
+{
+    Key::new(Joined { keys })
+}
+
+/// Makes one name of several keys'. Made by [`joined`].
+#[derive(Clone, Copy, Debug)]
+pub struct Joined<T> {
+    keys: T,
+}
+
+/// The single name of a key, with `:` and `%` escaped.
+fn escaped_name<'r, S: Find>(key: &Key<S>, head: &RequestHead<'r>) -> Result<Cow<'r, str>, Miss> {
+    match key.source().find(head)?.into_one() {
+        Some(name) if S::IS_JOINED => Ok(name),
+        Some(name) => Ok(part(name)),
+        None => Err(Miss::Bad(KeyError::setup(
+            "a key that is joined with others is one name, not a set of names",
+        ))),
+    }
+}
+
+macro_rules! tuples {
+    ($(($($source:ident $i:tt),*))*) => {$(
+        impl<$($source: Find),*> Find for All<($(Key<$source>,)*)> {
+            const IS_JOINED: bool = $($source::IS_JOINED)&&*;
+
+            fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+                let mut all: Option<Names<'r>> = None;
+                $(match self.keys.$i.source().find(head) {
+                    Ok(names) => all = Some(match all.take() {
+                        Some(others) => others.and(names),
+                        None => names,
+                    }),
+                    Err(Miss::Unguarded) => {}
+                    Err(miss) => return Err(miss),
+                })*
+                all.ok_or(Miss::Unguarded)
+            }
+        }
+
+        impl<$($source: OfHead),*> OfHead for All<($(Key<$source>,)*)> {}
+
+        impl<$($source: Find),*> Find for Joined<($(Key<$source>,)*)> {
+            const IS_JOINED: bool = true;
+
+            fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+                let parts = [$(escaped_name(&self.keys.$i, head)?),*];
+                Ok(Names::One(Cow::Owned(parts.join(":"))))
+            }
+        }
+
+        impl<$($source: OfHead),*> OfHead for Joined<($(Key<$source>,)*)> {}
+    )*};
+}
+tuples! {
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+}
+
+/// Names with a text before them. Made by [`Key::prefixed`](super::Key::prefixed).
+#[derive(Clone, Debug)]
+pub struct Prefixed<S> {
+    pub(super) source: S,
+    pub(super) prefix: Arc<str>,
+}
+
+impl<S: Find> Find for Prefixed<S> {
+    const IS_JOINED: bool = true;
+
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let names = self.source.find(head)?;
+        Ok(names.map(|name| {
+            let name = if S::IS_JOINED { name } else { part(name) };
+            Cow::Owned([&*self.prefix, &*name].concat())
+        }))
+    }
+}
+
+/// Names read as values of a type, and written as it writes them. Made by
+/// [`Key::parsed`](super::Key::parsed).
+pub struct Parsed<S, T> {
+    pub(super) source: S,
+    pub(super) of: PhantomData<fn() -> T>,
+}
+
+impl<S: Find, T: FromStr + fmt::Display> Find for Parsed<S, T> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        self.source.find(head)?.try_map(|name| match name.parse::<T>() {
+            Ok(value) => Ok(Cow::Owned(value.to_string())),
+            Err(_) => {
+                Err(Miss::bad("what names the resource is not of the form that it must have"))
+            }
+        })
+    }
+}
+
+impl<S: Clone, T> Clone for Parsed<S, T> {
+    fn clone(&self) -> Self {
+        Self { source: self.source.clone(), of: PhantomData }
+    }
+}
+
+impl<S: Copy, T> Copy for Parsed<S, T> {}
+
+impl<S: fmt::Debug, T> fmt::Debug for Parsed<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parsed")
+            .field("source", &self.source)
+            .field("as", &type_name::<T>())
+            .finish()
+    }
+}
+
+/// Names replaced by their SHA-256. Made by [`Key::hashed`](super::Key::hashed).
+#[derive(Clone, Copy, Debug)]
+pub struct Hashed<S> {
+    pub(super) source: S,
+}
+
+impl<S: Find> Find for Hashed<S> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        Ok(self.source.find(head)?.map(|name| hex(&Sha256::digest(name.as_bytes()))))
+    }
+}
+
+/// Names replaced by their HMAC-SHA-256. Made by [`Key::hashed_with`](super::Key::hashed_with).
+///
+/// Source: H. Krawczyk, M. Bellare, R. Canetti, *HMAC: Keyed-Hashing for Message Authentication*
+/// (RFC 2104).
+#[derive(Clone)]
+pub struct HashedWith<S> {
+    source: S,
+    keyed: Hmac<Sha256>,
+}
+
+impl<S> HashedWith<S> {
+    pub(super) fn new(source: S, secret: &[u8]) -> Self {
+        assert!(!secret.is_empty(), "the secret of a hashed key is empty");
+        let keyed = Hmac::new_from_slice(secret).expect("HMAC takes secrets of any length");
+        Self { source, keyed }
+    }
+}
+
+impl<S: Find> Find for HashedWith<S> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let hash = |name: Cow<'r, str>| {
+            hex(&self.keyed.clone().chain_update(name.as_bytes()).finalize().into_bytes())
+        };
+        Ok(self.source.find(head)?.map(hash))
+    }
+}
+
+/// Without the secret.
+impl<S: fmt::Debug> fmt::Debug for HashedWith<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HashedWith").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+fn hex<'r>(bytes: &[u8]) -> Cow<'r, str> {
+    let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// A key that a request may lack. Made by [`Key::optional`](super::Key::optional).
+#[derive(Clone, Copy, Debug)]
+pub struct Optional<S> {
+    pub(super) source: S,
+}
+
+impl<S: Find> Find for Optional<S> {
+    const IS_JOINED: bool = S::IS_JOINED;
+
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        self.source.find(head).map_err(|miss| match miss {
+            Miss::Absent(_) => Miss::Unguarded,
+            miss => miss,
+        })
+    }
+}
+
+/// A key for some methods. Made by [`Key::only`](super::Key::only).
+#[derive(Clone, Debug)]
+pub struct Only<S> {
+    pub(super) source: S,
+    pub(super) methods: Arc<[Method]>,
+}
+
+impl<S: Find> Find for Only<S> {
+    const IS_JOINED: bool = S::IS_JOINED;
+
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let is_one = |method: &Method| self.methods.contains(method);
+        if is_one(head.method()) || is_one(head.handled_as()) {
+            self.source.find(head)
+        } else {
+            Err(Miss::Unguarded)
+        }
+    }
+}
+
+/// A key for some requests. Made by [`Key::when`](super::Key::when).
+#[derive(Clone, Copy)]
+pub struct When<S, P> {
+    pub(super) source: S,
+    pub(super) predicate: P,
+}
+
+impl<S, P> Find for When<S, P>
+where
+    S: Find,
+    P: Fn(&RequestHead<'_>) -> bool,
+{
+    const IS_JOINED: bool = S::IS_JOINED;
+
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        if (self.predicate)(head) { self.source.find(head) } else { Err(Miss::Unguarded) }
+    }
+}
+
+impl<S: fmt::Debug, P> fmt::Debug for When<S, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("When").field("source", &self.source).finish_non_exhaustive()
+    }
+}

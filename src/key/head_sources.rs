@@ -1,0 +1,304 @@
+//! Keys from the head of a request.
+
+use std::{any::type_name, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
+
+use http::HeaderName;
+
+use super::{
+    Key, RequestHead,
+    decode::{form_decoded, percent_decoded},
+    names::Names,
+    source::{Miss, sealed::Find},
+};
+use crate::layer::IntoKey;
+
+/// The value of a header names the resource; it is given once, not empty, and visible ASCII or
+/// UTF-8. White space around it is no part of it.
+///
+/// # Panics
+///
+/// If `name` is no name of a header.
+///
+/// ```
+/// use tower_redlock::{key, layer::ResourceKey};
+///
+/// let key = key::header("x-account");
+/// let request = http::Request::get("/").header("x-account", "42").body(())?;
+/// assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "42");
+/// let error = key.key(&http::Request::new(())).unwrap_err();
+/// assert_eq!(error.to_string(), "the header x-account is missing");
+/// # Ok::<(), http::Error>(())
+/// ```
+pub fn header<N>(name: N) -> Key<Header>
+where
+    N: TryInto<HeaderName>,
+    N::Error: fmt::Debug,
+{
+    Key::new(Header { name: name.try_into().expect("a header's name") })
+}
+
+/// Takes the name from a header. Made by [`header`].
+#[derive(Clone, Debug)]
+pub struct Header {
+    name: HeaderName,
+}
+
+impl Find for Header {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let name = &self.name;
+        let mut values = head.headers().get_all(name).iter();
+        let Some(value) = values.next() else {
+            return Err(Miss::absent(format!("the header {name} is missing")));
+        };
+        if values.next().is_some() {
+            return Err(Miss::bad(format!("the header {name} is given more than once")));
+        }
+        let text = std::str::from_utf8(value.as_bytes()).ok().map(|text| text.trim_matches(BLANK));
+        match text {
+            Some("") => Err(Miss::bad(format!("the header {name} is empty"))),
+            Some(text) if !text.contains(char::is_control) => Ok(Names::One(Cow::Borrowed(text))),
+            _ => Err(Miss::bad(format!("the header {name} is not visible ASCII or UTF-8"))),
+        }
+    }
+}
+
+/// What may stand around a value, and is no part of it (RFC 9110, section 5.5).
+pub(super) const BLANK: [char; 2] = [' ', '\t'];
+
+/// A segment of the path names the resource: in `/accounts/42`, segment 0 is `accounts` and
+/// segment 1 is `42`.
+///
+/// It is percent-decoded exactly once, so `%34%32` and `42` are one name, and so is what axum's
+/// `Path` gives to handlers. Behind axum's nested routers it is still the path that was sent
+/// (feature `axum`). It is text: for handlers that take a number, say [`parsed`](Key::parsed). An
+/// empty segment is an error; `optional()` lets requests pass whose path is
+/// too short.
+///
+/// ```
+/// use tower_redlock::{key, layer::ResourceKey};
+///
+/// let key = key::path_segment(1);
+/// for path in ["/accounts/42", "/accounts/%34%32", "/accounts/42/withdraw?now"] {
+///     let request = http::Request::get(path).body(())?;
+///     assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "42");
+/// }
+/// assert!(key.key(&http::Request::get("/accounts/").body(())?).is_err());
+/// # Ok::<(), http::Error>(())
+/// ```
+pub const fn path_segment(index: usize) -> Key<PathSegment> {
+    Key::new(PathSegment { index })
+}
+
+/// Takes the name from a segment of the path. Made by [`path_segment`].
+#[derive(Clone, Copy, Debug)]
+pub struct PathSegment {
+    index: usize,
+}
+
+impl Find for PathSegment {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let index = self.index;
+        let segments = head.uri().path().strip_prefix('/').map(|path| path.split('/'));
+        let Some(segment) = segments.and_then(|mut segments| segments.nth(index)) else {
+            return Err(Miss::absent(format!("the path has no segment {index} (from 0)")));
+        };
+        if segment.is_empty() {
+            return Err(Miss::bad(format!("segment {index} of the path (from 0) is empty")));
+        }
+        match percent_decoded(segment) {
+            Some(name) => Ok(Names::One(name)),
+            None => Err(Miss::bad(format!("segment {index} of the path (from 0) is not UTF-8"))),
+        }
+    }
+}
+
+/// A parameter of the query names the resource; it is given once, and not empty. Names and values
+/// are decoded as forms are: `+` is a space, and percent-encoding is decoded once.
+///
+/// ```
+/// use tower_redlock::{key, layer::ResourceKey};
+///
+/// let key = key::query("account");
+/// let request = http::Request::get("/pay?sum=3&account=a+b%2B").body(())?;
+/// assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "a b+");
+/// let twice = http::Request::get("/pay?account=1&account=2").body(())?;
+/// assert!(key.key(&twice).is_err());
+/// # Ok::<(), http::Error>(())
+/// ```
+pub fn query(name: impl Into<Arc<str>>) -> Key<Query> {
+    Key::new(Query { name: name.into() })
+}
+
+/// Takes the name from a parameter of the query. Made by [`query`].
+#[derive(Clone, Debug)]
+pub struct Query {
+    name: Arc<str>,
+}
+
+impl Find for Query {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let name = &*self.name;
+        let pairs = head.uri().query().unwrap_or_default().split('&');
+        let mut values = pairs
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .filter(|(key, _)| form_decoded(key).is_some_and(|key| key == name))
+            .map(|(_, value)| value);
+        let Some(value) = values.next() else {
+            return Err(Miss::absent(format!("the query has no parameter {name}")));
+        };
+        if values.next().is_some() {
+            return Err(Miss::bad(format!("the query has the parameter {name} more than once")));
+        }
+        match form_decoded(value) {
+            Some(value) if value.is_empty() => {
+                Err(Miss::bad(format!("the query's parameter {name} is empty")))
+            }
+            Some(value) => Ok(Names::One(value)),
+            None => Err(Miss::bad(format!("the query's parameter {name} is not UTF-8"))),
+        }
+    }
+}
+
+/// The method and the path name the resource: `POST /accounts/42`, without the query. HEAD is named
+/// as GET is, as routers answer it by the handler of GET.
+///
+/// Paths whose decoded segments are equal are one name, however they are percent-encoded, so that
+/// they are one where they are to the handlers: what may stand in a segment is written as it is
+/// (letters, digits, `-._~!$&'()*+,;=:@`), everything else is encoded, and the hexadecimal digits
+/// are upper-case. An encoded `/` stays encoded, and dots and empty segments stay. Behind axum's
+/// nested routers it is the path that was sent (feature `axum`).
+///
+/// Source: T. Berners-Lee, R. Fielding, L. Masinter, *Uniform Resource Identifier (URI): Generic
+/// Syntax* (RFC 3986), sections 3.3 (`pchar`) and 6.2.2. By that, `:` and `%3A` might be told apart;
+/// routers don't.
+///
+/// ```
+/// use tower_redlock::{key, layer::ResourceKey};
+///
+/// let key = key::method_and_path();
+/// for path in ["/accounts/4%32%3a%2f?now", "/accounts/42:%2F"] {
+///     let request = http::Request::post(path).body(())?;
+///     assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "POST /accounts/42:%2F");
+/// }
+/// # Ok::<(), http::Error>(())
+/// ```
+pub const fn method_and_path() -> Key<MethodAndPath> {
+    Key::new(MethodAndPath(()))
+}
+
+/// Takes the name from the method and the path. Made by [`method_and_path`].
+#[derive(Clone, Copy, Debug)]
+pub struct MethodAndPath(());
+
+impl Find for MethodAndPath {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let path = head.uri().path();
+        if path.is_empty() {
+            return Err(Miss::absent("the request has no path"));
+        }
+        let method = head.handled_as().as_str();
+        let mut name = String::with_capacity(method.len() + 1 + path.len());
+        name.push_str(method);
+        name.push(' ');
+        normalise(path, &mut name);
+        Ok(Names::One(Cow::Owned(name)))
+    }
+}
+
+/// Appends the one spelling that stands for all of a path's.
+pub(super) fn normalise(path: &str, to: &mut String) {
+    let mut rest = path.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let escaped = if *byte == b'%' { escape(after) } else { None };
+        let (byte, is_encoded) = (escaped.unwrap_or(*byte), escaped.is_some());
+        rest = if is_encoded { &after[2..] } else { after };
+        // A lone `%` is encoded too: it must not begin an escape with what is decoded behind it.
+        if may_stand(byte) || (!is_encoded && byte == b'/') {
+            to.push(char::from(byte));
+        } else {
+            let digit = |nibble: u8| char::from(b"0123456789ABCDEF"[usize::from(nibble)]);
+            to.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+}
+
+/// The byte that two hexadecimal digits stand for.
+fn escape(digits: &[u8]) -> Option<u8> {
+    let digit = |i: usize| char::from(*digits.get(i)?).to_digit(16);
+    u8::try_from(digit(0)? << 4 | digit(1)?).ok()
+}
+
+/// What a segment holds without being encoded: `pchar`.
+fn may_stand(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte)
+}
+
+/// Something typed in the request's extensions names the resource: the caller that a layer outside
+/// of this one found out, say.
+///
+/// The closure returns what a closure may return as a [`ResourceKey`](crate::layer::ResourceKey): names
+/// that it owns, and `None` where no lock is needed. A request without the extension is turned
+/// away, with an error that names the type.
+///
+/// ```
+/// use tower_redlock::{key, layer::ResourceKey};
+///
+/// #[derive(Clone)]
+/// struct Principal { account: u64 }
+///
+/// let key = key::extension(|caller: &Principal| format!("account:{}", caller.account));
+/// let mut request = http::Request::new(());
+/// assert!(key.key(&request).unwrap_err().to_string().contains("Principal"));
+/// request.extensions_mut().insert(Principal { account: 42 });
+/// assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "account:42");
+/// ```
+pub const fn extension<T, F, K>(name: F) -> Key<Extension<T, F>>
+where
+    T: Send + Sync + 'static,
+    F: Fn(&T) -> K,
+    K: IntoKey,
+{
+    Key::new(Extension { name, of: PhantomData })
+}
+
+/// Takes the names from a request's extension. Made by [`extension`].
+pub struct Extension<T, F> {
+    name: F,
+    of: PhantomData<fn(&T)>,
+}
+
+impl<T, F, K> Find for Extension<T, F>
+where
+    T: Send + Sync + 'static,
+    F: Fn(&T) -> K,
+    K: IntoKey,
+{
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        let Some(extension) = head.extensions().get::<T>() else {
+            let name = type_name::<T>();
+            return Err(Miss::misplaced(format!(
+                "the request has no extension of the type {name}: \
+                 what inserts it must be outside of this layer"
+            )));
+        };
+        match (self.name)(extension).into_key() {
+            Ok(Some(resource)) => Ok(Names::from(resource)),
+            Ok(None) => Err(Miss::Unguarded),
+            Err(error) => Err(Miss::Bad(error)),
+        }
+    }
+}
+
+impl<T, F: Clone> Clone for Extension<T, F> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), of: PhantomData }
+    }
+}
+
+impl<T, F: Copy> Copy for Extension<T, F> {}
+
+impl<T, F> fmt::Debug for Extension<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Extension").field(&type_name::<T>()).finish()
+    }
+}

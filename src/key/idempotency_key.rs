@@ -1,0 +1,119 @@
+//! The key from `Idempotency-Key`.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderName};
+
+use super::{
+    Key, RequestHead,
+    head_sources::BLANK,
+    names::Names,
+    source::{Miss, sealed::Find},
+};
+
+/// The longest value of `Idempotency-Key`, in bytes and without its quotes.
+pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
+
+const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The header `Idempotency-Key` names the resource.
+///
+/// Its value is a string in double quotes, in which `\"` and `\\` stand for a quote and a backslash.
+/// Many clients leave the quotes away: a bare value is taken too, of visible ASCII without `"`,
+/// `\`, `,` and `;`. With and without quotes it is one name: the text inside. Of that there are 1 to
+/// 255 bytes of printable ASCII.
+///
+/// A request that has it twice is turned away (in two lines, or in one that a proxy has joined by a
+/// comma), and so is one with anything behind the closing quote: parameters have no meaning here.
+///
+/// The name alone is whatever a client chose: put the caller before it, or two callers with the same
+/// value share a record.
+///
+/// Sources: J. Jena, S. Dalal, *The Idempotency-Key HTTP Header Field*
+/// (draft-ietf-httpapi-idempotency-key-header-07), section 2.1; M. Nottingham, P.-H. Kamp,
+/// *Structured Field Values for HTTP* (RFC 9651), section 4.2.5.
+///
+/// ```
+/// use tower_redlock::{key, layer::ResourceKey};
+///
+/// let key = key::idempotency_key();
+/// for value in [r#""8e03978e-40d5""#, "8e03978e-40d5"] {
+///     let request = http::Request::post("/").header("idempotency-key", value).body(())?;
+///     assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "8e03978e-40d5");
+/// }
+/// # Ok::<(), http::Error>(())
+/// ```
+pub const fn idempotency_key() -> Key<IdempotencyKey> {
+    Key::new(IdempotencyKey(()))
+}
+
+/// Takes the name from `Idempotency-Key`. Made by [`idempotency_key`].
+#[derive(Clone, Copy, Debug)]
+pub struct IdempotencyKey(());
+
+impl Find for IdempotencyKey {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+        parse(head.headers()).map(Names::One)
+    }
+}
+
+fn parse(headers: &HeaderMap) -> Result<Cow<'_, str>, Miss> {
+    let mut values = headers.get_all(HEADER).iter();
+    let Some(value) = values.next() else { return Err(miss(Miss::absent, "is missing")) };
+    if values.next().is_some() {
+        return Err(miss(Miss::bad, "is given more than once"));
+    }
+    let Some(value) = std::str::from_utf8(value.as_bytes()).ok().filter(|value| value.is_ascii())
+    else {
+        return Err(miss(Miss::bad, "is not ASCII"));
+    };
+    let value = value.trim_matches(BLANK);
+    let key = match value.strip_prefix('"') {
+        Some(quoted) => unquoted(quoted).map_err(|fault| miss(Miss::bad, fault))?,
+        None if value.bytes().all(may_be_bare) => Cow::Borrowed(value),
+        None => return Err(miss(Miss::bad, "is not a string in double quotes")),
+    };
+    match key.len() {
+        0 => Err(miss(Miss::bad, "is empty")),
+        1..=MAX_IDEMPOTENCY_KEY_BYTES => Ok(key),
+        _ => Err(miss(Miss::bad, "is longer than 255 bytes")),
+    }
+}
+
+fn miss(kind: impl Fn(String) -> Miss, fault: &str) -> Miss {
+    kind(format!("the header {HEADER} {fault}"))
+}
+
+/// Visible, and nothing that begins a string, an escape, parameters or another value.
+const fn may_be_bare(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b',' | b';')
+}
+
+/// What a string holds; `quoted` begins behind its opening quote.
+fn unquoted(quoted: &str) -> Result<Cow<'_, str>, &'static str> {
+    let end = |rest: &str| if rest.is_empty() { Ok(()) } else { Err("has text behind its quotes") };
+    // Nobody escapes anything in a UUID.
+    let plain = quoted.bytes().take_while(|byte| *byte != b'\\' && is_printable(*byte));
+    let (plain, rest) = quoted.split_at(plain.take_while(|byte| *byte != b'"').count());
+    if let Some(rest) = rest.strip_prefix('"') {
+        return end(rest).map(|()| Cow::Borrowed(plain));
+    }
+    let mut text = plain.to_owned();
+    let mut chars = rest.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => return end(chars.as_str()).map(|()| Cow::Owned(text)),
+            '\\' => match chars.next() {
+                Some(escaped @ ('"' | '\\')) => text.push(escaped),
+                _ => return Err("has a backslash before neither a quote nor a backslash"),
+            },
+            c if c.is_ascii() && is_printable(c as u8) => text.push(c),
+            _ => return Err("has a control character"),
+        }
+    }
+    Err("has no closing quote")
+}
+
+const fn is_printable(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~')
+}

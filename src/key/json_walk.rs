@@ -1,0 +1,166 @@
+//! Finds a value inside of a JSON document without building the document.
+
+use std::{cell::Cell, fmt};
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    value::MapAccessDeserializer,
+};
+use serde_json::Number;
+
+/// What a document has at a place.
+#[derive(Debug, PartialEq)]
+pub(super) enum Found {
+    Nothing,
+    /// A string, or an integer in decimal digits.
+    Name(String),
+    /// A value of another kind.
+    Other,
+    /// A member on the way is given twice.
+    Twice,
+}
+
+/// Follows `steps` into a document. Everything else is checked to be JSON and forgotten, so that a
+/// body costs no more memory than it has bytes.
+///
+/// The error's text tells no more of the body than a position.
+pub(super) fn walk(body: &[u8], steps: &[String]) -> Result<Found, String> {
+    let Ok(text) = std::str::from_utf8(body) else {
+        return Err("the body is not JSON: it is not UTF-8".to_owned());
+    };
+    let is_object = Cell::new(false);
+    let mut document = serde_json::Deserializer::from_str(text);
+    let walk = Walk { steps, is_object: &is_object };
+    match walk.deserialize(&mut document).and_then(|found| document.end().map(|()| found)) {
+        Ok(found) => Ok(found),
+        Err(_) if is_object.get() => Ok(Found::Other),
+        Err(error) => {
+            let (line, column) = (error.line(), error.column());
+            Err(format!("the body is not JSON: see line {line}, column {column}"))
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Walk<'w> {
+    steps: &'w [String],
+    /// Set where the walk was broken off at an object.
+    is_object: &'w Cell<bool>,
+}
+
+impl Walk<'_> {
+    /// A value without anything inside: what it is if the walk ends here.
+    fn leaf(self, found: Found) -> Found {
+        if self.steps.is_empty() { found } else { Found::Nothing }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = Found;
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Found, D::Error> {
+        value.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = Found;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Found, E> {
+        Ok(Found::Nothing)
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Found, E> {
+        Ok(self.leaf(Found::Other))
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Found, E> {
+        Ok(self.leaf(Found::Other))
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Found, E> {
+        Ok(self.leaf(Found::Name(number.to_string())))
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Found, E> {
+        Ok(self.leaf(Found::Name(number.to_string())))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Found, E> {
+        Ok(self.leaf(Found::Name(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Found, A::Error> {
+        let (mut found, mut before) = (self.leaf(Found::Other), 0);
+        if let Some((index, steps)) = self.steps.split_first().and_then(into_element) {
+            while before < index && elements.next_element::<IgnoredAny>()?.is_some() {
+                before += 1;
+            }
+            let element = elements.next_element_seed(Walk { steps, ..self })?;
+            found = element.unwrap_or(Found::Nothing);
+        }
+        while elements.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(found)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Found, A::Error> {
+        let Some((name, steps)) = self.steps.split_first() else {
+            // A number comes as an object too, if any crate of the program has switched on
+            // `serde_json`'s arbitrary precision.
+            let number = Number::deserialize(MapAccessDeserializer::new(members));
+            let number = number.inspect_err(|_| self.is_object.set(true))?;
+            let integer = match (number.as_u64(), number.as_i64()) {
+                (Some(number), _) => Some(number.to_string()),
+                (_, number) => number.map(|number| number.to_string()),
+            };
+            return Ok(integer.map_or(Found::Other, Found::Name));
+        };
+        let mut found = None;
+        while let Some(is_it) = members.next_key_seed(IsNamed(name))? {
+            if is_it && found.is_none() {
+                found = Some(members.next_value_seed(Walk { steps, ..self })?);
+            } else {
+                members.next_value::<IgnoredAny>()?;
+                if is_it {
+                    found = Some(Found::Twice);
+                }
+            }
+        }
+        Ok(found.unwrap_or(Found::Nothing))
+    }
+}
+
+/// The element that a step names: decimal digits without leading zeros (RFC 6901, section 4).
+fn into_element<'s>((step, rest): (&String, &'s [String])) -> Option<(usize, &'s [String])> {
+    let is_index = step.bytes().all(|byte| byte.is_ascii_digit());
+    let has_zeros = step.len() > 1 && step.starts_with('0');
+    let index = step.parse().ok().filter(|_| is_index && !has_zeros)?;
+    Some((index, rest))
+}
+
+/// Whether a member has this name.
+struct IsNamed<'n>(&'n str);
+
+impl<'de> DeserializeSeed<'de> for IsNamed<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, name: D) -> Result<bool, D::Error> {
+        name.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for IsNamed<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member's name")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<bool, E> {
+        Ok(self.0 == name)
+    }
+}

@@ -1,0 +1,34 @@
+//! The compiler's message where a layer in front of a router lacks `.http()`.
+
+use std::{convert::Infallible, fmt::Display};
+
+use super::Error;
+
+/// Implemented by nothing. Where a router asks for a service that never fails, its diagnostics say what
+/// the layer in front lacks.
+#[diagnostic::on_unimplemented(
+    message = "the errors of a lock are no responses here",
+    label = "this service may fail, with the errors of a lock",
+    note = "call `.http()` (or `.grpc()`) on the layer: lock errors are responses then",
+    note = "or handle them outside of the layer, with axum's `HandleErrorLayer`"
+)]
+pub trait AsResponse {
+    #[doc(hidden)]
+    fn never(error: &dyn Display) -> Infallible;
+}
+
+/// Never used: see [`AsResponse`].
+///
+/// ```compile_fail,E0277
+/// use axum::{Router, extract::Request, routing::post};
+/// use tower_redlock::{Redlock, RedlockLayer};
+///
+/// let path = |request: &Request| request.uri().path().to_owned();
+/// let layer = RedlockLayer::new(Redlock::embedded(), path);
+/// let app: Router = Router::new().route("/", post(async || "done")).layer(layer);
+/// ```
+impl<E: AsResponse + Display> From<Error<E>> for Infallible {
+    fn from(error: Error<E>) -> Self {
+        E::never(&error)
+    }
+}

@@ -1,0 +1,151 @@
+//! The settings over gRPC, the service, and the future of a request.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use http::{HeaderName, Request, Response};
+use http_body::Body;
+use tonic::{Status, server::NamedService};
+use tower_service::Service;
+
+use super::{GrpcBody, timeout::timeout};
+use crate::{
+    guard::{LockContext, LockContexts},
+    layer::{
+        Error, RedlockLayer, RedlockService, ResourceKey, ResponseFuture, call::Protocol,
+        token_header::TokenHeader,
+    },
+    reject::{DefaultResponse, OnReject, RejectReason, Rejection},
+};
+
+/// Lock errors are gRPC statuses. Made by [`RedlockLayer::grpc`].
+#[derive(Clone, Debug)]
+pub struct Grpc<R = DefaultResponse> {
+    token_header: TokenHeader,
+    on_reject: R,
+}
+
+impl<K> RedlockLayer<K> {
+    /// Makes lock errors gRPC statuses, for tonic's `Server::layer` or around one service:
+    ///
+    /// | what happened | status | details | did the method run? |
+    /// |---|---|---|---|
+    /// | held by another | `ABORTED` | `RetryInfo`: an [estimate](RedlockLayer::retry_after) of when it is free | no |
+    /// | no quorum, too slow, shutting down | `UNAVAILABLE` | `RetryInfo`: 1 s | no |
+    /// | the wait was over | as what was met last | | no |
+    /// | lost while it ran | `UNKNOWN` | `ErrorInfo`: `LOCK_LOST`, domain `tower-redlock` | yes, to some point |
+    /// | no usable key | `INVALID_ARGUMENT` | | no |
+    /// | a TTL or wait that the manager refuses, a key at the wrong place | `INTERNAL` | | no |
+    ///
+    /// A lost lock is not `ABORTED`: clients take that for "not done, try again". The responses are marked
+    /// with a [`RequestOutcome`](crate::reject::RequestOutcome) for layers outside.
+    ///
+    /// The lock is held until the response's trailers; a stream that outlives it ends with the
+    /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions; where
+    /// layers are around each other, [`LockContexts`] has each layer's.
+    ///
+    /// The key is found in the path or the metadata, as the message is not decoded yet; for a key
+    /// from the message, a method takes the lock by itself with
+    /// [`try_run`](crate::LockRequest::try_run): its error becomes a status with `?`.
+    ///
+    /// A request waits for its lock no longer than its `grpc-timeout`, on the client's side as on the
+    /// server's. One that is over before the answer begins drops the method, and the lock is given
+    /// back. A client that stops reading a stream keeps its lock, until `max_hold` at most.
+    /// Around a client's `Channel` the layer answers with the same statuses, without a request.
+    pub fn grpc(self) -> RedlockLayer<K, Grpc> {
+        self.map_protocol(|_| Grpc {
+            token_header: TokenHeader::default(),
+            on_reject: DefaultResponse::default(),
+        })
+    }
+}
+
+impl<K, R> RedlockLayer<K, Grpc<R>> {
+    /// The service finds the fencing token in this metadata of the request. Default: in none. A client
+    /// can't set it.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the name of a header.
+    pub fn token_header<N>(mut self, name: N) -> Self
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Debug,
+    {
+        self.protocol.token_header = TokenHeader::new(name);
+        self
+    }
+
+    /// Makes the statuses of rejected requests by `respond` instead of [`Rejection::grpc_status`]: of those
+    /// that did not get the lock, or lost it before they had a response. A stream that outlives its lock
+    /// ends with the latter.
+    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, Grpc<G>>
+    where
+        G: Fn(Rejection<'_>) -> Status,
+    {
+        self.map_protocol(|Grpc { token_header, .. }| Grpc { token_header, on_reject: respond })
+    }
+}
+
+impl<B, R> Protocol<Request<B>> for Grpc<R> {
+    fn prepare(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
+        self.token_header.set(request.headers_mut(), context.fencing_token());
+        LockContexts::enter(request.extensions_mut(), layer, context.clone());
+    }
+}
+
+impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Grpc<R>>
+where
+    S: Service<Request<B>, Response = Response<A>> + Clone,
+    K: ResourceKey<Request<B>>,
+    R: OnReject<Status> + Clone,
+    A: Body,
+{
+    type Response = Response<GrpcBody<A>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, Request<B>, Grpc<R>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let grpc = self.layer().protocol.clone();
+        grpc.token_header.strip(request.headers_mut());
+        let timeout = timeout(request.headers());
+        let call = self.begin(request, |lock| lock.wait_at_most(timeout));
+        ResponseFuture::new(call, grpc)
+    }
+}
+
+impl<S, B, R, A> Future for ResponseFuture<S, Request<B>, Grpc<R>>
+where
+    S: Service<Request<B>, Response = Response<A>>,
+    R: OnReject<Status>,
+    A: Body,
+{
+    type Output = Result<Response<GrpcBody<A>>, S::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        Poll::Ready(match ready!(this.call.as_mut().poll_covered(cx)) {
+            Ok((response, hold)) => Ok(response.map(|body| GrpcBody::of_service(body, hold))),
+            Err(Error::Service(error)) => Err(error),
+            Err(Error::Lock(error)) => {
+                let rejection = Rejection::new(RejectReason::Lock(&error), this.call.resource());
+                rejection.log();
+                Ok(GrpcBody::of_rejection(rejection, &this.protocol.on_reject))
+            }
+        })
+    }
+}
+
+/// For `Server::add_service` with a wrapped service.
+impl<S: NamedService, K, P> NamedService for RedlockService<S, K, P> {
+    const NAME: &'static str = S::NAME;
+}

@@ -1,0 +1,198 @@
+//! The settings over HTTP, and the service.
+
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderName, Request, Response};
+use http_body::Body;
+use tower_service::Service;
+
+use super::{HttpBody, HttpFuture, future::RequestFacts, upgrade::Offer};
+use crate::{
+    guard::{LockContext, LockContexts},
+    layer::{RedlockLayer, RedlockService, ResourceKey, call::Protocol, token_header::TokenHeader},
+    reject::{DefaultResponse, OnReject, Rejection},
+};
+
+/// Lock errors are HTTP responses. Made by [`RedlockLayer::http`].
+#[derive(Clone, Debug)]
+pub struct Http<R = DefaultResponse, M = Streamed> {
+    pub(super) hold_body: bool,
+    pub(super) hold_upgrade: bool,
+    pub(super) token_header: TokenHeader,
+    pub(super) on_reject: R,
+    pub(super) mode: M,
+}
+
+/// The service reads the request's body under the lock.
+#[derive(Clone, Copy, Debug)]
+pub struct Streamed(pub(super) ());
+
+impl<R, M> Http<R, M> {
+    pub(super) fn with_mode<N>(self, mode: N) -> Http<R, N> {
+        let Self { hold_body, hold_upgrade, token_header, on_reject, .. } = self;
+        Http { hold_body, hold_upgrade, token_header, on_reject, mode }
+    }
+}
+
+impl<K> RedlockLayer<K> {
+    /// Makes lock errors responses, with problem bodies after RFC 9457:
+    ///
+    /// | what happened | status | `Retry-After` | did the handler run? |
+    /// |---|---|---|---|
+    /// | held by another | 409 | an [estimate](RedlockLayer::retry_after) of when it is free, in whole seconds | no |
+    /// | no quorum, too slow, shutting down | 503 | 1 s | no |
+    /// | the wait was over | as what was met last | | no |
+    /// | lost while it ran, also inside its last poll | 500, `outcome: unknown` | none: it may have happened | yes, to some point |
+    /// | no usable key | 400 | none | no |
+    /// | a TTL or wait that the manager refuses, a key at the wrong place | 500 | none | no |
+    ///
+    /// The responses are marked with a [`RequestOutcome`](crate::reject::RequestOutcome) for an
+    /// [`OnceLayer`](crate::OnceLayer) outside.
+    ///
+    /// The error type stays that of the service. The [`LockContext`] is in the request's extensions (with
+    /// the feature `axum` it is an extractor; [`LockContexts`] has those of nested layers), and the lock is
+    /// held until the response's body has ended: see [`hold_body`](Self::hold_body).
+    ///
+    /// The service reads the request's body under the lock, so a client that sends it slowly keeps the
+    /// lock, for `max_hold` at most. On public routes, use
+    /// [`read_body_first`](RedlockLayer::read_body_first).
+    ///
+    /// axum's `Router::layer` also wraps the fallback: a request without a route gets its 404, but one
+    /// without a key gets 400. With `Router::route_layer` both get 404.
+    pub fn http(self) -> RedlockLayer<K, Http> {
+        self.map_protocol(|_| Http {
+            hold_body: true,
+            hold_upgrade: false,
+            token_header: TokenHeader::default(),
+            on_reject: DefaultResponse::default(),
+            mode: Streamed(()),
+        })
+    }
+}
+
+impl<K, R, M> RedlockLayer<K, Http<R, M>> {
+    /// Whether the lock is held until the response's body has ended, failed or was dropped.
+    /// Default: yes. A body that outlives the lock is cut with an error.
+    ///
+    /// Over HTTP/1.0, where a body of unannounced length ends with the connection, a client can't detect
+    /// truncation. There the whole body is read before the response is sent: a lost lock is still a 500,
+    /// and so is a body of more than 1 MiB (`response-too-large`). Configure a proxy that speaks HTTP/1.0
+    /// to its servers (nginx's `proxy_http_version`) to speak 1.1.
+    ///
+    /// A client that reads slowly keeps the lock, for `max_hold` at most. Where the work is done before
+    /// the response, hold no body, or keep `max_hold` short.
+    ///
+    /// A response that upgrades the connection (101 for a websocket, or a 2xx to CONNECT) is refused with
+    /// 500 (`upgrade-unguarded`) and logged at ERROR, as the connection would outlive the lock.
+    /// [`hold_upgrade`](Self::hold_upgrade) holds the lock for the connection's life. With
+    /// `hold_body(false)` the response passes, and the lock ends with it.
+    ///
+    /// Over HTTP/1.1, hyper completes an upgrade that the handler asked for even after another response,
+    /// when the connection is closed. So each response of the layer after the handler began ends in an
+    /// error ([`BodyError::NotUpgraded`](super::BodyError::NotUpgraded)) if the request has an `Upgrade`
+    /// header or is a CONNECT: the client gets all bytes, the `Content-Length` is one more, and the server
+    /// drops the connection without the upgrade.
+    ///
+    /// A response without a body can't fail (to HEAD, or with 204 by [`on_reject`](Self::on_reject)), nor
+    /// can that of a layer outside, such as a timeout. A handler that uses the connection only inside
+    /// [`HeldUpgrade::run`](super::HeldUpgrade::run) never does so without the lock.
+    pub fn hold_body(mut self, hold: bool) -> Self {
+        self.protocol.hold_body = hold;
+        self
+    }
+
+    /// Whether the lock can be held for the life of a connection that the response upgrades: of a
+    /// websocket, over HTTP/1.1 or HTTP/2, say. Default: no, and such a response is refused.
+    ///
+    /// The handler takes a [`HeldUpgrade`](super::HeldUpgrade), with the feature `axum` as an extractor,
+    /// and runs the work with the connection under it: see there. The lock is released when the work has
+    /// ended, or [`max_hold`](RedlockLayer::max_hold) is over; choose it above the duration of a
+    /// connection. A handler that upgrades the connection without the handle is refused: see
+    /// [`hold_body`](Self::hold_body).
+    pub fn hold_upgrade(mut self, hold: bool) -> Self {
+        self.protocol.hold_upgrade = hold;
+        self
+    }
+
+    /// The service finds the fencing token in this header of the request, in decimal digits: for
+    /// services that can't see the request's extensions. Default: in none.
+    ///
+    /// A client can't set it: its value is replaced, and removed from requests that run without a lock.
+    /// Nested layers need different names.
+    ///
+    /// # Panics
+    ///
+    /// If it is not the name of a header.
+    ///
+    /// ```
+    /// # use tower_redlock::{Redlock, RedlockLayer};
+    /// # let redlock = Redlock::embedded();
+    /// # let _layer =
+    /// RedlockLayer::new(redlock, |_: &http::Request<()>| "nightly-report")
+    ///     .http()
+    ///     .token_header("fencing-token");
+    /// ```
+    pub fn token_header<N>(mut self, name: N) -> Self
+    where
+        N: TryInto<HeaderName>,
+        N::Error: fmt::Debug,
+    {
+        self.protocol.token_header = TokenHeader::new(name);
+        self
+    }
+
+    /// Makes the responses to rejected requests by `respond` instead of [`Rejection::response`]: to those
+    /// that did not get the lock, or lost it before they had a response.
+    ///
+    /// Closures need the type of their argument where they are written apart from this call.
+    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, Http<G, M>>
+    where
+        G: Fn(Rejection<'_>) -> Response<Bytes>,
+    {
+        self.map_protocol(|Http { hold_body, hold_upgrade, token_header, mode, .. }| Http {
+            hold_body,
+            hold_upgrade,
+            token_header,
+            on_reject: respond,
+            mode,
+        })
+    }
+}
+
+impl<B, R> Protocol<Request<B>> for Http<R> {
+    fn prepare(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
+        self.token_header.set(request.headers_mut(), context.fencing_token());
+        if self.hold_upgrade {
+            Offer::set_context(request.extensions(), context);
+        }
+        LockContexts::enter(request.extensions_mut(), layer, context.clone());
+    }
+}
+
+impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Http<R>>
+where
+    S: Service<Request<B>, Response = Response<A>> + Clone,
+    K: ResourceKey<Request<B>>,
+    R: OnReject<Response<Bytes>> + Clone,
+    A: Body,
+{
+    type Response = Response<HttpBody<A>>;
+    type Error = S::Error;
+    type Future = HttpFuture<S, B, R, A>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let http = self.layer().protocol.clone();
+        http.token_header.strip(request.headers_mut());
+        let facts = RequestFacts::of(&mut request, &http);
+        HttpFuture::new(self.begin(request, |lock| lock), http, facts)
+    }
+}

@@ -1,0 +1,152 @@
+//! What a response does to the key of its request.
+
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+
+use super::Http;
+use crate::{
+    error::LockError,
+    layer::KeyError,
+    once::{Always, Completes, OnceLayer, terms, work::Verdict},
+    reject::RequestOutcome,
+    resource::Resource,
+};
+
+/// Decides which responses mean that a key is done. Implemented by closures, for
+/// [`complete_when`](crate::OnceLayer::complete_when); without one, the layer decides by the status.
+pub trait CompletesHttp<A> {
+    /// Returns whether the key is done; `rule` is the layer's own.
+    fn completes(&self, response: &Response<A>, rule: &dyn Fn(StatusCode) -> bool) -> bool;
+}
+
+impl<A> CompletesHttp<A> for Always {
+    fn completes(&self, response: &Response<A>, rule: &dyn Fn(StatusCode) -> bool) -> bool {
+        rule(response.status())
+    }
+}
+
+impl<A, F: Fn(&Response<A>) -> bool> CompletesHttp<A> for F {
+    fn completes(&self, response: &Response<A>, _: &dyn Fn(StatusCode) -> bool) -> bool {
+        self(response)
+    }
+}
+
+/// The settings that decide what a response does to its key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CompletionRules<C> {
+    pub(super) complete: C,
+    pub(super) server_errors: ServerErrors,
+}
+
+impl<C> CompletionRules<C> {
+    /// `rule` is the layer's own. The response's [`RequestOutcome`] takes precedence, so that nothing
+    /// that was refused, or whose outcome is unknown, counts as done.
+    pub(super) fn verdict<A>(
+        &self,
+        response: &Response<A>,
+        rule: &dyn Fn(StatusCode) -> bool,
+    ) -> Verdict
+    where
+        C: CompletesHttp<A>,
+    {
+        let is_server_error = response.status().is_server_error();
+        match RequestOutcome::of(response) {
+            Some(RequestOutcome::Done) => Verdict::Done,
+            Some(RequestOutcome::Unknown) => match self.server_errors {
+                ServerErrors::Hold(time) if is_server_error => {
+                    Verdict::Unknown { hold: Some(time) }
+                }
+                _ => Verdict::Unknown { hold: None },
+            },
+            None if self.complete.completes(response, rule) => Verdict::Done,
+            None if is_server_error => self.server_errors.verdict(),
+            Some(RequestOutcome::Refused) | None => Verdict::Free,
+        }
+    }
+}
+
+/// Completes the key on a 2xx.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SuccessCompletion<C>(pub(super) CompletionRules<C>);
+
+impl<A, C: CompletesHttp<A>> Completes<Response<A>> for SuccessCompletion<C> {
+    fn completes(&self, response: &Response<A>) -> bool {
+        self.verdict(response) == Verdict::Done
+    }
+
+    fn verdict(&self, response: &Response<A>) -> Verdict {
+        self.0.verdict(response, &|status| status.is_success())
+    }
+}
+
+/// What happens to a key whose request was answered with a server error, a 5xx.
+///
+/// See [`server_errors`](crate::OnceLayer::server_errors).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerErrors {
+    /// It is free: the next try runs. For handlers that do nothing before they fail, or whose steps
+    /// can be repeated.
+    #[default]
+    Free,
+    /// It is done. A layer for `Idempotency-Key` stores the response and replays it; the next try of a
+    /// webhook's sender is answered as a duplicate.
+    Keep,
+    /// It is held for this time after the response, like that of work whose outcome is unknown: see
+    /// [`UnknownOutcome::Hold`](crate::once::UnknownOutcome::Hold). If the layer sets that too, its time applies.
+    ///
+    /// Costs a round trip after the response. If too few nodes store the record, the key is free, and
+    /// a WARN is logged.
+    Hold(Duration),
+}
+
+impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
+    /// Sets what happens to a key whose request was answered with a 5xx. Default:
+    /// [`ServerErrors::Free`].
+    ///
+    /// The response's own [`RequestOutcome`](crate::reject::RequestOutcome) takes precedence, then a
+    /// [`complete_when`](OnceLayer::complete_when) that calls the response done. An error of the
+    /// service, instead of a response, leaves the key free.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::{
+    ///     OnceLayer, Redlock, key,
+    ///     once::{UnknownOutcome, http::ServerErrors},
+    /// };
+    ///
+    /// let hold = Duration::from_secs(24 * 3600);
+    /// # let _layer: OnceLayer<_, _, tower_redlock::once::http::Http> =
+    /// OnceLayer::new(Redlock::embedded(), "ledger", key::header("webhook-id"))
+    ///     .http()
+    ///     .unknown(UnknownOutcome::Hold(hold))
+    ///     .server_errors(ServerErrors::Hold(hold));
+    /// ```
+    pub fn server_errors(mut self, errors: ServerErrors) -> Self {
+        self.protocol.server_errors = errors;
+        self
+    }
+}
+
+impl ServerErrors {
+    /// Checks the hold time of a request that has a key.
+    pub(super) fn check_with(
+        self,
+        found: Result<Option<Resource>, KeyError>,
+    ) -> Result<Option<Resource>, LockError> {
+        let found = found.map_err(|error| LockError::InvalidResource(error.into()))?;
+        if let (Some(_), Self::Hold(time)) = (&found, self) {
+            terms::check_time("ServerErrors::Hold", time)?;
+        }
+        Ok(found)
+    }
+
+    const fn verdict(self) -> Verdict {
+        match self {
+            Self::Free => Verdict::Free,
+            Self::Keep => Verdict::Done,
+            Self::Hold(time) => Verdict::Unknown { hold: Some(time) },
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! Settings of a layer for `Idempotency-Key`.
+
+use std::{fmt, future::Ready, sync::Arc, time::Duration};
+
+use http::Method;
+
+use super::{KeptStatuses, Unscoped, fingerprint::FingerprintRule};
+use crate::{
+    layer::http::DEFAULT_BODY_TIMEOUT,
+    lock::Redlock,
+    once::{
+        Always, DEFAULT_BODY_LIMIT, OnceLayer, ResponseStore, StoreError, StoredBy, StoredHeaders,
+        StoredResponse, http::Http,
+    },
+    reject::DefaultResponse,
+    token::FencingToken,
+};
+
+/// Default maximum size of a stored response, headers and body: 64 KiB.
+pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
+
+/// Requests with an `Idempotency-Key`, with responses in the store `St`. Created by
+/// [`OnceLayer::idempotency`].
+pub struct Idempotency<St = OnNodes> {
+    pub(super) body_limit: usize,
+    pub(super) body_timeout: Duration,
+    pub(super) response_limit: usize,
+    pub(super) headers: StoredHeaders,
+    pub(super) kept: KeptStatuses,
+    pub(super) same: FingerprintRule,
+    pub(super) store: Option<Arc<St>>,
+    /// The host is not part of the scope.
+    pub(super) any_host: bool,
+    /// The methods whose requests need a key. Default: all but the safe ones and CONNECT.
+    methods: Option<Arc<[Method]>>,
+}
+
+impl<St> Idempotency<St> {
+    /// Returns whether requests of the method need a key.
+    pub(super) fn applies_to(&self, method: &Method) -> bool {
+        match &self.methods {
+            Some(methods) => methods.contains(method),
+            None => !method.is_safe() && method != Method::CONNECT,
+        }
+    }
+
+    /// The same settings, with another store.
+    fn with_store<T>(self, store: T) -> Idempotency<T> {
+        let Self { body_limit, body_timeout, response_limit, any_host, .. } = self;
+        let Self { headers, kept, same, methods, .. } = self;
+        let store = Some(Arc::new(store));
+        Idempotency {
+            body_limit,
+            body_timeout,
+            response_limit,
+            headers,
+            kept,
+            same,
+            store,
+            any_host,
+            methods,
+        }
+    }
+}
+
+impl OnceLayer<Unscoped, Always, Http<DefaultResponse, Idempotency>> {
+    /// Creates a layer for requests with an `Idempotency-Key`: the first request with a key runs, and its
+    /// response is replayed for each repetition. It needs a [`scope`](OnceLayer::scope).
+    ///
+    /// | what happened | status | does the handler run? |
+    /// |---|---|---|
+    /// | the key is new, or its request was refused or failed before | the handler's | yes |
+    /// | the same request was answered before | that answer, `idempotency-replayed: true` | no |
+    /// | the key was used for another method, path, query or body (see [`fingerprint_headers`](OnceLayer::fingerprint_headers), and [`fingerprint`](OnceLayer::fingerprint) for multipart bodies) | 422, `key-reused` | no |
+    /// | a request with the key runs, the same or another | 409, `in-progress`, `Retry-After` | no |
+    /// | it is done, and its response is not stored: it was too large or too late, exceeded the quota, or was lost by the store | 409, `response-not-kept`, `outcome: done` | no |
+    /// | it is done, and `accept-encoding` does not allow the response's encoding | 406, `not-acceptable`, `outcome: done` | no |
+    /// | the store can't be read | 503, `store-unavailable`, `Retry-After` | no |
+    /// | no key | 400, `bad-key`; or see [`missing`](OnceLayer::missing) | no |
+    /// | an invalid key, scope or host | 400, `bad-key` | no |
+    /// | a [`scope`](OnceLayer::scope) that is a set of names | 500, `bad-settings` | no |
+    /// | a larger body than [`body_limit`](OnceLayer::body_limit) | 413, `body-too-large` | no |
+    /// | a body that failed | 400, `body-failed` | no |
+    /// | a body that takes longer than [`body_timeout`](OnceLayer::body_timeout) | 408, `body-timed-out` | no |
+    /// | a body above the room for those of waiting requests: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `too-many-bodies`, `Retry-After` | no |
+    ///
+    /// With [`wait`](OnceLayer::wait), a request that arrives while the first runs waits for its
+    /// response. All other outcomes are those of [webhooks](OnceLayer::http).
+    ///
+    /// GET, HEAD, OPTIONS, TRACE and CONNECT pass unchanged, with or without a key; see
+    /// [`methods`](OnceLayer::methods). The key is a string in double quotes, or bare: see
+    /// [`key::idempotency_key`](crate::key::idempotency_key).
+    ///
+    /// # Which responses are stored
+    ///
+    /// The first row that matches decides:
+    ///
+    /// | the response | stored | the key |
+    /// |---|---|---|
+    /// | says [`RequestOutcome::Done`](crate::reject::RequestOutcome::Done) | yes | is done |
+    /// | says [`Refused`](crate::reject::RequestOutcome::Refused), as refusals of this crate's layers do | | is free |
+    /// | says [`Unknown`](crate::reject::RequestOutcome::Unknown) | | is what [`unknown`](OnceLayer::unknown) says, also held by [`ServerErrors::Hold`](crate::once::http::ServerErrors::Hold) if it is a 5xx |
+    /// | is done by [`complete_when`](OnceLayer::complete_when), or without that has a status among the [kept ones](OnceLayer::kept_statuses): 2xx and 3xx | yes | is done |
+    /// | is a 5xx | | is what [`server_errors`](OnceLayer::server_errors) says: free |
+    /// | is another: a 4xx | | is free |
+    ///
+    /// After an error of the service the key is free; after a panic see [`UnknownOutcome`](crate::once::UnknownOutcome). If
+    /// the client disconnects, the request runs to its end, and its response is stored for the next try:
+    /// see [`detached`](OnceLayer::detached).
+    ///
+    /// Status, headers and body are stored for [`retain`](OnceLayer::retain), but no trailers, and not
+    /// all headers: see [`StoredHeaders`]. The body is read under the lock, up to
+    /// [`response_limit`](OnceLayer::response_limit), and then sent. A larger body, or one that fails, is
+    /// streamed and not stored; the record then has the status alone.
+    ///
+    /// A request is done when its handler has returned the head of such a response. If the body or the
+    /// store takes longer, a record with the status is sent at once, so that a crash loses only the
+    /// response. A response that is not stored a `stop_margin` before the end of `max_hold`, or of a lock
+    /// that can't be renewed, is streamed. Until then it is held back: don't put endless streams, such as
+    /// events, behind this layer.
+    ///
+    /// # Encodings and ranges
+    ///
+    /// Repetitions may accept other encodings. So the service gets `accept-encoding: identity`, which
+    /// turns off compression inside of this layer. **Compression belongs outside of this layer**, where
+    /// it encodes each response for its client. An encoded response is stored encoded, and replayed only
+    /// if `accept-encoding` allows it, else 406; without that header any encoding is allowed (RFC 9110,
+    /// section 12.5.3).
+    ///
+    /// `range` and `if-range` are removed, so the response is complete. Neither these headers nor
+    /// `accept` or `accept-language` distinguish requests, unless
+    /// [`fingerprint_headers`](OnceLayer::fingerprint_headers) names them.
+    ///
+    /// # Where responses are stored
+    ///
+    /// By default in the record on each of the lock's nodes, in memory, for
+    /// [`retain`](OnceLayer::retain): for few and small responses. For more, or above some kB, use a
+    /// [`store`](OnceLayer::store), such as [`RedisStore`](crate::once::RedisStore) on a server of its
+    /// own.
+    ///
+    /// Locks need the nodes' memory too, so a manager has quotas. Responses above
+    /// [`max_stored_response_bytes`](crate::RedlockBuilder::max_stored_response_bytes) in total are not
+    /// stored, nor those above 1 KiB while the servers are three quarters full; their requests are done.
+    /// Requests above [`max_records`](crate::RedlockBuilder::max_records) are answered 503,
+    /// `too-many-records`, and don't run. Each logs a WARN, at most once a minute, and counts in
+    /// `redlock_over_quota_total`.
+    ///
+    /// # Deciding by hand
+    ///
+    /// For [`mark_done`](crate::once::OnceRequest::mark_done) and [`forget`](crate::once::OnceRequest::forget),
+    /// the key of [`Redlock::once`] is `idempotency:`, the layer's name, the host, the name of the scope
+    /// with its length in bytes before it, and the header's text:
+    ///
+    /// | | key |
+    /// |---|---|
+    /// | sent to `api.example.com` | `idempotency:payments://api.example.com/5:alice:8e03978e` |
+    /// | sent to `localhost:8080` | `idempotency:payments://localhost:8080/5:alice:8e03978e` |
+    /// | sent without a host | `idempotency:payments:///5:alice:8e03978e` |
+    /// | with [`any_host`](OnceLayer::any_host) | `idempotency:payments:5:alice:8e03978e` |
+    /// | of a [joined](crate::key::joined) scope, `acme:alice` | `idempotency:payments://api.example.com/10:acme:alice:8e03978e` |
+    ///
+    /// A key above the maximum length of a name is `idempotency:payments:sha256:` and the SHA-256 of the
+    /// whole in hexadecimal digits. Logs show it with the prefix `once:`. A request that was marked by
+    /// hand has no response: `response-not-kept`.
+    ///
+    /// ```
+    /// use axum::{Router, extract::Request, middleware::{self, Next}, response::Response, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// #[derive(Clone)]
+    /// struct Principal { tenant: u64 }
+    ///
+    /// async fn authenticate(mut request: Request, next: Next) -> Response {
+    ///     # let tenant = 7;
+    ///     // … of the request's credentials, or 401.
+    ///     request.extensions_mut().insert(Principal { tenant });
+    ///     next.run(request).await
+    /// }
+    ///
+    /// async fn pay(body: String) -> String {
+    ///     format!("paid {body}")
+    /// }
+    ///
+    /// let tenant = key::extension(|caller: &Principal| format!("tenant:{}", caller.tenant));
+    /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments").scope(tenant);
+    /// let app: Router = Router::new()
+    ///     .route("/payments", post(pay))
+    ///     .route_layer(once)
+    ///     // Outside, as it is added later.
+    ///     .route_layer(middleware::from_fn(authenticate));
+    /// # let _ = app;
+    /// ```
+    ///
+    /// Without a scope it does not compile:
+    ///
+    /// ```compile_fail,E0277
+    /// use axum::{Router, routing::post};
+    /// use tower_redlock::{OnceLayer, Redlock};
+    ///
+    /// let once = OnceLayer::idempotency(Redlock::embedded(), "payments");
+    /// let app: Router = Router::new().route("/payments", post(async || "paid")).route_layer(once);
+    /// ```
+    ///
+    /// Source: J. Jena, S. Dalal, *The Idempotency-Key HTTP Header Field*
+    /// (draft-ietf-httpapi-idempotency-key-header-07).
+    ///
+    /// # Panics
+    ///
+    /// If the name is invalid: see [`new`](OnceLayer::new).
+    pub fn idempotency(redlock: Redlock, name: impl Into<Arc<str>>) -> Self {
+        let mode = Idempotency {
+            body_limit: DEFAULT_BODY_LIMIT,
+            body_timeout: DEFAULT_BODY_TIMEOUT,
+            response_limit: DEFAULT_RESPONSE_LIMIT,
+            headers: StoredHeaders::default(),
+            kept: KeptStatuses::default(),
+            same: FingerprintRule::default(),
+            store: None,
+            any_host: false,
+            methods: None,
+        };
+        let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
+        unscoped.map_protocol(|_| Http::new(mode))
+    }
+}
+
+impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+    /// Sets the methods whose requests need a key; others pass unchanged. Default: all but GET, HEAD,
+    /// OPTIONS and TRACE, which are safe, and CONNECT, which opens a tunnel (over HTTP/2 also a
+    /// WebSocket). PUT and DELETE may need no key if the service makes them idempotent.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use tower_redlock::{once::http::Scope, OnceLayer, Redlock};
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(Scope::none())
+    ///     .methods([Method::POST, Method::PATCH]);
+    /// ```
+    pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
+        self.protocol.mode.methods = Some(methods.into_iter().collect());
+        self
+    }
+
+    /// Shares keys among all hosts of the service. Default: each host has keys of its own, so that a
+    /// service with a host per tenant never replays the response of another.
+    ///
+    /// For a service with several names, and for clients that reach its replicas by their own addresses:
+    /// without this, a request that is repeated at another address runs again.
+    ///
+    /// The host is the authority of the request's target: HTTP/2's `:authority`, or that of an absolute
+    /// URI, else the `Host` header. Case and a port that a known scheme implies don't count. Requests
+    /// without a host, which HTTP/1.0 allows, have keys of their own; two hosts, or an invalid one, are
+    /// 400, `bad-key`.
+    ///
+    /// A proxy that replaces the host has the effect of this setting. Let it pass the host on (nginx:
+    /// `proxy_set_header Host $http_host`), or add the tenant to the [`scope`](Self::scope). `Forwarded`
+    /// and `X-Forwarded-Host` don't count, as a client may send them.
+    ///
+    /// ```
+    /// use tower_redlock::{OnceLayer, Redlock, key};
+    ///
+    /// // api.example.com and eu.api.example.com are the same service.
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(key::extension(|tenant: &String| tenant.clone()))
+    ///     .any_host();
+    /// ```
+    pub fn any_host(mut self) -> Self {
+        self.protocol.mode.any_host = true;
+        self
+    }
+
+    /// Sets the maximum size of a request's body, in bytes. Default:
+    /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read for the
+    /// fingerprint, and passed on unchanged: see [`Intact`](crate::once::Intact).
+    pub const fn body_limit(mut self, bytes: usize) -> Self {
+        self.protocol.mode.body_limit = bytes;
+        self
+    }
+
+    /// Sets the maximum time from a request's head to the end of its body. Default:
+    /// [`DEFAULT_BODY_TIMEOUT`](crate::layer::http::DEFAULT_BODY_TIMEOUT), 30 s.
+    pub const fn body_timeout(mut self, timeout: Duration) -> Self {
+        self.protocol.mode.body_timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum size of a stored response, in bytes: its body, with the names and values of the
+    /// stored headers. Default:
+    /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
+    pub const fn response_limit(mut self, bytes: usize) -> Self {
+        self.protocol.mode.response_limit = bytes;
+        self
+    }
+
+    /// Sets which headers of a response are stored. Default: [`StoredHeaders::all`].
+    pub fn stored_headers(mut self, headers: StoredHeaders) -> Self {
+        self.protocol.mode.headers = headers;
+        self
+    }
+
+    /// Stores responses in `store` instead of on the nodes: [`RedisStore`](crate::once::RedisStore),
+    /// [`MemoryStore`](crate::once::MemoryStore) for a single process, or one of your own.
+    ///
+    /// A response is put under the lock and its fencing token, before the final record. If the put takes
+    /// time, a pending record is sent first: after a crash, the response is replayed if the store has it.
+    /// After a crash before that record, the request runs again under a newer token, which replaces the
+    /// response. If the put fails, the request is done, its response may be lost, and a WARN is logged.
+    ///
+    /// ```
+    /// use tower_redlock::{once::{http::Scope, MemoryStore}, OnceLayer, Redlock};
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(Scope::none())
+    ///     .response_limit(1 << 20)
+    ///     .store(MemoryStore::new());
+    /// ```
+    pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
+        self.map_protocol(|http| {
+            let Http { missing, token_header, on_reject, detached, server_errors, mode } = http;
+            let mode = mode.with_store(store);
+            Http { missing, token_header, on_reject, detached, server_errors, mode }
+        })
+    }
+}
+
+impl<St> Clone for Idempotency<St> {
+    fn clone(&self) -> Self {
+        let (headers, kept, same) = (self.headers.clone(), self.kept.clone(), self.same.clone());
+        let (store, methods) = (self.store.clone(), self.methods.clone());
+        Self { headers, kept, same, store, methods, ..*self }
+    }
+}
+
+impl<St> fmt::Debug for Idempotency<St> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Idempotency")
+            .field("body_limit", &self.body_limit)
+            .field("body_timeout", &self.body_timeout)
+            .field("response_limit", &self.response_limit)
+            .field("headers", &self.headers)
+            .field("kept", &self.kept)
+            .field("any_host", &self.any_host)
+            .finish_non_exhaustive()
+    }
+}
+
+/// No store: responses are part of the record on the lock's nodes.
+#[derive(Debug)]
+pub enum OnNodes {}
+
+impl ResponseStore for OnNodes {
+    type Put = Ready<Result<(), StoreError>>;
+    type Get = Ready<Result<Option<StoredBy>, StoreError>>;
+
+    fn put(&self, _: &str, _: Arc<StoredResponse>, _: Duration, _: FencingToken) -> Self::Put {
+        match *self {}
+    }
+
+    fn get(&self, _: &str) -> Self::Get {
+        match *self {}
+    }
+}

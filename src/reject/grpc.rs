@@ -1,0 +1,103 @@
+//! The gRPC status of a rejected request.
+
+use std::{collections::HashMap, time::Duration};
+
+use http::Extensions;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use super::{RejectReason, Rejection, RequestOutcome};
+use crate::{error::LockError, guard, resource::ResourceError};
+
+const LOCK_LOST: &str = "LOCK_LOST";
+
+/// The domain of every `ErrorInfo`.
+const DOMAIN: &str = "tower-redlock";
+
+impl Rejection<'_> {
+    /// The default status over gRPC: see [`RedlockLayer::grpc`](crate::RedlockLayer::grpc),
+    /// [`OnceLayer::grpc`](crate::OnceLayer::grpc) and [`FencingLayer::grpc`](crate::FencingLayer::grpc)
+    /// for the codes. Its text names no node and no owner.
+    pub fn grpc_status(&self) -> Status {
+        let (code, reason) = match self.reason() {
+            RejectReason::Lock(error) => match error.root() {
+                LockError::Held { .. } => (Code::Aborted, None),
+                LockError::Lost { .. } => (Code::Unknown, Some(LOCK_LOST)),
+                LockError::InvalidRequest(_)
+                | LockError::InvalidResource(ResourceError::Setup(_)) => (Code::Internal, None),
+                LockError::InvalidResource(ResourceError::NotFound(_)) => {
+                    (Code::Unimplemented, None)
+                }
+                LockError::InvalidResource(_) => (Code::InvalidArgument, None),
+                _ => (Code::Unavailable, None),
+            },
+            RejectReason::InProgress { .. } => (Code::Aborted, Some("IN_PROGRESS")),
+            RejectReason::UnknownOutcome { .. } => {
+                (Code::FailedPrecondition, Some("UNKNOWN_OUTCOME"))
+            }
+            RejectReason::KeyReused => (Code::InvalidArgument, Some("KEY_REUSED")),
+            RejectReason::NotKept { .. } => (Code::AlreadyExists, Some("RESPONSE_NOT_KEPT")),
+            RejectReason::NotAcceptable => (Code::AlreadyExists, Some("NOT_ACCEPTABLE")),
+            RejectReason::StoreFailed(_) => (Code::Unavailable, Some("STORE_UNAVAILABLE")),
+            RejectReason::StaleToken { .. } | RejectReason::Overtaken { .. } => {
+                (Code::FailedPrecondition, Some("STALE_TOKEN"))
+            }
+            RejectReason::MissingToken(_) | RejectReason::InvalidToken(_) => {
+                (Code::InvalidArgument, None)
+            }
+        };
+        let mut details =
+            reason.map_or_else(ErrorDetails::new, |reason| error_info(reason, self.outcome()));
+        if let Some(delay) = self.exact_retry_after().or(self.retry_after()) {
+            details.set_retry_info(Some(delay));
+        }
+        Status::with_error_details(code, self.detail(), details)
+    }
+
+    /// The estimate behind [`retry_after`](Self::retry_after), which rounds it up for HTTP.
+    fn exact_retry_after(&self) -> Option<Duration> {
+        let estimate = match self.reason() {
+            RejectReason::InProgress { retry_after, .. } => retry_after,
+            RejectReason::Lock(error) => match error.root() {
+                LockError::Held { retry_after, .. } => *retry_after,
+                _ => None,
+            },
+            _ => None,
+        };
+        estimate.filter(|estimate| !estimate.is_zero())
+    }
+}
+
+/// Details with an `ErrorInfo` that has the outcome in its metadata.
+pub(crate) fn error_info(reason: &str, outcome: &str) -> ErrorDetails {
+    let metadata = HashMap::from([("outcome".to_owned(), outcome.to_owned())]);
+    ErrorDetails::with_error_info(reason, DOMAIN, metadata)
+}
+
+/// The status of a [`RedlockLayer`](crate::RedlockLayer): for a method that takes its lock by itself,
+/// before it does anything else.
+impl From<LockError> for Status {
+    fn from(error: LockError) -> Self {
+        Rejection::new(RejectReason::Lock(&error), None).grpc_status()
+    }
+}
+
+/// The method's own status unchanged, and lock errors as a [`RedlockLayer`](crate::RedlockLayer)
+/// responds to them: for `try_run(…).await?` in a method.
+impl From<guard::Error<Status>> for Status {
+    fn from(error: guard::Error<Status>) -> Self {
+        match error {
+            guard::Error::Lock(error) => error.into(),
+            guard::Error::Service(status) => status,
+        }
+    }
+}
+
+/// The outcome of a method whose own status was made of the error of a lost lock. tonic's servers
+/// leave the status among the response's extensions.
+pub(super) fn outcome_among(extensions: &Extensions) -> Option<RequestOutcome> {
+    let status = extensions.get::<Status>().filter(|status| status.code() == Code::Unknown)?;
+    let info = status.get_details_error_info()?;
+    let is_lost = info.reason == LOCK_LOST && info.domain == DOMAIN;
+    is_lost.then_some(RequestOutcome::Unknown)
+}

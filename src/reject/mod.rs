@@ -1,0 +1,37 @@
+//! What a layer of this crate answers itself, over HTTP and gRPC, instead of the service.
+//!
+//! [`RedlockLayer`](crate::RedlockLayer), [`OnceLayer`](crate::OnceLayer) and
+//! [`FencingLayer`](crate::FencingLayer) describe a request that they refuse, or whose outcome is
+//! unknown, by a [`Rejection`]. Their setting `on_reject` takes a closure that makes the response of it;
+//! one closure serves all of them. The default is [`DefaultResponse`].
+//!
+//! ```
+//! use bytes::Bytes;
+//! use http::Response;
+//! use tower_redlock::{FencingLayer, Redlock, RedlockLayer, key, reject::Rejection};
+//!
+//! fn plain_text(rejection: Rejection<'_>) -> Response<Bytes> {
+//!     let mut response = Response::new(rejection.detail().into_owned().into());
+//!     *response.status_mut() = rejection.status();
+//!     response
+//! }
+//!
+//! let locked = RedlockLayer::new(Redlock::embedded(), key::header("x-account")).http();
+//! let locked = locked.on_reject(plain_text);
+//! let fenced = FencingLayer::new(key::header("x-account")).http().on_reject(plain_text);
+//! # let _ = (locked, fenced);
+//! ```
+
+#[cfg(feature = "tonic")]
+mod grpc;
+mod on_reject;
+mod outcome;
+mod problem;
+mod rejection;
+
+#[cfg(feature = "tonic")]
+pub(crate) use grpc::error_info;
+pub use on_reject::{DefaultResponse, OnReject};
+pub use outcome::RequestOutcome;
+pub(crate) use problem::problem;
+pub use rejection::{RejectReason, Rejection};

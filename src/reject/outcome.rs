@@ -1,0 +1,65 @@
+//! The outcome of a request as an extension of its response.
+
+use http::Response;
+
+/// The outcome of a request, where it does not follow from the status of its response: an extension of the
+/// response, for an [`OnceLayer`](crate::OnceLayer) outside.
+///
+/// It takes precedence over the status and over
+/// [`complete_when`](crate::OnceLayer::complete_when). This crate's layers set it on responses to
+/// requests that they refuse, or whose outcome is unknown; a handler needs it only for what it knows
+/// better than its status says. A response made by hand of a lock's error (by axum's
+/// `HandleErrorLayer`, say) has none: after [`LockError::Lost`](crate::LockError::Lost) it should be
+/// [`Unknown`](Self::Unknown). It is not sent over the network.
+///
+/// ```
+/// use axum::{Extension, http::StatusCode, response::{IntoResponse, Response}};
+/// use tower_redlock::reject::RequestOutcome;
+///
+/// async fn pay(order: String) -> Response {
+///     match charge(&order).await {
+///         Ok(receipt) => receipt.into_response(),
+///         // The card's network did not answer: was it charged?
+///         Err(error) if error.is_timeout => {
+///             (StatusCode::BAD_GATEWAY, Extension(RequestOutcome::Unknown)).into_response()
+///         }
+///         Err(_) => StatusCode::BAD_GATEWAY.into_response(),
+///     }
+/// }
+/// # struct Failure { is_timeout: bool }
+/// # async fn charge(order: &str) -> Result<String, Failure> { Ok(order.to_owned()) }
+/// # let _ = pay;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RequestOutcome {
+    /// Done, and so is its key, whatever the status. A layer for `Idempotency-Key` keeps the response
+    /// and replays it.
+    Done,
+    /// Refused without an effect: its key is free, whatever the status.
+    Refused,
+    /// It may have happened, or happened in part. [`unknown`](crate::OnceLayer::unknown) decides on the
+    /// key.
+    Unknown,
+}
+
+impl RequestOutcome {
+    /// Returns the outcome that a response states; `None` where the status decides.
+    pub fn of<B>(response: &Response<B>) -> Option<Self> {
+        let stated = response.extensions().get().copied();
+        #[cfg(feature = "tonic")]
+        let stated = stated.or_else(|| super::grpc::outcome_among(response.extensions()));
+        stated
+    }
+
+    /// Sets the outcome of a response.
+    pub(crate) fn mark<B>(self, mut response: Response<B>) -> Response<B> {
+        response.extensions_mut().insert(self);
+        response
+    }
+
+    /// The outcome of a request that a layer of this crate has refused or stopped.
+    pub(crate) const fn of_rejection(is_unknown: bool) -> Self {
+        if is_unknown { Self::Unknown } else { Self::Refused }
+    }
+}

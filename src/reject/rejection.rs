@@ -1,0 +1,389 @@
+//! Why a layer rejects a request, and the HTTP response to that.
+
+use std::{borrow::Cow, error::Error, time::Duration};
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+
+use super::{OnReject, RequestOutcome, problem};
+use crate::{
+    error::LockError,
+    resource::{BodyFault, Resource, ResourceError},
+    token::FencingToken,
+};
+
+/// A request that a layer refuses, or whose outcome is unknown.
+#[derive(Clone, Copy, Debug)]
+pub struct Rejection<'a> {
+    reason: RejectReason<'a>,
+    resource: Option<&'a Resource>,
+}
+
+/// Why a request is rejected. For logs, not for clients: it may name nodes and owners.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum RejectReason<'a> {
+    /// The key, its lock, the body of the request ([`ResourceError::Body`]), or the key's record. The
+    /// service was not called; with [`LockError::Lost`] it was, and was stopped: the outcome is unknown.
+    Lock(&'a LockError),
+    /// Another request with the key is running.
+    #[non_exhaustive]
+    InProgress {
+        /// Estimated time until its end, from the usual duration of such work.
+        retry_after: Option<Duration>,
+        /// The owner name of the client that runs it.
+        by: Option<&'a str>,
+    },
+    /// A request with the key was stopped before its end, and the key is
+    /// [held](crate::once::UnknownOutcome::Hold) until somebody decides on it.
+    #[non_exhaustive]
+    UnknownOutcome {
+        /// Time until the key is free by itself.
+        remaining: Option<Duration>,
+        /// The owner name of the client that began it.
+        by: Option<&'a str>,
+    },
+    /// The key was used for a request with another method, path or body.
+    KeyReused,
+    /// The work is done, and its response cannot be replayed: it was too large, the quota for responses
+    /// was used up, its process ended before it was stored, or the store lost it.
+    #[non_exhaustive]
+    NotKept {
+        /// Status of that response, if known.
+        status: Option<StatusCode>,
+    },
+    /// The work is done, and the request's `Accept-Encoding` does not allow the encoding of the response.
+    NotAcceptable,
+    /// The work is done, and the store failed to return the response: a
+    /// [`StoreError`](crate::once::StoreError).
+    StoreFailed(&'a (dyn Error + Send + Sync + 'static)),
+    /// A newer fencing token was seen before.
+    #[non_exhaustive]
+    StaleToken {
+        /// Token of the request.
+        token: FencingToken,
+        /// Newest token seen.
+        newest: FencingToken,
+    },
+    /// A newer fencing token arrived while the request ran; the outcome is unknown.
+    #[non_exhaustive]
+    Overtaken {
+        /// Token of the request.
+        token: FencingToken,
+        /// Newest token seen.
+        newest: FencingToken,
+    },
+    /// The request has no fencing token; the text says where it was expected.
+    MissingToken(&'a str),
+    /// The fencing token cannot be read; the text says why.
+    InvalidToken(&'a str),
+}
+
+/// `Retry-After` where nothing better is known.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Maximum `Retry-After` where records have to expire first: an operator may make room earlier.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// Rounds up to the whole seconds of `Retry-After`, one at least.
+fn in_whole_seconds(after: Option<Duration>) -> Duration {
+    let after = after.unwrap_or(RETRY_AFTER);
+    let seconds = after.as_secs().saturating_add((after.subsec_nanos() > 0).into());
+    Duration::from_secs(seconds.max(1))
+}
+
+impl<'a> RejectReason<'a> {
+    /// The reason for a key that is neither free nor done.
+    pub(crate) const fn busy(
+        is_unknown: bool,
+        after: Option<Duration>,
+        by: Option<&'a str>,
+    ) -> Self {
+        if is_unknown {
+            Self::UnknownOutcome { remaining: after, by }
+        } else {
+            Self::InProgress { retry_after: after, by }
+        }
+    }
+}
+
+impl<'a> Rejection<'a> {
+    pub(crate) const fn new(reason: RejectReason<'a>, resource: Option<&'a Resource>) -> Self {
+        Self { reason, resource }
+    }
+
+    /// Why the request is rejected.
+    pub const fn reason(&self) -> RejectReason<'a> {
+        self.reason
+    }
+
+    /// The error of [`RejectReason::Lock`].
+    pub const fn lock_error(&self) -> Option<&'a LockError> {
+        match self.reason {
+            RejectReason::Lock(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The resource of the request; `None` if it has no usable key. Behind a
+    /// [`OnceLayer`](crate::OnceLayer): what is locked for the key, `once:` and a name.
+    pub const fn resource(&self) -> Option<&'a Resource> {
+        self.resource
+    }
+
+    /// Whether the service was called, so that the outcome is unknown.
+    pub fn has_begun(&self) -> bool {
+        match self.reason {
+            RejectReason::Lock(error) => matches!(error.root(), LockError::Lost { .. }),
+            reason => matches!(reason, RejectReason::Overtaken { .. }),
+        }
+    }
+
+    /// What became of the work that the request stands for, as far as the layer knows: `not-run`,
+    /// `unknown` or `done`. `not-run` says that *this* request did nothing.
+    pub fn outcome(&self) -> &'static str {
+        match self.reason {
+            RejectReason::UnknownOutcome { .. } => "unknown",
+            RejectReason::NotKept { .. }
+            | RejectReason::NotAcceptable
+            | RejectReason::StoreFailed(_) => "done",
+            _ if self.has_begun() => "unknown",
+            _ => "not-run",
+        }
+    }
+
+    /// The status of the response.
+    pub fn status(&self) -> StatusCode {
+        self.status_and_code().0
+    }
+
+    /// An identifier of the reason, for programs: the member `code` of a problem body.
+    pub fn code(&self) -> &'static str {
+        self.status_and_code().1
+    }
+
+    fn status_and_code(&self) -> (StatusCode, &'static str) {
+        match self.reason {
+            RejectReason::Lock(error) => match error.root() {
+                LockError::Held { .. } => (StatusCode::CONFLICT, "held"),
+                LockError::NoQuorum { .. } => (StatusCode::SERVICE_UNAVAILABLE, "no-quorum"),
+                LockError::TooSlow { .. } => (StatusCode::SERVICE_UNAVAILABLE, "too-slow"),
+                LockError::Lost { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "lost"),
+                LockError::InvalidRequest(_)
+                | LockError::InvalidResource(ResourceError::Setup(_)) => {
+                    (StatusCode::INTERNAL_SERVER_ERROR, "bad-settings")
+                }
+                LockError::InvalidResource(ResourceError::NotFound(_)) => {
+                    (StatusCode::NOT_FOUND, "not-found")
+                }
+                LockError::InvalidResource(ResourceError::Body(fault)) => match fault {
+                    BodyFault::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "body-too-large"),
+                    BodyFault::TimedOut { .. } => (StatusCode::REQUEST_TIMEOUT, "body-timed-out"),
+                    BodyFault::Crowded { .. } => {
+                        (StatusCode::SERVICE_UNAVAILABLE, "too-many-bodies")
+                    }
+                    BodyFault::Failed => (StatusCode::BAD_REQUEST, "body-failed"),
+                },
+                LockError::InvalidResource(_) => (StatusCode::BAD_REQUEST, "bad-key"),
+                LockError::TooManyRecords { .. } => {
+                    (StatusCode::SERVICE_UNAVAILABLE, "too-many-records")
+                }
+                LockError::Closed => (StatusCode::SERVICE_UNAVAILABLE, "shut-down"),
+                _ => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            },
+            RejectReason::InProgress { .. } => (StatusCode::CONFLICT, "in-progress"),
+            RejectReason::UnknownOutcome { .. } => (StatusCode::CONFLICT, "unknown-outcome"),
+            RejectReason::KeyReused => (StatusCode::UNPROCESSABLE_ENTITY, "key-reused"),
+            RejectReason::NotKept { .. } => (StatusCode::CONFLICT, "response-not-kept"),
+            RejectReason::NotAcceptable => (StatusCode::NOT_ACCEPTABLE, "not-acceptable"),
+            RejectReason::StoreFailed(_) => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
+            RejectReason::StaleToken { .. } | RejectReason::Overtaken { .. } => {
+                (StatusCode::PRECONDITION_FAILED, "stale-token")
+            }
+            RejectReason::MissingToken(_) => (StatusCode::PRECONDITION_REQUIRED, "missing-token"),
+            RejectReason::InvalidToken(_) => (StatusCode::BAD_REQUEST, "bad-token"),
+        }
+    }
+
+    /// Time after which the client may send the request again: whole seconds, one at least. `None`
+    /// where that is unknown, or where the request can't be sent again as it is.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.reason {
+            RejectReason::Lock(error) => match error.root() {
+                LockError::Held { retry_after, .. } => Some(in_whole_seconds(*retry_after)),
+                LockError::InvalidResource(ResourceError::Body(BodyFault::Crowded { .. })) => {
+                    Some(RETRY_AFTER)
+                }
+                LockError::InvalidResource(_)
+                | LockError::Lost { .. }
+                | LockError::InvalidRequest(_) => None,
+                LockError::TooManyRecords { retry_after, .. } => {
+                    Some(in_whole_seconds(*retry_after).min(MAX_RETRY_AFTER))
+                }
+                _ => Some(RETRY_AFTER),
+            },
+            RejectReason::InProgress { retry_after, .. } => Some(in_whole_seconds(retry_after)),
+            RejectReason::StoreFailed(_) => Some(RETRY_AFTER),
+            _ => None,
+        }
+    }
+
+    /// A text for the client: it names no node, no owner and no newer token.
+    pub fn detail(&self) -> Cow<'static, str> {
+        let detail = match self.reason {
+            RejectReason::Lock(error) => match error.root() {
+                LockError::Held { .. } => "another request is at work on this; nothing was done",
+                LockError::Lost { .. } => {
+                    "the lock was lost while the request ran: it may have happened, or happened in part"
+                }
+                LockError::InvalidResource(ResourceError::Setup(_)) => {
+                    "the service is set up wrongly: this request cannot have a key; nothing was done"
+                }
+                LockError::InvalidResource(error) => {
+                    return format!("{error}; nothing was done").into();
+                }
+                LockError::InvalidRequest(_) => {
+                    "the lock's settings do not fit together; nothing was done"
+                }
+                LockError::TooManyRecords { .. } => {
+                    "the service remembers as many requests as it may; nothing was done"
+                }
+                LockError::Closed => "the service is shutting down; nothing was done",
+                _ => "the lock could not be taken at present; nothing was done",
+            },
+            RejectReason::InProgress { .. } => {
+                "another request with this key is being handled; nothing was done"
+            }
+            RejectReason::UnknownOutcome { .. } => {
+                "an earlier request with this key was stopped in the middle: it may have happened, \
+                 or happened in part, and that is still to be found out"
+            }
+            RejectReason::KeyReused => {
+                "the key was used for another request: a new request needs a new key; nothing was \
+                 done"
+            }
+            RejectReason::NotKept { status: Some(status) } => {
+                return format!(
+                    "this is done already, and was answered {}; that answer was not kept, so it \
+                     can't be sent again: don't retry",
+                    status.as_u16()
+                )
+                .into();
+            }
+            RejectReason::NotKept { status: None } => {
+                "this is done already; its answer was not kept, so it can't be sent again: don't \
+                 retry"
+            }
+            RejectReason::NotAcceptable => {
+                "this is done already; its answer has a content coding that the request's \
+                 Accept-Encoding does not allow"
+            }
+            RejectReason::StoreFailed(_) => {
+                "this is done already; its answer can't be read at present"
+            }
+            // Without the newest token: an overtaken holder must acquire the lock again.
+            RejectReason::StaleToken { .. } => {
+                "the fencing token is stale: a newer one was seen before; nothing was done"
+            }
+            RejectReason::Overtaken { .. } => {
+                "a newer fencing token came while the request ran: it may have happened, or \
+                 happened in part"
+            }
+            RejectReason::MissingToken(text) | RejectReason::InvalidToken(text) => {
+                return format!("{text}; nothing was done").into();
+            }
+        };
+        detail.into()
+    }
+
+    /// The default response: a problem body after RFC 9457 (of the type `about:blank`, so the title is
+    /// that of the status), with the members [`code`](Self::code) and [`outcome`](Self::outcome) of this
+    /// crate, and `Retry-After` where [`retry_after`](Self::retry_after) knows one.
+    pub fn response(&self) -> Response<Bytes> {
+        let mut response = problem(self.status(), self.code(), &self.detail(), self.outcome());
+        if let Some(after) = self.retry_after() {
+            response.headers_mut().insert(header::RETRY_AFTER, after.as_secs().into());
+        }
+        response
+    }
+
+    /// Makes the response, and the outcome to be marked on it.
+    pub(crate) fn answer<T>(self, on_reject: &impl OnReject<T>) -> (T, RequestOutcome) {
+        let outcome = RequestOutcome::of_rejection(self.outcome() == "unknown");
+        (on_reject.respond(self), outcome)
+    }
+
+    /// Logs what the response leaves out.
+    pub(crate) fn log(&self) {
+        let resource = self.resource.map(tracing::field::display);
+        let outcome = self.code();
+        let error = match self.reason {
+            RejectReason::Lock(error) => error,
+            RejectReason::StoreFailed(error) => {
+                let error = error.source().unwrap_or(error);
+                crate::log::warn!(resource, %error, outcome, "request turned away");
+                return;
+            }
+            // Logged by the fence.
+            RejectReason::StaleToken { .. }
+            | RejectReason::Overtaken { .. }
+            | RejectReason::MissingToken(_)
+            | RejectReason::InvalidToken(_) => return,
+            reason => {
+                crate::log::debug!(resource, ?reason, outcome, "request turned away");
+                return;
+            }
+        };
+        match error.root() {
+            LockError::InvalidResource(ResourceError::Setup(_)) => {
+                crate::log::error!(resource, %error, outcome, "request turned away");
+            }
+            // The quota warns of full records.
+            LockError::Held { .. }
+            | LockError::InvalidResource(_)
+            | LockError::TooManyRecords { .. } => {
+                crate::log::debug!(resource, %error, outcome, "request turned away");
+            }
+            // Logged by the hard stop.
+            LockError::Lost { .. } => {}
+            _ => crate::log::warn!(resource, %error, outcome, "request turned away"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LossCause;
+
+    fn held(retry_after: Option<Duration>) -> LockError {
+        let votes = crate::error::Votes::default();
+        LockError::Held { retry_after, expires_in: None, owner: None, votes }
+    }
+
+    fn after(retry_after: Option<Duration>) -> Option<Duration> {
+        let error = held(retry_after);
+        Rejection::new(RejectReason::Lock(&error), None).retry_after()
+    }
+
+    #[test]
+    fn retry_after_is_in_whole_seconds() {
+        let seconds = |n| Some(Duration::from_secs(n));
+        assert_eq!(after(None), seconds(1));
+        assert_eq!(after(Some(Duration::ZERO)), seconds(1));
+        assert_eq!(after(Some(Duration::from_millis(1))), seconds(1));
+        assert_eq!(after(Some(Duration::from_millis(1_001))), seconds(2));
+        assert_eq!(after(seconds(3)), seconds(3));
+    }
+
+    #[test]
+    fn root_of_the_error_decides() {
+        let last = Box::new(held(None));
+        let waited = LockError::WaitTimedOut { waited: Duration::ZERO, last };
+        let rejection = Rejection::new(RejectReason::Lock(&waited), None);
+        assert_eq!(rejection.status(), StatusCode::CONFLICT);
+        let stopped = LockError::Lost { cause: LossCause::Released };
+        let rejection = Rejection::new(RejectReason::Lock(&stopped), None);
+        assert!(rejection.has_begun() && rejection.retry_after().is_none());
+    }
+}
