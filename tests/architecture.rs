@@ -129,3 +129,39 @@ fn names_behind_crate_are_found() {
                 fn f() { crate::g::h(crate::Type) }\n#[cfg(test)]\nmod tests { use crate::no; }";
     assert_eq!(used(text).into_iter().collect::<Vec<_>>(), ["a", "d", "e", "g"]);
 }
+
+/// The Rust files below `folder`.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| {
+            let is_rust = path.extension().is_some_and(|extension| extension == "rs");
+            if path.is_dir() { rust_files(&path) } else { Vec::from_iter(is_rust.then_some(path)) }
+        })
+        .collect()
+}
+
+#[test]
+fn every_file_says_its_purpose() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files: Vec<_> = ["src", "tests", "examples"]
+        .iter()
+        .flat_map(|folder| rust_files(&root.join(folder)))
+        // Generated from a .proto.
+        .filter(|file| !file.ends_with("proto/orders.v1.rs"))
+        .collect();
+    assert!(files.len() > 300, "{} files were found", files.len());
+    let silent: Vec<_> =
+        files.iter().filter(|file| !fs::read_to_string(file).unwrap().starts_with("//!")).collect();
+    assert!(silent.is_empty(), "these do not begin with a `//!` line: {silent:#?}");
+}
+
+#[test]
+fn folders_are_three_deep_at_most() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let deep: Vec<_> = rust_files(&src)
+        .into_iter()
+        .filter(|file| file.strip_prefix(&src).unwrap().components().count() > 4)
+        .collect();
+    assert!(deep.is_empty(), "{deep:#?}");
+}

@@ -9,14 +9,14 @@ use super::{
 use crate::{
     error::{LockError, Reason},
     protocol::{Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, TickClaim, rules},
-    quorum::claims::{ClaimStatus, Latest, status},
+    quorum::claims::{ClaimStatus, LatestClaim, status},
     token::TOKEN_LEAD,
 };
 
 /// What the nodes know of a job's runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct JobHistory {
-    pub(crate) latest: Option<Latest>,
+    pub(crate) latest: Option<LatestClaim>,
     /// Ticks up to this one count as started: the nodes lost their earlier claims.
     pub(crate) burnt: Duration,
 }

@@ -9,7 +9,7 @@ use std::{
 use super::{
     Released,
     core::Core,
-    query::{Answers, query, votes},
+    query::{QueryAnswers, query, votes},
 };
 use crate::{
     error::{LockError, Reason, ReleaseError, VoteOutcome, Votes},
@@ -75,7 +75,7 @@ async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Vo
     holder(core, name, &query(core, &op, |_| false).await)
 }
 
-fn holder(core: &Core, name: &Arc<str>, answers: &Answers) -> Result<Option<Holder>, Votes> {
+fn holder(core: &Core, name: &Arc<str>, answers: &QueryAnswers) -> Result<Option<Holder>, Votes> {
     let quorum = rules::quorum(answers.len());
     let votes = core.votes(answers.iter().map(vote).collect());
     if answers.iter().filter(|answer| answer.is_ok()).count() < quorum {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     ActiveLease, Holder, LockRequest, Redlock, inspect,
-    records::{self, Answers, Asked},
+    records::{self, Asked, QueryAnswers},
 };
 #[cfg(feature = "scheduler")]
 use super::{
@@ -58,7 +58,7 @@ impl Redlock {
     }
 
     /// The error for a question that too few nodes answered.
-    pub(crate) fn no_quorum(&self, answers: &Answers) -> LockError {
+    pub(crate) fn no_quorum(&self, answers: &QueryAnswers) -> LockError {
         records::no_quorum(self.core(), answers)
     }
 

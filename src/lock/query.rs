@@ -22,13 +22,13 @@ use crate::{
 };
 
 /// The answer of each node.
-pub(crate) type Answers = Vec<Result<Answer, Reason>>;
+pub(crate) type QueryAnswers = Vec<Result<Answer, Reason>>;
 
 /// Sends an operation to every node, and waits for all answers, until the node timeout, or until
 /// the answers so far are `enough`.
 ///
 /// It is sent at the call, not at the first poll. Dropping the future does not undo it.
-pub(crate) fn query<F>(core: &Core, op: &Op, enough: F) -> Query<F>
+pub(crate) fn query<F>(core: &Core, op: &Op, enough: F) -> NodeQuery<F>
 where
     F: Fn(&[Result<Answer, Reason>]) -> bool,
 {
@@ -37,7 +37,7 @@ where
 
 /// As [`query`]. Calls `on_answer` with every answer, on the thread that receives it, also after
 /// the future is ready or dropped.
-pub(crate) fn query_each<F, H>(core: &Core, op: &Op, enough: F, on_answer: H) -> Query<F>
+pub(crate) fn query_each<F, H>(core: &Core, op: &Op, enough: F, on_answer: H) -> NodeQuery<F>
 where
     F: Fn(&[Result<Answer, Reason>]) -> bool,
     H: Fn(usize, &Result<Answer, Reason>) + Clone + Send + 'static,
@@ -56,7 +56,7 @@ where
     }
     let timeout = core.sleep(core.settings.node_timeout);
     let views = vec![None; answers.len()];
-    Query { answers, views, receiver, timeout, enough }
+    NodeQuery { answers, views, receiver, timeout, enough }
 }
 
 /// Sends an operation to every node, and waits for no answer.
@@ -83,8 +83,8 @@ pub(crate) fn votes(core: &Core, answers: &[Result<Answer, Reason>]) -> Votes {
 /// See [`query`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub(crate) struct Query<F> {
-    answers: Answers,
+pub(crate) struct NodeQuery<F> {
+    answers: QueryAnswers,
     /// The view under which each answer was made.
     views: Vec<Option<Arc<View>>>,
     receiver: mpsc::UnboundedReceiver<ReceivedAnswer>,
@@ -94,13 +94,13 @@ pub(crate) struct Query<F> {
 
 type ReceivedAnswer = (usize, Result<Answer, Reason>, Option<Arc<View>>);
 
-impl<F> Future for Query<F>
+impl<F> Future for NodeQuery<F>
 where
     F: Fn(&[Result<Answer, Reason>]) -> bool + Unpin,
 {
-    type Output = Answers;
+    type Output = QueryAnswers;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answers> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<QueryAnswers> {
         let this = &mut *self;
         let mut has_received = false;
         while let Poll::Ready(received) = this.receiver.poll_recv(cx) {
@@ -119,7 +119,7 @@ where
     }
 }
 
-impl<F> Query<F> {
+impl<F> NodeQuery<F> {
     /// R14: returns the answers. Those whose servers do not name most of the others do not count.
     fn counted(&self) -> Cow<'_, [Result<Answer, Reason>]> {
         let mut counted = Cow::Borrowed(&self.answers[..]);

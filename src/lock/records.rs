@@ -8,7 +8,7 @@ use std::{
 use super::{
     ActiveLease,
     core::Core,
-    query::{Query, broadcast, query, query_each},
+    query::{NodeQuery, broadcast, query, query_each},
 };
 use crate::{
     error::{LockError, Reason},
@@ -17,10 +17,10 @@ use crate::{
     quorum::records::{self, RecordStatus},
 };
 
-pub(crate) use super::query::{Answers, no_quorum};
+pub(crate) use super::query::{QueryAnswers, no_quorum};
 
 /// A query about a record.
-pub(crate) type Asked = Query<fn(&[Result<Answer, Reason>]) -> bool>;
+pub(crate) type Asked = NodeQuery<fn(&[Result<Answer, Reason>]) -> bool>;
 
 /// Reads the record of a name until its status is known, and repairs it: where a node has the record
 /// of finished work, it is written to those that lack it, also to those that answer later.

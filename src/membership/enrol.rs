@@ -392,4 +392,5 @@ impl Enrolment {
 }
 
 #[cfg(test)]
+#[path = "enrol_tests.rs"]
 mod tests;

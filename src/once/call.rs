@@ -24,7 +24,7 @@ use crate::{
     error::LockError,
     lock::{
         Acquire, Lock, LockRequest, Redlock,
-        records::{self, Answers, Asked},
+        records::{self, Asked, QueryAnswers},
     },
     protocol::Record,
     quorum::records::RecordStatus,
@@ -38,7 +38,7 @@ pub(crate) struct OnceCall<W: Work, C: Check<W::Failure>, J> {
     /// `None` once the work runs. Dropped first, so that the record is removed under the lock.
     started_record: Option<StartedRecord>,
     #[pin]
-    state: CallState<W, C, J>,
+    state: OnceCallState<W, C, J>,
     terms: Terms,
     completion: Option<J>,
     key: Option<RequestKey>,
@@ -57,7 +57,7 @@ struct RequestKey {
     clippy::large_enum_variant,
     reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
-enum CallState<W: Work, C: Check<W::Failure>, J> {
+enum OnceCallState<W: Work, C: Check<W::Failure>, J> {
     Rejected {
         error: LockError,
     },
@@ -100,7 +100,7 @@ enum CallState<W: Work, C: Check<W::Failure>, J> {
 /// The result of polling a state.
 #[expect(clippy::large_enum_variant, reason = "it is moved into its place at once")]
 enum Transition<W: Work, C: Check<W::Failure>, J> {
-    State(CallState<W, C, J>),
+    State(OnceCallState<W, C, J>),
     /// Starts the check, then the work.
     Begin((Lock, W, C)),
     End(Result<OnceOutcome<W::Success>, OnceError<W::Failure>>),
@@ -108,7 +108,7 @@ enum Transition<W: Work, C: Check<W::Failure>, J> {
 
 impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
     fn from(
-        state: CallState<W, C, J>,
+        state: OnceCallState<W, C, J>,
         terms: Terms,
         completion: J,
         key: Option<RequestKey>,
@@ -125,12 +125,12 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
     }
 
     pub(super) fn rejected(error: LockError, completion: J) -> Self {
-        Self::from(CallState::Rejected { error }, Terms::DEFAULT, completion, None)
+        Self::from(OnceCallState::Rejected { error }, Terms::DEFAULT, completion, None)
     }
 
     /// A request without a key.
     pub(super) fn unguarded(work: W::Future, completion: J) -> Self {
-        Self::from(CallState::Unguarded { work }, Terms::DEFAULT, completion, None)
+        Self::from(OnceCallState::Unguarded { work }, Terms::DEFAULT, completion, None)
     }
 
     /// `resource` is the result of [`terms::resource`], and `request` a request for its lock.
@@ -144,7 +144,7 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
             return Self::rejected(error, completion);
         }
         let acquire = request.acquire();
-        let state = CallState::Acquiring { acquire, start: Some((work, check)) };
+        let state = OnceCallState::Acquiring { acquire, start: Some((work, check)) };
         let started_at = redlock.now();
         Self::from(state, terms, completion, Some(RequestKey { redlock, resource, started_at }))
     }
@@ -162,14 +162,14 @@ impl<W: Work, C: Check<W::Failure>, J> OnceCall<W, C, J> {
 
     pub(crate) fn name(&self) -> &'static str {
         match &self.state {
-            CallState::Rejected { .. } => "rejected",
-            CallState::Unguarded { .. } => "unguarded",
-            CallState::Acquiring { .. } => "acquiring",
-            CallState::ReadingUnlocked { .. } | CallState::Reading { .. } => "reading",
-            CallState::Pausing { .. } => "pausing",
-            CallState::RecordingStart { .. } => "recording start",
-            CallState::Executing { attached } => attached.name(),
-            CallState::Over => "over",
+            OnceCallState::Rejected { .. } => "rejected",
+            OnceCallState::Unguarded { .. } => "unguarded",
+            OnceCallState::Acquiring { .. } => "acquiring",
+            OnceCallState::ReadingUnlocked { .. } | OnceCallState::Reading { .. } => "reading",
+            OnceCallState::Pausing { .. } => "pausing",
+            OnceCallState::RecordingStart { .. } => "recording start",
+            OnceCallState::Executing { attached } => attached.name(),
+            OnceCallState::Over => "over",
         }
     }
 }
@@ -200,7 +200,7 @@ where
                         started_record.forget();
                     }
                     let mut state = this.state;
-                    state.set(CallState::Over);
+                    state.set(OnceCallState::Over);
                     if let Some(key) = this.key {
                         telemetry::ended(&key.resource, &result);
                     }
@@ -231,10 +231,14 @@ where
                 Ok(lock) => {
                     let (work, check) = start.take().expect("polled after it was ready");
                     let start = Some((lock, work, check));
-                    Transition::State(CallState::Reading { asked: read(), is_all: false, start })
+                    Transition::State(OnceCallState::Reading {
+                        asked: read(),
+                        is_all: false,
+                        start,
+                    })
                 }
                 Err(refusal) if matches!(refusal.root(), LockError::Held { .. }) => {
-                    Transition::State(CallState::ReadingUnlocked { asked: read(), refusal })
+                    Transition::State(OnceCallState::ReadingUnlocked { asked: read(), refusal })
                 }
                 Err(error) => Transition::End(Err(error.into())),
             },
@@ -259,7 +263,7 @@ where
                     let name = terms::name(&key().resource);
                     let asked = key().redlock.read_all_records(&name);
                     let start = start.take();
-                    return Poll::Ready(Transition::State(CallState::Reading {
+                    return Poll::Ready(Transition::State(OnceCallState::Reading {
                         asked,
                         is_all: true,
                         start,
@@ -275,7 +279,7 @@ where
             }
             CallStateProj::Pausing { sleep, start } => {
                 ready!(Pin::new(sleep).poll(cx));
-                Transition::State(CallState::Reading {
+                Transition::State(OnceCallState::Reading {
                     asked: read(),
                     is_all: false,
                     start: start.take(),
@@ -302,7 +306,7 @@ where
     }
 
     /// Starts the check and the work.
-    fn begin(self: Pin<&mut Self>, start: (Lock, W, C)) -> CallState<W, C, J> {
+    fn begin(self: Pin<&mut Self>, start: (Lock, W, C)) -> OnceCallState<W, C, J> {
         let this = self.project();
         let started_record =
             this.started_record.take().unwrap_or_else(|| StartedRecord::unstored(start.0.lease()));
@@ -312,16 +316,16 @@ where
                 let attached = Attached::new(execution);
                 #[cfg(feature = "http")]
                 let attached = attached.detachable(this.detach.and_then(Detach::spawner));
-                CallState::Executing { attached }
+                OnceCallState::Executing { attached }
             }
-            Err(error) => CallState::Rejected { error },
+            Err(error) => OnceCallState::Rejected { error },
         }
     }
 }
 
 /// Decides by the record, read under the lock.
 fn after_reading<W: Work, C: Check<W::Failure>, J>(
-    answers: &Answers,
+    answers: &QueryAnswers,
     start: (Lock, W, C),
     (unknown, started_at): (UnknownOutcome, Timestamp),
     started_record: &mut Option<StartedRecord>,
@@ -342,7 +346,7 @@ fn after_reading<W: Work, C: Check<W::Failure>, J>(
             (Ok(()), UnknownOutcome::Hold(hold)) => {
                 let (record, asked) = StartedRecord::send(start.0.lease(), hold);
                 *started_record = Some(record);
-                Transition::State(CallState::RecordingStart { asked, start: Some(start) })
+                Transition::State(OnceCallState::RecordingStart { asked, start: Some(start) })
             }
         },
     }
@@ -350,7 +354,7 @@ fn after_reading<W: Work, C: Check<W::Failure>, J>(
 
 /// Pauses before the next round, under the same lock, until the request's wait has passed.
 fn too_few<W: Work, C: Check<W::Failure>, J>(
-    answers: &Answers,
+    answers: &QueryAnswers,
     start: (Lock, W, C),
     started_at: Timestamp,
 ) -> Transition<W, C, J> {
@@ -361,7 +365,7 @@ fn too_few<W: Work, C: Check<W::Failure>, J>(
         return Transition::End(Err(redlock.no_quorum(answers).into()));
     }
     let sleep = redlock.sleep_until(now + redlock.node_timeout() / 2);
-    Transition::State(CallState::Pausing { sleep, start: Some(start) })
+    Transition::State(OnceCallState::Pausing { sleep, start: Some(start) })
 }
 
 fn is_settled<T>(completion: Option<&impl Completes<T>>, record: &Record) -> bool {

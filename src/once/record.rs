@@ -16,7 +16,7 @@ use crate::{
     error::{LockError, Reason},
     lock::{
         ActiveLease,
-        records::{self, Answers, Asked},
+        records::{self, Asked, QueryAnswers},
     },
     protocol::{Record, StoredLease},
     time::{Sleep, Timestamp},
@@ -168,7 +168,7 @@ impl Recording {
     /// # Errors
     ///
     /// If the lock is lost, or the deadline has passed.
-    fn pause(&mut self, answers: &Answers) -> Result<(), LockError> {
+    fn pause(&mut self, answers: &QueryAnswers) -> Result<(), LockError> {
         let redlock = self.lease.redlock();
         if !self.lease.is_valid() {
             return Err(LockError::lost(self.lease.loss()));

@@ -6,7 +6,7 @@
 //! an earlier claim that none of them stores can reach no majority any more.
 //!
 //! The end of a run is one more claim under the run's token. It is true wherever it is found, without
-//! a majority. A process that finds one on fewer nodes stores it again ([`Latest::is_replicated`]),
+//! a majority. A process that finds one on fewer nodes stores it again ([`LatestClaim::is_replicated`]),
 //! because the next reader may not reach these.
 //!
 //! Source of the two rounds: L. Lamport, *Paxos Made Simple* (2001), section 2.2, with the fencing
@@ -23,14 +23,14 @@ pub(crate) enum ClaimStatus {
     /// Fewer than a quorum of nodes answered.
     TooFew,
     /// This one; `None` if there was none.
-    Known(Option<Latest>),
+    Known(Option<LatestClaim>),
     /// Counts as this one, unless nodes that have not answered yet report another.
-    Likely(Latest),
+    Likely(LatestClaim),
 }
 
 /// The latest run of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Latest {
+pub(crate) struct LatestClaim {
     /// The run.
     pub run: TickRun,
     /// The owner of the claim, where that is known.
@@ -71,7 +71,7 @@ pub(crate) fn status<'a>(
     let Some(last) = same().max_by_key(|claim| order(claim)) else {
         return ClaimStatus::Known(None);
     };
-    let latest = || Latest {
+    let latest = || LatestClaim {
         run: last.run,
         owner: Some(Arc::clone(&last.owner)),
         before: last.before,
@@ -80,7 +80,7 @@ pub(crate) fn status<'a>(
     };
     // The claim names the run before it, and none came between.
     let before = || {
-        last.before.map(|run| Latest {
+        last.before.map(|run| LatestClaim {
             run,
             owner: None,
             before: None,

@@ -128,7 +128,7 @@ pub(crate) enum Action {
         /// The node's index.
         node: usize,
         /// The command.
-        command: Command,
+        command: LeaseCommand,
     },
     /// The lock is held.
     Acquired {
@@ -163,7 +163,7 @@ pub(crate) enum Action {
 
 /// A command to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum LeaseCommand {
     /// Store the key if it is free, and accept the token if it is above the fence.
     Acquire {
         /// The proposed token; zero without fencing.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     ballot::{Ballot, ReleaseState},
     ballots::Ballots,
-    event::{Action, Command, Event, Halt, HandOff, LeaseParams, Loss, NextHolder},
+    event::{Action, Event, Halt, HandOff, LeaseCommand, LeaseParams, Loss, NextHolder},
     fence::TokenRounds,
 };
 use crate::{
@@ -290,7 +290,7 @@ impl Lease {
         for (node, ballot) in self.ballots.iter_mut() {
             if ballot.release == ReleaseState::NotSent {
                 ballot.release = ReleaseState::Sent;
-                out.push(Action::Send { node, command: Command::Release });
+                out.push(Action::Send { node, command: LeaseCommand::Release });
             }
         }
     }

@@ -28,7 +28,7 @@ mod tests;
 mod voting;
 
 pub(crate) use event::{
-    Action, Command, Event, Halt, HandOff, LeadNode, LeaseParams, Loss, NextHolder, Refusal,
+    Action, Event, Halt, HandOff, LeadNode, LeaseCommand, LeaseParams, Loss, NextHolder, Refusal,
     ReleaseVerdict,
 };
 pub(crate) use lease::Lease;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     ballot::Ballot,
-    event::{Action, Command, Halt, LeadNode, Loss, Refusal},
+    event::{Action, Halt, LeadNode, LeaseCommand, Loss, Refusal},
     lease::{Lease, LeasePhase},
 };
 use crate::{
@@ -19,7 +19,7 @@ impl Lease {
     pub(super) fn send_acquire(&self, node: usize, out: &mut Vec<Action>) {
         let token = self.params.proposal.unwrap_or(0);
         let expires = self.started + self.params.validity;
-        out.push(Action::Send { node, command: Command::Acquire { token, expires } });
+        out.push(Action::Send { node, command: LeaseCommand::Acquire { token, expires } });
     }
 
     /// Asks the lead node alone. It grants to one of several contenders; the others have asked one
@@ -164,7 +164,7 @@ impl Lease {
         let Some((round, token)) = self.rounds.current_raise() else { return };
         for (node, ballot) in self.ballots.iter_mut() {
             if ballot.ask_to_raise(round) {
-                out.push(Action::Send { node, command: Command::Raise { round, token } });
+                out.push(Action::Send { node, command: LeaseCommand::Raise { round, token } });
             }
         }
     }
@@ -273,7 +273,7 @@ impl Lease {
         if self.renew_at != Timestamp::MAX {
             self.renew_at = now + rules::renewal_retry(self.params.validity);
         }
-        let command = Command::Extend { started: now, until: self.end() };
+        let command = LeaseCommand::Extend { started: now, until: self.end() };
         for (node, ballot) in self.ballots.iter_mut() {
             // A node that lost the key stores it again.
             ballot.may_hold = true;

@@ -16,7 +16,7 @@ use crate::{
     guard::{Hold, LockContext},
     lock::Lock,
     protocol::{TickClaim, TickRun},
-    quorum::claims::Latest,
+    quorum::claims::LatestClaim,
     schedule::WallTime,
     time::Timestamp,
 };
@@ -133,7 +133,7 @@ impl Driver {
         self.shared.redlock.claim(&self.job.name, claim.clone()).await?;
         let TickClaim { run, owner, before, schedule, .. } = claim;
         let owner = Some(owner);
-        self.latest = Some(Latest { run, owner, before, schedule, is_replicated: true });
+        self.latest = Some(LatestClaim { run, owner, before, schedule, is_replicated: true });
         self.job.seen(self.latest.as_ref());
         self.schedule_is_stored();
         Ok(())
@@ -147,7 +147,7 @@ impl Driver {
     }
 
     /// Restores the previous claim after a claim whose run never started.
-    async fn restore_claim(&mut self, token: u64, before: Option<Latest>) {
+    async fn restore_claim(&mut self, token: u64, before: Option<LatestClaim>) {
         let base = TickRun::new(Duration::ZERO, 1, millis(self.record.base));
         let run = before.as_ref().map(|latest| latest.run);
         let own = || Arc::clone(self.shared.redlock.owner());
@@ -170,7 +170,7 @@ impl Driver {
         lock: Lock,
         token: u64,
         run: Option<TickRun>,
-        before: Option<Latest>,
+        before: Option<LatestClaim>,
         info: RunInfo,
     ) {
         let (tick, triggered) = (info.tick, info.triggered);
@@ -219,7 +219,7 @@ pub(super) struct EndedRun {
     pub(super) tick: WallTime,
     pub(super) triggered: bool,
     pub(super) run: Option<TickRun>,
-    pub(super) before: Option<Latest>,
+    pub(super) before: Option<LatestClaim>,
     pub(super) outcome: Outcome,
     pub(super) first_attempt: u32,
     pub(super) begun: Timestamp,

@@ -21,7 +21,7 @@ use crate::{
     error::LockError,
     lock::{SingleAttempts, claims::JobHistory},
     protocol::{TickClaim, TickRun},
-    quorum::claims::Latest,
+    quorum::claims::LatestClaim,
     schedule::{Schedule, WallTime},
     time::Timestamp,
 };
@@ -37,7 +37,7 @@ pub(super) struct Driver {
     jumps: watch::Receiver<u64>,
     /// The fleet's knowledge of the job, as last read.
     pub(super) record: JobRecord,
-    pub(super) latest: Option<Latest>,
+    pub(super) latest: Option<LatestClaim>,
     pub(super) own_schedule: OwnSchedule,
     /// Stored values that lie in the future.
     pub(super) future_values: Vec<FutureValue>,

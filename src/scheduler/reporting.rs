@@ -12,7 +12,7 @@ use super::{
 use crate::{
     error::{LockError, Reason, VoteOutcome},
     metrics,
-    quorum::claims::Latest,
+    quorum::claims::LatestClaim,
     schedule::{ScheduleError, WallTime},
 };
 
@@ -128,8 +128,8 @@ impl Driver {
 
     /// Reports a latest run that never ended. The replica that claims the next tick reports it,
     /// once for the fleet; runs of this replica were reported when they broke off.
-    pub(super) fn report_broken_off(&mut self, latest: Option<&Latest>) {
-        let Some(Latest { run, owner, .. }) = latest else { return };
+    pub(super) fn report_broken_off(&mut self, latest: Option<&LatestClaim>) {
+        let Some(LatestClaim { run, owner, .. }) = latest else { return };
         let tick = WallTime::since_epoch(run.tick);
         let is_told = self.own_tick == Some(tick) || self.reported_given_up == Some(tick);
         if !run.is_open() || is_told {

@@ -13,7 +13,7 @@ use super::{
     trigger::PendingTrigger,
 };
 use crate::{
-    lock::claims::JobHistory, metrics, quorum::claims::Latest, schedule::WallTime, sync::Guard,
+    lock::claims::JobHistory, metrics, quorum::claims::LatestClaim, schedule::WallTime, sync::Guard,
 };
 
 /// State of one job that its task shares with the handles.
@@ -40,7 +40,7 @@ struct SharedJobState {
     blocks: bool,
 }
 
-fn fleet_run(latest: &Latest) -> FleetRun {
+fn fleet_run(latest: &LatestClaim) -> FleetRun {
     let at = |time| SystemTime::from(WallTime::since_epoch(time));
     FleetRun {
         tick: (!latest.run.tick.is_zero()).then(|| at(latest.run.tick)),
@@ -173,7 +173,7 @@ impl SharedJob {
         count(&mut self.inner().status.counts);
     }
 
-    pub(super) fn seen(&self, latest: Option<&Latest>) {
+    pub(super) fn seen(&self, latest: Option<&LatestClaim>) {
         self.inner().status.fleet = latest.map(fleet_run);
     }
 

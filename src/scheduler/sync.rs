@@ -12,7 +12,7 @@ use crate::{
     error::LockError,
     lock::claims::JobHistory,
     protocol::{ScheduleMark, TickRun},
-    quorum::claims::Latest,
+    quorum::claims::LatestClaim,
     random,
     schedule::{Schedule, WallTime},
     stripe::fnv,
@@ -76,7 +76,7 @@ impl Driver {
     }
 
     /// Keeps a known end, even if the nodes that stored it are gone.
-    fn remember_end(&mut self, latest: &mut Latest) {
+    fn remember_end(&mut self, latest: &mut LatestClaim) {
         if !latest.run.is_open() {
             self.known_end = Some(latest.run);
         } else if let Some(end) = self.known_end
@@ -131,7 +131,7 @@ pub(super) type FutureValue = (Duration, WallTime);
 /// The claims of a job without times that lie in the future.
 #[derive(Default)]
 pub(super) struct TrustedClaims {
-    pub(super) latest: Option<Latest>,
+    pub(super) latest: Option<LatestClaim>,
     /// The job ran before this; nothing more is known.
     pub(super) unknown_until: Option<WallTime>,
 }
@@ -139,19 +139,20 @@ pub(super) struct TrustedClaims {
 impl Driver {
     /// Replaces stored times that lie more than a minute ahead: an end by the start of its run, a
     /// run by the one before it. The next claim overwrites them.
-    pub(super) fn trusted(&mut self, latest: Option<Latest>) -> TrustedClaims {
+    pub(super) fn trusted(&mut self, latest: Option<LatestClaim>) -> TrustedClaims {
         let Some(latest) = latest else { return TrustedClaims::default() };
         let schedule = latest.schedule.clone().filter(|mark: &ScheduleMark| {
             !self.is_of_future("the moment since which it has its schedule", mark.since)
         });
         let before = latest.before.and_then(|run| self.trusted_run(run));
         if let Some(run) = self.trusted_run(latest.run) {
-            let latest = Some(Latest { run, before, schedule, ..latest });
+            let latest = Some(LatestClaim { run, before, schedule, ..latest });
             return TrustedClaims { latest, unknown_until: None };
         }
         if let Some(run) = before {
             let is_replicated = false;
-            let latest = Some(Latest { run, owner: None, before: None, schedule, is_replicated });
+            let latest =
+                Some(LatestClaim { run, owner: None, before: None, schedule, is_replicated });
             return TrustedClaims { latest, unknown_until: None };
         }
         // Ticks up to now may have run.
@@ -245,7 +246,7 @@ impl OwnSchedule {
 
 impl Driver {
     /// Compares the job's schedule with the one that is stored.
-    pub(super) fn compare_schedules(&mut self, latest: &Latest) {
+    pub(super) fn compare_schedules(&mut self, latest: &LatestClaim) {
         if latest.owner.is_none() && latest.schedule.is_none() {
             // A claim restored after a failed one: it carries no schedule.
             return;

@@ -27,19 +27,19 @@ const TOLERANCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct CheckedClock {
     redlock: Redlock,
-    began: Reading,
+    began: WallReading,
     /// The last one of a quorum.
-    last: Mutex<Option<Reading>>,
+    last: Mutex<Option<WallReading>>,
 }
 
 /// What a wall clock showed.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct WallReading {
     wall: Duration,
     at: Timestamp,
 }
 
-impl Reading {
+impl WallReading {
     /// What the clock shows at `now` if it was not set since.
     fn continued(self, now: Timestamp) -> Duration {
         self.wall.saturating_add(now.saturating_duration_since(self.at))
@@ -48,7 +48,7 @@ impl Reading {
 
 impl CheckedClock {
     pub(super) fn new(redlock: Redlock) -> Self {
-        let began = Reading { wall: redlock.wall(), at: redlock.now() };
+        let began = WallReading { wall: redlock.wall(), at: redlock.now() };
         Self { redlock, began, last: Mutex::new(None) }
     }
 
@@ -72,7 +72,7 @@ impl CheckedClock {
         let common = self.redlock.common_wall(now);
         let mut last = crate::sync::lock(&self.last);
         if let Some(wall) = common {
-            *last = Some(Reading { wall, at: now });
+            *last = Some(WallReading { wall, at: now });
         }
         last.map(|last| last.continued(now))
     }

@@ -20,7 +20,7 @@ use crate::{
     },
     node::{Reply, ReplySink},
     protocol::{AcquireOp, ExtendOp, Op, OpId, RaiseOp},
-    quorum::{Action, Command, Loss, Refusal, ReleaseVerdict},
+    quorum::{Action, LeaseCommand, Loss, Refusal, ReleaseVerdict},
     sync::Guard,
     time::{Nudge, Timestamp},
     token::block_end,
@@ -143,10 +143,10 @@ impl SharedLease {
     }
 
     /// Adds a command to the outbox. Returns whether it is the release, which ends the grant.
-    fn enqueue(&self, state: &mut LeaseState, node: usize, command: Command) -> bool {
+    fn enqueue(&self, state: &mut LeaseState, node: usize, command: LeaseCommand) -> bool {
         self.note_round(state, command);
         state.outbox.push((node, command));
-        let is_release = command == Command::Release;
+        let is_release = command == LeaseCommand::Release;
         if is_release {
             self.core.releasing.fetch_add(1, Ordering::AcqRel);
             state.grant.over = true;
@@ -226,25 +226,25 @@ impl SharedLease {
         state
     }
 
-    fn op(&self, command: Command) -> (Op, OpId) {
+    fn op(&self, command: LeaseCommand) -> (Op, OpId) {
         let lease = Arc::clone(&self.id);
         let (ttl, patience, waits) = (self.ttl, self.patience(), self.waits);
         match command {
-            Command::Acquire { token, expires } => {
+            LeaseCommand::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
                 let op = AcquireOp { lease, ttl, token, block_end, expires, patience, waits };
                 (Op::Acquire(op), OpId::Acquire)
             }
-            Command::Raise { round, token } => {
+            LeaseCommand::Raise { round, token } => {
                 let block_end = block_end(token, self.block);
                 self.core.fences.reserve(self.resource(), block_end);
                 (Op::Raise(RaiseOp { lease, token, block_end }), OpId::Raise(round))
             }
-            Command::Extend { started, until } => {
+            LeaseCommand::Extend { started, until } => {
                 let token = self.token.load(Ordering::Acquire);
                 (Op::Extend(ExtendOp { lease, ttl, token, until, patience }), OpId::Extend(started))
             }
-            Command::Release => {
+            LeaseCommand::Release => {
                 // Only now: earlier commands in the outbox were still to be sent.
                 self.id.end();
                 (Op::Release(lease), OpId::Release)
@@ -301,9 +301,9 @@ impl SharedLease {
     }
 
     /// Under the strict clock guard: stores the wall clock at the start of a round.
-    fn note_round(&self, state: &mut LeaseState, command: Command) {
+    fn note_round(&self, state: &mut LeaseState, command: LeaseCommand) {
         const ROUNDS: usize = 64;
-        let Command::Extend { started, .. } = command else { return };
+        let LeaseCommand::Extend { started, .. } = command else { return };
         if self.core.settings.clock_guard.is_none()
             || state.rounds.back().is_some_and(|(last, _)| *last == started)
         {

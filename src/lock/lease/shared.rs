@@ -23,7 +23,7 @@ use crate::{
     protocol::{
         Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, names::View,
     },
-    quorum::{Action, Command, Event, Halt, Lease, Loss, NextHolder, Refusal},
+    quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, NextHolder, Refusal},
     resource::Resource,
     sync::Guard,
     time::{TimerKey, Timestamp},
@@ -63,7 +63,7 @@ pub(super) struct SharedLease {
 pub(super) struct LeaseState {
     pub(super) lease: Lease,
     /// Commands that are decided and not sent yet.
-    pub(super) outbox: Vec<(usize, Command)>,
+    pub(super) outbox: Vec<(usize, LeaseCommand)>,
     /// A thread is emptying the outbox, so that commands to a node never overtake each other.
     pub(super) sending: bool,
     pub(super) timer: Option<TimerKey>,

@@ -26,7 +26,7 @@ const MIN_STRICT_VERSION: (u32, u32) = (7, 0);
 const FLAGS_VERSION: (u32, u32) = (7, 0);
 
 /// A connection that is ready for operations.
-pub(super) struct Link {
+pub(super) struct ReadyConnection {
     pub(super) wire: Wire,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
@@ -42,14 +42,17 @@ pub(super) struct TimedReport {
     pub(super) report: Result<NodeReport, Reason>,
 }
 
-pub(super) async fn connect(endpoint: &Endpoint, member: &Membership) -> Result<Link, Reason> {
+pub(super) async fn connect(
+    endpoint: &Endpoint,
+    member: &Membership,
+) -> Result<ReadyConnection, Reason> {
     match tokio::time::timeout(TIMEOUT, greet(endpoint, member)).await {
         Ok(result) => result,
         Err(_) => Err(Reason::NotConnected(format!("no greeting within {TIMEOUT:?}").into())),
     }
 }
 
-async fn greet(endpoint: &Endpoint, member: &Membership) -> Result<Link, Reason> {
+async fn greet(endpoint: &Endpoint, member: &Membership) -> Result<ReadyConnection, Reason> {
     let access = &member.set.settings.access;
     let credentials = credentials(endpoint, access).await?;
     let wire = Wire::new(open(endpoint, access).await?);
@@ -62,7 +65,7 @@ async fn greet_as(
     endpoint: &Endpoint,
     member: &Membership,
     mut wire: Wire,
-) -> Result<Link, Reason> {
+) -> Result<ReadyConnection, Reason> {
     let settings = &member.set.settings;
     let mut pipeline = login(credentials);
     if endpoint.database != 0 {
@@ -108,7 +111,7 @@ async fn greet_as(
         Ok(report) => ServerClock::new(begun, report.server_micros),
         Err(_) => ServerClock::new(begun, time(&mut wire).await?),
     };
-    Ok(Link { wire, digests, server_clock, version, report })
+    Ok(ReadyConnection { wire, digests, server_clock, version, report })
 }
 
 /// Adds a health check. `is_fresh`: the connection was opened after a new lookup of the name.

@@ -16,7 +16,7 @@ use crate::error::Reason;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What each command was answered, or why it was refused.
-pub(crate) type Answers = Vec<Result<Value, Reason>>;
+pub(crate) type CommandAnswers = Vec<Result<Value, Reason>>;
 
 /// One server, asked by one task.
 #[derive(Debug)]
@@ -41,13 +41,13 @@ impl SingleServer {
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection: the commands may have run.
-    pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
+    pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<CommandAnswers, Reason> {
         // The stream, a callback for credentials and a connector are foreign code.
         let asked = AssertUnwindSafe(self.ask_in_time(pipeline)).catch_unwind().await;
         asked.unwrap_or_else(|_| Err(self.panicked("asking")))
     }
 
-    async fn ask_in_time(&mut self, pipeline: &Pipeline) -> Result<Answers, Reason> {
+    async fn ask_in_time(&mut self, pipeline: &Pipeline) -> Result<CommandAnswers, Reason> {
         let timeout = self.timeout;
         let asking = async {
             if let Some(mut wire) = self.wire.take()
@@ -65,7 +65,11 @@ impl SingleServer {
     }
 
     /// Keeps the connection, unless it broke or a new one may do better.
-    async fn ask_over(&mut self, mut wire: Wire, pipeline: &Pipeline) -> Result<Answers, Reason> {
+    async fn ask_over(
+        &mut self,
+        mut wire: Wire,
+        pipeline: &Pipeline,
+    ) -> Result<CommandAnswers, Reason> {
         let answers = wire.ask_within(pipeline, self.timeout).await?;
         // With one answer too many, each may be that of another question.
         logged(wire.check_answered(), &self.endpoint)?;
@@ -73,7 +77,7 @@ impl SingleServer {
             Value::ServerError(error) => Err(reason(&error)),
             answer => Ok(answer),
         };
-        let answers: Answers = answers.into_iter().map(said).collect();
+        let answers: CommandAnswers = answers.into_iter().map(said).collect();
         let refusals = || answers.iter().filter_map(|answer| answer.as_ref().err());
         if !refusals().any(ends_connection) {
             self.wire = Some(wire);

@@ -9,7 +9,7 @@ use super::{
     Endpoint,
     backoff::Backoff,
     enrol::{AdminRequest, Membership},
-    handshake::{self, Link},
+    handshake::{self, ReadyConnection},
     reconnect_state::ReconnectState,
     request::NodeRequest,
     session::{NodeChannels, Session, SessionEnd},
@@ -81,7 +81,7 @@ impl Supervisor {
 
     /// Waits for the backoff and connects, rejecting operations meanwhile. Returns `None` when the
     /// node was dropped.
-    async fn reconnect(&mut self, reason: &Reason) -> Option<Result<Link, Reason>> {
+    async fn reconnect(&mut self, reason: &Reason) -> Option<Result<ReadyConnection, Reason>> {
         let pause = self.backoff.next();
         let Self { endpoint, member, inlets, .. } = self;
         let connecting = async {

@@ -1,3 +1,5 @@
+//! The body of a response to a gRPC call with a key.
+
 use std::{
     fmt,
     pin::Pin,
@@ -32,11 +34,11 @@ use crate::{
 #[pin_project]
 pub struct GrpcBody<A: Body> {
     #[pin]
-    state: State<A>,
+    state: BodyState<A>,
 }
 
 #[pin_project(project = StateProj)]
-enum State<A: Body> {
+enum BodyState<A: Body> {
     /// The service's own: without a lock, or behind a head with the status.
     Own {
         #[pin]
@@ -52,18 +54,18 @@ enum State<A: Body> {
 
 impl<A: Body> GrpcBody<A> {
     pub(super) const fn own(body: A) -> Self {
-        Self { state: State::Own { body } }
+        Self { state: BodyState::Own { body } }
     }
 
     pub(super) fn answered(reader: Reader<A>, call: Pin<Box<dyn Answered<A>>>) -> Self {
-        Self { state: State::Answered { reader, call } }
+        Self { state: BodyState::Answered { reader, call } }
     }
 }
 
 /// An empty body: for layers outside that answer by themselves.
 impl<A: Body> Default for GrpcBody<A> {
     fn default() -> Self {
-        Self { state: State::Over }
+        Self { state: BodyState::Over }
     }
 }
 
@@ -87,7 +89,7 @@ impl<A: Body> Body for GrpcBody<A> {
             },
             StateProj::Over => return Poll::Ready(None),
         };
-        state.set(State::Over);
+        state.set(BodyState::Over);
         Poll::Ready(match end {
             Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => match made.end {
                 End::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
@@ -101,17 +103,17 @@ impl<A: Body> Body for GrpcBody<A> {
 
     fn is_end_stream(&self) -> bool {
         match &self.state {
-            State::Own { body } => body.is_end_stream(),
-            State::Answered { .. } => false,
-            State::Over => true,
+            BodyState::Own { body } => body.is_end_stream(),
+            BodyState::Answered { .. } => false,
+            BodyState::Over => true,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.state {
-            State::Own { body } => body.size_hint(),
-            State::Answered { .. } => SizeHint::default(),
-            State::Over => SizeHint::with_exact(0),
+            BodyState::Own { body } => body.size_hint(),
+            BodyState::Answered { .. } => SizeHint::default(),
+            BodyState::Over => SizeHint::with_exact(0),
         }
     }
 }
@@ -128,9 +130,9 @@ fn trailers(error: &LockError) -> HeaderMap {
 impl<A: Body> fmt::Debug for GrpcBody<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Own { .. } => "own",
-            State::Answered { .. } => "under the lock",
-            State::Over => "over",
+            BodyState::Own { .. } => "own",
+            BodyState::Answered { .. } => "under the lock",
+            BodyState::Over => "over",
         };
         f.debug_struct("GrpcBody").field("state", &state).finish_non_exhaustive()
     }

@@ -1,3 +1,5 @@
+//! The future of a gRPC call with a key.
+
 use std::{
     fmt,
     future::Future,
@@ -45,12 +47,12 @@ where
     C: CompletesGrpc,
 {
     #[pin]
-    state: State<S, B, A, C>,
+    state: FutureState<S, B, A, C>,
     on_reject: R,
 }
 
 #[pin_project(project = StateProj)]
-enum State<S, B, A, C>
+enum FutureState<S, B, A, C>
 where
     S: Service<Request<B>, Response = Response<A>>,
     A: Body,
@@ -76,12 +78,12 @@ where
     C: CompletesGrpc,
 {
     pub(super) const fn unguarded(future: S::Future, on_reject: R) -> Self {
-        Self { state: State::Unguarded { future }, on_reject }
+        Self { state: FutureState::Unguarded { future }, on_reject }
     }
 
     pub(super) fn calling(reader: Reader<A>, call: Call<S, B, A, C>, on_reject: R) -> Self {
         Self {
-            state: State::Calling { reader: Some(reader), call: Some(Box::pin(call)) },
+            state: FutureState::Calling { reader: Some(reader), call: Some(Box::pin(call)) },
             on_reject,
         }
     }
@@ -167,8 +169,8 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
-            State::Unguarded { .. } => "unguarded",
-            State::Calling { call, .. } => call.as_ref().map_or("over", |call| call.name()),
+            FutureState::Unguarded { .. } => "unguarded",
+            FutureState::Calling { call, .. } => call.as_ref().map_or("over", |call| call.name()),
         };
         f.debug_struct("GrpcFuture").field("state", &state).finish_non_exhaustive()
     }

@@ -63,13 +63,13 @@ impl<A: Body> Completes<Made<A>> for ByStatus {
 #[pin_project]
 pub(super) struct Relay<F, A: Body, C> {
     #[pin]
-    state: State<F, A>,
+    state: RelayState<F, A>,
     writer: Writer<A>,
     complete: C,
 }
 
 #[pin_project(project = StateProj)]
-enum State<F, A> {
+enum RelayState<F, A> {
     Calling {
         #[pin]
         future: F,
@@ -85,7 +85,7 @@ enum State<F, A> {
 
 impl<F, A: Body, C> Relay<F, A, C> {
     pub(super) const fn new(future: F, writer: Writer<A>, complete: C) -> Self {
-        Self { state: State::Calling { future }, writer, complete }
+        Self { state: RelayState::Calling { future }, writer, complete }
     }
 }
 
@@ -127,7 +127,7 @@ where
                         break Made { end: End::Head(response), outcome };
                     }
                     let (parts, body) = response.into_parts();
-                    this.state.set(State::Streaming { body, said });
+                    this.state.set(RelayState::Streaming { body, said });
                     this.writer.put(Out::Head(Response::from_parts(parts, ())));
                 }
                 StateProj::Streaming { body, said } => {
@@ -161,7 +161,7 @@ where
                 StateProj::Over => panic!("polled after it was ready"),
             }
         };
-        this.state.set(State::Over);
+        this.state.set(RelayState::Over);
         Poll::Ready(Ok(made))
     }
 }

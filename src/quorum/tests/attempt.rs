@@ -11,7 +11,7 @@ use crate::{
     error::Reason,
     protocol::Answer,
     quorum::{
-        Action, Command, Event, HandOff, Lease, LeaseParams, Loss, NextHolder, ReleaseVerdict,
+        Action, Event, HandOff, Lease, LeaseCommand, LeaseParams, Loss, NextHolder, ReleaseVerdict,
     },
     time::Timestamp,
     token::block_end,
@@ -24,7 +24,7 @@ pub(super) struct Attempt {
     pub(super) params: LeaseParams,
     pub(super) started: Timestamp,
     /// Commands under way to each node, oldest first.
-    pub(super) requests: Vec<VecDeque<Command>>,
+    pub(super) requests: Vec<VecDeque<LeaseCommand>>,
     /// Answers under way, in any order.
     pub(super) replies: Vec<PendingReply>,
     /// The first holder's token: where the block starts.
@@ -47,7 +47,7 @@ pub(super) struct Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct PendingReply {
     pub(super) node: usize,
-    pub(super) command: Command,
+    pub(super) command: LeaseCommand,
     pub(super) result: Result<Answer, Reason>,
 }
 
@@ -211,7 +211,7 @@ impl Attempt {
             Action::Send { node, command } => {
                 let heard = &mut self.heard[node];
                 assert!(!heard.release_sent, "{command:?} behind the release, to node {node}");
-                heard.release_sent = command == Command::Release;
+                heard.release_sent = command == LeaseCommand::Release;
                 self.asked[node] = true;
                 self.requests[node].push_back(command);
             }

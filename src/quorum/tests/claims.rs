@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     protocol::{TickClaim, TickRun},
-    quorum::claims::{ClaimStatus, Latest, status},
+    quorum::claims::{ClaimStatus, LatestClaim, status},
 };
 
 pub(super) fn run_of(tick: u64) -> TickRun {
@@ -15,8 +15,8 @@ pub(super) fn claim(token: u64, tick: u64, before: Option<u64>) -> TickClaim {
     TickClaim::new(token, run_of(tick), format!("replica {token}").into(), before.map(run_of))
 }
 
-fn latest(claim: &TickClaim) -> Latest {
-    Latest {
+fn latest(claim: &TickClaim) -> LatestClaim {
+    LatestClaim {
         run: claim.run,
         owner: Some(claim.owner.clone()),
         before: claim.before,
@@ -25,14 +25,15 @@ fn latest(claim: &TickClaim) -> Latest {
     }
 }
 
-fn on_few_nodes(claim: &TickClaim) -> Latest {
-    Latest { is_replicated: false, ..latest(claim) }
+fn on_few_nodes(claim: &TickClaim) -> LatestClaim {
+    LatestClaim { is_replicated: false, ..latest(claim) }
 }
 
 /// The tick that the latest claim names as the one before it.
 fn tick_before(tick: u64) -> ClaimStatus {
     let run = run_of(tick);
-    let before = Latest { run, owner: None, before: None, schedule: None, is_replicated: false };
+    let before =
+        LatestClaim { run, owner: None, before: None, schedule: None, is_replicated: false };
     ClaimStatus::Known(Some(before))
 }
 
@@ -95,7 +96,7 @@ fn later_run_under_token_counts() {
     for other in [&earlier, &ended] {
         for told in [[&later, &later, other], [other, &later, &later], [&later, other, other]] {
             let copies = told.iter().filter(|claim| **claim == &later).count();
-            let latest = Latest { is_replicated: copies >= 2, ..latest(&later) };
+            let latest = LatestClaim { is_replicated: copies >= 2, ..latest(&later) };
             assert_eq!(of(&told.map(Some), 3), ClaimStatus::Known(Some(latest)));
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     error::Reason,
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, ReleasedAnswer},
-    quorum::{Action, Command, Event, LeadNode, Lease, LeaseParams},
+    quorum::{Action, Event, LeadNode, Lease, LeaseCommand, LeaseParams},
     time::Timestamp,
 };
 
@@ -27,18 +27,24 @@ impl Race {
         usize::try_from(self.random % u64::try_from(limit).unwrap()).unwrap()
     }
 
-    fn ask(&mut self, node: usize, who: usize, command: Command) -> (OpId, Result<Answer, Reason>) {
+    fn ask(
+        &mut self,
+        node: usize,
+        who: usize,
+        command: LeaseCommand,
+    ) -> (OpId, Result<Answer, Reason>) {
         let key = &mut self.nodes[node];
         match command {
             _ if self.down == Some(node) => {
-                let op = if command == Command::Release { OpId::Release } else { OpId::Acquire };
+                let op =
+                    if command == LeaseCommand::Release { OpId::Release } else { OpId::Acquire };
                 (op, Err(Reason::NotConnected("down".into())))
             }
-            Command::Release => {
+            LeaseCommand::Release => {
                 let existed = key.take_if(|holder| *holder == who).is_some();
                 (OpId::Release, Ok(Answer::Released(ReleasedAnswer { existed, awaited: false })))
             }
-            Command::Acquire { .. } => {
+            LeaseCommand::Acquire { .. } => {
                 let holder = *key.get_or_insert(who);
                 let answer = if holder == who {
                     Answer::Granted(GrantedAnswer { accepted: true, fence: 0 })
@@ -70,7 +76,7 @@ impl Race {
             lead_node: lead_node.map(|node| LeadNode { node, patience: Duration::from_millis(10) }),
         };
         let mut out = Vec::new();
-        let mut sent: Vec<(usize, usize, Command)> = Vec::new();
+        let mut sent: Vec<(usize, usize, LeaseCommand)> = Vec::new();
         let (mut winners, mut asked) = (0, 0);
         let mut post = |who, out: &mut Vec<Action>, sent: &mut Vec<_>| {
             for action in out.drain(..) {

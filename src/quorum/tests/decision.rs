@@ -11,7 +11,7 @@ use super::{
 use crate::{
     error::Reason,
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, rules},
-    quorum::{Action, Command, Event, Lease, LeaseParams, Refusal},
+    quorum::{Action, Event, Lease, LeaseCommand, LeaseParams, Refusal},
     time::Timestamp,
 };
 
@@ -78,7 +78,7 @@ impl AttemptRun {
     }
 
     /// The commands that were sent since the last call.
-    fn sent(&mut self) -> Vec<(usize, Command)> {
+    fn sent(&mut self) -> Vec<(usize, LeaseCommand)> {
         let new = self.out[self.seen..].iter().filter_map(|action| match *action {
             Action::Send { node, command } => Some((node, command)),
             _ => None,
@@ -137,9 +137,9 @@ proptest! {
                 }
                 for (node, command) in sent {
                     let said = match command {
-                        Command::Acquire { .. } => &nodes[node].0,
-                        Command::Raise { round, .. } => &nodes[node].1[usize::from(round) - 1],
-                        Command::Extend { .. } | Command::Release => &None,
+                        LeaseCommand::Acquire { .. } => &nodes[node].0,
+                        LeaseCommand::Raise { round, .. } => &nodes[node].1[usize::from(round) - 1],
+                        LeaseCommand::Extend { .. } | LeaseCommand::Release => &None,
                     };
                     if let Some(said) = said {
                         run.answer(node, op_id(command), said.clone());
@@ -154,7 +154,7 @@ proptest! {
         prop_assert!(run.now <= started + TIMEOUT * 4);
         if let Some(verdict) = run.out.iter().position(|a| matches!(a, Action::Refused(_))) {
             for node in 0..nodes.len() {
-                let release = Action::Send { node, command: Command::Release };
+                let release = Action::Send { node, command: LeaseCommand::Release };
                 prop_assert!(run.out[..verdict].contains(&release), "no release to {}", node);
             }
         }
@@ -175,7 +175,7 @@ proptest! {
             }
         }
         for (node, command) in run.sent() {
-            if let Command::Raise { .. } = command {
+            if let LeaseCommand::Raise { .. } = command {
                 let said = Ok(Answer::Raised(RaisedAnswer { accepted: true, fence: 0 }));
                 run.answer(node, op_id(command), said);
             }

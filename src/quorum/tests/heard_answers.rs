@@ -4,7 +4,7 @@ use super::node::op_id;
 use crate::{
     error::Reason,
     protocol::{Answer, GrantedAnswer, OpId, RaisedAnswer, ReleasedAnswer},
-    quorum::Command,
+    quorum::LeaseCommand,
     time::Timestamp,
 };
 
@@ -27,19 +27,19 @@ impl HeardAnswers {
     pub(super) fn hear(
         &mut self,
         acquire: Timestamp,
-        command: Command,
+        command: LeaseCommand,
         result: &Result<Answer, Reason>,
     ) -> bool {
         match (op_id(command), result) {
             (OpId::Acquire, Ok(Answer::Granted(GrantedAnswer { accepted, .. }))) => {
                 self.granted = true;
                 self.confirmed = self.confirmed.max(Some(acquire));
-                if let (true, Command::Acquire { token, .. }) = (*accepted, command) {
+                if let (true, LeaseCommand::Acquire { token, .. }) = (*accepted, command) {
                     self.accepted.push(token);
                 }
             }
             (OpId::Raise(_), Ok(Answer::Raised(RaisedAnswer { accepted: true, .. }))) => {
-                if let Command::Raise { token, .. } = command {
+                if let LeaseCommand::Raise { token, .. } = command {
                     self.accepted.push(token);
                 }
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::{
     error::Reason,
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer},
-    quorum::Command,
+    quorum::LeaseCommand,
     time::Timestamp,
     token::block_end,
 };
@@ -75,11 +75,11 @@ impl ModelNode {
     pub(super) fn run(
         &mut self,
         lease: usize,
-        command: Command,
+        command: LeaseCommand,
         now: Timestamp,
     ) -> Result<Answer, Reason> {
         match command {
-            Command::Acquire { token, expires } => {
+            LeaseCommand::Acquire { token, expires } => {
                 if now >= expires + self.patience {
                     return Err(Reason::Late);
                 }
@@ -92,7 +92,7 @@ impl ModelNode {
                 let (accepted, fence) = self.accept(token);
                 Ok(Answer::Granted(GrantedAnswer { accepted, fence }))
             }
-            Command::Raise { token, .. } => {
+            LeaseCommand::Raise { token, .. } => {
                 self.check_tag()?;
                 check_lead(token, now)?;
                 if !self.holds(lease, now) {
@@ -101,7 +101,7 @@ impl ModelNode {
                 let (accepted, fence) = self.accept(token);
                 Ok(Answer::Raised(RaisedAnswer { accepted, fence }))
             }
-            Command::Extend { until, .. } => {
+            LeaseCommand::Extend { until, .. } => {
                 if let Some(held) = self.held(lease, now) {
                     return Ok(held);
                 }
@@ -112,7 +112,7 @@ impl ModelNode {
                 self.store(lease, now);
                 Ok(Answer::Extended)
             }
-            Command::Release => {
+            LeaseCommand::Release => {
                 let existed = self.holds(lease, now);
                 if existed {
                     self.key = None;
@@ -156,12 +156,12 @@ fn check_lead(token: u64, now: Timestamp) -> Result<(), Reason> {
 }
 
 /// The name under which a command is answered.
-pub(super) fn op_id(command: Command) -> OpId {
+pub(super) fn op_id(command: LeaseCommand) -> OpId {
     match command {
-        Command::Acquire { .. } => OpId::Acquire,
-        Command::Raise { round, .. } => OpId::Raise(round),
-        Command::Extend { started, .. } => OpId::Extend(started),
-        Command::Release => OpId::Release,
+        LeaseCommand::Acquire { .. } => OpId::Acquire,
+        LeaseCommand::Raise { round, .. } => OpId::Raise(round),
+        LeaseCommand::Extend { started, .. } => OpId::Extend(started),
+        LeaseCommand::Release => OpId::Release,
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) enum AdminRequest {
 }
 
 /// What a report means for the connection.
-pub(crate) struct Admission {
+pub(crate) struct SetAdmission {
     /// The tag of its votes for this client; `None` if it does not vote.
     pub(crate) tag: Option<Tag>,
     /// The view that the tag stands for; `None` without the restart guard.
@@ -203,7 +203,7 @@ impl NodeSet {
         report: &NodeReport,
         (asked, now): (Timestamp, Timestamp),
         is_fresh: bool,
-    ) -> Admission {
+    ) -> SetAdmission {
         if report.tag.is_active() && report.tag.layout() == &*self.layout.hash {
             self.floor.fetch_max(report.floor, Ordering::Relaxed);
         }
@@ -260,7 +260,7 @@ impl NodeSet {
         }
         self.changed.notify_one();
         let tag = view.as_ref().map(|_| report.tag.clone());
-        Admission { tag, view: view.filter(|_| !self.is_unguarded()), reconnect }
+        SetAdmission { tag, view: view.filter(|_| !self.is_unguarded()), reconnect }
     }
 
     /// Returns whether a node votes under the tag that was seen last.

@@ -30,7 +30,7 @@ use super::{
     batch::{Group, group},
     encode::{Encoder, ScriptRef},
     enrol::{AdminRequest, Membership, Tag},
-    handshake::Link,
+    handshake::ReadyConnection,
     reconnect_state::ReconnectState,
     request::NodeRequest,
     status::Status,
@@ -64,7 +64,7 @@ pub(super) struct NodeChannels {
 }
 
 pub(super) struct Session<'a> {
-    link: Link,
+    link: ReadyConnection,
     member: &'a Membership,
     settings: &'a RedisSettings,
     status: &'a Arc<Status>,
@@ -106,7 +106,7 @@ const SEPARATE_CALLS: Duration = Duration::from_secs(10);
 
 impl<'a> Session<'a> {
     pub(super) fn new(
-        link: Link,
+        link: ReadyConnection,
         member: &'a Membership,
         status: &'a Arc<Status>,
         reconnect: &'a mut ReconnectState,
@@ -329,7 +329,7 @@ impl<'a> Session<'a> {
 
     fn write(&mut self, groups: Vec<Group>, by: ScriptRef, now: Timestamp) {
         let strict = self.strict();
-        let Link { wire, digests, server_clock, .. } = &mut self.link;
+        let ReadyConnection { wire, digests, server_clock, .. } = &mut self.link;
         let encoder = Encoder {
             keys: &self.member.set.keys,
             digests,

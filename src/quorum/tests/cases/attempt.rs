@@ -8,7 +8,7 @@ use super::bench::{
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::OpId,
-    quorum::{Action, Command, Event, Lease, LeaseParams, Refusal},
+    quorum::{Action, Event, Lease, LeaseCommand, LeaseParams, Refusal},
 };
 
 fn no_quorum(actions: &[Action]) -> &[VoteOutcome] {
@@ -26,7 +26,7 @@ fn refused_as_held(expires_in: Option<Duration>, owner: &str) -> Action {
 fn all_nodes_are_asked_at_once() {
     let mut out = Vec::new();
     let lease = Lease::start(params(3), at(0), &mut out);
-    let command = Command::Acquire { token: PROPOSAL, expires: at(0) + VALIDITY };
+    let command = LeaseCommand::Acquire { token: PROPOSAL, expires: at(0) + VALIDITY };
     assert_eq!(out, [send(0, command), send(1, command), send(2, command)]);
     assert_eq!(lease.next_wake(), Some(at(50)));
 }

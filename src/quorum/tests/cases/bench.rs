@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, ReleasedAnswer},
-    quorum::{Action, Command, Event, Lease, LeaseParams},
+    quorum::{Action, Event, Lease, LeaseCommand, LeaseParams},
     time::Timestamp,
 };
 
@@ -160,17 +160,17 @@ pub(super) fn unheard(reason: Reason) -> VoteOutcome {
     VoteOutcome::NotCounted(reason)
 }
 
-pub(super) fn send(node: usize, command: Command) -> Action {
+pub(super) fn send(node: usize, command: LeaseCommand) -> Action {
     Action::Send { node, command }
 }
 
 pub(super) fn releases(nodes: usize) -> Vec<Action> {
-    (0..nodes).map(|node| send(node, Command::Release)).collect()
+    (0..nodes).map(|node| send(node, LeaseCommand::Release)).collect()
 }
 
 /// A round of renewal, as it is sent.
 pub(super) fn round(nodes: usize, started: u64, until: u64) -> Vec<Action> {
-    let command = Command::Extend { started: at(started), until: at(until) };
+    let command = LeaseCommand::Extend { started: at(started), until: at(until) };
     let sends = (0..nodes).map(|node| send(node, command));
     std::iter::once(Action::Renewing).chain(sends).collect()
 }

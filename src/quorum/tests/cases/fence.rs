@@ -4,11 +4,11 @@ use super::bench::{Bench, PROPOSAL, at, granted, granted_below, held, releases, 
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{Answer, HeldAnswer, OpId, RaisedAnswer},
-    quorum::{Action, Command, Refusal},
+    quorum::{Action, LeaseCommand, Refusal},
 };
 
 fn raise(node: usize, round: u8, token: u64) -> Action {
-    send(node, Command::Raise { round, token })
+    send(node, LeaseCommand::Raise { round, token })
 }
 
 fn acquired(token: u64) -> Action {

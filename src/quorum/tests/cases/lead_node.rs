@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::bench::{Bench, VALIDITY, at, granted, held, params};
 use crate::{
     error::Reason,
-    quorum::{Action, Command, LeadNode, Lease, LeaseParams, Refusal},
+    quorum::{Action, LeadNode, Lease, LeaseCommand, LeaseParams, Refusal},
 };
 
 const PATIENCE: Duration = Duration::from_millis(10);
@@ -16,7 +16,7 @@ fn asked_lead(node: usize) -> LeaseParams {
 
 fn asked(actions: &[Action]) -> Vec<usize> {
     let acquires = actions.iter().filter_map(|action| match action {
-        Action::Send { node, command: Command::Acquire { .. } } => Some(*node),
+        Action::Send { node, command: LeaseCommand::Acquire { .. } } => Some(*node),
         _ => None,
     });
     acquires.collect()
@@ -24,7 +24,7 @@ fn asked(actions: &[Action]) -> Vec<usize> {
 
 fn released(actions: &[Action]) -> Vec<usize> {
     let releases = actions.iter().filter_map(|action| match action {
-        Action::Send { node, command: Command::Release } => Some(*node),
+        Action::Send { node, command: LeaseCommand::Release } => Some(*node),
         _ => None,
     });
     releases.collect()

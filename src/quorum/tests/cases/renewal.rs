@@ -6,7 +6,7 @@ use super::bench::{Bench, at, extended, granted, held, params, renewed, round, s
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::OpId,
-    quorum::{Action, Command, Event, Halt, LeaseParams, Loss},
+    quorum::{Action, Event, Halt, LeaseCommand, LeaseParams, Loss},
     time::Timestamp,
 };
 
@@ -200,7 +200,7 @@ fn regrant_is_bounded_by_validity() {
     bench.at(3_000).wake();
     bench.extension(0, 3_000, extended());
     bench.extension(1, 3_000, extended());
-    let command = Command::Extend { started: at(6_000), until: at(12_000) };
+    let command = LeaseCommand::Extend { started: at(6_000), until: at(12_000) };
     assert!(bench.at(6_000).wake().contains(&send(2, command)));
 }
 

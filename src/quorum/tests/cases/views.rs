@@ -9,7 +9,7 @@ use crate::{
         Answer, OpId, RaisedAnswer,
         names::{Incarnation, View},
     },
-    quorum::{Action, Command, Event, Refusal},
+    quorum::{Action, Event, LeaseCommand, Refusal},
 };
 
 /// The server that has been enrolled `epoch` times under the name of `node`.
@@ -68,7 +68,7 @@ fn raise_by_another_server_voids_grant() {
         let mut bench = Bench::start(3);
         bench.hear((0, FIRST), OpId::Acquire, granted_below(5_000));
         let asked = bench.hear((1, FIRST), OpId::Acquire, granted_below(5_000));
-        let command = Command::Raise { round: 1, token: 5_001 };
+        let command = LeaseCommand::Raise { round: 1, token: 5_001 };
         assert_eq!(asked, [send(0, command), send(1, command)]);
         let raised = || Ok(Answer::Raised(RaisedAnswer { accepted: true, fence: 0 }));
         assert_eq!(bench.hear((0, FIRST), OpId::Raise(1), raised()), []);

@@ -5,7 +5,7 @@ use super::{
     plans::{by_tokens, quiet, relocates, replaces, same, without},
     search::{run, search},
     state::{LayoutPlan, Layouts},
-    step::LayoutStep::{Command, GoOn, In, Move, TakeNew, TakeOld, Tick},
+    step::LayoutStep::{GoOn, In, LeaseCommand, Move, TakeNew, TakeOld, Tick},
 };
 use crate::quorum::tests::names::{
     rule::RulePart,
@@ -58,7 +58,7 @@ fn blank_server_does_not_count() {
         In { layout: 0, step: Open { client: 0, node: 0 } },
         of_new(Open { client: 0, node: 0 }),
         of_new(Open { client: 1, node: 0 }),
-        Command { operator: 0, plan: 0 },
+        LeaseCommand { operator: 0, plan: 0 },
         TakeOld { operator: 0, node: 0 },
         TakeOld { operator: 0, node: 1 },
     ];

@@ -111,7 +111,7 @@ impl LayoutsWalk {
             2 => LayoutStep::TakeNew { operator, node: self.random.below(new) },
             _ => {
                 let plan = self.random.below(self.layouts.plan.moves.len());
-                LayoutStep::Command { operator, plan }
+                LayoutStep::LeaseCommand { operator, plan }
             }
         };
         self.apply(step);
@@ -127,7 +127,7 @@ impl LayoutsWalk {
         let idle = self.layouts.operators[operator].from == self.layouts.operators[operator].to;
         if idle || self.random.below(8) == 0 {
             let plan = self.random.below(self.layouts.plan.moves.len());
-            self.apply(LayoutStep::Command { operator, plan });
+            self.apply(LayoutStep::LeaseCommand { operator, plan });
         }
         let [old, new] = self.sizes(operator);
         for node in 0..old {

@@ -27,7 +27,7 @@ pub(super) enum LayoutStep {
         keeps_data: bool,
     },
     /// An operator begins; what it did before is over.
-    Command {
+    LeaseCommand {
         operator: usize,
         plan: usize,
     },
@@ -79,7 +79,7 @@ impl Layouts {
             LayoutStep::Restart { name, machine, keeps_data } => {
                 self.restart(name, machine, keeps_data)
             }
-            LayoutStep::Command { operator, plan } => self.command(operator, plan),
+            LayoutStep::LeaseCommand { operator, plan } => self.command(operator, plan),
             LayoutStep::TakeOld { operator, node } => self.take_old(operator, node),
             LayoutStep::GoOn { operator } => self.go_on(operator),
             LayoutStep::TakeNew { operator, node } => self.take_new(operator, node),
