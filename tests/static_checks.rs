@@ -1,4 +1,4 @@
-//! What every public type promises by its traits, and what errors tell of their causes.
+//! What every public type promises by its traits, and which causes errors show.
 
 use std::{
     error::Error, fmt::Debug, future::IntoFuture, hash::Hash, panic::UnwindSafe, sync::Arc,

@@ -96,7 +96,7 @@ impl Account {
     }
 }
 
-/// Detects two users of something that one at a time may use. Independent of the locks.
+/// Detects two concurrent users of something that is to be used by one at a time. Independent of the locks.
 #[derive(Default)]
 pub(crate) struct Room {
     inside: AtomicU64,

@@ -133,7 +133,7 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
 /// [`layer::Error`](crate::layer::Error#impl-Error-for-Error<E>).
 impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for Error<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // Transparent: Display already shows the inner error, so the chain goes on below it.
+        // Transparent: Display already shows the inner error, so the chain continues below it.
         match self {
             Self::Fencing(error) => error.source(),
             Self::Service(error) => crate::error::source_of(error),

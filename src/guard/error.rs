@@ -31,12 +31,12 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
 }
 
 /// Also where `E` is a `Box<dyn Error + Send + Sync>`, as behind tower's `Buffer` or `Timeout`. Display
-/// is that of the inner error. The chain of causes goes on below it for such boxes, [`LockError`],
+/// is that of the inner error. The chain of causes continues below it for such boxes, [`LockError`],
 /// [`std::io::Error`] and the errors of axum and tonic; that of another `E` is reached by
 /// [`Service`](Error::Service).
 impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for Error<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // Transparent: Display already shows the inner error, so the chain goes on below it.
+        // Transparent: Display already shows the inner error, so the chain continues below it.
         match self {
             Self::Lock(error) => error.source(),
             Self::Service(error) => source_of(error),

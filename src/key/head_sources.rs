@@ -169,7 +169,7 @@ impl Find for Query {
 /// nested routers it is the path that was sent (feature `axum`).
 ///
 /// Source: T. Berners-Lee, R. Fielding, L. Masinter, *Uniform Resource Identifier (URI): Generic
-/// Syntax* (RFC 3986), sections 3.3 (`pchar`) and 6.2.2. By that, `:` and `%3A` might be told apart;
+/// Syntax* (RFC 3986), sections 3.3 (`pchar`) and 6.2.2. By that, `:` and `%3A` might differ;
 /// routers don't.
 ///
 /// ```

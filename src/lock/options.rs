@@ -86,7 +86,7 @@ impl LockOptions {
     /// [`OnceLayer`](crate::OnceLayer). [`Duration::MAX`] is no limit.
     ///
     /// The last attempt begins when the wait ends at the latest. It takes one node timeout, and up
-    /// to four and a half where the fencing token has to be raised and this process stood still.
+    /// to four and a half where the fencing token has to be raised and this process paused.
     ///
     /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which wait by rules of
     /// their own.
@@ -103,7 +103,7 @@ impl LockOptions {
         self
     }
 
-    /// The longest time after which a request that met a holder is told to come back
+    /// The longest time after which a request that met a holder should retry
     /// ([`LockError::Held::retry_after`](LockError::Held), `Retry-After`, `RetryInfo`). Default: 30 s.
     ///
     /// The time is estimated: about one usual holding time for the holder, and one for each request
@@ -154,7 +154,7 @@ impl LockOptions {
     /// [`Job`](crate::Job) that does not block, and for a [`Leader`](crate::Leader).
     /// [`Duration::MAX`] is no limit, and zero is an error.
     ///
-    /// The work is looked at in quarters of the limit, so a stall is found up to a quarter later.
+    /// The work is checked every quarter of the limit, so a stall is found up to a quarter later.
     /// Time in which the machine was suspended, or the process stopped, counts for a quarter at
     /// most. A poll that hangs can't be dropped: what is done about that is
     /// [`on_overrun`](Self::on_overrun).

@@ -93,7 +93,7 @@ pub(crate) enum ActivationPlan {
 pub(crate) enum ActivationOutcome {
     /// The node votes, or has left this probation.
     Done,
-    /// A node knows of this longer TTL, which has to be waited out.
+    /// A node keeps this longer TTL; the probation lasts at least as long.
     Longer(Duration),
     /// A node did not answer.
     Failed,

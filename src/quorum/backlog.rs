@@ -13,7 +13,7 @@ const BATCH: usize = 64;
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LAST_RETRY: Duration = Duration::from_secs(1);
 
-/// The releases that one node has not acknowledged.
+/// The releases that a node has not acknowledged.
 ///
 /// While the node does not answer, one release at a time is sent, with a backoff; once it answers,
 /// the rest follow in batches. A dead node costs one message a second, however many releases wait.

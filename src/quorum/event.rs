@@ -31,7 +31,7 @@ pub(crate) struct LeaseParams {
     pub lead_node: Option<LeadNode>,
 }
 
-/// The node that receives the first request, so that one of several contenders wins.
+/// The node that receives the first request, so that a single contender wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeadNode {
     /// The node's index.

@@ -75,7 +75,7 @@ fn announced_excess_is_never_polled() {
         assert_eq!(error, ReadBodyError::TooLarge { limit: 4 });
         assert!(shown.contains("bytes: 0"), "{shown}");
     }
-    // A length that no number can hold is the server's to refuse; what comes is bounded all the same.
+    // A length that no number can hold is the server's to refuse; the body is bounded nevertheless.
     for (headers, lower) in [(none(), 4), (length("4"), 0), (length("x"), 0), (length(""), 0)] {
         assert_eq!(read(&headers, lower).unwrap(), 4);
     }

@@ -61,7 +61,7 @@ impl Table {
     }
 }
 
-/// The pattern holds where the lock alone does not: a holder stands still between its check and its
+/// The pattern holds where the lock alone does not: a holder pauses between its check and its
 /// transaction, and another does it meanwhile.
 #[test]
 fn effect_survives_a_paused_holder() {

@@ -13,7 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Within this, a release is heard and acted on.
 const WOKEN: Duration = Duration::from_millis(300);
 
-/// Two replicas with a job of 100 s each minute. The first tick's run goes on, and the second tick
+/// Two replicas with a job of 100 s each minute. The first tick's run continues, and the second tick
 /// has come.
 fn during_a_run(scene: &Scene, change: impl Fn(Job) -> Job) -> [(Site, Running); 2] {
     let both = ["a", "b"].map(|name| {

@@ -137,7 +137,7 @@ impl Withheld {
     }
 }
 
-/// An inner node for those that have none; it is asked nothing.
+/// An inner node for mocks that have none.
 #[derive(Debug)]
 struct NoNode;
 

@@ -40,7 +40,7 @@ impl BodyRoom {
     }
 }
 
-/// The bytes that one body holds, until it is dropped.
+/// The bytes of a body, until it is dropped.
 pub(crate) struct HeldBytes {
     room: Arc<BodyRoom>,
     bytes: usize,

@@ -8,7 +8,7 @@ use std::{
 use super::{quota::Quota, window::Usage};
 use crate::{error::LockError, lock::core::Core, protocol::Record, sync, time::Timestamp};
 
-/// The quota that one lease uses for its record. Dropping it frees what was not written.
+/// The quota of a lease's record. Dropping it frees what was not written.
 #[derive(Debug)]
 pub(crate) struct Charge {
     quota: Arc<Quota>,

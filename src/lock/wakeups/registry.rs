@@ -210,7 +210,7 @@ impl Wake for Sweep {
 
 opaque_debug!(Wakeups);
 
-/// The names that one request waits for.
+/// The names that a request waits for.
 #[derive(Debug)]
 pub(super) struct ResourceWait {
     wakeups: Weak<Wakeups>,

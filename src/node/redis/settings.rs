@@ -34,7 +34,7 @@ pub(crate) struct Access {
 pub enum RestartGuard {
     /// Such a server does not vote until every lock that it may have forgotten has expired:
     /// `max_ttl` and the drift allowance, counted by each client for itself. A new set waits once
-    /// as well, as it can't be told from a set that lost everything.
+    /// as well, as it cannot be distinguished from a set that lost everything.
     #[default]
     Quarantine,
     /// Servers vote at once, whatever they forgot: for throw-away servers, in tests.

@@ -121,7 +121,7 @@ where
         let on_reject = &*this.on_reject;
         let resource = under_way.resource();
         let (status, outcome) = match ended {
-            // Also where nobody keeps that it is done: a client that is told otherwise sends again.
+            // Also where no node records that it is done: otherwise the client sends it again.
             Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => {
                 let End::Head(response) = made.end else { unreachable!("the head comes first") };
                 return Poll::Ready(Ok(response.map(GrpcBody::own)));

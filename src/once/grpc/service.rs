@@ -41,7 +41,7 @@ impl<K, C> OnceLayer<K, C> {
     /// |---|---|---|---|
     /// | the key is free | the method's | the method's | yes |
     /// | done before | `ALREADY_EXISTS`, with the metadata `once: duplicate` | `ErrorInfo`: `DUPLICATE` | no |
-    /// | another call with the key runs | `ABORTED` | `ErrorInfo`: `IN_PROGRESS`; `RetryInfo`: an estimate of when that one ends | no |
+    /// | another call with the key runs | `ABORTED` | `ErrorInfo`: `IN_PROGRESS`; `RetryInfo`: an estimate of when it ends | no |
     /// | its outcome is unknown, and [held](crate::once::UnknownOutcome::Hold) | `FAILED_PRECONDITION` | `ErrorInfo`: `UNKNOWN_OUTCOME` | no |
     /// | no key | `INVALID_ARGUMENT`; or see [`missing`](Self::missing) | | no |
     /// | a key that is no key | `INVALID_ARGUMENT` | | no |

@@ -56,7 +56,7 @@ impl<K, C> OnceLayer<K, C> {
     /// |---|---|---|---|
     /// | the key is free | the handler's | the handler's | yes |
     /// | done before | 200, empty, `once: duplicate` | | no |
-    /// | another request with the key runs | 409, `in-progress` | an estimate of when that one ends | no |
+    /// | another request with the key runs | 409, `in-progress` | an estimate of when it ends | no |
     /// | stopped in the middle, and [held](crate::once::UnknownOutcome::Hold) | 409, `unknown-outcome` | none: nobody knows when it is decided | no |
     /// | no key | 400, `bad-key`; or see [`missing`](Self::missing) | none | no |
     /// | a key that is no key | 400, `bad-key` | none | no |
@@ -73,7 +73,7 @@ impl<K, C> OnceLayer<K, C> {
     /// After any other status the key is free for the next try; after a 5xx it may be
     /// [kept or held](Self::server_errors). The record is written, and the lock released, when the handler
     /// has made its response, before that is sent: a body that fails on its way changes nothing. If too few
-    /// nodes keep the record, the response is sent all the same, with a WARN: the sender must not retry.
+    /// nodes keep the record, the response is sent nevertheless, with a WARN: the sender must not retry.
     ///
     /// A [`RequestOutcome`](crate::reject::RequestOutcome) in the response takes precedence over its status: that
     /// of a [`RedlockLayer`](crate::RedlockLayer) inside whose lock was lost leaves an unknown outcome.

@@ -15,7 +15,7 @@ const FIGHT: Duration = Duration::from_millis(1_500);
 #[derive(Default)]
 struct Log {
     last_token: u64,
-    /// Whose grant was the last, and since when that one has had them all.
+    /// The process of the last grant, and since when it has had all of them.
     row: Option<(usize, Instant)>,
     longest_row: Duration,
     grants: [usize; 2],

@@ -19,7 +19,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_millis(500);
 
-/// The work goes on blocking until the warning is there: nobody but the manager's thread can have
+/// The work blocks until the warning is there: nobody but the manager's thread can have
 /// written it.
 #[tokio::test]
 async fn warning_names_resource_and_overrun() {

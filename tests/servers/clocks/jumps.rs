@@ -15,7 +15,7 @@ use crate::support::eventually_async;
 
 #[tokio::test]
 async fn first_vote_after_jump_is_void() {
-    // Keys live on after a small jump or one back, and commands come in time: nothing but the clock
+    // Keys live on after a small jump or one back, and commands arrive in time: nothing but the clock
     // speaks against such a grant. After a large one the command is too late, or too early.
     for by in [2.0, -2.0, MINUTES, -MINUTES] {
         let mut scene = Scene::new();

@@ -1,5 +1,5 @@
 //! Time that does not pass as it should: commands that come late, servers whose clocks jump, and a
-//! clock of our own that stands still or jumps.
+//! local clock that pauses or jumps.
 
 mod own_clock;
 mod scene;

@@ -118,7 +118,7 @@ async fn both_nodes_answer_four_thousand_random_operations_on_records_alike() {
         let mut random = Random(seed);
         let single = |number: usize| {
             let (owner, name) = (format!("owner {number}"), format!("name {}", number % NAMES));
-            // Of both nodes the leases have the same secret, as it is told.
+            // The leases of both nodes have the same nonce, as nodes report it.
             let ours = embedded.party_named(&owner, &*name);
             let theirs = ours.at(server.node());
             (ours, theirs)

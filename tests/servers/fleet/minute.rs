@@ -24,7 +24,7 @@ const FREEZE: Duration = TTL.saturating_mul(3);
 ///   A frozen process does not see the end of its lock: it may be inside a poll then, and what is
 ///   left of that poll happens when it is thawed. So of a poll in which its process was frozen, only
 ///   the begin counts. What it still writes has an old token: whoever checks tokens is not harmed.
-/// - A run that was frozen between two polls never goes on: its last line is missing.
+/// - A run that was frozen between two polls never continues: its last line is missing.
 /// - Tokens rise in the order of starts.
 /// - A mishap costs the ticks that come while the lock of a run that was broken off is still held
 ///   (a TTL, so two or three), and no others: at least nine in ten run.

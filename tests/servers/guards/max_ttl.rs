@@ -154,7 +154,7 @@ async fn node_with_shorter_max_ttl_refuses() {
     }
 }
 
-/// Two of three forgot, so they start by themselves. The third, which says nothing for a while,
+/// Two of three forgot, so they start by themselves. The third, which is silent for a while,
 /// knows of a longer TTL than they do.
 #[tokio::test]
 async fn starting_nodes_await_a_reachable_one() {

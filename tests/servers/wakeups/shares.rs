@@ -53,7 +53,7 @@ async fn greedy(
     }
 }
 
-/// The longest streak of grants that one manager waited for.
+/// The longest streak of grants that a manager waited for.
 async fn longest_row(
     (managers, tasks): (usize, usize),
     ask: fn(LockRequest) -> LockRequest,

@@ -38,7 +38,7 @@ pub(super) struct LearntState {
     pub(super) max_ttl: Duration,
     /// The value of `max_ttl` before it was lowered: locks of that time may be left.
     pub(super) longer: Duration,
-    /// The layout that one node was moved from, and how it left that; not merged.
+    /// The layout that a node was moved from, and how it left it; not merged.
     pub(super) left: Option<(String, String)>,
 }
 

@@ -9,7 +9,7 @@
 //! | background tasks | `tasks` |
 //! | end of a probation | `activate` |
 //! | copying of records | `copy` |
-//! | tasks that one client does for all | `shared_task` |
+//! | tasks of a single client on behalf of all | `shared_task` |
 //! | connections for bulk data | `bulk_connection` |
 //! | moves between layouts | `adopt` |
 //! | a shorter `max_ttl` | `lower` |

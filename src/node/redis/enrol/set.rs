@@ -268,7 +268,7 @@ impl NodeSet {
         tag.is_active() && self.state().tags[node].as_ref() == Some(tag)
     }
 
-    /// Returns whether a displaced node's name should be looked up again.
+    /// Returns whether a displaced node's name should be resolved again.
     fn is_to_be_looked_up(
         state: &mut SetState,
         node: usize,

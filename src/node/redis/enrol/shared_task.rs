@@ -1,4 +1,4 @@
-//! Tasks that one client at a time does for all: learning before an activation, copying records.
+//! Tasks of a single client on behalf of all: learning before an activation, copying records.
 //!
 //! A claim only saves load: a task that runs twice has the same result.
 

@@ -35,7 +35,7 @@ pub(super) struct SetState {
     pub(super) moved: Box<[Option<MovedNode>]>,
     /// The latest tags of voting nodes.
     pub(super) tags: Box<[Option<Tag>]>,
-    /// When a displaced node's name is looked up again.
+    /// When a displaced node's name is resolved again.
     pub(super) lookups: Box<[Timestamp]>,
 }
 

@@ -1,4 +1,4 @@
--- Claims a task that one client at a time does for all: learning before an activation, copying
+-- Claims a task of a single client on behalf of all: learning before an activation, copying
 -- records. KEYS: meta. ARGV: the field that names the task, and what it was; the field of the
 -- claim; the client's number; for how long in µs, zero to give it back; records and bytes copied so
 -- far. Answers {1} the client's own; {0} nothing to do any more; {2, records, bytes} another

@@ -42,7 +42,7 @@ impl Session<'_> {
         match &report {
             Ok(report) => {
                 self.observe(sent, received, report.server_micros);
-                // The name was looked up for this connection.
+                // The name was resolved for this connection.
                 self.stand((sent, received), report, true);
             }
             Err(reason) => self.unenrolled(reason),
@@ -108,7 +108,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Applies a report; returns true if the node's name has to be looked up again.
+    /// Applies a report; returns true if the node's name has to be resolved again.
     fn stand(
         &mut self,
         (sent, received): (Timestamp, Timestamp),
