@@ -93,7 +93,8 @@ impl Api {
             rest = more;
         }
         let [first, more @ ..] = rest else { return Some(at) };
-        let found = self.lookup(&at, first, depth)?;
+        // What others follow is a module, also where a function has the same name.
+        let found = self.lookup(&at, first, if more.is_empty() { depth } else { depth.max(1) })?;
         if more.is_empty() { Some(found) } else { self.resolve(&found, more, depth) }
     }
 

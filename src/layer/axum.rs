@@ -124,11 +124,7 @@ extractor!(
 
 /// Makes the rejection of an extractor: a 500 that says how to set up the routes.
 macro_rules! missing {
-    ($(#[$doc:meta])* $type:ident, $text:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $type(());
-
+    ($type:ident, $text:literal) => {
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str($text)
@@ -147,16 +143,22 @@ macro_rules! missing {
     };
 }
 
+/// A handler extracts its [`LockContext`], and runs without a lock. A 500: the routes are set up
+/// wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingLockContext(());
+
 missing!(
-    /// A handler extracts its [`LockContext`], and runs without a lock. A 500: the routes are set up
-    /// wrongly.
     MissingLockContext,
     "this request runs without a lock: put a RedlockLayer around its route whose key finds a resource \
      in it, or extract Option<LockContext>"
 );
 
+/// A handler extracts a [`HeldUpgrade`] that is not there. A 500: the routes are set up wrongly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingHeldUpgrade(());
+
 missing!(
-    /// A handler extracts a [`HeldUpgrade`] that is not there. A 500: the routes are set up wrongly.
     MissingHeldUpgrade,
     "this request has no lock that can be held for an upgraded connection: put a RedlockLayer with \
      hold_upgrade(true) around its route, and extract HeldUpgrade once"

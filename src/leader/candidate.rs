@@ -175,10 +175,17 @@ impl Leader {
     /// # async fn main() -> Result<(), LockError> {
     /// # async fn bill_next() -> Result<(), std::io::Error> { std::future::pending().await }
     /// # let redlock = Redlock::embedded();
-    /// let leader = redlock.leader("billing"); let stops = leader.clone(); let run =
-    /// leader.run_until_stopped(|_term: Term| async move { loop { // An error ends the term, and
-    /// not the candidacy. bill_next().await?; } # #[expect(unreachable_code, reason = "the type")]
-    /// Ok::<(), std::io::Error>(()) }); // On a request to end the process:
+    /// let leader = redlock.leader("billing");
+    /// let stops = leader.clone();
+    /// let run = leader.run_until_stopped(|_term: Term| async move {
+    ///     loop {
+    ///         // An error ends the term, and not the candidacy.
+    ///         bill_next().await?;
+    ///     }
+    ///     # #[expect(unreachable_code, reason = "the type")]
+    ///     Ok::<(), std::io::Error>(())
+    /// });
+    /// // On a request to end the process:
     /// # let stops = stops.resign_grace(std::time::Duration::ZERO);
     /// let (ended, ()) = tokio::join!(run, async { stops.stop().await });
     /// # ended

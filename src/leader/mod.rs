@@ -20,10 +20,20 @@
 //!     .ttl(Duration::from_secs(5))
 //!     .on_lost(|cause: LossCause| eprintln!("not the leader any more: {cause}"));
 //!
-//! let billed = leader .run(|term: Term| async move { let mut billed = 0; while billed < 3 { // The
-//! resource checks the token and rejects former leaders.
-//! bill_one(term.fencing_token().get()).await; billed += 1; } // Returning ends the term, and
-//! `run`. billed }) .await?; assert_eq!(billed, Some(3)); assert!(!leader.is_leader());
+//! let billed = leader
+//!     .run(|term: Term| async move {
+//!         let mut billed = 0;
+//!         while billed < 3 {
+//!             // The resource checks the token and rejects former leaders.
+//!             bill_one(term.fencing_token().get()).await;
+//!             billed += 1;
+//!         }
+//!         // Returning ends the term, and `run`.
+//!         billed
+//!     })
+//!     .await?;
+//! assert_eq!(billed, Some(3));
+//! assert!(!leader.is_leader());
 //! # Ok(())
 //! # }
 //! # async fn bill_one(_token: u64) {}
