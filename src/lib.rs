@@ -1,13 +1,15 @@
-//! Locks over a quorum of independent Redis servers: as a tower layer, around any future, or held
-//! by hand.
+//! Quorum locks over independent Redis servers: around the requests of a tower service, around any
+//! future, or held by hand.
 //!
-//! * A lock is held while a majority of the servers keeps its key, and never longer than a
-//!   validity that is known beforehand.
-//! * Guarded work is stopped *before* that validity ends, not when a renewal fails.
-//! * With a hung, slow or dead minority of the servers, nobody waits for it.
-//! * Every lease has a fencing token greater than those of all leases that were completed before.
-//! * "Held by another", "too few nodes answered", "it took too long" and "lost" are different
-//!   errors, and each names the nodes and their reasons.
+//! * A lock is held while a majority of the servers keeps its key, and never longer than a validity
+//!   that is known in advance.
+//! * Guarded work is stopped *before* the validity ends, not after a failed renewal.
+//! * A hung, slow or dead minority of the servers delays nobody.
+//! * Every lease has a fencing token greater than those of all leases completed before it.
+//! * "Held by another", "no quorum", "too slow" and "lost" are different errors. Each names the nodes
+//!   and their reasons.
+//!
+//! # Around a future, or by hand
 //!
 //! ```
 //! use tower_redlock::{LockError, Redlock};
@@ -17,10 +19,10 @@
 //! // In production: Redlock::builder().nodes(["redis://10.0.0.1", …]).build()
 //! let redlock = Redlock::embedded();
 //!
-//! // Around a future: it is dropped before the lock's validity ends.
+//! // The future is dropped before the validity of the lock ends.
 //! redlock.lock("invoice:42").run(|cx| async move { bill(cx.fencing_token().get()) }).await?;
 //!
-//! // Held by hand: renews itself until it is released, dropped or lost.
+//! // Held by hand: renewed until it is released, dropped or lost.
 //! let lock = redlock.lock(["account:1", "account:2"]).await?;
 //! assert!(lock.is_valid());
 //! lock.release().await.expect("a quorum acknowledged");
@@ -29,17 +31,51 @@
 //! # fn bill(_token: u64) {}
 //! ```
 //!
-//! Around requests: [`RedlockLayer`], and [`key`] for what of a request names the resource. In
-//! front of the resource itself: [`FencingLayer`] (feature `fencing`). What is to be done once per key:
-//! [`OnceLayer`] and [`Redlock::once`] (feature `once`). Periodic jobs, once per tick across a fleet: `Scheduler`; one process that
-//! leads: `Leader` (feature `scheduler`, on by default). The rules of the algorithm, with their reasons,
-//! are in `docs/design.md` of the repository.
+//! # Around requests
+//!
+//! With the feature `axum`, each request runs only while its account is locked:
+//!
+//! ```
+//! # #[cfg(feature = "axum")] {
+//! use std::time::Duration;
+//! use axum::{Router, routing::post};
+//! use tower_redlock::{LockContext, Redlock, RedlockLayer, key};
+//!
+//! async fn withdraw(lock: LockContext) -> String {
+//!     format!("withdrawn under token {}", lock.fencing_token())
+//! }
+//!
+//! // POST /accounts/42/withdraw locks `account:42`.
+//! let account = key::path_param("id").parsed::<u64>().prefixed("account:");
+//! let locked =
+//!     RedlockLayer::new(Redlock::embedded(), account).wait(Duration::from_secs(2)).http();
+//! let app: Router =
+//!     Router::new().route("/accounts/{id}/withdraw", post(withdraw)).route_layer(locked);
+//! # let _ = app;
+//! # }
+//! ```
+//!
+//! # What is where
+//!
+//! | task | start with |
+//! |---|---|
+//! | a lock around a future, or held by hand | [`Redlock::lock`] |
+//! | a lock around each request | [`RedlockLayer`]; [`key`] has the names of resources |
+//! | work that is done once per key: webhooks, `Idempotency-Key` | [`OnceLayer`], [`Redlock::once`] |
+//! | rejecting stale writers in front of a resource | [`FencingLayer`] |
+//! | periodic jobs, once per tick across a fleet | [`Scheduler`] |
+//! | one process that leads | [`Redlock::leader`] |
+//! | the state of the servers | [`Redlock::health`], [`Redlock::ready`] |
+//! | tests of one's own | [`testing`] |
+//!
+//! `docs/` in the repository has pages on requests, once, jobs, servers, layering and production, and
+//! `docs/design.md` the rules of the algorithm with their reasons.
 //!
 //! # Limits
 //!
-//! Code that blocks inside a poll, `spawn_blocking` work, and tasks that guarded work spawned by
-//! itself can't be stopped from outside. Effects that must happen exactly once need a resource
-//! that checks the [fencing token](FencingToken).
+//! Code that blocks inside a poll, `spawn_blocking` work, and tasks that guarded work spawns cannot be
+//! stopped from outside. Effects that must happen exactly once need a resource that checks the
+//! [fencing token](FencingToken).
 //!
 //! # Metrics
 //!
@@ -69,20 +105,7 @@
 //! | `redlock_copied_records_total` | counter | `node` | records that this process copied to it |
 //! | `redlock_copied_bytes_total` | counter | `node` | bytes of these records, keys included |
 //!
-//! Alerts for a job that is to run every day, and one for any job whose tick does not start, as rules
-//! of Prometheus:
-//!
-//! ```yaml
-//! - alert: NoReportForADay
-//!   expr: time() - max by (job) (redlock_job_last_success_seconds{job="report"}) > 86400 + 3600
-//! - alert: NoReportYet
-//!   expr: absent(redlock_job_last_success_seconds{job="report"})
-//!   for: 25h
-//! - alert: JobDoesNotStart
-//!   expr: time() - (max by (job) (redlock_job_next_tick_seconds) > 0) > 3600
-//! ```
-//!
-//! (Where Prometheus itself sets a label `job`, the exporter's is `exported_job`.)
+//! `docs/production.md` in the repository has alerts made of them.
 //!
 //! # Features
 //!
@@ -92,13 +115,13 @@
 //! | `once` | no | [`OnceLayer`] and [`Redlock::once`]: work that is done [once](mod@once) per key |
 //! | `fencing` | no | [`FencingLayer`]: rejects requests with an old [fencing token](FencingToken) |
 //! | `config` | no | [`Config`]: settings from any serde format |
-//! | `http` | no | answers for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`], [`OnceLayer::http`]; ready-made [keys](mod@key) |
-//! | `cron` | no | `Schedule::cron`: cron expressions in time zones, with a zone database built in |
+//! | `http` | no | responses for HTTP: [`RedlockLayer::http`], [`FencingLayer::http`], [`OnceLayer::http`]; ready-made [keys](mod@key) |
+//! | `cron` | no | [`Schedule::cron`]: cron expressions in time zones, with a zone database built in |
 //! | `axum` | no | [`LockContext`] as an extractor, keys from the matched path |
-//! | `tonic` | no | statuses for gRPC: `RedlockLayer::grpc`, `FencingLayer::grpc`, `OnceLayer::grpc` |
+//! | `tonic` | no | statuses for gRPC: [`RedlockLayer::grpc`], [`FencingLayer::grpc`], [`OnceLayer::grpc`] |
 //! | `metrics` | no | [counters, gauges and histograms](#metrics) for the `metrics` facade |
 //! | `tls` | no | `rediss://` nodes, through rustls with ring |
-//! | `testing` | no | for your own tests: a clock moved by hand, nodes that fail on demand |
+//! | `testing` | no | [`testing`], for your own tests: a clock moved by hand, nodes that fail on demand |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // The engine is compiled whole, with what only a feature that is left out would use. What nobody

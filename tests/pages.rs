@@ -66,6 +66,28 @@ fn local_links_resolve() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
+/// Paths between backticks, like `lock/lease/` or `src/lib.rs`.
+fn paths(prose: &str) -> impl Iterator<Item = &str> {
+    let spans = prose.split('`').skip(1).step_by(2);
+    spans.filter(|span| {
+        let is_path = span.chars().all(|c| c.is_ascii_alphanumeric() || "/_-.".contains(c));
+        is_path && span.contains('/') && (span.ends_with('/') || span.ends_with(".rs"))
+    })
+}
+
+#[test]
+fn named_paths_exist() {
+    let mut checked = 0;
+    for page in ["CONTRIBUTING.md", "docs/design.md"] {
+        for path in paths(&prose(&root().join(page))) {
+            checked += 1;
+            let exists = ["", "src"].iter().any(|base| root().join(base).join(path).exists());
+            assert!(exists, "{page} names {path}");
+        }
+    }
+    assert!(checked > 40, "{checked} paths were found");
+}
+
 #[test]
 fn faulty_links_are_found() {
     let readme = root().join("README.md");

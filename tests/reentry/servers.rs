@@ -141,7 +141,7 @@ fn releases_that_are_told_or_not() {
             let waiting = thread::spawn(move || drop(block_on(waiting).unwrap()));
             thread::sleep(Duration::from_millis(200));
             if denied {
-                told("releases are not told");
+                told("cannot listen for releases");
             }
             drop(lock);
             waiting.join().unwrap();

@@ -90,7 +90,7 @@ async fn endless_messages_end_the_subscription() {
         let builder = patient().spawner(LoggedSpawner::start(&log));
         let waiter = connected(builder, [server.url()]).await;
         let waiting = wait_for(&waiter, "x");
-        log.wait_for("DEBUG", &["releases are not told", "longer than it may be"]).await;
+        log.wait_for("DEBUG", &["cannot listen for releases", "longer than it may be"]).await;
         waiting.abort();
     }
 }
