@@ -31,7 +31,7 @@ async fn unrecorded_work_is_a_warning() {
     });
     let ended = log.during(run).await;
     let Ok(Once::RanUnrecorded(token, _)) = ended else { panic!("{ended:?}") };
-    let parts = ["too few nodes keep that", "once:order:7", &token.to_string()];
+    let parts = ["too few nodes stored its record", "once:order:7", &token.to_string()];
     log.wait_for("WARN", &parts).await;
 }
 

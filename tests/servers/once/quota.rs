@@ -145,8 +145,8 @@ async fn large_answers_leave_room_for_locks() {
     assert!((10..=48).contains(&replayed), "{replayed} answers are kept");
     println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", site.used());
     // Once for each reason, not with each of them.
-    site.log.wait_for("WARN", &["is told that it is done", "answers=1"]).await;
-    let warned = site.log.text().matches("is told that it is done").count();
+    site.log.wait_for("WARN", &["repeated requests get response-not-kept", "answers=1"]).await;
+    let warned = site.log.text().matches("repeated requests get response-not-kept").count();
     assert!(warned <= 2, "{}", site.log.text());
 }
 

@@ -249,7 +249,7 @@ async fn reply_to_another_question_is_error() {
     let text = cause(&store.put("b", response("x"), DAY, token).await.unwrap_err());
     assert!(text.contains("0 or 1"), "{text}");
     assert_eq!(get(&store, "a").await, Some((1, 1)));
-    log.wait_for("WARN", &["another question", &server.addr().to_string()]).await;
+    log.wait_for("WARN", &["may be to another command", &server.addr().to_string()]).await;
 }
 
 #[tokio::test]
