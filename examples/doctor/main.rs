@@ -3,11 +3,12 @@
 //!
 //! ```text
 //! export REDLOCK_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
-//! cargo run --release --example doctor                           examine, and give one verdict
-//! cargo run --release --example doctor -- --wait                 until all nodes vote
-//! cargo run --release --example doctor -- --wait 10.0.0.1:6379   until that server votes again
-//! cargo run --release --example doctor -- --resource invoice:42  who holds it
-//! cargo run --release --example doctor -- --help                 everything else
+//! cargo build --release --example doctor --features config     as target/release/examples/doctor
+//! doctor                           examine, and give one verdict
+//! doctor --wait                    until all nodes vote
+//! doctor --wait 10.0.0.1:6379      until that server votes again
+//! doctor --resource invoice:42     who holds it
+//! doctor --help                    everything else
 //! ```
 //!
 //! Read first: `examine.rs` (the state of the nodes) and `holder.rs` (the holder of a lock, and taking

@@ -149,7 +149,11 @@ fn program() -> PathBuf {
     let test = std::env::current_exe().expect("the system tells");
     let target = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps");
     let program = target.join("examples").join(format!("doctor{}", std::env::consts::EXE_SUFFIX));
-    assert!(program.exists(), "{} is missing: cargo build --example doctor", program.display());
+    assert!(
+        program.exists(),
+        "{} is missing: cargo build --example doctor --features config",
+        program.display()
+    );
     program
 }
 
