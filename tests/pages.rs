@@ -71,7 +71,9 @@ fn paths(prose: &str) -> impl Iterator<Item = &str> {
     let spans = prose.split('`').skip(1).step_by(2);
     spans.filter(|span| {
         let is_path = span.chars().all(|c| c.is_ascii_alphanumeric() || "/_-.".contains(c));
-        is_path && span.contains('/') && (span.ends_with('/') || span.ends_with(".rs"))
+        is_path
+            && span.contains('/')
+            && (span.ends_with('/') || Path::new(span).extension().is_some())
     })
 }
 
