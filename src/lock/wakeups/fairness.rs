@@ -37,7 +37,7 @@ const MANY: usize = 64;
 /// An acquire that directly follows a release finds the name free on every node, before any waiter is
 /// notified, so one process could keep a name for ever. So at the end of a streak a lease is handed on
 /// for at most one more pass of the local line, or two short ones, and the next request pauses before
-/// it asks the nodes. After a hold as long as a streak, a process asks again only when a node has
+/// it asks the nodes. After a hold of the length of a streak, a process asks again only when a node has
 /// answered whether others wait. Where none waits there is no streak and no pause.
 ///
 /// Waiters may be farther away than the pause is long, so each pause is longer than the one before,
