@@ -115,9 +115,10 @@ async fn invalid_json_is_always_400() {
         }
         assert_eq!(site.runs.count(), 0);
         let answer = client.send(hook("{}")).await;
-        match missing {
-            Missing::Reject => answer.assert_problem(400, None, "bad-key", "not-run"),
-            Missing::Run => assert_eq!((&answer.body[..], answer.code()), (&b"{}"[..], 200)),
+        if missing == Missing::Run {
+            assert_eq!((&answer.body[..], answer.code()), (&b"{}"[..], 200));
+        } else {
+            answer.assert_problem(400, None, "bad-key", "not-run");
         }
     }
 }

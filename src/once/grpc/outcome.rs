@@ -6,6 +6,7 @@ use crate::once::Always;
 
 /// What became of the work of a call, as its status tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CallOutcome {
     /// It is done: that is recorded, and duplicates of the call do not run.
     Done,
