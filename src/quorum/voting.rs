@@ -10,6 +10,7 @@ use super::{
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::rules,
+    switches::{self, Switch},
     time::Timestamp,
     token::block_end,
 };
@@ -100,6 +101,9 @@ impl Lease {
         if granted >= self.ballots.quorum {
             if let Some(token) = self.agreed_token() {
                 // The comparison with the clock comes last, after everything that takes time.
+                if switches::is_out(Switch::AcquireDeadline) {
+                    self.valid_until = now + self.params.validity;
+                }
                 if now < self.end() {
                     self.hold(token, out);
                 } else {
@@ -120,7 +124,13 @@ impl Lease {
     }
 
     fn agreed_token(&self) -> Option<u64> {
-        if self.params.proposal.is_some() { self.rounds.agreed(&self.ballots) } else { Some(0) }
+        if self.params.proposal.is_none() {
+            Some(0)
+        } else if switches::is_out(Switch::RaiseRound) {
+            Some(self.rounds.number(0))
+        } else {
+            self.rounds.agreed(&self.ballots)
+        }
     }
 
     fn hold(&mut self, token: u64, out: &mut Vec<Action>) {

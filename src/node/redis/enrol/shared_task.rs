@@ -75,6 +75,7 @@ impl TaskClaim {
             }
         };
         tokio::select! {
+            biased;
             ended = task => Some(ended),
             () = lost => None,
         }
