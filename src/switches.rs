@@ -3,6 +3,7 @@
 //! Compiled with `--cfg redlock_sim` only. Other builds have the guards, as constants.
 
 /// A guard that can be taken out.
+#[cfg_attr(not(redlock_sim), allow(unreachable_pub, reason = "public in the simulation's build"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// A quorum is a majority.

@@ -1,0 +1,152 @@
+//! Guards that can be taken out: each is there for something, and the simulation finds it.
+
+use tower_redlock::switches::Switch;
+
+use crate::{
+    oracle::Promise,
+    redis::Patch,
+    world::{Contestant, Profile, Scene, Settings, Work},
+};
+
+/// A guard, and where its absence shows.
+#[derive(Clone, Debug)]
+pub struct Control {
+    /// What it is called.
+    pub name: &'static str,
+    /// What is taken out.
+    pub settings: Settings,
+    /// Who locks.
+    pub contestant: Contestant,
+    /// The faults that show it.
+    pub profile: Profile,
+    /// The work that shows it.
+    pub work: Work,
+    /// Whether a client has a wrong list.
+    pub has_stray: bool,
+    /// What is broken without it.
+    pub breaks: Promise,
+    /// The seeds in which it is found at the latest.
+    pub seeds: u64,
+}
+
+impl Control {
+    /// The scene of a seed.
+    pub fn scene(&self, seed: u64) -> Scene {
+        let mut scene = Scene::with(seed, self.profile, self.work);
+        scene.contestant = self.contestant;
+        scene.has_stray = self.has_stray;
+        if self.has_stray {
+            scene.servers = 5;
+        }
+        scene
+    }
+}
+
+fn control(
+    name: &'static str,
+    profile: Profile,
+    work: Work,
+    breaks: Promise,
+    seeds: u64,
+) -> Control {
+    Control {
+        name,
+        settings: Settings::default(),
+        contestant: Contestant::Crate,
+        profile,
+        work,
+        has_stray: false,
+        breaks,
+        seeds,
+    }
+}
+
+fn patched(control: Control, patches: &[(&'static str, &'static str)]) -> Control {
+    let patches = patches.iter().map(|(from, to)| Patch { from, to }).collect();
+    Control { settings: Settings { patches, ..Settings::default() }, ..control }
+}
+
+fn switched(control: Control, switch: Switch) -> Control {
+    Control { settings: Settings { switch: Some(switch), ..Settings::default() }, ..control }
+}
+
+/// All guards, and two contestants that have none.
+pub fn controls() -> Vec<Control> {
+    use Promise::{Exclusion, Fencing, Once, OneStart};
+    vec![
+        patched(
+            control("compare on release", Profile::Clients, Work::Locks, Exclusion, 40),
+            &[("if value and string.sub(value, 1, 32) == nonce then", "if value then")],
+        ),
+        switched(
+            control("majority", Profile::Network, Work::Locks, Exclusion, 40),
+            Switch::Majority,
+        ),
+        switched(
+            control(
+                "deadline at the end of an acquire",
+                Profile::Clients,
+                Work::Locks,
+                Exclusion,
+                400,
+            ),
+            Switch::AcquireDeadline,
+        ),
+        switched(
+            control("raise round", Profile::Servers, Work::Locks, Fencing, 40),
+            Switch::RaiseRound,
+        ),
+        patched(
+            control("block ends", Profile::Network, Work::Locks, Fencing, 100),
+            &[
+                (
+                    "call('HSET', KEYS[1], ARGV[2], ARGV[9])",
+                    "call('HSET', KEYS[1], ARGV[2], ARGV[8])",
+                ),
+                ("local block_end = ARGV[at + 6]", "local block_end = ARGV[at + 5]"),
+                (
+                    "redis.call('HSET', KEYS[1], ARGV[i], ARGV[5])",
+                    "redis.call('HSET', KEYS[1], ARGV[i], ARGV[4])",
+                ),
+            ],
+        ),
+        patched(
+            control("restart probation", Profile::Servers, Work::Locks, Exclusion, 60),
+            &[("or incomplete and was or 'p'", "or 'a'")],
+        ),
+        patched(
+            control("floor", Profile::Servers, Work::Locks, Fencing, 200),
+            &[("if ARGV[5] == 'bootstrap' then", "if false then")],
+        ),
+        Control {
+            has_stray: true,
+            ..switched(
+                control("layout check", Profile::Network, Work::Locks, Exclusion, 60),
+                Switch::LayoutCheck,
+            )
+        },
+        switched(
+            control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 200),
+            Switch::JumpDetection,
+        ),
+        patched(
+            control("claim's promise", Profile::All, Work::Jobs, OneStart, 400),
+            &[("if tonumber(kept[1] or 0) > token then", "if false then")],
+        ),
+        patched(
+            control("record's nonce", Profile::Clients, Work::Once, Once, 400),
+            &[(
+                "if not value or string.sub(value, 1, 32) ~= ARGV[4] then return {7, now} end\nif guard",
+                "if guard",
+            )],
+        ),
+        Control {
+            contestant: Contestant::Naive,
+            ..control("naive Redlock", Profile::Servers, Work::Locks, Exclusion, 40)
+        },
+        Control {
+            contestant: Contestant::LeaseOnly,
+            ..control("scheduler with leases alone", Profile::Clients, Work::Jobs, OneStart, 40)
+        },
+    ]
+}

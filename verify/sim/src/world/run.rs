@@ -1,0 +1,160 @@
+//! One run: the world of a scene, from its start to the verdict.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tower_redlock::switches::{self, Switch};
+
+use super::{
+    machine::{Machines, hosts},
+    plan::plan,
+    scene::{Contestant, Scene},
+};
+use crate::{
+    net::Net,
+    oracle::{Oracle, Promise, Violation},
+    redis::{Expiry, Patch, set_patches},
+    rng::Rng,
+    trace::Trace,
+};
+
+/// What a run is to leave out, and to show.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// A guard of the client.
+    pub switch: Option<Switch>,
+    /// Guards of the scripts.
+    pub patches: Vec<Patch>,
+    /// Every command of the servers is a line of the trace.
+    pub shows_commands: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What was broken.
+    pub violations: Vec<Violation>,
+    /// What happened.
+    pub trace: String,
+    /// How much of what happened.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// For how long, in virtual time.
+    pub simulated: Duration,
+}
+
+/// Runs a scene.
+///
+/// # Panics
+///
+/// If no runtime can be created, or the client panics.
+pub fn run(scene: &Scene, settings: &Settings) -> Outcome {
+    set_patches(settings.patches.clone());
+    switches::take_out(settings.switch);
+    switches::seed(scene.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .rng_seed(tokio::runtime::RngSeed::from_bytes(&scene.seed.to_le_bytes()))
+        .build()
+        .expect("a runtime");
+    let outcome = runtime.block_on(tokio::task::unconstrained(play(scene, settings)));
+    drop(runtime);
+    switches::take_out(None);
+    outcome
+}
+
+async fn play(scene: &Scene, settings: &Settings) -> Outcome {
+    let mut rng = Rng::of(scene.seed, 3);
+    let trace = Trace::new(settings.shows_commands);
+    let hosts = hosts(scene, &mut rng);
+    let net = Net::new(scene.clients, hosts, Rng::of(scene.seed, 4), trace.clone());
+    let oracle = Oracle::new(&net, scene.profile.excuses());
+    trace.event(0, format!("{scene:?}"));
+    let delivery = tokio::spawn(tokio::task::unconstrained(net.clone().run()));
+    let mut machines = Machines::new(scene, &net, &oracle, &mut rng);
+    for client in 0..scene.clients {
+        if !(scene.has_stray && client + 1 == scene.clients) {
+            machines.start(client);
+        }
+    }
+    let mut steps = plan(scene, &mut Rng::of(scene.seed, 5));
+    if scene.has_stray {
+        steps.insert(0, (scene.faults_from, super::plan::Fault::Start(scene.clients - 1)));
+    }
+    for (at, fault) in steps {
+        let now = net.now() / 1_000;
+        tokio::time::sleep(Duration::from_millis(at.saturating_sub(now))).await;
+        oracle.event(&fault);
+        machines.apply(&fault);
+    }
+    oracle.event("faults end");
+    machines.mend();
+    settle(scene, &net, &oracle, &machines).await;
+    for client in 0..scene.clients {
+        machines.kill(client, true);
+    }
+    delivery.abort();
+    // Drops what was killed.
+    tokio::task::yield_now().await;
+    let simulated = Duration::from_micros(net.now());
+    let (violations, counts) = (oracle.violations(), oracle.counts());
+    Outcome { violations, trace: trace.text(), counts, simulated }
+}
+
+/// Without faults everything goes on: each client sees all nodes vote, gets each name, and leaves no key.
+async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
+    let pause = Duration::from_millis(100);
+    let deadline = net.now() + 1_000 * (4 * scene.ttl + 12_000);
+    let is_checked = scene.contestant != Contestant::Naive && !scene.has_stray;
+    while is_checked {
+        let missing: Vec<_> = machines.processes().filter_map(missing).collect();
+        if missing.is_empty() {
+            break;
+        }
+        if net.now() > deadline {
+            oracle.broken(Promise::Liveness, missing.join("; "));
+            break;
+        }
+        tokio::time::sleep(pause).await;
+    }
+    oracle.event("all nodes vote");
+    // A name that was held, with those who wait for it.
+    tokio::time::sleep(Duration::from_millis(2 * scene.ttl)).await;
+    if is_checked {
+        super::work::everyone_gets(machines, oracle).await;
+    }
+    machines.processes().for_each(super::process::Process::stop);
+    // Holds end, and requests that wait.
+    tokio::time::sleep(Duration::from_millis(5_000 + 3 * scene.ttl)).await;
+    for process in machines.processes() {
+        let left = process.shared.tasks_left();
+        if left > 0 {
+            let client = process.shared.client;
+            oracle.broken(Promise::Ends, format!("{left} tasks of c{client} don't end"));
+        }
+    }
+    let late = Duration::from_millis(scene.ttl + scene.ttl / 50 + 10);
+    tokio::time::sleep(late).await;
+    for (server, keys) in net.servers(left_keys).into_iter().enumerate() {
+        if !keys.is_empty() {
+            oracle.broken(Promise::NoDeadlock, format!("s{server} keeps {}", keys.join(", ")));
+        }
+    }
+}
+
+fn missing(process: &super::process::Process) -> Option<String> {
+    let health = process.redlock.as_ref()?.health();
+    let silent: Vec<_> = health.iter().filter(|node| !node.is_voting()).collect();
+    let names = || silent.iter().map(|node| format!("{node:?}")).collect::<Vec<_>>().join(", ");
+    (!silent.is_empty()).then(|| format!("c{} misses votes of {}", process.shared.client, names()))
+}
+
+fn left_keys(host: &crate::net::ServerHost, now: u64) -> Vec<String> {
+    let millis = i64::try_from(now / 1_000).unwrap_or(i64::MAX);
+    let store = &host.server.store;
+    let lives = |key: &[u8]| matches!(store.expiry(key, millis), Expiry::At(_) | Expiry::Never);
+    store
+        .keys(millis)
+        .filter(|key| crate::net::is_lock(key) && lives(key))
+        .map(|key| String::from_utf8_lossy(key).into_owned())
+        .collect()
+}
