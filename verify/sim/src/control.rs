@@ -38,6 +38,9 @@ impl Control {
         if self.has_stray {
             scene.servers = 5;
         }
+        if self.profile == Profile::Pauses {
+            (scene.ttl, scene.gap, scene.pace.most) = (400, 120, 16_000);
+        }
         scene
     }
 }
@@ -85,7 +88,7 @@ pub fn controls() -> Vec<Control> {
         switched(
             control(
                 "deadline at the end of an acquire",
-                Profile::Clients,
+                Profile::Pauses,
                 Work::Locks,
                 Exclusion,
                 400,

@@ -148,7 +148,11 @@ fn name(args: &[Bytes]) -> String {
 }
 
 fn unknown(args: &[Bytes]) -> String {
-    let shown = |arg: &Bytes| String::from_utf8_lossy(arg).into_owned();
+    // A zero ends a text of C.
+    let shown = |arg: &Bytes| {
+        let end = arg.iter().position(|byte| *byte == 0).unwrap_or(arg.len());
+        String::from_utf8_lossy(&arg[..end]).into_owned()
+    };
     let rest: String = args.iter().skip(1).map(|arg| format!("'{}' ", shown(arg))).collect();
     let name = args.first().map_or_else(String::new, shown);
     format!("ERR unknown command '{name}', with args beginning with: {rest}")
@@ -195,6 +199,15 @@ fn eval(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) -> Reply {
             None => return Reply::error("NOSCRIPT No matching script. Please use EVAL."),
         }
     };
+    // A script with a line of flags is judged by them before it runs.
+    if text.starts_with(b"#!lua") {
+        if server.role == Role::Replica && !lua::has_flag(&text, "no-writes") {
+            return Reply::error(READONLY);
+        }
+        if server.is_full() && !lua::has_flag(&text, "allow-oom") {
+            return Reply::error(OOM);
+        }
+    }
     let (keys, args) = args[3..].split_at(count);
     server.eval(call, &text, keys, args)
 }

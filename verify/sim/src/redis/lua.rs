@@ -80,6 +80,12 @@ fn with_engine<T>(run: impl FnOnce(&mut Engine) -> mlua::Result<T>) -> mlua::Res
     })
 }
 
+/// Whether a script's line of flags has this one.
+pub(super) fn has_flag(text: &[u8], flag: &str) -> bool {
+    let flags = text.strip_prefix(b"#!lua").and_then(|rest| rest.split(|b| *b == b'\n').next());
+    flags.is_some_and(|line| String::from_utf8_lossy(line).contains(flag))
+}
+
 /// Runs a script on a server.
 pub(super) fn eval(
     server: &mut Server,
@@ -88,8 +94,7 @@ pub(super) fn eval(
     keys: &[Bytes],
     args: &[Bytes],
 ) -> Reply {
-    let flags = text.strip_prefix(b"#!lua").and_then(|rest| rest.split(|b| *b == b'\n').next());
-    let allows_oom = flags.is_some_and(|line| String::from_utf8_lossy(line).contains("allow-oom"));
+    let allows_oom = has_flag(text, "allow-oom");
     let script = ScriptState { is_full: server.is_full(), allows_oom, is_dirty: false };
     let call = Call { script: Some(script), ..*call };
     CURRENT.set(Some(Running { server: std::mem::take(server), call }));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{clock::HostClock, plan::Fault, process::Process, scene::Scene};
 use crate::{
-    net::{Net, Pace, Power, Return, ServerHost},
+    net::{Net, Power, Return, ServerHost},
     oracle::Oracle,
     redis::{Condition, Role, Server},
     rng::Rng,
@@ -138,7 +138,7 @@ impl Machines {
         for client in 0..self.scene.clients {
             for server in 0..self.scene.servers {
                 net.block(client, server, false, false);
-                net.set_pace(client, server, Pace::default());
+                net.set_pace(client, server, self.scene.pace);
             }
         }
         let powers = net.servers(|host, _| host.power);

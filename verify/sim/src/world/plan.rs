@@ -223,7 +223,7 @@ impl Planner<'_> {
         for each in 0..self.scene.clients {
             if client.is_none_or(|of| of == each) {
                 self.steps.push((at, Fault::Pace(each, server, pace)));
-                self.steps.push((end, Fault::Pace(each, server, Pace::default())));
+                self.steps.push((end, Fault::Pace(each, server, self.scene.pace)));
             }
         }
     }
@@ -282,6 +282,7 @@ impl Profile {
                 (2, Pause),
             ],
             Self::Clients => &[(4, Kill), (4, Pause), (2, Partition), (2, Slow), (2, CrashWhole)],
+            Self::Pauses => &[(6, Pause), (2, Slow), (1, Partition)],
             Self::Clocks => &[(5, Jump), (2, Partition), (3, Slow), (2, Pause), (1, Freeze)],
             Self::All => &[
                 (3, Partition),

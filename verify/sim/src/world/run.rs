@@ -67,6 +67,9 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
     let trace = Trace::new(settings.shows_commands);
     let hosts = hosts(scene, &mut rng);
     let net = Net::new(scene.clients, hosts, Rng::of(scene.seed, 4), trace.clone());
+    for client in 0..scene.clients {
+        (0..scene.servers).for_each(|server| net.set_pace(client, server, scene.pace));
+    }
     let oracle = Oracle::new(&net, scene.profile.excuses());
     trace.event(0, format!("{scene:?}"));
     let delivery = tokio::spawn(tokio::task::unconstrained(net.clone().run()));

@@ -1,6 +1,6 @@
 //! What a seed is about: how many of what, under which faults, with which work.
 
-use crate::{oracle::Promise, rng::Rng};
+use crate::{net::Pace, oracle::Promise, rng::Rng};
 
 /// Which faults happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub enum Profile {
     Hangs,
     /// Clients that stop, crash and start.
     Clients,
+    /// Clients that stop, on a slow network: for a control.
+    Pauses,
     /// Servers' clocks that jump.
     Clocks,
     /// All of these but jumps.
@@ -106,6 +108,8 @@ pub struct Scene {
     pub faults_until: u64,
     /// Mean time between two faults, in ms.
     pub gap: u64,
+    /// How fast the network is without faults.
+    pub pace: Pace,
 }
 
 impl Scene {
@@ -134,6 +138,8 @@ impl Scene {
             faults_from: from,
             faults_until: from + rng.within(6_000, 14_000),
             gap: rng.within(80, 900),
+            // One round trip takes at most the node timeout of the shortest TTL.
+            pace: Pace { most: [900, 900, 900, 6_000, 16_000][rng.index(5)], ..Pace::default() },
         }
     }
 }

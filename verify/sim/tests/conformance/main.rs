@@ -57,7 +57,9 @@ fn alike(reply: Reply, args: &[Bytes]) -> Reply {
     let name = String::from_utf8_lossy(&args[0]).to_ascii_lowercase();
     match reply {
         Reply::Error(text) => {
-            let text = text.split(" script: ").next().unwrap_or_default().to_owned();
+            let text = text.split(" script: ").next().unwrap_or_default();
+            // As they are sent.
+            let text = text.replace(['\r', '\n'], " ");
             let text = if text.starts_with("ERR Error compiling script") {
                 "ERR Error compiling script".into()
             } else {

@@ -46,7 +46,6 @@ fn command(rng: &mut Rng) -> Vec<String> {
         vec!["GET", "list"],
         vec!["HGET", "list", field],
         vec!["KEYS", "k*"],
-        vec!["DBSIZE"],
         vec!["PING"],
         vec!["PING", value],
         vec!["PUBLISH", "channel", value],

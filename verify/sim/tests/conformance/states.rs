@@ -37,10 +37,12 @@ fn keys_end_in_the_same_millisecond() {
             while first[1] == 1 {
                 let seen_now = numbers(&ask(&["EVAL", END, "1", "k"]));
                 let [time, is_there, left, _] = seen_now[..] else { panic!("{seen_now:?}") };
-                // Still there in the millisecond of its end, with a TTL of zero.
-                let expected = if time <= ends { [1, ends - time] } else { [0, -2] };
-                assert_eq!([is_there, left], expected, "server {number}: {seen_now:?} ends {ends}");
-                *seen |= time == ends;
+                // There in the millisecond of its end, with a TTL of zero. The clock may move between
+                // what decides that and TIME.
+                let is_possible =
+                    if is_there == 1 { time <= ends + 1 && left >= 0 } else { time > ends };
+                assert!(is_possible, "server {number}: {seen_now:?} ends {ends}");
+                *seen |= is_there == 1 && left == 0;
                 if is_there == 0 {
                     break;
                 }
@@ -97,6 +99,8 @@ fn replicas_refuse_alike() {
         "return redis.call('GET', 'k')",
         "return redis.call('SET', 'k', 'w')",
         "return redis.pcall('SET', 'k', 'w')",
+        "#!lua flags=allow-oom\nreturn 1",
+        "#!lua flags=no-writes\nreturn 1",
         "return string.match(redis.call('INFO', 'replication'), 'role:(%a+)')",
     ] {
         pair.same_script(script, &[], &[]);
