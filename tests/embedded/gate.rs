@@ -3,11 +3,11 @@
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
 use tokio::time::timeout;
-use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder, error::Reason, node::EmbeddedNodes};
+use tower_redlock::{Lock, LockError, Redlock, error::Reason};
 
 use crate::{
     handoff::scene::{granted, poll, waiting},
-    support::{HANG_GUARD, hand_clock::HandClock, mock_node::MockNode},
+    support::{HANG_GUARD, hand_clock::HandClock, mock_node::MockNode, scene as support},
 };
 
 /// Five nodes as a manager sees them: a stranger has the key of the first, the second is free, and
@@ -20,20 +20,21 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let clock = HandClock::new();
-        let nodes = EmbeddedNodes::with_clock(5, clock.clone());
-        let lender = Redlock::builder().nodes_from(&nodes).build().unwrap();
-        let node = |i: usize| match lender.nodes().get(i).filter(|_| i < 2) {
-            Some(node) => MockNode::forwarding(node).named(format!("n{i}")),
-            None => {
-                MockNode::answering(format!("n{i}"), |_| Err(Reason::NotConnected("down".into())))
-            }
-        };
-        let builder = || Redlock::builder().clock(clock.clone());
-        let stranger = builder().node(node(0)).owner("stranger").build().unwrap();
+        let scene = support::Scene::by_hand(5);
+        let all: Vec<_> = scene.nodes.nodes("redlock").collect();
+        let stranger = scene.clock.builder().node(MockNode::forwarding(&all[0]).named("n0"));
+        let stranger = stranger.owner("stranger").build().unwrap();
         let lock = granted(&mut stranger.lock("x").into_future());
-        let redlock = (0..5).map(node).fold(builder(), RedlockBuilder::node).build().unwrap();
-        Self { clock, redlock, _strangers: (stranger, lock) }
+        let mut numbers = 0..;
+        let scene = scene.over(
+            |builder| builder,
+            |node| {
+                let i = numbers.next().unwrap();
+                let down = Reason::NotConnected("down".into());
+                MockNode::refusing(&node, down, move |_| i >= 2).named(format!("n{i}"))
+            },
+        );
+        Self { clock: scene.clock, redlock: scene.redlock, _strangers: (stranger, lock) }
     }
 
     /// A try is due behind every pause.

@@ -38,12 +38,13 @@ mod relay;
 mod replication;
 mod resp;
 mod restart;
+pub mod scene;
 mod server;
 mod temp_dir;
 mod wait;
 
 pub use fake::{Command, FakeServer, Reaction};
-pub use managers::over;
+pub use managers::{LONG, ServerScene, all_vote, connected, in_time, over, patient, urls};
 pub use port::{Port, unused as unused_port};
 pub use process::Process;
 pub use proxy::Proxy;
