@@ -7,7 +7,13 @@ use tower_redlock::{Lock, LockError, Redlock, error::Reason};
 
 use crate::{
     handoff::scene::{granted, poll, waiting},
-    support::{HANG_GUARD, hand_clock::HandClock, mock_node::MockNode, scene as support},
+    nodes::shared,
+    support::{
+        HANG_GUARD,
+        hand_clock::HandClock,
+        mock_node::{MockNode, with_nodes},
+        scene as support,
+    },
 };
 
 /// Five nodes as a manager sees them: a stranger has the key of the first, the second is free, and
@@ -20,21 +26,15 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let scene = support::Scene::by_hand(5);
-        let all: Vec<_> = scene.nodes.nodes("redlock").collect();
-        let stranger = scene.clock.builder().node(MockNode::forwarding(&all[0]).named("n0"));
-        let stranger = stranger.owner("stranger").build().unwrap();
+        let scene = support::Scene::by_hand(2);
+        let builder = || scene.clock.builder();
+        let mut nodes = shared(&scene.nodes);
+        let stranger = builder().node(nodes[0].clone()).owner("stranger").build().unwrap();
         let lock = granted(&mut stranger.lock("x").into_future());
-        let mut numbers = 0..;
-        let scene = scene.over(
-            |builder| builder,
-            |node| {
-                let i = numbers.next().unwrap();
-                let down = Reason::NotConnected("down".into());
-                MockNode::refusing(&node, down, move |_| i >= 2).named(format!("n{i}"))
-            },
-        );
-        Self { clock: scene.clock, redlock: scene.redlock, _strangers: (stranger, lock) }
+        let down = |_| Err(Reason::NotConnected("down".into()));
+        nodes.extend(["n3", "n4", "n5"].map(|name| MockNode::answering(name, down)));
+        let redlock = with_nodes(builder(), nodes).build().unwrap();
+        Self { clock: scene.clock, redlock, _strangers: (stranger, lock) }
     }
 
     /// A try is due behind every pause.
