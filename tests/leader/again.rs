@@ -50,7 +50,7 @@ impl Broken {
 }
 
 #[test]
-fn work_that_fails_is_tried_again_ever_more_rarely_and_ends_no_candidate() {
+fn failing_work_restarts_with_growing_pauses() {
     let scene = Scene::new();
     let broken = Broken::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
@@ -77,7 +77,7 @@ fn work_that_fails_is_tried_again_ever_more_rarely_and_ends_no_candidate() {
 }
 
 #[test]
-fn another_candidate_leads_while_the_first_one_pauses() {
+fn another_candidate_leads_during_the_pause() {
     let scene = Scene::new();
     let broken = Broken::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
@@ -91,7 +91,7 @@ fn another_candidate_leads_while_the_first_one_pauses() {
 
 /// `Ok` is no reason to spin either.
 #[test]
-fn work_that_returns_at_once_pauses_as_well() {
+fn successful_work_pauses_too() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let terms = Arc::new(AtomicUsize::new(0));
@@ -106,7 +106,7 @@ fn work_that_returns_at_once_pauses_as_well() {
 }
 
 #[test]
-fn a_manager_that_is_shut_down_ends_it_between_two_terms() {
+fn manager_shutdown_ends_the_pause() {
     let scene = Scene::new();
     let broken = Broken::new();
     let a = scene.candidate("a");

@@ -5,7 +5,7 @@ use tower_redlock::{LockError, Term, leader::Leadership};
 use super::scene::{FOLLOWED, Scene};
 
 #[test]
-fn work_that_returns_gives_the_lock_back_and_ends_the_run() {
+fn finished_work_releases_and_ends_run() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let clock = scene.clock.clone();
@@ -36,7 +36,7 @@ impl Drop for Checks {
 }
 
 #[test]
-fn a_run_that_is_dropped_drops_the_work_and_then_gives_the_lock_back() {
+fn dropped_run_drops_work_before_release() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let mut run = Box::pin(a.leader.run(|term| async move {
@@ -57,7 +57,7 @@ fn a_run_that_is_dropped_drops_the_work_and_then_gives_the_lock_back() {
 }
 
 #[test]
-fn a_manager_that_is_shut_down_ends_a_campaign_and_no_term() {
+fn manager_shutdown_ends_campaigns_not_terms() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let leading = scene.run(&a.leader);

@@ -27,7 +27,7 @@ fn resign(scene: &Scene, leader: &Leader) {
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 #[test]
-fn the_next_candidate_is_woken_by_a_resignation() {
+fn resignation_wakes_the_next_candidate() {
     for count in [2, 3, 4, 7] {
         let scene = Scene::new();
         let candidates: Vec<_> = NAMES[..count].iter().map(|name| scene.candidate(name)).collect();
@@ -54,7 +54,7 @@ fn the_next_candidate_is_woken_by_a_resignation() {
 }
 
 #[test]
-fn the_next_candidate_is_woken_where_the_work_returns() {
+fn finished_work_wakes_the_next_candidate() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let clock = scene.clock.clone();
@@ -68,7 +68,7 @@ fn the_next_candidate_is_woken_where_the_work_returns() {
 }
 
 #[test]
-fn without_wakeups_it_takes_a_third_of_a_ttl() {
+fn without_wakeups_polling_finds_the_release() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let (redlock, _) = counted(&scene, &scene.candidate("b"), false);
@@ -85,7 +85,7 @@ fn without_wakeups_it_takes_a_third_of_a_ttl() {
 
 /// Those that are woken and come too late ask once or twice more, and then stand by.
 #[test]
-fn a_handover_costs_each_candidate_a_few_attempts() {
+fn handover_costs_few_attempts() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let _a = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));

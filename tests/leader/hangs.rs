@@ -54,7 +54,7 @@ impl Hanging {
 }
 
 #[test]
-fn work_that_hangs_in_a_poll_loses_the_lock_and_another_leads() {
+fn hung_poll_loses_the_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let causes = Causes::default();
@@ -71,7 +71,7 @@ fn work_that_hangs_in_a_poll_loses_the_lock_and_another_leads() {
 }
 
 #[test]
-fn the_default_stall_limit_is_a_minute() {
+fn default_stall_limit_is_a_minute() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let hanging = Hanging::start(&a.leader);
@@ -126,7 +126,7 @@ fn heartbeats_keep_the_term() {
 
 /// Its task is polled, and would be the first to campaign again.
 #[test]
-fn work_without_heartbeats_leaves_another_candidate_its_turn() {
+fn missing_heartbeats_let_another_candidate_lead() {
     let scene = Scene::new();
     let causes = Causes::default();
     let (a, _run) = run_beating(&scene, &causes, 0);

@@ -10,7 +10,7 @@ use tower_redlock::{error::LossCause, leader::Leadership, time::Clock};
 use super::scene::{FOLLOWED, Scene, TTL};
 
 #[test]
-fn the_work_of_a_leader_that_is_cut_off_ends_before_the_next_one_leads() {
+fn partitioned_leader_stops_before_next_leads() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -50,7 +50,7 @@ fn the_work_of_a_leader_that_is_cut_off_ends_before_the_next_one_leads() {
 }
 
 #[test]
-fn the_next_campaign_waits_for_what_is_to_be_done_after_a_loss() {
+fn next_campaign_awaits_on_lost() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let clock = scene.clock.clone();
@@ -67,7 +67,7 @@ fn the_next_campaign_waits_for_what_is_to_be_done_after_a_loss() {
 
 /// The run is not polled while the clock leaps.
 #[test]
-fn nobody_is_told_to_lead_after_the_validity() {
+fn no_leadership_after_validity() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let mut run = Box::pin(a.leader.run(scene.witness.work()));

@@ -16,7 +16,7 @@ fn resign(scene: &Scene, leader: &Leader) -> Task<()> {
 }
 
 #[test]
-fn who_does_not_lead_has_nothing_to_resign() {
+fn resigning_without_leading_returns_at_once() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     assert!(resign(&scene, &a.leader).is_finished());
@@ -27,7 +27,7 @@ fn who_does_not_lead_has_nothing_to_resign() {
 }
 
 #[test]
-fn work_that_stops_when_it_is_asked_ends_the_run_with_its_output() {
+fn stopping_work_returns_its_output() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let clock = scene.clock.clone();
@@ -54,7 +54,7 @@ fn work_that_stops_when_it_is_asked_ends_the_run_with_its_output() {
 }
 
 #[test]
-fn work_that_does_not_stop_is_dropped_after_the_grace_and_not_before() {
+fn grace_ends_work_that_continues() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     // Longer than what is valid without renewal.
@@ -72,7 +72,7 @@ fn work_that_does_not_stop_is_dropped_after_the_grace_and_not_before() {
 }
 
 #[test]
-fn who_resigned_leaves_the_others_their_turn_for_a_ttl() {
+fn resigned_candidate_pauses_for_a_ttl() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let _run = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
@@ -87,7 +87,7 @@ fn who_resigned_leaves_the_others_their_turn_for_a_ttl() {
 
 /// Work that ends on request ends the run; the next run stands back as well.
 #[test]
-fn the_next_run_after_a_resignation_stands_back_as_well() {
+fn next_run_pauses_too() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let stops = |term: Term| async move { term.stopping().await };
@@ -104,7 +104,7 @@ fn the_next_run_after_a_resignation_stands_back_as_well() {
 
 /// Another candidate has had its turn: nothing is left to wait for.
 #[test]
-fn who_resigned_campaigns_once_another_leader_was_seen() {
+fn pause_ends_with_another_leader() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let _a = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
@@ -121,7 +121,7 @@ fn who_resigned_campaigns_once_another_leader_was_seen() {
 }
 
 #[test]
-fn a_resignation_of_a_leader_that_is_cut_off_ends_with_its_term() {
+fn resignation_behind_partition_ends_with_term() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let _run = scene.run(&a.leader.clone().resign_grace(TTL * 3));
@@ -139,7 +139,7 @@ fn a_resignation_of_a_leader_that_is_cut_off_ends_with_its_term() {
 }
 
 #[test]
-fn nobody_is_told_to_lead_while_the_lock_is_given_back() {
+fn no_leadership_during_release() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let _run = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));

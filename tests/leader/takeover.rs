@@ -15,7 +15,7 @@ use crate::mock_node::MockNode;
 
 /// Whenever in a renewal interval it is killed, and whoever else wants to lead.
 #[test]
-fn a_killed_leader_is_followed_within_its_ttl_and_a_tenth() {
+fn killed_leader_is_replaced_within_ttl() {
     let scene = Scene::new();
     let mut longest = Duration::ZERO;
     for round in 0..24 {
@@ -72,7 +72,7 @@ pub(crate) fn counted(
 }
 
 #[test]
-fn a_candidate_asks_about_once_per_renewal_interval_while_another_leads() {
+fn standby_attempts_once_per_renewal_interval() {
     for wakeups in [true, false] {
         let scene = Scene::new();
         let leading = scene.candidate("a");

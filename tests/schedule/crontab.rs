@@ -292,7 +292,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn valid_days_are_taken_as_the_manual_has_them(
+    fn valid_days_match_the_manual(
         day in valid_day(), month in valid(1, 12, &MONTHS), weekday in valid_weekday(),
     ) {
         let expected = days(&day, &month, &weekday).expect("the manual has it");
@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn valid_times_are_taken_as_the_manual_has_them(
+    fn valid_times_match_the_manual(
         second in valid(0, 59, &[]), minute in valid(0, 59, &[]), hour in valid(0, 23, &[]),
     ) {
         let one = |second: &str, minute: &str, hour: &str| {
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn mixed_days_are_refused_or_as_the_manual_has_them(
+    fn mixed_days_match_or_are_refused(
         text in mixed(), which in 0..3_usize, day in select(vec!["*", "13"]),
         weekday in select(vec!["*", "FRI"]),
     ) {
@@ -329,7 +329,7 @@ proptest! {
     }
 
     #[test]
-    fn mixed_times_are_refused_or_as_the_manual_has_them(text in mixed(), which in 0..3_usize) {
+    fn mixed_times_match_or_are_refused(text in mixed(), which in 0..3_usize) {
         let mut fields = ["0", "30", "12"];
         fields[which] = &text;
         let [second, minute, hour] = fields;
@@ -341,7 +341,7 @@ proptest! {
 
 /// The manual's own examples, and what others have misread.
 #[test]
-fn known_expressions_have_the_ticks_of_the_manual() {
+fn known_expressions_match_the_manual() {
     for (day, month, weekday) in [
         ("*", "*", "1-5"),
         ("1,15", "*", "5"),

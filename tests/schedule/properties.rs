@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn no_tick_of_a_period_is_left_out(
+    fn periods_list_every_tick(
         millis in 1_u64..50, offset in 0_u64..50, from in 0_u64..1_000,
     ) {
         let offset = offset % millis;
@@ -115,7 +115,7 @@ mod cron {
         }
 
         #[test]
-        fn no_tick_of_cron_is_left_out(
+        fn cron_lists_every_tick(
             expression in expressions(), zone in zones(), after in near(),
         ) {
             let schedule: Schedule = Schedule::cron(expression).unwrap().in_tz(zone).unwrap().into();
@@ -133,7 +133,7 @@ mod cron {
         }
 
         #[test]
-        fn no_text_makes_a_panic(
+        fn no_text_causes_a_panic(
             expression in "([-0-9*/,#LW@+? A-Z]|.){0,24}", zone in ".{0,12}",
         ) {
             let _ = Schedule::cron(expression);

@@ -53,7 +53,7 @@ fn started(scene: &Scene) -> (Site, Running, Held, JobContext) {
 }
 
 #[test]
-fn work_that_is_to_give_way_is_waited_for_without_spinning_and_keeps_its_lock() {
+fn overlapped_work_keeps_its_lock() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let (_site, mut jobs, held, cx) = started(&scene);
@@ -71,7 +71,7 @@ fn work_that_is_to_give_way_is_waited_for_without_spinning_and_keeps_its_lock() 
 }
 
 #[test]
-fn shutdown_tells_of_work_that_still_runs_and_the_lock_stays_until_it_has_ended() {
+fn shutdown_reports_work_still_running() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let (_site, mut jobs, held, cx) = started(&scene);
@@ -91,7 +91,7 @@ fn shutdown_tells_of_work_that_still_runs_and_the_lock_stays_until_it_has_ended(
 }
 
 #[test]
-fn a_run_is_stopped_between_two_attempts() {
+fn shutdown_stops_between_two_attempts() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -119,7 +119,7 @@ fn a_run_is_stopped_between_two_attempts() {
 }
 
 #[test]
-fn work_that_goes_on_after_its_lock_is_waited_for_without_spinning() {
+fn work_outlasting_its_lock_is_awaited() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -136,7 +136,7 @@ fn work_that_goes_on_after_its_lock_is_waited_for_without_spinning() {
 }
 
 #[test]
-fn work_that_blocks_is_within_the_runtime_of_the_scheduler() {
+fn blocking_work_can_enter_the_runtime() {
     within(20 * SECOND, || {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -21,7 +21,7 @@ fn missed(jobs: &Running) -> u64 {
 }
 
 #[test]
-fn a_tick_lost_to_a_crash_is_missed_once_in_the_fleet() {
+fn fleet_counts_a_crashed_tick_once() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site("b"), scene.site("c")];
     let job = |site: &Site| site.job("j", Schedule::every(HOUR), 100 * SECOND);
@@ -42,7 +42,7 @@ fn a_tick_lost_to_a_crash_is_missed_once_in_the_fleet() {
 }
 
 #[test]
-fn a_run_on_demand_tells_of_the_one_before_it_too() {
+fn trigger_counts_the_crashed_tick_once() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(HOUR), 100 * SECOND);
@@ -60,7 +60,7 @@ fn a_run_on_demand_tells_of_the_one_before_it_too() {
 }
 
 #[test]
-fn a_run_that_is_always_broken_off_is_given_up() {
+fn max_attempts_gives_the_tick_up() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(HOUR), 30 * SECOND);
@@ -86,7 +86,7 @@ fn a_run_that_is_always_broken_off_is_given_up() {
 }
 
 #[test]
-fn a_run_broken_off_behind_a_partition_is_repeated_after_it() {
+fn crash_during_partition_is_repeated_later() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(DAY), 30 * SECOND).claim(Claim::AtEnd);
@@ -104,7 +104,7 @@ fn a_run_broken_off_behind_a_partition_is_repeated_after_it() {
 }
 
 #[test]
-fn an_end_that_was_not_stored_is_when_the_nodes_answer() {
+fn unstored_end_is_stored_after_outage() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
@@ -137,7 +137,7 @@ fn end_on_two_nodes(scene: &Scene, a: &Site) -> Running {
 }
 
 #[test]
-fn an_end_that_few_nodes_keep_is_stored_by_who_would_have_repeated_the_run() {
+fn minority_end_prevents_a_repetition() {
     let scene = Scene::new();
     let (a, b, c) = (scene.site("a"), scene.site("b"), scene.site("c"));
     let _a = end_on_two_nodes(&scene, &a);
@@ -159,7 +159,7 @@ fn an_end_that_few_nodes_keep_is_stored_by_who_would_have_repeated_the_run() {
 }
 
 #[test]
-fn an_end_that_few_nodes_keep_is_stored_by_who_sees_it() {
+fn minority_end_is_stored_by_reader() {
     let scene = Scene::new();
     let (a, b, c) = (scene.site("a"), scene.site("b"), scene.site("c"));
     let _a = end_on_two_nodes(&scene, &a);
@@ -174,7 +174,7 @@ fn an_end_that_few_nodes_keep_is_stored_by_who_sees_it() {
 }
 
 #[test]
-fn an_end_is_not_stored_over_a_later_claim() {
+fn late_end_keeps_a_later_claim() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd);
@@ -196,7 +196,7 @@ fn an_end_is_not_stored_over_a_later_claim() {
 }
 
 #[test]
-fn a_run_that_was_broken_off_too_long_ago_is_given_up() {
+fn catch_up_window_gives_run_up() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| {
@@ -216,7 +216,7 @@ fn a_run_that_was_broken_off_too_long_ago_is_given_up() {
 }
 
 #[test]
-fn a_late_end_that_is_refused_is_stored_when_it_is_taken() {
+fn refused_end_is_stored_later() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
@@ -243,7 +243,7 @@ fn a_late_end_that_is_refused_is_stored_when_it_is_taken() {
 }
 
 #[test]
-fn an_end_that_was_seen_outlasts_the_nodes_that_told_it() {
+fn seen_end_outlasts_its_nodes() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let _a = end_on_two_nodes(&scene, &a);
@@ -259,7 +259,7 @@ fn an_end_that_was_seen_outlasts_the_nodes_that_told_it() {
 }
 
 #[test]
-fn the_end_of_a_run_elsewhere_is_seen() {
+fn end_of_remote_run_is_seen() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site("b")];
     let jobs = sites
@@ -278,7 +278,7 @@ fn the_end_of_a_run_elsewhere_is_seen() {
 }
 
 #[test]
-fn a_run_that_never_ends_is_looked_at_ever_more_rarely() {
+fn unended_run_is_read_less_often() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(DAY), 100 * SECOND);
@@ -296,7 +296,7 @@ fn a_run_that_never_ends_is_looked_at_ever_more_rarely() {
 }
 
 #[test]
-fn ticks_that_a_healthy_fleet_runs_elsewhere_are_not_skipped() {
+fn remote_ticks_are_not_skipped() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site("b"), scene.site("c")];
     let jobs = sites
@@ -308,7 +308,7 @@ fn ticks_that_a_healthy_fleet_runs_elsewhere_are_not_skipped() {
 }
 
 #[test]
-fn a_claim_taken_back_burns_no_tick_where_a_node_missed_that() {
+fn partly_withdrawn_claim_burns_no_tick() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);

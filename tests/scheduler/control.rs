@@ -12,7 +12,7 @@ use tower_redlock::{
 use crate::scene::{MS, SECOND, Scene, within};
 
 #[test]
-fn a_paused_job_lies_still_and_goes_on() {
+fn paused_job_resumes_with_latest_tick() {
     within(10 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -29,7 +29,7 @@ fn a_paused_job_lies_still_and_goes_on() {
 }
 
 #[test]
-fn a_trigger_runs_now_also_in_a_pause_and_is_no_tick() {
+fn triggers_run_while_paused() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(100 * SECOND), SECOND)]);
@@ -53,7 +53,7 @@ fn a_trigger_runs_now_also_in_a_pause_and_is_no_tick() {
 }
 
 #[test]
-fn a_trigger_whose_lock_is_held_elsewhere_is_told_of_and_not_repeated() {
+fn trigger_of_held_job_is_skipped() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let mut jobs = a.start([a.job("j", Schedule::every(3600 * SECOND), SECOND)]);
@@ -76,7 +76,7 @@ fn a_trigger_whose_lock_is_held_elsewhere_is_told_of_and_not_repeated() {
 }
 
 #[test]
-fn a_lock_that_is_held_elsewhere_is_asked_for_seldom() {
+fn held_lock_is_requested_rarely() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &crate::scene::Site| {
@@ -96,7 +96,7 @@ fn a_lock_that_is_held_elsewhere_is_asked_for_seldom() {
 }
 
 #[test]
-fn a_run_goes_on_in_a_pause_whatever_ticks_come() {
+fn run_continues_while_paused() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(10 * SECOND), 45 * SECOND).overlap(Overlap::Stop);

@@ -14,7 +14,7 @@ use crate::{
 const HOUR: u32 = 3600;
 
 #[test]
-fn an_end_that_gets_lost_is_stored_again_and_the_tick_is_not_repeated() {
+fn lost_end_is_stored_again() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = || a.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd);
@@ -38,7 +38,7 @@ fn an_end_that_gets_lost_is_stored_again_and_the_tick_is_not_repeated() {
 }
 
 #[test]
-fn at_start_a_crash_loses_the_tick_and_at_end_another_replica_repeats_it() {
+fn claim_decides_whether_crash_repeats() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));

@@ -21,7 +21,7 @@ fn refused(redlock: Redlock, jobs: impl IntoIterator<Item = Job>) -> String {
 }
 
 #[test]
-fn jobs_that_can_not_be_run_are_named() {
+fn invalid_jobs_are_named() {
     let told = |jobs: Vec<Job>| refused(Redlock::embedded(), jobs);
     assert_eq!(told(vec![job("x", every()), job("x", every())]), r#"there are two jobs named "x""#);
     assert_eq!(told(vec![job("", every())]), r#"job "": the name is empty"#);
@@ -42,7 +42,7 @@ fn jobs_that_can_not_be_run_are_named() {
 }
 
 #[test]
-fn a_manager_that_can_not_run_jobs_is_refused() {
+fn unusable_managers_are_refused() {
     let scene = Scene::new();
     let unfenced = scene.nodes.replica("a").builder().fencing(false).build().unwrap();
     assert!(refused(unfenced, []).contains("without fencing(false)"));

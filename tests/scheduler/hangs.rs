@@ -46,7 +46,7 @@ fn hanging(site: &Site, hangs_for: Duration) -> Job {
 }
 
 #[test]
-fn poll_that_hangs_loses_the_lock() {
+fn hung_poll_loses_the_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let at_a = a.start([hanging(&a, 3 * LIMIT + TTL).stall_limit(LIMIT).claim(Claim::AtEnd)]);
@@ -105,7 +105,7 @@ impl Spawner for Hangs {
 }
 
 #[test]
-fn runtime_that_hangs_loses_the_lock() {
+fn hung_runtime_loses_the_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
@@ -126,7 +126,7 @@ fn runtime_that_hangs_loses_the_lock() {
 
 /// The work is over, and its lock is kept for a while.
 #[test]
-fn runtime_that_hangs_after_the_run_loses_the_lock() {
+fn runtime_hung_after_run_loses_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
@@ -142,7 +142,7 @@ fn runtime_that_hangs_after_the_run_loses_the_lock() {
 
 /// What a thread has done is taken up by the runtime that it was begun from.
 #[test]
-fn runtime_that_hangs_while_a_job_blocks_loses_the_lock_after_it() {
+fn runtime_hung_behind_blocking_loses_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
@@ -161,7 +161,7 @@ fn runtime_that_hangs_while_a_job_blocks_loses_the_lock_after_it() {
 }
 
 #[test]
-fn work_that_waits_longer_than_the_limit_is_no_stall() {
+fn idle_work_is_no_stall() {
     let scene = Scene::new();
     let site = scene.site("a");
     // Renewals come less often than the limit.
@@ -200,7 +200,7 @@ fn work_without_heartbeats_loses_the_lock() {
 }
 
 #[test]
-fn heartbeats_are_not_expected_between_attempts_and_after_the_end() {
+fn heartbeats_are_expected_during_attempts_only() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = Job::new("j", Schedule::every(HOUR), |cx: JobContext| async move {
@@ -215,7 +215,7 @@ fn heartbeats_are_not_expected_between_attempts_and_after_the_end() {
 }
 
 #[test]
-fn blocking_work_has_no_stall_limit_by_default() {
+fn blocking_work_has_no_default_limit() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -231,7 +231,7 @@ fn blocking_work_has_no_stall_limit_by_default() {
 }
 
 #[test]
-fn blocking_work_without_heartbeats_loses_the_lock() {
+fn blocking_work_needs_its_heartbeats() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");

@@ -33,7 +33,7 @@ impl Policy<JobContext, (), BoxError> for Again {
 }
 
 #[test]
-fn a_layer_that_retries_keeps_the_lock_and_its_token() {
+fn retry_layer_keeps_lock_and_token() {
     let scene = Scene::new();
     let site = scene.site("a");
     let tokens = Arc::new(Mutex::new(Vec::new()));
@@ -54,7 +54,7 @@ fn a_layer_that_retries_keeps_the_lock_and_its_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layer_that_limits_time_makes_a_run_fail() {
+async fn timeout_layer_fails_the_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let work = service_fn(|_: JobContext| std::future::pending::<Result<(), BoxError>>());

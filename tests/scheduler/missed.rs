@@ -36,7 +36,7 @@ fn after_outage(configure: impl Fn(Job) -> Job, ran_before: bool) -> Vec<u64> {
 }
 
 #[test]
-fn after_a_restart_of_the_fleet_the_stored_watermark_decides() {
+fn stored_watermark_decides_after_restart() {
     let all = |at_most| Missed::RunAll { at_most };
     assert_eq!(after_outage(|job| job, true), [10]);
     assert_eq!(after_outage(|job| job.missed(Missed::RunLatest), true), [9, 10]);
@@ -49,7 +49,7 @@ fn after_a_restart_of_the_fleet_the_stored_watermark_decides() {
 }
 
 #[test]
-fn a_job_that_never_ran_is_known_since_its_first_start() {
+fn unrun_job_counts_from_first_start() {
     assert_eq!(after_outage(|job| job, false), [10]);
     assert_eq!(after_outage(|job| job.missed(Missed::RunLatest), false), [9, 10]);
     let all = Missed::RunAll { at_most: 100 };
@@ -83,7 +83,7 @@ fn with_long_run(takes: Duration, configure: impl Fn(Job) -> Job) -> Vec<(u64, u
 }
 
 #[test]
-fn ticks_during_a_long_run_are_skipped_queued_or_stop_it() {
+fn overlapped_ticks_skip_queue_or_stop() {
     let long = 35 * SECOND;
     let rest = |mut ran: Vec<(u64, u64)>, next: &[(u64, u64)]| {
         ran.extend(next);
@@ -105,7 +105,7 @@ fn ticks_during_a_long_run_are_skipped_queued_or_stop_it() {
 }
 
 #[test]
-fn a_run_that_gives_way_is_asked_first_and_may_end_by_itself() {
+fn overlap_stop_requests_before_dropping() {
     let scene = Scene::new();
     let site = scene.site("a");
     let (log, clock) = (site.log.clone(), site.clock.clone());
@@ -129,7 +129,7 @@ fn a_run_that_gives_way_is_asked_first_and_may_end_by_itself() {
 }
 
 #[test]
-fn ticks_that_come_while_a_run_gives_way_give_it_no_more_time() {
+fn further_ticks_extend_no_grace() {
     let stubborn = |job: Job| job.overlap(Overlap::Stop).stop_grace(25 * SECOND);
     let ran = with_long_run(3600 * SECOND, stubborn);
     // Asked at 20, and again at 30 and 40.
@@ -137,7 +137,7 @@ fn ticks_that_come_while_a_run_gives_way_give_it_no_more_time() {
 }
 
 #[test]
-fn a_run_that_gave_way_is_not_repeated_where_it_claims_at_the_end() {
+fn overlap_stop_is_not_repeated() {
     let stop = |job: Job| job.overlap(Overlap::Stop).stop_grace(SECOND).claim(Claim::AtEnd);
     let ran = with_long_run(3600 * SECOND, stop);
     assert_eq!(ran, [(10, 10), (20, 21), (30, 30), (40, 40), (50, 50), (60, 60)]);

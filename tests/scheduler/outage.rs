@@ -10,7 +10,7 @@ use tower_redlock::{
 use crate::scene::{MS, SECOND, Scene};
 
 #[test]
-fn nothing_runs_without_a_quorum_and_it_goes_on_by_itself() {
+fn runs_resume_with_the_quorum() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
@@ -39,7 +39,7 @@ fn nothing_runs_without_a_quorum_and_it_goes_on_by_itself() {
 }
 
 #[test]
-fn a_delay_after_the_end_is_told_of_once() {
+fn unavailable_delay_is_reported_once() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every_after(SECOND), Duration::ZERO)]);
@@ -59,7 +59,7 @@ fn a_delay_after_the_end_is_told_of_once() {
 }
 
 #[test]
-fn a_job_that_can_not_be_registered_tells_of_no_tick() {
+fn unregistered_job_reports_no_tick() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job =
@@ -73,7 +73,7 @@ fn a_job_that_can_not_be_registered_tells_of_no_tick() {
 }
 
 #[test]
-fn a_start_without_nodes_waits_for_them_and_asks_seldom() {
+fn start_without_nodes_retries_rarely() {
     let scene = Scene::new();
     let site = scene.site("a");
     scene.nodes.stop(0..5);
@@ -88,7 +88,7 @@ fn a_start_without_nodes_waits_for_them_and_asks_seldom() {
 }
 
 #[test]
-fn a_shutdown_during_such_a_start_returns_at_once() {
+fn shutdown_during_start_returns_at_once() {
     let scene = Scene::new();
     let site = scene.site("a");
     scene.nodes.stop(0..5);
@@ -104,7 +104,7 @@ fn a_shutdown_during_such_a_start_returns_at_once() {
 }
 
 #[test]
-fn a_delay_after_the_end_is_waited_out_where_each_try_takes_time() {
+fn slow_tries_keep_their_backoff() {
     let scene = Scene::new();
     let site = scene.site("a");
     let _jobs = site.start([site.job("j", Schedule::every_after(SECOND), Duration::ZERO)]);

@@ -18,7 +18,7 @@ use tower_redlock::{
 };
 
 use crate::{
-    lines::Lines,
+    log_lines::Lines,
     scene::{SECOND, Scene},
 };
 
@@ -31,7 +31,7 @@ impl Drop for PanicsOnDrop {
 }
 
 #[test]
-fn drop_of_stopped_work() {
+fn in_drop_of_stopped_work() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -61,7 +61,7 @@ impl fmt::Display for Unspeakable {
 impl Error for Unspeakable {}
 
 #[test]
-fn error_that_can_not_be_shown() {
+fn in_display_of_an_error() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = Job::new("j", Schedule::every(10 * SECOND), |_| async { Err::<(), _>(Unspeakable) });
@@ -85,7 +85,7 @@ fn faulty() -> (Schedule, Arc<AtomicBool>) {
 }
 
 #[test]
-fn schedule_while_it_is_asked_for_the_next_tick() {
+fn in_schedule_between_runs() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -108,7 +108,7 @@ fn schedule_while_it_is_asked_for_the_next_tick() {
 }
 
 #[test]
-fn schedule_during_a_run() {
+fn in_schedule_during_a_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let (schedule, panics) = faulty();
@@ -128,7 +128,7 @@ fn schedule_during_a_run() {
 }
 
 #[test]
-fn trigger_is_answered() {
+fn triggers_run_despite_panicking_schedule() {
     let scene = Scene::new();
     let site = scene.site("a");
     let (schedule, panics) = faulty();
@@ -142,7 +142,7 @@ fn trigger_is_answered() {
 }
 
 #[test]
-fn it_ends_at_shutdown_all_the_same() {
+fn shutdown_awaits_no_pause() {
     let scene = Scene::new();
     let site = scene.site("a");
     let (schedule, panics) = faulty();

@@ -23,7 +23,7 @@ fn freeze_at_claim(scene: &Scene, site: &Site) {
 }
 
 #[test]
-fn a_tick_that_is_claimed_during_shutdown_is_left_to_others() {
+fn tick_claimed_during_shutdown_runs_elsewhere() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
@@ -50,7 +50,7 @@ fn a_tick_that_is_claimed_during_shutdown_is_left_to_others() {
 }
 
 #[test]
-fn a_tick_that_is_claimed_during_a_pause_is_not_started_and_can_be_later() {
+fn tick_claimed_during_pause_runs_later() {
     let scene = Scene::new();
     let a = scene.site("a");
     let jobs = a.start([a.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
@@ -67,7 +67,7 @@ fn a_tick_that_is_claimed_during_a_pause_is_not_started_and_can_be_later() {
 }
 
 #[test]
-fn ticks_that_were_lost_to_others_do_not_make_later_ones_late() {
+fn ticks_lost_delay_no_later_ones() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = a.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);

@@ -18,7 +18,7 @@ fn without_renewals(words: Vec<&'static str>) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_lock_is_renewed_for_as_long_as_the_run_goes_on() {
+fn lock_is_renewed_during_the_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(3600 * SECOND), 60 * SECOND)]);
@@ -40,7 +40,7 @@ fn the_lock_is_renewed_for_as_long_as_the_run_goes_on() {
 }
 
 #[test]
-fn a_loss_stops_the_run_in_two_steps() {
+fn loss_requests_stop_then_drops() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(3600 * SECOND), 60 * SECOND)]);
@@ -64,7 +64,7 @@ fn a_loss_stops_the_run_in_two_steps() {
 }
 
 #[test]
-fn a_run_of_max_run_is_over() {
+fn max_run_ends_the_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(3600 * SECOND), 600 * SECOND).max_run(30 * SECOND);
@@ -80,7 +80,7 @@ fn a_run_of_max_run_is_over() {
 }
 
 #[test]
-fn min_hold_keeps_the_lock_of_a_run_that_is_over_and_a_shutdown_gives_it_back() {
+fn min_hold_lasts_until_shutdown() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(100 * SECOND), SECOND).min_hold(40 * SECOND);
@@ -100,7 +100,7 @@ fn min_hold_keeps_the_lock_of_a_run_that_is_over_and_a_shutdown_gives_it_back() 
 }
 
 #[test]
-fn a_panic_is_an_outcome_and_the_next_tick_runs() {
+fn panic_is_an_outcome() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut runs = 0;
@@ -132,7 +132,7 @@ fn a_panic_is_an_outcome_and_the_next_tick_runs() {
 type Seen = Arc<Mutex<Vec<(u32, FencingToken, Duration)>>>;
 
 #[test]
-fn retries_keep_the_token_and_pause_twice_as_long_each_time() {
+fn retries_keep_token_and_double_pauses() {
     let scene = Scene::new();
     let site = scene.site("a");
     let seen = Seen::default();
@@ -156,7 +156,7 @@ fn retries_keep_the_token_and_pause_twice_as_long_each_time() {
 }
 
 #[test]
-fn a_context_tells_what_the_run_is_for() {
+fn context_describes_the_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -187,7 +187,7 @@ fn a_context_tells_what_the_run_is_for() {
 }
 
 #[test]
-fn pauses_between_attempts_are_no_longer_than_a_minute_or_what_was_asked_for() {
+fn retry_pauses_are_capped() {
     for (first, expected) in [(40, [40, 60, 60]), (100, [100, 100, 100])] {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -203,7 +203,7 @@ fn pauses_between_attempts_are_no_longer_than_a_minute_or_what_was_asked_for() {
 }
 
 #[test]
-fn a_renewal_that_comes_late_shortens_no_pause_between_attempts() {
+fn late_renewal_shortens_no_pause() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = Job::new("j", Schedule::every(3600 * SECOND), |_| async { Err::<(), _>("no") });

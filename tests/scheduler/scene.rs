@@ -21,7 +21,7 @@ use tower_redlock::{
     testing::{ManualClock, ManualSpawner, Nodes, Replica},
 };
 
-pub(crate) use crate::log::{Entry, Log, after_start};
+pub(crate) use crate::run_log::{Entry, Log, after_start};
 use crate::site::{Watched, Wire};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

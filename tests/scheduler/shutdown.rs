@@ -27,7 +27,7 @@ fn slow(site: &Site, name: &str, stops_within: Duration) -> Job {
 }
 
 #[test]
-fn runs_are_asked_then_awaited_then_dropped_and_their_keys_go_after_them() {
+fn runs_are_asked_awaited_then_dropped() {
     let scene = Scene::new();
     let site = scene.site("a");
     let quick = slow(&site, "quick", SECOND);
@@ -60,7 +60,7 @@ fn runs_are_asked_then_awaited_then_dropped_and_their_keys_go_after_them() {
 }
 
 #[test]
-fn a_run_that_is_stopped_by_shutdown_is_taken_over_where_it_claims_at_the_end() {
+fn stopped_run_repeats_only_at_end() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
@@ -83,7 +83,7 @@ fn a_run_that_is_stopped_by_shutdown_is_taken_over_where_it_claims_at_the_end() 
 }
 
 #[test]
-fn it_ends_where_the_runtime_is_gone() {
+fn returns_after_the_runtime_is_gone() {
     within(20 * SECOND, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let started = runtime.block_on(async {
@@ -99,7 +99,7 @@ fn it_ends_where_the_runtime_is_gone() {
 }
 
 #[test]
-fn a_run_between_two_attempts_ends_at_once_and_another_replica_goes_on() {
+fn pause_between_attempts_ends_at_once() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let every = || Schedule::every(3_600 * SECOND);
@@ -120,7 +120,7 @@ fn a_run_between_two_attempts_ends_at_once_and_another_replica_goes_on() {
 }
 
 #[test]
-fn an_end_that_can_not_be_stored_is_given_up_after_the_grace() {
+fn unstored_end_is_abandoned_after_grace() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -142,7 +142,7 @@ fn an_end_that_can_not_be_stored_is_given_up_after_the_grace() {
 }
 
 #[test]
-fn it_returns_when_the_nodes_know_that_the_locks_are_free() {
+fn awaits_the_releases() {
     let scene = Scene::new();
     let site = scene.site("a");
     // Only the lock reports such a run.

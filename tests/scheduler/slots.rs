@@ -25,7 +25,7 @@ fn most_at_once(scene: &Scene) -> usize {
 }
 
 #[test]
-fn due_runs_wait_for_their_turn_without_their_lock() {
+fn waiting_runs_hold_no_lock() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job =
@@ -42,7 +42,7 @@ fn due_runs_wait_for_their_turn_without_their_lock() {
 }
 
 #[test]
-fn first_come_is_first_served() {
+fn slots_are_granted_in_order() {
     let scene = Scene::new();
     let site = scene.site("a");
     // Due again as soon as it has ended.
@@ -59,7 +59,7 @@ fn first_come_is_first_served() {
 }
 
 #[test]
-fn tick_that_waits_for_too_long_is_missed_with_the_reason() {
+fn late_slot_misses_with_reason() {
     let scene = Scene::new();
     let site = scene.site("a");
     let long = site.job("long", Schedule::every(3600 * SECOND), 600 * SECOND);
@@ -88,7 +88,7 @@ fn tick_that_waits_for_too_long_is_missed_with_the_reason() {
 }
 
 #[test]
-fn another_replica_may_run_what_waits() {
+fn another_replica_runs_a_waiting_tick() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let only = a.job("only here", Schedule::every(90 * SECOND), 50 * SECOND);
@@ -114,7 +114,7 @@ fn pause_between_repetitions_needs_no_slot() {
 }
 
 #[test]
-fn trigger_waits_too_and_is_cancelled_at_shutdown() {
+fn waiting_trigger_is_cancelled_at_shutdown() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = |name| site.job(name, Schedule::every(3600 * SECOND), 10 * SECOND);
@@ -144,7 +144,7 @@ fn limit_of_zero_is_refused() {
 }
 
 #[test]
-fn no_slot_is_taken_by_a_job_that_is_idle() {
+fn idle_jobs_take_no_slot() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = |number: u32| {

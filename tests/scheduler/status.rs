@@ -10,7 +10,7 @@ use tower_redlock::{
 use crate::scene::{MS, SECOND, Scene, after_start};
 
 #[test]
-fn the_latest_run_of_the_fleet_is_the_own_one_where_it_was_here() {
+fn fleet_shows_the_own_run() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let at_a = a.start([a.job("j", Schedule::every(100 * SECOND), 5 * SECOND)]);
@@ -57,7 +57,7 @@ fn missed_ticks_are_counted_once() {
 }
 
 #[test]
-fn a_tick_that_comes_during_a_run_counts_as_skipped() {
+fn overlapped_tick_counts_as_skipped() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(10 * SECOND), 25 * SECOND).overlap(Overlap::Skip);
@@ -70,7 +70,7 @@ fn a_tick_that_comes_during_a_run_counts_as_skipped() {
 }
 
 #[test]
-fn a_tick_that_waits_for_the_run_before_is_not_skipped() {
+fn queued_tick_is_not_skipped() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(10 * SECOND), 15 * SECOND).overlap(Overlap::Queue);
@@ -82,7 +82,7 @@ fn a_tick_that_waits_for_the_run_before_is_not_skipped() {
 }
 
 #[test]
-fn a_status_tells_what_runs_and_a_retry_is_another_attempt() {
+fn shows_the_run_and_its_attempt() {
     let scene = Scene::new();
     let site = scene.site("a");
     let clock = site.clock.clone();
@@ -114,7 +114,7 @@ fn a_status_tells_what_runs_and_a_retry_is_another_attempt() {
 
 #[cfg(feature = "config")]
 #[test]
-fn a_status_can_be_shown_as_json() {
+fn serializes_as_json() {
     let scene = Scene::new();
     let site = scene.site("a");
     let jobs = site.start([site.job("j", Schedule::every(100 * SECOND), 5 * SECOND)]);

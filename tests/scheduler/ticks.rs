@@ -33,7 +33,7 @@ fn start(site: &Site, takes: Duration) -> Running {
 }
 
 #[test]
-fn clocks_that_are_half_a_period_apart_start_no_tick_twice() {
+fn clocks_apart_start_no_tick_twice() {
     for takes in [0, 10, 300] {
         let scene = Scene::new();
         let sites = [
@@ -60,7 +60,7 @@ fn clocks_that_are_half_a_period_apart_start_no_tick_twice() {
 }
 
 #[test]
-fn who_joins_late_starts_no_tick_again() {
+fn late_replicas_repeat_no_tick() {
     let scene = Scene::new();
     let a = scene.site("a");
     let _a = start(&a, Duration::ZERO);
@@ -77,7 +77,7 @@ fn who_joins_late_starts_no_tick_again() {
 }
 
 #[test]
-fn nodes_that_stop_and_come_back_lose_no_tick_and_repeat_none() {
+fn restarting_nodes_lose_no_tick() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site_at("b", scene.clock.ahead_by(20 * MS))];
     let _jobs = sites.each_ref().map(|site| start(site, 50 * MS));
@@ -94,7 +94,7 @@ fn nodes_that_stop_and_come_back_lose_no_tick_and_repeat_none() {
 }
 
 #[test]
-fn a_split_vote_burns_no_tick() {
+fn split_vote_burns_no_tick() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let _jobs = [&a, &b].map(|site| start(site, 10 * MS));
@@ -117,7 +117,7 @@ fn a_split_vote_burns_no_tick() {
 }
 
 #[test]
-fn a_claim_that_came_to_nothing_burns_no_tick() {
+fn failed_claim_burns_no_tick() {
     for fate in [Fate::Refused, Fate::Unanswered] {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -141,7 +141,7 @@ fn a_claim_that_came_to_nothing_burns_no_tick() {
 }
 
 #[test]
-fn a_wall_clock_that_is_set_back_or_forward_repeats_no_tick() {
+fn wall_clock_changes_repeat_no_tick() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(60 * SECOND), Duration::ZERO).missed(Missed::Skip);

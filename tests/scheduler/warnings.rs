@@ -75,7 +75,7 @@ fn every(site: &Site, minutes: u32) -> tower_redlock::Job {
 }
 
 #[test]
-fn a_changed_schedule_is_told_once_with_both_owners() {
+fn changed_schedule_is_logged_once() {
     noted(|notes| {
         let scene = Scene::new();
         let (a, b, c) = (scene.site("old-a"), scene.site("new-b"), scene.site("new-c"));
@@ -94,7 +94,7 @@ fn a_changed_schedule_is_told_once_with_both_owners() {
 }
 
 #[test]
-fn two_schedules_are_warned_of_on_both_sides_and_not_each_time() {
+fn two_schedules_warn_on_both_sides() {
     noted(|notes| {
         let scene = Scene::new();
         let (a, b) = (scene.site("svc-a"), scene.site("svc-b"));
@@ -113,7 +113,7 @@ fn two_schedules_are_warned_of_on_both_sides_and_not_each_time() {
 }
 
 #[test]
-fn what_lies_in_the_future_is_warned_of_once() {
+fn stored_future_time_warns_once() {
     noted(|notes| {
         let scene = Scene::new();
         let (a, b) = (scene.site_at("a", scene.clock.ahead_by(Duration::ZERO)), scene.site("b"));
@@ -137,7 +137,7 @@ fn what_lies_in_the_future_is_warned_of_once() {
 }
 
 #[test]
-fn a_tick_lost_to_a_crash_is_warned_of() {
+fn tick_lost_to_crash_warns() {
     noted(|notes| {
         let scene = Scene::new();
         let (a, b) = (scene.site("svc-a"), scene.site("b"));

@@ -42,7 +42,7 @@ fn grows(last: &mut FencingToken, next: FencingToken) {
 }
 
 #[tokio::test]
-async fn two_managers_whose_clocks_differ_by_seconds_hand_out_growing_tokens_in_turn() {
+async fn tokens_grow_across_differing_clocks() {
     let scene = Scene::new(5);
     let right = scene.direct(patient()).await;
     let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
@@ -60,7 +60,7 @@ async fn two_managers_whose_clocks_differ_by_seconds_hand_out_growing_tokens_in_
 }
 
 #[tokio::test]
-async fn tokens_grow_through_changing_minorities_of_frozen_nodes() {
+async fn tokens_grow_despite_frozen_minorities() {
     let scene = Scene::new(5);
     let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
     let right = scene.direct(patient()).await;
@@ -98,7 +98,7 @@ async fn token_at_once(scene: &Scene, redlock: &Redlock) -> FencingToken {
 }
 
 #[tokio::test]
-async fn fences_hour_ahead_stop_nobody() {
+async fn fences_hour_ahead_block_no_lock() {
     for ahead in 0..3 {
         let scene = Scene::new(3);
         let (one, two) = (scene.direct(patient()).await, scene.direct(patient()).await);

@@ -103,7 +103,7 @@ fn turns(hold: u32) -> Vec<u64> {
 }
 
 #[test]
-fn processes_with_tasks_fight_for_one_name_and_never_hold_it_together() {
+fn competing_processes_never_hold_together() {
     let turns = turns(1);
     assert_eq!(turns.len(), PROCESSES, "every process came to an end: {turns:?}");
     assert!(turns.iter().sum::<u64>() > 100, "the work goes on: {turns:?}");

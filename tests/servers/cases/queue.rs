@@ -74,7 +74,7 @@ async fn local_conflict_fails_without_asking() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn overlapping_sets_exclude_each_other_and_do_not_deadlock() {
+async fn overlapping_sets_exclude_without_deadlock() {
     const NAMES: [&str; 4] = ["a", "b", "c", "d"];
     let scene = Scene::new(3);
     let redlocks = [scene.direct(patient()).await, scene.direct(patient()).await];

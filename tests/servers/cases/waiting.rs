@@ -11,7 +11,7 @@ use super::scene::{LONG, Scene, key, patient, poll_once};
 use crate::support::{HANG_GUARD, eventually};
 
 #[tokio::test]
-async fn who_waits_gets_what_another_client_gives_back() {
+async fn waiter_gets_a_released_lock() {
     let scene = Scene::new(3);
     let (a, b) = (scene.direct(patient()).await, scene.direct(patient()).await);
     let lock = a.lock("x").await.unwrap();

@@ -51,7 +51,7 @@ async fn wrong_clock_keeps_no_record() {
 }
 
 #[tokio::test]
-async fn work_that_ends_on_servers_whose_clocks_are_off_is_not_called_done() {
+async fn wrong_clocks_leave_the_end_unrecorded() {
     for off in [MINUTES, -MINUTES] {
         let scene = Scene::new();
         let redlock = scene.manager(strict()).await;

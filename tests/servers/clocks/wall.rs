@@ -49,7 +49,7 @@ mod of_the_client {
     use super::*;
 
     #[tokio::test]
-    async fn is_told_and_stops_nothing() {
+    async fn wrong_wall_clock_is_only_reported() {
         let day = i64::try_from(DAY.as_micros()).unwrap();
         for by in [day, -day] {
             let scene = Scene::new();

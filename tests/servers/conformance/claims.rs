@@ -12,33 +12,33 @@ use crate::jobs::{
 use crate::support::Resp;
 
 on_both! {
-    a_job_that_nobody_claimed_has_no_claim
-    a_promise_shuts_out_smaller_tokens_and_no_others
-    a_claim_is_a_promise_too
-    what_is_refused_changes_nothing
-    a_claim_is_told_by_the_next_prepare_and_on_demand
-    a_later_claim_replaces_the_one_before
-    the_end_of_a_run_is_kept_by_a_claim_with_the_same_token
-    of_claims_with_one_token_the_last_stands
-    schedules_are_kept_with_all_they_tell
-    runs_before_are_kept_with_all_they_tell
-    owners_come_back_as_they_are
-    job_names_are_kept_apart_whatever_they_are
-    claims_of_many_jobs_are_told_in_the_order_of_the_question
-    jobs_and_locks_of_one_name_have_nothing_to_do_with_each_other
+    unclaimed_job_has_no_claim
+    promise_refuses_smaller_tokens
+    claim_implies_a_promise
+    refused_operations_change_nothing
+    prepare_and_query_return_the_claim
+    later_claim_replaces_the_earlier
+    same_token_stores_the_end
+    higher_number_wins_within_a_token
+    schedule_marks_are_kept_whole
+    previous_runs_are_kept_whole
+    owners_are_returned_unchanged
+    similar_job_names_stay_separate
+    claims_follow_the_requested_order
+    jobs_and_locks_are_separate
 }
 
 async fn say(subject: &Subject, op: Op) -> Said {
     ask(subject.node(), op).await
 }
 
-async fn a_job_that_nobody_claimed_has_no_claim(subject: &Subject) {
+async fn unclaimed_job_has_no_claim(subject: &Subject) {
     assert_eq!(say(subject, claims(["a"])).await, told([None]));
     assert_eq!(say(subject, prepare("a", 1)).await, promised(None));
     assert_eq!(say(subject, claims(["a"])).await, told([None]), "a promise is no claim");
 }
 
-async fn a_promise_shuts_out_smaller_tokens_and_no_others(subject: &Subject) {
+async fn promise_refuses_smaller_tokens(subject: &Subject) {
     // The largest tokens that there are: exact to the last digit.
     let t = (1 << 53) - 2;
     assert_eq!(say(subject, prepare("a", t)).await, promised(None));
@@ -51,7 +51,7 @@ async fn a_promise_shuts_out_smaller_tokens_and_no_others(subject: &Subject) {
     assert_eq!(say(subject, prepare("b", 1)).await, promised(None), "another job");
 }
 
-async fn a_claim_is_a_promise_too(subject: &Subject) {
+async fn claim_implies_a_promise(subject: &Subject) {
     let kept = of_tick(10, 100);
     // Without a promise before it: this node was not among those that promised.
     assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
@@ -60,7 +60,7 @@ async fn a_claim_is_a_promise_too(subject: &Subject) {
     assert_eq!(say(subject, prepare("a", 10)).await, promised(Some(&kept)));
 }
 
-async fn what_is_refused_changes_nothing(subject: &Subject) {
+async fn refused_operations_change_nothing(subject: &Subject) {
     let kept = of_tick(10, 100);
     assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
     assert_eq!(say(subject, prepare("a", 20)).await, promised(Some(&kept)));
@@ -72,7 +72,7 @@ async fn what_is_refused_changes_nothing(subject: &Subject) {
     assert_eq!(say(subject, claim("a", &of_tick(20, 200))).await, CLAIMED);
 }
 
-async fn a_claim_is_told_by_the_next_prepare_and_on_demand(subject: &Subject) {
+async fn prepare_and_query_return_the_claim(subject: &Subject) {
     let kept = of_tick(10, 100);
     assert_eq!(say(subject, prepare("a", 10)).await, promised(None));
     assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
@@ -83,7 +83,7 @@ async fn a_claim_is_told_by_the_next_prepare_and_on_demand(subject: &Subject) {
     assert_eq!(say(subject, prepare("a", 12)).await, promised(Some(&kept)));
 }
 
-async fn a_later_claim_replaces_the_one_before(subject: &Subject) {
+async fn later_claim_replaces_the_earlier(subject: &Subject) {
     for token in 10..15 {
         let kept = of_tick(token, 1_000 - token);
         assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
@@ -91,7 +91,7 @@ async fn a_later_claim_replaces_the_one_before(subject: &Subject) {
     }
 }
 
-async fn the_end_of_a_run_is_kept_by_a_claim_with_the_same_token(subject: &Subject) {
+async fn same_token_stores_the_end(subject: &Subject) {
     let begun = of_tick(10, 100);
     let mut ended = begun.clone();
     ended.run = begun.run.ended(Duration::from_millis(105));
@@ -102,7 +102,7 @@ async fn the_end_of_a_run_is_kept_by_a_claim_with_the_same_token(subject: &Subje
     assert_eq!(say(subject, claim("a", &ended)).await, SUPERSEDED, "it is too late for that");
 }
 
-async fn of_claims_with_one_token_the_last_stands(subject: &Subject) {
+async fn higher_number_wins_within_a_token(subject: &Subject) {
     let begun = of_tick(10, 100);
     let back = of_tick(10, 90).numbered(1);
     assert_eq!(say(subject, claim("a", &begun)).await, CLAIMED);
@@ -119,7 +119,7 @@ async fn of_claims_with_one_token_the_last_stands(subject: &Subject) {
     assert_eq!(say(subject, claim("a", &of_tick(11, 200))).await, CLAIMED, "another token");
 }
 
-async fn schedules_are_kept_with_all_they_tell(subject: &Subject) {
+async fn schedule_marks_are_kept_whole(subject: &Subject) {
     let fingerprints = [1, 0xabc, u64::MAX];
     for (token, (fingerprint, by)) in (10..).zip(fingerprints.into_iter().zip(["", "a b", "日本#"]))
     {
@@ -130,7 +130,7 @@ async fn schedules_are_kept_with_all_they_tell(subject: &Subject) {
     }
 }
 
-async fn runs_before_are_kept_with_all_they_tell(subject: &Subject) {
+async fn previous_runs_are_kept_whole(subject: &Subject) {
     let mut again = run(1 << 42);
     again.attempt = u32::MAX;
     let on_demand = run(0);
@@ -144,7 +144,7 @@ async fn runs_before_are_kept_with_all_they_tell(subject: &Subject) {
     }
 }
 
-async fn owners_come_back_as_they_are(subject: &Subject) {
+async fn owners_are_returned_unchanged(subject: &Subject) {
     let owners = [
         "svc@host:7",
         "",
@@ -189,7 +189,7 @@ fn names() -> Vec<String> {
         .collect()
 }
 
-async fn job_names_are_kept_apart_whatever_they_are(subject: &Subject) {
+async fn similar_job_names_stay_separate(subject: &Subject) {
     let names = names();
     let kept: Vec<TickClaim> =
         (10..).take(names.len()).map(|token| of_tick(token, token)).collect();
@@ -203,7 +203,7 @@ async fn job_names_are_kept_apart_whatever_they_are(subject: &Subject) {
     }
 }
 
-async fn claims_of_many_jobs_are_told_in_the_order_of_the_question(subject: &Subject) {
+async fn claims_follow_the_requested_order(subject: &Subject) {
     let names: Vec<String> = (0..Op::MAX_JOBS_A_CALL).map(|i| format!("job {i}")).collect();
     let kept = |i: usize| (!i.is_multiple_of(3)).then(|| of_tick(i as u64, 7 * i as u64));
     for (i, name) in names.iter().enumerate() {
@@ -221,7 +221,7 @@ async fn claims_of_many_jobs_are_told_in_the_order_of_the_question(subject: &Sub
     assert_eq!(said, told([kept(1).as_ref(), None, kept(1).as_ref(), None]));
 }
 
-async fn jobs_and_locks_of_one_name_have_nothing_to_do_with_each_other(subject: &Subject) {
+async fn jobs_and_locks_are_separate(subject: &Subject) {
     let holder = subject.party("a");
     let fence = super::fence_of(&holder.acquire_with(super::now_token()).await);
     assert_eq!(fence, 0);

@@ -16,7 +16,7 @@ const RESOURCES: [&[&str]; 6] =
     [&["a"], &["b"], &["a", "b"], &["b", "c"], &["a", "b", "c"], &["d", "a"]];
 
 #[tokio::test]
-async fn both_nodes_answer_four_thousand_random_operations_alike() {
+async fn random_lock_operations_agree() {
     for seed in 1..=4 {
         let (embedded, server) = (Subject::embedded(), Subject::server().await);
         let mut random = Random(seed);
@@ -38,7 +38,7 @@ async fn both_nodes_answer_four_thousand_random_operations_alike() {
 }
 
 #[tokio::test]
-async fn both_nodes_answer_bursts_of_acquires_alike() {
+async fn bursts_of_acquires_agree() {
     let (embedded, server) = (Subject::embedded(), Subject::server().await);
     let mut random = Random(99);
     let base = now_token();
@@ -68,7 +68,7 @@ async fn both_nodes_answer_bursts_of_acquires_alike() {
 }
 
 #[tokio::test]
-async fn both_nodes_answer_random_promises_and_claims_alike() {
+async fn random_promises_and_claims_agree() {
     for seed in 1..=4 {
         let (embedded, server) = (Subject::embedded(), Subject::server().await);
         let mut random = Random(seed);
@@ -111,7 +111,7 @@ fn about_jobs(random: &mut Random, step: u64) -> Op {
 
 /// Locks of one name each, and what is recorded of them.
 #[tokio::test]
-async fn both_nodes_answer_four_thousand_random_operations_on_records_alike() {
+async fn random_record_operations_agree() {
     const NAMES: usize = 3;
     for seed in 11..=14 {
         let (embedded, server) = (Subject::embedded(), Subject::server().await);

@@ -10,14 +10,14 @@ use super::{Subject, assert_held, fence_of, granted, now_token};
 use crate::support::eventually_async;
 
 on_both! {
-    an_extension_renews_the_time_to_live
-    an_extension_gives_a_lost_key_again
-    an_extension_is_refused_where_another_holds
-    an_extension_does_not_move_the_fence
-    a_set_is_extended_all_or_none
+    extension_renews_the_ttl
+    extension_recreates_a_lost_key
+    extension_of_taken_key_is_refused
+    extension_leaves_the_fence
+    sets_extend_all_or_none
 }
 
-async fn an_extension_renews_the_time_to_live(subject: &Subject) {
+async fn extension_renews_the_ttl(subject: &Subject) {
     let party = subject.party_named("alice", "a");
     assert_eq!(party.acquire_for(TTL / 6).await, granted(false, 0));
     assert_eq!(party.extend().await, Ok(Answer::Extended));
@@ -29,7 +29,7 @@ async fn an_extension_renews_the_time_to_live(subject: &Subject) {
     assert!(left <= TTL / 6, "{left:?}");
 }
 
-async fn an_extension_gives_a_lost_key_again(subject: &Subject) {
+async fn extension_recreates_a_lost_key(subject: &Subject) {
     let party = subject.party_named("alice", "a");
     assert_eq!(party.acquire_for(Duration::from_millis(20)).await, granted(false, 0));
     eventually_async("the key expires", async || party.raise(0).await == Err(Reason::KeyGone))
@@ -39,7 +39,7 @@ async fn an_extension_gives_a_lost_key_again(subject: &Subject) {
     assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
-async fn an_extension_is_refused_where_another_holds(subject: &Subject) {
+async fn extension_of_taken_key_is_refused(subject: &Subject) {
     let (ours, theirs) = (subject.party("a"), subject.party_named("they", "a"));
     assert_eq!(theirs.acquire_for(TTL / 2).await, granted(false, 0));
     assert_held(&ours.extend().await, "they");
@@ -48,7 +48,7 @@ async fn an_extension_is_refused_where_another_holds(subject: &Subject) {
     assert_eq!(theirs.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
-async fn an_extension_does_not_move_the_fence(subject: &Subject) {
+async fn extension_leaves_the_fence(subject: &Subject) {
     let t = now_token();
     let party = subject.party("a");
     assert_eq!(party.acquire_with(t).await, granted(true, 0));
@@ -59,7 +59,7 @@ async fn an_extension_does_not_move_the_fence(subject: &Subject) {
     assert_eq!(fence_of(&subject.party("a").acquire().await), t + 255);
 }
 
-async fn a_set_is_extended_all_or_none(subject: &Subject) {
+async fn sets_extend_all_or_none(subject: &Subject) {
     let pair = subject.party_named("pair", ["a", "b"]);
     assert_eq!(pair.extend().await, Ok(Answer::Extended));
     assert_held(&subject.party("a").acquire().await, "pair");

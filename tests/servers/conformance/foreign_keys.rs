@@ -92,7 +92,7 @@ async fn own_key_regains_its_ttl() {
 }
 
 #[tokio::test]
-async fn managers_with_different_prefixes_do_not_see_each_others_locks() {
+async fn prefixes_separate_locks() {
     let subject = Subject::server().await;
     let outer = manager(&subject, "app").await;
     let inner = manager(&subject, "app:x").await;

@@ -10,16 +10,16 @@ use super::{Party, Subject, assert_held, granted, raised};
 use crate::support::eventually_async;
 
 on_both! {
-    a_free_name_is_granted_and_then_held_against_others
-    a_refusal_tells_the_owner_as_it_calls_itself
+    granted_name_is_held_against_others
+    refusal_returns_the_owner_unchanged
     the_same_nonce_is_granted_again
     an_expired_key_is_free
-    names_of_every_shape_are_locked_one_by_one
-    a_leases_operations_take_effect_in_the_order_in_which_they_were_sent
-    a_thousand_locks_given_back_at_once_leave_no_key
+    similar_names_lock_separately
+    lease_operations_keep_their_order
+    thousand_releases_leave_no_key
 }
 
-async fn a_free_name_is_granted_and_then_held_against_others(subject: &Subject) {
+async fn granted_name_is_held_against_others(subject: &Subject) {
     let (alice, bob) = (subject.party_named("alice", "a"), subject.party_named("bob", "a"));
     assert_eq!(alice.acquire().await, granted(false, 0));
     assert_held(&bob.acquire().await, "alice");
@@ -27,7 +27,7 @@ async fn a_free_name_is_granted_and_then_held_against_others(subject: &Subject) 
     assert_eq!(subject.party("b").acquire().await, granted(false, 0));
 }
 
-async fn a_refusal_tells_the_owner_as_it_calls_itself(subject: &Subject) {
+async fn refusal_returns_the_owner_unchanged(subject: &Subject) {
     let long = "o".repeat(128);
     let owners =
         ["app@host:42", "with two  spaces", " ", "7 8 9", "Kontó ≤ 漢字", "a\"b'c\\", &long];
@@ -58,7 +58,7 @@ async fn an_expired_key_is_free(subject: &Subject) {
     assert_held(&brief.extend().await, "next");
 }
 
-async fn names_of_every_shape_are_locked_one_by_one(subject: &Subject) {
+async fn similar_names_lock_separately(subject: &Subject) {
     let long = "x".repeat(512);
     let almost = format!("{}y", "x".repeat(511));
     let wide = "漢".repeat(170);
@@ -98,7 +98,7 @@ async fn names_of_every_shape_are_locked_one_by_one(subject: &Subject) {
     }
 }
 
-async fn a_leases_operations_take_effect_in_the_order_in_which_they_were_sent(subject: &Subject) {
+async fn lease_operations_keep_their_order(subject: &Subject) {
     let (alice, bob) = (subject.party("a"), subject.party("b"));
     for _ in 0..100 {
         for party in [&alice, &bob] {
@@ -123,7 +123,7 @@ async fn a_leases_operations_take_effect_in_the_order_in_which_they_were_sent(su
     }
 }
 
-async fn a_thousand_locks_given_back_at_once_leave_no_key(subject: &Subject) {
+async fn thousand_releases_leave_no_key(subject: &Subject) {
     let parties: Vec<_> = (0..1000).map(|i| subject.party(&*format!("n{i}"))).collect();
     let send = |party: &Party| (party.ask(party.acquire_op(TTL, 0)), party.ask(party.release_op()));
     let answers: Vec<_> = parties.iter().map(send).collect();

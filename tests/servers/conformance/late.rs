@@ -11,13 +11,13 @@ use super::{Party, Subject, granted, now_token};
 use crate::support::mock_node::MockNode;
 
 on_both! {
-    an_acquire_after_its_end_is_not_run
-    an_extension_after_the_validity_is_not_run
-    a_lease_that_is_over_is_not_prolonged
-    an_acquire_of_a_lease_that_is_over_is_not_run_after_its_end
+    late_acquire_is_not_run
+    late_extension_is_not_run
+    ended_lease_is_not_prolonged
+    late_acquire_of_ended_lease
 }
 
-async fn an_acquire_after_its_end_is_not_run(subject: &Subject) {
+async fn late_acquire_is_not_run(subject: &Subject) {
     let party = subject.party("a");
     for expires in [Timestamp::ZERO, SystemClock::new().now()] {
         let reason = party.ask(party.acquire_op_until(expires, TTL, 1)).await.unwrap_err();
@@ -26,7 +26,7 @@ async fn an_acquire_after_its_end_is_not_run(subject: &Subject) {
     assert_eq!(subject.party("a").acquire().await, granted(false, 0));
 }
 
-async fn an_extension_after_the_validity_is_not_run(subject: &Subject) {
+async fn late_extension_is_not_run(subject: &Subject) {
     let party = subject.party("a");
     for until in [Timestamp::ZERO, SystemClock::new().now()] {
         let reason = party.ask(party.extend_op(TTL, until)).await.unwrap_err();
@@ -35,7 +35,7 @@ async fn an_extension_after_the_validity_is_not_run(subject: &Subject) {
     assert_eq!(subject.party("a").acquire().await, granted(false, 0));
 }
 
-async fn a_lease_that_is_over_is_not_prolonged(subject: &Subject) {
+async fn ended_lease_is_not_prolonged(subject: &Subject) {
     let lease = lease_that_is_over(subject).await;
     assert!(lease.is_over());
     let party = Party::new(subject.node().clone(), lease);
@@ -55,7 +55,7 @@ async fn a_lease_that_is_over_is_not_prolonged(subject: &Subject) {
     assert_eq!(subject.party("a").acquire().await, granted(false, fence));
 }
 
-async fn an_acquire_of_a_lease_that_is_over_is_not_run_after_its_end(subject: &Subject) {
+async fn late_acquire_of_ended_lease(subject: &Subject) {
     let party = Party::new(subject.node().clone(), lease_that_is_over(subject).await);
     let expires = SystemClock::new().now();
     assert_not_run(&party.ask(party.acquire_op_until(expires, TTL, 0)).await);

@@ -10,16 +10,16 @@ use super::{Subject, assert_held, fence_of, granted, now_token, raised};
 use crate::support::eventually_async;
 
 on_both! {
-    a_raise_above_the_fence_stores_the_end_of_its_block
-    a_raise_at_or_below_the_fence_changes_nothing
+    raise_stores_end_of_block
+    raise_below_fence_changes_nothing
     a_raise_needs_the_key
-    a_raise_after_the_expiry_finds_the_key_gone
-    a_raise_more_than_a_minute_ahead_is_refused
-    a_raise_leaves_owner_and_time_to_live_alone
-    a_raise_for_a_set_needs_all_of_its_keys
+    raise_after_expiry_finds_no_key
+    raise_beyond_a_minute_is_refused
+    raise_keeps_owner_and_ttl
+    raise_needs_every_key_of_set
 }
 
-async fn a_raise_above_the_fence_stores_the_end_of_its_block(subject: &Subject) {
+async fn raise_stores_end_of_block(subject: &Subject) {
     let t = now_token();
     let party = subject.party("a");
     assert_eq!(party.acquire_with(t).await, granted(true, 0));
@@ -29,7 +29,7 @@ async fn a_raise_above_the_fence_stores_the_end_of_its_block(subject: &Subject) 
     assert_eq!(fence_of(&said), t + 1255);
 }
 
-async fn a_raise_at_or_below_the_fence_changes_nothing(subject: &Subject) {
+async fn raise_below_fence_changes_nothing(subject: &Subject) {
     let t = now_token();
     let party = subject.party("a");
     assert_eq!(party.acquire_with(t).await, granted(true, 0));
@@ -51,7 +51,7 @@ async fn a_raise_needs_the_key(subject: &Subject) {
     assert_eq!(ours.acquire().await, granted(false, 0));
 }
 
-async fn a_raise_after_the_expiry_finds_the_key_gone(subject: &Subject) {
+async fn raise_after_expiry_finds_no_key(subject: &Subject) {
     let party = subject.party("a");
     assert_eq!(party.acquire_for(Duration::from_millis(20)).await, granted(false, 0));
     let t = now_token();
@@ -71,7 +71,7 @@ async fn a_raise_after_the_expiry_finds_the_key_gone(subject: &Subject) {
     assert!(fence < last, "a refused raise moved the fence");
 }
 
-async fn a_raise_more_than_a_minute_ahead_is_refused(subject: &Subject) {
+async fn raise_beyond_a_minute_is_refused(subject: &Subject) {
     let t = now_token();
     let party = subject.party("a");
     assert_eq!(party.acquire_with(t).await, granted(true, 0));
@@ -79,7 +79,7 @@ async fn a_raise_more_than_a_minute_ahead_is_refused(subject: &Subject) {
     assert_eq!(party.raise(t + 256).await, raised(true, t + 255));
 }
 
-async fn a_raise_leaves_owner_and_time_to_live_alone(subject: &Subject) {
+async fn raise_keeps_owner_and_ttl(subject: &Subject) {
     let t = now_token();
     let party = subject.party_named("alice", "a");
     assert_eq!(party.acquire_for(TTL / 2).await, granted(false, 0));
@@ -93,7 +93,7 @@ async fn a_raise_leaves_owner_and_time_to_live_alone(subject: &Subject) {
     assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
-async fn a_raise_for_a_set_needs_all_of_its_keys(subject: &Subject) {
+async fn raise_needs_every_key_of_set(subject: &Subject) {
     let t = now_token();
     let pair = subject.party(["a", "b"]);
     assert_eq!(pair.acquire_with(t).await, granted(true, 0));

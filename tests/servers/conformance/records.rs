@@ -15,14 +15,14 @@ use super::{
 const RETAIN: Duration = Duration::from_secs(3600);
 
 on_both! {
-    a_record_is_kept_for_who_holds_the_lock_and_told_to_everybody
+    holders_record_is_readable_by_all
     without_the_lock_nothing_is_kept
-    work_that_is_done_stands_and_work_that_was_begun_does_not
-    a_repair_keeps_only_what_is_done_where_nothing_else_is
-    only_the_own_record_is_forgotten
-    a_record_ends
-    a_record_may_be_anything
-    a_lock_and_its_record_do_not_meet
+    done_stays_and_begun_is_replaced
+    repair_adds_only_missing_done_records
+    forgetting_needs_the_own_nonce
+    records_expire
+    payloads_may_be_any_bytes
+    lock_and_record_are_separate
 }
 
 impl Party {
@@ -71,7 +71,7 @@ fn assert_kept(said: &Said, record: &Arc<Record>) {
     assert!((least..=RETAIN).contains(remaining), "{remaining:?}");
 }
 
-async fn a_record_is_kept_for_who_holds_the_lock_and_told_to_everybody(subject: &Subject) {
+async fn holders_record_is_readable_by_all(subject: &Subject) {
     let (ours, other) = (subject.party("a"), subject.party("a"));
     let record = ours.record(true, b"");
     assert_eq!(other.reads().await, NOTHING);
@@ -94,7 +94,7 @@ async fn without_the_lock_nothing_is_kept(subject: &Subject) {
     assert_eq!(ours.reads().await, NOTHING);
 }
 
-async fn work_that_is_done_stands_and_work_that_was_begun_does_not(subject: &Subject) {
+async fn done_stays_and_begun_is_replaced(subject: &Subject) {
     let (first, second, third) = (subject.party("a"), subject.party("a"), subject.party("a"));
     let begun = first.record(false, b"");
     first.acquire().await.unwrap();
@@ -117,7 +117,7 @@ async fn work_that_is_done_stands_and_work_that_was_begun_does_not(subject: &Sub
     assert_kept(&first.reads().await, &done);
 }
 
-async fn a_repair_keeps_only_what_is_done_where_nothing_else_is(subject: &Subject) {
+async fn repair_adds_only_missing_done_records(subject: &Subject) {
     let (ours, other) = (subject.party("a"), subject.party("a"));
     other.acquire().await.unwrap();
     let begun = other.record(false, b"");
@@ -128,7 +128,7 @@ async fn a_repair_keeps_only_what_is_done_where_nothing_else_is(subject: &Subjec
     assert_kept(&ours.reads().await, &done);
 }
 
-async fn only_the_own_record_is_forgotten(subject: &Subject) {
+async fn forgetting_needs_the_own_nonce(subject: &Subject) {
     let (ours, other) = (subject.party("a"), subject.party("a"));
     let existed = |existed| Ok(Answer::Forgotten(existed));
     assert_eq!(ours.forgets().await, existed(false));
@@ -142,7 +142,7 @@ async fn only_the_own_record_is_forgotten(subject: &Subject) {
     assert_eq!(ours.reads().await, NOTHING);
 }
 
-async fn a_record_ends(subject: &Subject) {
+async fn records_expire(subject: &Subject) {
     let ours = subject.party("a");
     ours.acquire_for(TTL).await.unwrap();
     ours.has_kept(&ours.record(true, b""), Duration::from_millis(1)).await.unwrap();
@@ -150,7 +150,7 @@ async fn a_record_ends(subject: &Subject) {
     assert_eq!(ours.forgets().await, Ok(Answer::Forgotten(false)));
 }
 
-async fn a_record_may_be_anything(subject: &Subject) {
+async fn payloads_may_be_any_bytes(subject: &Subject) {
     let all: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     for (i, payload) in [&b""[..], b"\n", b"\n\nd x\r\n", b"\0", &all].into_iter().enumerate() {
         let ours = subject.party_named("Ow ner: ä\u{2028}1 2 3", &*format!("name {i} \u{e4}:*"));
@@ -161,7 +161,7 @@ async fn a_record_may_be_anything(subject: &Subject) {
     }
 }
 
-async fn a_lock_and_its_record_do_not_meet(subject: &Subject) {
+async fn lock_and_record_are_separate(subject: &Subject) {
     let (ours, other) = (subject.party("a"), subject.party("a"));
     ours.acquire().await.unwrap();
     ours.has_kept(&ours.record(true, b""), RETAIN).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_lock_and_its_record_do_not_meet(subject: &Subject) {
 }
 
 #[tokio::test]
-async fn what_this_crate_did_not_write_is_no_word_that_there_is_no_record() {
+async fn foreign_value_is_a_protocol_error() {
     let subject = Subject::server().await;
     for value in ["", "x", "done by hand", "d\n", "d 0123456789abcdef0123456789abcdef 7 0\n"] {
         subject.redis().set("redlock:done:a", value);

@@ -5,16 +5,16 @@ use tower_redlock::node::{Answer, ReleasedAnswer};
 use super::{Subject, assert_held, fence_of, granted, now_token};
 
 on_both! {
-    a_set_is_granted_when_all_of_its_names_are_free
-    a_set_of_which_one_name_is_held_stores_nothing
-    a_set_that_overlaps_a_held_set_is_refused
-    a_sets_fence_is_the_greatest_of_its_names_and_is_stored_for_each
-    a_refused_set_tells_its_fence_and_does_not_move_it
-    sixteen_names_of_full_length_are_locked_at_once
-    the_same_nonce_is_granted_a_set_again
+    set_with_free_names_is_granted
+    partly_held_set_stores_nothing
+    overlapping_set_is_refused
+    greatest_fence_applies_to_every_name
+    refused_set_returns_unmoved_fence
+    sixteen_longest_names_are_locked
+    same_nonce_gets_the_set_again
 }
 
-async fn a_set_is_granted_when_all_of_its_names_are_free(subject: &Subject) {
+async fn set_with_free_names_is_granted(subject: &Subject) {
     let pair = subject.party_named("pair", ["a", "b"]);
     assert_eq!(pair.acquire().await, granted(false, 0));
     assert_held(&subject.party("a").acquire().await, "pair");
@@ -22,7 +22,7 @@ async fn a_set_is_granted_when_all_of_its_names_are_free(subject: &Subject) {
     assert_eq!(subject.party("c").acquire().await, granted(false, 0));
 }
 
-async fn a_set_of_which_one_name_is_held_stores_nothing(subject: &Subject) {
+async fn partly_held_set_stores_nothing(subject: &Subject) {
     for taken in ["a", "b", "c"] {
         let holder = subject.party_named("holder", taken);
         assert_eq!(holder.acquire().await, granted(false, 0));
@@ -37,7 +37,7 @@ async fn a_set_of_which_one_name_is_held_stores_nothing(subject: &Subject) {
     }
 }
 
-async fn a_set_that_overlaps_a_held_set_is_refused(subject: &Subject) {
+async fn overlapping_set_is_refused(subject: &Subject) {
     let left = subject.party_named("left", ["a", "b"]);
     assert_eq!(left.acquire().await, granted(false, 0));
     let right = subject.party(["b", "c"]);
@@ -46,7 +46,7 @@ async fn a_set_that_overlaps_a_held_set_is_refused(subject: &Subject) {
     assert_eq!(right.acquire().await, granted(false, 0));
 }
 
-async fn a_sets_fence_is_the_greatest_of_its_names_and_is_stored_for_each(subject: &Subject) {
+async fn greatest_fence_applies_to_every_name(subject: &Subject) {
     let t = now_token();
     give_and_take(subject, "a", t).await;
     give_and_take(subject, "b", t + 1000).await;
@@ -60,7 +60,7 @@ async fn a_sets_fence_is_the_greatest_of_its_names_and_is_stored_for_each(subjec
     assert_eq!(fences(subject).await, [t + 1511; 3]);
 }
 
-async fn a_refused_set_tells_its_fence_and_does_not_move_it(subject: &Subject) {
+async fn refused_set_returns_unmoved_fence(subject: &Subject) {
     let t = now_token();
     give_and_take(subject, "a", t).await;
     let holder = subject.party_named("holder", "b");
@@ -71,7 +71,7 @@ async fn a_refused_set_tells_its_fence_and_does_not_move_it(subject: &Subject) {
     assert_eq!(fences(subject).await, [t + 255, 0, 0]);
 }
 
-async fn sixteen_names_of_full_length_are_locked_at_once(subject: &Subject) {
+async fn sixteen_longest_names_are_locked(subject: &Subject) {
     let names: Vec<String> = (0..16).map(|i| format!("{i:0>512}")).collect();
     let all = subject.party_named("all", names.clone());
     let t = now_token();
@@ -85,7 +85,7 @@ async fn sixteen_names_of_full_length_are_locked_at_once(subject: &Subject) {
     assert_eq!(all.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
-async fn the_same_nonce_is_granted_a_set_again(subject: &Subject) {
+async fn same_nonce_gets_the_set_again(subject: &Subject) {
     let pair = subject.party(["a", "b"]);
     assert_eq!(pair.acquire().await, granted(false, 0));
     assert_eq!(pair.acquire().await, granted(false, 0));

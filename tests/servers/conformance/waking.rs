@@ -11,11 +11,11 @@ use super::{Subject, assert_held, granted};
 use crate::support::eventually_async;
 
 on_both! {
-    a_release_is_told_where_somebody_was_refused
-    who_does_not_wait_leaves_no_word
-    a_release_is_told_of_each_name_that_was_waited_for
-    a_raise_and_an_extension_leave_it_known_that_somebody_waits
-    all_who_listen_are_told_and_how_many_they_are
+    release_after_refusal_sends_a_hint
+    impatient_attempt_causes_no_hint
+    hints_name_only_awaited_names
+    raise_and_extension_keep_waiters
+    all_subscribers_get_their_count
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ fn released(awaited: bool) -> Answer {
     Answer::Released(ReleasedAnswer::new(true, awaited))
 }
 
-async fn a_release_is_told_where_somebody_was_refused(subject: &Subject) {
+async fn release_after_refusal_sends_a_hint(subject: &Subject) {
     let (ear, _subscription) = listen(subject, "a").await;
     let (holder, other) = (subject.party("a"), subject.party("a"));
     assert_eq!(holder.acquire().await, granted(false, 0));
@@ -66,7 +66,7 @@ async fn a_release_is_told_where_somebody_was_refused(subject: &Subject) {
     assert_eq!(other.release().await, Ok(released(false)));
 }
 
-async fn who_does_not_wait_leaves_no_word(subject: &Subject) {
+async fn impatient_attempt_causes_no_hint(subject: &Subject) {
     for name in ["a", "b"] {
         let holder = subject.party(["a", "b"]);
         assert_eq!(holder.acquire().await, granted(false, 0));
@@ -75,7 +75,7 @@ async fn who_does_not_wait_leaves_no_word(subject: &Subject) {
     }
 }
 
-async fn a_release_is_told_of_each_name_that_was_waited_for(subject: &Subject) {
+async fn hints_name_only_awaited_names(subject: &Subject) {
     let (a, _a) = listen(subject, "a").await;
     let (b, _b) = listen(subject, "b").await;
     let (holder, other) = (subject.party(["a", "b"]), subject.party("b"));
@@ -86,7 +86,7 @@ async fn a_release_is_told_of_each_name_that_was_waited_for(subject: &Subject) {
     told(&a, 0).await;
 }
 
-async fn a_raise_and_an_extension_leave_it_known_that_somebody_waits(subject: &Subject) {
+async fn raise_and_extension_keep_waiters(subject: &Subject) {
     let (ear, _subscription) = listen(subject, "a").await;
     let (holder, other) = (subject.party("a"), subject.party("a"));
     assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
@@ -97,7 +97,7 @@ async fn a_raise_and_an_extension_leave_it_known_that_somebody_waits(subject: &S
     told(&ear, 1).await;
 }
 
-async fn all_who_listen_are_told_and_how_many_they_are(subject: &Subject) {
+async fn all_subscribers_get_their_count(subject: &Subject) {
     let (first, _first) = listen(subject, "a").await;
     let (second, gone) = listen(subject, "a").await;
     let (holder, other) = (subject.party("a"), subject.party("a"));

@@ -144,7 +144,7 @@ fn with_patience(op: Op, given: Duration) -> Op {
 }
 
 #[tokio::test]
-async fn promises_and_claims_that_come_after_their_deadline_are_refused() {
+async fn late_promises_and_claims_are_refused() {
     let job = "x".repeat(LONG_NAME);
     let minute = Duration::from_secs(60);
     for op in [prepare(&job, 9), claim(&job, &of_tick(9, 100))] {

@@ -180,7 +180,7 @@ impl AsyncWrite for Flood {
 }
 
 #[tokio::test]
-async fn endless_talker_keeps_nobody_waiting() {
+async fn endless_answer_blocks_no_request() {
     let servers = RedisServer::start_n(3);
     let flooding = Flooding(servers[2].addr().to_string());
     let redlock = watchful_builder(urls(&servers)).connector(flooding).build().unwrap();

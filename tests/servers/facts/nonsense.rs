@@ -63,7 +63,7 @@ async fn wrong_answer_is_no_vote() {
 }
 
 #[tokio::test]
-async fn two_servers_that_talk_nonsense_are_named_and_one_does_no_harm() {
+async fn only_a_malformed_majority_is_named() {
     let server = || fake::greeting(|_| Reaction::simple("PONG"));
     let servers = [server(), server()];
     let urls = servers.each_ref().map(FakeServer::url);

@@ -76,7 +76,7 @@ async fn long_outage_does_not_fill_log() {
 }
 
 #[tokio::test]
-async fn no_password_and_no_nonce_is_ever_logged() {
+async fn passwords_and_nonces_are_never_logged() {
     let mut server = RedisServer::with(&["--requirepass", SECRET]);
     let log = Log::new();
     let url = format!("redis://:{SECRET}@{}", server.addr());

@@ -109,7 +109,7 @@ async fn callback_runs_at_every_connect() {
 }
 
 #[tokio::test]
-async fn password_files_are_read_at_every_connect() {
+async fn password_files_are_reread_on_connect() {
     let servers = RedisServer::start_n(2);
     let directory = TempDir::new();
     let file = directory.path().join("password");

@@ -164,7 +164,7 @@ fn listen_and_leave(server: &RedisServer, redlock: &Redlock, rule: &str) -> [Red
 }
 
 #[tokio::test]
-async fn newer_servers_words_are_understood() {
+async fn newer_server_errors_are_understood() {
     // Redis 7.2 and newer, and Valkey, inside a script.
     let server = fake::greeting(|_| {
         Reaction::error(

@@ -163,7 +163,7 @@ fn hog(server: &RedisServer) {
 }
 
 #[tokio::test]
-async fn one_busy_server_of_three_does_no_harm() {
+async fn only_a_busy_majority_is_named() {
     let busy = || fake::greeting(|_| Reaction::error("BUSY Redis is busy running a script"));
     let servers = [busy(), busy()];
     let urls = servers.each_ref().map(FakeServer::url);

@@ -236,7 +236,7 @@ async fn absent_old_node_is_moved_later() {
 }
 
 #[tokio::test]
-async fn only_guarded_sets_of_servers_are_adopted() {
+async fn only_guarded_sets_are_adopted() {
     let servers = RedisServer::start_n(3);
     let guarded = settled(&servers).await;
     let off = quick().nodes(urls(&servers)).restart_guard(RestartGuard::Off).build().unwrap();
@@ -252,7 +252,7 @@ async fn only_guarded_sets_of_servers_are_adopted() {
 }
 
 #[tokio::test]
-async fn another_prefix_and_another_guard_are_adopted_too() {
+async fn another_prefix_or_guard_is_adopted() {
     let servers = RedisServer::start_n(3);
     let old = settled(&servers).await;
     let held = taken(&old, "x").await;

@@ -95,7 +95,7 @@ async fn outdated_node_learns_the_newer_claim() {
 
 /// They don't know any more which ticks were started, and say so.
 #[tokio::test]
-async fn majority_that_forgot_tells_since_when() {
+async fn majority_that_forgot_reports_since_when() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     for node in 0..3 {

@@ -28,7 +28,7 @@ fn same_as(other: &str) -> Reason {
 }
 
 #[tokio::test]
-async fn one_server_by_two_ways_has_no_vote_by_either() {
+async fn server_listed_twice_never_votes() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let another_way = [

@@ -96,7 +96,7 @@ async fn all_of_them_vote(clients: &[Redlock]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_client_learns_and_copies_for_all() {
+async fn one_client_copies_for_all() {
     let mut servers = RedisServer::start_n(3);
     let control = RedisServer::start();
     let clients: Vec<Redlock> = (0..CLIENTS)

@@ -103,7 +103,7 @@ async fn named_hosts_make_the_same_set() {
 }
 
 #[tokio::test]
-async fn clients_with_different_guards_are_different_sets() {
+async fn different_guards_are_different_sets() {
     let servers = RedisServer::start_n(3);
     let first = settled(&servers).await;
     let off = guarded(quick(), urls(&servers)).restart_guard(RestartGuard::Off).build().unwrap();

@@ -99,7 +99,7 @@ async fn held_lock_survives_the_move() {
 }
 
 #[tokio::test]
-async fn newcomer_with_too_few_others_does_not_start() {
+async fn newcomer_without_quorum_never_starts() {
     let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
     let before = Client::of([&old, &b, &c]);
     all_vote(&before.redlock).await;
@@ -152,7 +152,7 @@ async fn majority_that_stays_goes_on() {
 }
 
 #[tokio::test]
-async fn displaced_server_is_reclaimed_where_its_name_leads_there() {
+async fn displaced_server_is_reclaimed_by_name() {
     let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
     let (before, after) = moved(&old, &new, [&b, &c]).await;
     let first = enrolment(&old);

@@ -152,7 +152,7 @@ async fn does_as_a_list(
 }
 
 #[tokio::test]
-async fn tokens_of_all_lengths_are_compared_as_numbers() {
+async fn tokens_are_compared_as_numbers() {
     let server = RedisServer::start();
     let store = store(&server);
     for token in [0, 9, 10, 1 << 53, (1 << 53) + 1, u64::MAX - 1, u64::MAX] {
@@ -166,7 +166,7 @@ async fn tokens_of_all_lengths_are_compared_as_numbers() {
 }
 
 #[tokio::test]
-async fn retentions_from_nothing_to_ever_are_kept() {
+async fn retentions_from_zero_to_forever_apply() {
     let server = RedisServer::start();
     let store = store(&server);
     assert!(put(&store, "ever", 1, Duration::MAX, 1).await);
@@ -285,7 +285,7 @@ async fn no_error_shows_a_password() {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_is_told() {
+async fn server_refusals_are_reported() {
     let server = RedisServer::start();
     let store = store(&server);
     server.cli(&["LPUSH", "redlock:answer:list", "x"]);
@@ -304,7 +304,7 @@ async fn what_a_server_refuses_is_told() {
 }
 
 #[tokio::test]
-async fn it_needs_no_more_permissions_than_are_said() {
+async fn documented_permissions_suffice() {
     let server = RedisServer::start();
     let rules =
         ["on", ">password", "~redlock:answer:*", "-@all", "+eval", "+get", "+set", "+getrange"];
@@ -316,7 +316,7 @@ async fn it_needs_no_more_permissions_than_are_said() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_refused() {
     let builder = || RedisStore::builder("redis://h");
     let refused = |builder: RedisStoreBuilder, setting: &str| {
         let error = builder.build().unwrap_err().to_string();

@@ -132,7 +132,7 @@ async fn both(scene: &Scene) -> [Redlock; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_fifty_deliveries_of_each_webhook_one_is_handled_to_success() {
+async fn one_of_fifty_deliveries_succeeds() {
     let (scene, effects) = (Scene::new(3), Effects::new());
     let apps = both(&scene).await.map(|redlock| {
         app().route_layer(OnceLayer::new(redlock, "hook", key::header("idempotency-key")).http())
@@ -144,7 +144,7 @@ async fn of_fifty_deliveries_of_each_webhook_one_is_handled_to_success() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_fifty_copies_of_each_request_one_runs_and_all_get_its_bytes() {
+async fn fifty_copies_share_one_response() {
     let (scene, effects) = (Scene::new(3), Effects::new());
     let apps = both(&scene).await.map(|redlock| {
         app().route_layer(OnceLayer::idempotency(redlock, "pay").scope(Scope::none()))

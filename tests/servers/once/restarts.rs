@@ -29,7 +29,7 @@ async fn complete(servers: &[RedisServer]) -> Redlock {
 
 /// The nodes of a new set take over each other's records, of which there are none.
 #[tokio::test]
-async fn set_ready_tells_of_records() {
+async fn ready_set_reports_the_records() {
     for count in [2, 3, 5] {
         let servers = RedisServer::start_n(count);
         let redlock = manager(&servers);
@@ -67,7 +67,7 @@ async fn waiting_request_outlasts_copying() {
 const KEYS: usize = 20;
 
 #[tokio::test]
-async fn done_keys_survive_that_one_server_after_another_is_flushed() {
+async fn done_keys_survive_successive_flushes() {
     let servers = RedisServer::start_n(3);
     let redlock = complete(&servers).await;
     for key in 0..KEYS {

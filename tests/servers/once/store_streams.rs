@@ -212,7 +212,7 @@ fn reply(server: &RedisServer, key: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_surplus_reply_is_nobodys_answer() {
+async fn surplus_reply_answers_no_request() {
     for surplus in [Surplus::Idle, Surplus::Answered] {
         let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
         let store = store(&server, &faulty, &log);

@@ -53,7 +53,7 @@ async fn ready(redlock: &Redlock) {
 }
 
 #[tokio::test]
-async fn locks_work_over_tls_by_name_and_by_address() {
+async fn name_and_address_both_work() {
     let (server, port) = server("no");
     for host in ["localhost", "127.0.0.1"] {
         let redlock = manager(&port, host, trusting(CA));
@@ -185,7 +185,7 @@ impl Connector for Loopback {
 }
 
 #[test]
-fn plain_nodes_beside_tls_options_are_refused() {
+fn plain_nodes_are_refused() {
     let mixtures: [&[&str]; 3] =
         [&["redis://localhost"], &["rediss://a", "redis://b"], &["redis+unix:///s", "redis://b"]];
     for urls in mixtures {
@@ -199,7 +199,7 @@ fn plain_nodes_beside_tls_options_are_refused() {
 }
 
 #[test]
-fn unusable_certificates_are_refused_before_anything_is_sent() {
+fn unusable_certificates_are_refused_early() {
     let build = |options| {
         let error = Redlock::builder().nodes(["rediss://localhost"]).tls(options).build();
         match error.unwrap_err() {

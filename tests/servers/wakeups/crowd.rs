@@ -63,7 +63,7 @@ async fn first_waiter_needs_one_release() {
 }
 
 #[tokio::test]
-async fn nobody_starves() {
+async fn no_waiter_starves() {
     let servers = RedisServer::start_n(5);
     let mut tasks = Vec::new();
     let over = Arc::new(AtomicBool::new(false));

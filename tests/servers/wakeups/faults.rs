@@ -37,7 +37,7 @@ async fn subscription_that_breaks_is_made_again() {
 }
 
 #[tokio::test]
-async fn many_subscriptions_that_break_at_once_are_all_made_again() {
+async fn broken_subscriptions_are_all_renewed() {
     const NAMES: usize = 500;
     let servers = RedisServer::start_n(3);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
@@ -103,7 +103,7 @@ fn held() -> Reaction {
 }
 
 #[tokio::test]
-async fn what_was_missed_while_nothing_was_heard_is_made_up_for() {
+async fn missed_hints_are_recovered() {
     let servers = RedisServer::start_n(3);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
     let holder = connected(patient(), urls(&servers)).await;
@@ -120,7 +120,7 @@ async fn what_was_missed_while_nothing_was_heard_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_restarts_tells_again() {
+async fn restarted_server_sends_hints_again() {
     let mut servers = RedisServer::start_n(3);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let waiter = connected(woken_or_never(), urls(&servers)).await;
@@ -179,7 +179,7 @@ async fn works_without(holder: &[&str], waiter: &[&str]) {
 }
 
 #[tokio::test]
-async fn users_without_leave_for_channels_get_their_locks_by_trying() {
+async fn without_channel_permission_waiters_retry() {
     works_without(&[], &[]).await;
     works_without(&["&redlock:free:*"], &[]).await;
     works_without(&[], &["&redlock:free:*"]).await;
@@ -206,7 +206,7 @@ async fn users_with_channels_alone_are_woken() {
 }
 
 #[tokio::test]
-async fn a_silent_minority_keeps_nobody_asleep() {
+async fn silent_minority_blocks_no_wakeup() {
     let servers = RedisServer::start_n(5);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let waiter = connected(woken_or_never(), urls(&servers)).await;

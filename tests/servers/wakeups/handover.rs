@@ -48,7 +48,7 @@ async fn of_a_set_each_name_wakes() {
 }
 
 #[tokio::test]
-async fn nobody_listens_before_somebody_waits_and_soon_after_nobody_does() {
+async fn subscriptions_last_while_waiting() {
     let servers = RedisServer::start_n(3);
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient(), urls(&servers)).await;
@@ -72,7 +72,7 @@ async fn nobody_listens_before_somebody_waits_and_soon_after_nobody_does() {
 }
 
 #[tokio::test]
-async fn who_wants_no_wakeups_opens_no_connection() {
+async fn disabled_wakeups_open_no_connection() {
     let servers = RedisServer::start_n(3);
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient().wakeups(false), urls(&servers)).await;

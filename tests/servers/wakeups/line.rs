@@ -44,7 +44,7 @@ async fn waits(redlock: Redlock, grants: Arc<AtomicUsize>) -> Vec<Wait> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_passed_over_for_long() {
+async fn no_waiter_is_overtaken_for_long() {
     let servers = RedisServer::start_n(5);
     let grants = Arc::<AtomicUsize>::default();
     let mut running = JoinSet::new();

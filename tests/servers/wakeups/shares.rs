@@ -102,13 +102,13 @@ async fn occasional_waiter_beats_greedy_task() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_wants_it_at_times_has_turns_among_several_greedy_ones() {
+async fn occasional_waiter_competes_with_greedy_ones() {
     let most = longest_row((3, 4), waits, SHORT).await;
     assert!(most < OTHERS, "{most} grants in a row");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_has_turns_beside_one_that_does_not_wait() {
+async fn waiter_competes_with_immediate_attempts() {
     let most = longest_row((1, 1), |request| request, SHORT).await;
     assert!(most < OTHERS, "{most} grants in a row");
 }

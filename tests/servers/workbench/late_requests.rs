@@ -125,7 +125,7 @@ fn connections_are_delivered_in_order() {
 }
 
 #[test]
-fn answers_still_come_while_requests_are_held() {
+fn held_requests_let_answers_pass() {
     let (server, proxy, mut client) = scene();
     client.send("BLPOP list 0");
     eventually("it waits", || server.info("clients", "blocked_clients").as_deref() == Some("1"));

@@ -24,7 +24,7 @@ fn all_urls_lead_to_same_server() {
 }
 
 #[test]
-fn another_database_has_keys_of_its_own() {
+fn databases_have_separate_keys() {
     let server = RedisServer::start();
     set(&server.url_of_database(3), "redlock:a");
     assert!(!server.exists("redlock:a"));

@@ -55,13 +55,13 @@ const NAMES: [&str; 2] = ["a1", "b1"];
 const NAME_AGAIN: &str = "b2";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_are_handled_once_over_embedded_nodes() {
+async fn handled_once_over_embedded_nodes() {
     let _machine = busy_machine().await;
     play(Nodes::embedded()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_are_handled_once_over_servers() {
+async fn handled_once_over_servers() {
     let _machine = busy_machine().await;
     play(Nodes::servers().await).await.unwrap();
 }

@@ -43,7 +43,7 @@ fn counts(jobs: &Running) -> JobCounts {
 }
 
 #[test]
-fn one_replica_runs_all_and_another_takes_over_where_it_was() {
+fn next_leader_continues_the_ticks() {
     let scene = Scene::new();
     let job = |site: &Site| {
         site.job("j", Schedule::every(10 * SECOND), SECOND)
@@ -74,7 +74,7 @@ fn one_replica_runs_all_and_another_takes_over_where_it_was() {
 }
 
 #[test]
-fn a_loss_drops_the_runs_at_once_and_the_next_leader_repeats_what_claims_at_the_end() {
+fn lost_leadership_drops_the_runs() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let job =
@@ -96,7 +96,7 @@ fn a_loss_drops_the_runs_at_once_and_the_next_leader_repeats_what_claims_at_the_
 }
 
 #[test]
-fn what_is_triggered_where_another_leads_is_skipped_and_not_run_later() {
+fn trigger_on_standby_is_skipped() {
     let scene = Scene::new();
     let job = |site: &Site| site.job("j", Schedule::every(HOUR * SECOND), SECOND);
     let [(a, at_a), (_b, mut at_b)] = pair(&scene, job);
@@ -113,7 +113,7 @@ fn what_is_triggered_where_another_leads_is_skipped_and_not_run_later() {
 }
 
 #[test]
-fn the_lock_that_min_hold_keeps_goes_with_the_leadership() {
+fn lost_leadership_ends_min_hold() {
     let scene = Scene::new();
     let job =
         |site: &Site| site.job("j", Schedule::every(HOUR * SECOND), MS).min_hold(600 * SECOND);
@@ -127,7 +127,7 @@ fn the_lock_that_min_hold_keeps_goes_with_the_leadership() {
 }
 
 #[test]
-fn a_shutdown_ends_the_runs_first_and_then_the_leadership() {
+fn shutdown_ends_runs_before_leadership() {
     let scene = Scene::new();
     let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), 60 * SECOND);
     let [(_a, at_a), (_b, at_b)] = pair(&scene, job);
@@ -152,7 +152,7 @@ fn a_shutdown_ends_the_runs_first_and_then_the_leadership() {
 }
 
 #[test]
-fn a_replica_that_stands_by_is_shut_down_at_once() {
+fn standby_shuts_down_at_once() {
     let scene = Scene::new();
     let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
     let [(_a, at_a), (b, at_b)] = pair(&scene, job);
@@ -167,7 +167,7 @@ fn a_replica_that_stands_by_is_shut_down_at_once() {
 }
 
 #[test]
-fn work_that_blocks_keeps_no_leadership_after_a_shutdown() {
+fn blocking_work_outlasts_leadership() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -191,7 +191,7 @@ fn work_that_blocks_keeps_no_leadership_after_a_shutdown() {
 }
 
 #[test]
-fn who_stands_by_has_no_next_tick() {
+fn standby_has_no_next_tick() {
     let scene = Scene::new();
     let job = |site: &Site| site.job("j", Schedule::every(HOUR * SECOND), SECOND);
     let [(a, at_a), (_b, at_b)] = pair(&scene, job);

@@ -57,7 +57,7 @@ fn at(scene: &Scene, after: Duration) -> Schedule {
 }
 
 #[test]
-fn a_moment_that_had_passed_is_told_of_at_the_start() {
+fn past_moment_is_reported_at_start() {
     let scene = Scene::new();
     let late = [at(&scene, 5 * SECOND), at(&scene, 5 * SECOND)];
     let early = at(&scene, 15 * SECOND);
@@ -88,7 +88,7 @@ fn a_moment_that_had_passed_is_told_of_at_the_start() {
 }
 
 #[test]
-fn a_moment_that_the_fleet_ran_is_not_told_of_after_a_restart() {
+fn moment_already_run_is_not_reported() {
     let scene = Scene::new();
     let once = at(&scene, 5 * SECOND);
     let site = scene.site("a");
@@ -106,7 +106,7 @@ fn a_moment_that_the_fleet_ran_is_not_told_of_after_a_restart() {
 }
 
 #[test]
-fn a_moment_that_was_missed_while_the_fleet_was_down_is_counted() {
+fn moment_missed_during_outage_is_counted() {
     let scene = Scene::new();
     let once = at(&scene, 300 * SECOND);
     let site = scene.site("a");

@@ -27,7 +27,7 @@ fn fleet_tick(jobs: &Running, job: &str) -> u64 {
 }
 
 #[test]
-fn nodes_that_forget_make_nobody_repeat_a_tick_of_its_own() {
+fn forgetful_nodes_repeat_no_own_tick() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(10 * SECOND), Duration::ZERO);
@@ -41,7 +41,7 @@ fn nodes_that_forget_make_nobody_repeat_a_tick_of_its_own() {
 }
 
 #[test]
-fn ticks_before_a_majority_forgot_count_as_started() {
+fn ticks_before_forgetting_count_as_started() {
     let scene = Scene::new();
     let site = scene.site("a");
     let forgot_at = ManualClock::new().wall() + 25 * SECOND;
@@ -54,7 +54,7 @@ fn ticks_before_a_majority_forgot_count_as_started() {
 }
 
 #[test]
-fn a_run_that_was_broken_off_before_that_is_not_repeated() {
+fn run_before_forgetting_is_not_repeated() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), SECOND).claim(Claim::AtEnd);
@@ -70,7 +70,7 @@ fn a_run_that_was_broken_off_before_that_is_not_repeated() {
 }
 
 #[test]
-fn what_others_ran_in_a_pause_is_not_missed() {
+fn remote_runs_during_pause_count() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| {
@@ -94,7 +94,7 @@ fn what_others_ran_in_a_pause_is_not_missed() {
 }
 
 #[test]
-fn what_others_ran_while_the_nodes_were_out_of_reach_is_not_missed() {
+fn remote_runs_during_partition_count() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| {
@@ -125,7 +125,7 @@ fn what_others_ran_while_the_nodes_were_out_of_reach_is_not_missed() {
 }
 
 #[test]
-fn a_claim_that_a_majority_may_keep_is_not_repeated() {
+fn possible_majority_claim_is_not_repeated() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
@@ -150,7 +150,7 @@ fn a_claim_that_a_majority_may_keep_is_not_repeated() {
 }
 
 #[test]
-fn who_meets_a_run_elsewhere_knows_of_it() {
+fn remote_run_shows_in_status() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site("b")];
     let jobs = sites
@@ -165,7 +165,7 @@ fn who_meets_a_run_elsewhere_knows_of_it() {
 }
 
 #[test]
-fn a_claim_that_came_to_nothing_is_no_run_that_was_broken_off() {
+fn unconfirmed_claim_is_no_broken_run() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -190,7 +190,7 @@ fn a_claim_that_came_to_nothing_is_no_run_that_was_broken_off() {
 }
 
 #[test]
-fn each_job_is_known_by_its_own_claims() {
+fn jobs_have_separate_claims() {
     let scene = Scene::new();
     let jobs = |site: &Site| {
         let job = |name, period| site.job(name, Schedule::every(period * SECOND), Duration::ZERO);
@@ -205,7 +205,7 @@ fn each_job_is_known_by_its_own_claims() {
 }
 
 #[test]
-fn a_job_that_could_not_be_made_known_at_once_is_later() {
+fn failed_registration_is_retried() {
     let scene = Scene::new();
     let job = |site: &Site| {
         site.job("j", Schedule::every(MINUTE), Duration::ZERO)
@@ -228,7 +228,7 @@ fn a_job_that_could_not_be_made_known_at_once_is_later() {
 }
 
 #[test]
-fn who_makes_a_job_known_late_takes_no_claim_away() {
+fn late_registration_keeps_newer_claims() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| {
@@ -254,7 +254,7 @@ fn who_makes_a_job_known_late_takes_no_claim_away() {
 }
 
 #[test]
-fn a_tick_that_was_held_up_and_then_run_elsewhere_is_told_of_twice() {
+fn delayed_remote_tick_sends_two_events() {
     let scene = Scene::new();
     let (a, b, other) = (scene.site("a"), scene.site("b"), scene.site("other"));
     let start = |site: &Site| site.start([site.job("j", Schedule::every(100 * SECOND), MS)]);
@@ -273,7 +273,7 @@ fn a_tick_that_was_held_up_and_then_run_elsewhere_is_told_of_twice() {
 }
 
 #[test]
-fn a_run_on_demand_does_not_end_one_that_was_broken_off() {
+fn trigger_keeps_the_broken_run_open() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| {
@@ -294,7 +294,7 @@ fn a_run_on_demand_does_not_end_one_that_was_broken_off() {
 }
 
 #[test]
-fn a_run_that_lost_its_lock_is_repeated_where_it_claims_at_the_end() {
+fn lost_lock_repeats_only_at_end() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -317,7 +317,7 @@ fn a_run_that_lost_its_lock_is_repeated_where_it_claims_at_the_end() {
 }
 
 #[test]
-fn a_schedule_that_panics_harms_no_other_job() {
+fn panicking_schedule_affects_one_job() {
     let scene = Scene::new();
     let site = scene.site("a");
     let last = WallTime::since_epoch(ManualClock::new().wall() + 25 * SECOND);
@@ -340,7 +340,7 @@ fn a_schedule_that_panics_harms_no_other_job() {
 }
 
 #[test]
-fn a_manager_that_is_shut_down_ends_its_jobs() {
+fn manager_shutdown_ends_its_jobs() {
     within(20 * SECOND, || {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
@@ -367,7 +367,7 @@ fn a_manager_that_is_shut_down_ends_its_jobs() {
 }
 
 #[test]
-fn a_silent_minority_holds_no_start_up_and_takes_no_claim_late() {
+fn silent_minority_delays_no_start() {
     let scene = Scene::new();
     let site = scene.site("a");
     let _jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);

@@ -25,7 +25,7 @@ fn pair(scene: &Scene) -> [(Site, Running); 2] {
 }
 
 #[test]
-fn a_runtime_that_hangs_loses_the_leadership() {
+fn hung_runtime_loses_leadership() {
     let scene = Scene::new();
     let [(a, at_a), (_b, at_b)] = pair(&scene);
     scene.advance(95 * SECOND);
@@ -45,7 +45,7 @@ fn a_runtime_that_hangs_loses_the_leadership() {
 
 /// A task may be left in the place of a worker that is blocked, while the others are polled.
 #[test]
-fn a_task_that_wakes_no_jobs_loses_the_leadership() {
+fn hung_timer_task_loses_leadership() {
     let scene = Scene::new();
     let [(a, at_a), (_b, at_b)] = pair(&scene);
     scene.advance(95 * SECOND);
@@ -55,7 +55,7 @@ fn a_task_that_wakes_no_jobs_loses_the_leadership() {
 }
 
 #[test]
-fn a_runtime_that_polls_keeps_the_leadership() {
+fn polling_runtime_keeps_leadership() {
     let scene = Scene::new();
     let [(_a, at_a), (_b, _at_b)] = pair(&scene);
     scene.advance(1_000 * SECOND);
@@ -64,7 +64,7 @@ fn a_runtime_that_polls_keeps_the_leadership() {
 }
 
 #[test]
-fn the_options_of_the_candidate_are_kept() {
+fn options_are_kept() {
     let scene = Scene::new();
     let sites = ["a", "b"].map(|name| scene.site(name));
     let [at_a, at_b] = sites.each_ref().map(|site| {
@@ -85,7 +85,7 @@ fn the_options_of_the_candidate_are_kept() {
 }
 
 #[test]
-fn a_candidate_that_is_stopped_runs_no_jobs() {
+fn stopped_candidate_runs_no_jobs() {
     let scene = Scene::new();
     let [a, b] = ["a", "b"].map(|name| scene.site(name));
     let leader = a.redlock.leader("x").resign_grace(Duration::ZERO);
@@ -103,7 +103,7 @@ fn a_candidate_that_is_stopped_runs_no_jobs() {
 }
 
 #[test]
-fn a_candidate_that_can_not_be_run_is_refused() {
+fn invalid_candidate_is_refused() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let refused = |leader: Leader| {

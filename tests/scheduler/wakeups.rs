@@ -37,7 +37,7 @@ fn shut_down(scene: &Scene, jobs: &Running, grace: Duration) {
 }
 
 #[test]
-fn a_queued_tick_runs_elsewhere_when_the_runner_is_shut_down() {
+fn shutdown_hands_over_the_queued_tick() {
     let scene = Scene::new();
     let [(runner, jobs), (other, _other)] = during_a_run(&scene, |job| job.overlap(Overlap::Queue));
     shut_down(&scene, &jobs, MINUTE);
@@ -47,7 +47,7 @@ fn a_queued_tick_runs_elsewhere_when_the_runner_is_shut_down() {
 }
 
 #[test]
-fn a_run_that_is_broken_off_is_repeated_at_once() {
+fn broken_off_run_repeats_at_once() {
     let scene = Scene::new();
     let [(runner, jobs), (other, _other)] = during_a_run(&scene, |job| job.claim(Claim::AtEnd));
     shut_down(&scene, &jobs, SECOND);
@@ -58,7 +58,7 @@ fn a_run_that_is_broken_off_is_repeated_at_once() {
 
 /// The runner continues the schedule itself: no other replica takes the lock.
 #[test]
-fn a_queued_tick_that_the_runner_goes_on_with_costs_the_others_one_question() {
+fn queued_tick_costs_others_one_read() {
     let scene = Scene::new();
     let [(runner, _jobs), (other, _other)] =
         during_a_run(&scene, |job| job.overlap(Overlap::Queue));
@@ -71,7 +71,7 @@ fn a_queued_tick_that_the_runner_goes_on_with_costs_the_others_one_question() {
 }
 
 #[test]
-fn a_skipped_tick_wakes_nobody() {
+fn skipped_tick_wakes_no_replica() {
     let scene = Scene::new();
     let [(_runner, _jobs), (other, _other)] = during_a_run(&scene, |job| job);
     scene.advance(29 * SECOND);
@@ -82,7 +82,7 @@ fn a_skipped_tick_wakes_nobody() {
 }
 
 #[test]
-fn a_queued_tick_runs_when_a_triggered_run_elsewhere_ends() {
+fn queued_tick_follows_remote_trigger() {
     let scene = Scene::new();
     let [a, b] = ["a", "b"].map(|name| scene.site(name));
     let job = |site: &Site| {
@@ -101,7 +101,7 @@ fn a_queued_tick_runs_when_a_triggered_run_elsewhere_ends() {
 
 /// Seen from another replica, it is too late for the tick long before the run has ended.
 #[test]
-fn a_queued_tick_waits_longer_than_it_may_be_late() {
+fn queued_tick_outlasts_start_within() {
     let scene = Scene::new();
     let [a, b] = ["a", "b"].map(|name| scene.site(name));
     let job = |site: &Site| {
@@ -122,7 +122,7 @@ fn a_queued_tick_waits_longer_than_it_may_be_late() {
 
 /// Nothing is stored of its end: the tick that waited for it is as late as it is.
 #[test]
-fn a_queued_tick_is_missed_where_the_runner_crashed() {
+fn crashed_runner_misses_the_queued_tick() {
     let scene = Scene::new();
     let [a, b] = ["a", "b"].map(|name| scene.site(name));
     let job = |site: &Site| {

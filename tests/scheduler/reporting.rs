@@ -13,7 +13,7 @@ use tower_redlock::{
 
 use crate::mock_node::{MockNode, with_nodes};
 use crate::{
-    lines::Lines,
+    log_lines::Lines,
     scene::{MS, SECOND, Scene},
 };
 
@@ -25,7 +25,7 @@ fn has(line: &str, parts: &[&str]) -> bool {
 }
 
 #[test]
-fn outage_that_costs_a_tick_is_logged() {
+fn outage_costing_a_tick_is_logged() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -67,7 +67,7 @@ fn outage_that_costs_a_tick_is_logged() {
 }
 
 #[test]
-fn short_outage_is_over_when_the_nodes_answer() {
+fn short_outage_ends_with_answers() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -88,7 +88,7 @@ fn short_outage_is_over_when_the_nodes_answer() {
 }
 
 #[test]
-fn job_beyond_the_limit_of_names_is_logged() {
+fn job_beyond_name_limit_is_logged() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -111,7 +111,7 @@ fn job_beyond_the_limit_of_names_is_logged() {
 }
 
 #[test]
-fn run_is_one_line_at_info() {
+fn run_is_one_info_line() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -129,7 +129,7 @@ fn run_is_one_line_at_info() {
 }
 
 #[test]
-fn run_that_fails_is_one_line_at_warn() {
+fn failed_run_is_one_warn_line() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -144,7 +144,7 @@ fn run_that_fails_is_one_line_at_warn() {
 }
 
 #[test]
-fn span_of_a_run_has_its_outcome() {
+fn run_span_has_the_outcome() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -164,7 +164,7 @@ fn span_of_a_run_has_its_outcome() {
 }
 
 #[test]
-fn state_says_what_a_job_waits_for() {
+fn state_shows_the_awaited_event() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     scene.nodes.stop(0..5);
@@ -204,7 +204,7 @@ fn state_says_what_a_job_waits_for() {
 }
 
 #[test]
-fn capacity_grows_with_the_number_of_jobs() {
+fn event_capacity_grows_with_jobs() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = |number| site.job(&format!("job {number}"), Schedule::every(HOUR), SECOND);
@@ -215,7 +215,7 @@ fn capacity_grows_with_the_number_of_jobs() {
 }
 
 #[test]
-fn capacity_is_as_asked_for() {
+fn event_capacity_can_be_set() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(SECOND), MS);
@@ -228,7 +228,7 @@ fn capacity_is_as_asked_for() {
 }
 
 #[test]
-fn reason_of_an_earlier_tick_is_not_told_of_a_later_one() {
+fn missed_reason_belongs_to_its_tick() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);

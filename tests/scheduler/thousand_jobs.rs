@@ -10,7 +10,7 @@ const JOBS: usize = 1_000;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 #[test]
-fn a_start_asks_each_node_twice_for_all_jobs() {
+fn start_reads_each_node_twice() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = |number| site.job(&format!("job {number}"), Schedule::every(DAY), Duration::ZERO);
@@ -26,7 +26,7 @@ fn a_start_asks_each_node_twice_for_all_jobs() {
 }
 
 #[test]
-fn new_jobs_are_registered_once_and_not_all_at_once() {
+fn registrations_are_spread_over_time() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = |number| site.job(&format!("job {number}"), Schedule::every(DAY), Duration::ZERO);
@@ -60,7 +60,7 @@ fn idle_jobs_cost_little() {
     const ALONE: &str = "TOWER_REDLOCK_TEST_IDLE_JOBS";
     if std::env::var_os(ALONE).is_none() {
         let output = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "many::idle_jobs_cost_little", "--nocapture"])
+            .args(["--exact", "thousand_jobs::idle_jobs_cost_little", "--nocapture"])
             .env(ALONE, "1")
             .output()
             .unwrap();

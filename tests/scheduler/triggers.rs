@@ -20,7 +20,7 @@ fn ask(scene: &Scene, jobs: &Running) -> (u64, Task<End>) {
 }
 
 #[test]
-fn outcome_is_returned_and_events_have_the_id() {
+fn outcome_and_events_carry_the_id() {
     let scene = Scene::new();
     let site = scene.site("a");
     let clock = site.clock.clone();
@@ -49,7 +49,7 @@ fn outcome_is_returned_and_events_have_the_id() {
 }
 
 #[test]
-fn dropping_it_changes_nothing() {
+fn dropped_trigger_still_runs() {
     let scene = Scene::new();
     let site = scene.site("a");
     let jobs = site.start([site.job("j", Schedule::every(HOUR), SECOND)]);
@@ -59,7 +59,7 @@ fn dropping_it_changes_nothing() {
 }
 
 #[test]
-fn reason_is_returned_where_it_does_not_run() {
+fn skipped_trigger_returns_the_reason() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let jobs = a.start([a.job("j", Schedule::every(HOUR), SECOND)]);
@@ -81,7 +81,7 @@ fn reason_is_returned_where_it_does_not_run() {
 }
 
 #[test]
-fn replica_that_stands_by_says_so() {
+fn standby_replica_refuses() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let _a = a.start_led([a.job("j", Schedule::every(HOUR), SECOND)]);
@@ -95,7 +95,7 @@ fn replica_that_stands_by_says_so() {
 }
 
 #[test]
-fn what_is_pending_at_shutdown_is_cancelled() {
+fn shutdown_cancels_pending_triggers() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(HOUR), 10 * SECOND)]);
@@ -116,7 +116,7 @@ fn what_is_pending_at_shutdown_is_cancelled() {
 }
 
 #[test]
-fn job_of_a_closed_manager_has_ended() {
+fn closed_manager_ends_the_job() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(10 * SECOND), SECOND)]);
@@ -138,7 +138,7 @@ fn job_of_a_closed_manager_has_ended() {
 }
 
 #[test]
-fn a_thousand_are_remembered_and_more_are_refused() {
+fn at_most_thousand_are_pending() {
     let scene = Scene::new();
     let site = scene.site("a");
     let jobs = site.start([site.job("j", Schedule::every(HOUR), Duration::ZERO)]);

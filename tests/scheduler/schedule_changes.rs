@@ -47,7 +47,7 @@ fn after_change(old: &Schedule, new: &Schedule, missed: Missed) -> Vec<i64> {
 }
 
 #[test]
-fn a_changed_schedule_has_missed_nothing() {
+fn changed_schedule_has_missed_nothing() {
     let (daily, five) = (Schedule::every(24 * HOUR), Schedule::every(5 * MINUTE));
     let every_five: Vec<i64> = (1..=12).map(|i| 5 * i).collect();
     for missed in [Missed::Skip, Missed::RunLatest, ALL] {
@@ -59,7 +59,7 @@ fn a_changed_schedule_has_missed_nothing() {
 }
 
 #[test]
-fn the_same_schedule_makes_up_for_what_it_missed() {
+fn same_schedule_catches_up() {
     let five = Schedule::every(5 * MINUTE);
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
@@ -75,7 +75,7 @@ fn the_same_schedule_makes_up_for_what_it_missed() {
 }
 
 #[test]
-fn two_schedules_under_one_name_count_from_their_start_for_good() {
+fn two_schedules_keep_their_first_starts() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site, minutes: u32| {
@@ -102,7 +102,7 @@ fn two_schedules_under_one_name_count_from_their_start_for_good() {
 }
 
 #[test]
-fn a_job_that_never_ran_is_known_by_its_first_start_whatever_is_missed() {
+fn unrun_job_counts_from_first_start() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), MS);
@@ -117,7 +117,7 @@ fn a_job_that_never_ran_is_known_by_its_first_start_whatever_is_missed() {
 }
 
 #[test]
-fn a_delay_on_servers_that_are_new_begins_at_once() {
+fn new_servers_start_a_delay_immediately() {
     let scene = Scene::new();
     let site = scene.site("a");
     let now = tower_redlock::time::Clock::wall(&scene.clock);
@@ -133,7 +133,7 @@ fn a_delay_on_servers_that_are_new_begins_at_once() {
 }
 
 #[test]
-fn rules_of_ones_own_are_told_apart_by_their_names() {
+fn custom_rules_differ_by_name() {
     let rule = |hours: u32, name| {
         Schedule::custom(name, move |after: WallTime| {
             Schedule::every(hours * HOUR).next(after, None)

@@ -31,7 +31,7 @@ fn heeding(site: &Site, claim: Claim) -> Job {
 }
 
 #[test]
-fn error_after_the_wish_to_stop_is_repeated_elsewhere() {
+fn error_after_stop_request_is_repeated() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
@@ -52,7 +52,7 @@ fn error_after_the_wish_to_stop_is_repeated_elsewhere() {
 }
 
 #[test]
-fn error_before_the_end_of_the_lock_is_repeated() {
+fn error_before_lock_end_is_repeated() {
     let scene = Scene::new();
     let site = scene.site("a");
     let jobs = site.start([heeding(&site, Claim::AtEnd)]);
@@ -71,7 +71,7 @@ fn error_before_the_end_of_the_lock_is_repeated() {
 }
 
 #[test]
-fn error_shortly_before_max_run_is_no_reason_to_repeat() {
+fn error_before_max_run_ends_it() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([heeding(&site, Claim::AtEnd).max_run(30 * SECOND)]);
@@ -83,7 +83,7 @@ fn error_shortly_before_max_run_is_no_reason_to_repeat() {
 }
 
 #[test]
-fn run_that_gives_way_to_the_next_tick_is_not_repeated() {
+fn overlap_stop_is_not_repeated() {
     let scene = Scene::new();
     let site = scene.site("a");
     let (log, clock) = (site.log.clone(), site.clock.clone());
@@ -100,7 +100,7 @@ fn run_that_gives_way_to_the_next_tick_is_not_repeated() {
 }
 
 #[test]
-fn last_error_is_told_where_max_run_is_over() {
+fn max_run_reports_the_last_error() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = Job::new("j", Schedule::every(HOUR), |cx: JobContext| async move {
@@ -152,7 +152,7 @@ fn in_parts(site: &Site, claim: Claim) -> Job {
 }
 
 #[test]
-fn what_is_not_done_is_run_again_after_a_pause() {
+fn not_done_repeats_after_a_pause() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let (at_a, at_b) =
@@ -172,7 +172,7 @@ fn what_is_not_done_is_run_again_after_a_pause() {
 }
 
 #[test]
-fn what_is_not_done_has_failed_where_ticks_run_once() {
+fn claim_at_start_fails_unfinished_work() {
     let scene = Scene::new();
     let site = scene.site("a");
     let jobs = site.start([in_parts(&site, Claim::AtStart)]);
@@ -183,7 +183,7 @@ fn what_is_not_done_has_failed_where_ticks_run_once() {
 }
 
 #[test]
-fn pause_before_a_repetition_ends_with_the_scheduler() {
+fn shutdown_ends_the_pause() {
     let scene = Scene::new();
     let site = scene.site("a");
     let jobs = site.start([in_parts(&site, Claim::AtEnd)]);
