@@ -15,12 +15,12 @@ use super::scene::{Scene, TTL};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Work that fails at once while something is broken.
-struct Broken {
+struct FailingWork {
     is_broken: Arc<AtomicBool>,
     terms: Arc<AtomicUsize>,
 }
 
-impl Broken {
+impl FailingWork {
     fn new() -> Self {
         Self { is_broken: Arc::new(AtomicBool::new(true)), terms: Arc::default() }
     }
@@ -52,7 +52,7 @@ impl Broken {
 #[test]
 fn failing_work_restarts_with_growing_pauses() {
     let scene = Scene::new();
-    let broken = Broken::new();
+    let broken = FailingWork::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let mut runs = [broken.run(&scene, &a.leader), broken.run(&scene, &b.leader)];
     // Pauses of 0.5 to 1 s, 1 to 2 s, and so on up to a minute, for each of the two.
@@ -79,7 +79,7 @@ fn failing_work_restarts_with_growing_pauses() {
 #[test]
 fn another_candidate_leads_during_the_pause() {
     let scene = Scene::new();
-    let broken = Broken::new();
+    let broken = FailingWork::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let _a = broken.run(&scene, &a.leader);
     assert_eq!(broken.terms(), 1);
@@ -108,7 +108,7 @@ fn successful_work_pauses_too() {
 #[test]
 fn manager_shutdown_ends_the_pause() {
     let scene = Scene::new();
-    let broken = Broken::new();
+    let broken = FailingWork::new();
     let a = scene.candidate("a");
     let mut run = broken.run(&scene, &a.leader);
     let _down = scene.clock.spawn(async move { a.redlock.shutdown().await });

@@ -27,9 +27,9 @@ fn finished_work_releases_and_ends_run() {
     assert!(b.leader.is_leader());
 }
 
-struct Checks(Term);
+struct ChecksOnDrop(Term);
 
-impl Drop for Checks {
+impl Drop for ChecksOnDrop {
     fn drop(&mut self) {
         self.0.ensure_valid().expect("the work is dropped before the lock is given back");
     }
@@ -40,7 +40,7 @@ fn dropped_run_drops_work_before_release() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let mut run = Box::pin(a.leader.run(|term| async move {
-        let _checks = Checks(term);
+        let _checks = ChecksOnDrop(term);
         std::future::pending::<()>().await;
     }));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());

@@ -13,14 +13,14 @@ use super::scene::{FOLLOWED, Scene, TTL};
 fn partitioned_leader_stops_before_next_leads() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let causes = Arc::new(Mutex::new(Vec::new()));
     let leader = {
-        let (told, witness) = (Arc::clone(&told), scene.witness.clone());
+        let (causes, witness) = (Arc::clone(&causes), scene.witness.clone());
         let transitions = a.leader.transitions();
         a.leader.clone().on_lost(move |cause| {
             assert!(witness.is_empty(), "the work was dropped before");
             assert_eq!(*transitions.borrow(), Leadership::Standby { leader: None });
-            told.lock().unwrap().push(cause);
+            causes.lock().unwrap().push(cause);
         })
     };
     let _a = scene.run(&leader);
@@ -34,7 +34,7 @@ fn partitioned_leader_stops_before_next_leads() {
     scene.clock.advance(TTL + TTL / 10);
     assert!(b.leader.is_leader() && !a.leader.is_leader());
     assert!(scene.witness.elected_at() > cut_off);
-    assert!(matches!(told.lock().unwrap()[..], [LossCause::Expired { .. }]));
+    assert!(matches!(causes.lock().unwrap()[..], [LossCause::Expired { .. }]));
     assert_eq!(*transitions.borrow_and_update(), Leadership::Standby { leader: None });
 
     // It stands by, and leads again when it is its turn.
@@ -46,7 +46,7 @@ fn partitioned_leader_stops_before_next_leads() {
     scene.clock.advance(FOLLOWED);
     assert!(a.leader.is_leader());
     assert_eq!(scene.witness.terms(), 3);
-    assert_eq!(told.lock().unwrap().len(), 1);
+    assert_eq!(causes.lock().unwrap().len(), 1);
 }
 
 #[test]

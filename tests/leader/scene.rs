@@ -55,7 +55,7 @@ impl Scene {
     }
 
     /// The same, until it is stopped.
-    pub(crate) fn run_until_dropped(&self, leader: &Leader) -> Running {
+    pub(crate) fn run_until_dropped(&self, leader: &Leader) -> RunningCandidate {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let run = leader.run(self.witness.work());
         let _task = self.clock.spawn(async move {
@@ -65,12 +65,14 @@ impl Scene {
             }
         });
         self.clock.settle();
-        Running(stop)
+        RunningCandidate(stop)
     }
 }
 
 /// Its end is noticed when the clock is moved or settled.
-pub(crate) struct Running(#[expect(dead_code, reason = "held")] tokio::sync::oneshot::Sender<()>);
+pub(crate) struct RunningCandidate(
+    #[expect(dead_code, reason = "held")] tokio::sync::oneshot::Sender<()>,
+);
 
 /// Sees whoever leads, and that nobody leads beside another.
 #[derive(Clone)]
@@ -85,13 +87,13 @@ impl Witness {
         Self { clock: clock.clone(), inside: Arc::default(), elections: Arc::default() }
     }
 
-    pub(crate) fn enter(&self, term: &Term) -> Inside {
+    pub(crate) fn enter(&self, term: &Term) -> TermGuard {
         assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "one leads at a time");
         let mut elections = self.elections.lock().unwrap();
         let token = term.fencing_token().get();
         assert!(elections.last().is_none_or(|(last, _)| *last < token), "tokens rise");
         elections.push((token, self.clock.now()));
-        Inside(Arc::clone(&self.inside))
+        TermGuard(Arc::clone(&self.inside))
     }
 
     /// Work that runs until it is dropped.
@@ -123,9 +125,9 @@ impl Witness {
     }
 }
 
-pub(crate) struct Inside(Arc<AtomicUsize>);
+pub(crate) struct TermGuard(Arc<AtomicUsize>);
 
-impl Drop for Inside {
+impl Drop for TermGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }

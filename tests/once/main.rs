@@ -1,7 +1,7 @@
 //! Work that is done once per key, over nodes that fail and clocks that are moved by hand.
 
 #[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
-#[path = "../servers/facts/log.rs"]
+#[path = "../servers/failures/log.rs"]
 mod log;
 #[path = "../support/mod.rs"]
 mod support;

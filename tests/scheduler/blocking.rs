@@ -13,15 +13,15 @@ use tower_redlock::{
     scheduler::{Overlap, ShutdownReport},
 };
 
-use crate::scene::{MS, Running, SECOND, Scene, Site, within};
+use crate::scene::{MS, RunningScheduler, SECOND, Scene, Site, with_timeout};
 
 /// Work that runs until it is ended.
-pub(crate) struct Held {
+pub(crate) struct BlockingWork {
     pub(crate) begun: Receiver<JobContext>,
     pub(crate) end: Sender<()>,
 }
 
-pub(crate) fn held(name: &str) -> (Job, Held) {
+pub(crate) fn blocking_job(name: &str) -> (Job, BlockingWork) {
     let (tell, begun) = mpsc::channel();
     let (end, ends) = mpsc::channel::<()>();
     let ends = Mutex::new(ends);
@@ -29,52 +29,56 @@ pub(crate) fn held(name: &str) -> (Job, Held) {
         tell.send(cx).unwrap();
         let _ = ends.lock().unwrap().recv();
     });
-    (job, Held { begun, end })
+    (job, BlockingWork { begun, end })
 }
 
 /// The thread's word comes at some moment of its own.
-pub(crate) fn until(scene: &Scene, jobs: &mut Running, word: &str) -> Vec<&'static str> {
-    let mut words = Vec::new();
-    while !words.contains(&word) {
+pub(crate) fn wait_for(
+    scene: &Scene,
+    jobs: &mut RunningScheduler,
+    name: &str,
+) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    while !names.contains(&name) {
         scene.clock.settle();
-        words.extend(jobs.words());
+        names.extend(jobs.event_names());
         std::thread::yield_now();
     }
-    words
+    names
 }
 
-fn started(scene: &Scene) -> (Site, Running, Held, JobContext) {
+fn started(scene: &Scene) -> (Site, RunningScheduler, BlockingWork, JobContext) {
     let site = scene.site("a");
-    let (job, held) = held("j");
+    let (job, work) = blocking_job("j");
     let jobs = site.start([job.overlap(Overlap::Stop).stop_grace(100 * MS).retries(3)]);
     scene.advance(SECOND);
-    let cx = held.begun.recv().unwrap();
-    (site, jobs, held, cx)
+    let cx = work.begun.recv().unwrap();
+    (site, jobs, work, cx)
 }
 
 #[test]
 fn overlapped_work_keeps_its_lock() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
-        let (_site, mut jobs, held, cx) = started(&scene);
+        let (_site, mut jobs, work, cx) = started(&scene);
         scene.advance(30 * SECOND);
         assert!(cx.ensure_valid().is_ok());
         assert_eq!(scene.nodes.key_counts(), [1; 5]);
         assert_eq!(jobs.status("j").counts.started, 1);
-        held.end.send(()).unwrap();
-        let words = until(&scene, &mut jobs, "finished");
-        assert_eq!(words[..2], ["claimed", "started"]);
-        assert_eq!(words.iter().filter(|word| **word == "stopping").count(), 1);
+        work.end.send(()).unwrap();
+        let names = wait_for(&scene, &mut jobs, "finished");
+        assert_eq!(names[..2], ["claimed", "started"]);
+        assert_eq!(names.iter().filter(|name| **name == "stopping").count(), 1);
         scene.advance(SECOND);
-        assert!(held.begun.recv().unwrap().tick() > cx.tick());
+        assert!(work.begun.recv().unwrap().tick() > cx.tick());
     });
 }
 
 #[test]
 fn shutdown_reports_work_still_running() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
-        let (_site, mut jobs, held, cx) = started(&scene);
+        let (_site, mut jobs, work, cx) = started(&scene);
         let handle = jobs.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
         scene.advance(2 * SECOND);
@@ -82,17 +86,17 @@ fn shutdown_reports_work_still_running() {
         assert_eq!((stopped.len(), still_running), (0, vec![Arc::from("j")]));
         assert!(cx.ensure_valid().is_ok(), "nothing stops it");
         assert_eq!(scene.nodes.key_counts(), [1; 5]);
-        held.end.send(()).unwrap();
-        until(&scene, &mut jobs, "finished");
+        work.end.send(()).unwrap();
+        wait_for(&scene, &mut jobs, "finished");
         assert_eq!(scene.nodes.key_counts(), [0; 5]);
         scene.advance(5 * SECOND);
-        assert!(held.begun.try_recv().is_err());
+        assert!(work.begun.try_recv().is_err());
     });
 }
 
 #[test]
 fn shutdown_stops_between_two_attempts() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
         let (tell, begun) = mpsc::channel();
@@ -105,11 +109,11 @@ fn shutdown_stops_between_two_attempts() {
         jobs.handle.trigger("j").unwrap();
         scene.clock.settle();
         let first = begun.recv().unwrap();
-        until(&scene, &mut jobs, "retrying");
+        wait_for(&scene, &mut jobs, "retrying");
         let handle = jobs.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
         scene.advance(SECOND);
-        until(&scene, &mut jobs, "stopped");
+        wait_for(&scene, &mut jobs, "stopped");
         scene.advance(SECOND);
         assert!(report.take().is_some());
         assert_eq!(first.0, 1);
@@ -120,30 +124,30 @@ fn shutdown_stops_between_two_attempts() {
 
 #[test]
 fn work_outlasting_its_lock_is_awaited() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
-        let (job, held) = held("j");
+        let (job, work) = blocking_job("j");
         let mut jobs = site.start([job.max_run(5 * SECOND)]);
         scene.advance(SECOND);
-        let cx = held.begun.recv().unwrap();
+        let cx = work.begun.recv().unwrap();
         scene.advance(20 * SECOND);
         assert!(cx.ensure_valid().is_err());
         assert!(jobs.status("j").running.is_some());
-        held.end.send(()).unwrap();
-        until(&scene, &mut jobs, "finished");
+        work.end.send(()).unwrap();
+        wait_for(&scene, &mut jobs, "finished");
     });
 }
 
 #[test]
 fn blocking_work_can_enter_the_runtime() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let (tell, told) = mpsc::channel();
+        let (tell, answers) = mpsc::channel();
         let job = Job::blocking("j", Schedule::every(10 * MS), move |_: JobContext| {
             let answer = tokio::runtime::Handle::try_current().map(|runtime| {
                 runtime.block_on(async {
@@ -156,7 +160,7 @@ fn blocking_work_can_enter_the_runtime() {
         let _entered = runtime.enter();
         let scheduler = tower_redlock::Scheduler::new(tower_redlock::Redlock::embedded());
         let jobs = scheduler.job(job).start().unwrap();
-        assert_eq!(told.recv().unwrap(), Some(7));
+        assert_eq!(answers.recv().unwrap(), Some(7));
         runtime.block_on(jobs.shutdown(SECOND));
     });
 }

@@ -9,14 +9,14 @@ use tower_redlock::{
 };
 
 use crate::{
-    scene::{MS, Running, SECOND, Scene, Site, TTL, word},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site, TTL, event_name},
     site::Fate,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn missed(jobs: &Running) -> u64 {
+fn missed(jobs: &RunningScheduler) -> u64 {
     jobs.status("j").counts.missed
 }
 
@@ -33,12 +33,13 @@ fn fleet_counts_a_crashed_tick_once() {
     scene.advance(3 * HOUR);
     assert_eq!(scene.log.ticks(), [3_600_000, 7_200_000, 10_800_000, 14_400_000]);
     assert_eq!(rest.iter().map(missed).sum::<u64>(), 1);
-    let told: Vec<_> = rest.iter_mut().flat_map(Running::told).collect();
-    let told: Vec<_> = told.iter().filter(|event| word(&event.kind) == "missed").collect();
+    let events: Vec<_> = rest.iter_mut().flat_map(RunningScheduler::new_events).collect();
+    let events: Vec<_> =
+        events.iter().filter(|event| event_name(&event.kind) == "missed").collect();
     let first = scene.log.entries()[0].tick;
     let why = MissReason::BrokenOff { by: Some("a".into()) };
-    assert_eq!(told[0].kind, JobEventKind::Missed { count: 1, first, why });
-    assert_eq!((told.len(), told[0].tick), (1, first));
+    assert_eq!(events[0].kind, JobEventKind::Missed { count: 1, first, why });
+    assert_eq!((events.len(), events[0].tick), (1, first));
 }
 
 #[test]
@@ -73,8 +74,9 @@ fn max_attempts_gives_the_tick_up() {
     scene.advance(HOUR / 2);
     let attempts: Vec<u32> = scene.log.entries().iter().map(|run| run.attempt).collect();
     assert_eq!(attempts, [1, 2, 3]);
-    let told = jobs.told();
-    let given_up: Vec<_> = told.iter().filter(|event| word(&event.kind) == "given up").collect();
+    let events = jobs.new_events();
+    let given_up: Vec<_> =
+        events.iter().filter(|event| event_name(&event.kind) == "given up").collect();
     assert_eq!(given_up.len(), 1);
     assert_eq!(given_up[0].kind, JobEventKind::GivenUp { attempts: 3 });
     assert_eq!(missed(&jobs), 1);
@@ -126,7 +128,7 @@ fn unstored_end_is_stored_after_outage() {
 }
 
 /// Two nodes of five store the end of the run; the others keep it as open.
-fn end_on_two_nodes(scene: &Scene, a: &Site) -> Running {
+fn end_on_two_nodes(scene: &Scene, a: &Site) -> RunningScheduler {
     let at_a = a.start([a.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd)]);
     scene.advance(DAY);
     a.replica.partition(2..5);
@@ -210,7 +212,7 @@ fn catch_up_window_gives_run_up() {
     let mut at_b = b.start([job(&b)]);
     scene.advance(HOUR);
     assert_eq!(scene.log.sites(), ["a"]);
-    assert_eq!((at_b.words(), missed(&at_b)), (vec!["given up"], 1));
+    assert_eq!((at_b.event_names(), missed(&at_b)), (vec!["given up"], 1));
     scene.advance(5 * HOUR);
     assert_eq!((scene.log.sites(), missed(&at_b)), (vec!["a", "b"], 1));
 }

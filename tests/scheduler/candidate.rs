@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_redlock::{Job, Leader, Schedule, Scheduler, scheduler::StartError};
 
-use crate::scene::{MS, Running, SECOND, Scene, Site, TTL};
+use crate::scene::{MS, RunningScheduler, SECOND, Scene, Site, TTL};
 
 /// Half a minute, found out up to a quarter later.
 const FOUND_OUT: Duration = Duration::from_millis(37_500);
@@ -15,7 +15,7 @@ fn job(site: &Site) -> Job {
     site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)
 }
 
-fn pair(scene: &Scene) -> [(Site, Running); 2] {
+fn pair(scene: &Scene) -> [(Site, RunningScheduler); 2] {
     ["a", "b"].map(|name| {
         let site = scene.site(name);
         let jobs = site.start_led([job(&site)]);

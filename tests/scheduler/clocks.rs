@@ -10,7 +10,7 @@ use tower_redlock::{
 };
 
 use crate::{
-    scene::{MS, Running, SECOND, Scene, Site},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site},
     site::Fate,
 };
 
@@ -50,7 +50,7 @@ fn jump_at(site: &Site, forward: bool, is_it: impl Fn(&Op) -> bool + Send + 'sta
     });
 }
 
-fn start(site: &Site) -> Running {
+fn start(site: &Site) -> RunningScheduler {
     site.start([site.job("j", Schedule::every(MINUTE), 5 * SECOND)])
 }
 

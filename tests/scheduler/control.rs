@@ -9,11 +9,11 @@ use tower_redlock::{
     scheduler::{Missed, Overlap},
 };
 
-use crate::scene::{MS, SECOND, Scene, within};
+use crate::scene::{MS, SECOND, Scene, with_timeout};
 
 #[test]
 fn paused_job_resumes_with_latest_tick() {
-    within(10 * SECOND, || {
+    with_timeout(10 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
         let job = site.job("j", Schedule::every(SECOND), Duration::ZERO).missed(Missed::RunLatest);
@@ -39,7 +39,7 @@ fn triggers_run_while_paused() {
     jobs.handle.trigger("j").unwrap();
     scene.advance(3 * SECOND);
     assert_eq!(scene.log.ticks(), [50_000, 51_000], "one after the other");
-    assert_eq!(jobs.words(), ["started", "finished", "started", "finished"]);
+    assert_eq!(jobs.event_names(), ["started", "finished", "started", "finished"]);
     jobs.handle.resume("j").unwrap();
     scene.advance(50 * SECOND);
     assert_eq!(scene.log.ticks(), [50_000, 51_000, 100_000], "the schedule goes on");
@@ -65,11 +65,11 @@ fn trigger_of_held_job_is_skipped() {
     let lock = taken.take().unwrap().unwrap();
     jobs.handle.trigger("j").unwrap();
     scene.advance(SECOND);
-    assert_eq!(jobs.words(), ["held"]);
+    assert_eq!(jobs.event_names(), ["held"]);
     assert_eq!(jobs.status("j").counts.skipped, 0);
     drop(lock);
     scene.advance(60 * SECOND);
-    assert_eq!(jobs.words(), [""; 0]);
+    assert_eq!(jobs.event_names(), [""; 0]);
     jobs.handle.trigger("j").unwrap();
     scene.advance(2 * SECOND);
     assert_eq!(scene.log.entries().len(), 1);

@@ -66,8 +66,12 @@ fn claim_decides_whether_crash_repeats() {
         assert!(runs[1].token > runs[0].token && runs[1].lateness > 17 * SECOND);
         scene.advance(101 * SECOND);
         assert_eq!(scene.log.entries().len(), 2);
-        let told = at_b.words();
-        assert_eq!(told.iter().filter(|word| **word == "already started").count(), 1, "{told:?}");
-        assert_eq!(told[told.len() - 1], "finished");
+        let events = at_b.event_names();
+        assert_eq!(
+            events.iter().filter(|name| **name == "already started").count(),
+            1,
+            "{events:?}"
+        );
+        assert_eq!(events[events.len() - 1], "finished");
     }
 }

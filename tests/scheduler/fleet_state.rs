@@ -14,14 +14,14 @@ use tower_redlock::{
 };
 
 use crate::{
-    scene::{MS, Running, SECOND, Scene, Site, after_start, within},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site, after_start, with_timeout},
     site::Fate,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The fleet's latest tick, in milliseconds after the first moment.
-fn fleet_tick(jobs: &Running, job: &str) -> u64 {
+fn fleet_tick(jobs: &RunningScheduler, job: &str) -> u64 {
     let tick = jobs.status(job).fleet.unwrap().tick.unwrap();
     after_start(WallTime::since_epoch(tick.duration_since(UNIX_EPOCH).unwrap()))
 }
@@ -82,7 +82,7 @@ fn remote_runs_during_pause_count() {
     assert_eq!(scene.log.sites(), ["a"; 10]);
     at_b.handle.resume("j").unwrap();
     scene.advance(SECOND);
-    assert_eq!((at_b.words(), at_b.status("j").counts.missed), (vec![], 0));
+    assert_eq!((at_b.event_names(), at_b.status("j").counts.missed), (vec![], 0));
     assert_eq!(fleet_tick(&at_b, "j"), 1_000_000);
     // What nobody runs is.
     a.crash();
@@ -105,12 +105,12 @@ fn remote_runs_during_partition_count() {
     b.replica.partition(0..5);
     scene.advance(350 * SECOND);
     assert_eq!(scene.log.sites(), ["a"; 3]);
-    assert_eq!(at_b.words(), ["unavailable"; 3]);
+    assert_eq!(at_b.event_names(), ["unavailable"; 3]);
     let state = at_b.status("j").state;
     assert!(matches!(state, JobState::WaitingForNodes { .. }), "{state:?}");
     b.replica.heal(0..5);
     scene.advance(6 * SECOND);
-    assert_eq!((at_b.words(), at_b.status("j").counts.missed), (vec![], 0));
+    assert_eq!((at_b.event_names(), at_b.status("j").counts.missed), (vec![], 0));
     assert_eq!(fleet_tick(&at_b, "j"), 300_000);
     let state = at_b.status("j").state;
     assert!(matches!(state, JobState::WaitingForTick { .. }), "{state:?}");
@@ -118,10 +118,10 @@ fn remote_runs_during_partition_count() {
     a.crash();
     b.replica.partition(0..5);
     scene.advance(200 * SECOND);
-    assert_eq!(at_b.words(), ["unavailable"; 2]);
+    assert_eq!(at_b.event_names(), ["unavailable"; 2]);
     b.replica.heal(0..5);
     scene.advance(6 * SECOND);
-    assert_eq!((at_b.words(), at_b.status("j").counts.missed), (vec!["missed"], 2));
+    assert_eq!((at_b.event_names(), at_b.status("j").counts.missed), (vec!["missed"], 2));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn remote_run_shows_in_status() {
 
 #[test]
 fn unconfirmed_claim_is_no_broken_run() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
         let job = site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
@@ -267,8 +267,8 @@ fn delayed_remote_tick_sends_two_events() {
     drop(taken.take().unwrap().unwrap());
     scene.advance(20 * SECOND);
     let ran = usize::from(scene.log.sites() == ["b"]);
-    assert_eq!(jobs[ran].words(), ["held", "claimed", "started", "finished"]);
-    assert_eq!(jobs[1 - ran].words(), ["held", "already started"]);
+    assert_eq!(jobs[ran].event_names(), ["held", "claimed", "started", "finished"]);
+    assert_eq!(jobs[1 - ran].event_names(), ["held", "already started"]);
     assert_eq!(jobs[1 - ran].status("j").counts.skipped, 0, "it was run");
 }
 
@@ -341,7 +341,7 @@ fn panicking_schedule_affects_one_job() {
 
 #[test]
 fn manager_shutdown_ends_its_jobs() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
         let job = |site: &Site| site.job("j", Schedule::every(10 * SECOND), 2 * SECOND);

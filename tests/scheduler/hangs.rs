@@ -21,8 +21,8 @@ use tower_redlock::{
 };
 
 use crate::{
-    blocking::{held, until},
-    scene::{MS, Running, SECOND, Scene, Site, TTL, within},
+    blocking::{blocking_job, wait_for},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site, TTL, with_timeout},
 };
 
 const LIMIT: Duration = Duration::from_secs(8);
@@ -30,7 +30,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// Less than a run may take.
 const PERIOD: Duration = Duration::from_secs(600);
 
-fn lost(jobs: &Running) -> LossCause {
+fn lost(jobs: &RunningScheduler) -> LossCause {
     let last = jobs.status("j").last.expect("it has ended").outcome;
     let Outcome::Lost { cause } = last else { panic!("{last:?}") };
     cause
@@ -78,12 +78,12 @@ fn default_stall_limit_is_a_minute() {
 
 /// Polls nothing while it hangs, as a runtime whose only thread is busy.
 #[derive(Debug)]
-struct Hangs {
+struct HangingSpawner {
     inner: ManualSpawner,
     is_hung: Arc<AtomicBool>,
 }
 
-impl Spawner for Hangs {
+impl Spawner for HangingSpawner {
     fn spawn(&self, mut task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let is_hung = Arc::clone(&self.is_hung);
         self.inner.spawn(Box::pin(std::future::poll_fn(move |cx| {
@@ -109,12 +109,12 @@ fn hung_runtime_loses_the_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
-    let hangs = Hangs { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
+    let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
     // It waits outside of any poll.
     let job = |site: &Site| {
         site.job("j", Schedule::every(HOUR), 600 * SECOND).claim(Claim::AtEnd).start_within(HOUR)
     };
-    let _a = Scheduler::new(a.redlock.clone()).job(job(&a)).spawner(hangs).start().unwrap();
+    let _a = Scheduler::new(a.redlock.clone()).job(job(&a)).spawner(spawner).start().unwrap();
     scene.advance(HOUR + SECOND);
     let _b = b.start([job(&b)]);
     is_hung.store(true, Ordering::SeqCst);
@@ -130,9 +130,9 @@ fn runtime_hung_after_run_loses_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
-    let hangs = Hangs { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
+    let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
     let job = a.job("j", Schedule::every(PERIOD), SECOND).min_hold(5 * SECOND);
-    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(hangs).start().unwrap();
+    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(spawner).start().unwrap();
     scene.advance(PERIOD + 2 * SECOND);
     let _b = b.start([b.job("j", Schedule::every(PERIOD), SECOND)]);
     is_hung.store(true, Ordering::SeqCst);
@@ -146,14 +146,14 @@ fn runtime_hung_behind_blocking_loses_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
-    let hangs = Hangs { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
+    let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
     let (log, clock) = (a.log.clone(), a.clock.clone());
     let job = Job::blocking("j", Schedule::every(PERIOD), move |cx: JobContext| {
         let ended = log.begin("a", &cx, &clock);
         is_hung.store(true, Ordering::SeqCst);
         ended.finished();
     });
-    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(hangs).start().unwrap();
+    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(spawner).start().unwrap();
     scene.advance(PERIOD + 2 * SECOND);
     let _b = b.start([b.job("j", Schedule::every(PERIOD), SECOND)]);
     scene.advance(2 * PERIOD);
@@ -216,29 +216,29 @@ fn heartbeats_are_expected_during_attempts_only() {
 
 #[test]
 fn blocking_work_has_no_default_limit() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
-        let (job, held) = held("j");
+        let (job, work) = blocking_job("j");
         let mut jobs = site.start([job]);
         scene.advance(SECOND);
-        let cx = held.begun.recv().unwrap();
+        let cx = work.begun.recv().unwrap();
         scene.advance(600 * SECOND);
         cx.ensure_valid().unwrap();
-        held.end.send(()).unwrap();
-        until(&scene, &mut jobs, "finished");
+        work.end.send(()).unwrap();
+        wait_for(&scene, &mut jobs, "finished");
     });
 }
 
 #[test]
 fn blocking_work_needs_its_heartbeats() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
-        let (job, held) = held("j");
+        let (job, work) = blocking_job("j");
         let mut jobs = site.start([job.heartbeat_within(LIMIT)]);
         scene.advance(SECOND);
-        let cx = held.begun.recv().unwrap();
+        let cx = work.begun.recv().unwrap();
         scene.advance(LIMIT.saturating_sub(SECOND));
         cx.heartbeat();
         scene.advance(LIMIT.saturating_sub(SECOND));
@@ -246,7 +246,7 @@ fn blocking_work_needs_its_heartbeats() {
         scene.advance(LIMIT + TTL);
         let error = cx.ensure_valid().unwrap_err();
         assert!(error.to_string().contains("heartbeat"), "{error}");
-        held.end.send(()).unwrap();
-        until(&scene, &mut jobs, "finished");
+        work.end.send(()).unwrap();
+        wait_for(&scene, &mut jobs, "finished");
     });
 }

@@ -9,15 +9,15 @@ use tower_redlock::{
 };
 
 use crate::{
-    blocking::{held, until},
-    scene::{MS, Running, SECOND, Scene, Site, TTL, within},
+    blocking::{blocking_job, wait_for},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site, TTL, with_timeout},
     site::Fate,
 };
 
 const HOUR: u32 = 3600;
 
 /// Two replicas, of which the first leads.
-fn pair(scene: &Scene, job: impl Fn(&Site) -> Job) -> [(Site, Running); 2] {
+fn pair(scene: &Scene, job: impl Fn(&Site) -> Job) -> [(Site, RunningScheduler); 2] {
     ["a", "b"].map(|name| {
         let site = scene.site(name);
         let jobs = site.start_led([job(&site)]);
@@ -38,7 +38,7 @@ fn lose_leadership(site: &Site) {
     });
 }
 
-fn counts(jobs: &Running) -> JobCounts {
+fn counts(jobs: &RunningScheduler) -> JobCounts {
     jobs.status("j").counts
 }
 
@@ -60,7 +60,7 @@ fn next_leader_continues_the_ticks() {
         !sent.contains_key("prepare") && !sent.contains_key("claims"),
         "it stands by: {sent:?}"
     );
-    assert_eq!((at_b.status("j").next_tick, at_b.words()), (None, vec![]));
+    assert_eq!((at_b.status("j").next_tick, at_b.event_names()), (None, vec![]));
     a.crash();
     scene.advance(TTL + TTL / 10);
     assert!(at_b.handle.leads());
@@ -103,7 +103,7 @@ fn trigger_on_standby_is_skipped() {
     at_b.handle.trigger("j").unwrap();
     at_b.handle.trigger("j").unwrap();
     scene.clock.settle();
-    assert_eq!(at_b.words(), ["not leading"; 2]);
+    assert_eq!(at_b.event_names(), ["not leading"; 2]);
     at_a.handle.trigger("j").unwrap();
     scene.advance(SECOND);
     a.crash();
@@ -168,13 +168,13 @@ fn standby_shuts_down_at_once() {
 
 #[test]
 fn blocking_work_outlasts_leadership() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
-        let (job, held) = held("j");
+        let (job, work) = blocking_job("j");
         let mut jobs = site.start_led([job]);
         scene.advance(SECOND);
-        let _cx = held.begun.recv().unwrap();
+        let _cx = work.begun.recv().unwrap();
         let handle = jobs.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
         scene.advance(SECOND + 100 * MS);
@@ -184,8 +184,8 @@ fn blocking_work_outlasts_leadership() {
         scene.advance(10 * TTL);
         assert!(!jobs.handle.leads());
         assert_eq!(scene.nodes.key_counts(), [1; 5], "nor does it lead again");
-        held.end.send(()).unwrap();
-        until(&scene, &mut jobs, "finished");
+        work.end.send(()).unwrap();
+        wait_for(&scene, &mut jobs, "finished");
         assert_eq!(scene.nodes.key_counts(), [0; 5]);
     });
 }

@@ -122,10 +122,10 @@ fn overlap_stop_requests_before_dropping() {
     let runs = scene.log.entries();
     assert!(runs[0].finished);
     assert_eq!((runs.len(), runs[1].lateness.as_secs()), (2, 1));
-    let told = jobs.told();
-    let stopping = told.iter().position(|event| event.kind == JobEventKind::Stopping).unwrap();
+    let events = jobs.new_events();
+    let stopping = events.iter().position(|event| event.kind == JobEventKind::Stopping).unwrap();
     let finished = |kind: &JobEventKind| matches!(kind, JobEventKind::Finished { .. });
-    assert!(told[stopping..].iter().any(|event| finished(&event.kind)));
+    assert!(events[stopping..].iter().any(|event| finished(&event.kind)));
 }
 
 #[test]

@@ -16,17 +16,17 @@ fn runs_resume_with_the_quorum() {
     let mut jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
     scene.advance(10 * SECOND);
     assert_eq!(scene.log.ticks(), [10_000]);
-    jobs.told();
+    jobs.new_events();
     scene.nodes.stop(0..3);
     site.wire.sent();
     scene.advance(100 * SECOND);
     scene.advance(MS);
     assert_eq!(scene.log.ticks(), [10_000]);
-    let told = jobs.told();
+    let events = jobs.new_events();
     let reason =
         |kind: &JobEventKind| matches!(kind, JobEventKind::Skipped(SkipReason::Unavailable { .. }));
-    let unavailable: Vec<_> = told.iter().filter(|event| reason(&event.kind)).collect();
-    assert_eq!(unavailable.len(), 10, "once a tick: {told:?}");
+    let unavailable: Vec<_> = events.iter().filter(|event| reason(&event.kind)).collect();
+    assert_eq!(unavailable.len(), 10, "once a tick: {events:?}");
     // One try for a tick, and at most one in 2.5 s after the first few; five nodes are asked for a
     // lock and told to release it.
     let sent = site.wire.sent();
@@ -45,11 +45,11 @@ fn unavailable_delay_is_reported_once() {
     let mut jobs = site.start([site.job("j", Schedule::every_after(SECOND), Duration::ZERO)]);
     scene.advance(500 * MS);
     assert_eq!(scene.log.entries().len(), 1);
-    jobs.told();
+    jobs.new_events();
     site.wire.sent();
     scene.nodes.stop(0..3);
     scene.advance(60 * SECOND);
-    assert_eq!(jobs.words(), ["unavailable"]);
+    assert_eq!(jobs.event_names(), ["unavailable"]);
     // As with ticks: a lock and its release, at most once in 2.5 s after the first few tries.
     let sent = site.wire.sent();
     assert!(sent < 10 * 40, "{sent} operations in 60 s");
@@ -68,7 +68,7 @@ fn unregistered_job_reports_no_tick() {
     scene.clock.settle();
     scene.nodes.stop(0..3);
     scene.advance(60 * SECOND);
-    assert_eq!(jobs.words(), [""; 0]);
+    assert_eq!(jobs.event_names(), [""; 0]);
     assert_eq!(jobs.status("j").counts.skipped, 0);
 }
 

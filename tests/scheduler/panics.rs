@@ -43,28 +43,30 @@ fn in_drop_of_stopped_work() {
         scene.advance(331 * SECOND);
         let counts = jobs.status("j").counts;
         assert_eq!((counts.started, counts.timed_out), (3, 3), "the job goes on");
-        let told = lines.take("WARN");
-        let panics = told.iter().filter(|line| line.contains("on drop") && line.contains("job=j"));
-        assert_eq!(panics.count(), 3, "{told:?}");
+        let logged = lines.take("WARN");
+        let panics =
+            logged.iter().filter(|line| line.contains("on drop") && line.contains("job=j"));
+        assert_eq!(panics.count(), 3, "{logged:?}");
     });
 }
 
 #[derive(Debug)]
-struct Unspeakable;
+struct UndisplayableError;
 
-impl fmt::Display for Unspeakable {
+impl fmt::Display for UndisplayableError {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         panic!("no words")
     }
 }
 
-impl Error for Unspeakable {}
+impl Error for UndisplayableError {}
 
 #[test]
 fn in_display_of_an_error() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let job = Job::new("j", Schedule::every(10 * SECOND), |_| async { Err::<(), _>(Unspeakable) });
+    let job =
+        Job::new("j", Schedule::every(10 * SECOND), |_| async { Err::<(), _>(UndisplayableError) });
     let jobs = site.start([job]);
     scene.advance(31 * SECOND);
     let status = jobs.status("j");
@@ -98,9 +100,9 @@ fn in_schedule_between_runs() {
         assert!(
             matches!(&state, JobState::BackingOff { reason } if reason.contains("no calendar"))
         );
-        let told = lines.take("WARN");
-        assert!((1..10).contains(&told.len()), "with pauses in between: {told:?}");
-        assert!(told[0].contains("no calendar") && told[0].contains("job=j"), "{told:?}");
+        let logged = lines.take("WARN");
+        assert!((1..10).contains(&logged.len()), "with pauses in between: {logged:?}");
+        assert!(logged[0].contains("no calendar") && logged[0].contains("job=j"), "{logged:?}");
         panics.store(false, Ordering::SeqCst);
         scene.advance(60 * SECOND);
         assert!(jobs.status("j").counts.finished >= 4, "{:?}", jobs.status("j"));

@@ -29,7 +29,7 @@ impl Subscriber for Warnings {
     fn record(&self, _: &Id, _: &Record<'_>) {}
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
+        let mut line = LineVisitor(String::new());
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
@@ -37,9 +37,9 @@ impl Subscriber for Warnings {
     fn exit(&self, _: &Id) {}
 }
 
-struct Line(String);
+struct LineVisitor(String);
 
-impl Visit for Line {
+impl Visit for LineVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         write!(self.0, "{}={value:?} ", field.name()).unwrap();
     }
@@ -121,5 +121,5 @@ fn moment_missed_during_outage_is_counted() {
     let mut jobs = site.start([known(site.job("once", once, SECOND))]);
     scene.advance(SECOND);
     assert_eq!((jobs.status("once").finding, jobs.status("once").counts.missed), (None, 1));
-    assert_eq!(jobs.words(), ["missed"]);
+    assert_eq!(jobs.event_names(), ["missed"]);
 }

@@ -32,7 +32,7 @@ fn tick_claimed_during_shutdown_runs_elsewhere() {
     assert_eq!(scene.log.ticks(), [100_000]);
     freeze_at_claim(&scene, &a);
     scene.advance(99 * SECOND);
-    at_a.told();
+    at_a.new_events();
     scene.advance(SECOND + 2 * MS);
     assert_eq!(scene.log.ticks(), [100_000], "the claim is under way");
     let handle = at_a.handle.clone();
@@ -42,7 +42,7 @@ fn tick_claimed_during_shutdown_runs_elsewhere() {
     scene.nodes.thaw(0..5);
     scene.advance(20 * MS);
     assert!(report.take().is_some());
-    assert_eq!(at_a.words(), [""; 0], "nothing new starts");
+    assert_eq!(at_a.event_names(), [""; 0], "nothing new starts");
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     let _b = b.start([job(&b)]);
     scene.advance(SECOND);

@@ -78,7 +78,7 @@ fn error_before_max_run_ends_it() {
     scene.advance(HOUR + 200 * SECOND);
     let outcome = Outcome::TimedOut { error: Some("70 of 100 pages".into()) };
     assert_eq!(jobs.status("j").last.unwrap().outcome, outcome);
-    assert!(jobs.words().contains(&"timed out"));
+    assert!(jobs.event_names().contains(&"timed out"));
     assert_eq!(scene.log.entries().len(), 1);
 }
 
@@ -112,9 +112,9 @@ fn max_run_reports_the_last_error() {
     scene.advance(30 * SECOND);
     let error = Some("no 2".into());
     assert_eq!(jobs.status("j").last.unwrap().outcome, Outcome::TimedOut { error });
-    let told = jobs.told();
-    let Some(JobEventKind::TimedOut { error, .. }) = told.last().map(|event| &event.kind) else {
-        panic!("{told:?}")
+    let events = jobs.new_events();
+    let Some(JobEventKind::TimedOut { error, .. }) = events.last().map(|event| &event.kind) else {
+        panic!("{events:?}")
     };
     assert_eq!(error.as_deref(), Some("no 2"));
 }

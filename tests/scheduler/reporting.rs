@@ -34,9 +34,9 @@ fn outage_costing_a_tick_is_logged() {
         lines.take("");
         scene.nodes.stop(0..3);
         scene.advance(6 * SECOND);
-        let told = lines.take("WARN");
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(has(&told[0], &["job=daily", "too few nodes"]), "{told:?}");
+        let logged = lines.take("WARN");
+        assert_eq!(logged.len(), 1, "{logged:?}");
+        assert!(has(&logged[0], &["job=daily", "too few nodes"]), "{logged:?}");
         let state = jobs.status("daily").state;
         assert!(matches!(&state, JobState::WaitingForNodes { error } if error.contains("node-0")));
         scene.advance(50 * SECOND);
@@ -45,10 +45,10 @@ fn outage_costing_a_tick_is_logged() {
         assert_eq!(lines.take("WARN"), [""; 0], "others may have run it");
         scene.nodes.start(0..3);
         scene.advance(6 * SECOND);
-        let told = lines.take("");
-        let again = told.iter().find(|line| line.starts_with("INFO")).expect("they answer");
+        let logged = lines.take("");
+        let again = logged.iter().find(|line| line.starts_with("INFO")).expect("they answer");
         assert!(has(again, &["job=daily", "again"]), "{again}");
-        let lost = told.iter().find(|line| line.starts_with("WARN")).expect("it is lost");
+        let lost = logged.iter().find(|line| line.starts_with("WARN")).expect("it is lost");
         assert!(
             has(
                 lost,
@@ -82,8 +82,8 @@ fn short_outage_ends_with_answers() {
         assert!(matches!(jobs.status("j").state, JobState::WaitingForTick { .. }));
         scene.nodes.stop(0..3);
         scene.advance(20 * SECOND);
-        let told = lines.take("WARN");
-        assert_eq!(told.iter().filter(|line| line.contains("too few")).count(), 1, "{told:?}");
+        let logged = lines.take("WARN");
+        assert_eq!(logged.iter().filter(|line| line.contains("too few")).count(), 1, "{logged:?}");
     });
 }
 
@@ -103,10 +103,10 @@ fn job_beyond_name_limit_is_logged() {
         let scheduler = Scheduler::new(full).job(job).spawner(clock.spawner());
         let _jobs = scheduler.start().unwrap();
         scene.advance(35 * SECOND);
-        let told = lines.take("WARN");
-        let mut refused = told.iter().filter(|line| line.contains("can't be scheduled"));
-        assert_eq!(refused.clone().count(), 1, "once: {told:?}");
-        assert!(has(refused.next_back().unwrap(), &["job=j", "marks hash"]), "{told:?}");
+        let logged = lines.take("WARN");
+        let mut refused = logged.iter().filter(|line| line.contains("can't be scheduled"));
+        assert_eq!(refused.clone().count(), 1, "once: {logged:?}");
+        assert!(has(refused.next_back().unwrap(), &["job=j", "marks hash"]), "{logged:?}");
     });
 }
 
@@ -117,11 +117,11 @@ fn run_is_one_info_line() {
         let site = scene.site("a");
         let jobs = site.start([site.job("j", Schedule::every(HOUR), 5 * SECOND)]);
         scene.advance(HOUR + 6 * SECOND);
-        let told = lines.take("INFO");
-        assert_eq!(told.len(), 1, "{told:?}");
+        let logged = lines.take("INFO");
+        assert_eq!(logged.len(), 1, "{logged:?}");
         let token = format!("token={}", scene.log.entries()[0].token);
         let parts = ["job=j", "tick=", &token, "attempt=1", "outcome=\"finished\"", "took=5s"];
-        assert!(has(&told[0], &parts), "{told:?}");
+        assert!(has(&logged[0], &parts), "{logged:?}");
         let trigger = jobs.handle.trigger("j").unwrap();
         scene.advance(6 * SECOND);
         assert!(has(&lines.take("INFO")[0], &[&format!("trigger={}", trigger.id())]));
@@ -136,10 +136,10 @@ fn failed_run_is_one_warn_line() {
         let job = Job::new("j", Schedule::every(HOUR), |_| async { Err::<(), _>("no disk") });
         let _jobs = site.start([job.retries(1)]);
         scene.advance(HOUR + 6 * SECOND);
-        let told = lines.take("WARN");
-        assert_eq!(told.len(), 1, "{told:?}");
+        let logged = lines.take("WARN");
+        assert_eq!(logged.len(), 1, "{logged:?}");
         let parts = ["job=j", "attempt=2", "outcome=\"failed\"", "error=no disk", "took=1s"];
-        assert!(has(&told[0], &parts), "{told:?}");
+        assert!(has(&logged[0], &parts), "{logged:?}");
     });
 }
 
@@ -211,7 +211,7 @@ fn event_capacity_grows_with_jobs() {
     let mut jobs = site.start((0..1_000).map(job));
     scene.advance(HOUR + 2 * SECOND);
     // None was lost.
-    assert!(jobs.told().len() >= 3_000);
+    assert!(jobs.new_events().len() >= 3_000);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn missed_reason_belongs_to_its_tick() {
     // The process is paused over the first tick.
     scene.clock.leap(200 * SECOND);
     scene.advance(SECOND);
-    let missed = jobs.told().into_iter().find_map(|event| match event.kind {
+    let missed = jobs.new_events().into_iter().find_map(|event| match event.kind {
         JobEventKind::Missed { count, why, .. } => Some((count, why)),
         _ => None,
     });

@@ -13,8 +13,8 @@ use tower_redlock::{
 
 use crate::scene::{MS, SECOND, Scene, TTL};
 
-fn without_renewals(words: Vec<&'static str>) -> Vec<&'static str> {
-    words.into_iter().filter(|word| *word != "extended").collect()
+fn without_renewals(names: Vec<&'static str>) -> Vec<&'static str> {
+    names.into_iter().filter(|name| *name != "extended").collect()
 }
 
 #[test]
@@ -26,15 +26,15 @@ fn lock_is_renewed_during_the_run() {
     assert_eq!(scene.nodes.key_counts(), [1; 5]);
     scene.advance(61 * SECOND);
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
-    let told = jobs.told();
-    let renewals = told.iter().filter_map(|event| match event.kind {
+    let events = jobs.new_events();
+    let renewals = events.iter().filter_map(|event| match event.kind {
         JobEventKind::Extended { remaining } => Some(remaining),
         _ => None,
     });
     let renewals: Vec<Duration> = renewals.collect();
     assert!((60 / 10..60).contains(&renewals.len()), "{}", renewals.len());
     assert!(renewals.iter().all(|left| *left > TTL / 2 && *left < TTL));
-    let last = told.last().map(|event| event.kind.clone());
+    let last = events.last().map(|event| event.kind.clone());
     assert_eq!(last, Some(JobEventKind::Finished { took: 60 * SECOND }));
     assert!(scene.log.entries()[0].finished);
 }
@@ -45,13 +45,13 @@ fn loss_requests_stop_then_drops() {
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(3600 * SECOND), 60 * SECOND)]);
     scene.advance(3600 * SECOND);
-    jobs.told();
+    jobs.new_events();
     site.replica.partition(0..3);
     scene.advance(TTL);
-    let told = jobs.told();
-    let at = |word| {
-        let found = told.iter().find(|event| crate::scene::word(&event.kind) == word);
-        found.expect(word).at
+    let events = jobs.new_events();
+    let at = |name| {
+        let found = events.iter().find(|event| crate::scene::event_name(&event.kind) == name);
+        found.expect(name).at
     };
     assert!(at("stopping") < at("lost"));
     assert!(!scene.log.entries()[0].finished && scene.log.entries()[0].ended.is_some());
@@ -72,7 +72,10 @@ fn max_run_ends_the_run() {
     scene.advance(3629 * SECOND);
     assert!(scene.log.entries()[0].ended.is_none());
     scene.advance(SECOND + MS);
-    assert_eq!(without_renewals(jobs.words()), ["claimed", "started", "stopping", "timed out"]);
+    assert_eq!(
+        without_renewals(jobs.event_names()),
+        ["claimed", "started", "stopping", "timed out"]
+    );
     assert_eq!(jobs.status("j").last.unwrap().outcome, Outcome::TimedOut { error: None });
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     scene.advance(60 * SECOND);
@@ -121,7 +124,7 @@ fn panic_is_an_outcome() {
         JobEventKind::Panicked { message, .. } => Some(message),
         _ => None,
     };
-    let panics: Vec<_> = jobs.told().into_iter().filter_map(message).collect();
+    let panics: Vec<_> = jobs.new_events().into_iter().filter_map(message).collect();
     assert_eq!(&*panics[0], "run 1");
     assert_eq!(panics.len(), 2);
     let counts = jobs.status("j").counts;
@@ -150,8 +153,8 @@ fn retries_keep_token_and_double_pauses() {
     let pauses: Vec<_> =
         seen.windows(2).map(|pair| pair[1].2.saturating_sub(pair[0].2).as_secs()).collect();
     assert_eq!(pauses, [2, 4, 8]);
-    let words = without_renewals(jobs.words());
-    assert_eq!(words, ["claimed", "started", "retrying", "retrying", "retrying", "failed"]);
+    let names = without_renewals(jobs.event_names());
+    assert_eq!(names, ["claimed", "started", "retrying", "retrying", "retrying", "failed"]);
     assert_eq!((jobs.status("j").counts.failed, jobs.status("j").counts.retries), (1, 3));
 }
 
@@ -198,7 +201,7 @@ fn retry_pauses_are_capped() {
             JobEventKind::Retrying { pause, .. } => Some(pause.as_secs()),
             _ => None,
         };
-        assert_eq!(jobs.told().into_iter().filter_map(pause).collect::<Vec<_>>(), expected);
+        assert_eq!(jobs.new_events().into_iter().filter_map(pause).collect::<Vec<_>>(), expected);
     }
 }
 
@@ -209,19 +212,19 @@ fn late_renewal_shortens_no_pause() {
     let job = Job::new("j", Schedule::every(3600 * SECOND), |_| async { Err::<(), _>("no") });
     let mut jobs = site.start([job.retries(1).backoff(40 * SECOND)]);
     scene.advance(3_600 * SECOND);
-    jobs.told();
+    jobs.new_events();
     site.wire.judge(|_, op| match op {
         tower_redlock::node::Op::Extend(_) => crate::site::Fate::Refused,
         _ => crate::site::Fate::Passes,
     });
     let is_late = (0..100).any(|_| {
         scene.advance(100 * MS);
-        jobs.words().contains(&"stopping")
+        jobs.event_names().contains(&"stopping")
     });
     assert!(is_late);
     site.wire.calm();
     scene.advance(20 * SECOND);
-    assert_eq!(without_renewals(jobs.words()), [""; 0]);
+    assert_eq!(without_renewals(jobs.event_names()), [""; 0]);
     scene.advance(20 * SECOND);
-    assert_eq!(without_renewals(jobs.words()), ["failed"]);
+    assert_eq!(without_renewals(jobs.event_names()), ["failed"]);
 }

@@ -27,14 +27,19 @@ pub(crate) struct Entry {
 }
 
 /// Notes the end of a run, also where it is dropped.
-pub(crate) struct Ended {
+pub(crate) struct RunGuard {
     log: Log,
     entry: usize,
     clock: ManualClock,
 }
 
 impl Log {
-    pub(crate) fn begin(&self, site: &'static str, cx: &JobContext, clock: &ManualClock) -> Ended {
+    pub(crate) fn begin(
+        &self,
+        site: &'static str,
+        cx: &JobContext,
+        clock: &ManualClock,
+    ) -> RunGuard {
         let mut entries = self.0.lock().unwrap();
         entries.push(Entry {
             site,
@@ -47,7 +52,7 @@ impl Log {
             ended: None,
             finished: false,
         });
-        Ended { log: self.clone(), entry: entries.len() - 1, clock: clock.clone() }
+        RunGuard { log: self.clone(), entry: entries.len() - 1, clock: clock.clone() }
     }
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
@@ -65,13 +70,13 @@ impl Log {
     }
 }
 
-impl Ended {
+impl RunGuard {
     pub(crate) fn finished(self) {
         self.log.0.lock().unwrap()[self.entry].finished = true;
     }
 }
 
-impl Drop for Ended {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         self.log.0.lock().unwrap()[self.entry].ended = Some(self.clock.wall());
     }

@@ -93,12 +93,12 @@ impl Scene {
 }
 
 impl Site {
-    pub(crate) fn start(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
+    pub(crate) fn start(&self, jobs: impl IntoIterator<Item = Job>) -> RunningScheduler {
         self.run(Scheduler::new(self.redlock.clone()).jobs(jobs))
     }
 
     /// Under one leadership.
-    pub(crate) fn start_led(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
+    pub(crate) fn start_led(&self, jobs: impl IntoIterator<Item = Job>) -> RunningScheduler {
         self.start_led_by("x", jobs)
     }
 
@@ -106,7 +106,7 @@ impl Site {
         &self,
         leader: impl Into<Candidate>,
         jobs: impl IntoIterator<Item = Job>,
-    ) -> Running {
+    ) -> RunningScheduler {
         self.run(Scheduler::new(self.redlock.clone()).jobs(jobs).leader_only(leader))
     }
 
@@ -123,11 +123,11 @@ impl Site {
         self.clock.settle();
     }
 
-    pub(crate) fn run(&self, scheduler: Scheduler) -> Running {
+    pub(crate) fn run(&self, scheduler: Scheduler) -> RunningScheduler {
         let (killed, hang) = (self.killed.clone(), Arc::clone(&self.hang));
-        let spawner = Mortal { inner: self.clock.spawner(), killed, hang };
+        let spawner = KillableSpawner { inner: self.clock.spawner(), killed, hang };
         let handle = scheduler.spawner(spawner).start().unwrap();
-        Running { events: handle.events(), handle }
+        RunningScheduler { events: handle.events(), handle }
     }
 
     /// The process is gone: nothing more comes from it, and nothing runs in it.
@@ -186,13 +186,13 @@ type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs tasks until it is killed.
 #[derive(Debug)]
-struct Mortal {
+struct KillableSpawner {
     inner: ManualSpawner,
     killed: watch::Sender<bool>,
     hang: Arc<Hang>,
 }
 
-impl Spawner for Mortal {
+impl Spawner for KillableSpawner {
     fn spawn(&self, task: BoxFuture) {
         let mut killed = self.killed.subscribe();
         let task = self.hang.guards(task);
@@ -207,14 +207,14 @@ impl Spawner for Mortal {
 }
 
 /// A scheduler that was started, and what it tells.
-pub(crate) struct Running {
+pub(crate) struct RunningScheduler {
     pub(crate) handle: SchedulerHandle,
     events: broadcast::Receiver<JobEvent>,
 }
 
-impl Running {
+impl RunningScheduler {
     /// The events since the last call.
-    pub(crate) fn told(&mut self) -> Vec<JobEvent> {
+    pub(crate) fn new_events(&mut self) -> Vec<JobEvent> {
         std::iter::from_fn(|| match self.events.try_recv() {
             Ok(event) => Some(event),
             Err(broadcast::error::TryRecvError::Lagged(lost)) => panic!("{lost} events lost"),
@@ -224,8 +224,8 @@ impl Running {
     }
 
     /// The same, in a word each.
-    pub(crate) fn words(&mut self) -> Vec<&'static str> {
-        self.told().iter().map(|event| word(&event.kind)).collect()
+    pub(crate) fn event_names(&mut self) -> Vec<&'static str> {
+        self.new_events().iter().map(|event| event_name(&event.kind)).collect()
     }
 
     pub(crate) fn status(&self, job: &str) -> JobStatus {
@@ -233,7 +233,7 @@ impl Running {
     }
 }
 
-pub(crate) fn word(kind: &JobEventKind) -> &'static str {
+pub(crate) fn event_name(kind: &JobEventKind) -> &'static str {
     match kind {
         JobEventKind::Claimed { .. } => "claimed",
         JobEventKind::Skipped(SkipReason::AlreadyStarted { .. }) => "already started",
@@ -261,7 +261,7 @@ pub(crate) fn word(kind: &JobEventKind) -> &'static str {
 }
 
 /// Runs what would not end if it failed.
-pub(crate) fn within(limit: Duration, what: impl FnOnce() + Send + 'static) {
+pub(crate) fn with_timeout(limit: Duration, what: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         what();

@@ -17,11 +17,11 @@ const ALL: Missed = Missed::RunAll { at_most: 1_000 };
 
 /// What the first node keeps of the job's schedule.
 fn stored(site: &Site) -> ScheduleMark {
-    let (tell, told) = mpsc::channel();
+    let (tell, answers) = mpsc::channel();
     let reply = Reply::from_fn(move |said| tell.send(said).unwrap());
     let direct = site.replica.redlock();
     direct.nodes()[0].send(Op::Claims(["j".into()].into()), reply);
-    let Ok(Answer::Claims(ClaimsAnswer { mut claims, .. })) = told.recv().unwrap() else {
+    let Ok(Answer::Claims(ClaimsAnswer { mut claims, .. })) = answers.recv().unwrap() else {
         panic!()
     };
     claims.remove(0).and_then(|claim| claim.schedule).expect("a claim with a schedule")

@@ -9,7 +9,7 @@ use tower_redlock::{
 };
 
 use crate::{
-    scene::{MS, SECOND, Scene, Site, within},
+    scene::{MS, SECOND, Scene, Site, with_timeout},
     site::Fate,
 };
 
@@ -34,20 +34,20 @@ fn runs_are_asked_awaited_then_dropped() {
     let mut jobs = site.start([quick, slow(&site, "slow", 60 * SECOND)]);
     scene.advance(15 * SECOND);
     assert_eq!(scene.nodes.key_counts(), [2; 5]);
-    jobs.told();
+    jobs.new_events();
     let handle = jobs.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
     scene.clock.settle();
-    assert_eq!(jobs.words(), ["stopping", "stopping"]);
+    assert_eq!(jobs.event_names(), ["stopping", "stopping"]);
     scene.advance(SECOND + MS);
-    assert_eq!(jobs.words(), ["finished"]);
+    assert_eq!(jobs.event_names(), ["finished"]);
     assert_eq!(scene.nodes.key_counts(), [1; 5]);
     assert_eq!(jobs.status("quick").counts.finished, 1);
     scene.advance(1990 * MS);
     assert!(!report.is_finished(), "the grace is not over");
     assert_eq!(scene.nodes.key_counts(), [1; 5]);
     scene.advance(20 * MS);
-    assert_eq!(jobs.words().last(), Some(&"stopped"));
+    assert_eq!(jobs.event_names().last(), Some(&"stopped"));
     let ShutdownReport { stopped, still_running, .. } = report.take().expect("it is over");
     assert_eq!((stopped, still_running.len()), (vec![Arc::from("slow")], 0));
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
@@ -84,7 +84,7 @@ fn stopped_run_repeats_only_at_end() {
 
 #[test]
 fn returns_after_the_runtime_is_gone() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let started = runtime.block_on(async {
             let job = Job::new("j", Schedule::every(SECOND), |_| async {});
@@ -109,19 +109,19 @@ fn pause_between_attempts_ends_at_once() {
     let _b = b.start([b.job("j", every(), SECOND).claim(Claim::AtEnd)]);
     // Past many renewals.
     scene.advance(40 * SECOND);
-    at_a.told();
+    at_a.new_events();
     let handle = at_a.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(30 * SECOND).await });
     scene.clock.settle();
     assert_eq!(report.take(), Some(ShutdownReport::default()), "before the grace is over");
-    assert_eq!(at_a.words(), ["stopped"]);
+    assert_eq!(at_a.event_names(), ["stopped"]);
     scene.advance(20 * SECOND);
     assert_eq!((scene.log.sites(), scene.log.entries()[0].attempt), (vec!["b"], 2));
 }
 
 #[test]
 fn unstored_end_is_abandoned_after_grace() {
-    within(20 * SECOND, || {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
         let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), SECOND)]);

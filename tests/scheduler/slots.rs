@@ -7,9 +7,13 @@ use tower_redlock::{
     scheduler::{Claim, JobEventKind, JobState, MissReason, Missed, SkipReason, StartError},
 };
 
-use crate::scene::{MS, Running, SECOND, Scene, Site};
+use crate::scene::{MS, RunningScheduler, SECOND, Scene, Site};
 
-fn start(site: &Site, runs: usize, jobs: impl IntoIterator<Item = tower_redlock::Job>) -> Running {
+fn start(
+    site: &Site,
+    runs: usize,
+    jobs: impl IntoIterator<Item = tower_redlock::Job>,
+) -> RunningScheduler {
     site.run(Scheduler::new(site.redlock.clone()).max_concurrent_runs(runs).jobs(jobs))
 }
 
@@ -72,14 +76,14 @@ fn late_slot_misses_with_reason() {
     jobs.handle.resume("short").unwrap();
     scene.advance(SECOND);
     assert_eq!(jobs.status("short").state, JobState::WaitingForSlot);
-    jobs.told();
+    jobs.new_events();
     scene.advance(60 * SECOND);
-    let told = jobs.told();
-    let why = told.iter().find_map(|event| match &event.kind {
+    let events = jobs.new_events();
+    let why = events.iter().find_map(|event| match &event.kind {
         JobEventKind::Missed { why, count: 1, .. } => Some(why.clone()),
         _ => None,
     });
-    assert_eq!(why, Some(MissReason::NoSlot), "{told:?}");
+    assert_eq!(why, Some(MissReason::NoSlot), "{events:?}");
     assert!(matches!(jobs.status("short").state, JobState::WaitingForTick { .. }));
     scene.advance(1200 * SECOND);
     assert_eq!(jobs.status("short").counts.finished, before, "no run was waiting any more");

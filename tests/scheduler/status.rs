@@ -40,19 +40,19 @@ fn missed_ticks_are_counted_once() {
     let job = site.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);
     let mut jobs = site.start([job]);
     scene.advance(11 * SECOND);
-    jobs.told();
+    jobs.new_events();
     scene.nodes.stop(0..3);
     scene.advance(35 * SECOND);
     let missed = |kind: &JobEventKind| match kind {
         JobEventKind::Missed { count, first, .. } => Some((*count, after_start(*first))),
         _ => None,
     };
-    let told: Vec<_> = jobs.told().iter().filter_map(|event| missed(&event.kind)).collect();
-    assert_eq!(told, [], "others may have run them");
+    let events: Vec<_> = jobs.new_events().iter().filter_map(|event| missed(&event.kind)).collect();
+    assert_eq!(events, [], "others may have run them");
     scene.nodes.start(0..3);
     scene.advance(4 * SECOND);
-    let told: Vec<_> = jobs.told().iter().filter_map(|event| missed(&event.kind)).collect();
-    assert_eq!(told, [(3, 20_000)]);
+    let events: Vec<_> = jobs.new_events().iter().filter_map(|event| missed(&event.kind)).collect();
+    assert_eq!(events, [(3, 20_000)]);
     assert_eq!(jobs.status("j").counts.missed, 3);
 }
 
@@ -63,8 +63,8 @@ fn overlapped_tick_counts_as_skipped() {
     let job = site.job("j", Schedule::every(10 * SECOND), 25 * SECOND).overlap(Overlap::Skip);
     let mut jobs = site.start([job]);
     scene.advance(36 * SECOND);
-    let words = jobs.words();
-    assert_eq!(words.iter().filter(|word| **word == "overlap").count(), 2);
+    let names = jobs.event_names();
+    assert_eq!(names.iter().filter(|name| **name == "overlap").count(), 2);
     let counts = jobs.status("j").counts;
     assert_eq!((counts.skipped, counts.missed, counts.started), (2, 2, 1));
 }
@@ -76,7 +76,7 @@ fn queued_tick_is_not_skipped() {
     let job = site.job("j", Schedule::every(10 * SECOND), 15 * SECOND).overlap(Overlap::Queue);
     let mut jobs = site.start([job]);
     scene.advance(26 * SECOND);
-    assert!(jobs.words().contains(&"overlap"));
+    assert!(jobs.event_names().contains(&"overlap"));
     let counts = jobs.status("j").counts;
     assert_eq!((counts.skipped, counts.missed, counts.started), (0, 0, 2));
 }
@@ -108,8 +108,8 @@ fn shows_the_run_and_its_attempt() {
     assert_eq!((status.counts.retries, status.counts.finished, status.counts.failed), (2, 1, 0));
     assert_eq!(status.last.unwrap().took, 9 * SECOND);
     assert!(status.running.is_none() && status.next_tick > Some(next));
-    let words: Vec<_> = jobs.words().into_iter().filter(|word| *word != "extended").collect();
-    assert_eq!(words, ["claimed", "started", "retrying", "retrying", "finished"]);
+    let names: Vec<_> = jobs.event_names().into_iter().filter(|name| *name != "extended").collect();
+    assert_eq!(names, ["claimed", "started", "retrying", "retrying", "finished"]);
 }
 
 #[cfg(feature = "config")]

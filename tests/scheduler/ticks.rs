@@ -10,7 +10,7 @@ use tower_redlock::{
 };
 
 use crate::{
-    scene::{MS, Running, SECOND, Scene, Site},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site},
     site::Fate,
 };
 
@@ -28,7 +28,7 @@ fn assert_once(scene: &Scene, ticks: std::ops::RangeInclusive<u64>) {
     assert_eq!(unique.len(), runs.len());
 }
 
-fn start(site: &Site, takes: Duration) -> Running {
+fn start(site: &Site, takes: Duration) -> RunningScheduler {
     site.start([site.job("j", Schedule::every(SECOND), takes)])
 }
 
@@ -133,8 +133,8 @@ fn failed_claim_burns_no_tick() {
         });
         scene.advance(20 * SECOND + 500 * MS);
         assert_once(&scene, 1..=20);
-        let words = jobs.words();
-        let count = |word| words.iter().filter(|told| **told == word).count();
+        let names = jobs.event_names();
+        let count = |name| names.iter().filter(|events| **events == name).count();
         assert_eq!((count("claimed"), count("started"), count("unavailable")), (20, 20, 20));
         assert_eq!(jobs.status("j").counts.skipped, 0, "all were run after all");
     }

@@ -8,13 +8,13 @@ use tower_redlock::{
     testing::Task,
 };
 
-use crate::scene::{MS, Running, SECOND, Scene};
+use crate::scene::{MS, RunningScheduler, SECOND, Scene};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
 type End = Result<Outcome, SkipReason>;
 
-fn ask(scene: &Scene, jobs: &Running) -> (u64, Task<End>) {
+fn ask(scene: &Scene, jobs: &RunningScheduler) -> (u64, Task<End>) {
     let trigger: Trigger = jobs.handle.trigger("j").unwrap();
     (trigger.id(), scene.clock.spawn(trigger))
 }
@@ -42,10 +42,10 @@ fn outcome_and_events_carry_the_id() {
     assert!(!finished.is_finished());
     scene.advance(SECOND);
     assert_eq!(finished.take(), Some(Ok(Outcome::Finished)));
-    let ids: Vec<_> = jobs.told().iter().map(|event| event.trigger).collect();
+    let ids: Vec<_> = jobs.new_events().iter().map(|event| event.trigger).collect();
     assert_eq!(ids, [Some(first), Some(first), Some(second), Some(second)]);
     scene.advance(HOUR);
-    assert!(jobs.told().iter().all(|event| event.trigger.is_none()), "a tick is none");
+    assert!(jobs.new_events().iter().all(|event| event.trigger.is_none()), "a tick is none");
 }
 
 #[test]
@@ -111,7 +111,9 @@ fn shutdown_cancels_pending_triggers() {
     assert_eq!(pending.take(), Some(Err(SkipReason::Ended)));
     assert_eq!(report.take().unwrap().cancelled, [second]);
     let ended = JobEventKind::Skipped(SkipReason::Ended);
-    assert!(jobs.told().iter().any(|event| event.kind == ended && event.trigger == Some(second)));
+    assert!(
+        jobs.new_events().iter().any(|event| event.kind == ended && event.trigger == Some(second))
+    );
     assert!(matches!(jobs.status("j").state, JobState::Ended { .. }));
 }
 
@@ -134,7 +136,7 @@ fn closed_manager_ends_the_job() {
     assert!(matches!(error, TriggerError::Ended { .. }) && error.to_string().contains("\"j\""));
     scene.advance(10 * SECOND);
     let ended = |kind: &JobEventKind| matches!(kind, JobEventKind::Ended { .. });
-    assert_eq!(jobs.told().iter().filter(|event| ended(&event.kind)).count(), 1);
+    assert_eq!(jobs.new_events().iter().filter(|event| ended(&event.kind)).count(), 1);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tower_redlock::{
     scheduler::{Claim, Overlap},
 };
 
-use crate::scene::{MS, Running, SECOND, Scene, Site};
+use crate::scene::{MS, RunningScheduler, SECOND, Scene, Site};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Within this, a release is heard and acted on.
@@ -15,7 +15,7 @@ const WOKEN: Duration = Duration::from_millis(300);
 
 /// Two replicas with a job of 100 s each minute. The first tick's run continues, and the second tick
 /// has come.
-fn during_a_run(scene: &Scene, change: impl Fn(Job) -> Job) -> [(Site, Running); 2] {
+fn during_a_run(scene: &Scene, change: impl Fn(Job) -> Job) -> [(Site, RunningScheduler); 2] {
     let both = ["a", "b"].map(|name| {
         let site = scene.site(name);
         let job = site.job("j", Schedule::every(MINUTE), 100 * SECOND);
@@ -30,7 +30,7 @@ fn during_a_run(scene: &Scene, change: impl Fn(Job) -> Job) -> [(Site, Running);
     if scene.log.sites() == ["a"] { [a, b] } else { [b, a] }
 }
 
-fn shut_down(scene: &Scene, jobs: &Running, grace: Duration) {
+fn shut_down(scene: &Scene, jobs: &RunningScheduler, grace: Duration) {
     let handle = jobs.handle.clone();
     let _task = scene.clock.spawn(async move { handle.shutdown(grace).await });
     scene.clock.settle();
@@ -112,8 +112,8 @@ fn queued_tick_outlasts_start_within() {
     scene.advance(24 * MINUTE);
     assert_eq!(scene.log.ticks(), [600_000]);
     let runner = usize::from(scene.log.sites() == ["b"]);
-    let words = jobs[1 - runner].words();
-    assert!(!words.contains(&"missed"), "{words:?}");
+    let names = jobs[1 - runner].event_names();
+    assert!(!names.contains(&"missed"), "{names:?}");
     shut_down(&scene, &jobs[runner], 10 * MINUTE);
     scene.advance(MINUTE + WOKEN);
     assert_eq!(scene.log.ticks(), [600_000, 1_200_000]);
@@ -132,10 +132,10 @@ fn crashed_runner_misses_the_queued_tick() {
     let mut jobs = [a.start([job(&a)]), b.start([job(&b)])];
     scene.advance(24 * MINUTE);
     let (runner, other) = if scene.log.sites() == ["a"] { (&a, 1) } else { (&b, 0) };
-    jobs[other].words();
+    jobs[other].event_names();
     runner.crash();
     scene.advance(MINUTE);
-    assert_eq!(jobs[other].words(), ["missed"]);
+    assert_eq!(jobs[other].event_names(), ["missed"]);
     scene.advance(6 * MINUTE);
     assert_eq!(scene.log.ticks(), [600_000, 1_800_000]);
 }

@@ -9,7 +9,7 @@ use crate::{
 
 /// How the fleet stands from a moment on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct FleetState {
     pub(crate) at: Ms,
     /// The version that runs on each machine whose process is there and reaches a quorum.
     pub(crate) fit: [Option<usize>; MACHINES],
@@ -20,7 +20,7 @@ pub(crate) struct Standing {
 
 /// Ticks that a process told of as missed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ToldMissed {
+pub(crate) struct ReportedMissed {
     /// When it was reported, at the latest.
     pub(crate) at: Ms,
     pub(crate) machine: usize,
@@ -34,8 +34,8 @@ pub(crate) struct ToldMissed {
 pub(crate) struct History {
     pub(crate) versions: Vec<Vec<Rules>>,
     pub(crate) runs: Vec<Run>,
-    pub(crate) standings: Vec<Standing>,
-    pub(crate) missed: Vec<ToldMissed>,
+    pub(crate) standings: Vec<FleetState>,
+    pub(crate) missed: Vec<ReportedMissed>,
     pub(crate) events: Vec<(Ms, Event)>,
     /// When each version was first booted.
     pub(crate) first_boots: Vec<Option<Ms>>,
@@ -62,7 +62,7 @@ impl History {
             );
             lines.push((run.began, text));
         }
-        lines.extend(self.missed.iter().map(|told| (told.at, format!("{told:?}"))));
+        lines.extend(self.missed.iter().map(|report| (report.at, format!("{report:?}"))));
         lines.retain(|(at, _)| (from..=until).contains(at));
         lines.sort_by_key(|(at, _)| *at);
         let mut text = String::new();

@@ -27,7 +27,7 @@ pub(crate) struct Log {
 }
 
 /// Notes the end of a run, also where it is dropped.
-pub(crate) struct Going {
+pub(crate) struct RunGuard {
     log: Log,
     run: usize,
 }
@@ -48,7 +48,7 @@ impl Log {
         machine: usize,
         version: usize,
         cx: &JobContext,
-    ) -> Going {
+    ) -> RunGuard {
         let began = self.now();
         let mut runs = self.runs.lock().unwrap();
         runs.push(Run {
@@ -63,7 +63,7 @@ impl Log {
             ended: None,
             finished: false,
         });
-        Going { log: self.clone(), run: runs.len() - 1 }
+        RunGuard { log: self.clone(), run: runs.len() - 1 }
     }
 
     pub(crate) fn runs(&self) -> Vec<Run> {
@@ -83,13 +83,13 @@ impl Log {
     }
 }
 
-impl Going {
+impl RunGuard {
     pub(crate) fn finished(self) {
         self.log.runs.lock().unwrap()[self.run].finished = true;
     }
 }
 
-impl Drop for Going {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         let now = self.log.now();
         self.log.runs.lock().unwrap()[self.run].ended = Some(now);

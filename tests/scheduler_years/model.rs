@@ -41,7 +41,7 @@ pub(crate) struct Fault {
 
 /// A time in which a process is there, reaches a quorum, and nothing gets lost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct HealthyPeriod {
     pub(crate) from: Ms,
     pub(crate) until: Ms,
     pub(crate) version: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Model<'a> {
     pub(crate) job: usize,
     /// Of the job, in the order of their beginnings.
     pub(crate) runs: Vec<&'a Run>,
-    pub(crate) stretches: &'a [Stretch],
+    pub(crate) stretches: &'a [HealthyPeriod],
     /// Since when ticks of each version count.
     pub(crate) bases: Vec<Ms>,
 }
@@ -76,7 +76,7 @@ pub(crate) fn judge(history: &History) -> (Judged, Vec<Fault>) {
     (judged, faults)
 }
 
-fn stretches(history: &History) -> Vec<Stretch> {
+fn stretches(history: &History) -> Vec<HealthyPeriod> {
     let mut stretches = Vec::new();
     for machine in 0..MACHINES {
         let mut open: Option<(Ms, usize)> = None;
@@ -87,12 +87,12 @@ fn stretches(history: &History) -> Vec<Stretch> {
                 continue;
             }
             if let Some((from, version)) = open {
-                stretches.push(Stretch { from, until: standing.at, version });
+                stretches.push(HealthyPeriod { from, until: standing.at, version });
             }
             open = fit.map(|version| (standing.at, version));
         }
         if let Some((from, version)) = open {
-            stretches.push(Stretch { from, until: YEAR, version });
+            stretches.push(HealthyPeriod { from, until: YEAR, version });
         }
     }
     stretches.retain(|stretch| stretch.until > stretch.from);

@@ -14,12 +14,12 @@ use tower_redlock::{
 /// Long enough never to matter.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) type Said = Result<Answer, Reason>;
+pub(crate) type Response = Result<Answer, Reason>;
 
 /// Sends the operation now, and gives what the node will say.
-pub(crate) fn ask(node: &Arc<dyn Node>, op: Op) -> impl Future<Output = Said> + use<> {
+pub(crate) fn ask(node: &Arc<dyn Node>, op: Op) -> impl Future<Output = Response> + use<> {
     let (answer, answered) = oneshot::channel();
-    node.send(op, Reply::from_fn(move |said| drop(answer.send(said))));
+    node.send(op, Reply::from_fn(move |response| drop(answer.send(response))));
     async { answered.await.expect("every reply is answered or dropped") }
 }
 
@@ -46,14 +46,14 @@ pub(crate) fn run(tick: u64) -> TickRun {
 
 /// What a node says that never lost what it knew.
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
-pub(crate) fn promised(claim: Option<&TickClaim>) -> Said {
+pub(crate) fn promised(claim: Option<&TickClaim>) -> Response {
     Ok(Answer::Promised(PromisedAnswer::new(0, claim.cloned().map(Box::new))))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
-pub(crate) fn told<const N: usize>(claims: [Option<&TickClaim>; N]) -> Said {
+pub(crate) fn stored<const N: usize>(claims: [Option<&TickClaim>; N]) -> Response {
     Ok(Answer::Claims(ClaimsAnswer::new(0, claims.map(Option::<&TickClaim>::cloned).into())))
 }
 
-pub(crate) const CLAIMED: Said = Ok(Answer::Claimed);
-pub(crate) const SUPERSEDED: Said = Err(Reason::Superseded);
+pub(crate) const CLAIMED: Response = Ok(Answer::Claimed);
+pub(crate) const SUPERSEDED: Response = Err(Reason::Superseded);

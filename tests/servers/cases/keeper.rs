@@ -1,4 +1,4 @@
-//! Renewal does not depend on the runtime of the work, and is cheap.
+//! Renewals do not depend on the runtime of the work, and share writes.
 
 use std::{
     sync::mpsc,
@@ -54,7 +54,7 @@ fn blocked_runtime_keeps_the_lock() {
     assert!(servers.iter().all(|server| !server.exists(&key("x"))));
 }
 
-/// Ten thousand locks, one timer structure on one thread, and writes that are shared.
+/// All renewals of a process wait in one ordered map on one thread, and share writes.
 #[tokio::test]
 async fn many_renewals_share_few_writes() {
     const LOCKS: usize = 10_000;
@@ -75,7 +75,7 @@ async fn many_renewals_share_few_writes() {
     let before = reads();
     // A renewal begins when a third of the validity has passed.
     let shortest = |at_least: Duration| locks.iter().all(|lock| lock.remaining() > at_least);
-    eventually_async("the first is due", async || !shortest(ttl * 2 / 3)).await;
+    eventually_async("the first renewal is due", async || !shortest(ttl * 2 / 3)).await;
     eventually_async("all are renewed", async || shortest(ttl * 2 / 3)).await;
     let used = reads() - before;
     assert!(used < LOCKS / 10, "{used} reads of the server for {LOCKS} renewals");

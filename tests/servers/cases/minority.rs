@@ -1,4 +1,4 @@
-//! One node of five frozen or dead: nobody notices.
+//! One node of five is frozen or dead: clients see no difference.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::support::{HANG_GUARD, eventually_async};
 
 const CYCLES: u32 = 200;
 
-/// How long it takes to lock and release so many times.
+/// Duration of a fixed number of acquires and releases.
 async fn cycles(redlock: &Redlock) -> Duration {
     let started = Instant::now();
     for _ in 0..CYCLES {

@@ -15,9 +15,9 @@ use tower_redlock::{
 
 use crate::support::{Proxy, RedisServer, eventually_async, over};
 
-/// Longer than any test runs: keys that go within it were released.
+/// Longer than any test: keys that disappear within it were released.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
-/// Longest time by which a lock is lost before the end of its validity.
+/// Maximum time between the loss of a lock and the end of its validity.
 pub(crate) const LONGEST_LEAD: Duration = Duration::from_millis(22);
 
 pub(crate) struct Scene {
@@ -32,17 +32,17 @@ impl Scene {
         Self { servers, proxies }
     }
 
-    /// A manager that goes straight to the servers.
+    /// A manager connected directly to the servers.
     pub(crate) async fn direct(&self, builder: RedlockBuilder) -> Redlock {
         connected(over(builder, self.servers.iter().map(RedisServer::url))).await
     }
 
-    /// A manager that goes through the proxies.
+    /// A manager connected through the proxies.
     pub(crate) async fn proxied(&self, builder: RedlockBuilder) -> Redlock {
         connected(over(builder, self.proxies.iter().map(Proxy::url))).await
     }
 
-    /// How many lock keys each server keeps.
+    /// Number of lock keys on each server.
     pub(crate) fn key_counts(&self) -> Vec<usize> {
         self.servers.iter().map(|server| server.keys("redlock:lock:*").len()).collect()
     }
@@ -61,7 +61,7 @@ impl Scene {
         .await;
     }
 
-    /// The remaining lives of the key of `name`, in ms.
+    /// The remaining TTLs of the key of `name`, in ms.
     pub(crate) fn pttls(&self, name: &str) -> Vec<i64> {
         self.servers.iter().map(|server| server.pttl(&key(name))).collect()
     }
@@ -72,7 +72,7 @@ pub(crate) fn key(name: &str) -> String {
     format!("redlock:lock:{name}")
 }
 
-/// Settings under which a busy machine times nothing out and nothing expires.
+/// Settings with timeouts and TTLs longer than any delay of a busy machine.
 pub(crate) fn patient() -> RedlockBuilder {
     Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
 }

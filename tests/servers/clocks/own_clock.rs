@@ -7,7 +7,7 @@ use std::{
 
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 
-/// The system's clock, unless it is held still or its wall clock is put forward.
+/// The system's clock, which a test can stop, and whose wall clock it can set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnClock(Arc<Mutex<State>>);
 
@@ -35,21 +35,21 @@ impl OwnClock {
     /// Continues from where it stopped.
     pub(super) fn go_on(&self) {
         let mut state = self.0.lock().unwrap();
-        let held = state.held.take().expect("it is held");
+        let held = state.held.take().expect("the clock is stopped");
         state.behind = SystemClock::new().now().saturating_duration_since(held);
     }
 
-    /// From now on the wall clock is ahead.
+    /// Puts the wall clock forward.
     pub(super) fn put_wall_forward(&self, by: Duration) {
         self.set_wall(by, Duration::ZERO);
     }
 
-    /// From now on the wall clock is behind.
+    /// Puts the wall clock back.
     pub(super) fn put_wall_back(&self, by: Duration) {
         self.set_wall(Duration::ZERO, by);
     }
 
-    /// From now on the wall clock is right.
+    /// Corrects the wall clock.
     pub(super) fn put_wall_right(&self) {
         self.set_wall(Duration::ZERO, Duration::ZERO);
     }

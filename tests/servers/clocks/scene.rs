@@ -8,14 +8,14 @@ use tower_redlock::{
     node::{NodeHealth, NodeState},
 };
 
-use crate::facts::log::{Log, LoggedSpawner};
+use crate::failures::log::{Log, LoggedSpawner};
 use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
 
-/// Longer than any test runs: what goes within it did not end by itself.
+/// Longer than any test: what disappears within it did not expire.
 pub(super) const LONG: Duration = Duration::from_secs(60);
 /// The key of the lock on "a".
 pub(super) const KEY: &str = "redlock:lock:a";
-/// Further than any lease lasts, in seconds.
+/// Longer than any lease, in seconds.
 pub(super) const MINUTES: f64 = 300.0;
 
 pub(super) struct Scene {
@@ -54,7 +54,7 @@ impl Scene {
         self.servers.iter().map(|server| server.exists(KEY)).collect()
     }
 
-    /// Moves a server's clock forward and back, just long enough for its keys to expire.
+    /// Moves a server's clock forward and back, so that its keys expire.
     pub(super) fn blink(&self, server: usize) {
         self.servers[server].set_clock_offset(MINUTES);
         assert!(self.servers[server].cli(&["TTL", KEY]).int() != 0);
@@ -69,12 +69,12 @@ impl Scene {
     }
 }
 
-/// Settings under which nothing expires, and a busy machine times nothing out.
+/// Settings with timeouts and TTLs longer than any delay of a busy machine.
 pub(super) fn patient() -> RedlockBuilder {
     Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
 }
 
-/// Why the node has no vote, if it says so.
+/// The reason why the node has no vote, if it reports one.
 pub(super) fn refusal(redlock: &Redlock, node: usize) -> Option<Reason> {
     match &redlock.health()[node].state {
         NodeState::Refusing { reason, .. } => Some(reason.clone()),
@@ -94,7 +94,7 @@ pub(super) async fn jump_is_seen(redlock: &Redlock, node: usize) {
     .await;
 }
 
-/// What a node said to an attempt that found no quorum.
+/// The votes of an attempt that finds no quorum.
 pub(super) async fn vote(redlock: &Redlock, node: usize) -> VoteOutcome {
     match in_time(async { redlock.lock("a").await }).await {
         Err(LockError::NoQuorum { votes }) => votes[node].outcome.clone(),
@@ -102,7 +102,7 @@ pub(super) async fn vote(redlock: &Redlock, node: usize) -> VoteOutcome {
     }
 }
 
-/// Panics if it hangs.
+/// Panics if `work` does not end in time.
 pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
+    tokio::time::timeout(HANG_GUARD, work).await.expect("it ends in time")
 }

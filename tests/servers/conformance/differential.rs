@@ -7,8 +7,8 @@ use tower_redlock::node::{
     Answer, ForgetOp, HeldAnswer, Op, Record, RecordOp, RepairOp, StoredLease,
 };
 
-use super::party::{Said, TTL};
-use super::{Party, Subject, now_token};
+use super::contender::{Response, TTL};
+use super::{Contender, Subject, now_token};
 use crate::jobs::{SUPERSEDED, ask, claim, claims, of_tick, prepare, run};
 
 /// Resources that overlap in several ways.
@@ -57,7 +57,7 @@ async fn bursts_of_acquires_agree() {
             assert_eq!(comparable(ours.await), comparable(theirs.await), "step {step}");
             parties.push(pair);
         }
-        let release = |(ours, theirs): &(Party, Party)| {
+        let release = |(ours, theirs): &(Contender, Contender)| {
             (ours.ask(ours.release_op()), theirs.ask(theirs.release_op()))
         };
         let released: Vec<_> = parties.iter().map(release).collect();
@@ -119,7 +119,7 @@ async fn random_record_operations_agree() {
         let single = |number: usize| {
             let (owner, name) = (format!("owner {number}"), format!("name {}", number % NAMES));
             // The leases of both nodes have the same nonce, as nodes report it.
-            let ours = embedded.party_named(&owner, &*name);
+            let ours = embedded.contender_named(&owner, &*name);
             let theirs = ours.at(server.node());
             (ours, theirs)
         };
@@ -139,8 +139,8 @@ async fn random_record_operations_agree() {
     }
 }
 
-fn record_operation(party: &Party, random: &mut Random, step: u64) -> Op {
-    let lease = Arc::clone(party.lease());
+fn record_operation(contender: &Contender, random: &mut Random, step: u64) -> Op {
+    let lease = Arc::clone(contender.lease());
     let name: Arc<str> = lease.resource().names().next().expect("one name").into();
     let retain = Duration::from_secs(3600);
     let mut record = |is_done| {
@@ -153,24 +153,24 @@ fn record_operation(party: &Party, random: &mut Random, step: u64) -> Op {
     };
     let (begun, done) = (record(false), record(true));
     match random.below(12) {
-        0..=2 => party.acquire_op(TTL, 0),
-        3 | 4 => party.release_op(),
+        0..=2 => contender.acquire_op(TTL, 0),
+        3 | 4 => contender.release_op(),
         5 | 6 => Op::ReadRecord(name),
         7 => Op::Repair(RepairOp::new(name, done, retain)),
         8 | 9 => Op::Forget(ForgetOp::new(name, lease.nonce())),
         kind => {
             let record = if kind == 10 { begun } else { done };
-            let (until, patience) = (super::party::soon(), retain);
+            let (until, patience) = (super::contender::soon(), retain);
             Op::Record(RecordOp::new(Arc::clone(&lease), record, retain, until, patience))
         }
     }
 }
 
-fn pair(embedded: &Subject, server: &Subject, number: usize) -> (Party, Party) {
+fn pair(embedded: &Subject, server: &Subject, number: usize) -> (Contender, Contender) {
     let names = RESOURCES[number % RESOURCES.len()];
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let owner = format!("owner {number}");
-    (embedded.party_named(&owner, names.clone()), server.party_named(&owner, names))
+    (embedded.contender_named(&owner, names.clone()), server.contender_named(&owner, names))
 }
 
 /// Around the fences that are there, in both directions; sometimes none, sometimes far ahead.
@@ -182,18 +182,18 @@ fn token(random: &mut Random, base: u64, step: u64) -> u64 {
     }
 }
 
-fn operation(party: &Party, (kind, token): (usize, u64)) -> Op {
+fn operation(contender: &Contender, (kind, token): (usize, u64)) -> Op {
     match kind {
-        0..=3 => party.acquire_op(TTL, token),
-        4 | 5 => party.raise_op(token),
-        6 | 7 => party.extend_op(TTL, super::party::soon()),
-        _ => party.release_op(),
+        0..=3 => contender.acquire_op(TTL, token),
+        4 | 5 => contender.raise_op(token),
+        6 | 7 => contender.extend_op(TTL, super::contender::soon()),
+        _ => contender.release_op(),
     }
 }
 
 /// Times to live differ by what passes between two calls.
-fn comparable(said: Said) -> Said {
-    said.map(|answer| match answer {
+fn comparable(response: Response) -> Response {
+    response.map(|answer| match answer {
         Answer::Held(HeldAnswer { owner, remaining, fence, .. }) => {
             let remaining = remaining.map(|_| Duration::ZERO);
             Answer::Held(HeldAnswer::new(owner, remaining, fence))

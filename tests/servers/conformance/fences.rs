@@ -35,12 +35,12 @@ async fn token_below_fence_is_not_accepted(subject: &Subject) {
 
 async fn refusal_returns_the_unmoved_fence(subject: &Subject) {
     let t = now_token();
-    let holder = subject.party_named("holder", "a");
+    let holder = subject.contender_named("holder", "a");
     assert_eq!(holder.acquire_with(t).await, granted(true, 0));
     for token in [0, t + 256, t + 9000] {
-        let said = subject.party("a").acquire_with(token).await;
-        assert_held(&said, "holder");
-        assert_eq!(fence_of(&said), t + 255);
+        let response = subject.contender("a").acquire_with(token).await;
+        assert_held(&response, "holder");
+        assert_eq!(fence_of(&response), t + 255);
     }
     holder.release().await.unwrap();
     assert_eq!(take(subject, t + 256).await, granted(true, t + 255));
@@ -55,22 +55,22 @@ async fn lease_without_token_leaves_fence(subject: &Subject) {
 
 async fn duplicate_acquire_is_below_its_block(subject: &Subject) {
     let t = now_token();
-    let party = subject.party("a");
-    assert_eq!(party.acquire_with(t).await, granted(true, 0));
-    assert_eq!(party.acquire_with(t).await, granted(false, t + 255));
+    let contender = subject.contender("a");
+    assert_eq!(contender.acquire_with(t).await, granted(true, 0));
+    assert_eq!(contender.acquire_with(t).await, granted(false, t + 255));
 }
 
 async fn token_beyond_a_minute_is_refused(subject: &Subject) {
     let far = now_token() + 61_000_000 + 1_000_000;
-    let party = subject.party("a");
+    let contender = subject.contender("a");
     for token in [far, (1 << 53) - 256, u64::MAX >> 11] {
-        assert_eq!(party.acquire_with(token).await, Err(Reason::TokenAhead));
+        assert_eq!(contender.acquire_with(token).await, Err(Reason::TokenAhead));
     }
-    assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
+    assert_eq!(contender.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
     assert_eq!(take(subject, 1).await, granted(true, 0));
     // Also where another holds the key: the refusal is about the token.
-    assert_eq!(subject.party("a").acquire().await, granted(false, 256));
-    assert_eq!(party.acquire_with(far).await, Err(Reason::TokenAhead));
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 256));
+    assert_eq!(contender.acquire_with(far).await, Err(Reason::TokenAhead));
 }
 
 async fn token_within_a_minute_is_accepted(subject: &Subject) {
@@ -80,20 +80,20 @@ async fn token_within_a_minute_is_accepted(subject: &Subject) {
 
 async fn fences_outlive_the_keys(subject: &Subject) {
     let t = now_token();
-    let party = subject.party("a");
-    assert_eq!(party.acquire_with(t).await, granted(true, 0));
-    party.release().await.unwrap();
-    party.release().await.unwrap();
+    let contender = subject.contender("a");
+    assert_eq!(contender.acquire_with(t).await, granted(true, 0));
+    contender.release().await.unwrap();
+    contender.release().await.unwrap();
     assert_eq!(take(subject, t).await, granted(false, t + 255));
 }
 
 /// A stranger's attempt on "a", given back.
-async fn take(subject: &Subject, token: u64) -> super::party::Said {
-    let party = subject.party("a");
-    let said = party.acquire_with(token).await;
+async fn take(subject: &Subject, token: u64) -> super::contender::Response {
+    let contender = subject.contender("a");
+    let response = contender.acquire_with(token).await;
     assert_eq!(
-        party.release().await,
-        Ok(Answer::Released(ReleasedAnswer::new(said.is_ok(), false)))
+        contender.release().await,
+        Ok(Answer::Released(ReleasedAnswer::new(response.is_ok(), false)))
     );
-    said
+    response
 }

@@ -19,16 +19,16 @@ on_both! {
 }
 
 async fn release_reports_whether_key_existed(subject: &Subject) {
-    let party = subject.party("a");
-    assert_eq!(party.release().await, NOTHING);
-    assert_eq!(party.acquire().await, granted(false, 0));
-    assert_eq!(party.release().await, EXISTED);
-    assert_eq!(party.release().await, NOTHING);
-    assert_eq!(subject.party("a").acquire().await, granted(false, 0));
+    let contender = subject.contender("a");
+    assert_eq!(contender.release().await, NOTHING);
+    assert_eq!(contender.acquire().await, granted(false, 0));
+    assert_eq!(contender.release().await, EXISTED);
+    assert_eq!(contender.release().await, NOTHING);
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
 }
 
 async fn release_deletes_no_foreign_key(subject: &Subject) {
-    let (ours, theirs) = (subject.party("a"), subject.party_named("they", "a"));
+    let (ours, theirs) = (subject.contender("a"), subject.contender_named("they", "a"));
     assert_eq!(theirs.acquire().await, granted(false, 0));
     assert_eq!(ours.release().await, NOTHING);
     assert_held(&ours.acquire().await, "they");
@@ -36,16 +36,16 @@ async fn release_deletes_no_foreign_key(subject: &Subject) {
 }
 
 async fn set_existed_if_every_key_did(subject: &Subject) {
-    let trio = subject.party(["a", "b", "c"]);
+    let trio = subject.contender(["a", "b", "c"]);
     assert_eq!(trio.acquire().await, granted(false, 0));
     assert_eq!(trio.release().await, EXISTED);
     assert_eq!(trio.release().await, NOTHING);
 }
 
 async fn set_release_leaves_foreign_keys(subject: &Subject) {
-    let (pair, single) = (subject.party(["a", "b"]), subject.party_named("single", "b"));
+    let (pair, single) = (subject.contender(["a", "b"]), subject.contender_named("single", "b"));
     assert_eq!(single.acquire().await, granted(false, 0));
     assert_eq!(pair.release().await, NOTHING);
-    assert_held(&subject.party("b").acquire().await, "single");
+    assert_held(&subject.contender("b").acquire().await, "single");
     assert_eq!(single.release().await, AWAITED);
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tower_redlock::node::{LeaseId, Node, Nonce};
 use tower_redlock::{Redlock, Resource, node::EmbeddedNodes};
 
-use super::Party;
-use super::party::TTL;
+use super::Contender;
+use super::contender::TTL;
 use crate::support::{RedisServer, over};
 
 /// One node, with whatever keeps it alive.
@@ -46,16 +46,16 @@ impl Subject {
     }
 
     /// Somebody who wants the resource: a lease that the node has not heard of.
-    pub(super) fn party(&self, resource: impl Names) -> Party {
-        self.party_named("someone", resource)
+    pub(super) fn contender(&self, resource: impl Names) -> Contender {
+        self.contender_named("someone", resource)
     }
 
-    pub(super) fn party_named(&self, owner: &str, resource: impl Names) -> Party {
+    pub(super) fn contender_named(&self, owner: &str, resource: impl Names) -> Contender {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = u128::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let nonce = Nonce::from_bytes(number.to_be_bytes());
         let since = Duration::from_secs(1_700_000_000);
-        Party::new(
+        Contender::new(
             self.node.clone(),
             Arc::new(LeaseId::new(resource.resource(), nonce, owner.into(), since)),
         )

@@ -20,7 +20,7 @@ pub(super) struct Run {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum LineKind {
     /// A replica's scheduler was started.
     Up,
     /// The work's first and last line.
@@ -35,7 +35,7 @@ pub(super) enum What {
 /// All moments are of a clock that the processes of a machine have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    pub(super) what: What,
+    pub(super) what: LineKind,
     pub(super) run: Run,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
@@ -46,7 +46,7 @@ pub(super) fn now() -> Timestamp {
 }
 
 impl Line {
-    pub(super) fn at(what: What, run: Run, moment: Timestamp) -> Self {
+    pub(super) fn at(what: LineKind, run: Run, moment: Timestamp) -> Self {
         Self { what, run, from: moment, to: moment }
     }
 }
@@ -103,11 +103,11 @@ impl FromStr for Line {
         let strange = || format!("a strange line: {line:?}");
         let (what, numbers) = line.split_once(' ').ok_or_else(strange)?;
         let what = match what {
-            "Up" => What::Up,
-            "Start" => What::Start,
-            "End" => What::End,
-            "Poll" => What::Poll,
-            "LatePoll" => What::LatePoll,
+            "Up" => LineKind::Up,
+            "Start" => LineKind::Start,
+            "End" => LineKind::End,
+            "Poll" => LineKind::Poll,
+            "LatePoll" => LineKind::LatePoll,
             _ => return Err(strange()),
         };
         let numbers: Option<Vec<u64>> = numbers.split(' ').map(|n| n.parse().ok()).collect();

@@ -3,9 +3,9 @@
 use std::{thread, time::Duration};
 
 use super::{
-    company::{Company, Freeze},
     journal::{Line, now},
     replica::{PERIOD, Plan, TTL},
+    replicas::{Fleet, Freeze},
     verdict::Verdict,
 };
 
@@ -30,7 +30,7 @@ const FREEZE: Duration = TTL.saturating_mul(3);
 ///   (a TTL, so two or three), and no others: at least nine in ten run.
 #[test]
 fn tick_starts_once_despite_faults() {
-    let mut company = Company::start(Plan::Short, 3, REPLICAS);
+    let mut fleet = Fleet::start(Plan::Short, 3, REPLICAS);
     let begun = now();
     let mut freezes = Vec::new();
     for mishap in 0.. {
@@ -40,13 +40,13 @@ fn tick_starts_once_despite_faults() {
             break;
         }
         match mishap % 4 {
-            1 => freezes.push(freeze(&mut company)),
-            3 => kill_in_a_run(&mut company),
-            _ => kill(&mut company, mishap as usize / 2 % REPLICAS),
+            1 => freezes.push(freeze(&mut fleet)),
+            3 => kill_in_a_run(&mut fleet),
+            _ => kill(&mut fleet, mishap as usize / 2 % REPLICAS),
         }
     }
     thread::sleep(MINUTE.saturating_sub(now().saturating_duration_since(begun)));
-    let lines = company.stop();
+    let lines = fleet.stop();
 
     let verdict = Verdict::of(&lines, &freezes);
     println!("{verdict}");
@@ -57,22 +57,22 @@ fn any(_: &Line) -> bool {
     true
 }
 
-fn kill_in_a_run(company: &mut Company) {
-    let run = company.next_run("a run to be killed", any);
-    kill(company, run.run.replica);
+fn kill_in_a_run(fleet: &mut Fleet) {
+    let run = fleet.next_run("a run to be killed", any);
+    kill(fleet, run.run.replica);
 }
 
-fn kill(company: &mut Company, replica: usize) {
-    let killed = company.kill(replica);
+fn kill(fleet: &mut Fleet, replica: usize) {
+    let killed = fleet.kill(replica);
     thread::sleep(AWAY);
-    company.start_replica(replica);
-    company.is_up(replica, killed);
+    fleet.start_replica(replica);
+    fleet.is_up(replica, killed);
 }
 
-fn freeze(company: &mut Company) -> Freeze {
+fn freeze(fleet: &mut Fleet) -> Freeze {
     let mut tries = (0..10).filter_map(|_| {
-        let run = company.next_run("a run to be frozen", any);
-        company.freeze_in(&run, FREEZE)
+        let run = fleet.next_run("a run to be frozen", any);
+        fleet.freeze_in(&run, FREEZE)
     });
     tries.next().expect("one of ten runs is caught before its end")
 }

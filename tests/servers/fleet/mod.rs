@@ -9,9 +9,9 @@
 //! | what the job writes, and what is judged by it | `journal`, `verdict` |
 
 mod clock;
-mod company;
 mod journal;
 mod minute;
 mod replica;
+mod replicas;
 mod takeover;
 mod verdict;

@@ -3,8 +3,8 @@
 use std::{thread, time::Duration};
 
 use super::{
-    company::Company,
     replica::{LONG_TTL, Plan},
+    replicas::Fleet,
 };
 
 const KILLS: u32 = 7;
@@ -12,24 +12,24 @@ const KILLS: u32 = 7;
 /// The lock of the dead is free within a TTL; a tenth of it is for the others to notice.
 #[test]
 fn replica_takes_over_within_ttl() {
-    let mut company = Company::start(Plan::Long, 3, 2);
+    let mut fleet = Fleet::start(Plan::Long, 3, 2);
     let mut seen = 0;
     let mut waits: Vec<Duration> = Vec::new();
     for kill in 0..KILLS {
-        let first = company.run_since(seen, "a run to be broken off", |line| line.run.attempt == 1);
+        let first = fleet.run_since(seen, "a run to be broken off", |line| line.run.attempt == 1);
         // Some of them are killed at once, others after one renewal or several.
         thread::sleep(LONG_TTL * kill / 5);
-        seen = company.journal.lines().len();
-        let killed = company.kill(first.run.replica);
-        let second = company
+        seen = fleet.journal.lines().len();
+        let killed = fleet.kill(first.run.replica);
+        let second = fleet
             .run_since(seen, "another takes over", |line| line.run.replica != first.run.replica);
         assert_eq!((second.run.tick, second.run.attempt), (first.run.tick, 2));
         assert!(second.run.token > first.run.token);
         waits.push(second.from.saturating_duration_since(killed));
-        company.start_replica(first.run.replica);
-        company.is_up(first.run.replica, killed);
+        fleet.start_replica(first.run.replica);
+        fleet.is_up(first.run.replica, killed);
     }
-    company.stop();
+    fleet.stop();
 
     waits.sort();
     let millis: Vec<_> = waits.iter().map(Duration::as_millis).collect();

@@ -8,9 +8,9 @@ use std::{
 use tower_redlock::time::Timestamp;
 
 use super::{
-    company::Freeze,
-    journal::{Line, Run, What},
+    journal::{Line, LineKind, Run},
     replica::PERIOD,
+    replicas::Freeze,
 };
 
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ pub(super) struct Verdict {
 
 /// What one run did.
 #[derive(Debug)]
-struct Deeds {
+struct RunRecord {
     run: Run,
     start: Timestamp,
     end: Option<Timestamp>,
@@ -48,7 +48,7 @@ struct Deeds {
 
 impl Verdict {
     pub(super) fn of(lines: &[Line], freezes: &[Freeze]) -> Self {
-        let mut runs = deeds(lines);
+        let mut runs = run_records(lines);
         runs.sort_by_key(|run| run.start);
         let ticks: BTreeSet<u64> = runs.iter().map(|run| run.run.tick).collect();
         let span = ticks.last().unwrap_or(&0) - ticks.first().unwrap_or(&0);
@@ -56,10 +56,10 @@ impl Verdict {
         let mut verdict = Self {
             ticks: usize::try_from(u128::from(span) / PERIOD.as_millis()).unwrap() + 1,
             started: ticks.len(),
-            ended: count(What::End),
+            ended: count(LineKind::End),
             again: runs.len() - ticks.len(),
             backward: runs.windows(2).filter(|run| run[1].run.token <= run[0].run.token).count(),
-            late_polls: count(What::LatePoll),
+            late_polls: count(LineKind::LatePoll),
             overlaps: overlaps(&runs, freezes),
             stale: stale(lines),
             killed: runs.iter().filter(|run| run.end.is_none()).count(),
@@ -69,7 +69,7 @@ impl Verdict {
             *verdict.by_replica.entry(run.run.replica).or_default() += 1;
         }
         for freeze in freezes {
-            let was_in = |run: &&Deeds| {
+            let was_in = |run: &&RunRecord| {
                 let ended_before = run.end.is_some_and(|end| end < freeze.from);
                 run.run.replica == freeze.replica && run.start < freeze.from && !ended_before
             };
@@ -97,26 +97,30 @@ impl Verdict {
     }
 }
 
-fn deeds(lines: &[Line]) -> Vec<Deeds> {
+fn run_records(lines: &[Line]) -> Vec<RunRecord> {
     // By token and tick: should one tick be started twice, these are two runs.
-    let mut runs: BTreeMap<Run, Deeds> = BTreeMap::new();
-    for start in lines.iter().filter(|line| line.what == What::Start) {
-        let deeds = Deeds { run: start.run, start: start.from, end: None, polls: Vec::new() };
-        assert!(runs.insert(start.run, deeds).is_none(), "started twice with one token: {start:?}");
+    let mut runs: BTreeMap<Run, RunRecord> = BTreeMap::new();
+    for start in lines.iter().filter(|line| line.what == LineKind::Start) {
+        let run_records =
+            RunRecord { run: start.run, start: start.from, end: None, polls: Vec::new() };
+        assert!(
+            runs.insert(start.run, run_records).is_none(),
+            "started twice with one token: {start:?}"
+        );
     }
     for line in lines {
         let Some(run) = runs.get_mut(&line.run) else { continue };
         match line.what {
-            What::End => run.end = Some(line.from),
-            What::Poll | What::LatePoll => run.polls.push((line.from, line.to)),
-            What::Start | What::Up => {}
+            LineKind::End => run.end = Some(line.from),
+            LineKind::Poll | LineKind::LatePoll => run.polls.push((line.from, line.to)),
+            LineKind::Start | LineKind::Up => {}
         }
     }
     runs.into_values().collect()
 }
 
 /// How many runs began before the last poll of one that had begun earlier was over.
-fn overlaps(runs: &[Deeds], freezes: &[Freeze]) -> usize {
+fn overlaps(runs: &[RunRecord], freezes: &[Freeze]) -> usize {
     let frozen_in = |run: &Run, (from, to): (Timestamp, Timestamp)| {
         let mut of_replica = freezes.iter().filter(|freeze| freeze.replica == run.replica);
         of_replica.any(|freeze| from <= freeze.to && freeze.to <= to)
@@ -134,7 +138,7 @@ fn overlaps(runs: &[Deeds], freezes: &[Freeze]) -> usize {
 /// How many lines come after one with a greater token.
 fn stale(lines: &[Line]) -> usize {
     let (mut newest, mut stale) = (0, 0);
-    for line in lines.iter().filter(|line| matches!(line.what, What::Start | What::End)) {
+    for line in lines.iter().filter(|line| matches!(line.what, LineKind::Start | LineKind::End)) {
         stale += usize::from(line.run.token < newest);
         newest = newest.max(line.run.token);
     }

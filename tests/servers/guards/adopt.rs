@@ -59,8 +59,11 @@ async fn moves(new: &[usize]) {
     for node in 0..3 {
         assert!(matches!(refusal(&holder, node).await, Reason::OtherLayout { .. }));
     }
-    let said = refused(&holder, "y").await;
-    assert!(said.to_string().contains("3 nodes (") && said.to_string().contains("adopt"), "{said}");
+    let votes = refused(&holder, "y").await;
+    assert!(
+        votes.to_string().contains("3 nodes (") && votes.to_string().contains("adopt"),
+        "{votes}"
+    );
     // Nor renew: what it holds ends, and only then the new set grants.
     let next = in_time(first).await.unwrap();
     assert!(!held.is_valid(), "two hold one lock");

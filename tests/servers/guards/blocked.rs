@@ -7,7 +7,7 @@ use tower_redlock::{
 };
 
 use super::scene::{MAX_TTL, all_vote, guarded, quick, settled, urls};
-use crate::facts::log::{Log, LoggedSpawner};
+use crate::failures::log::{Log, LoggedSpawner};
 use crate::support::{RedisServer, acl, eventually_async};
 
 /// Waits until the node shows what the end of its probation runs into.

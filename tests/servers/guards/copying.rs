@@ -9,7 +9,7 @@ use tower_redlock::{
 
 use super::scene::{all_vote, guarded, meta, probation, quick, settled, votes, works};
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually_async},
 };
 

@@ -9,8 +9,8 @@ use super::scene::{
     urls, works,
 };
 use crate::{
-    cases::child::{Kin, orders},
-    facts::log::{Log, LoggedSpawner},
+    cases::child::{TestProcess, orders},
+    failures::log::{Log, LoggedSpawner},
     support::{RedisServer, eventually_async},
 };
 
@@ -113,7 +113,7 @@ async fn enroller() {
 #[tokio::test]
 async fn killed_client_leaves_nothing_stuck() {
     let servers = RedisServer::start_n(3);
-    let child = Kin::start(module_path!(), "enroller", &urls(&servers).join(" "));
+    let child = TestProcess::start(module_path!(), "enroller", &urls(&servers).join(" "));
     eventually_async("every server is enrolled", async || {
         servers.iter().all(|server| tag(server).starts_with("p "))
     })

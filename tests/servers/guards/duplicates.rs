@@ -45,10 +45,10 @@ async fn server_listed_twice_never_votes() {
             let redlock = over_with(guard, urls);
             assert_eq!(refusal(&redlock, 0).await, same_as("node-3"));
             assert_eq!(refusal(&redlock, 2).await, same_as("node-1"));
-            let said = refused(&redlock, "x").await;
-            assert_eq!(reason(&said, 0), same_as("node-3"));
-            assert_eq!(reason(&said, 2), same_as("node-1"));
-            let text = said.to_string();
+            let votes = refused(&redlock, "x").await;
+            assert_eq!(reason(&votes, 0), same_as("node-3"));
+            assert_eq!(reason(&votes, 2), same_as("node-1"));
+            let text = votes.to_string();
             assert!(text.contains("node-1: is the same server as node-3"), "{text}");
             assert!(!server.exists("redlock:lock:x"), "it was not even asked");
         }
@@ -82,8 +82,8 @@ async fn late_duplicate_bars_both_names() {
         proxy.heal();
         assert_eq!(refusal(&redlock, 2).await, same_as("node-1"));
         assert_eq!(refusal(&redlock, 0).await, same_as("node-3"));
-        let said = refused(&redlock, "x").await;
-        assert_eq!(reason(&said, 0), same_as("node-3"), "{said}");
+        let votes = refused(&redlock, "x").await;
+        assert_eq!(reason(&votes, 0), same_as("node-3"), "{votes}");
     }
 }
 

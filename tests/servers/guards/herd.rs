@@ -79,9 +79,9 @@ impl Pings {
 
 /// All clients on one runtime, with a core or two for all of them.
 #[derive(Debug)]
-struct Shared(tokio::runtime::Handle);
+struct SharedSpawner(tokio::runtime::Handle);
 
-impl Spawner for Shared {
+impl Spawner for SharedSpawner {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         self.0.spawn(task);
     }
@@ -102,7 +102,7 @@ async fn one_client_copies_for_all() {
     let clients: Vec<Redlock> = (0..CLIENTS)
         .map(|_| {
             let settings = quick().node_timeout(Duration::from_secs(1));
-            let spawner = Shared(tokio::runtime::Handle::current());
+            let spawner = SharedSpawner(tokio::runtime::Handle::current());
             guarded(settings, urls(&servers)).spawner(spawner).build().unwrap()
         })
         .collect();

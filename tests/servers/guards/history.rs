@@ -37,12 +37,12 @@ async fn flushed_server_loses_vote_at_once() {
     servers[1].cli(&["FLUSHALL"]);
     servers[2].cli(&["FLUSHALL"]);
     // Nobody has looked yet: the servers themselves refuse.
-    let said = refused(&redlock, "x").await;
+    let votes = refused(&redlock, "x").await;
     for node in [1, 2] {
-        let why = reason(&said, node);
+        let why = reason(&votes, node);
         let found_out =
             matches!(why, Reason::WrongTag { .. } | tower_redlock::error::Reason::Probation { .. });
-        assert!(found_out, "{said}");
+        assert!(found_out, "{votes}");
     }
 }
 

@@ -79,8 +79,8 @@ async fn unnamed_hosts_make_another_set() {
     for node in 0..3 {
         assert_other_layout(&refusal(&second, node).await, &found, &ours);
     }
-    let said = refused(&second, "x").await;
-    assert_other_layout(&reason(&said, 0), &found, &ours);
+    let votes = refused(&second, "x").await;
+    assert_other_layout(&reason(&votes, 0), &found, &ours);
     works(&first).await;
 }
 

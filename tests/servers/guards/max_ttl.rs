@@ -9,7 +9,7 @@ use super::scene::{
     taken, urls, votes, works,
 };
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::{Proxy, RedisServer, eventually_async},
 };
 

@@ -8,11 +8,11 @@ use std::{
 use tower_redlock::{error::Reason, node::NodeState, time::SystemClock};
 
 use super::scene::{
-    LONG, MAX_TTL, Slow, all_vote, guarded, in_time, manager, meta, probation, quick, reason,
+    LONG, MAX_TTL, SlowClock, all_vote, guarded, in_time, manager, meta, probation, quick, reason,
     refused, settled, taken, urls, works,
 };
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::RedisServer,
 };
 
@@ -43,11 +43,11 @@ async fn new_set_reports_its_probation() {
         assert!(remaining > Duration::ZERO);
         assert_eq!(health.max_ttl, Some(MAX_TTL));
     }
-    let said = refused(&redlock, "x").await;
+    let votes = refused(&redlock, "x").await;
     for node in 0..3 {
-        assert!(matches!(reason(&said, node), Reason::Probation { .. }), "{said}");
+        assert!(matches!(reason(&votes, node), Reason::Probation { .. }), "{votes}");
     }
-    let text = said.to_string();
+    let text = votes.to_string();
     assert!(text.contains("in probation: it may have forgotten locks, and votes in"), "{text}");
     for node in ["node=node-1", "node=node-2", "node=node-3"] {
         log.wait_for("INFO", &[node, "in probation", "votes_in=1.0"]).await;
@@ -102,7 +102,8 @@ async fn blank_set_continues_above_its_tokens() {
     drop(redlock);
     servers.iter_mut().for_each(RedisServer::restart);
     // A client that knows no tokens, with a clock that proposes lower ones.
-    let slow = guarded(quick().clock(Slow(SystemClock::new())), urls(&servers)).build().unwrap();
+    let slow =
+        guarded(quick().clock(SlowClock(SystemClock::new())), urls(&servers)).build().unwrap();
     all_vote(&slow).await;
     let lock = taken(&slow, "x").await;
     assert!(lock.fencing_token().get() > last);

@@ -6,7 +6,7 @@ use super::scene::{
     all_vote, forgets, guarded, hash, meta, pairs, probation, quick, settled, tag, votes, works,
 };
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::{RedisServer, Resp, acl, eventually_async},
 };
 

@@ -10,20 +10,20 @@ use tower_redlock::{
 };
 
 use super::scene::{
-    LONG, MAX_TTL, Slow, all_vote, fences, guarded, in_time, probation, quick, reason, refused,
-    settled, taken, votes, works,
+    LONG, MAX_TTL, SlowClock, all_vote, fences, guarded, in_time, probation, quick, reason,
+    refused, settled, taken, votes, works,
 };
 use crate::support::{Proxy, RedisServer, over};
 
 /// A client that does not reach node 3, and one that reaches all.
-struct Two {
+struct TwoClients {
     servers: Vec<RedisServer>,
     _proxies: Vec<Proxy>,
     first: Redlock,
     second: Redlock,
 }
 
-impl Two {
+impl TwoClients {
     async fn new(builder: impl Fn() -> RedlockBuilder, guard: RestartGuard) -> Self {
         let servers = RedisServer::start_n(3);
         let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
@@ -52,7 +52,7 @@ impl Two {
 #[tokio::test]
 async fn server_that_forgot_grants_nothing() {
     let ttl = Duration::from_secs(2);
-    let mut two = Two::new(|| quick().ttl(ttl), RestartGuard::Quarantine).await;
+    let mut two = TwoClients::new(|| quick().ttl(ttl), RestartGuard::Quarantine).await;
     let held = two.held_and_forgotten().await;
     assert!(held.is_valid(), "the restart took too long for this test");
     let next = taken(&two.second, "x").await;
@@ -62,7 +62,7 @@ async fn server_that_forgot_grants_nothing() {
 
 #[tokio::test]
 async fn unguarded_server_gives_lock_away() {
-    let mut two = Two::new(|| quick().ttl(LONG), RestartGuard::Off).await;
+    let mut two = TwoClients::new(|| quick().ttl(LONG), RestartGuard::Off).await;
     let held = two.held_and_forgotten().await;
     let next = taken(&two.second, "x").await;
     assert!(held.is_valid() && next.is_valid(), "this is what the guard is for");
@@ -80,11 +80,14 @@ async fn blank_server_waits_out_probation() {
         panic!("not in probation: {:?}", redlock.health()[1])
     };
     assert!(remaining <= MAX_TTL.mul_f64(1.01) + Duration::from_millis(2), "{remaining:?}");
-    let said = refused(&redlock, "x").await;
+    let verdict = refused(&redlock, "x").await;
     let granted = [VoteOutcome::Granted, VoteOutcome::NotCounted(Reason::NotAwaited)];
-    assert!(granted.contains(&said[0].outcome), "{said}");
-    assert!(matches!(reason(&said, 1), Reason::Probation { .. }), "{said}");
-    assert!(matches!(reason(&said, 2), Reason::NotConnected(_) | Reason::Disconnected), "{said}");
+    assert!(granted.contains(&verdict[0].outcome), "{verdict}");
+    assert!(matches!(reason(&verdict, 1), Reason::Probation { .. }), "{verdict}");
+    assert!(
+        matches!(reason(&verdict, 2), Reason::NotConnected(_) | Reason::Disconnected),
+        "{verdict}"
+    );
 
     // With one other node there are too few to learn from, and the former owner of its name may
     // still serve others: so the set waits for the third one. That forgot as well, and with it a
@@ -105,7 +108,7 @@ async fn blank_server_waits_out_probation() {
 
 #[tokio::test]
 async fn blank_server_learns_fences_first() {
-    let mut two = Two::new(quick, RestartGuard::Quarantine).await;
+    let mut two = TwoClients::new(quick, RestartGuard::Quarantine).await;
     let mut last = 0;
     for name in ["a", "b", "x", "x", "x"] {
         let lock = taken(&two.first, name).await;
@@ -121,8 +124,10 @@ async fn blank_server_learns_fences_first() {
 
     // Node 3 and the one that forgot are all that is left, and nobody proposes tokens by the clock.
     two.servers[0].kill();
-    let slow =
-        guarded(quick().clock(Slow(SystemClock::new())), two.servers.iter().map(RedisServer::url));
+    let slow = guarded(
+        quick().clock(SlowClock(SystemClock::new())),
+        two.servers.iter().map(RedisServer::url),
+    );
     let slow = slow.build().unwrap();
     let lock = taken(&slow, "x").await;
     assert!(lock.fencing_token().get() > last, "{} after {last}", lock.fencing_token().get());

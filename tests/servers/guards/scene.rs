@@ -157,9 +157,9 @@ pub(crate) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
 
 /// A wall clock that is an hour slow: it proposes tokens that are below all others'.
 #[derive(Debug)]
-pub(crate) struct Slow(pub(crate) SystemClock);
+pub(crate) struct SlowClock(pub(crate) SystemClock);
 
-impl Clock for Slow {
+impl Clock for SlowClock {
     fn now(&self) -> Timestamp {
         self.0.now()
     }

@@ -6,7 +6,7 @@ use tower_redlock::{LockError, Redlock, error::Reason};
 
 use super::scene::{MAX_TTL, all_vote, guarded, quick, refusal, taken};
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, RedisServer},
 };
 

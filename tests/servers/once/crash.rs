@@ -10,7 +10,7 @@ use tower_redlock::{
 
 use crate::{
     cases::{
-        child::{Kin, orders},
+        child::{TestProcess, orders},
         scene::connected,
     },
     support::{RedisServer, TempDir, eventually, eventually_async, over},
@@ -50,7 +50,7 @@ async fn worker() {
 }
 
 struct Worker {
-    kin: Kin,
+    processes: TestProcess,
     files: TempDir,
 }
 
@@ -60,13 +60,13 @@ impl Worker {
         let files = TempDir::new();
         let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
         let orders = format!("{kind} {} {}", files.path().display(), urls.join(" "));
-        let kin = Kin::start(module_path!(), "worker", &orders);
+        let processes = TestProcess::start(module_path!(), "worker", &orders);
         eventually("it works", || files.path().join(WORKING).exists());
-        Self { kin, files }
+        Self { processes, files }
     }
 
     fn signal(&self, signal: Signal) {
-        self.kin.signal(signal);
+        self.processes.signal(signal);
     }
 }
 
@@ -85,9 +85,9 @@ async fn process_frozen_past_validity_is_refused() {
         .await;
     std::fs::write(worker.files.path().join(GO_ON), "").unwrap();
     worker.signal(Signal::CONT);
-    let output = worker.kin.output();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("refused"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let output = worker.processes.output();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.contains("refused"), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
     let ended = run(&redlock).await;
     let Ok(Once::AlreadyDone { by, .. }) = ended else { panic!("{ended:?}") };
     assert_eq!(&*by, "retry");

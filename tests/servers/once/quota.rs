@@ -21,7 +21,7 @@ use tower_redlock::{OnceLayer, Redlock, RedlockBuilder, once::http::Scope};
 
 use crate::{
     cases::scene::{Scene, all_vote, patient},
-    facts::log::Log,
+    failures::log::Log,
     support::{RedisServer, over},
 };
 

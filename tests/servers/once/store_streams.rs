@@ -19,7 +19,7 @@ use tower_redlock::{
 
 use super::redis_store::{DAY, builder, cause, get, put, response};
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::RedisServer,
 };
 
@@ -59,7 +59,7 @@ impl Faulty {
         *self.0.panics.lock().unwrap() = Some(at);
     }
 
-    fn says(&self, surplus: Surplus, bytes: Vec<u8>) {
+    fn send(&self, surplus: Surplus, bytes: Vec<u8>) {
         *self.0.surplus.lock().unwrap() = Some((surplus, bytes));
     }
 
@@ -122,7 +122,7 @@ impl AsyncWrite for FaultyStream {
     ) -> Poll<io::Result<usize>> {
         self.faulty.pass(Panic::Write);
         if let Some(surplus) = self.faulty.take_surplus(Surplus::Asked) {
-            self.faulty.says(Surplus::Idle, surplus);
+            self.faulty.send(Surplus::Idle, surplus);
         }
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
@@ -219,7 +219,7 @@ async fn surplus_reply_answers_no_request() {
         assert!(put(&store, "a", 1, DAY, 1).await);
         assert!(put(&store, "b", 2, DAY, 1).await);
         assert_eq!(faulty.connections(), 1);
-        faulty.says(surplus, reply(&server, "a"));
+        faulty.send(surplus, reply(&server, "a"));
         assert_eq!(get(&store, "b").await, Some((1, 2)), "{surplus:?}");
         assert_eq!(faulty.connections(), 2, "{surplus:?}");
         log.wait_for("WARN", &["nobody asked", &server.addr().to_string()]).await;
@@ -237,14 +237,14 @@ async fn reply_to_another_question_is_error() {
     assert!(put(&store, "b", 2, DAY, 1).await);
     let answer_of_a = reply(&server, "a");
     for (connections, surplus) in (2..).zip([answer_of_a, b":1\r\n".to_vec()]) {
-        faulty.says(Surplus::Asked, surplus);
+        faulty.send(Surplus::Asked, surplus);
         let text = cause(&store.get("b").await.unwrap_err());
         assert!(text.contains("something else"), "{text}");
         // It would be answered with what was b's.
         assert_eq!(get(&store, "a").await, Some((1, 1)));
         assert_eq!(faulty.connections(), connections);
     }
-    faulty.says(Surplus::Asked, reply(&server, "a"));
+    faulty.send(Surplus::Asked, reply(&server, "a"));
     let token = FencingToken::new(1);
     let text = cause(&store.put("b", response("x"), DAY, token).await.unwrap_err());
     assert!(text.contains("0 or 1"), "{text}");

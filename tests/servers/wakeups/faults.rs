@@ -6,7 +6,7 @@ use super::scene::{
     connected, granted, listeners, listening, patient, settled_calls, urls, wait_for,
     woken_or_never,
 };
-use crate::facts::{
+use crate::failures::{
     fake,
     log::{Log, LoggedSpawner},
 };

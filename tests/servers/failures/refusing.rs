@@ -158,8 +158,8 @@ async fn foreign_script_makes_server_busy() {
 
 fn hog(server: &RedisServer) {
     server.set_config("lua-time-limit", "10");
-    let said = server.cli(&["EVAL", "while true do end", "0"]);
-    assert!(matches!(said, Resp::Error(_)), "{said:?}");
+    let response = server.cli(&["EVAL", "while true do end", "0"]);
+    assert!(matches!(response, Resp::Error(_)), "{response:?}");
 }
 
 #[tokio::test]

@@ -6,12 +6,12 @@ use rustix::process::Signal;
 use tower_redlock::time::Timestamp;
 
 use super::{
-    journal::{Line, Reader, What, Writer, now},
-    replica::{Orders, Plan},
+    journal::{Line, LineKind, Reader, Writer, now},
+    replica::{Plan, ReplicaOptions},
 };
 use crate::support::{Process, RedisServer, TempDir, eventually};
 
-pub(super) struct Company {
+pub(super) struct Fleet {
     plan: Plan,
     servers: Vec<RedisServer>,
     replicas: Vec<Option<Process>>,
@@ -28,13 +28,13 @@ pub(super) struct Freeze {
     pub(super) to: Timestamp,
 }
 
-impl Company {
+impl Fleet {
     /// Servers, and replicas of which each is up.
     pub(super) fn start(plan: Plan, servers: usize, replicas: usize) -> Self {
         let dir = TempDir::new();
         let path = dir.path().join("journal");
         drop(Writer::open(&path));
-        let mut company = Self {
+        let mut fleet = Self {
             plan,
             servers: RedisServer::start_n(servers),
             replicas: (0..replicas).map(|_| None).collect(),
@@ -42,29 +42,30 @@ impl Company {
             dir,
         };
         for replica in 0..replicas {
-            company.start_replica(replica);
+            fleet.start_replica(replica);
         }
         for replica in 0..replicas {
-            company.is_up(replica, Timestamp::ZERO);
+            fleet.is_up(replica, Timestamp::ZERO);
         }
-        company
+        fleet
     }
 
     pub(super) fn start_replica(&mut self, replica: usize) {
-        let orders = Orders {
+        let options = ReplicaOptions {
             replica,
             plan: self.plan,
             journal: self.dir.path().join("journal"),
             urls: self.servers.iter().map(RedisServer::url).collect(),
         };
-        let process = Process::spawn(&orders.command(), &self.output(replica));
+        let process = Process::spawn(&options.command(), &self.output(replica));
         self.replicas[replica] = Some(process);
     }
 
     /// Waits until a replica came up after a moment.
     pub(super) fn is_up(&mut self, replica: usize, after: Timestamp) {
-        let up =
-            |line: &Line| line.what == What::Up && line.run.replica == replica && line.from > after;
+        let up = |line: &Line| {
+            line.what == LineKind::Up && line.run.replica == replica && line.from > after
+        };
         eventually("the replica is up", || self.journal.lines().iter().any(up));
     }
 
@@ -91,7 +92,7 @@ impl Company {
         let mut found = None;
         eventually(what, || {
             let lines = self.journal.lines();
-            let start = |line: &&Line| line.what == What::Start && is_it(line);
+            let start = |line: &&Line| line.what == LineKind::Start && is_it(line);
             found = lines[seen..].iter().find(start).copied();
             found.is_some()
         });
@@ -108,7 +109,7 @@ impl Company {
         // What was under way is written by then. If not, the run counts as frozen in its last poll.
         thread::sleep(Duration::from_millis(20));
         let lines = self.journal.lines();
-        let is_late = lines.iter().any(|line| line.what == What::End && line.run == run.run);
+        let is_late = lines.iter().any(|line| line.what == LineKind::End && line.run == run.run);
         if !is_late {
             thread::sleep(time);
         }

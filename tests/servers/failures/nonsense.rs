@@ -201,11 +201,11 @@ async fn assert_nonce_not_shown(url: String) {
     let redlock = manager([url]);
     settled(&redlock).await;
     let (answer, answered) = oneshot::channel();
-    let reply = Reply::from_fn(move |said| drop(answer.send(said)));
+    let reply = Reply::from_fn(move |response| drop(answer.send(response)));
     redlock.nodes()[0].send(Op::Release(lease_with(nonce)), reply);
-    let said = answered.await.unwrap();
-    let shown = format!("{said:?}");
-    assert!(said.is_err() && !shown.contains("abababababab"), "{shown}");
+    let response = answered.await.unwrap();
+    let shown = format!("{response:?}");
+    assert!(response.is_err() && !shown.contains("abababababab"), "{shown}");
 }
 
 #[tokio::test]

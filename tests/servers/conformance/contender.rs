@@ -17,15 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One lease, and the node that it asks.
 #[derive(Clone)]
-pub(super) struct Party {
+pub(super) struct Contender {
     node: Arc<dyn Node>,
     lease: Arc<LeaseId>,
     waits: bool,
 }
 
-pub(super) type Said = Result<Answer, Reason>;
+pub(super) type Response = Result<Answer, Reason>;
 
-impl Party {
+impl Contender {
     pub(super) fn new(node: Arc<dyn Node>, lease: Arc<LeaseId>) -> Self {
         Self { node, lease, waits: true }
     }
@@ -44,31 +44,31 @@ impl Party {
         &self.lease
     }
 
-    pub(super) async fn acquire(&self) -> Said {
+    pub(super) async fn acquire(&self) -> Response {
         self.ask(self.acquire_op(TTL, 0)).await
     }
 
-    pub(super) async fn acquire_for(&self, ttl: Duration) -> Said {
+    pub(super) async fn acquire_for(&self, ttl: Duration) -> Response {
         self.ask(self.acquire_op(ttl, 0)).await
     }
 
-    pub(super) async fn acquire_with(&self, token: u64) -> Said {
+    pub(super) async fn acquire_with(&self, token: u64) -> Response {
         self.ask(self.acquire_op(TTL, token)).await
     }
 
-    pub(super) async fn raise(&self, token: u64) -> Said {
+    pub(super) async fn raise(&self, token: u64) -> Response {
         self.ask(self.raise_op(token)).await
     }
 
-    pub(super) async fn extend(&self) -> Said {
+    pub(super) async fn extend(&self) -> Response {
         self.extend_for(TTL).await
     }
 
-    pub(super) async fn extend_for(&self, ttl: Duration) -> Said {
+    pub(super) async fn extend_for(&self, ttl: Duration) -> Response {
         self.ask(self.extend_op(ttl, soon())).await
     }
 
-    pub(super) async fn release(&self) -> Said {
+    pub(super) async fn release(&self) -> Response {
         self.ask(self.release_op()).await
     }
 
@@ -98,9 +98,9 @@ impl Party {
     }
 
     /// Sends the operation now, and gives what the node will say.
-    pub(super) fn ask(&self, op: Op) -> impl Future<Output = Said> + use<> {
+    pub(super) fn ask(&self, op: Op) -> impl Future<Output = Response> + use<> {
         let (answer, answered) = oneshot::channel();
-        self.node.send(op, Reply::from_fn(move |said| drop(answer.send(said))));
+        self.node.send(op, Reply::from_fn(move |response| drop(answer.send(response))));
         async { answered.await.expect("every reply is answered or dropped") }
     }
 
@@ -121,30 +121,31 @@ pub(super) fn now_token() -> u64 {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
-pub(super) fn granted(accepted: bool, fence: u64) -> Said {
+pub(super) fn granted(accepted: bool, fence: u64) -> Response {
     Ok(Answer::Granted(GrantedAnswer::new(accepted, fence)))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
-pub(super) fn raised(accepted: bool, fence: u64) -> Said {
+pub(super) fn raised(accepted: bool, fence: u64) -> Response {
     Ok(Answer::Raised(RaisedAnswer::new(accepted, fence)))
 }
 
 /// Panics unless the node keeps the key for `owner`, with at most `TTL` to live.
 #[track_caller]
-pub(super) fn assert_held(said: &Said, owner: &str) {
-    let Ok(Answer::Held(HeldAnswer { owner: Some(told), remaining: Some(remaining), .. })) = said
+pub(super) fn assert_held(response: &Response, owner: &str) {
+    let Ok(Answer::Held(HeldAnswer { owner: Some(holder), remaining: Some(remaining), .. })) =
+        response
     else {
-        panic!("expected a refusal for {owner}, got {said:?}");
+        panic!("expected a refusal for {owner}, got {response:?}");
     };
-    assert_eq!(&**told, owner);
+    assert_eq!(&**holder, owner);
     assert!(!remaining.is_zero() && *remaining <= TTL, "{remaining:?} to live");
 }
 
 /// The fence that a grant or a refusal tells.
 #[track_caller]
-pub(super) fn fence_of(said: &Said) -> u64 {
-    match said {
+pub(super) fn fence_of(response: &Response) -> u64 {
+    match response {
         Ok(answer @ (Answer::Granted(_) | Answer::Held(_))) => answer.fence(),
         other => panic!("expected a grant or a refusal, got {other:?}"),
     }

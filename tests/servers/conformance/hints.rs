@@ -19,31 +19,31 @@ on_both! {
 }
 
 #[derive(Debug, Default)]
-struct Ear {
+struct HintCounter {
     listening: AtomicBool,
     freed: AtomicUsize,
     others: AtomicUsize,
 }
 
-async fn listen(subject: &Subject, name: &str) -> (Arc<Ear>, Subscription) {
-    let ear = Arc::<Ear>::default();
-    let hears = Arc::clone(&ear);
+async fn subscribe(subject: &Subject, name: &str) -> (Arc<HintCounter>, Subscription) {
+    let counter = Arc::<HintCounter>::default();
+    let received = Arc::clone(&counter);
     let hints = Hints::from_fn(move |hint| match hint {
-        Hint::Listening => hears.listening.store(true, Ordering::SeqCst),
+        Hint::Listening => received.listening.store(true, Ordering::SeqCst),
         Hint::Freed { listening } => {
-            hears.others.store(listening.unwrap_or(0), Ordering::SeqCst);
-            hears.freed.fetch_add(1, Ordering::SeqCst);
+            received.others.store(listening.unwrap_or(0), Ordering::SeqCst);
+            received.freed.fetch_add(1, Ordering::SeqCst);
         }
         other => panic!("{other:?}"),
     });
     let subscription = subject.node().subscribe(&name.into(), hints);
-    eventually_async("it is heard", async || ear.listening.load(Ordering::SeqCst)).await;
-    (ear, subscription)
+    eventually_async("it is heard", async || counter.listening.load(Ordering::SeqCst)).await;
+    (counter, subscription)
 }
 
-async fn told(ear: &Ear, times: usize) {
-    eventually_async("it is told", async || ear.freed.load(Ordering::SeqCst) >= times).await;
-    assert_eq!(ear.freed.load(Ordering::SeqCst), times);
+async fn assert_hints(counter: &HintCounter, times: usize) {
+    eventually_async("it is told", async || counter.freed.load(Ordering::SeqCst) >= times).await;
+    assert_eq!(counter.freed.load(Ordering::SeqCst), times);
 }
 
 fn released(awaited: bool) -> Answer {
@@ -51,8 +51,8 @@ fn released(awaited: bool) -> Answer {
 }
 
 async fn release_after_refusal_sends_a_hint(subject: &Subject) {
-    let (ear, _subscription) = listen(subject, "a").await;
-    let (holder, other) = (subject.party("a"), subject.party("a"));
+    let (counter, _subscription) = subscribe(subject, "a").await;
+    let (holder, other) = (subject.contender("a"), subject.contender("a"));
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_eq!(holder.release().await, Ok(released(false)));
     assert_eq!(holder.acquire().await, granted(false, 0));
@@ -61,58 +61,58 @@ async fn release_after_refusal_sends_a_hint(subject: &Subject) {
     assert_eq!(other.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
     assert_eq!(holder.release().await, Ok(released(true)));
     // A hint of the first release, or of the refused lease, would make it more.
-    told(&ear, 1).await;
+    assert_hints(&counter, 1).await;
     assert_eq!(other.acquire().await, granted(false, 0));
     assert_eq!(other.release().await, Ok(released(false)));
 }
 
 async fn impatient_attempt_causes_no_hint(subject: &Subject) {
     for name in ["a", "b"] {
-        let holder = subject.party(["a", "b"]);
+        let holder = subject.contender(["a", "b"]);
         assert_eq!(holder.acquire().await, granted(false, 0));
-        assert_held(&subject.party(name).impatient().acquire().await, "someone");
+        assert_held(&subject.contender(name).impatient().acquire().await, "someone");
         assert_eq!(holder.release().await, Ok(released(false)));
     }
 }
 
 async fn hints_name_only_awaited_names(subject: &Subject) {
-    let (a, _a) = listen(subject, "a").await;
-    let (b, _b) = listen(subject, "b").await;
-    let (holder, other) = (subject.party(["a", "b"]), subject.party("b"));
+    let (a, _a) = subscribe(subject, "a").await;
+    let (b, _b) = subscribe(subject, "b").await;
+    let (holder, other) = (subject.contender(["a", "b"]), subject.contender("b"));
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_held(&other.acquire().await, "someone");
     assert_eq!(holder.release().await, Ok(released(true)));
-    told(&b, 1).await;
-    told(&a, 0).await;
+    assert_hints(&b, 1).await;
+    assert_hints(&a, 0).await;
 }
 
 async fn raise_and_extension_keep_waiters(subject: &Subject) {
-    let (ear, _subscription) = listen(subject, "a").await;
-    let (holder, other) = (subject.party("a"), subject.party("a"));
+    let (counter, _subscription) = subscribe(subject, "a").await;
+    let (holder, other) = (subject.contender("a"), subject.contender("a"));
     assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
     assert_held(&other.acquire().await, "someone");
     assert_eq!(holder.raise(3_000).await, Ok(Answer::Raised(RaisedAnswer::new(true, 1_255))));
     assert_eq!(holder.extend().await, Ok(Answer::Extended));
     assert_eq!(holder.release().await, Ok(released(true)));
-    told(&ear, 1).await;
+    assert_hints(&counter, 1).await;
 }
 
 async fn all_subscribers_get_their_count(subject: &Subject) {
-    let (first, _first) = listen(subject, "a").await;
-    let (second, gone) = listen(subject, "a").await;
-    let (holder, other) = (subject.party("a"), subject.party("a"));
+    let (first, _first) = subscribe(subject, "a").await;
+    let (second, gone) = subscribe(subject, "a").await;
+    let (holder, other) = (subject.contender("a"), subject.contender("a"));
     for times in [1, 2] {
         assert_eq!(holder.acquire().await, granted(false, 0));
         assert_held(&other.acquire().await, "someone");
         assert_eq!(holder.release().await, Ok(released(true)));
-        told(&first, times).await;
+        assert_hints(&first, times).await;
     }
-    told(&second, 2).await;
+    assert_hints(&second, 2).await;
     assert!(first.others.load(Ordering::SeqCst) >= 1);
     drop(gone);
     assert_eq!(holder.acquire().await, granted(false, 0));
     assert_held(&other.acquire().await, "someone");
     assert_eq!(holder.release().await, Ok(released(true)));
-    told(&first, 3).await;
-    told(&second, 2).await;
+    assert_hints(&first, 3).await;
+    assert_hints(&second, 2).await;
 }

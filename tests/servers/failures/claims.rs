@@ -10,13 +10,13 @@ use tower_redlock::{
 
 use super::scene::{all_vote, in_time, manager, patient};
 use crate::{
-    jobs::{CLAIMED, SUPERSEDED, Said, ask, claim, claims, of_tick, prepare, promised, told},
+    jobs::{CLAIMED, Response, SUPERSEDED, ask, claim, claims, of_tick, prepare, promised, stored},
     support::{Proxy, RedisServer, Resp, eventually_async},
 };
 
 const MARKS: &str = "redlock:marks";
 
-async fn say(node: &Arc<dyn Node>, op: Op) -> Said {
+async fn send(node: &Arc<dyn Node>, op: Op) -> Response {
     in_time(ask(node, op)).await
 }
 
@@ -28,13 +28,13 @@ async fn forgotten_scripts_are_sent_as_text() {
     let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
     let flush = || server.cli(&["SCRIPT", "FLUSH"]);
     flush();
-    assert_eq!(say(node, prepare("a", 5)).await, promised(None));
+    assert_eq!(send(node, prepare("a", 5)).await, promised(None));
     flush();
-    assert_eq!(say(node, claim("a", &kept)).await, CLAIMED);
+    assert_eq!(send(node, claim("a", &kept)).await, CLAIMED);
     flush();
-    assert_eq!(say(node, claims(["a"])).await, told([Some(&kept)]));
+    assert_eq!(send(node, claims(["a"])).await, stored([Some(&kept)]));
     flush();
-    assert_eq!(say(node, claim("a", &of_tick(4, 50))).await, SUPERSEDED);
+    assert_eq!(send(node, claim("a", &of_tick(4, 50))).await, SUPERSEDED);
     // Both at once, and they stay in order.
     flush();
     let (first, second) = (ask(node, prepare("a", 9)), ask(node, claim("a", &of_tick(8, 200))));
@@ -52,13 +52,13 @@ async fn denied_claims_key_affects_claims_only() {
     all_vote(&redlock).await;
     let node = &redlock.nodes()[0];
     for op in [prepare("a", 5), claim("a", &of_tick(5, 100)), claims(["a"])] {
-        let said = say(node, op).await;
-        assert!(matches!(said, Err(Reason::NoPermission(_))), "{said:?}");
+        let response = send(node, op).await;
+        assert!(matches!(response, Err(Reason::NoPermission(_))), "{response:?}");
     }
     super::scene::works(&redlock).await;
     assert!(!server.exists(MARKS));
     server.cli(&["ACL", "SETUSER", "app", "~redlock:*"]);
-    assert_eq!(say(node, prepare("a", 5)).await, promised(None));
+    assert_eq!(send(node, prepare("a", 5)).await, promised(None));
 }
 
 #[tokio::test]
@@ -68,20 +68,20 @@ async fn foreign_claim_is_an_error() {
     all_vote(&redlock).await;
     let node = &redlock.nodes()[0];
     let kept = of_tick(5, 100);
-    assert_eq!(say(node, claim("b", &kept)).await, CLAIMED);
+    assert_eq!(send(node, claim("b", &kept)).await, CLAIMED);
     server.cli(&["HSET", MARKS, "claim:a", "nonsense", "promise:a", "7"]);
-    assert_eq!(say(node, claims(["b"])).await, told([Some(&kept)]));
+    assert_eq!(send(node, claims(["b"])).await, stored([Some(&kept)]));
     for op in [claims(["b", "a"]), prepare("a", 7)] {
-        let said = say(node, op).await;
-        assert!(matches!(&said, Err(Reason::Protocol(_))), "{said:?}");
+        let response = send(node, op).await;
+        assert!(matches!(&response, Err(Reason::Protocol(_))), "{response:?}");
     }
     server.cli(&["DEL", MARKS]);
     server.set(MARKS, "a string");
     for op in [prepare("a", 9), claim("a", &kept), claims(["a"])] {
-        let said = say(node, op).await;
+        let response = send(node, op).await;
         assert!(
-            matches!(&said, Err(Reason::Server(text)) if text.contains("WRONGTYPE")),
-            "{said:?}"
+            matches!(&response, Err(Reason::Server(text)) if text.contains("WRONGTYPE")),
+            "{response:?}"
         );
     }
 }
@@ -93,18 +93,18 @@ async fn a_full_server_keeps_no_claim() {
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
     let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
-    assert_eq!(say(node, claim("a", &kept)).await, CLAIMED);
+    assert_eq!(send(node, claim("a", &kept)).await, CLAIMED);
     server.set_config("maxmemory", "1");
     for op in [prepare("a", 9), claim("a", &of_tick(9, 200))] {
-        assert_eq!(say(node, op).await, Err(Reason::OutOfMemory));
+        assert_eq!(send(node, op).await, Err(Reason::OutOfMemory));
     }
-    assert_eq!(say(node, claims(["a"])).await, told([Some(&kept)]));
+    assert_eq!(send(node, claims(["a"])).await, stored([Some(&kept)]));
     server.set_config("maxmemory", "0");
-    assert_eq!(say(node, prepare("a", 8)).await, promised(Some(&kept)), "9 was not promised");
+    assert_eq!(send(node, prepare("a", 8)).await, promised(Some(&kept)), "9 was not promised");
 }
 
 /// A server whose clock passes the deadline of what it was sent and has not run.
-struct Behind {
+struct DelayedServer {
     server: RedisServer,
     proxy: Proxy,
     redlock: Redlock,
@@ -113,7 +113,7 @@ struct Behind {
 /// Told apart by its length from whatever else is sent meanwhile.
 const LONG_NAME: usize = 50_000;
 
-impl Behind {
+impl DelayedServer {
     async fn new() -> Self {
         let server = RedisServer::with_clock(&[]);
         let proxy = Proxy::start(server.addr());
@@ -123,15 +123,15 @@ impl Behind {
     }
 
     /// Asks; the server sees the question after that many seconds.
-    async fn ask_and_wait(&self, op: Op, seconds: f64) -> Said {
+    async fn ask_and_wait(&self, op: Op, seconds: f64) -> Response {
         self.server.freeze();
         let before = self.proxy.bytes_up();
-        let said = ask(&self.redlock.nodes()[0], op);
+        let response = ask(&self.redlock.nodes()[0], op);
         let sent = async || self.proxy.bytes_up() >= before + LONG_NAME as u64;
         eventually_async("it is sent", sent).await;
         self.server.set_clock_offset(seconds);
         self.server.thaw();
-        in_time(said).await
+        in_time(response).await
     }
 }
 
@@ -148,12 +148,12 @@ async fn late_promises_and_claims_are_refused() {
     let job = "x".repeat(LONG_NAME);
     let minute = Duration::from_secs(60);
     for op in [prepare(&job, 9), claim(&job, &of_tick(9, 100))] {
-        let behind = Behind::new().await;
+        let delayed = DelayedServer::new().await;
         let op = with_patience(op, minute);
-        assert_eq!(behind.ask_and_wait(op, 120.0).await, Err(Reason::Late));
-        assert!(!behind.server.exists(MARKS), "nothing is kept of it");
+        assert_eq!(delayed.ask_and_wait(op, 120.0).await, Err(Reason::Late));
+        assert!(!delayed.server.exists(MARKS), "nothing is kept of it");
     }
-    let in_time = Behind::new().await;
+    let in_time = DelayedServer::new().await;
     let op = with_patience(claim(&job, &of_tick(9, 100)), minute);
     assert_eq!(in_time.ask_and_wait(op, 30.0).await, Ok(Answer::Claimed), "within its deadline");
 }

@@ -53,8 +53,8 @@ async fn node_down_answers_at_once() {
     down(&redlock, 2).await;
     for _ in 0..100 {
         // Within the call, without waiting.
-        let said = answered_within_the_call(&redlock, 2);
-        assert!(said.is_some_and(|said| said.is_err()), "no answer within the call");
+        let response = answered_within_the_call(&redlock, 2);
+        assert!(response.is_some_and(|response| response.is_err()), "no answer within the call");
     }
 }
 
@@ -62,7 +62,7 @@ async fn node_down_answers_at_once() {
 fn answered_within_the_call(redlock: &Redlock, i: usize) -> Option<Result<Answer, Reason>> {
     let lease = lease_with(Nonce::from_bytes([7; 16]));
     let (answer, answered) = mpsc::channel();
-    let reply = Reply::from_fn(move |said| drop(answer.send(said)));
+    let reply = Reply::from_fn(move |response| drop(answer.send(response)));
     redlock.nodes()[i].send(Op::Release(lease), reply);
     answered.try_recv().ok()
 }
@@ -124,27 +124,31 @@ async fn frozen_greeting_completes_after_thaw() {
 
 /// Opens connections to one address that are always ready.
 #[derive(Debug)]
-struct Flooding(String);
+struct FloodConnector(String);
 
-impl Connector for Flooding {
+impl Connector for FloodConnector {
     fn connect(&self, address: &Address) -> Connecting {
         let (opening, floods) =
             (SocketConnector::new().connect(address), address.to_string() == self.0);
         Box::pin(async move {
             let stream = opening.await?;
-            Ok(if floods { Box::new(Flood { stream, asked: false, said: 0 }) } else { stream })
+            Ok(if floods {
+                Box::new(FloodStream { stream, asked: false, response: 0 })
+            } else {
+                stream
+            })
         })
     }
 }
 
 /// Never ends its answer to the first lock request.
-struct Flood {
+struct FloodStream {
     stream: Box<dyn IoStream>,
     asked: bool,
-    said: usize,
+    response: usize,
 }
 
-impl AsyncRead for Flood {
+impl AsyncRead for FloodStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -154,13 +158,13 @@ impl AsyncRead for Flood {
         if !self.asked {
             return Pin::new(&mut self.stream).poll_read(cx, room);
         }
-        room.put_slice(&HEAD.get(self.said..=self.said).unwrap_or(b"1")[..1]);
-        self.said += 1;
+        room.put_slice(&HEAD.get(self.response..=self.response).unwrap_or(b"1")[..1]);
+        self.response += 1;
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Flood {
+impl AsyncWrite for FloodStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -182,7 +186,7 @@ impl AsyncWrite for Flood {
 #[tokio::test]
 async fn endless_answer_blocks_no_request() {
     let servers = RedisServer::start_n(3);
-    let flooding = Flooding(servers[2].addr().to_string());
+    let flooding = FloodConnector(servers[2].addr().to_string());
     let redlock = watchful_builder(urls(&servers)).connector(flooding).build().unwrap();
     all_vote(&redlock).await;
     works(&redlock).await;
