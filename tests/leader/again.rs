@@ -89,7 +89,7 @@ fn another_candidate_leads_during_the_pause() {
     assert_eq!(broken.terms(), 1);
 }
 
-/// `Ok` is no reason to spin either.
+/// Also `Ok` is followed by a pause.
 #[test]
 fn successful_work_pauses_too() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! What a campaign survives.
+//! Faults and events during a campaign.
 
 use std::future::IntoFuture;
 

@@ -1,4 +1,4 @@
-//! How a run ends.
+//! Ends of a run.
 
 use tower_redlock::{LockError, Term, leader::Leadership};
 
@@ -31,7 +31,7 @@ struct ChecksOnDrop(Term);
 
 impl Drop for ChecksOnDrop {
     fn drop(&mut self) {
-        self.0.ensure_valid().expect("the work is dropped before the lock is given back");
+        self.0.ensure_valid().expect("the work is dropped before the release");
     }
 }
 
@@ -51,7 +51,7 @@ fn dropped_run_drops_work_before_release() {
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     assert!(!a.leader.is_leader());
     assert_eq!(*a.leader.transitions().borrow(), Leadership::NotRunning);
-    // It may run again.
+    // The candidate may run again.
     let _again = scene.run(&a.leader);
     assert!(a.leader.is_leader());
 }

@@ -1,4 +1,4 @@
-//! How soon a leader that gives its lock back is followed.
+//! The time from a release to the next leader.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -9,7 +9,7 @@ use super::{
     takeover::counted,
 };
 
-/// Where no message takes any time: the order in which several candidates ask.
+/// Maximum time of a handover without network delay.
 const AT_ONCE: Duration = Duration::from_millis(10);
 
 fn leads(candidates: &[Candidate]) -> Option<usize> {
@@ -23,7 +23,7 @@ fn resign(scene: &Scene, leader: &Leader) {
     assert!(resigned.is_finished());
 }
 
-/// Candidates of which the last one is woken by nothing.
+/// Names of candidates.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 #[test]
@@ -45,7 +45,7 @@ fn resignation_wakes_the_next_candidate() {
             scene.clock.advance(AT_ONCE);
             let next = leads(&candidates);
             assert!(next.is_some(), "{count} candidates, round {round}: nobody leads");
-            assert_ne!(next, Some(leader), "another one's turn");
+            assert_ne!(next, Some(leader), "the former leader leads again");
             assert_eq!(scene.witness.terms(), terms + 1);
             longest = longest.max(scene.witness.elected_at().saturating_duration_since(since));
         }
@@ -83,7 +83,7 @@ fn without_wakeups_polling_finds_the_release() {
     assert!(other.is_leader());
 }
 
-/// Those that are woken and come too late ask once or twice more, and then stand by.
+/// Candidates that are woken too late make one or two more attempts, and then stand by.
 #[test]
 fn handover_costs_few_attempts() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Work that does not get on.
+//! Work that hangs, or sends no heartbeats.
 
 use std::{
     pin::pin,
@@ -35,7 +35,7 @@ impl Hanging {
         let (go_on, blocked) = mpsc::channel::<()>();
         let thread = thread::spawn(move || {
             let run = leader.run(|_| {
-                // Later terms don't block: nobody listens any more.
+                // Later terms do not block: the receiver is gone.
                 if begun.send(()).is_ok() {
                     blocked.recv_timeout(HANG_GUARD).unwrap();
                 }
@@ -60,7 +60,7 @@ fn hung_poll_loses_the_lock() {
     let causes = Causes::default();
     let hanging = Hanging::start(&a.leader.clone().stall_limit(LIMIT).on_lost(notes(&causes)));
     let _b = scene.run(&b.leader);
-    // It is renewed until the limit has passed, and then not any more.
+    // The lock is renewed until the limit has passed, and then no more.
     scene.clock.advance(LIMIT);
     assert!(a.leader.is_leader());
     scene.clock.advance(LIMIT / 4 + TTL + TTL / 10);
@@ -124,7 +124,7 @@ fn heartbeats_keep_the_term() {
     assert_eq!(*causes.lock().unwrap(), [LossCause::NoHeartbeat { limit: LIMIT }]);
 }
 
-/// Its task is polled, and would be the first to campaign again.
+/// The task of the candidate is polled, and would otherwise be the first to campaign again.
 #[test]
 fn missing_heartbeats_let_another_candidate_lead() {
     let scene = Scene::new();

@@ -8,7 +8,7 @@ use super::scene::Scene;
 
 #[track_caller]
 fn fails(scene: &Scene, leader: &Leader) -> LockError {
-    scene.run(leader).take().expect("it ends at once").unwrap_err()
+    scene.run(leader).take().expect("the run ends at once").unwrap_err()
 }
 
 #[test]
@@ -49,5 +49,5 @@ fn concurrent_second_run_fails() {
     let error = fails(&scene, &a.leader.clone());
     assert!(matches!(error, LockError::InvalidRequest(_)), "{error}");
     assert!(error.to_string().contains("runs already"), "{error}");
-    assert!(a.leader.is_leader(), "the first goes on");
+    assert!(a.leader.is_leader(), "the first run continues");
 }

@@ -1,4 +1,4 @@
-//! A leader that is cut off.
+//! A leader behind a partition.
 
 use std::{
     sync::{Arc, Mutex},
@@ -30,14 +30,14 @@ fn partitioned_leader_stops_before_next_leads() {
 
     a.replica.partition(0..3);
     let cut_off = scene.clock.now();
-    // The witness panics where both lead.
+    // The witness panics if both lead.
     scene.clock.advance(TTL + TTL / 10);
     assert!(b.leader.is_leader() && !a.leader.is_leader());
     assert!(scene.witness.elected_at() > cut_off);
     assert!(matches!(causes.lock().unwrap()[..], [LossCause::Expired { .. }]));
     assert_eq!(*transitions.borrow_and_update(), Leadership::Standby { leader: None });
 
-    // It stands by, and leads again when it is its turn.
+    // The candidate is on standby, and leads again after a resignation.
     a.replica.heal(0..3);
     scene.clock.advance(FOLLOWED);
     let owner = Some("b".into());
@@ -76,7 +76,7 @@ fn no_leadership_after_validity() {
     assert!(a.leader.is_leader());
     scene.clock.leap(TTL);
     assert!(!a.leader.is_leader());
-    assert!(!scene.witness.is_empty(), "nobody has polled the run");
+    assert!(!scene.witness.is_empty(), "the run was not polled");
     assert!(run.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
-    assert_eq!(scene.witness.terms(), 2, "the first was dropped, or the witness had complained");
+    assert_eq!(scene.witness.terms(), 2, "the first term's work was dropped");
 }

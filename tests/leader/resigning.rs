@@ -1,4 +1,4 @@
-//! A leader that gives up its term.
+//! Resignation of a leader.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn stopping_work_returns_its_output() {
     scene.clock.settle();
     let _b = scene.run(&b.leader);
     let resigned = resign(&scene, &a.leader);
-    assert!(!resigned.is_finished(), "the work tidies up");
+    assert!(!resigned.is_finished(), "the work is still stopping");
     assert!(a.leader.is_leader());
     scene.clock.advance(tidy_up);
     assert!(resigned.is_finished());
@@ -57,7 +57,7 @@ fn stopping_work_returns_its_output() {
 fn grace_ends_work_that_continues() {
     let scene = Scene::new();
     let a = scene.candidate("a");
-    // Longer than what is valid without renewal.
+    // Longer than the validity without a renewal.
     let grace = TTL * 3;
     let run = scene.run(&a.leader.clone().resign_grace(grace));
     let resigned = resign(&scene, &a.leader);
@@ -67,7 +67,7 @@ fn grace_ends_work_that_continues() {
     scene.clock.advance(Duration::from_millis(1));
     assert!(resigned.is_finished());
     assert!(!a.leader.is_leader() && scene.witness.is_empty());
-    assert_eq!(scene.nodes.key_counts(), [0; 5], "given back");
+    assert_eq!(scene.nodes.key_counts(), [0; 5], "released");
     assert!(!run.is_finished());
 }
 
@@ -85,7 +85,7 @@ fn resigned_candidate_pauses_for_a_ttl() {
     assert!(a.leader.is_leader());
 }
 
-/// Work that ends on request ends the run; the next run stands back as well.
+/// Work that ends on request ends the run; the next run pauses as well.
 #[test]
 fn next_run_pauses_too() {
     let scene = Scene::new();
@@ -97,12 +97,12 @@ fn next_run_pauses_too() {
     assert_eq!(first.take(), Some(Ok(Some(()))));
     let _again = scene.run(&a.leader);
     scene.clock.advance(TTL.saturating_sub(MS));
-    assert!(!a.leader.is_leader(), "nobody else came, for less than a TTL");
+    assert!(!a.leader.is_leader(), "the pause lasts a TTL");
     scene.clock.advance(MS);
     assert!(a.leader.is_leader());
 }
 
-/// Another candidate has had its turn: nothing is left to wait for.
+/// Another candidate has led: the pause ends.
 #[test]
 fn pause_ends_with_another_leader() {
     let scene = Scene::new();
@@ -117,7 +117,7 @@ fn pause_ends_with_another_leader() {
     assert_eq!(*a.leader.transitions().borrow(), Leadership::Standby { leader: owner });
     drop(b_runs);
     scene.clock.advance(TTL / 100);
-    assert!(a.leader.is_leader(), "much sooner than a TTL after it resigned");
+    assert!(a.leader.is_leader(), "the pause lasted a TTL");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn resignation_behind_partition_ends_with_term() {
     scene.clock.advance(TTL);
     assert!(resigned.is_finished());
     assert!(scene.witness.is_empty());
-    // It still leaves the others their turn.
+    // The pause after the resignation still applies.
     a.replica.heal(0..5);
     scene.clock.advance(TTL / 2);
     assert_eq!(scene.witness.terms(), 1);

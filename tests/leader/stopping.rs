@@ -58,14 +58,14 @@ fn grace_ends_work_that_continues() {
     scene.clock.advance(Duration::from_millis(1));
     assert!(stopped.is_finished() && scene.witness.is_empty());
     assert_eq!(run.take(), Some(Ok(None)));
-    assert_eq!(scene.nodes.key_counts(), [0; 5], "given back");
+    assert_eq!(scene.nodes.key_counts(), [0; 5], "released");
 }
 
 #[test]
 fn a_stopped_candidate_stays_stopped() {
     let scene = Scene::new();
     let a = scene.candidate("a");
-    // Nothing runs: there is nothing to wait for.
+    // No run is under way, so stop() returns at once.
     assert!(stop(&scene, &a.leader).is_finished());
     assert_eq!(scene.run(&a.leader.clone()).take(), Some(Ok(None)));
     let mut again =

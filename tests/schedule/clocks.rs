@@ -1,4 +1,4 @@
-//! Clocks that are changed: what the table of `CronSchedule` says, in the open.
+//! Changes of the clocks: the table in the docs of `CronSchedule`.
 
 use tower_redlock::Schedule;
 

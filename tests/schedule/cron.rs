@@ -1,4 +1,4 @@
-//! What cron expressions mean, apart from clocks that change.
+//! The ticks of cron expressions, without changes of the clocks.
 
 use tower_redlock::{Schedule, schedule::WallTime};
 
@@ -34,7 +34,7 @@ fn days_are_named_as_documented() {
 
 #[test]
 fn starred_field_does_not_widen_days() {
-    // Odd dates that are Mondays, not each of either.
+    // Odd dates that are Mondays.
     assert_eq!(days("0 0 */2 * MON"), [13, 27]);
     assert_eq!(days("0 0 1-31/2 * MON").len(), 16 + 2, "a range does");
     assert_eq!(days("0 0 13 * */2"), Vec::<u64>::new());

@@ -1,4 +1,4 @@
-//! What can't be used is refused, by name.
+//! Unusable schedules are refused, with the reason.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! Periods, delays, single moments, rules of one's own.
+//! Periods, delays, single moments, custom rules.
 
 use std::time::{Duration, SystemTime};
 

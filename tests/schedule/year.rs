@@ -1,4 +1,5 @@
-//! A year of ticks in three time zones, against what `expected.py` found minute by minute.
+//! A year of ticks in three time zones, against the output of `expected.py`, which checks each
+//! minute.
 
 use tower_redlock::{Schedule, schedule::WallTime};
 

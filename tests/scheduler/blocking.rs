@@ -15,7 +15,7 @@ use tower_redlock::{
 
 use crate::scene::{MS, RunningScheduler, SECOND, Scene, Site, with_timeout};
 
-/// Work that runs until it is ended.
+/// Work that blocks until the test ends it.
 pub(crate) struct BlockingWork {
     pub(crate) begun: Receiver<JobContext>,
     pub(crate) end: Sender<()>,
@@ -32,7 +32,7 @@ pub(crate) fn blocking_job(name: &str) -> (Job, BlockingWork) {
     (job, BlockingWork { begun, end })
 }
 
-/// The thread's word comes at some moment of its own.
+/// Waits for an event of the job's thread; returns the names of all events until then.
 pub(crate) fn wait_for(
     scene: &Scene,
     jobs: &mut RunningScheduler,
@@ -82,9 +82,10 @@ fn shutdown_reports_work_still_running() {
         let handle = jobs.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
         scene.advance(2 * SECOND);
-        let ShutdownReport { stopped, still_running, .. } = report.take().expect("it returns");
+        let ShutdownReport { stopped, still_running, .. } =
+            report.take().expect("the shutdown returns");
         assert_eq!((stopped.len(), still_running), (0, vec![Arc::from("j")]));
-        assert!(cx.ensure_valid().is_ok(), "nothing stops it");
+        assert!(cx.ensure_valid().is_ok(), "the lock stays valid");
         assert_eq!(scene.nodes.key_counts(), [1; 5]);
         work.end.send(()).unwrap();
         wait_for(&scene, &mut jobs, "finished");
@@ -151,6 +152,7 @@ fn blocking_work_can_enter_the_runtime() {
         let job = Job::blocking("j", Schedule::every(10 * MS), move |_: JobContext| {
             let answer = tokio::runtime::Handle::try_current().map(|runtime| {
                 runtime.block_on(async {
+                    // A timer of the runtime has to fire, which takes real time.
                     tokio::time::sleep(MS).await;
                     7
                 })

@@ -1,4 +1,4 @@
-//! Runs that end unseen, or never.
+//! Runs that were broken off, and runs whose end was not stored.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ fn crash_during_partition_is_repeated_later() {
     b.replica.partition(0..5);
     scene.advance(DAY.saturating_sub(9 * SECOND));
     a.crash();
-    // The tick is not on time any more.
+    // The tick is no longer on time.
     scene.advance(HOUR);
     b.replica.heal(0..5);
     scene.advance(6 * SECOND);
@@ -118,7 +118,7 @@ fn unstored_end_is_stored_after_outage() {
         assert_eq!(at_a.status("j").counts.finished, 1);
         scene.nodes.start(0..5);
         scene.advance(6 * SECOND);
-        // Who begins now takes it for no run that was broken off.
+        // A new replica does not take the run for broken off.
         let at_b = b.start([job(&b)]);
         scene.advance(DAY);
         let attempts: Vec<u32> = scene.log.entries().iter().map(|run| run.attempt).collect();
@@ -143,7 +143,7 @@ fn minority_end_prevents_a_repetition() {
     let scene = Scene::new();
     let (a, b, c) = (scene.site("a"), scene.site("b"), scene.site("c"));
     let _a = end_on_two_nodes(&scene, &a);
-    // From here on the run counts as running until its lock ends.
+    // The run counts as running until its lock ends.
     let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd);
     b.replica.partition(0..2);
     let _b = b.start([job(&b)]);
@@ -186,7 +186,7 @@ fn late_end_keeps_a_later_claim() {
     scene.advance(HOUR);
     let at_b = b.start([job(&b)]);
     scene.advance(SECOND / 2);
-    // While the other one repeats it.
+    // The other replica is repeating it.
     a.replica.heal(0..5);
     scene.advance(6 * SECOND);
     for jobs in [&at_a, &at_b] {
@@ -228,7 +228,7 @@ fn refused_end_is_stored_later() {
         scene.nodes.stop(0..5);
         scene.advance(HOUR);
         assert_eq!(at_a.status("j").counts.finished, 1);
-        // They can be read, and have no memory for half a minute.
+        // The nodes answer queries, and refuse claims for half a minute.
         a.wire.judge(|_, op| match op {
             Op::Claim(_) => Fate::Refused,
             _ => Fate::Passes,
@@ -293,7 +293,7 @@ fn unended_run_is_read_less_often() {
     b.wire.sent();
     scene.advance(DAY / 2);
     let sent = b.wire.sent();
-    // At most one question in ten minutes, to five nodes.
+    // At most one query in ten minutes, to five nodes.
     assert!((5..=5 * 80).contains(&sent), "{sent}");
 }
 
@@ -331,7 +331,7 @@ fn partly_withdrawn_claim_burns_no_tick() {
     });
     scene.nodes.thaw(0..5);
     scene.advance(100 * MS);
-    assert_eq!(scene.log.ticks(), [0_u64; 0], "it was taken back");
+    assert_eq!(scene.log.ticks(), [0_u64; 0], "the claim was withdrawn");
     let _b = b.start([job(&b)]);
     scene.advance(SECOND);
     assert_eq!((scene.log.ticks(), scene.log.sites()), (vec![100_000], vec!["b"]));

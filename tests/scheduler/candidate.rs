@@ -1,4 +1,4 @@
-//! The candidate that a scheduler is led by: its options, and a runtime that hangs.
+//! The candidate of a scheduler: its options, and a runtime that hangs.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use tower_redlock::{Job, Leader, Schedule, Scheduler, scheduler::StartError};
 
 use crate::scene::{MS, RunningScheduler, SECOND, Scene, Site, TTL};
 
-/// Half a minute, found out up to a quarter later.
+/// The stall limit of half a minute, detected up to a quarter later.
 const FOUND_OUT: Duration = Duration::from_millis(37_500);
-/// A look at the wall clock, and what a scheduler is given on top of it.
+/// Time without a reading of the wall clock until the timer task counts as hung.
 const LOOK: Duration = Duration::from_secs(16);
 
 fn job(site: &Site) -> Job {
@@ -36,14 +36,14 @@ fn hung_runtime_loses_leadership() {
     let ran = scene.log.sites().len();
     scene.advance(100 * SECOND);
     assert_eq!(scene.log.sites()[ran..], ["b"; 10]);
-    // It stands by when it resumes.
+    // The replica is on standby when it resumes.
     a.unhang();
     scene.advance(100 * SECOND);
     assert!(!at_a.handle.leads() && at_b.handle.leads());
     assert_eq!(scene.log.sites()[ran..], ["b"; 20]);
 }
 
-/// A task may be left in the place of a worker that is blocked, while the others are polled.
+/// A task may be stuck behind a blocked worker thread, while the others are polled.
 #[test]
 fn hung_timer_task_loses_leadership() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Wall clocks that are set while jobs go on.
+//! Wall clocks that are set while jobs run.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
 const MINUTE: Duration = Duration::from_secs(60);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// When the wall clock of the replica jumps; it is set right 10 s later.
+/// The step at which the wall clock of the replica jumps; it is corrected 10 s later.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Registration,
@@ -54,7 +54,7 @@ fn start(site: &Site) -> RunningScheduler {
     site.start([site.job("j", Schedule::every(MINUTE), 5 * SECOND)])
 }
 
-/// One replica whose clock jumps at a step of the first tick's run; at 100 s it crashes, and
+/// Runs a replica whose clock jumps at a step of the first tick's run; at 100 s it crashes, and
 /// another one runs until the tenth minute.
 fn run(scene: &Scene, [first, second]: [Site; 2], step: Step, forward: bool) -> Vec<u64> {
     let set_at = match step {
@@ -104,7 +104,7 @@ fn jump_at_any_step_changes_nothing() {
     }
 }
 
-/// Over nodes without clocks of their own, jumps get stored.
+/// Over nodes without clocks of their own, times after a jump are stored.
 #[test]
 fn stored_future_time_silences_no_job() {
     for step in [BetweenLockAndClaim, BetweenClaimAndStart, DuringTheRun, AtTheEnd] {
@@ -131,7 +131,7 @@ fn clock_ahead_extends_no_delay() {
         scene.advance(2 * MINUTE);
         let began: Vec<u64> = scene.log.entries().iter().map(|run| run.began.as_secs()).collect();
         let first = began[0];
-        // From the end; or from the start, where the end is not known.
+        // From the end, or from the start if the end is not known.
         let second = if tells_time { first + 65 } else { first + 60 };
         assert_eq!(began[1], second, "{began:?}");
     }

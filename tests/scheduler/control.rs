@@ -38,11 +38,11 @@ fn triggers_run_while_paused() {
     jobs.handle.trigger("j").unwrap();
     jobs.handle.trigger("j").unwrap();
     scene.advance(3 * SECOND);
-    assert_eq!(scene.log.ticks(), [50_000, 51_000], "one after the other");
+    assert_eq!(scene.log.ticks(), [50_000, 51_000], "one run at a time");
     assert_eq!(jobs.event_names(), ["started", "finished", "started", "finished"]);
     jobs.handle.resume("j").unwrap();
     scene.advance(50 * SECOND);
-    assert_eq!(scene.log.ticks(), [50_000, 51_000, 100_000], "the schedule goes on");
+    assert_eq!(scene.log.ticks(), [50_000, 51_000, 100_000], "the schedule continues");
     let fleet = jobs.status("j").fleet.unwrap();
     assert_eq!(
         crate::scene::after_start(tower_redlock::schedule::WallTime::since_epoch(
@@ -90,7 +90,7 @@ fn held_lock_is_requested_rarely() {
     idle.wire.sent();
     scene.advance(500 * SECOND);
     assert_eq!(scene.log.entries().len(), 1);
-    // Once a TTL: a lock, its release, and a look at the claim, at each node.
+    // Once a TTL: an acquire, its release, and a query of the claim, at each node.
     let sent = idle.wire.sent();
     assert!(sent <= 3 * 5 * 120, "{sent} operations in 500 s");
 }
@@ -108,7 +108,7 @@ fn run_continues_while_paused() {
     jobs.handle.resume("j").unwrap();
     scene.advance(MS);
     assert_eq!(scene.log.entries().len(), 2);
-    // It stops again.
+    // Overlapping ticks stop the run again.
     scene.advance(5 * SECOND);
     assert_eq!(scene.log.ticks()[2..], [60_000]);
 }

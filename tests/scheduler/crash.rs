@@ -1,4 +1,4 @@
-//! Runs that are broken off, and ends that get lost.
+//! Crashes during a run, and ends of runs that get lost.
 
 use tower_redlock::{
     Schedule,
@@ -20,7 +20,7 @@ fn lost_end_is_stored_again() {
     let job = || a.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd);
     let at_a = a.start([job()]);
     scene.advance(HOUR * SECOND);
-    // The nodes are there for all but the first tries to store the end.
+    // The nodes refuse the first attempts to store the end.
     let mut left = 15;
     a.wire.judge(move |_, op| match op {
         Op::Claim(ClaimOp { claim, .. }) if claim.run.ended.is_some() && left > 0 => {
@@ -32,7 +32,7 @@ fn lost_end_is_stored_again() {
     let at_b = b.start([b.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd)]);
     scene.advance(30 * SECOND);
     assert_eq!(scene.log.sites(), ["a"]);
-    let fleet = at_b.status("j").fleet.expect("it has looked");
+    let fleet = at_b.status("j").fleet.expect("the replica has read the claim");
     assert!(fleet.ended.is_some() && fleet.owner.as_deref() == Some("a"));
     assert_eq!(at_a.status("j").counts.finished, 1);
 }
@@ -52,7 +52,7 @@ fn claim_decides_whether_crash_repeats() {
         scene.advance(17 * SECOND + 300 * MS);
         a.crash();
         scene.advance(TTL / 2);
-        assert_eq!(scene.log.sites(), ["a"], "its lock is still there");
+        assert_eq!(scene.log.sites(), ["a"], "its lock is still held");
         scene.advance(TTL / 2 + TTL / 10);
         let runs = scene.log.entries();
         if claim == Claim::AtStart {

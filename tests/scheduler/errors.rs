@@ -1,4 +1,4 @@
-//! What is refused at the start.
+//! Jobs and managers that are refused at the start.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a replica believes of its fleet, and what it does where others know better.
+//! What a replica knows of its fleet, and how it learns of runs of other replicas.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -34,7 +34,7 @@ fn forgetful_nodes_repeat_no_own_tick() {
     let jobs = site.start([job.overlap(Overlap::Queue)]);
     scene.advance(10_500 * MS);
     scene.nodes.forget_unguarded(0..5);
-    // It asks them under the lock.
+    // The replica reads the nodes under the lock.
     jobs.handle.trigger("j").unwrap();
     scene.advance(10 * SECOND);
     assert_eq!(scene.log.ticks(), [10_000, 10_500, 20_000]);
@@ -45,7 +45,7 @@ fn ticks_before_forgetting_count_as_started() {
     let scene = Scene::new();
     let site = scene.site("a");
     let forgot_at = ManualClock::new().wall() + 25 * SECOND;
-    // A node's floor is 60 s ahead of when it forgot.
+    // A node's floor is 60 s after the time at which it forgot.
     let floor = u64::try_from((forgot_at + 60 * SECOND).as_micros()).unwrap();
     site.wire.judge(move |node, _| if node > 1 { Fate::Floor(floor) } else { Fate::Passes });
     let _jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
@@ -84,7 +84,7 @@ fn remote_runs_during_pause_count() {
     scene.advance(SECOND);
     assert_eq!((at_b.event_names(), at_b.status("j").counts.missed), (vec![], 0));
     assert_eq!(fleet_tick(&at_b, "j"), 1_000_000);
-    // What nobody runs is.
+    // Ticks that no replica runs are missed.
     a.crash();
     at_b.handle.pause("j").unwrap();
     scene.advance(300 * SECOND);
@@ -132,7 +132,7 @@ fn possible_majority_claim_is_not_repeated() {
     let (_a, at_b) = (a.start([job(&a)]), b.start([job(&b)]));
     scene.clock.settle();
     b.replica.partition(0..5);
-    // Just a majority has it: and of that, two are gone when the other asks.
+    // Exactly a majority stores it, of which two nodes are down when the other replica reads.
     a.wire.judge(|node, op| match op {
         Op::Claim(_) if node > 2 => Fate::Refused,
         _ => Fate::Passes,
@@ -159,7 +159,7 @@ fn remote_run_shows_in_status() {
     scene.advance(101 * SECOND);
     let ran = scene.log.sites();
     let idle = usize::from(ran == ["a"]);
-    let fleet = jobs[idle].status("j").fleet.expect("it looked");
+    let fleet = jobs[idle].status("j").fleet.expect("the replica has read the claim");
     assert_eq!((fleet.owner.as_deref(), fleet.ended), (Some(ran[0]), None));
     assert_eq!(fleet_tick(&jobs[idle], "j"), 100_000);
 }
@@ -172,7 +172,7 @@ fn unconfirmed_claim_is_no_broken_run() {
         let job = site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
         let jobs = site.start([job.claim(Claim::AtEnd).start_within(5 * SECOND)]);
         scene.advance(99 * SECOND);
-        // The nodes keep it, and nobody hears of that.
+        // The nodes store the claim, and their answers get lost.
         site.wire.judge(|_, op| match op {
             Op::Claim(_) => Fate::Unanswered,
             _ => Fate::Passes,
@@ -181,7 +181,7 @@ fn unconfirmed_claim_is_no_broken_run() {
         site.wire.judge(|_, _| Fate::Refused);
         scene.advance(10 * SECOND);
         site.wire.calm();
-        // Asked with and without the lock, the nodes tell the same.
+        // Queries with and without the lock have the same result.
         scene.advance(10 * SECOND);
         assert_eq!((scene.log.ticks(), jobs.status("j").counts.missed), (vec![], 1));
         scene.advance(80 * SECOND);
@@ -239,7 +239,7 @@ fn late_registration_keeps_newer_claims() {
         _ => Fate::Passes,
     });
     let at_b = b.start([job(&b)]);
-    // It still registers the job.
+    // The job is still registered while paused.
     at_b.handle.pause("j").unwrap();
     scene.advance(SECOND);
     let _a = a.start([job(&a)]);
@@ -269,7 +269,7 @@ fn delayed_remote_tick_sends_two_events() {
     let ran = usize::from(scene.log.sites() == ["b"]);
     assert_eq!(jobs[ran].event_names(), ["held", "claimed", "started", "finished"]);
     assert_eq!(jobs[1 - ran].event_names(), ["held", "already started"]);
-    assert_eq!(jobs[1 - ran].status("j").counts.skipped, 0, "it was run");
+    assert_eq!(jobs[1 - ran].status("j").counts.skipped, 0, "the tick was run");
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn trigger_keeps_the_broken_run_open() {
     scene.advance(20 * SECOND);
     at_b.handle.trigger("j").unwrap();
     scene.advance(60 * SECOND);
-    assert_eq!(scene.log.sites(), ["a", "b"], "on demand");
+    assert_eq!(scene.log.sites(), ["a", "b"], "the triggered run");
     at_b.handle.resume("j").unwrap();
     scene.advance(60 * SECOND);
     let runs = scene.log.entries();
@@ -301,7 +301,7 @@ fn lost_lock_repeats_only_at_end() {
         let job = site.job("j", Schedule::every(3600 * SECOND), 30 * SECOND).claim(claim);
         let jobs = site.start([job]);
         scene.advance(3_600 * SECOND);
-        // Only renewals get lost: an end could be stored.
+        // Only renewals are refused: an end could be stored.
         site.wire.judge(|_, op| match op {
             Op::Extend(_) => Fate::Refused,
             _ => Fate::Passes,
@@ -336,7 +336,7 @@ fn panicking_schedule_affects_one_job() {
     let handle = jobs.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
     scene.clock.settle();
-    assert!(report.take().is_some(), "nothing is waited for");
+    assert!(report.take().is_some(), "the shutdown returns at once");
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn manager_shutdown_ends_its_jobs() {
         let running = a.start([job(&a)]);
         scene.clock.settle();
         scene.nodes.stop(0..5);
-        // It never got to ask the nodes.
+        // It never reached the nodes.
         let waiting = b.start([job(&b)]);
         scene.advance(MS);
         for (site, jobs) in [(&a, &running), (&b, &waiting)] {
@@ -361,7 +361,7 @@ fn manager_shutdown_ends_its_jobs() {
             let handle = jobs.handle.clone();
             let mut report = scene.clock.spawn(async move { handle.shutdown(MINUTE).await });
             scene.clock.settle();
-            assert!(report.take().is_some(), "nothing is waited for");
+            assert!(report.take().is_some(), "the shutdown returns at once");
         }
     });
 }

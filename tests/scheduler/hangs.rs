@@ -1,4 +1,4 @@
-//! Work, and runtimes, that do not get on.
+//! Work and runtimes that hang.
 
 use std::{
     future::{Future, pending},
@@ -27,11 +27,11 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(8);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Less than a run may take.
+/// A period that is longer than any run.
 const PERIOD: Duration = Duration::from_secs(600);
 
 fn lost(jobs: &RunningScheduler) -> LossCause {
-    let last = jobs.status("j").last.expect("it has ended").outcome;
+    let last = jobs.status("j").last.expect("the run has ended").outcome;
     let Outcome::Lost { cause } = last else { panic!("{last:?}") };
     cause
 }
@@ -51,7 +51,7 @@ fn hung_poll_loses_the_lock() {
     let (a, b) = (scene.site("a"), scene.site("b"));
     let at_a = a.start([hanging(&a, 3 * LIMIT + TTL).stall_limit(LIMIT).claim(Claim::AtEnd)]);
     scene.advance(HOUR.saturating_sub(SECOND));
-    // Whoever is first hangs or runs it; b joins when a has begun.
+    // The first replica to acquire the lock runs the job; b joins when a has begun.
     let job = b.job("j", Schedule::every(HOUR), SECOND).claim(Claim::AtEnd).start_within(HOUR);
     let clock = scene.clock.clone();
     let late = clock.sleep(2 * SECOND);
@@ -62,7 +62,7 @@ fn hung_poll_loses_the_lock() {
     });
     scene.advance(2 * SECOND);
     assert_eq!(lost(&at_a), LossCause::Stalled { limit: LIMIT });
-    assert_eq!(scene.log.sites(), ["b"], "it was taken over while the poll went on");
+    assert_eq!(scene.log.sites(), ["b"], "b took over during the poll");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn default_stall_limit_is_a_minute() {
     }
 }
 
-/// Polls nothing while it hangs, as a runtime whose only thread is busy.
+/// A spawner that polls no task while it hangs, as a runtime whose only thread is busy.
 #[derive(Debug)]
 struct HangingSpawner {
     inner: ManualSpawner,
@@ -94,7 +94,7 @@ impl Spawner for HangingSpawner {
         })));
     }
 
-    /// Threads go on.
+    /// Threads are not affected.
     fn spawn_blocking(
         &self,
         name: &str,
@@ -110,7 +110,7 @@ fn hung_runtime_loses_the_lock() {
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
     let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
-    // It waits outside of any poll.
+    // The work waits outside of a poll.
     let job = |site: &Site| {
         site.job("j", Schedule::every(HOUR), 600 * SECOND).claim(Claim::AtEnd).start_within(HOUR)
     };
@@ -119,12 +119,12 @@ fn hung_runtime_loses_the_lock() {
     let _b = b.start([job(&b)]);
     is_hung.store(true, Ordering::SeqCst);
     scene.advance(60 * SECOND);
-    assert_eq!(scene.log.sites(), ["a"], "it may come back");
+    assert_eq!(scene.log.sites(), ["a"], "the runtime may recover");
     scene.advance(15 * SECOND + TTL + TTL / 5);
     assert_eq!(scene.log.sites(), ["a", "b"]);
 }
 
-/// The work is over, and its lock is kept for a while.
+/// The work is over, and `min_hold` keeps its lock.
 #[test]
 fn runtime_hung_after_run_loses_lock() {
     let scene = Scene::new();
@@ -140,7 +140,7 @@ fn runtime_hung_after_run_loses_lock() {
     assert_eq!(scene.log.sites(), ["a", "b", "b"]);
 }
 
-/// What a thread has done is taken up by the runtime that it was begun from.
+/// The runtime that started a thread handles the thread's result.
 #[test]
 fn runtime_hung_behind_blocking_loses_lock() {
     let scene = Scene::new();
@@ -164,13 +164,13 @@ fn runtime_hung_behind_blocking_loses_lock() {
 fn idle_work_is_no_stall() {
     let scene = Scene::new();
     let site = scene.site("a");
-    // Renewals come less often than the limit.
+    // The interval of renewals is longer than the limit.
     let job = site.job("j", Schedule::every(HOUR), 600 * SECOND).stall_limit(2 * SECOND);
     let jobs = site.start([job.min_hold(900 * SECOND)]);
     scene.advance(HOUR + 601 * SECOND);
     assert_eq!(jobs.status("j").counts.finished, 1);
     scene.advance(200 * SECOND);
-    assert_eq!(scene.nodes.key_counts(), [1; 5], "nor is the time after it");
+    assert_eq!(scene.nodes.key_counts(), [1; 5], "the time after the run is no stall");
 }
 
 fn beating(site: &Site, beats: u32) -> Job {

@@ -11,7 +11,7 @@ use tower_redlock::{Job, JobContext, Schedule, scheduler::JobEventKind};
 
 use crate::scene::{MS, SECOND, Scene};
 
-/// So many tries more.
+/// A retry policy with this number of further attempts.
 #[derive(Clone)]
 struct RetryTimes(u32);
 

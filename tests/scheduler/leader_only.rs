@@ -1,4 +1,4 @@
-//! A scheduler under one leadership.
+//! Schedulers whose jobs run on the leader only.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ fn pair(scene: &Scene, job: impl Fn(&Site) -> Job) -> [(Site, RunningScheduler);
     })
 }
 
-/// Nothing of it gets through any more, while the jobs' own locks are renewed.
+/// Refuses operations of the leader's lock, while the jobs' locks are renewed.
 fn lose_leadership(site: &Site) {
     site.wire.judge(|_, op| match op {
         Op::Acquire(AcquireOp { lease, .. }) | Op::Extend(ExtendOp { lease, .. })
@@ -58,7 +58,7 @@ fn next_leader_continues_the_ticks() {
     let sent = b.wire.sent_by_kind();
     assert!(
         !sent.contains_key("prepare") && !sent.contains_key("claims"),
-        "it stands by: {sent:?}"
+        "it is on standby: {sent:?}"
     );
     assert_eq!((at_b.status("j").next_tick, at_b.event_names()), (None, vec![]));
     a.crash();
@@ -68,7 +68,7 @@ fn next_leader_continues_the_ticks() {
     let ticks = scene.log.ticks();
     assert!(ticks.len() >= 18 && ticks.windows(2).all(|pair| pair[0] < pair[1]), "{ticks:?}");
     assert!(scene.log.sites()[9..].iter().all(|site| *site == "b"));
-    // What the former leader ran is not missed; what nobody ran is.
+    // Ticks that the former leader ran are not missed; ticks that no replica ran are.
     let gap = (ticks[9] - ticks[8]) / 10_000 - 1;
     assert_eq!(counts(&at_b).missed, gap);
 }
@@ -123,7 +123,7 @@ fn lost_leadership_ends_min_hold() {
     lose_leadership(&a);
     scene.advance(TTL + TTL / 10);
     assert!(at_b.handle.leads());
-    assert_eq!(scene.nodes.key_counts(), [1; 5], "that of the leader");
+    assert_eq!(scene.nodes.key_counts(), [1; 5], "the leader's lock");
 }
 
 #[test]
@@ -135,14 +135,14 @@ fn shutdown_ends_runs_before_leadership() {
     let handle = at_a.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
     scene.advance(2_900 * MS);
-    assert!(at_a.handle.leads() && !at_b.handle.leads(), "its run is going");
+    assert!(at_a.handle.leads() && !at_b.handle.leads(), "its run continues");
     scene.advance(200 * MS);
     let report = report.take().expect("it is over");
     assert_eq!(report.stopped, [Arc::from("j")]);
     assert!(!at_a.handle.leads());
     scene.advance(TTL / 2);
-    assert!(at_b.handle.leads(), "no TTL had to pass");
-    // A standby replica waits for nothing.
+    assert!(at_b.handle.leads(), "the lock was released");
+    // A standby replica shuts down at once.
     let handle = at_a.handle.clone();
     let mut again = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
     scene.clock.settle();
@@ -162,7 +162,7 @@ fn standby_shuts_down_at_once() {
     assert_eq!(report.take(), Some(ShutdownReport::default()));
     b.wire.sent();
     scene.advance(100 * SECOND);
-    assert_eq!(b.wire.sent(), 0, "it campaigns no more");
+    assert_eq!(b.wire.sent(), 0, "it does not campaign any more");
     assert!(at_a.handle.leads());
 }
 
@@ -178,12 +178,12 @@ fn blocking_work_outlasts_leadership() {
         let handle = jobs.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
         scene.advance(SECOND + 100 * MS);
-        let report = report.take().expect("no grace but that one is waited for");
+        let report = report.take().expect("the shutdown waits for its grace only");
         assert_eq!(report.still_running, [Arc::from("j")]);
-        assert_eq!(scene.nodes.key_counts(), [1; 5], "that of the job");
+        assert_eq!(scene.nodes.key_counts(), [1; 5], "the job's lock");
         scene.advance(10 * TTL);
         assert!(!jobs.handle.leads());
-        assert_eq!(scene.nodes.key_counts(), [1; 5], "nor does it lead again");
+        assert_eq!(scene.nodes.key_counts(), [1; 5], "it does not lead again");
         work.end.send(()).unwrap();
         wait_for(&scene, &mut jobs, "finished");
         assert_eq!(scene.nodes.key_counts(), [0; 5]);

@@ -1,4 +1,4 @@
-//! What is logged while a test's own thread moves the clock.
+//! A subscriber for log lines of a test whose thread moves the clock.
 
 use std::{
     collections::BTreeMap,
@@ -20,18 +20,18 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Runs a test with its log.
+    /// Runs a test with its own log.
     pub(crate) fn during(test: impl FnOnce(&Self)) {
         let lines = Self::default();
-        // With a single subscriber, the events that another test's thread comes to first would be
-        // switched off for all.
+        // With a single subscriber, callsites that another test's thread reaches first would be
+        // disabled for all.
         let _spare = Dispatch::new(lines.clone());
         let dispatch = Dispatch::new(lines.clone());
         tracing::callsite::rebuild_interest_cache();
         tracing::dispatcher::with_default(&dispatch, || test(&lines));
     }
 
-    /// The lines of a level since the last call, without what connections and locks tell.
+    /// The lines of a level since the last call, those of the scheduler only.
     pub(crate) fn take(&self, level: &str) -> Vec<String> {
         let lines = std::mem::take(&mut *self.lines.lock().unwrap());
         lines.into_iter().filter(|line| line.starts_with(level)).collect()

@@ -1,4 +1,4 @@
-//! What the scheduler promises, over the testing kit's clock and nodes.
+//! Tests of the scheduler, over the testing kit's clock and nodes.
 
 mod blocking;
 mod broken_off;

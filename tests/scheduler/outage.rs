@@ -1,4 +1,4 @@
-//! Too few nodes: at the start, and in the middle.
+//! Too few nodes, at the start and later.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ fn runs_resume_with_the_quorum() {
         |kind: &JobEventKind| matches!(kind, JobEventKind::Skipped(SkipReason::Unavailable { .. }));
     let unavailable: Vec<_> = events.iter().filter(|event| reason(&event.kind)).collect();
     assert_eq!(unavailable.len(), 10, "once a tick: {events:?}");
-    // One try for a tick, and at most one in 2.5 s after the first few; five nodes are asked for a
-    // lock and told to release it.
+    // One attempt for a tick, and at most one in 2.5 s after the first few; each sends acquires and
+    // releases to five nodes.
     let sent = site.wire.sent();
     assert!(sent < 60 * 10, "{sent} operations in 100 s");
     scene.nodes.start(0..3);
@@ -50,7 +50,7 @@ fn unavailable_delay_is_reported_once() {
     scene.nodes.stop(0..3);
     scene.advance(60 * SECOND);
     assert_eq!(jobs.event_names(), ["unavailable"]);
-    // As with ticks: a lock and its release, at most once in 2.5 s after the first few tries.
+    // As with ticks: an acquire and its release, at most once in 2.5 s after the first few attempts.
     let sent = site.wire.sent();
     assert!(sent < 10 * 40, "{sent} operations in 60 s");
     scene.nodes.start(0..3);
@@ -110,7 +110,7 @@ fn slow_tries_keep_their_backoff() {
     let _jobs = site.start([site.job("j", Schedule::every_after(SECOND), Duration::ZERO)]);
     scene.advance(500 * MS);
     site.wire.sent();
-    // The moment that the run is named by moves on with every try.
+    // The tick of the run changes with every attempt.
     scene.nodes.freeze(0..3);
     scene.advance(60 * SECOND);
     let sent = site.wire.sent_by_kind();

@@ -1,4 +1,4 @@
-//! Panics outside of the work's polls.
+//! Panics outside of polls of the work.
 
 use std::{
     error::Error,
@@ -42,7 +42,7 @@ fn in_drop_of_stopped_work() {
         let jobs = site.start([job.max_run(30 * SECOND)]);
         scene.advance(331 * SECOND);
         let counts = jobs.status("j").counts;
-        assert_eq!((counts.started, counts.timed_out), (3, 3), "the job goes on");
+        assert_eq!((counts.started, counts.timed_out), (3, 3), "the job continues");
         let logged = lines.take("WARN");
         let panics =
             logged.iter().filter(|line| line.contains("on drop") && line.contains("job=j"));
@@ -75,7 +75,7 @@ fn in_display_of_an_error() {
     assert_eq!(status.last.unwrap().outcome, panicked);
 }
 
-/// A schedule every ten seconds, and what makes it panic.
+/// A schedule of every ten seconds, and a flag that makes it panic.
 fn faulty() -> (Schedule, Arc<AtomicBool>) {
     let panics = Arc::new(AtomicBool::new(false));
     let faulty = Arc::clone(&panics);
@@ -101,7 +101,7 @@ fn in_schedule_between_runs() {
             matches!(&state, JobState::BackingOff { reason } if reason.contains("no calendar"))
         );
         let logged = lines.take("WARN");
-        assert!((1..10).contains(&logged.len()), "with pauses in between: {logged:?}");
+        assert!((1..10).contains(&logged.len()), "attempts have pauses: {logged:?}");
         assert!(logged[0].contains("no calendar") && logged[0].contains("job=j"), "{logged:?}");
         panics.store(false, Ordering::SeqCst);
         scene.advance(60 * SECOND);
@@ -139,7 +139,7 @@ fn triggers_run_despite_panicking_schedule() {
     panics.store(true, Ordering::SeqCst);
     let mut run = scene.clock.spawn(jobs.handle.trigger("j").unwrap());
     scene.advance(2 * SECOND);
-    assert_eq!(run.take(), Some(Ok(Outcome::Finished)), "it needs no schedule");
+    assert_eq!(run.take(), Some(Ok(Outcome::Finished)), "a triggered run needs no schedule");
     assert_eq!(jobs.status("j").counts.finished, 1);
 }
 
@@ -155,5 +155,5 @@ fn shutdown_awaits_no_pause() {
     let handle = jobs.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
     scene.advance(Duration::ZERO);
-    assert!(report.take().is_some(), "no pause is waited for");
+    assert!(report.take().is_some(), "the shutdown waits for no pause");
 }

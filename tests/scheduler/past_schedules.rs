@@ -1,4 +1,4 @@
-//! Schedules that are over before the job begins.
+//! Schedules whose last tick has passed when the job starts.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -51,7 +51,7 @@ fn warned(what: impl FnOnce()) -> Vec<String> {
     warnings.0.lock().unwrap().clone()
 }
 
-/// So long after the scene's first moment.
+/// A single tick, this time after the scene's first moment.
 fn at(scene: &Scene, after: Duration) -> Schedule {
     Schedule::at(SystemTime::UNIX_EPOCH + scene.clock.wall() + after)
 }
@@ -67,7 +67,7 @@ fn past_moment_is_reported_at_start() {
         let [skip, all] = late;
         let jobs = site.start([
             site.job("late", skip, SECOND),
-            // Nobody knew of it before the moment, so it is not missed either.
+            // The job was not registered before the moment, so the tick is not missed.
             site.job("lost", all, SECOND).missed(Missed::RunAll { at_most: 9 }),
             site.job("early", early, SECOND),
             site.job("never", Schedule::custom("never", |_| None), SECOND),
@@ -80,7 +80,7 @@ fn past_moment_is_reported_at_start() {
         assert_eq!(finding("never").as_deref(), Some("the schedule has no tick: check its rule"));
         assert_eq!(finding("early"), None);
         scene.advance(30 * SECOND);
-        assert_eq!(finding("early"), None, "it was run");
+        assert_eq!(finding("early"), None, "the tick was run");
     });
     assert_eq!(scene.log.ticks(), [15_000]);
     let of = |job: &str| lines.iter().filter(|line| line.contains(&format!("job={job} "))).count();

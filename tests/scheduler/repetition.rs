@@ -1,4 +1,4 @@
-//! Work that stops on request, and work that asks to be run again.
+//! Runs that are repeated: work that stops on request, and work that is not done.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -14,8 +14,8 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Heeds the wish to stop, with an error that says what is left.
-fn heeding(site: &Site, claim: Claim) -> Job {
+/// A job that ends on a stop request with an error.
+fn stoppable(site: &Site, claim: Claim) -> Job {
     let (log, at, clock) = (site.log.clone(), site.name, site.clock.clone());
     let job = Job::new("j", Schedule::every(HOUR), move |cx: JobContext| {
         let ended = log.begin(at, &cx, &clock);
@@ -35,9 +35,9 @@ fn error_after_stop_request_is_repeated() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
-        let at_a = a.start([heeding(&a, claim)]);
+        let at_a = a.start([stoppable(&a, claim)]);
         scene.advance(HOUR);
-        let _b = b.start([heeding(&b, claim)]);
+        let _b = b.start([stoppable(&b, claim)]);
         scene.advance(SECOND);
         let handle = at_a.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(30 * SECOND).await });
@@ -55,7 +55,7 @@ fn error_after_stop_request_is_repeated() {
 fn error_before_lock_end_is_repeated() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let jobs = site.start([heeding(&site, Claim::AtEnd)]);
+    let jobs = site.start([stoppable(&site, Claim::AtEnd)]);
     scene.advance(HOUR + SECOND);
     site.wire.judge(|_, op| match op {
         tower_redlock::node::Op::Extend(_) => Fate::Refused,
@@ -74,7 +74,7 @@ fn error_before_lock_end_is_repeated() {
 fn error_before_max_run_ends_it() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let mut jobs = site.start([heeding(&site, Claim::AtEnd).max_run(30 * SECOND)]);
+    let mut jobs = site.start([stoppable(&site, Claim::AtEnd).max_run(30 * SECOND)]);
     scene.advance(HOUR + 200 * SECOND);
     let outcome = Outcome::TimedOut { error: Some("70 of 100 pages".into()) };
     assert_eq!(jobs.status("j").last.unwrap().outcome, outcome);
@@ -119,7 +119,7 @@ fn max_run_reports_the_last_error() {
     assert_eq!(error.as_deref(), Some("no 2"));
 }
 
-/// An error of the application's, with the wish as its source.
+/// An error of the application, with `NotDone` as its source.
 #[derive(Debug)]
 struct Import(NotDone);
 
@@ -135,7 +135,7 @@ impl Error for Import {
     }
 }
 
-/// Done at the third attempt.
+/// A job that is done at the third attempt.
 fn in_parts(site: &Site, claim: Claim) -> Job {
     let (log, at, clock) = (site.log.clone(), site.name, site.clock.clone());
     let job = Job::new("j", Schedule::every(HOUR), move |cx: JobContext| {

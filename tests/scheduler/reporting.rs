@@ -1,4 +1,4 @@
-//! Lines, spans, states and the events' capacity.
+//! Log lines, spans, states and the capacity of events.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -40,15 +40,15 @@ fn outage_costing_a_tick_is_logged() {
         let state = jobs.status("daily").state;
         assert!(matches!(&state, JobState::WaitingForNodes { error } if error.contains("node-0")));
         scene.advance(50 * SECOND);
-        assert_eq!(lines.take("WARN"), [""; 0], "once in a row");
+        assert_eq!(lines.take("WARN"), [""; 0], "one line for the outage");
         scene.advance(65 * SECOND);
-        assert_eq!(lines.take("WARN"), [""; 0], "others may have run it");
+        assert_eq!(lines.take("WARN"), [""; 0], "another replica may have run the tick");
         scene.nodes.start(0..3);
         scene.advance(6 * SECOND);
         let logged = lines.take("");
-        let again = logged.iter().find(|line| line.starts_with("INFO")).expect("they answer");
+        let again = logged.iter().find(|line| line.starts_with("INFO")).expect("the nodes answer");
         assert!(has(again, &["job=daily", "again"]), "{again}");
-        let lost = logged.iter().find(|line| line.starts_with("WARN")).expect("it is lost");
+        let lost = logged.iter().find(|line| line.starts_with("WARN")).expect("the tick is lost");
         assert!(
             has(
                 lost,
@@ -210,7 +210,7 @@ fn event_capacity_grows_with_jobs() {
     let job = |number| site.job(&format!("job {number}"), Schedule::every(HOUR), SECOND);
     let mut jobs = site.start((0..1_000).map(job));
     scene.advance(HOUR + 2 * SECOND);
-    // None was lost.
+    // No event was lost.
     assert!(jobs.new_events().len() >= 3_000);
 }
 

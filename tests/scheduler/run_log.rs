@@ -1,4 +1,4 @@
-//! What ran where.
+//! A log of runs: the job, the replica and the times of each.
 
 use std::{
     sync::{Arc, Mutex},
@@ -7,7 +7,7 @@ use std::{
 
 use tower_redlock::{JobContext, schedule::WallTime, testing::ManualClock, time::Clock};
 
-/// What ran where, in the order of the starts.
+/// The runs of all replicas, in the order of their starts.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<Entry>>>);
 
@@ -19,14 +19,14 @@ pub(crate) struct Entry {
     pub(crate) attempt: u32,
     pub(crate) token: u64,
     pub(crate) lateness: Duration,
-    /// On the clock of the site, since the epoch.
+    /// By the clock of the replica, since the epoch.
     pub(crate) began: Duration,
-    /// When it ended or was dropped.
+    /// The time at which the run ended or was dropped.
     pub(crate) ended: Option<Duration>,
     pub(crate) finished: bool,
 }
 
-/// Notes the end of a run, also where it is dropped.
+/// Records the end of a run, also if it is dropped.
 pub(crate) struct RunGuard {
     log: Log,
     entry: usize,
@@ -59,12 +59,12 @@ impl Log {
         self.0.lock().unwrap().clone()
     }
 
-    /// The ticks that were run, in the order of their runs, in milliseconds after the first moment.
+    /// The ticks of the runs, in their order, in milliseconds after the clock's first moment.
     pub(crate) fn ticks(&self) -> Vec<u64> {
         self.entries().iter().map(|run| after_start(run.tick)).collect()
     }
 
-    /// Who ran, in the same order.
+    /// The replicas of the runs, in the same order.
     pub(crate) fn sites(&self) -> Vec<&'static str> {
         self.entries().iter().map(|run| run.site).collect()
     }

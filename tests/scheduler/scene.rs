@@ -34,7 +34,7 @@ pub(crate) struct Scene {
     pub(crate) log: Log,
 }
 
-/// A replica with its own manager, and all that it sends in view.
+/// A replica with its own manager, whose operations a test can count and refuse.
 pub(crate) struct Site {
     pub(crate) name: &'static str,
     pub(crate) replica: Replica,
@@ -56,12 +56,12 @@ impl Scene {
         self.site_at(name, self.clock.clone())
     }
 
-    /// On a machine with this view of the clock.
+    /// A replica on a machine with this clock.
     pub(crate) fn site_at(&self, name: &'static str, clock: ManualClock) -> Site {
         self.site_of(name, clock, false)
     }
 
-    /// On a machine with a wall clock of its own, over nodes that tell theirs.
+    /// A replica on a machine with a wall clock of its own, over nodes that report theirs.
     pub(crate) fn timed_site(&self, name: &'static str) -> Site {
         self.site_of(name, self.clock.ahead_by(Duration::ZERO), true)
     }
@@ -97,7 +97,7 @@ impl Site {
         self.run(Scheduler::new(self.redlock.clone()).jobs(jobs))
     }
 
-    /// Under one leadership.
+    /// Starts a scheduler whose jobs run on the leader only.
     pub(crate) fn start_led(&self, jobs: impl IntoIterator<Item = Job>) -> RunningScheduler {
         self.start_led_by("x", jobs)
     }
@@ -110,7 +110,7 @@ impl Site {
         self.run(Scheduler::new(self.redlock.clone()).jobs(jobs).leader_only(leader))
     }
 
-    /// The runtime of the scheduler polls these of its tasks no more, by the order in which they
+    /// Stops the runtime from polling the selected tasks, numbered in the order in which they
     /// were spawned; the manager's thread continues.
     pub(crate) fn hang(&self, which: impl Fn(usize) -> bool + Send + 'static) {
         self.hang.which.lock().unwrap().replace(Box::new(which));
@@ -130,14 +130,14 @@ impl Site {
         RunningScheduler { events: handle.events(), handle }
     }
 
-    /// The process is gone: nothing more comes from it, and nothing runs in it.
+    /// Ends the process: it sends nothing more, and runs nothing.
     pub(crate) fn crash(&self) {
         self.replica.partition(0..5);
         self.killed.send_replace(true);
         self.clock.settle();
     }
 
-    /// A job that notes its runs, each of which takes so long.
+    /// A job that records its runs, each of which takes this time.
     pub(crate) fn job(&self, name: &str, schedule: impl Into<Schedule>, takes: Duration) -> Job {
         let (log, site, clock) = (self.log.clone(), self.name, self.clock.clone());
         Job::new(name, schedule, move |cx: JobContext| {
@@ -206,7 +206,7 @@ impl Spawner for KillableSpawner {
     }
 }
 
-/// A scheduler that was started, and what it tells.
+/// A started scheduler, and its events.
 pub(crate) struct RunningScheduler {
     pub(crate) handle: SchedulerHandle,
     events: broadcast::Receiver<JobEvent>,
@@ -223,7 +223,7 @@ impl RunningScheduler {
         .collect()
     }
 
-    /// The same, in a word each.
+    /// The names of the events since the last call.
     pub(crate) fn event_names(&mut self) -> Vec<&'static str> {
         self.new_events().iter().map(|event| event_name(&event.kind)).collect()
     }
@@ -260,7 +260,7 @@ pub(crate) fn event_name(kind: &JobEventKind) -> &'static str {
     }
 }
 
-/// Runs what would not end if it failed.
+/// Runs a test on a thread, and panics if it does not end within the limit.
 pub(crate) fn with_timeout(limit: Duration, what: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -268,7 +268,7 @@ pub(crate) fn with_timeout(limit: Duration, what: impl FnOnce() + Send + 'static
         let _ = done.send(());
     });
     match is_done.recv_timeout(limit) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not end"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the test does not end"),
         // Its own panic is reported below.
         _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }

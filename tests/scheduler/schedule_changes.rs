@@ -1,4 +1,4 @@
-//! Jobs whose schedule is another one than before.
+//! Jobs whose schedule changes.
 
 use std::{sync::mpsc, time::Duration};
 
@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const ALL: Missed = Missed::RunAll { at_most: 1_000 };
 
-/// What the first node keeps of the job's schedule.
+/// The schedule mark of the job on the first node.
 fn stored(site: &Site) -> ScheduleMark {
     let (tell, answers) = mpsc::channel();
     let reply = Reply::from_fn(move |said| tell.send(said).unwrap());
@@ -38,7 +38,7 @@ fn after_change(old: &Schedule, new: &Schedule, missed: Missed) -> Vec<i64> {
     let before = scene.log.entries().len();
     let _b = b.start([job(&b, new)]);
     scene.advance(31 * MINUTE);
-    // A restart changes nothing.
+    // A restart has no effect.
     b.crash();
     let _c = c.start([job(&c, new)]);
     scene.advance(29 * MINUTE);
@@ -53,7 +53,7 @@ fn changed_schedule_has_missed_nothing() {
     for missed in [Missed::Skip, Missed::RunLatest, ALL] {
         assert_eq!(after_change(&daily, &five, missed), every_five, "{missed:?}");
     }
-    // At ten, the tick of nine.
+    // At ten, the tick of nine is not run.
     let (three, four) = (Schedule::every(3 * HOUR), Schedule::every(4 * HOUR));
     assert_eq!(after_change(&four, &three, Missed::RunLatest), [0_i64; 0]);
 }
@@ -96,7 +96,7 @@ fn two_schedules_keep_their_first_starts() {
     sinces.dedup();
     assert_eq!(sinces.len(), 2, "one for each schedule");
     assert!(sinces.contains(&changed.since));
-    // A new one is not silent: whatever is above the latest tick of both runs.
+    // Both replicas run ticks above the latest one.
     let sites = scene.log.sites();
     assert!(sites.contains(&"a") && sites.contains(&"b"));
 }
@@ -121,7 +121,7 @@ fn new_servers_start_a_delay_immediately() {
     let scene = Scene::new();
     let site = scene.site("a");
     let now = tower_redlock::time::Clock::wall(&scene.clock);
-    // Their floor is 60 s ahead of when they were new.
+    // Their floor is 60 s after the time at which they were new.
     let floor = u64::try_from((now + 60 * SECOND).as_micros()).unwrap();
     site.wire.judge(move |_, _| crate::site::Fate::Floor(floor));
     scene.advance(20 * SECOND);
@@ -141,6 +141,6 @@ fn custom_rules_differ_by_name() {
     };
     let ran = after_change(&rule(4, "x"), &rule(3, "y"), Missed::RunLatest);
     assert_eq!(ran, [0_i64; 0]);
-    // The same name is the same rule.
+    // Rules with the same name count as the same.
     assert_eq!(after_change(&rule(4, "x"), &rule(3, "x"), Missed::RunLatest), [-60]);
 }

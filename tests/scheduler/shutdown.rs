@@ -1,4 +1,4 @@
-//! The end of a scheduler.
+//! Shutdown of a scheduler.
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,18 +44,19 @@ fn runs_are_asked_awaited_then_dropped() {
     assert_eq!(scene.nodes.key_counts(), [1; 5]);
     assert_eq!(jobs.status("quick").counts.finished, 1);
     scene.advance(1990 * MS);
-    assert!(!report.is_finished(), "the grace is not over");
+    assert!(!report.is_finished(), "the grace has not passed");
     assert_eq!(scene.nodes.key_counts(), [1; 5]);
     scene.advance(20 * MS);
     assert_eq!(jobs.event_names().last(), Some(&"stopped"));
-    let ShutdownReport { stopped, still_running, .. } = report.take().expect("it is over");
+    let ShutdownReport { stopped, still_running, .. } =
+        report.take().expect("the shutdown has ended");
     assert_eq!((stopped, still_running.len()), (vec![Arc::from("slow")], 0));
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     let runs = scene.log.entries();
     assert!(runs.iter().all(|run| run.ended.is_some() && run.finished == (run.job == "quick")));
     jobs.handle.trigger("quick").unwrap_err();
     scene.advance(60 * SECOND);
-    assert_eq!(scene.log.entries().len(), 2, "nothing new starts");
+    assert_eq!(scene.log.entries().len(), 2, "no run starts");
     assert_eq!(jobs.status("quick").next_tick, None);
 }
 
@@ -107,13 +108,13 @@ fn pause_between_attempts_ends_at_once() {
     let mut at_a = a.start([failing.retries(5).backoff(50 * SECOND).claim(Claim::AtEnd)]);
     scene.advance(3_600 * SECOND);
     let _b = b.start([b.job("j", every(), SECOND).claim(Claim::AtEnd)]);
-    // Past many renewals.
+    // After several renewals.
     scene.advance(40 * SECOND);
     at_a.new_events();
     let handle = at_a.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(30 * SECOND).await });
     scene.clock.settle();
-    assert_eq!(report.take(), Some(ShutdownReport::default()), "before the grace is over");
+    assert_eq!(report.take(), Some(ShutdownReport::default()), "before the grace has passed");
     assert_eq!(at_a.event_names(), ["stopped"]);
     scene.advance(20 * SECOND);
     assert_eq!((scene.log.sites(), scene.log.entries()[0].attempt), (vec!["b"], 2));
@@ -130,7 +131,7 @@ fn unstored_end_is_abandoned_after_grace() {
             _ => Fate::Passes,
         });
         scene.advance(15 * SECOND);
-        assert_eq!(scene.nodes.key_counts(), [1; 5], "it tries");
+        assert_eq!(scene.nodes.key_counts(), [1; 5], "the lock is held while the end is stored");
         let handle = jobs.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
         scene.advance(2_900 * MS);
@@ -145,7 +146,7 @@ fn unstored_end_is_abandoned_after_grace() {
 fn awaits_the_releases() {
     let scene = Scene::new();
     let site = scene.site("a");
-    // Only the lock reports such a run.
+    // The end of such a run is not stored; only its lock is released.
     let job = slow(&site, "j", 60 * SECOND).claim(Claim::AtEnd);
     let jobs = site.start([job]);
     scene.advance(15 * SECOND);
@@ -156,5 +157,5 @@ fn awaits_the_releases() {
     assert!(scene.log.entries()[0].ended.is_some() && !report.is_finished());
     scene.nodes.thaw(0..5);
     scene.advance(2 * SECOND);
-    assert_eq!(report.take().expect("they know").stopped.len(), 1);
+    assert_eq!(report.take().expect("the releases are acknowledged").stopped.len(), 1);
 }

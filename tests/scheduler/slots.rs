@@ -1,4 +1,4 @@
-//! A limit on the runs that go at once.
+//! The limit on concurrent runs.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn waiting_runs_hold_no_lock() {
 fn slots_are_granted_in_order() {
     let scene = Scene::new();
     let site = scene.site("a");
-    // Due again as soon as it has ended.
+    // Due again when a run ends.
     let greedy = site.job("greedy", Schedule::every(SECOND), 5 * SECOND);
     let greedy = greedy.missed(Missed::RunLatest);
     let others = ["x", "y"].map(|name| site.job(name, Schedule::every(10 * SECOND), SECOND));
@@ -86,7 +86,7 @@ fn late_slot_misses_with_reason() {
     assert_eq!(why, Some(MissReason::NoSlot), "{events:?}");
     assert!(matches!(jobs.status("short").state, JobState::WaitingForTick { .. }));
     scene.advance(1200 * SECOND);
-    assert_eq!(jobs.status("short").counts.finished, before, "no run was waiting any more");
+    assert_eq!(jobs.status("short").counts.finished, before, "no run was waiting");
     scene.advance(600 * SECOND);
     assert_eq!(jobs.status("short").counts.finished, before + 1);
 }
@@ -103,7 +103,7 @@ fn another_replica_runs_a_waiting_tick() {
     let sites: Vec<_> = scene.log.entries().into_iter().map(|run| (run.job, run.site)).collect();
     assert_eq!(sites, [("only here".to_owned(), "a"), ("both".to_owned(), "b")]);
     scene.advance(50 * SECOND);
-    assert_eq!(scene.log.entries().len(), 2, "it was not run twice");
+    assert_eq!(scene.log.entries().len(), 2, "the tick ran once");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn waiting_trigger_is_cancelled_at_shutdown() {
     scene.advance(MS);
     assert_eq!(waits.take(), Some(Err(SkipReason::Ended)));
     scene.advance(5 * SECOND);
-    assert_eq!(report.take().expect("it is over").cancelled.len(), 1);
+    assert_eq!(report.take().expect("the shutdown has ended").cancelled.len(), 1);
     assert_eq!(scene.log.entries().len(), 1);
 }
 

@@ -20,7 +20,7 @@ fn fleet_shows_the_own_run() {
     assert!(fleet.tick.is_some() && fleet.ended.is_none());
     scene.advance(10 * SECOND);
     assert!(at_a.status("j").fleet.unwrap().ended.is_some());
-    // A run on demand elsewhere is no other run of the tick.
+    // A triggered run on another replica is no run of the tick.
     let at_b = b.start([b.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
     scene.advance(SECOND);
     at_b.handle.trigger("j").unwrap();
@@ -95,10 +95,10 @@ fn shows_the_run_and_its_attempt() {
     });
     let mut jobs = site.start([job.retries(4).backoff(2 * SECOND)]);
     scene.clock.settle();
-    let next = jobs.status("j").next_tick.expect("it waits");
+    let next = jobs.status("j").next_tick.expect("the job waits for a tick");
     scene.advance(100 * SECOND + 500 * MS);
     let status = jobs.status("j");
-    let running = status.running.expect("it runs");
+    let running = status.running.expect("the job runs");
     assert_eq!((running.tick, running.attempt, status.next_tick), (next, 1, None));
     scene.advance(3 * SECOND);
     let retried = jobs.status("j").running.unwrap();

@@ -14,7 +14,7 @@ fn start_reads_each_node_twice() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = |number| site.job(&format!("job {number}"), Schedule::every(DAY), Duration::ZERO);
-    // The first one makes them known.
+    // The first replica registers the jobs.
     let first = scene.site("first");
     let _first = first.start((0..JOBS).map(job));
     scene.advance(60 * SECOND);
@@ -38,7 +38,7 @@ fn registrations_are_spread_over_time() {
         let sent = site.wire.sent();
         (most, sum) = (most.max(sent), sum + sent);
     }
-    // A lock, a promise, a claim and a release at each node.
+    // An acquire, a promise, a claim and a release at each node.
     assert_eq!(sum, 5 * (2 + 4 * JOBS));
     // 20 jobs on average.
     assert!(most <= 5 * 4 * 60, "{most} operations within 100 ms");
@@ -46,14 +46,14 @@ fn registrations_are_spread_over_time() {
     assert_eq!(site.wire.sent(), 0);
 }
 
-/// The time that this process has spent computing.
+/// The CPU time of this process.
 #[cfg(target_os = "linux")]
 fn cpu_time() -> Duration {
     let clock = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(clock.tv_sec.unsigned_abs(), u32::try_from(clock.tv_nsec).unwrap())
 }
 
-/// Other tests of the process run meanwhile: it is measured in one of its own.
+/// Other tests of this process run meanwhile, so a child process is measured.
 #[cfg(target_os = "linux")]
 #[test]
 fn idle_jobs_cost_little() {
@@ -77,6 +77,7 @@ fn idle_jobs_cost_little() {
             tokio::task::yield_now().await;
         }
         let (began, before) = (Instant::now(), cpu_time());
+        // CPU time is measured over an interval of real time.
         tokio::time::sleep(5 * SECOND).await;
         let share = cpu_time().saturating_sub(before).as_secs_f64() / began.elapsed().as_secs_f64();
         println!("{JOBS} idle jobs: {:.3} % of one core", share * 100.0);

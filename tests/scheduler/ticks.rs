@@ -1,4 +1,4 @@
-//! One start per tick.
+//! Each tick starts once.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     site::Fate,
 };
 
-/// Every tick of a second within `ticks`, once, and never two runs at a time.
+/// Checks that every tick of a second within `ticks` ran once, and that no two runs overlapped.
 fn assert_once(scene: &Scene, ticks: std::ops::RangeInclusive<u64>) {
     let mut ran = scene.log.ticks();
     let in_order = ran.is_sorted();
@@ -44,12 +44,12 @@ fn clocks_apart_start_no_tick_twice() {
         let jobs = sites.each_ref().map(|site| start(site, takes * MS));
         scene.advance(100 * SECOND);
         assert_once(&scene, 1..=99);
-        // The replica that is ahead comes first while it is there. But for the first moment's own
-        // tick, which is ahead only of who is behind.
+        // The replica whose clock is ahead is the first while it runs, except at the first moment's
+        // tick, which only the replica behind has not passed.
         let mut runs = scene.log.entries();
         runs.retain(|run| crate::scene::after_start(run.tick) > 0);
         assert!(runs.iter().all(|run| run.site == "ahead"));
-        // Between two runs: a lock that is left behind would cost the ticks of a TTL.
+        // Between two runs: a lock left behind would cost the ticks of a TTL.
         scene.advance(300 * MS);
         sites[1].crash();
         scene.advance(100 * SECOND);
@@ -86,7 +86,7 @@ fn restarting_nodes_lose_no_tick() {
         scene.nodes.stop([first, second]);
         scene.advance(1_300 * MS);
         scene.nodes.start([first, second]);
-        // What a minority forgets, the others know.
+        // The other nodes keep what a minority forgets.
         scene.nodes.forget_unguarded([first]);
         scene.advance(700 * MS);
     }
@@ -98,7 +98,7 @@ fn split_vote_burns_no_tick() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let _jobs = [&a, &b].map(|site| start(site, 10 * MS));
-    // Each gets two nodes of five; the fifth is silent at first.
+    // Each replica gets two nodes of five; the fifth refuses at first.
     let split = |mine: [usize; 2]| {
         let mut left = 3;
         move |node: usize, op: &Op| match op {
@@ -122,7 +122,7 @@ fn failed_claim_burns_no_tick() {
         let scene = Scene::new();
         let site = scene.site("a");
         let mut jobs = start(&site, 10 * MS);
-        // Of every second try, three nodes of five don't answer.
+        // In every second attempt, three nodes of five do not answer.
         let mut claims = 0;
         site.wire.judge(move |node, op| match op {
             Op::Claim(ClaimOp { claim, .. }) if claim.run.ended.is_none() => {
@@ -136,7 +136,7 @@ fn failed_claim_burns_no_tick() {
         let names = jobs.event_names();
         let count = |name| names.iter().filter(|events| **events == name).count();
         assert_eq!((count("claimed"), count("started"), count("unavailable")), (20, 20, 20));
-        assert_eq!(jobs.status("j").counts.skipped, 0, "all were run after all");
+        assert_eq!(jobs.status("j").counts.skipped, 0, "all ticks were run");
     }
 }
 
@@ -150,17 +150,17 @@ fn wall_clock_changes_repeat_no_tick() {
     assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
     let wall = site.clock.wall();
     site.clock.set_wall(wall.saturating_sub(150 * SECOND));
-    // It shows the same ticks once more.
+    // The clock passes the same ticks again.
     scene.advance(151 * SECOND);
     assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
     scene.advance(60 * SECOND);
     assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000, 240_000]);
-    // Forward over two ticks: the latest is on time, and it is seen within the look interval.
+    // Forward over two ticks: the latest is on time, and is detected within the check interval.
     let forward = site.clock.wall() + 120 * SECOND;
     site.clock.set_wall(forward);
     scene.advance(SECOND);
     assert_eq!(scene.log.ticks()[4..], [360_000]);
     for run in scene.log.entries() {
-        assert!(run.began.as_millis() >= u128::from(run.tick.as_millis()), "never early");
+        assert!(run.began.as_millis() >= u128::from(run.tick.as_millis()), "a run was early");
     }
 }

@@ -1,4 +1,4 @@
-//! Runs on demand, and how they come out.
+//! Triggered runs and their outcomes.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -45,7 +45,10 @@ fn outcome_and_events_carry_the_id() {
     let ids: Vec<_> = jobs.new_events().iter().map(|event| event.trigger).collect();
     assert_eq!(ids, [Some(first), Some(first), Some(second), Some(second)]);
     scene.advance(HOUR);
-    assert!(jobs.new_events().iter().all(|event| event.trigger.is_none()), "a tick is none");
+    assert!(
+        jobs.new_events().iter().all(|event| event.trigger.is_none()),
+        "runs of ticks have no id"
+    );
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn shutdown_cancels_pending_triggers() {
     scene.clock.settle();
     assert_eq!(jobs.handle.trigger("j").unwrap_err(), TriggerError::ShuttingDown);
     scene.advance(20 * SECOND);
-    assert_eq!(running.take(), Some(Ok(Outcome::Finished)), "it had its grace");
+    assert_eq!(running.take(), Some(Ok(Outcome::Finished)), "the run ended within the grace");
     assert_eq!(pending.take(), Some(Err(SkipReason::Ended)));
     assert_eq!(report.take().unwrap().cancelled, [second]);
     let ended = JobEventKind::Skipped(SkipReason::Ended);

@@ -10,7 +10,7 @@ use tower_redlock::{
 use crate::scene::{MS, RunningScheduler, SECOND, Scene, Site};
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Within this, a release is heard and acted on.
+/// Maximum time from a release to the next run.
 const WOKEN: Duration = Duration::from_millis(300);
 
 /// Two replicas with a job of 100 s each minute. The first tick's run continues, and the second tick
@@ -99,7 +99,7 @@ fn queued_tick_follows_remote_trigger() {
     assert_eq!(scene.log.sites(), ["a", "b"]);
 }
 
-/// Seen from another replica, it is too late for the tick long before the run has ended.
+/// For another replica, the tick is late long before the run has ended.
 #[test]
 fn queued_tick_outlasts_start_within() {
     let scene = Scene::new();
@@ -120,7 +120,7 @@ fn queued_tick_outlasts_start_within() {
     assert_ne!(scene.log.sites()[0], scene.log.sites()[1]);
 }
 
-/// Nothing is stored of its end: the tick that waited for it is as late as it is.
+/// No end is stored: the queued tick counts as late.
 #[test]
 fn crashed_runner_misses_the_queued_tick() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! What is logged at WARN and INFO.
+//! Log lines at WARN and INFO.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -18,7 +18,7 @@ use crate::scene::{MS, SECOND, Scene, Site};
 const MINUTE: Duration = Duration::from_secs(60);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Notes what is logged on this thread, which all of a scene runs on.
+/// Records the log lines of this thread, on which all of a scene runs.
 #[derive(Clone, Default)]
 struct CapturedLog(Arc<Mutex<Vec<(Level, String)>>>);
 
@@ -55,7 +55,7 @@ impl Subscriber for CapturedLog {
 }
 
 impl CapturedLog {
-    /// Number of lines with all of these words since the last call.
+    /// Number of lines with all of these parts since the last call.
     fn count(&self, level: Level, parts: &[&str]) -> usize {
         let lines = std::mem::take(&mut *self.0.lock().unwrap());
         let fits = |line: &&(Level, String)| {

@@ -37,7 +37,7 @@ pub(crate) struct Fleet {
 struct Machine {
     view: ManualClock,
     process: Option<Process>,
-    /// Those that were shut down, and may not have ended.
+    /// Processes that were shut down, and may not have ended.
     leaving: Vec<(Process, Task<()>)>,
     cut: u8,
 }
@@ -51,7 +51,7 @@ struct Process {
     _redlock: Redlock,
 }
 
-/// With so many nodes away there is no quorum.
+/// Number of missing nodes without which there is no quorum.
 const QUORUM_LOST: u32 = 2;
 
 const TICK_SETTLES: Ms = 2 * SECOND;
@@ -88,7 +88,7 @@ impl Fleet {
         }
     }
 
-    /// Lives through the year.
+    /// Runs the year.
     pub(crate) fn live(mut self) -> History {
         let events = std::mem::take(&mut self.plan.events);
         let mut left = events.iter().copied().peekable();
@@ -141,8 +141,8 @@ impl Fleet {
         }
     }
 
-    /// Nothing is going on: sleeps through most of it, as whoever looks at the clock from time to
-    /// time would not know the difference.
+    /// Skips most of a time without events: code that reads the clock periodically
+    /// behaves the same.
     fn pass(&self, by: Ms) {
         const BEFORE: Ms = 5;
         let by = if by > SECOND {
@@ -313,7 +313,7 @@ impl Fleet {
         self.standings.push(FleetState { at, fit, is_lossy, is_deploying });
     }
 
-    /// Takes what the processes told.
+    /// Collects the events of the processes.
     fn collect_events(&mut self) {
         let now = self.log.now();
         for (number, machine) in self.machines.iter_mut().enumerate() {

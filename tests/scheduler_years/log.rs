@@ -1,4 +1,4 @@
-//! What ran, where and when.
+//! The runs, with their machines and times.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +26,7 @@ pub(crate) struct Log {
     clock: ManualClock,
 }
 
-/// Notes the end of a run, also where it is dropped.
+/// Records the end of a run, also if it is dropped.
 pub(crate) struct RunGuard {
     log: Log,
     run: usize,
@@ -70,7 +70,7 @@ impl Log {
         self.runs.lock().unwrap().clone()
     }
 
-    /// How many jobs began a run since then.
+    /// Number of jobs that began a run since a moment.
     pub(crate) fn jobs_since(&self, since: Ms) -> usize {
         let runs = self.runs.lock().unwrap();
         let since = runs.iter().rev().take_while(|run| run.began >= since);

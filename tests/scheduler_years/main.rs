@@ -1,5 +1,5 @@
-//! Years of virtual time over three replicas whose clocks jump, that crash, are cut off and deployed
-//! anew: every tick that the policies promise is run, none twice, and no job falls silent.
+//! Years of virtual time over three replicas with clock jumps, crashes, partitions and deployments:
+//! every tick that the policies promise is run, none twice, and no job stops running.
 //!
 //! | variable | |
 //! |---|---|
@@ -45,7 +45,7 @@ fn year(seed: u64, faults: Faults) -> History {
     Fleet::new(seed, Plan::new(seed, faults)).live()
 }
 
-/// What is wrong with a year, for people.
+/// The report of a year's fault.
 fn verdict(seed: u64, faults: Faults) -> Result<Judged, String> {
     let history = year(seed, faults);
     if env::var_os("SCHEDULER_YEARS_PRINT").is_some() {
@@ -128,7 +128,7 @@ fn seeds_give_the_same_year_again() {
     }
 }
 
-/// Each with faults of one kind that it once found.
+/// Seeds that found faults once, each with one kind of faults.
 #[test]
 fn years_that_failed_once_hold() {
     // Jumps that silenced a job for months; ticks of before a new schedule, run and told of as

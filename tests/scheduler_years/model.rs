@@ -1,4 +1,4 @@
-//! What must have run, by the words of the documentation alone: judged after the year.
+//! A model of the documented policies, which judges a year after its end.
 //!
 //! * No tick starts twice, but one whose run was broken off where the job claims at the end.
 //! * No tick starts before its time, later than the policy allows, or in place of a newer one that was
@@ -7,7 +7,7 @@
 //! * A run that was broken off is repeated, where it is, within half a minute of when a process could.
 //! * A tick that comes while a process is there and reaches a quorum runs at once. One that came while
 //!   none did is made up for as the policy says, within half a minute of the end of the outage.
-//! * No job is silent for longer than its period, the outages in between, and a minute.
+//! * No job pauses for longer than its period, the outages in between, and a minute.
 
 use crate::{
     history::History,
@@ -15,11 +15,11 @@ use crate::{
     plan::{MACHINES, Ms, Rules, SECOND, YEAR, name},
 };
 
-/// When all disturbances are over.
+/// The end of all disturbances.
 pub(crate) const SETTLED: Ms = 30 * SECOND;
-/// By when a tick runs where nothing is disturbed.
+/// Maximum lateness of a tick without disturbances.
 pub(crate) const AT_ONCE: Ms = 3 * SECOND / 2;
-/// By when a process that is there again has asked the nodes.
+/// Time within which a process has read the nodes after an outage.
 pub(crate) const ASKED: Ms = 14 * SECOND;
 
 /// What was judged.

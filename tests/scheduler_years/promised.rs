@@ -86,7 +86,7 @@ impl Model<'_> {
         })
     }
 
-    /// Ticks that came before the stretch, while nobody was there.
+    /// Ticks that were due before the period, while no process was available.
     fn pending_ran(
         &self,
         stretch: &HealthyPeriod,

@@ -41,6 +41,7 @@ async fn all_listen(scene: &Scene) {
     let listens = |server: &RedisServer| server.info("stats", "pubsub_channels") == channels;
     let all = async {
         while !scene.servers.iter().all(listens) {
+            // Pause between queries: the servers send no event for it.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -59,6 +60,7 @@ async fn a_pause_of_the_servers_heals() {
 
     let silent = &scene.servers[..2];
     silent.iter().for_each(RedisServer::freeze);
+    // The silence itself is what the clients have to survive.
     tokio::time::sleep(PAUSE).await;
     silent.iter().for_each(RedisServer::thaw);
     drop(held);

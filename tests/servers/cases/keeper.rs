@@ -28,6 +28,7 @@ fn blocked_runtime_keeps_the_lock() {
             let result = request
                 .run(|cx| async move {
                     begin.send(()).unwrap();
+                    // Blocks the only thread in real time, as the servers' TTLs count real time.
                     thread::sleep(TTL * 3);
                     cx.ensure_valid().map(|()| cx.fencing_token())
                 })

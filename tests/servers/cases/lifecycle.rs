@@ -45,6 +45,7 @@ fn lock_is_renewed_without_runtime() {
     let started = Instant::now();
     while started.elapsed() < ttl * 2 {
         assert!(lock.is_valid());
+        // The lock has to stay valid for two TTLs of the servers; this is the sampling interval.
         std::thread::sleep(Duration::from_millis(10));
     }
     drop(lock);

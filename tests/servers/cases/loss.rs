@@ -49,6 +49,7 @@ async fn work_under_stolen_lock_stops() {
             async move {
                 // Returns if it is polled after the loss, which must not happen.
                 while cx.ensure_valid().is_ok() {
+                    // Pause between polls of the work.
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 "polled under a lost lock"
@@ -93,6 +94,7 @@ async fn unrenewable_lock_ends_before_deadline() {
         tokio::select! {
             biased;
             cause = &mut lost => break cause,
+            // Sampling interval of the deadline.
             () = tokio::time::sleep(Duration::from_millis(1)) => {}
         }
         if lock.is_valid() {
@@ -149,6 +151,7 @@ async fn unrenewable_work_stops_at_deadline() {
                 let deadline = if left.is_zero() { last.1 } else { LAST.get() + left };
                 *polls += 1;
                 *last = (began, deadline);
+                // Pause between polls of the work.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }

@@ -99,10 +99,12 @@ fn blocks_as_a_job_that_aborts() {
     runtime.block_on(async {
         let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
         let often = Schedule::every(Duration::from_millis(50));
+        // Blocks until the manager ends the process; the limit is a hang guard.
         let job = Job::blocking("x", often, |_| thread::sleep(HANG_GUARD))
             .max_run(TTL)
             .on_overrun(Overrun::Abort);
         let _jobs = Scheduler::new(redlock).job(job).start().unwrap();
+        // The process has to end meanwhile.
         tokio::time::sleep(HANG_GUARD).await;
         println!("went on");
     });
@@ -115,6 +117,7 @@ fn blocks_as_a_leader_that_aborts() {
     runtime.block_on(async {
         let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
         let leader = redlock.leader("x").stall_limit(TTL).on_overrun(Overrun::Abort);
+        // Blocks until the manager ends the process; the limit is a hang guard.
         let _ = leader.run(|_| async { thread::sleep(HANG_GUARD) }).await;
         println!("went on");
     });
@@ -125,6 +128,7 @@ fn block(url: String, builder: RedlockBuilder, set: impl FnOnce(LockRequest) -> 
     runtime.block_on(async {
         let redlock = connected(over(builder.ttl(TTL), [url])).await;
         let request = set(redlock.lock("x").auto_extend(false).wait(HANG_GUARD));
+        // Blocks until the manager ends the process; the limit is a hang guard.
         let _ = request.run(|_| async { thread::sleep(HANG_GUARD) }).await;
         println!("went on");
     });

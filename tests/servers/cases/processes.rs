@@ -55,6 +55,7 @@ async fn fight(redlock: Redlock, witness: String, hold: Duration) {
     while started.elapsed() < FIGHT {
         let work = async |cx: tower_redlock::LockContext| {
             assert_eq!(witness.enter(cx.fencing_token().get()).await, ":1");
+            // The duration of the work.
             tokio::time::sleep(hold).await;
             assert_eq!(witness.leave().await, ":0");
         };

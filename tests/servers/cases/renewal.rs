@@ -24,6 +24,7 @@ async fn lock_outlives_three_ttls() {
         let pttls = scene.pttls("x");
         assert!(pttls.iter().all(|left| *left > 0), "{pttls:?}");
         assert!(lock.is_valid());
+        // The keys have to be renewed for three TTLs of the servers; this is the sampling interval.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(poll_once(&mut lock.lost()), Poll::Pending);

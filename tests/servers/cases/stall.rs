@@ -26,6 +26,7 @@ async fn survives(scene: &Scene, lock: Lock, speak_again: impl FnOnce()) {
     while stalled.elapsed() < STALL {
         assert!(lock.is_valid());
         assert_eq!(poll_once(&mut lost), Poll::Pending);
+        // The lock has to stay valid during the silence; this is the sampling interval.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     speak_again();

@@ -148,6 +148,7 @@ async fn renewal_after_its_validity_is_dropped() {
         in_flight.is_held().await;
         lock.lost().await;
         // The lock is lost before the end of its validity.
+        // The servers and the client count real time; no event marks the end of the validity.
         tokio::time::sleep(LONGEST_LEAD).await;
     };
     let (extended, ()) = in_time(async { tokio::join!(lock.extend(), held) }).await;

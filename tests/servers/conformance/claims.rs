@@ -39,12 +39,12 @@ async fn unclaimed_job_has_no_claim(subject: &Subject) {
 }
 
 async fn promise_refuses_smaller_tokens(subject: &Subject) {
-    // The largest tokens that there are: exact to the last digit.
+    // The largest tokens: compared exactly, not as floating-point numbers.
     let t = (1 << 53) - 2;
     assert_eq!(send(subject, prepare("a", t)).await, promised(None));
     assert_eq!(send(subject, prepare("a", t - 1)).await, SUPERSEDED);
     assert_eq!(send(subject, claim("a", &of_tick(t - 1, 9))).await, SUPERSEDED);
-    assert_eq!(send(subject, prepare("a", t)).await, promised(None), "the same token again");
+    assert_eq!(send(subject, prepare("a", t)).await, promised(None), "a repeated token");
     assert_eq!(send(subject, prepare("a", t + 1)).await, promised(None));
     assert_eq!(send(subject, prepare("a", t)).await, SUPERSEDED);
     assert_eq!(send(subject, claim("a", &of_tick(t, 9))).await, SUPERSEDED);
@@ -80,7 +80,7 @@ async fn prepare_and_query_return_the_claim(subject: &Subject) {
         assert_eq!(
             send(subject, claims(["a"])).await,
             stored([Some(&kept)]),
-            "asking binds nobody"
+            "a query has no effect"
         );
     }
     assert_eq!(send(subject, prepare("a", 11)).await, promised(Some(&kept)));
@@ -91,7 +91,11 @@ async fn later_claim_replaces_the_earlier(subject: &Subject) {
     for token in 10..15 {
         let kept = of_tick(token, 1_000 - token);
         assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
-        assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]), "whatever its tick");
+        assert_eq!(
+            send(subject, claims(["a"])).await,
+            stored([Some(&kept)]),
+            "also for an earlier tick"
+        );
     }
 }
 
@@ -103,16 +107,16 @@ async fn same_token_stores_the_end(subject: &Subject) {
     assert_eq!(send(subject, claim("a", &ended)).await, CLAIMED);
     assert_eq!(send(subject, claims(["a"])).await, stored([Some(&ended)]));
     assert_eq!(send(subject, prepare("a", 11)).await, promised(Some(&ended)));
-    assert_eq!(send(subject, claim("a", &ended)).await, SUPERSEDED, "it is too late for that");
+    assert_eq!(send(subject, claim("a", &ended)).await, SUPERSEDED, "superseded by the promise");
 }
 
 async fn higher_number_wins_within_a_token(subject: &Subject) {
     let begun = of_tick(10, 100);
     let back = of_tick(10, 90).numbered(1);
     assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED);
-    assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED, "once more");
+    assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED, "a repetition");
     assert_eq!(send(subject, claim("a", &back)).await, CLAIMED);
-    // Sent before that, and late.
+    // Sent earlier, and delivered late.
     assert_eq!(send(subject, claim("a", &begun)).await, SUPERSEDED);
     assert_eq!(send(subject, claim("a", &back)).await, CLAIMED);
     assert_eq!(send(subject, claim("a", &back.clone().numbered(11))).await, CLAIMED);
@@ -168,7 +172,7 @@ async fn owners_are_returned_unchanged(subject: &Subject) {
     }
 }
 
-/// Names that are easily confused, and the longest ones.
+/// Similar names, and the longest ones.
 fn names() -> Vec<String> {
     let long = "x".repeat(Resource::MAX_NAME_BYTES - 1);
     let odd = [
@@ -239,7 +243,7 @@ async fn jobs_and_locks_are_separate(subject: &Subject) {
     assert_eq!(send(subject, claims(["a"])).await, stored([Some(&of_tick(1, 1))]));
 }
 
-/// The node keeps claims of as many jobs as it may.
+/// Checks a node that keeps claims of the maximum number of jobs.
 async fn assert_full(subject: &Subject, known: &str) {
     for op in [prepare("new", 9), claim("new", &of_tick(9, 9))] {
         assert_eq!(send(subject, op).await, Err(Reason::TooManyJobs));

@@ -1,4 +1,4 @@
-//! A client of the node, and what it expects.
+//! A client of the node, and checks of its answers.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use tower_redlock::node::{
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 
 pub(super) const TTL: Duration = Duration::from_secs(60);
-/// Long enough never to matter.
+/// Longer than any test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One lease, and the node that it asks.
@@ -30,7 +30,7 @@ impl Contender {
         Self { node, lease, waits: true }
     }
 
-    /// Makes a single try.
+    /// Makes a single attempt, without waiting.
     pub(super) fn impatient(self) -> Self {
         Self { waits: false, ..self }
     }
@@ -97,7 +97,7 @@ impl Contender {
         Op::Release(self.lease.clone())
     }
 
-    /// Sends the operation now, and gives what the node will say.
+    /// Sends the operation now, and returns a future of the answer.
     pub(super) fn ask(&self, op: Op) -> impl Future<Output = Response> + use<> {
         let (answer, answered) = oneshot::channel();
         self.node.send(op, Reply::from_fn(move |response| drop(answer.send(response))));
@@ -109,23 +109,23 @@ impl Contender {
     }
 }
 
-/// Long before anything of a case takes so long.
+/// A deadline later than any operation of a test.
 pub(super) fn soon() -> Timestamp {
     SystemClock::new().now() + PATIENCE
 }
 
-/// The wall clock as a token, a second behind: room for larger ones below the node's limit.
+/// The wall clock as a token, a second behind: larger tokens stay below the node's limit.
 pub(super) fn now_token() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     u64::try_from(now.as_micros()).expect("before the year 586,524") - 1_000_000
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with a node's answer")]
 pub(super) fn granted(accepted: bool, fence: u64) -> Response {
     Ok(Answer::Granted(GrantedAnswer::new(accepted, fence)))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with a node's answer")]
 pub(super) fn raised(accepted: bool, fence: u64) -> Response {
     Ok(Answer::Raised(RaisedAnswer::new(accepted, fence)))
 }
@@ -142,7 +142,7 @@ pub(super) fn assert_held(response: &Response, owner: &str) {
     assert!(!remaining.is_zero() && *remaining <= TTL, "{remaining:?} to live");
 }
 
-/// The fence that a grant or a refusal tells.
+/// The fence in a grant or a refusal.
 #[track_caller]
 pub(super) fn fence_of(response: &Response) -> u64 {
     match response {

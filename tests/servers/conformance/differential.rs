@@ -1,4 +1,4 @@
-//! Both kinds of node, the same operations in the same order: the same answers.
+//! Both kinds of node give the same answers to the same operations in the same order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn bursts_of_acquires_agree() {
         for _ in 0..=random.below(30) {
             let (ours, theirs) = pair(&embedded, &server, random.below(100));
             let token = token(&mut random, base, step * 5);
-            // All of a burst are on their way before the first is answered.
+            // All operations of a burst are sent before the first is answered.
             let answers =
                 (ours.ask(ours.acquire_op(TTL, token)), theirs.ask(theirs.acquire_op(TTL, token)));
             sent.push(((ours, theirs), answers));
@@ -85,7 +85,7 @@ async fn random_promises_and_claims_agree() {
     }
 }
 
-/// Tokens around those that were promised; a run before, an end, a second attempt now and then.
+/// Tokens near the promised ones; sometimes a previous run, an end or a second attempt.
 fn about_jobs(random: &mut Random, step: u64) -> Op {
     const JOBS: [&str; 4] = ["a", "b", "a b", ""];
     let job = JOBS[random.below(JOBS.len())];
@@ -109,7 +109,7 @@ fn about_jobs(random: &mut Random, step: u64) -> Op {
     }
 }
 
-/// Locks of one name each, and what is recorded of them.
+/// Locks with one name each, and their records.
 #[tokio::test]
 async fn random_record_operations_agree() {
     const NAMES: usize = 3;
@@ -173,7 +173,7 @@ fn pair(embedded: &Subject, server: &Subject, number: usize) -> (Contender, Cont
     (embedded.contender_named(&owner, names.clone()), server.contender_named(&owner, names))
 }
 
-/// Around the fences that are there, in both directions; sometimes none, sometimes far ahead.
+/// Tokens near the stored fences, in both directions; sometimes none, sometimes far ahead.
 fn token(random: &mut Random, base: u64, step: u64) -> u64 {
     match random.below(12) {
         0 => 0,
@@ -191,7 +191,7 @@ fn operation(contender: &Contender, (kind, token): (usize, u64)) -> Op {
     }
 }
 
-/// Times to live differ by what passes between two calls.
+/// TTLs differ by the time between two calls.
 fn comparable(response: Response) -> Response {
     response.map(|answer| match answer {
         Answer::Held(HeldAnswer { owner, remaining, fence, .. }) => {

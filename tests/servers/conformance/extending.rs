@@ -23,7 +23,7 @@ async fn extension_renews_the_ttl(subject: &Subject) {
     assert_eq!(contender.extend().await, Ok(Answer::Extended));
     let left = remaining(subject).await;
     assert!(left > TTL / 6 && left <= TTL, "{left:?}");
-    // From now, not in addition.
+    // The TTL counts from now and is not added.
     assert_eq!(contender.extend_for(TTL / 6).await, Ok(Answer::Extended));
     let left = remaining(subject).await;
     assert!(left <= TTL / 6, "{left:?}");
@@ -44,7 +44,7 @@ async fn extension_of_taken_key_is_refused(subject: &Subject) {
     assert_eq!(theirs.acquire_for(TTL / 2).await, granted(false, 0));
     assert_held(&ours.extend().await, "they");
     let left = remaining(subject).await;
-    assert!(left <= TTL / 2, "a stranger's extension renewed the key: {left:?}");
+    assert!(left <= TTL / 2, "another client's extension renewed the key: {left:?}");
     assert_eq!(theirs.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
@@ -72,7 +72,7 @@ async fn sets_extend_all_or_none(subject: &Subject) {
     assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
 }
 
-/// The remaining time of "a", as reported to another lease.
+/// The remaining TTL of "a", as reported to another lease.
 async fn remaining(subject: &Subject) -> Duration {
     match subject.contender("a").acquire().await {
         Ok(Answer::Held(HeldAnswer { remaining: Some(left), .. })) => left,

@@ -1,4 +1,4 @@
-//! The fencing token's way through a node.
+//! How a node handles fencing tokens.
 
 use tower_redlock::error::Reason;
 use tower_redlock::node::{Answer, ReleasedAnswer};
@@ -68,7 +68,7 @@ async fn token_beyond_a_minute_is_refused(subject: &Subject) {
     }
     assert_eq!(contender.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
     assert_eq!(take(subject, 1).await, granted(true, 0));
-    // Also where another holds the key: the refusal is about the token.
+    // The same while another lease holds the key: the token is refused.
     assert_eq!(subject.contender("a").acquire().await, granted(false, 256));
     assert_eq!(contender.acquire_with(far).await, Err(Reason::TokenAhead));
 }
@@ -87,7 +87,7 @@ async fn fences_outlive_the_keys(subject: &Subject) {
     assert_eq!(take(subject, t).await, granted(false, t + 255));
 }
 
-/// A stranger's attempt on "a", given back.
+/// An attempt of another client on "a", then released.
 async fn take(subject: &Subject, token: u64) -> super::contender::Response {
     let contender = subject.contender("a");
     let response = contender.acquire_with(token).await;

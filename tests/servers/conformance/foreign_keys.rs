@@ -1,4 +1,4 @@
-//! What is stored on a server, and keys that this crate did not write.
+//! Keys on a server: those of this crate, and those of other programs.
 
 use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
 use tower_redlock::{LockError, Redlock};
@@ -103,7 +103,7 @@ async fn prefixes_separate_locks() {
     let held = outer.lock("x:lock:y").await.unwrap();
     inner.lock("y").await.expect("another prefix, so another lock").release().await.unwrap();
     held.release().await.unwrap();
-    // Nor each other's fences.
+    // Fences are separate as well.
     outer.lock("x:meta").await.expect("a name like any other").release().await.unwrap();
 }
 
@@ -116,7 +116,7 @@ fn ambiguous_prefix_is_refused() {
     }
 }
 
-/// With ample time for each answer.
+/// With a long timeout for each answer.
 async fn manager(subject: &Subject, prefix: &str) -> Redlock {
     let builder = over(Redlock::builder(), [subject.redis().plain_url()]).key_prefix(prefix);
     let manager = builder.ttl(TTL).node_timeout(TTL / 10).build().unwrap();

@@ -37,12 +37,16 @@ async fn subscribe(subject: &Subject, name: &str) -> (Arc<HintCounter>, Subscrip
         other => panic!("{other:?}"),
     });
     let subscription = subject.node().subscribe(&name.into(), hints);
-    eventually_async("it is heard", async || counter.listening.load(Ordering::SeqCst)).await;
+    eventually_async("the subscription is active", async || {
+        counter.listening.load(Ordering::SeqCst)
+    })
+    .await;
     (counter, subscription)
 }
 
 async fn assert_hints(counter: &HintCounter, times: usize) {
-    eventually_async("it is told", async || counter.freed.load(Ordering::SeqCst) >= times).await;
+    eventually_async("the hints arrive", async || counter.freed.load(Ordering::SeqCst) >= times)
+        .await;
     assert_eq!(counter.freed.load(Ordering::SeqCst), times);
 }
 

@@ -1,4 +1,4 @@
-//! What is over is not run any more.
+//! Operations after their deadline are not run.
 
 use std::sync::{Arc, Mutex};
 
@@ -42,12 +42,12 @@ async fn ended_lease_is_not_prolonged(subject: &Subject) {
     assert_neither_raised_nor_extended(&contender).await;
     assert_eq!(contender.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
 
-    // Its acquire may come late, as its release comes behind.
+    // Its acquire may arrive late, as its release follows.
     let fence = super::fence_of(&contender.acquire().await);
     assert_neither_raised_nor_extended(&contender).await;
     let response = subject.contender("a").acquire().await;
     assert!(matches!(response, Ok(Answer::Held(_))), "{response:?}");
-    assert_eq!(super::fence_of(&response), fence, "a lease that was over moved a fence");
+    assert_eq!(super::fence_of(&response), fence, "an ended lease moved a fence");
     let (acquire, release) = (contender.acquire_op(TTL, 0), contender.release_op());
     let (acquired, released) = (contender.ask(acquire), contender.ask(release));
     assert_eq!(acquired.await, granted(false, fence));
@@ -72,7 +72,7 @@ fn assert_not_run(response: &Response) {
     assert!(matches!(response, Err(reason) if !reason.may_have_run()), "{response:?}");
 }
 
-/// The lease of a lock on "a" that a manager took and gave back.
+/// The lease of a lock on "a" that a manager acquired and released.
 async fn lease_that_is_over(subject: &Subject) -> Arc<LeaseId> {
     let seen = Arc::<Mutex<Option<Arc<LeaseId>>>>::default();
     let last = Arc::clone(&seen);

@@ -1,4 +1,4 @@
-//! Records of work: who may have them kept, and what stands.
+//! Records of work: which contender may store them, and which record remains.
 
 use std::{sync::Arc, time::Duration};
 
@@ -102,13 +102,13 @@ async fn done_stays_and_begun_is_replaced(subject: &Subject) {
     first.acquire().await.unwrap();
     assert_kept(&first.has_kept(&begun, RETAIN).await, &begun);
     first.release().await.unwrap();
-    // Another begins, and is done.
+    // Another contender begins, and completes.
     second.acquire().await.unwrap();
     let begun = second.record(false, b"");
     assert_kept(&second.has_kept(&begun, RETAIN).await, &begun);
     let done = second.record(true, b"made");
     assert_kept(&second.has_kept(&done, RETAIN).await, &done);
-    // It may tell more of it.
+    // It may replace its own record.
     let done = second.record(true, b"made, and more");
     assert_kept(&second.has_kept(&done, RETAIN).await, &done);
     second.release().await.unwrap();
@@ -148,7 +148,8 @@ async fn records_expire(subject: &Subject) {
     let ours = subject.contender("a");
     ours.acquire_for(TTL).await.unwrap();
     ours.has_kept(&ours.record(true, b""), Duration::from_millis(1)).await.unwrap();
-    crate::support::eventually_async("it is over", async || ours.reads().await == NOTHING).await;
+    crate::support::eventually_async("the record expires", async || ours.reads().await == NOTHING)
+        .await;
     assert_eq!(ours.forgets().await, Ok(Answer::Forgotten(false)));
 }
 

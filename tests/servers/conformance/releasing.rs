@@ -1,4 +1,4 @@
-//! Giving a lease back.
+//! Releasing a lease.
 
 use tower_redlock::node::{Answer, ReleasedAnswer};
 

@@ -11,7 +11,7 @@ use super::Contender;
 use super::contender::TTL;
 use crate::support::{RedisServer, over};
 
-/// One node, with whatever keeps it alive.
+/// One node, with the manager and the server that it needs.
 pub(super) struct Subject {
     node: Arc<dyn Node>,
     /// The manager first: its connection must be gone before the server is.
@@ -25,10 +25,10 @@ impl Subject {
         Self { node, _manager: None, server: None }
     }
 
-    /// A node of the kind that speaks to a server, and a server of its own.
+    /// A Redis node with a server of its own.
     pub(super) async fn server() -> Self {
         let server = RedisServer::start();
-        // Ample time for each answer: no connection is given up on a busy machine.
+        // A long timeout for each answer: no connection is closed on a busy machine.
         let builder = over(Redlock::builder(), [server.url()]).ttl(TTL).node_timeout(TTL / 10);
         let manager = builder.build().expect("valid settings");
         manager.ready().await.unwrap();
@@ -40,12 +40,12 @@ impl Subject {
         &self.node
     }
 
-    /// Only for cases about what is stored on a server.
+    /// Only for cases about the keys on a server.
     pub(super) fn redis(&self) -> &RedisServer {
         self.server.as_ref().expect("a subject with a server")
     }
 
-    /// Somebody who wants the resource: a lease that the node has not heard of.
+    /// A contender for the resource, with a new lease.
     pub(super) fn contender(&self, resource: impl Names) -> Contender {
         self.contender_named("someone", resource)
     }
@@ -62,7 +62,7 @@ impl Subject {
     }
 }
 
-/// What a case may write for a resource.
+/// Values that a case may pass as a resource.
 pub(super) trait Names {
     fn resource(self) -> Resource;
 }

@@ -1,4 +1,4 @@
-//! Promises and claims on servers that fail in one way or another.
+//! Promises and claims on failing servers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ async fn forgotten_scripts_are_sent_as_text() {
     assert_eq!(send(node, claims(["a"])).await, stored([Some(&kept)]));
     flush();
     assert_eq!(send(node, claim("a", &of_tick(4, 50))).await, SUPERSEDED);
-    // Both at once, and they stay in order.
+    // Both are sent at once, and keep their order.
     flush();
     let (first, second) = (ask(node, prepare("a", 9)), ask(node, claim("a", &of_tick(8, 200))));
     assert_eq!((in_time(first).await, in_time(second).await), (promised(Some(&kept)), SUPERSEDED));
@@ -103,14 +103,14 @@ async fn a_full_server_keeps_no_claim() {
     assert_eq!(send(node, prepare("a", 8)).await, promised(Some(&kept)), "9 was not promised");
 }
 
-/// A server whose clock passes the deadline of what it was sent and has not run.
+/// A server whose clock passes the deadline of an operation before the operation arrives.
 struct DelayedServer {
     server: RedisServer,
     proxy: Proxy,
     redlock: Redlock,
 }
 
-/// Told apart by its length from whatever else is sent meanwhile.
+/// Recognized by its length among the other commands.
 const LONG_NAME: usize = 50_000;
 
 impl DelayedServer {
@@ -122,13 +122,13 @@ impl DelayedServer {
         Self { server, proxy, redlock }
     }
 
-    /// Asks; the server sees the question after that many seconds.
+    /// Sends the operation, and delivers it after that many seconds.
     async fn ask_and_wait(&self, op: Op, seconds: f64) -> Response {
         self.server.freeze();
         let before = self.proxy.bytes_up();
         let response = ask(&self.redlock.nodes()[0], op);
         let sent = async || self.proxy.bytes_up() >= before + LONG_NAME as u64;
-        eventually_async("it is sent", sent).await;
+        eventually_async("the operation is sent", sent).await;
         self.server.set_clock_offset(seconds);
         self.server.thaw();
         in_time(response).await
@@ -151,9 +151,13 @@ async fn late_promises_and_claims_are_refused() {
         let delayed = DelayedServer::new().await;
         let op = with_patience(op, minute);
         assert_eq!(delayed.ask_and_wait(op, 120.0).await, Err(Reason::Late));
-        assert!(!delayed.server.exists(MARKS), "nothing is kept of it");
+        assert!(!delayed.server.exists(MARKS), "nothing is stored");
     }
     let in_time = DelayedServer::new().await;
     let op = with_patience(claim(&job, &of_tick(9, 100)), minute);
-    assert_eq!(in_time.ask_and_wait(op, 30.0).await, Ok(Answer::Claimed), "within its deadline");
+    assert_eq!(
+        in_time.ask_and_wait(op, 30.0).await,
+        Ok(Answer::Claimed),
+        "it arrives within its deadline"
+    );
 }

@@ -7,7 +7,7 @@ use std::{
 
 use crate::support::{FakeServer, Reaction};
 
-/// A server that greets, and answers what follows with `answer`.
+/// A server that completes the greeting, and answers later commands with `answer`.
 pub(super) fn greeting(
     answer: impl Fn(&[Vec<u8>]) -> Reaction + Send + Sync + 'static,
 ) -> FakeServer {
@@ -29,14 +29,14 @@ pub(super) fn granted() -> Reaction {
     ])])
 }
 
-/// What a healthy server says to the commands of the greeting.
+/// The answers of a healthy server to the commands of the greeting.
 pub(crate) fn greet(command: &[Vec<u8>]) -> Option<Reaction> {
     let name = String::from_utf8_lossy(command.first()?).to_ascii_uppercase();
     match name.as_str() {
         "SCRIPT" => Some(Reaction::bulk(&"a".repeat(40))),
         "INFO" => Some(Reaction::bulk("# Server\r\nredis_version:7.0.15\r\n")),
         "TIME" => Some(time()),
-        // The question about permissions names no key.
+        // The query of permissions names no key.
         "EVAL" if command.get(2).is_some_and(|keys| keys == b"0") => Some(Reaction::array(&[])),
         "EVAL" => Some(enrolled(command)),
         "EVALSHA" if command.get(2).is_some_and(|keys| keys == b"0") => Some(Reaction::array(&[])),

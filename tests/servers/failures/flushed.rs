@@ -1,4 +1,4 @@
-//! Servers that forget their scripts while they are connected.
+//! Servers that lose their scripts while they are connected.
 
 use tower_redlock::Redlock;
 
@@ -18,7 +18,7 @@ async fn forgotten_scripts_are_loaded_at_once() {
     works_everywhere(&redlock).await;
     let reminded = texts(&servers);
     for (before, after) in greeted.iter().zip(&reminded) {
-        assert_eq!(after - before, 1, "the acquire; with it the server was given all scripts");
+        assert_eq!(after - before, 1, "the acquire, which also loads all scripts");
     }
     works_everywhere(&redlock).await;
     works_everywhere(&redlock).await;
@@ -70,8 +70,8 @@ fn flush(servers: &[RedisServer]) {
     }
 }
 
-/// A lock is taken and given back, each acknowledged by every server: what is still on its way when
-/// the lock is given back is rightly not sent again.
+/// Acquires and releases a lock, each acknowledged by every server: an operation in flight when
+/// the lock is released is not sent again.
 async fn works_everywhere(redlock: &Redlock) {
     let lock = redlock.lock("everywhere").await.unwrap();
     all_answered(redlock).await;
@@ -80,13 +80,13 @@ async fn works_everywhere(redlock: &Redlock) {
 }
 
 async fn all_answered(redlock: &Redlock) {
-    eventually_async("every answer is there", async || {
+    eventually_async("every answer has arrived", async || {
         redlock.health().iter().all(|node| node.in_flight == 0)
     })
     .await;
 }
 
-/// How many scripts each server was given as text.
+/// Number of scripts that each server received as text.
 fn texts(servers: &[RedisServer]) -> Vec<u64> {
     let count = |server: &RedisServer| {
         let stats = server.cli(&["INFO", "commandstats"]).text();

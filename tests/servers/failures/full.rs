@@ -71,7 +71,7 @@ async fn full_server_renews_the_ttl() {
         assert_eq!(server.cli(&["PEXPIRE", "redlock:lock:a", "30000"]), Resp::Int(1));
     }
     lock.extend().await.unwrap();
-    eventually_async("all three are renewed", async || {
+    eventually_async("all three keys are renewed", async || {
         servers.iter().all(|server| server.pttl("redlock:lock:a") > 30_000)
     })
     .await;
@@ -89,10 +89,10 @@ async fn others_keep_what_full_server_lost() {
     servers[1].cli(&["DEL", "redlock:lock:a"]);
     let error = lock.extend().await.unwrap_err().to_string();
     assert!(error.contains("out of memory"), "{error}");
-    assert!(lock.is_valid(), "a failed extension gave up what is still valid");
+    assert!(lock.is_valid(), "a failed extension ended a valid lock");
 }
 
-/// Waits until these nodes are shown as refusing.
+/// Waits until the health of these nodes is refusing.
 async fn refusing(redlock: &Redlock, nodes: &[usize]) {
     let refuses = |node: usize| {
         let health = &redlock.health()[node];
@@ -116,7 +116,7 @@ async fn looked_at(servers: &[RedisServer]) {
         count.expect("TIME was asked").parse().expect("a number")
     };
     let before: Vec<_> = servers.iter().map(looks).collect();
-    eventually_async("every server is looked at", async || {
+    eventually_async("every server is checked", async || {
         servers.iter().zip(&before).all(|(server, before)| looks(server) >= before + 2)
     })
     .await;
@@ -130,7 +130,7 @@ async fn full_node_shows_as_refusing() {
     let redlock = builder.build().unwrap();
     all_vote(&redlock).await;
     limit(&servers, "1");
-    assert!(is_ready(&redlock).await, "nothing was asked yet");
+    assert!(is_ready(&redlock).await, "ready before the first request");
     assert_refused(&redlock, &[], is_out_of_memory).await;
     refusing(&redlock, &[0, 1, 2]).await;
     assert!(!is_ready(&redlock).await);
@@ -147,7 +147,7 @@ async fn full_node_shows_as_refusing() {
     eventually_async("the node votes again", async || redlock.health()[0].is_voting()).await;
     log.wait_for("INFO", &["node refuses no longer", "node-1"]).await;
     refusing(&redlock, &[1, 2]).await;
-    assert!(!is_ready(&redlock).await, "one of three");
+    assert!(!is_ready(&redlock).await, "one of three votes is no quorum");
     limit(&servers, "0");
     in_time(redlock.ready()).await.unwrap();
     all_vote(&redlock).await;

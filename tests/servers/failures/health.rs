@@ -38,9 +38,9 @@ async fn health_describes_the_server() {
     let incarnation = format!("{}{}", &run_id[..16], &history[..16]);
     assert_eq!(health.incarnation.as_deref(), Some(&*incarnation));
     assert_eq!(health.max_ttl, Some(Duration::from_secs(3)));
-    let memory = health.memory.expect("it is told");
+    let memory = health.memory.expect("INFO reports it");
     assert_eq!((memory.limit, &*memory.policy, memory.evicts()), (0, "noeviction", false));
-    let trip = health.round_trip.expect("it was measured");
+    let trip = health.round_trip.expect("the round trip was measured");
     assert!(!trip.is_zero() && trip < Duration::from_secs(5), "{trip:?}");
     assert_eq!((health.in_flight, health.pending_releases), (0, 0));
 }
@@ -51,7 +51,7 @@ async fn a_restarted_server_is_another_run() {
     let redlock = of(&server).await;
     let before = only(&redlock).run_id.expect("a run id");
     server.restart();
-    eventually_async("the other run is seen", async || {
+    eventually_async("the new run is detected", async || {
         let health = only(&redlock);
         health.is_voting() && health.run_id.is_some_and(|now| now != before)
     })
@@ -65,8 +65,8 @@ async fn servers_clock_is_compared_with_ours() {
     for offset in [0, 120, -45] {
         server.set_clock_offset(f64::from(offset));
         let wanted = i64::from(offset) * 1_000_000;
-        eventually_async("the offset is seen", async || {
-            let clock = only(&redlock).clock.expect("it was compared");
+        eventually_async("the offset is detected", async || {
+            let clock = only(&redlock).clock.expect("the clocks were compared");
             let wrong = i64::try_from(clock.uncertainty.as_micros()).unwrap() + 2;
             (clock.ahead_micros - wanted).abs() <= wrong
         })
@@ -83,7 +83,7 @@ async fn health_shows_persistence() {
     let cases =
         [(none, false, false), (aof, true, false), (snapshots, false, true), (both, true, true)];
     for (server, aof, snapshots) in cases {
-        let persistence = only(&of(&server).await).persistence.expect("it is told");
+        let persistence = only(&of(&server).await).persistence.expect("INFO reports it");
         assert_eq!((persistence.aof, persistence.snapshots), (aof, Some(snapshots)));
     }
 }

@@ -20,7 +20,7 @@ use super::scene::{
 };
 use crate::support::{FakeServer, HANG_GUARD, Proxy, Reaction, RedisServer};
 
-/// Two servers within reach and one behind a network with moods.
+/// Two reachable servers and one behind a proxy that can hang.
 fn behind_a_proxy() -> (Vec<RedisServer>, Proxy, Redlock) {
     let servers = RedisServer::start_n(3);
     let proxy = Proxy::start(servers[2].addr());
@@ -35,7 +35,7 @@ async fn hung_connection_is_replaced() {
     all_vote(&redlock).await;
     let before = proxy.connections();
     proxy.stall();
-    // Nobody asks it anything: the look at an idle connection finds out.
+    // No requests are sent: the check of an idle connection detects the hang.
     let reason = down(&redlock, 2).await;
     assert!(matches!(reason, Reason::TimedOut | Reason::NotConnected(_)), "{reason}");
     works(&redlock).await;
@@ -58,7 +58,7 @@ async fn node_down_answers_at_once() {
     }
 }
 
-/// What node `i` says to a release before `send` has returned.
+/// The answer of node `i` to a release before `send` has returned.
 fn answered_within_the_call(redlock: &Redlock, i: usize) -> Option<Result<Answer, Reason>> {
     let lease = lease_with(Nonce::from_bytes([7; 16]));
     let (answer, answered) = mpsc::channel();
@@ -76,7 +76,7 @@ async fn a_hung_minority_costs_no_time() {
     for _ in 0..100 {
         works(&redlock).await;
     }
-    // Were every lock to wait for the node timeout, it would be twenty seconds.
+    // If every lock waited for the node timeout, this would take twenty seconds.
     assert!(started.elapsed() < HANG_GUARD, "{:?}", started.elapsed());
 }
 
@@ -88,7 +88,7 @@ async fn unawaited_node_has_not_timed_out() {
     all_vote(&redlock).await;
     let started = Instant::now();
     let votes = refused(&redlock).await;
-    // Over as soon as two have refused: six seconds before the node timeout.
+    // Decided when two nodes have refused, six seconds before the node timeout.
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     let third = &votes[2].outcome;
     assert_ne!(*third, VoteOutcome::NotCounted(Reason::TimedOut), "{:?}", started.elapsed());
@@ -105,7 +105,7 @@ async fn hung_servers_commands_are_undone() {
     }
     proxy.resume();
     all_vote(&redlock).await;
-    tokio::time::timeout(HANG_GUARD, redlock.shutdown()).await.expect("a shutdown that ends");
+    tokio::time::timeout(HANG_GUARD, redlock.shutdown()).await.expect("the shutdown ends");
     for server in &servers {
         assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
     }
@@ -191,7 +191,7 @@ async fn endless_answer_blocks_no_request() {
     all_vote(&redlock).await;
     works(&redlock).await;
     let reason = down(&redlock, 2).await;
-    // Its answer is long, or over and none.
+    // Its answer is long, or incomplete.
     assert!(matches!(reason, Reason::TimedOut | Reason::Disconnected), "{reason}");
     works(&redlock).await;
 }

@@ -1,5 +1,5 @@
-//! What servers do on bad days, and what becomes of the lock then: a bad minority costs nothing, a
-//! bad majority is an error that names each node's reason.
+//! Failures of servers, and their effect on locks: a failing minority has no effect, a
+//! failing majority is an error that names each node's reason.
 
 mod claims;
 mod evicting;

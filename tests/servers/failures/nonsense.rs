@@ -1,4 +1,4 @@
-//! Servers that don't speak as servers do.
+//! Servers that violate the protocol.
 
 use tokio::sync::oneshot;
 use tower_redlock::error::Reason;
@@ -11,9 +11,9 @@ use super::scene::{
 };
 use crate::support::{FakeServer, Reaction, RedisServer};
 
-/// Replies that are well-formed and no answer to any of our scripts.
+/// Well-formed replies that no script gives.
 fn misfits() -> Vec<Reaction> {
-    // Some of these at once are less than a connection takes.
+    // Several of these at once are below a connection's limit.
     let huge = Reaction::bulk(&"z".repeat(1 << 18));
     let int = Reaction::int;
     vec![
@@ -56,7 +56,7 @@ async fn wrong_answer_is_no_vote() {
             matches!(reason, Reason::Protocol(_))
         };
         assert_refused(&redlock, &[0], is_protocol).await;
-        // Neither is the next one, on the same connection.
+        // The same holds for the next one on the connection.
         assert_refused(&redlock, &[0], is_protocol).await;
         assert_eq!(server.connections(), 1, "{reaction:.100?}");
     }
@@ -114,7 +114,7 @@ async fn truncated_answer_is_unknown() {
     }
 }
 
-/// Broken off, or not connected again yet.
+/// Disconnected, or not connected again yet.
 fn is_no_answer(reason: &Reason) -> bool {
     matches!(reason, Reason::Disconnected | Reason::NotConnected(_))
 }
@@ -185,10 +185,11 @@ async fn unknown_error_is_passed_on() {
 
 #[tokio::test]
 async fn repeated_nonce_is_hidden() {
-    // As servers do that lack the command: "unknown command 'EVALSHA', with args beginning with".
+    // The text of servers that lack the command: "unknown command 'EVALSHA', with args beginning
+    // with".
     let lacking = RedisServer::with(&["--rename-command", "EVALSHA", ""]);
     assert_nonce_not_shown(lacking.url()).await;
-    // As a confused proxy might.
+    // As a faulty proxy might send.
     let echo = fake::greeting(|command| {
         let args: Vec<_> = command.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
         Reaction::bulk(&args.join(" "))

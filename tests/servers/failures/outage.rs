@@ -67,7 +67,7 @@ async fn long_outage_does_not_fill_log() {
     let redlock = patient([server.url()]).spawner(LoggedSpawner::start(&log)).build().unwrap();
     down(&redlock, 0).await;
     // Number of failed attempts to connect.
-    eventually_async("it is down for a while", async || match &redlock.health()[0].state {
+    eventually_async("the node stays down", async || match &redlock.health()[0].state {
         tower_redlock::node::NodeState::Down { since, .. } => *since > Duration::from_millis(500),
         _ => false,
     })
@@ -100,20 +100,20 @@ async fn passwords_and_nonces_are_never_logged() {
     log.wait_for("WARN", &["node is down"]).await;
     log.during(async { redlock.lock("a").await.unwrap_err() }).await;
     server.restart();
-    // It comes back with another password: refused, and tried again.
+    // It restarts with another password: logins are refused and retried.
     log.wait_for("INFO", &["node is up again"]).await;
     server.set_config("requirepass", "an0ther-w0rd");
     kill_connections(&server);
     log.wait_for("WARN", &["node is still down", "authentication failed"]).await;
 
     let text = log.text();
-    assert!(text.contains("acquired"), "what the manager says is in the log:\n{text}");
+    assert!(text.contains("acquired"), "the log has the manager's messages:\n{text}");
     assert!(!text.contains(SECRET) && !text.contains(&nonce), "{text}");
     let shown = format!("{redlock:?} {:?}", redlock.health());
     assert!(!shown.contains(SECRET) && !shown.contains(&nonce), "{shown}");
 }
 
-/// Through a login with the new password.
+/// Runs a command with the new password.
 fn kill_connections(server: &RedisServer) {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(server.addr()).unwrap();

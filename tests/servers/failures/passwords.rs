@@ -1,4 +1,4 @@
-//! Servers that ask who is there.
+//! Servers that require a login.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -130,13 +130,13 @@ async fn password_files_are_reread_on_connect() {
     set("two");
     let killed = servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
     assert_eq!(killed, Resp::Int(1));
-    eventually_async("it has connected again", async || {
+    eventually_async("the node has connected again", async || {
         servers[0].cli(&["CLIENT", "KILL", "USER", "app"]) == Resp::Int(1)
     })
     .await;
     all_vote(&redlock).await;
 
-    // What stands is not touched by a file that is gone, and what breaks says so.
+    // A missing file does not affect an open connection; a new connection reports it.
     std::fs::remove_file(&file).unwrap();
     servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
     eventually_async("the file is the reason", async || {
@@ -165,9 +165,10 @@ async fn cyclic_callback_is_authentication_failure() {
 
 #[tokio::test]
 async fn repeated_password_is_hidden() {
-    // As servers do whose AUTH was renamed: "unknown command 'AUTH', with args beginning with …".
+    // The text of servers whose AUTH was renamed: "unknown command 'AUTH', with args beginning
+    // with …".
     let server = RedisServer::with(&["--rename-command", "AUTH", ""]);
-    // Of a long one it repeats the beginning.
+    // It repeats the beginning of a long argument.
     for password in [SECRET.into(), SECRET.repeat(20)] {
         let redlock = manager([url_with(&server, &format!("app:{password}"))]);
         settled(&redlock).await;

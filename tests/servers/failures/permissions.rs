@@ -1,4 +1,4 @@
-//! Users that may log in and not do everything.
+//! Users with too few permissions.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn denied_script_command_is_no_permission() {
     refuses_with(&["~*", "+@all", "-hset", "-hmget"]).await;
 }
 
-/// As Redis and Valkey 8 word it.
+/// The texts of Redis and Valkey 8.
 #[tokio::test]
 async fn refusals_inside_scripts_are_recognised() {
     for words in [
@@ -101,18 +101,18 @@ async fn documented_rules_suffice() {
     works(&redlock).await;
     let lock = redlock.lock(["a", "b"]).await.unwrap();
     lock.extend().await.unwrap();
-    // A waiter can leave a mark for the holder.
+    // A waiter can store a mark for the holder.
     let refused = manager(urls(&servers)).lock("a").wait(Duration::from_millis(1)).await;
     assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
     assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
     lock.release().await.unwrap();
-    // CONFIG is not among them: whether there are snapshots stays unknown, and that is all.
+    // CONFIG is not permitted: only the snapshot settings stay unknown.
     let health = &redlock.health()[0];
-    assert_eq!(health.persistence.expect("INFO tells").snapshots, None);
+    assert_eq!(health.persistence.expect("INFO reports it").snapshots, None);
     assert!(health.denied.is_empty(), "{health}");
 }
 
-/// Whether the node shows that its user lacks this rule.
+/// Whether the node's health shows that its user lacks this rule.
 fn shows(redlock: &Redlock, rule: &str) -> bool {
     let health = &redlock.health()[0];
     let name = rule.strip_prefix('+').unwrap_or(rule);
@@ -179,7 +179,7 @@ async fn newer_server_errors_are_understood() {
     assert!(is_understood, "{votes}");
 }
 
-/// Requests share commands, and one key that is not allowed spoils its command.
+/// Requests share commands, and one forbidden key makes the whole command fail.
 #[tokio::test]
 async fn allowed_names_lock_beside_denied_ones() {
     const ROUNDS: usize = 10;
@@ -213,7 +213,7 @@ async fn allowed_names_lock_beside_denied_ones() {
     redlock.lock("ok").await.unwrap().release().await.unwrap();
 }
 
-/// A quorum says so, and whoever was not needed for that.
+/// Each vote of the quorum has this reason; other nodes were not awaited.
 #[track_caller]
 fn assert_no_permission(votes: &Votes) {
     let count = |what: &dyn Fn(&Reason) -> bool| {

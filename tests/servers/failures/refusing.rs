@@ -1,4 +1,4 @@
-//! Servers that are up and refuse.
+//! Servers that are up and refuse commands.
 
 use std::fs;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ async fn replica_votes_again_when_promoted() {
     let redlock = manager([server.url()]);
     works(&redlock).await;
     server.replica_of(&master);
-    eventually_async("it is known not to vote", async || !redlock.health()[0].is_voting()).await;
+    eventually_async("the server does not vote", async || !redlock.health()[0].is_voting()).await;
     assert_eq!(redlock.health()[0].role(), Some(Role::Replica));
     assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
     server.promote();
@@ -114,7 +114,7 @@ async fn failing_persistence_shows_as_refusing() {
     assert_eq!(server.connections(), 1);
 }
 
-/// Its directory is gone, and a snapshot was tried.
+/// Deletes the server's directory and makes a snapshot fail.
 fn break_persistence(server: &RedisServer) {
     server.set_config("save", "3600 1000000");
     fs::remove_dir_all(server.config("dir")).expect("the server's directory is ours");
@@ -140,7 +140,7 @@ async fn foreign_script_makes_server_busy() {
         }
         let runtime = tokio::runtime::Handle::current();
         tokio::task::block_in_place(|| {
-            runtime.block_on(eventually_async("both votes say busy", async || {
+            runtime.block_on(eventually_async("both nodes report busy", async || {
                 let votes = super::scene::refused(&redlock).await;
                 votes[..2].iter().all(|vote| vote.to_string().contains("busy: "))
             }));

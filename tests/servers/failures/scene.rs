@@ -1,4 +1,4 @@
-//! Three nodes, of which one or two are bad.
+//! Three nodes, of which one or two fail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tower_redlock::{
 
 use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
 
-/// Never decides anything: a node that answers at all answers long before.
+/// Longer than any answer takes, so that it decides no test.
 const AMPLE: Duration = Duration::from_secs(6);
 
-/// A builder with ample time for each answer, so that only answers decide.
+/// A builder with a long timeout for each answer, so that only answers decide.
 pub(super) fn patient(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {
     over(Redlock::builder(), urls).ttl(AMPLE * 10).node_timeout(AMPLE)
 }
@@ -26,7 +26,7 @@ pub(super) fn manager(urls: impl IntoIterator<Item = String>) -> Redlock {
     patient(urls).build().expect("valid settings")
 }
 
-/// A manager that gives up a connection after two seconds without an answer.
+/// A manager that closes a connection after two seconds without an answer.
 pub(super) fn watchful(urls: impl IntoIterator<Item = String>) -> Redlock {
     watchful_builder(urls).build().expect("valid settings")
 }
@@ -39,8 +39,8 @@ pub(super) fn urls(servers: &[RedisServer]) -> Vec<String> {
     servers.iter().map(RedisServer::url).collect()
 }
 
-/// One bad node of three does no harm; two make a `NoQuorum` that tells of both what `expected`
-/// wants to hear. `build` makes the manager of three URLs.
+/// Checks that one bad node of three has no effect, and that two cause a `NoQuorum` with reasons
+/// that `expected` accepts. `build` makes the manager from three URLs.
 pub(super) async fn a_bad_minority_is_harmless_and_a_bad_majority_is_named(
     bad: [String; 2],
     build: impl Fn(Vec<String>) -> Redlock,
@@ -53,12 +53,12 @@ pub(super) async fn a_bad_minority_is_harmless_and_a_bad_majority_is_named(
     let majority = build(vec![first, good[0].url(), second]);
     settled(&majority).await;
     assert_refused(&majority, &[0, 2], &expected).await;
-    // It stays so, and the minority still works.
+    // This does not change, and the rest still works.
     assert_refused(&majority, &[0, 2], &expected).await;
     works(&minority).await;
 }
 
-/// A lock is taken and given back.
+/// Acquires and releases a lock.
 pub(super) async fn works(redlock: &Redlock) {
     let both = async {
         let lock = redlock.lock("works").await.unwrap_or_else(|error| panic!("no lock: {error}"));
@@ -68,14 +68,14 @@ pub(super) async fn works(redlock: &Redlock) {
     assert!(matches!(released, Released::Released), "{released:?}");
 }
 
-/// Waits until no node is still at its first connection.
+/// Waits until every node's first connection attempt has ended.
 pub(super) async fn settled(redlock: &Redlock) {
     let connecting = |node: &NodeHealth| node.state == NodeState::Connecting;
     eventually_async("every node is up or down", async || !redlock.health().iter().any(connecting))
         .await;
 }
 
-/// There is no quorum, and the votes of the nodes at `bad` don't count for a reason that was
+/// Checks that there is no quorum, and that the votes of the nodes at `bad` have a reason that was
 /// `expected`.
 pub(super) async fn assert_refused(
     redlock: &Redlock,
@@ -102,9 +102,9 @@ pub(super) async fn refused(redlock: &Redlock) -> Votes {
     }
 }
 
-/// Panics if it hangs.
+/// Panics if `work` does not end in time.
 pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
+    tokio::time::timeout(HANG_GUARD, work).await.expect("it ends in time")
 }
 
 /// Waits until node `i` is down, and gives the reason.
@@ -119,7 +119,7 @@ pub(super) async fn down(redlock: &Redlock, i: usize) -> Reason {
         found.is_some()
     })
     .await;
-    found.expect("it was found")
+    found.expect("a reason")
 }
 
 /// Waits until every node votes.

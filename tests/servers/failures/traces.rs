@@ -14,7 +14,7 @@ use crate::support::{HANG_GUARD, RedisServer};
 const SECRET: &str = "s3cret-0f-the-servers";
 const TTL: Duration = Duration::from_secs(10);
 
-/// Three nodes in this process, and a log of all that the manager over them does.
+/// Three embedded nodes, and the log of the manager over them.
 fn embedded(log: &Log, clock: &HandClock) -> (RedlockBuilder, EmbeddedNodes) {
     let nodes = EmbeddedNodes::with_clock(3, clock.clone());
     let builder = Redlock::builder().ttl(TTL).clock(clock.clone()).owner("ourselves");
@@ -26,7 +26,7 @@ fn embedded(log: &Log, clock: &HandClock) -> (RedlockBuilder, EmbeddedNodes) {
 fn only_acquire(log: &Log) -> Span {
     let mut spans = log.spans();
     let span = spans.pop().expect("a span");
-    assert_eq!(spans, [], "one for each acquire");
+    assert_eq!(spans, [], "one span for each acquire");
     assert_eq!((span.name, span.level), ("acquire", Level::DEBUG));
     let elapsed = &span.fields["elapsed"];
     assert!(elapsed.starts_with(|c: char| c.is_ascii_digit()) && elapsed.ends_with('s'));
@@ -130,7 +130,7 @@ async fn renewal_is_traced() {
     let (builder, _) = embedded(&log, &clock);
     let redlock = builder.build().unwrap();
     let lock = redlock.lock("invoice:42").await.unwrap();
-    assert_eq!(log.text(), "", "nothing is told outside");
+    assert_eq!(log.text(), "", "nothing is logged outside of the span");
     clock.advance(TTL / 2);
     log.wait_for("DEBUG", &["message=renewed", "resource=invoice:42"]).await;
     let text = log.text();

@@ -1,4 +1,4 @@
-//! What was never sent is known not to have run: nothing is left to undo.
+//! Operations that were never sent did not run: no release is pending for them.
 
 use tower_redlock::{Redlock, error::VoteOutcome};
 

@@ -1,4 +1,4 @@
-//! What a node's last votes met shows in its health.
+//! A node's health shows why its last votes were refused.
 
 use std::{
     future::poll_fn,
@@ -20,9 +20,9 @@ use super::{
 };
 use crate::support::{FakeServer, Reaction, RedisServer, acl, eventually_async};
 
-/// Waits until the first node is shown as refusing.
+/// Waits until the first node's health is refusing.
 async fn refuses(redlock: &Redlock, expected: impl Fn(&Reason) -> bool) {
-    eventually_async("the refusal shows", async || match &redlock.health()[0].state {
+    eventually_async("the health shows the refusal", async || match &redlock.health()[0].state {
         NodeState::Refusing { reason, .. } => expected(reason),
         _ => false,
     })
@@ -32,7 +32,7 @@ async fn refuses(redlock: &Redlock, expected: impl Fn(&Reason) -> bool) {
     assert!(!is_ready, "ready without a vote");
 }
 
-/// A server that greets, and answers votes by `refusal` until that is taken back.
+/// A server that completes the greeting, and answers votes with `refusal` until it is cleared.
 fn refusing(refusal: fn() -> Reaction) -> (FakeServer, Arc<AtomicBool>) {
     let refuses = Arc::new(AtomicBool::new(true));
     let is_refusing = Arc::clone(&refuses);
@@ -48,7 +48,7 @@ async fn shows(refusal: fn() -> Reaction, expected: impl Fn(&Reason) -> bool) {
     all_vote(&redlock).await;
     refused(&redlock).await;
     refuses(&redlock, expected).await;
-    // Nobody asks for a lock: votes are tried.
+    // No locks are requested: the node makes trials.
     is_refusing.store(false, Ordering::SeqCst);
     all_vote(&redlock).await;
     in_time(redlock.ready()).await.unwrap();
@@ -92,8 +92,9 @@ async fn denied_command_shows_until_granted() {
     all_vote(&redlock).await;
     log.wait_for("INFO", &["node refuses no longer"]).await;
     works(&redlock).await;
-    eventually_async("nothing is denied", async || redlock.health()[0].denied.is_empty()).await;
-    assert!(!server.exists("redlock:lock:"), "a trial leaves nothing");
+    eventually_async("no permission is missing", async || redlock.health()[0].denied.is_empty())
+        .await;
+    assert!(!server.exists("redlock:lock:"), "a trial leaves no key");
 }
 
 #[tokio::test]

@@ -11,30 +11,30 @@ use super::{
 
 const REPLICAS: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
-/// From one mishap to the next.
+/// Interval between mishaps.
 const PAUSE: Duration = Duration::from_secs(3);
-/// How long a replica that was killed is away.
+/// Time until a killed replica is started again.
 const AWAY: Duration = Duration::from_millis(500);
 const FREEZE: Duration = TTL.saturating_mul(3);
 
-/// What is promised, and to whom.
+/// What is promised:
 ///
 /// - A tick is started at most once: the job claims at the start.
 /// - Two runs are never *polled* at the same time, and no poll begins once the run's lock is over.
-///   A frozen process does not see the end of its lock: it may be inside a poll then, and what is
-///   left of that poll happens when it is thawed. So of a poll in which its process was frozen, only
-///   the begin counts. What it still writes has an old token: whoever checks tokens is not harmed.
+///   A frozen process does not detect the end of its lock. If it is inside a poll, the rest of that
+///   poll runs when it is thawed. Therefore only the begin of a poll counts in which the process was
+///   frozen. Its late writes have an old token, and resources that check tokens reject them.
 /// - A run that was frozen between two polls never continues: its last line is missing.
-/// - Tokens rise in the order of starts.
-/// - A mishap costs the ticks that come while the lock of a run that was broken off is still held
-///   (a TTL, so two or three), and no others: at least nine in ten run.
+/// - Tokens grow in the order of starts.
+/// - A mishap costs only the ticks that are due while the lock of a broken-off run is still held
+///   (a TTL, so two or three): at least nine in ten run.
 #[test]
 fn tick_starts_once_despite_faults() {
     let mut fleet = Fleet::start(Plan::Short, 3, REPLICAS);
     let begun = now();
     let mut freezes = Vec::new();
     for mishap in 0.. {
-        // At another point of the period each time.
+        // Each mishap is at another point of the period.
         thread::sleep(PAUSE + PERIOD * (mishap * 7 % 20) / 20);
         if now().saturating_duration_since(begun) + PAUSE > MINUTE {
             break;
@@ -45,6 +45,7 @@ fn tick_starts_once_despite_faults() {
             _ => kill(&mut fleet, mishap as usize / 2 % REPLICAS),
         }
     }
+    // The fleet runs for a minute of real time.
     thread::sleep(MINUTE.saturating_sub(now().saturating_duration_since(begun)));
     let lines = fleet.stop();
 
@@ -64,6 +65,7 @@ fn kill_in_a_run(fleet: &mut Fleet) {
 
 fn kill(fleet: &mut Fleet, replica: usize) {
     let killed = fleet.kill(replica);
+    // The time for which the replica is down.
     thread::sleep(AWAY);
     fleet.start_replica(replica);
     fleet.is_up(replica, killed);

@@ -1,4 +1,4 @@
-//! A replica: a process that does nothing but run the job.
+//! A replica: a process that runs the job.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{cases::child, support::over};
 
-/// What a replica is to do.
+/// The options of a replica.
 #[derive(Clone)]
 pub(super) struct ReplicaOptions {
     pub(super) replica: usize,
@@ -30,9 +30,9 @@ pub(super) struct ReplicaOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Short runs, each tick at most once.
+    /// Short runs; each tick runs at most once.
     Short,
-    /// A first attempt that never ends; its successor ends at once.
+    /// A first attempt that never ends; the second attempt ends at once.
     Long,
 }
 
@@ -42,7 +42,7 @@ pub(super) const PERIOD: Duration = Duration::from_millis(200);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The process.
+/// The test that a replica's process runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replica() {
     let Some(options) = child::orders() else { return };
@@ -79,6 +79,7 @@ fn job(options: &ReplicaOptions, writer: &Arc<Writer>) -> Job {
             };
             let work = async {
                 writer.write(Line::at(LineKind::Start, run, now()));
+                // The duration of the work.
                 tokio::time::sleep(plan.takes(run)).await;
                 writer.write(Line::at(LineKind::End, run, now()));
             };
@@ -89,11 +90,10 @@ fn job(options: &ReplicaOptions, writer: &Arc<Writer>) -> Job {
     if plan == Plan::Long { job.claim(Claim::AtEnd) } else { job }
 }
 
-/// Writes down every poll, and whether the lock was valid when it began.
+/// Records every poll, and whether the lock was valid when it began.
 ///
-/// Its begin is read after the guard has let the poll begin. A freeze that hits just between the two
-/// is not told from a poll that begins too late; but a frozen run is asleep, its next poll a long
-/// way off.
+/// The moment is read after the guard has admitted the poll. A freeze between the two looks like a
+/// poll that begins too late; but a run is frozen while it waits, long before its next poll.
 async fn polled(writer: &Writer, cx: &JobContext, run: Run, work: impl Future<Output = ()>) {
     let mut work = pin!(work);
     std::future::poll_fn(|task| {

@@ -16,7 +16,7 @@ pub(super) struct Fleet {
     servers: Vec<RedisServer>,
     replicas: Vec<Option<Process>>,
     pub(super) journal: Reader,
-    /// Removed last.
+    /// Dropped last.
     dir: TempDir,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Freeze {
 }
 
 impl Fleet {
-    /// Servers, and replicas of which each is up.
+    /// The servers and the running replicas.
     pub(super) fn start(plan: Plan, servers: usize, replicas: usize) -> Self {
         let dir = TempDir::new();
         let path = dir.path().join("journal");
@@ -61,7 +61,7 @@ impl Fleet {
         self.replicas[replica] = Some(process);
     }
 
-    /// Waits until a replica came up after a moment.
+    /// Waits until a replica has started after a moment.
     pub(super) fn is_up(&mut self, replica: usize, after: Timestamp) {
         let up = |line: &Line| {
             line.what == LineKind::Up && line.run.replica == replica && line.from > after
@@ -69,20 +69,20 @@ impl Fleet {
         eventually("the replica is up", || self.journal.lines().iter().any(up));
     }
 
-    /// SIGKILL; returns when it was sent.
+    /// Sends SIGKILL, and returns the moment.
     pub(super) fn kill(&mut self, replica: usize) -> Timestamp {
         let at = now();
         self.replicas[replica] = None;
         at
     }
 
-    /// Waits for a run that starts after this call, up to the test's timeout.
+    /// Waits for a run that starts after this call.
     pub(super) fn next_run(&mut self, what: &str, is_it: impl Fn(&Line) -> bool) -> Line {
         let seen = self.journal.lines().len();
         self.run_since(seen, what, is_it)
     }
 
-    /// The same, after so many lines.
+    /// The same, after a number of lines.
     pub(super) fn run_since(
         &mut self,
         seen: usize,
@@ -96,21 +96,22 @@ impl Fleet {
             found = lines[seen..].iter().find(start).copied();
             found.is_some()
         });
-        found.expect("it was waited for")
+        found.expect("a run")
     }
 
     /// SIGSTOP to the replica of a run that has just begun, and SIGCONT after `time`. `None`, and no
-    /// such pause, if the run had ended before.
+    /// such pause, if the run had ended before that.
     pub(super) fn freeze_in(&mut self, run: &Line, time: Duration) -> Option<Freeze> {
         let replica = run.run.replica;
         let process = self.replicas[replica].as_ref().expect("it runs");
         let from = now();
         process.signal(Signal::STOP);
-        // What was under way is written by then. If not, the run counts as frozen in its last poll.
+        // A poll under way is written by then; otherwise the run counts as frozen in its last poll.
         thread::sleep(Duration::from_millis(20));
         let lines = self.journal.lines();
         let is_late = lines.iter().any(|line| line.what == LineKind::End && line.run == run.run);
         if !is_late {
+            // The duration of the freeze.
             thread::sleep(time);
         }
         let to = now();
@@ -118,7 +119,8 @@ impl Fleet {
         (!is_late).then_some(Freeze { replica, from, to })
     }
 
-    /// SIGTERM to all: each ends by itself, and no lock is left. Returns what was written.
+    /// Sends SIGTERM to all, waits until they have ended and no lock is left, and returns the
+    /// journal.
     pub(super) fn stop(mut self) -> Vec<Line> {
         for process in self.replicas.iter().flatten() {
             process.signal(Signal::TERM);
@@ -129,7 +131,7 @@ impl Fleet {
             let output = fs::read_to_string(self.output(replica)).unwrap();
             assert!(output.contains("1 passed"), "replica {replica}:\n{output}");
         }
-        // That of a replica that was killed is left to its TTL.
+        // The lock of a killed replica expires.
         eventually("no lock is left", || {
             self.servers.iter().all(|server| server.keys("redlock:lock:*").is_empty())
         });

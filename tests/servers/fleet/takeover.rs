@@ -1,4 +1,4 @@
-//! How soon somebody else takes over the tick of a replica that was killed.
+//! The time until another replica takes over the tick of a killed one.
 
 use std::{thread, time::Duration};
 
@@ -9,7 +9,7 @@ use super::{
 
 const KILLS: u32 = 7;
 
-/// The lock of the dead is free within a TTL; a tenth of it is for the others to notice.
+/// The lock of a killed replica expires within a TTL; the others notice within a tenth of it.
 #[test]
 fn replica_takes_over_within_ttl() {
     let mut fleet = Fleet::start(Plan::Long, 3, 2);
@@ -17,7 +17,7 @@ fn replica_takes_over_within_ttl() {
     let mut waits: Vec<Duration> = Vec::new();
     for kill in 0..KILLS {
         let first = fleet.run_since(seen, "a run to be broken off", |line| line.run.attempt == 1);
-        // Some of them are killed at once, others after one renewal or several.
+        // Some runs are killed at once, others after one or several renewals.
         thread::sleep(LONG_TTL * kill / 5);
         seen = fleet.journal.lines().len();
         let killed = fleet.kill(first.run.replica);
@@ -34,7 +34,7 @@ fn replica_takes_over_within_ttl() {
     waits.sort();
     let millis: Vec<_> = waits.iter().map(Duration::as_millis).collect();
     println!("taken over after {millis:?} ms, with a TTL of {LONG_TTL:?}");
-    // A machine that is busy may be late; not every other time.
+    // A busy machine may be late, but in less than half of the rounds.
     let median = waits[waits.len() / 2];
     assert!(median <= LONG_TTL * 11 / 10, "{millis:?}");
 }

@@ -1,4 +1,4 @@
-//! What the lines of all replicas tell.
+//! Checks of the lines of all replicas.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,24 +20,24 @@ pub(super) struct Verdict {
     started: usize,
     ended: usize,
     by_replica: BTreeMap<usize, usize>,
-    /// Starts beyond a tick's first.
+    /// Starts of a tick after its first.
     again: usize,
     overlaps: usize,
     /// Starts whose token is not above that of the start before.
     backward: usize,
     late_polls: usize,
-    /// Runs frozen past the end of their lock, and those of them that continued.
+    /// Runs that were frozen past the end of their lock, and the number of them that continued.
     frozen: usize,
     went_on: usize,
     /// Runs that were broken off by a kill.
     killed: usize,
-    /// Starts of other runs during the pause of a replica.
+    /// Starts of other runs while a replica was frozen.
     meanwhile: usize,
-    /// Lines that whoever checks tokens would have turned away.
+    /// Lines that a check of tokens would have rejected.
     stale: usize,
 }
 
-/// What one run did.
+/// The lines of one run.
 #[derive(Debug)]
 struct RunRecord {
     run: Run,
@@ -73,7 +73,7 @@ impl Verdict {
                 let ended_before = run.end.is_some_and(|end| end < freeze.from);
                 run.run.replica == freeze.replica && run.start < freeze.from && !ended_before
             };
-            // Runs that a kill broke off are over as well: only the last one may go on.
+            // Runs that a kill broke off are over as well: only the last one may continue.
             let Some(run) = runs.iter().rev().find(was_in) else { continue };
             let others = runs.iter().filter(|other| other.run.replica != freeze.replica);
             let meanwhile = others.filter(|run| freeze.from < run.start && run.start < freeze.to);
@@ -91,14 +91,14 @@ impl Verdict {
         let Self { again, overlaps, backward, late_polls, went_on, .. } = *self;
         assert_eq!([again, overlaps, backward, late_polls, went_on], [0; 5], "{self}");
         assert!(10 * self.started >= 9 * self.ticks, "nine in ten: {self}");
-        assert!(self.by_replica.len() == 3, "each has its share: {self}");
-        assert!(self.killed > 0, "a kill came in the middle of a run: {self}");
-        assert!(self.frozen >= 2 && self.meanwhile >= self.frozen, "so did freezes: {self}");
+        assert!(self.by_replica.len() == 3, "each replica ran ticks: {self}");
+        assert!(self.killed > 0, "a kill hit a run: {self}");
+        assert!(self.frozen >= 2 && self.meanwhile >= self.frozen, "freezes hit runs: {self}");
     }
 }
 
 fn run_records(lines: &[Line]) -> Vec<RunRecord> {
-    // By token and tick: should one tick be started twice, these are two runs.
+    // By token and tick: a tick that is started twice has two runs.
     let mut runs: BTreeMap<Run, RunRecord> = BTreeMap::new();
     for start in lines.iter().filter(|line| line.what == LineKind::Start) {
         let run_records =
@@ -119,7 +119,7 @@ fn run_records(lines: &[Line]) -> Vec<RunRecord> {
     runs.into_values().collect()
 }
 
-/// How many runs began before the last poll of one that had begun earlier was over.
+/// Number of runs that began before the last poll of an earlier run had ended.
 fn overlaps(runs: &[RunRecord], freezes: &[Freeze]) -> usize {
     let frozen_in = |run: &Run, (from, to): (Timestamp, Timestamp)| {
         let mut of_replica = freezes.iter().filter(|freeze| freeze.replica == run.replica);
@@ -135,7 +135,7 @@ fn overlaps(runs: &[RunRecord], freezes: &[Freeze]) -> usize {
     overlaps
 }
 
-/// How many lines come after one with a greater token.
+/// Number of lines after a line with a greater token.
 fn stale(lines: &[Line]) -> usize {
     let (mut newest, mut stale) = (0, 0);
     for line in lines.iter().filter(|line| matches!(line.what, LineKind::Start | LineKind::End)) {

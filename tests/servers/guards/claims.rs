@@ -1,4 +1,4 @@
-//! Claims of ticks, where servers forget them, or are not those that they were.
+//! Claims of ticks on servers that forget them or were replaced.
 
 use std::{
     sync::Arc,
@@ -25,7 +25,7 @@ async fn send(redlock: &Redlock, node: usize, op: Op) -> Response {
     in_time(ask(&redlock.nodes()[node], op)).await
 }
 
-/// What a node tells along with its promise.
+/// The claim that a node returns with its promise.
 async fn promise(redlock: &Redlock, node: usize, token: u64) -> Option<TickClaim> {
     match send(redlock, node, prepare("job", token)).await {
         Ok(Answer::Promised(PromisedAnswer { claim, .. })) => claim.map(|claim| *claim),
@@ -38,7 +38,7 @@ async fn kept(redlock: &Redlock, node: usize) -> Option<TickClaim> {
         Ok(Answer::Claims(ClaimsAnswer { mut claims, .. })) => {
             claims.pop().expect("one answer for one job")
         }
-        other => panic!("not told: {other:?}"),
+        other => panic!("no claims: {other:?}"),
     }
 }
 
@@ -56,7 +56,7 @@ async fn blank_node_learns_promises_and_claims() {
         assert_eq!(promise(&redlock, node, 10).await, None);
         assert_eq!(send(&redlock, node, claim("job", &new)).await, CLAIMED);
     }
-    // Promised to somebody who has not claimed yet.
+    // A promise without a claim.
     assert_eq!(promise(&redlock, 2, 20).await.as_ref(), Some(&old));
     servers[1].restart();
     probation(&redlock, &[1]).await;
@@ -71,7 +71,7 @@ async fn blank_node_learns_promises_and_claims() {
     assert_eq!(send(&redlock, 1, prepare("job", 19)).await, SUPERSEDED);
     assert_eq!(send(&redlock, 1, claim("job", &of_tick(19, 400))).await, SUPERSEDED);
     assert_eq!(promise(&redlock, 1, 20).await.as_ref(), Some(&new));
-    // The others are left as they were.
+    // The others are unchanged.
     assert_eq!(kept(&redlock, 2).await.as_ref(), Some(&old));
     assert_eq!(promise(&redlock, 0, 11).await.as_ref(), Some(&new));
 }
@@ -93,7 +93,7 @@ async fn outdated_node_learns_the_newer_claim() {
     assert_eq!(send(&redlock, 1, prepare("job", 5)).await, SUPERSEDED);
 }
 
-/// They don't know any more which ticks were started, and say so.
+/// The servers report that they do not know which ticks were started.
 #[tokio::test]
 async fn majority_that_forgot_reports_since_when() {
     let mut servers = RedisServer::start_n(3);
@@ -109,7 +109,7 @@ async fn majority_that_forgot_reports_since_when() {
     all_vote(&redlock).await;
     for (node, op) in [(0, prepare("job", 7)), (1, claims(["job"]))] {
         let floor = floor(&send(&redlock, node, op).await);
-        assert!(floor > before, "a set that starts has a floor too, and this one is later");
+        assert!(floor > before, "a new set has a floor too, and this one is later");
         let burnt = TickClaim::burnt_before(floor);
         assert!(burnt >= forgot.saturating_sub(Duration::from_millis(1)), "{burnt:?}");
     }
@@ -120,7 +120,7 @@ async fn other_tag_gives_no_answer() {
     let servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
     for (node, op) in each_question().into_iter().enumerate() {
-        // Nobody has looked at it yet.
+        // No health check has run yet.
         servers[node].cli(&["HSET", "redlock:meta", "tag", "a 0 0"]);
         let response = send(&redlock, node, op).await;
         let refused = matches!(response, Err(Reason::WrongTag { .. } | Reason::OtherLayout { .. }));
@@ -142,7 +142,7 @@ async fn other_set_gives_no_answer() {
     assert!(hash(&servers[0], MARKS).is_empty());
 }
 
-/// It comes to have the claims of its master, which would count twice.
+/// A replica copies the claims of its master, which would count twice.
 #[tokio::test]
 async fn replica_of_node_gives_no_answer() {
     let servers = Arc::new(RedisServer::start_n(3));
@@ -150,7 +150,7 @@ async fn replica_of_node_gives_no_answer() {
     assert_eq!(send(&redlock, 0, claim("job", &of_tick(5, 100))).await, CLAIMED);
     let both = Arc::clone(&servers);
     let joined = tokio::task::spawn_blocking(move || both[1].replica_of(&both[0]));
-    eventually_async("it is known not to vote", async || {
+    eventually_async("the replica does not vote", async || {
         let response = send(&redlock, 1, claims(["job"])).await;
         let own = Ok(Answer::Claims(ClaimsAnswer::new(floor(&response), vec![None])));
         assert!(response.is_err() || response == own, "{response:?}");
@@ -161,8 +161,8 @@ async fn replica_of_node_gives_no_answer() {
         let response = send(&redlock, 1, op).await;
         assert!(response.is_err(), "{response:?}");
     }
-    assert_eq!(hash(&servers[1], MARKS).len(), 2, "what its master has");
-    assert_eq!(hash(&servers[0], MARKS).len(), 2, "nor does it keep anything");
+    assert_eq!(hash(&servers[1], MARKS).len(), 2, "the claims of its master");
+    assert_eq!(hash(&servers[0], MARKS).len(), 2, "the master stores nothing more");
 }
 
 fn floor(response: &Response) -> u64 {

@@ -1,4 +1,4 @@
-//! Sets that are new as a whole: they wait once, and say so.
+//! New sets: they wait once, and show it.
 
 use std::{
     sync::Arc,
@@ -83,12 +83,12 @@ async fn dead_majority_keeps_new_set_unusable() {
     let NodeState::Probation { remaining, .. } = redlock.health()[0].state else {
         panic!("{:?}", redlock.health())
     };
-    assert_eq!(remaining, Duration::ZERO, "it waits for the others only");
+    assert_eq!(remaining, Duration::ZERO, "the node waits only for the others");
     servers[1].restart();
     in_time(redlock.ready()).await.unwrap();
 }
 
-/// A loss of all data looks like a new set: no token of before may come again.
+/// A loss of all data looks like a new set: no earlier token may be granted again.
 #[tokio::test]
 async fn blank_set_continues_above_its_tokens() {
     let mut servers = RedisServer::start_n(3);
@@ -101,7 +101,7 @@ async fn blank_set_continues_above_its_tokens() {
     }
     drop(redlock);
     servers.iter_mut().for_each(RedisServer::restart);
-    // A client that knows no tokens, with a clock that proposes lower ones.
+    // A client that has seen no tokens, with a clock that proposes lower ones.
     let slow =
         guarded(quick().clock(SlowClock(SystemClock::new())), urls(&servers)).build().unwrap();
     all_vote(&slow).await;
@@ -118,6 +118,6 @@ async fn total_loss_outlasts_earlier_locks() {
     let held = Arc::new(taken(&redlock, "x").await);
     servers.iter_mut().for_each(RedisServer::restart);
     let next = in_time(async { manager(&servers).lock("x").wait(LONG).await }).await.unwrap();
-    assert!(!held.is_valid(), "two hold one lock");
+    assert!(!held.is_valid(), "two clients hold the lock");
     assert!(next.fencing_token() > held.fencing_token());
 }

@@ -1,4 +1,4 @@
-//! Why a set is not ready, and whether waiting helps.
+//! The reasons why a set is not ready, and whether waiting helps.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::{
     support::{HANG_GUARD, Proxy, RedisServer, eventually_async, over},
 };
 
-/// The words have to name all of these.
+/// Checks that the text contains all of these parts.
 #[track_caller]
 fn assert_contains(why: &NotReady, parts: &[&str]) {
     let text = why.to_string();
@@ -26,7 +26,7 @@ async fn layout_in_use_fails() {
     let _users = settled(&servers).await;
     let started = Instant::now();
     let other = guarded(quick(), urls(&servers[..2])).build().unwrap();
-    // A set that is not in use would be taken over meanwhile.
+    // An unused set would be taken over meanwhile.
     let why = other.ready_within(HANG_GUARD * 12).await.unwrap_err();
     assert!(!why.heals && started.elapsed() > MAX_TTL, "{why}: {:?}", started.elapsed());
     assert_eq!((why.voting(), why.quorum, why.nodes.len()), (0, 2, 2));
@@ -117,13 +117,13 @@ async fn small_sets_warn_once_at_build() {
     assert_eq!(warns(3, RestartGuard::Quarantine).await.0, 0);
 }
 
-/// How a layout change is rolled out: the old services go on beside the new ones.
+/// How a layout change is rolled out: the old services run beside the new ones.
 #[tokio::test]
 async fn new_set_is_ready_once_adopted() {
     let servers = RedisServer::start_n(5);
     let old = settled(&servers[..3]).await;
     let new = manager(&servers);
-    eventually_async("it has seen the old set", async || {
+    eventually_async("the new client has detected the old set", async || {
         let belongs = |node: &NodeHealth| matches!(node.state, NodeState::Refusing { .. });
         new.health()[..3].iter().all(belongs)
     })

@@ -1,4 +1,4 @@
-//! A server that comes back blank while a lock is held, and another that had no part in it.
+//! A server that restarts blank while a lock is held, and another one that did not grant it.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -56,7 +56,7 @@ async fn server_that_forgot_grants_nothing() {
     let held = two.held_and_forgotten().await;
     assert!(held.is_valid(), "the restart took too long for this test");
     let next = taken(&two.second, "x").await;
-    assert!(!held.is_valid(), "two hold one lock");
+    assert!(!held.is_valid(), "two clients hold the lock");
     assert!(next.fencing_token() > held.fencing_token());
 }
 
@@ -65,7 +65,7 @@ async fn unguarded_server_gives_lock_away() {
     let mut two = TwoClients::new(|| quick().ttl(LONG), RestartGuard::Off).await;
     let held = two.held_and_forgotten().await;
     let next = taken(&two.second, "x").await;
-    assert!(held.is_valid() && next.is_valid(), "this is what the guard is for");
+    assert!(held.is_valid() && next.is_valid(), "the control without the guard has two holders");
 }
 
 #[tokio::test]
@@ -89,15 +89,15 @@ async fn blank_server_waits_out_probation() {
         "{verdict}"
     );
 
-    // With one other node there are too few to learn from, and the former owner of its name may
-    // still serve others: so the set waits for the third one. That forgot as well, and with it a
-    // quorum did: they start above all tokens that anybody can have been granted.
+    // One other node is too few to learn from, and the former owner of its name may
+    // still serve others: so the set waits for the third one. It forgot as well, and with it a
+    // quorum did: they start above all tokens that can have been granted.
     let still = in_time(async { redlock.lock("x").wait(MAX_TTL * 2).await }).await;
     let Err(still) = still else { panic!("a minority granted") };
     assert!(matches!(still.root(), LockError::NoQuorum { .. }), "{still}");
     servers[2].restart();
     votes(&redlock, 1).await;
-    assert!(started.elapsed() > MAX_TTL * 3, "it votes after {:?}", started.elapsed());
+    assert!(started.elapsed() > MAX_TTL * 3, "the node votes after {:?}", started.elapsed());
     let lock = taken(&redlock, "x").await;
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
     let ahead = u128::from(lock.fencing_token().get()).saturating_sub(wall);
@@ -120,9 +120,9 @@ async fn blank_server_learns_fences_first() {
     assert!(fences(&two.servers[1]).is_empty());
     votes(&two.second, 1).await;
     assert_eq!(fences(&two.servers[1]), fences(&two.servers[0]));
-    assert!(fences(&two.servers[2]).is_empty(), "node 3 had no part in it");
+    assert!(fences(&two.servers[2]).is_empty(), "node 3 did not grant the lock");
 
-    // Node 3 and the one that forgot are all that is left, and nobody proposes tokens by the clock.
+    // Only node 3 and the one that forgot are left, and no client proposes tokens by the clock.
     two.servers[0].kill();
     let slow = guarded(
         quick().clock(SlowClock(SystemClock::new())),

@@ -1,4 +1,4 @@
-//! Streams of a `RedisStore` that panic, or carry what nobody asked for.
+//! Streams of a `RedisStore` that panic, or that carry unsolicited replies.
 
 use std::{
     io,
@@ -43,7 +43,7 @@ enum Surplus {
     Answered,
 }
 
-/// Opens streams of which one goes wrong when the test says so.
+/// Opens streams of which one fails on demand.
 #[derive(Clone, Debug, Default)]
 struct Faulty(Arc<Faults>);
 
@@ -74,7 +74,7 @@ impl Faulty {
 
     fn pass(&self, at: Panic) {
         let taken = self.0.panics.lock().unwrap().take_if(|panics| *panics == at);
-        assert!(taken.is_none(), "as the test wants it: {at:?}");
+        assert!(taken.is_none(), "on purpose: {at:?}");
     }
 }
 
@@ -179,14 +179,15 @@ async fn a_panic_while_connecting_is_logged() {
     let text = cause(&store.get("a").await.unwrap_err());
     assert!(text.contains("panicked"), "{text}");
     log.wait_for("WARN", &["panicked", &server.addr().to_string()]).await;
-    crate::support::eventually_async("it connects", async || store.get("a").await.is_ok()).await;
+    crate::support::eventually_async("the store connects", async || store.get("a").await.is_ok())
+        .await;
 }
 
 struct Unwakeable;
 
 impl Wake for Unwakeable {
     fn wake(self: Arc<Self>) {
-        panic!("as the test wants it: a waker");
+        panic!("on purpose: a waker");
     }
 }
 
@@ -240,7 +241,7 @@ async fn reply_to_another_question_is_error() {
         faulty.send(Surplus::Asked, surplus);
         let text = cause(&store.get("b").await.unwrap_err());
         assert!(text.contains("something else"), "{text}");
-        // It would be answered with what was b's.
+        // The reply for b would answer it.
         assert_eq!(get(&store, "a").await, Some((1, 1)));
         assert_eq!(faulty.connections(), connections);
     }

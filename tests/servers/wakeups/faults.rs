@@ -52,7 +52,7 @@ async fn broken_subscriptions_are_all_renewed() {
     let channels =
         |server: &RedisServer| server.cli(&["PUBSUB", "CHANNELS", "redlock:free:*"]).items().len();
     let all = async |count: usize| {
-        eventually_async("the servers know who listens", async || {
+        eventually_async("the servers have the subscriptions", async || {
             servers.iter().all(|server| channels(server) == count)
         })
         .await;
@@ -73,7 +73,7 @@ async fn broken_subscriptions_are_all_renewed() {
     for one in waiting {
         drop(granted(one).await);
     }
-    // Without waiters, the subscription soon ends.
+    // A subscription without waiters soon ends.
     all(0).await;
 }
 
@@ -95,7 +95,7 @@ async fn endless_messages_end_the_subscription() {
     }
 }
 
-/// The answer to an acquire of a name that somebody else has.
+/// The answer to an acquire of a name that another client holds.
 fn held() -> Reaction {
     let value = format!("{} 1 1 other", "0".repeat(32));
     let parts = [Reaction::int(3), Reaction::int(1), Reaction::int(0), Reaction::bulk(&value)];
@@ -143,7 +143,7 @@ async fn fallback_replaces_missing_hints() {
     let waiting = wait_for(&waiter, "x");
     listening(&servers, "x", 1).await;
     settled_calls(&servers).await;
-    // Keys that go without a release go without a word.
+    // Keys that expire send no hint.
     for server in &servers {
         assert_eq!(server.cli(&["FLUSHALL"]), Resp::Simple("OK".into()));
     }
@@ -151,7 +151,7 @@ async fn fallback_replaces_missing_hints() {
     drop(lock);
 }
 
-/// `waiter` and `holder` log in as users with these rules on top of everything.
+/// `waiter` and `holder` log in as users with all permissions, changed by these rules.
 async fn works_without(holder: &[&str], waiter: &[&str]) {
     let servers = RedisServer::start_n(3);
     let user = |name: &str, rules: &[&str]| {
@@ -168,7 +168,7 @@ async fn works_without(holder: &[&str], waiter: &[&str]) {
     let waiter = connected(patient(), user("waiter", waiter).collect::<Vec<_>>()).await;
     let lock = holder.lock("x").await.unwrap();
     let waiting = wait_for(&waiter, "x");
-    eventually_async("it was refused", async || {
+    eventually_async("the command was refused", async || {
         let value = servers[0].get("redlock:lock:x").unwrap();
         value.ends_with(b"\n")
     })

@@ -18,12 +18,12 @@ async fn release_causes_exactly_one_try() {
     let lock = holder.lock("x").await.unwrap();
     let waiting = wait_for(&waiter, "x");
     listening(&servers, "x", 1).await;
-    // The try that was refused, and one more once the subscriptions stood.
+    // The refused attempt, and another one after the subscriptions were active.
     let before = settled_calls(&servers).await;
     drop(lock);
     let lock = granted(waiting).await;
     let after = settled_calls(&servers).await;
-    // On each server: the release, and one try; a second one with its release where the hint of one
+    // On each server: the release, and one attempt; a second one with its release if the hint of one
     // server was faster than the release on another.
     let [least, most] = [10, 20];
     assert!((least..=most).contains(&(after - before)), "{} calls", after - before);
@@ -58,7 +58,7 @@ async fn subscriptions_last_while_waiting() {
     assert_eq!(counts(), [2; 3], "one connection for each manager");
     let waiting = [wait_for(&waiter, "x"), wait_for(&waiter, "x"), wait_for(&waiter, "x")];
     listening(&servers, "x", 1).await;
-    assert_eq!(counts(), [3; 3], "one more for all that wait");
+    assert_eq!(counts(), [3; 3], "one more for all waiters");
     let other = holder.lock("y").await.unwrap();
     let also = wait_for(&waiter, "y");
     listening(&servers, "y", 1).await;
@@ -79,7 +79,7 @@ async fn disabled_wakeups_open_no_connection() {
     let lock = holder.lock("x").await.unwrap();
     let waiting = wait_for(&waiter, "x");
     let before: u64 = servers.iter().map(calls).sum();
-    eventually_async("it tries again and again", async || {
+    eventually_async("the waiter retries", async || {
         servers.iter().map(calls).sum::<u64>() > before + 60
     })
     .await;

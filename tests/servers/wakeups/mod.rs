@@ -1,6 +1,6 @@
 //! A release wakes the waiters, which don't poll.
 
-mod scene;
+pub(crate) mod scene;
 
 mod crowd;
 mod faults;

@@ -71,7 +71,7 @@ fn job(io: Io) -> Job {
     Job::new("heartbeat", Schedule::every(PERIOD), work).ttl(TTL)
 }
 
-/// The wall clock names the ticks, so replicas reach a tick at different times. The validity of
+/// The wall clock determines the ticks, so replicas reach a tick at different times. The validity of
 /// locks does not depend on it.
 #[derive(Debug)]
 struct SkewedClock {

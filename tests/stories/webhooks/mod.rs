@@ -98,6 +98,7 @@ async fn play(nodes: Nodes) -> Result<(), Failure> {
         half.wait_for(|done| *done >= deliveries.len() / 2).await?;
         other.member.kill().await?;
         let killed = Instant::now();
+        // The time for which the receiver is down.
         sleep(AWAY).await;
         let again = Receiver::start(&nodes, NAME_AGAIN, &effects).await?;
         sender.replace(1, &again);
