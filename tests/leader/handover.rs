@@ -44,7 +44,7 @@ fn resignation_wakes_the_next_candidate() {
             resign(&scene, &candidates[leader].leader);
             scene.clock.advance(AT_ONCE);
             let next = leads(&candidates);
-            assert!(next.is_some(), "{count} candidates, round {round}: nobody leads");
+            assert!(next.is_some(), "{count} candidates, round {round}: no candidate leads");
             assert_ne!(next, Some(leader), "the former leader leads again");
             assert_eq!(scene.witness.terms(), terms + 1);
             longest = longest.max(scene.witness.elected_at().saturating_duration_since(since));

@@ -133,7 +133,7 @@ impl Model<'_> {
             };
             if let Some(run) = self.runs.iter().find(of) {
                 let (tick, machine) = (clock(run.tick), report.machine);
-                let what = format!("tick {tick} is told of as missed by {machine}, and ran");
+                let what = format!("tick {tick} is reported as missed by {machine}, and ran");
                 return self.fault(report.at, &what);
             }
             let base = self.first_boot_of_schedule(report.version);
@@ -144,7 +144,7 @@ impl Model<'_> {
             if report.first < base && !is_broken_off {
                 let (first, base) = (clock(report.first), clock(base));
                 let what =
-                    format!("tick {first} is told of as missed, before the schedule, {base}");
+                    format!("tick {first} is reported as missed, before the schedule, {base}");
                 return self.fault(report.at, &what);
             }
         }

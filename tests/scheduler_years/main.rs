@@ -131,10 +131,10 @@ fn seeds_give_the_same_year_again() {
 /// Seeds that found faults once, each with one kind of faults.
 #[test]
 fn years_that_failed_once_hold() {
-    // Jumps that silenced a job for months; ticks of before a new schedule, run and told of as
-    // missed; a claim that came to nothing took the new schedule back; a replica that was cut off
-    // told of ticks as missed that others ran; a replica waited for a lock held by nobody, up to
-    // its TTL; another jitter is no other schedule; an end that one node of three kept was found,
+    // Jumps that stopped a job for months; ticks before a new schedule, run and reported as
+    // missed; a failed claim that restored the old schedule; a partitioned replica that
+    // reported ticks of others as missed; a replica that waited for a free lock, up to
+    // its TTL; another jitter taken for another schedule; an end on one node of three, found
     // and lost again.
     let years = [
         ("jumps", 0),

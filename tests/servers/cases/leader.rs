@@ -106,7 +106,7 @@ impl Candidates {
 
     fn another_leads(&self, terms: u64, since: Instant) {
         eventually("another leads", || self.terms() == terms);
-        println!("nobody led for {:.2?}, of a TTL of {TTL:?}", since.elapsed());
+        println!("no leader for {:.2?}, of a TTL of {TTL:?}", since.elapsed());
         let ticks = self.ticks();
         eventually("the leader works", || self.ticks() > ticks + 20);
         assert_eq!(self.ask(&["GET", "stale"]), 0, "steps of a former leader");

@@ -192,7 +192,7 @@ async fn hard_stop_is_a_warning() {
     let LockError::Lost { cause } = error else { panic!("{error}") };
     let stopped = "WARN message=hard stop: guarded work is dropped";
     let line = format!("{stopped} resource=invoice:42 token={token} cause={cause}");
-    assert!(log.text().lines().any(|told| told == line), "{line}\n{}", log.text());
+    assert!(log.text().lines().any(|logged| logged == line), "{line}\n{}", log.text());
     assert_eq!((log.count(stopped), log.count("WARN message=lock lost")), (1, 1));
 
     // Work that blocks its thread when the lock ends can't be stopped; this is logged.

@@ -5,7 +5,7 @@
 //! | a minute with kills and freezes | `minute` |
 //! | the time until another replica takes over from a killed one | `takeover` |
 //! | a replica: its clock, its job | `replica`, `clock` |
-//! |  `company`|replicas that are started, killed and frozen | `replicas`| `company` |
+//! | replicas that are started, killed and frozen | `replicas` |
 //! | the lines that the job writes, and checks of them | `journal`, `verdict` |
 
 mod clock;

@@ -1,4 +1,4 @@
-//! An address that moves between two live servers again and again, under load.
+//! An address that moves between two running servers repeatedly, under load.
 
 use std::{
     collections::{BTreeSet, VecDeque},

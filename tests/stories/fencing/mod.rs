@@ -1,5 +1,5 @@
 //! A holder that is frozen for longer than its lock is valid: the storage rejects its late write by
-//! the fencing token, and its successor's write stands.
+//! the fencing token, and its successor's write is kept.
 
 mod storage;
 mod worker;
@@ -67,7 +67,7 @@ async fn play(nodes: Nodes) -> Result<(), Failure> {
         (backward == 0, format!("writes after one with a newer token: {backward}")),
         (increasing == ROUNDS, format!("rounds with a greater token: {increasing}")),
         (patient == ROUNDS, format!("rounds in which the lock ran out first: {patient}")),
-        (stands == ROUNDS, format!("rounds after which the successor's write stands: {stands}")),
+        (stands == ROUNDS, format!("rounds after which the successor's write was kept: {stands}")),
     ]);
     Ok(())
 }
@@ -92,11 +92,11 @@ impl Tally {
         self.patient += usize::from(waited >= TTL);
         self.increasing += usize::from(new > old);
         println!("  bob has the lock with token {new} after {waited:.2?}, and writes");
-        successor.tell().await?;
+        successor.send_input().await?;
         self.timely(&lines.next().await?.parse()?);
         finish(successor, lines).await?;
 
-        late.tell().await?;
+        late.send_input().await?;
         late.signal(Signal::CONT)?;
         let written: Report = late_lines.next().await?.parse()?;
         self.late += 1;

@@ -38,21 +38,21 @@ pub(crate) async fn work(builder: RedlockBuilder, part: Part, io: Io) -> Result<
         let token = lock.fencing_token();
         let put = |version| {
             let status = put(storage, token, &content(&part.name, version))?;
-            io.say(&Report::Wrote { token: token.get(), status });
+            io.print(&Report::Wrote { token: token.get(), status });
             Ok::<_, Failure>(())
         };
         put("draft")?;
         lock.ensure_valid()?;
-        io.say(&Report::Checked { token: token.get() });
+        io.print(&Report::Checked { token: token.get() });
         // The lock is valid here. Between the check and the write any time may pass: a pause of the
         // process, a slow disk, a long computation. Nothing but the token helps.
-        if io.hear() {
+        if io.next_input() {
             put("final")?;
         }
         Ok::<_, Failure>(())
     };
     request.auto_extend(renews.parse()?).run(work).await??;
-    io.say(&Report::Done);
+    io.print(&Report::Done);
     redlock.shutdown().await;
     Ok(())
 }

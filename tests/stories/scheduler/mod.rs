@@ -88,13 +88,13 @@ async fn play(nodes: Nodes) -> Result<(), Failure> {
 impl Fleet {
     fn start(&mut self, replica: usize) -> Result<(), Failure> {
         let report = self.report.clone();
-        let hear = move |line: String| {
-            // At the end of the test nobody receives it.
+        let on_line = move |line: String| {
+            // At the end of the test the receiver is gone.
             let _ = report.send((replica, line.parse().expect("a line about a run")));
         };
         let ahead = SKEW * (REPLICAS - 1 - replica);
         let part = Part::new(Role::Replica, &format!("replica-{replica}"), &ahead);
-        self.replicas[replica] = Some(Member::start(&self.nodes, part, hear)?);
+        self.replicas[replica] = Some(Member::start(&self.nodes, part, on_line)?);
         Ok(())
     }
 

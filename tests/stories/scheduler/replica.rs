@@ -63,9 +63,9 @@ fn job(io: Io) -> Job {
         let io = io.clone();
         async move {
             let (tick, token) = (cx.tick().as_millis(), cx.fencing_token().get());
-            io.say(&Report::Began { tick, token, at: now() });
+            io.print(&Report::Began { tick, token, at: now() });
             tokio::time::sleep(WORK).await;
-            io.say(&Report::Ended { token, at: now() });
+            io.print(&Report::Ended { token, at: now() });
         }
     };
     Job::new("heartbeat", Schedule::every(PERIOD), work).ttl(TTL)
