@@ -21,7 +21,6 @@ use super::{
 use crate::{
     failures::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, RedisServer, Resp, eventually, eventually_async, over},
-    wakeups::scene::listeners,
 };
 
 const TTL: Duration = Duration::from_secs(2);
@@ -271,15 +270,17 @@ async fn resigning_leader_is_followed_soon() {
     for _ in 0..ROUNDS {
         eventually_async("a candidate leads", async || leads().is_some()).await;
         let former = leads().expect("it led a moment ago");
-        // The others are on standby, and subscribed.
-        eventually_async("the others have subscribed", async || {
+        // The others are on standby.
+        eventually_async("the others are on standby", async || {
             let standing_by =
                 |at: &Leadership| matches!(at, Leadership::Standby { leader: Some(_) });
             let mut others = candidates.iter().enumerate().filter(|(number, _)| *number != former);
             others.all(|(_, (leader, _))| standing_by(&leader.transitions().borrow()))
-                && scene.servers.iter().all(|server| listeners(server, "leader:x") >= 3)
         })
         .await;
+        // A subscription follows the standby state. If it comes later than this, the round only takes
+        // a renewal interval, which the median tolerates.
+        tokio::time::sleep(Duration::from_millis(20)).await;
         let mut elected: FuturesUnordered<_> = candidates
             .iter()
             .enumerate()

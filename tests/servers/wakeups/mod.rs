@@ -1,6 +1,6 @@
 //! A release wakes the waiters, which don't poll.
 
-pub(crate) mod scene;
+mod scene;
 
 mod crowd;
 mod faults;

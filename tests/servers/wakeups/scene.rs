@@ -43,7 +43,7 @@ pub(super) fn wait_for(redlock: &Redlock, name: &str) -> JoinHandle<Result<Lock,
 }
 
 /// Number of subscribers to releases of a name.
-pub(crate) fn listeners(server: &RedisServer, name: &str) -> i64 {
+pub(super) fn listeners(server: &RedisServer, name: &str) -> i64 {
     let channel = format!("redlock:free:{name}");
     server.cli(&["PUBSUB", "NUMSUB", &channel]).items()[1].int()
 }
