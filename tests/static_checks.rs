@@ -37,7 +37,7 @@ const fn object_safe(_: Option<&dyn Node>, _: Option<&dyn Clock>) {}
 type Inner = tower::util::BoxCloneSyncService<String, (), std::io::Error>;
 
 #[test]
-fn handles_are_shared_between_threads_and_tasks() {
+fn handles_are_shared() {
     shared::<Redlock>();
     cloned::<Redlock>();
     shared::<RedlockBuilder>();
@@ -69,7 +69,7 @@ fn handles_are_shared_between_threads_and_tasks() {
 }
 
 #[test]
-fn once_is_shared_and_its_futures_are_sent() {
+fn once_futures_are_sent() {
     use tower_redlock::once::{Once, OnceError, OnceFuture, OnceService, OnceState, OnceStatus};
     use tower_redlock::{
         OnceLayer,
@@ -117,7 +117,7 @@ fn upgrades_are_sent_to_tasks() {
 
 #[cfg(feature = "http")]
 #[test]
-fn once_over_http_is_shared_and_sent() {
+fn once_http_futures_are_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
@@ -162,7 +162,7 @@ fn once_over_http_is_shared_and_sent() {
 
 #[cfg(feature = "tonic")]
 #[test]
-fn once_over_grpc_is_shared_and_sent() {
+fn once_grpc_futures_are_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
@@ -189,7 +189,7 @@ fn once_over_grpc_is_shared_and_sent() {
 
 #[cfg(feature = "scheduler")]
 #[test]
-fn schedules_are_shared_and_their_ticks_are_values() {
+fn schedules_are_shared() {
     use tower_redlock::{
         Schedule,
         schedule::{ScheduleError, Ticks, WallTime},
@@ -214,7 +214,7 @@ fn schedules_are_shared_and_their_ticks_are_values() {
 
 #[cfg(feature = "scheduler")]
 #[test]
-fn candidates_are_shared_and_their_runs_are_sent() {
+fn candidate_runs_are_sent() {
     use tower_redlock::{Leader, Term, leader::Leadership};
     shared::<Leader>();
     cloned::<Leader>();
@@ -233,7 +233,7 @@ fn candidates_are_shared_and_their_runs_are_sent() {
 }
 
 #[test]
-fn fences_are_shared_and_their_futures_are_sent() {
+fn fencing_futures_are_sent() {
     type Layer = FencingLayer<fn(&u8) -> String, fn(&u8) -> u64>;
     type Service = FencingService<Inner, fn(&u8) -> String, fn(&u8) -> u64>;
     shared::<Layer>();
@@ -281,7 +281,7 @@ fn keys_are_shared_and_cloned() {
 
 #[cfg(feature = "testing")]
 #[test]
-fn the_testing_kit_is_shared_with_the_work_that_it_tests() {
+fn testing_kit_is_shared() {
     use tower_redlock::testing::{ManualClock, ManualSpawner, Nodes, Replica, Sleep, Task};
 
     shared::<ManualClock>();
@@ -299,7 +299,7 @@ fn the_testing_kit_is_shared_with_the_work_that_it_tests() {
 }
 
 #[test]
-fn futures_are_sent_between_threads_and_need_no_pinning_by_hand() {
+fn lock_futures_are_sent_and_unpinned() {
     sendable::<Acquire>();
     unpinned::<Acquire>();
     shared::<Lost>();
@@ -396,7 +396,7 @@ fn wrapped_boxes_are_errors_with_causes() {
 }
 
 #[tokio::test]
-async fn what_acquires_and_releases_has_one_error() {
+async fn acquire_and_release_share_an_error() {
     async fn both(redlock: &Redlock) -> Result<Released, LockError> {
         Ok(redlock.lock("a").await?.release().await?)
     }
@@ -422,7 +422,7 @@ fn chain(error: &dyn Error) -> Vec<String> {
 }
 
 #[test]
-fn a_source_is_the_next_thing_below_and_is_not_told_twice() {
+fn source_texts_are_not_repeated() {
     let invalid = LockError::InvalidResource(ResourceError::EmptyName);
     assert_eq!(chain(&invalid), ["a resource's name is empty"]);
     let held = LockError::Held {
@@ -447,7 +447,7 @@ fn a_source_is_the_next_thing_below_and_is_not_told_twice() {
 }
 
 #[tokio::test]
-async fn every_error_that_a_user_meets_is_lower_case_and_has_no_final_stop() {
+async fn error_texts_are_lower_case() {
     let redlock = Redlock::embedded();
     let _lock = redlock.lock("x").await.unwrap();
     let zero = redlock.lock("y").ttl(Duration::ZERO).await;

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_renews_is_asked_after_once_per_renewal_interval() {
+    fn renewing_leader_costs_attempt_per_interval() {
         let mut backoff = campaign();
         for left in [TTL, TTL * 7 / 10, TTL] {
             let pause = backoff.after_held(Some(left));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_and_three_collisions_cost_no_more_than_a_tenth_of_the_ttl() {
+    fn collisions_after_expiry_cost_little_time() {
         let mut backoff = campaign();
         let expiry = Duration::from_secs(2);
         let first = backoff.after_held(Some(expiry));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_back_off_up_to_the_renewal_interval_until_somebody_is_met() {
+    fn failure_pauses_grow_until_holder_answers() {
         let mut backoff = campaign();
         let pauses: Vec<_> = (0..8).map(|_| *backoff.after_failure().end()).collect();
         assert_eq!(pauses[0], TTL / SHORT);

@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_spread_over_the_span_by_job_and_by_tick() {
+    fn delays_spread_by_job_and_tick() {
         let tick = WallTime::from_millis(1_763_694_000_000);
         let mut tenths = [[0_u32; 10]; 2];
         for i in 0..1_000_u32 {

@@ -130,7 +130,7 @@ mod tests {
 
     #[cfg(feature = "cron")]
     #[test]
-    fn fingerprints_of_cron_do_not_depend_on_the_spelling() {
+    fn cron_fingerprints_ignore_spelling() {
         let text = |expression: &str, zone: &str| {
             let schedule: Schedule =
                 Schedule::cron(expression).unwrap().in_tz(zone).unwrap().into();

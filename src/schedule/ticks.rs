@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_tick_takes_few_questions_however_dense_or_rare_ticks_are() {
+    fn latest_tick_takes_few_steps() {
         for period in [1, 2, 3, 999, 60_000, 31_536_000_000, WallTime::MAX.as_millis()] {
             for at in [1, 500, 59_999, 1_763_715_286_123, WallTime::MAX.as_millis()] {
                 let asked = Cell::new(0);

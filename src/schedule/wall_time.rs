@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_outside_are_put_at_the_nearer_end() {
+    fn moments_out_of_range_are_clamped() {
         assert_eq!(WallTime::from_millis(u64::MAX), WallTime::MAX);
         assert_eq!(WallTime::since_epoch(Duration::MAX), WallTime::MAX);
         assert_eq!(WallTime::from(UNIX_EPOCH - Duration::from_secs(1)), WallTime::ZERO);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_that_is_waited_for_is_rounded_up() {
+    fn not_before_rounds_up() {
         let after = |nanos| WallTime::not_before(UNIX_EPOCH + Duration::from_nanos(nanos));
         assert_eq!(after(0), None);
         assert_eq!(after(1), Some(WallTime(1)));

@@ -37,7 +37,7 @@ fn manager() -> Redlock {
 }
 
 #[test]
-fn locks_that_are_held_renewed_and_lost() {
+fn held_renewed_and_lost_locks() {
     without_deadlock(|| {
         let redlock = manager();
         let lock = block_on(redlock.lock("x").wait(PATIENT).into_future()).unwrap();

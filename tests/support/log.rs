@@ -1,4 +1,4 @@
-//! What is logged, in full: events, spans and all their fields.
+//! A subscriber that records events, spans and all their fields.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
@@ -13,7 +13,7 @@ use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 use crate::support::eventually_async;
 
-/// A log of its own for one test, however many run beside it.
+/// The log of one test, also while others run in parallel.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     lines: Arc<Mutex<Vec<String>>>,
@@ -22,7 +22,7 @@ pub(crate) struct Log {
     _spare: Dispatch,
 }
 
-/// A span, with the fields that were recorded by now.
+/// A span, with the fields recorded so far.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Span {
     pub(crate) name: &'static str,
@@ -35,15 +35,15 @@ impl Log {
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let spans = Arc::<Mutex<Vec<Span>>>::default();
         let recorder = || Recorder { lines: lines.clone(), spans: spans.clone() };
-        // While there is one subscriber only, tracing asks nobody else about a new event's place:
-        // one that a test without a log comes to first would be switched off for all.
+        // With a single subscriber, tracing asks no other one about a new callsite:
+        // a callsite that a test without a log reaches first would be disabled for all.
         let spare = Dispatch::new(recorder());
         let dispatch = Dispatch::new(recorder());
         tracing::callsite::rebuild_interest_cache();
         Self { lines, spans, dispatch, _spare: spare }
     }
 
-    /// Runs the test's own part under this log.
+    /// Runs `test` with this log as the subscriber.
     pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         work.with_subscriber(self.dispatch.clone()).await
     }
@@ -57,7 +57,7 @@ impl Log {
         self.spans.lock().unwrap().clone()
     }
 
-    /// Panics if one of the secrets was logged, or something that may be a nonce.
+    /// Panics if one of the secrets was logged, or text that may be a nonce.
     #[track_caller]
     pub(crate) fn assert_keeps(&self, secrets: &[&str]) {
         let text = self.text();
@@ -83,7 +83,7 @@ impl Log {
 
 struct Recorder {
     lines: Arc<Mutex<Vec<String>>>,
-    /// A span's id is its place, counted from 1.
+    /// A span's id is its index plus one.
     spans: Arc<Mutex<Vec<Span>>>,
 }
 
@@ -145,7 +145,7 @@ impl Visit for Fields {
     }
 }
 
-/// The manager's own thread, writing to a log.
+/// A spawner for the manager's thread, with a log as the subscriber.
 #[derive(Debug)]
 pub(crate) struct LoggedSpawner {
     inner: ThreadSpawner,

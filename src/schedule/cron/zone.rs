@@ -69,7 +69,7 @@ mod tests {
     const HOUR: i64 = 3_600;
 
     #[test]
-    fn what_the_clock_has_shown_does_not_go_back_in_a_fold() {
+    fn shown_time_never_decreases_in_fold() {
         let zone = Zone::named("Europe/Berlin").unwrap();
         let shown = |moment| zone.shown_until(moment).unwrap();
         assert_eq!(shown(AUTUMN - 1), AUTUMN + 2 * HOUR - 1);

@@ -1,4 +1,4 @@
-//! Nodes around nodes: one that takes notes, and one that brings about an even split.
+//! Wrappers of nodes: one records operations, one causes an even split.
 
 use std::sync::{
     Arc, Mutex,
@@ -35,9 +35,9 @@ pub(super) fn noted(of: &Redlock) -> (Vec<MockNode>, Arc<Mutex<Vec<Outcome>>>) {
     (of.nodes().iter().map(node).collect(), notes)
 }
 
-/// Brings about that the first acquire operations of two clients split the nodes: each client is
-/// the first at half of them, and nobody hears an answer before all answers are there. Whatever
-/// follows passes untouched.
+/// Makes the first acquire operations of two clients split the nodes: each client is
+/// the first at half of them, and no answer is delivered before all answers have arrived. Whatever
+/// follows is passed on unchanged.
 #[derive(Debug)]
 pub(super) struct Split {
     state: Mutex<State>,
@@ -45,7 +45,7 @@ pub(super) struct Split {
 
 #[derive(Debug)]
 struct State {
-    /// The second client's operations, until the first one's is answered; by node.
+    /// The second client's operations by node, held until the first client's is answered.
     waiting: Vec<Option<(Op, Reply)>>,
     first_answered: Vec<bool>,
     answers: Vec<(Reply, Outcome)>,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::support::{HANG_GUARD, mock_node::with_nodes};
 
-/// Two clients whose first attempts split the servers. The first manager only lends its nodes.
+/// Two clients whose first attempts split the servers. The first manager only provides its nodes.
 async fn divided(scene: &Scene) -> (Redlock, [Redlock; 2]) {
     let lender = scene.direct(patient()).await;
     let split = Split::new(scene.servers.len());

@@ -18,7 +18,7 @@ fn strict() -> RedlockBuilder {
 
 type Ended = Result<Once<()>, OnceError<Infallible>>;
 
-/// Work at whose end `act` happens.
+/// Work that calls `act` at its end.
 async fn run(redlock: &Redlock, act: impl FnOnce()) -> Ended {
     let work = redlock.once("order:7").run(|_| async {
         act();
@@ -40,7 +40,10 @@ async fn wrong_clock_keeps_no_record() {
         scene.servers[0].set_clock_offset(off);
         let redlock = scene.manager(strict()).await;
         assert_eq!(run(&redlock, || {}).await, Ok(Once::Ran(())), "{off} s");
-        eventually_async("the others have it", async || scene.records()[1..] == [true; 2]).await;
+        eventually_async("the other nodes have the record", async || {
+            scene.records()[1..] == [true; 2]
+        })
+        .await;
         assert!(!scene.servers[0].exists(DONE), "{off} s");
         let ended = run(&redlock, || panic!("it is done")).await;
         assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
@@ -48,7 +51,7 @@ async fn wrong_clock_keeps_no_record() {
 }
 
 #[tokio::test]
-async fn work_that_ends_on_servers_whose_clocks_are_off_is_not_called_done() {
+async fn wrong_clocks_leave_the_end_unrecorded() {
     for off in [MINUTES, -MINUTES] {
         let scene = Scene::new();
         let redlock = scene.manager(strict()).await;
@@ -63,7 +66,7 @@ async fn work_that_ends_on_servers_whose_clocks_are_off_is_not_called_done() {
     }
 }
 
-/// The process was asleep, or its clock was put forward: others may be at work.
+/// The process was suspended, or its clock was put forward: another process may run the work.
 #[tokio::test]
 async fn late_work_by_wall_is_undone() {
     let scene = Scene::new();
@@ -74,6 +77,8 @@ async fn late_work_by_wall_is_undone() {
     assert_eq!(scene.records(), [false; 3]);
     clock.set_wall_ahead(Duration::ZERO);
     let other = scene.manager(strict()).await;
-    eventually_async("it is free again", async || run(&other, || {}).await == Ok(Once::Ran(())))
-        .await;
+    eventually_async("the key is free again", async || {
+        run(&other, || {}).await == Ok(Once::Ran(()))
+    })
+    .await;
 }

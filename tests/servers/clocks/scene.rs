@@ -8,13 +8,13 @@ use tower_redlock::{
     node::NodeState,
 };
 
-use crate::facts::log::{Log, LoggedSpawner};
+use crate::failures::log::{Log, LoggedSpawner};
 pub(super) use crate::support::{LONG, in_time, patient};
 use crate::support::{RedisServer, all_vote, eventually_async, over, urls};
 
 /// The key of the lock on "a".
 pub(super) const KEY: &str = "redlock:lock:a";
-/// Further than any lease lasts, in seconds.
+/// Longer than any lease, in seconds.
 pub(super) const MINUTES: f64 = 300.0;
 
 pub(super) struct Scene {
@@ -50,7 +50,7 @@ impl Scene {
         self.servers.iter().map(|server| server.exists(KEY)).collect()
     }
 
-    /// Moves a server's clock forward and back, just long enough for its keys to expire.
+    /// Moves a server's clock forward and back, so that its keys expire.
     pub(super) fn blink(&self, server: usize) {
         self.servers[server].set_clock_offset(MINUTES);
         assert!(self.servers[server].cli(&["TTL", KEY]).int() != 0);
@@ -85,7 +85,7 @@ pub(super) async fn jump_is_seen(redlock: &Redlock, node: usize) {
     .await;
 }
 
-/// What a node said to an attempt that found no quorum.
+/// The votes of an attempt that finds no quorum.
 pub(super) async fn vote(redlock: &Redlock, node: usize) -> VoteOutcome {
     match in_time(async { redlock.lock("a").await }).await {
         Err(LockError::NoQuorum { votes }) => votes[node].outcome.clone(),

@@ -20,14 +20,14 @@ async fn local_pause_advances_deadlines() {
 
     clock.hold();
     eventually_async("the keys have expired", async || scene.keys() == [false; 3]).await;
-    assert!(lock.is_valid(), "our own clock has not moved");
+    assert!(lock.is_valid(), "the local clock has not moved");
     clock.go_on();
     let cause = in_time(lock.lost()).await;
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
     assert!(!lock.is_valid());
     assert!(
         clock.now().saturating_duration_since(began) < validity,
-        "our own clock alone would not have told"
+        "the local clock alone does not show the pause"
     );
 
     scene.log.wait_for("WARN", &["our own clock stood still"]).await;
@@ -38,18 +38,15 @@ async fn local_pause_advances_deadlines() {
     .await;
     // It stays so after the next health checks.
     let (looked, again) = (clock.now(), Duration::from_secs(2));
-    eventually_async("all are looked at", async || {
+    eventually_async("every node is checked", async || {
         clock.now().saturating_duration_since(looked) > again
     })
     .await;
     assert!(redlock.health().iter().all(NodeHealth::is_voting), "{:?}", redlock.health());
-    assert!(
-        clock.now().saturating_duration_since(looked) < ttl,
-        "a bar would have ended by itself"
-    );
+    assert!(clock.now().saturating_duration_since(looked) < ttl, "a bar would have expired");
     assert_eq!(scene.log.text().matches("our own clock stood still").count(), 1);
 
-    // From now on the deadlines are true ones.
+    // Later deadlines use the corrected clock.
     let lock = redlock.lock("a").await.unwrap();
     assert!(lock.is_valid() && lock.remaining() > ttl / 2 && lock.remaining() < ttl);
     lock.release().await.unwrap();
@@ -64,7 +61,7 @@ async fn valid_lock_is_valid_for_less() {
     let lock = redlock.lock("a").await.unwrap();
     eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
     clock.hold();
-    // Further than clocks come apart in 60 s.
+    // More than clocks drift apart in 60 s.
     let enough = Duration::from_secs(57).as_millis();
     eventually_async("time passes", async || {
         u128::try_from(scene.servers[0].pttl(super::scene::KEY)).unwrap() < enough
@@ -93,7 +90,7 @@ async fn jumped_server_stays_barred() {
         .await;
     clock.go_on();
     scene.log.wait_for("WARN", &["our own clock stood still"]).await;
-    eventually_async("the two others vote", async || {
+    eventually_async("the other two nodes vote", async || {
         redlock.health()[..2].iter().all(NodeHealth::is_voting)
     })
     .await;

@@ -79,7 +79,7 @@ async fn undone_jump_costs_no_key() {
     in_time(lock.extend()).await.unwrap();
 }
 
-/// The client's own clock counts too: it has been asleep, or was put forward.
+/// The client's own clock is checked too: it was suspended, or put forward.
 #[tokio::test]
 async fn wall_jump_ends_unpolled_validity() {
     let scene = Scene::new();
@@ -88,14 +88,14 @@ async fn wall_jump_ends_unpolled_validity() {
     let builder = strict().ttl(LONG * 4).node_timeout(LONG / 3);
     let redlock = scene.manager(builder.clock(clock.clone())).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
-    // Nor does an answer come that it would be noticed by.
-    eventually_async("every answer has come", async || {
+    // No answer arrives that would reveal it.
+    eventually_async("every answer has arrived", async || {
         redlock.health().iter().all(|node| node.in_flight == 0)
     })
     .await;
     let lost = lock.lost();
     clock.set_wall_ahead(LONG * 4);
-    assert!(!lock.is_valid(), "who asks is told at once");
+    assert!(!lock.is_valid(), "is_valid() reports it at once");
     let cause = in_time(lost).await;
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
 }
@@ -121,7 +121,7 @@ async fn small_wall_jump_shortens_validity() {
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
     clock.set_wall_ahead(LONG / 2);
     assert!(lock.is_valid());
-    // The servers are off now, as seen from here.
+    // The servers' clocks are off now, compared with the client's.
     assert!(in_time(lock.extend()).await.is_err());
     clock.set_wall_ahead(Duration::ZERO);
     in_time(lock.extend()).await.unwrap();
@@ -150,7 +150,10 @@ async fn reported_lease_excludes_the_backstop() {
     eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
     for server in &scene.servers {
         let day = 24 * 3600 * 1000;
-        assert!((day..=day + 60_000).contains(&server.pttl(KEY)), "the key itself lives longer");
+        assert!(
+            (day..=day + 60_000).contains(&server.pttl(KEY)),
+            "the key itself has a longer TTL"
+        );
     }
     let error = in_time(async { other.lock("a").await }).await.unwrap_err();
     let LockError::Held { expires_in: Some(after), owner, .. } = error else { panic!("{error}") };

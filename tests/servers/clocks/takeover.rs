@@ -1,4 +1,4 @@
-//! Under the strict clock guard a key outlives its lease, and is taken over then.
+//! Under the strict clock guard a key outlives its lease, and is then taken over.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Scene {
         Self { servers, proxies, crashed, other }
     }
 
-    /// The holder is cut off, and does not even learn that it has lost the lock.
+    /// The holder is partitioned, and does not learn that it has lost the lock.
     fn crash(&self) {
         self.proxies.iter().for_each(Proxy::cut);
     }
@@ -59,7 +59,7 @@ async fn expired_lease_is_taken_over() {
     let refused = in_time(async { scene.other.lock("a").await }).await;
     assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
     let taken = takes(&scene.other, &["a"]).await.unwrap();
-    assert!(!lock.is_valid(), "two have it");
+    assert!(!lock.is_valid(), "two clients hold the lock");
     scene.assert_everywhere();
     assert!(taken.fencing_token() > lock.fencing_token());
     in_time(taken.extend()).await.unwrap();
@@ -81,7 +81,7 @@ async fn set_is_taken_over_as_whole() {
     let refused = in_time(async { scene.other.lock(["a", "d"]).await }).await;
     assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
     let taken = takes(&scene.other, &["b", "c", "d"]).await.unwrap();
-    assert!(!lock.is_valid() && !later.is_valid(), "two have it");
+    assert!(!lock.is_valid() && !later.is_valid(), "two clients hold the lock");
     let rest = takes(&scene.other, &["a"]).await.unwrap();
     for lock in [taken, rest] {
         in_time(lock.release()).await.unwrap();

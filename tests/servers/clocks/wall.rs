@@ -17,7 +17,7 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 const OWN: &str = "this process's wall clock is off";
 const SERVERS: &str = "the server's wall clock is off";
 
-/// A lock that is had at the first attempt.
+/// A lock that the first attempt acquires.
 async fn token(redlock: &Redlock) -> u64 {
     let lock = in_time(async { redlock.lock("a").await }).await;
     let lock = lock.unwrap_or_else(|error| panic!("no lock: {error}"));
@@ -26,7 +26,7 @@ async fn token(redlock: &Redlock) -> u64 {
     token
 }
 
-/// Whether a token was made of a clock that is right.
+/// Whether a token was derived from a correct clock.
 fn is_of_now(token: u64) -> bool {
     u128::from(token).abs_diff(SystemClock::new().wall().as_micros()) < 30_000_000
 }
@@ -46,7 +46,7 @@ mod of_the_client {
     use super::*;
 
     #[tokio::test]
-    async fn is_told_and_stops_nothing() {
+    async fn wrong_wall_clock_is_only_reported() {
         let day = i64::try_from(DAY.as_micros()).unwrap();
         for by in [day, -day] {
             let scene = Scene::new();
@@ -64,21 +64,23 @@ mod of_the_client {
                 assert!(next > last && is_of_now(next), "{next} after {last}");
                 last = next;
             }
-            eventually_async("it is found", async || own_is_off(&redlock, by)).await;
+            eventually_async("the offset is detected", async || own_is_off(&redlock, by)).await;
             let way = if by < 0 { "back" } else { "forward" };
             scene.log.wait_for("WARN", &[OWN, way]).await;
             // It stays so after the next health checks.
             let looked = clock.now();
             let again = Duration::from_millis(2_500);
-            eventually_async("looks", async || {
+            eventually_async("further health checks", async || {
                 clock.now().saturating_duration_since(looked) > again
             })
             .await;
             assert!(own_is_off(&redlock, by));
             clock.set_wall_ahead(Duration::ZERO);
             assert!(token(&redlock).await > last);
-            eventually_async("it is right", async || findings(&redlock).iter().all(Vec::is_empty))
-                .await;
+            eventually_async("the clock is correct", async || {
+                findings(&redlock).iter().all(Vec::is_empty)
+            })
+            .await;
             scene.log.wait_for("INFO", &["wall clock is right again"]).await;
             assert_eq!(scene.log.text().matches(OWN).count(), 1, "{}", scene.log.text());
         }
@@ -113,7 +115,7 @@ mod of_a_server {
             for _ in 0..5 {
                 assert!(is_of_now(token(&redlock).await));
             }
-            eventually_async("it is found", async || match &findings(&redlock)[..] {
+            eventually_async("the offset is detected", async || match &findings(&redlock)[..] {
                 [one, off, three] => {
                     one.is_empty()
                         && three.is_empty()
@@ -141,7 +143,7 @@ mod of_a_server {
             server.set_clock_offset(HOURS.as_secs_f64());
         }
         let redlock = scene.manager(patient()).await;
-        assert!(!is_of_now(token(&redlock).await), "two of three are ahead");
+        assert!(!is_of_now(token(&redlock).await), "two of three clocks are ahead");
         scene.servers[0].kill();
         scene.is_down(&redlock, 0).await;
         let error = in_time(async { redlock.lock("a").await }).await.unwrap_err();

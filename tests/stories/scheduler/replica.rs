@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// A line of a replica about one of its runs. `at` is the machine's own clock, which the replicas
 /// have in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum Report {
     /// `tick` is in ms since 1970.
     Began {
         tick: u64,
@@ -62,15 +62,15 @@ fn job(io: Io) -> Job {
         let io = io.clone();
         async move {
             let (tick, token) = (cx.tick().as_millis(), cx.fencing_token().get());
-            io.say(&Said::Began { tick, token, at: now() });
+            io.print(&Report::Began { tick, token, at: now() });
             tokio::time::sleep(WORK).await;
-            io.say(&Said::Ended { token, at: now() });
+            io.print(&Report::Ended { token, at: now() });
         }
     };
     Job::new("heartbeat", Schedule::every(PERIOD), work).ttl(TTL)
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Began { tick, token, at } => write!(f, "began {tick} {token} {at}"),
@@ -79,7 +79,7 @@ impl fmt::Display for Said {
     }
 }
 
-impl FromStr for Said {
+impl FromStr for Report {
     type Err = Failure;
 
     fn from_str(line: &str) -> Result<Self, Failure> {

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn acquires_of_attempts_over_are_left_out() {
+    fn acquires_of_ended_attempts_are_dropped() {
         let mut scene = Scene::new();
         let [a, b] = [1, 2].map(lease);
         for op in [acquire(&a), acquire(&b), release(&a)] {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_one_lease_keep_their_order() {
+    fn operations_of_a_lease_keep_order() {
         let mut scene = Scene::new();
         let [a, b, c] = [1, 2, 3].map(lease);
         for op in [acquire(&a), extend(&a), release(&b), release(&a), acquire(&c), acquire(&a)] {
