@@ -9,7 +9,7 @@ use super::{NodeSet, activate::LearntState, node_report::millis};
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
     membership::{
-        leaving::{self, Left},
+        leaving::{self, Departure},
         takeover::{ForeignSet, blocking},
     },
     node::redis::{
@@ -49,7 +49,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
             Err(reason) => failed[node] = Some(reason),
         }
     }
-    let left: Vec<_> = left.into_iter().map(|left| Left::parse(&left?.1)).collect();
+    let left: Vec<_> = left.into_iter().map(|left| Departure::parse(&left?.1)).collect();
     if !leaving::is_stopped(&left, moved.len()) {
         let votes = old_votes(old, &left, failed);
         return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
@@ -85,7 +85,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
 }
 
 /// Returns the outcome of each old node: those count that voted and named each other.
-fn old_votes(old: &NodeSet, left: &[Option<Left>], failed: Vec<Option<Reason>>) -> Votes {
+fn old_votes(old: &NodeSet, left: &[Option<Departure>], failed: Vec<Option<Reason>>) -> Votes {
     let group = leaving::group(left);
     let votes = failed.into_iter().enumerate().map(|(node, failed)| {
         let outcome = match (failed, &left[node]) {

@@ -136,7 +136,7 @@ struct Copier<'a> {
 impl<'a> Copier<'a> {
     /// Copies all records, and marks the node as complete.
     async fn run(set: &'a NodeSet, node: usize, begun: &RecordsReport) -> Result<Copied, Reason> {
-        let target = set.open(node).await?;
+        let target = BulkConnection::open(set, node).await?;
         let mut copier = Self { set, node, target, copied: Copied::default() };
         copier.report_progress(Copied::default());
         // The connection may lead to another server by now.
@@ -177,7 +177,7 @@ impl<'a> Copier<'a> {
     /// complete.
     async fn copy_from(&mut self, from: usize) -> Result<bool, Reason> {
         let set = self.set;
-        let mut source = set.open(from).await?;
+        let mut source = BulkConnection::open(set, from).await?;
         let begun = Self::report(set, &mut source).await?;
         let pattern = prefix_pattern(&set.keys.done_prefix);
         let mut cursor = String::from("0");

@@ -24,7 +24,7 @@ use crate::{
             Endpoint, EvictionGuard, RedisSettings, RestartGuard,
             encode::Keys,
             status::Status,
-            vote_bar::{VoteBar, VoteBarKind},
+            status_detail::{VoteBar, VoteBarKind},
         },
     },
     protocol::names::{Incarnation, View},

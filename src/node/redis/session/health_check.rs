@@ -18,7 +18,7 @@ use crate::{
             handshake::{self, TimedReport},
             permissions,
             server_clock::ServerClock,
-            vote_bar::{VoteBar, VoteBarKind},
+            status_detail::{VoteBar, VoteBarKind},
         },
     },
     time::Timestamp,

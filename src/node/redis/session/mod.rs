@@ -27,12 +27,11 @@ use self::{
 };
 use super::{
     RedisSettings,
-    batch::{Group, group},
     encode::{Encoder, ScriptRef},
     enrol::{AdminRequest, Membership, Tag},
     handshake::ReadyConnection,
     reconnect_state::ReconnectState,
-    request::NodeRequest,
+    request::{Group, NodeRequest, group},
     status::Status,
     wire::{Command, MAX_READS},
 };
