@@ -30,18 +30,14 @@
 //! |---|---|
 //! | what users write | [`Schedule`], `CronSchedule` |
 //! | a rule of one's own | [`Recurrence`] |
-//! | moments, and their dates | [`WallTime`], `calendar` |
+//! | moments, and their dates | [`WallTime`] |
 //! | what schedules are shown as, and compared by | `text` |
 //! | the latest tick, missed ticks | `ticks` |
-//! | delays that spread the starts | `jitter` |
 //! | cron, and clocks that change | `cron` |
 
-mod calendar;
 #[cfg(feature = "cron")]
 mod cron;
 mod error;
-mod jitter;
-mod recurrence;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 pub(crate) mod schedule;
 mod text;
@@ -51,7 +47,7 @@ mod wall_time;
 #[cfg(feature = "cron")]
 pub use cron::CronSchedule;
 pub use error::ScheduleError;
-pub use recurrence::Recurrence;
+pub use schedule::Recurrence;
 pub(crate) use schedule::Schedule;
 pub use ticks::Ticks;
 pub use wall_time::WallTime;

@@ -1,4 +1,4 @@
-//! The schedule of a job.
+//! The schedule of a job: its rule, custom rules, and the jitter.
 
 use std::{
     sync::Arc,
@@ -7,7 +7,8 @@ use std::{
 
 #[cfg(feature = "cron")]
 use super::cron::{CronSchedule, CronTicks};
-use super::{Recurrence, ScheduleError, Ticks, WallTime, jitter, ticks::latest, wall_time::millis};
+use super::{ScheduleError, Ticks, WallTime, ticks::latest, wall_time::millis};
+use crate::{random::mix, stripe::fnv};
 
 /// When a job is due.
 ///
@@ -127,12 +128,7 @@ impl Schedule {
         Self::new(Ok(Rule::Custom { name, rule: Arc::new(rule) }))
     }
 
-    #[cfg(feature = "cron")]
-    pub(super) const fn of_cron(ticks: Arc<CronTicks>) -> Self {
-        Self::new(Ok(Rule::Cron(ticks)))
-    }
-
-    const fn new(rule: Result<Rule, ScheduleError>) -> Self {
+    pub(super) const fn new(rule: Result<Rule, ScheduleError>) -> Self {
         Self { rule, jitter: Duration::ZERO }
     }
 
@@ -223,7 +219,7 @@ impl Schedule {
         let span = self
             .tick_after(tick)
             .map_or(limit, |next| limit.min(next.as_millis() - tick.as_millis()));
-        tick.plus(jitter::delay(job, tick, span)).unwrap_or(WallTime::MAX)
+        tick.plus(jitter_delay(job, tick, span)).unwrap_or(WallTime::MAX)
     }
 
     /// Whether it is [`every_after`](Schedule::every_after), which has no ticks of its own.
@@ -263,4 +259,67 @@ fn whole_millis(period: Duration) -> Result<u64, ScheduleError> {
 
 const fn is_whole_millis(time: Duration) -> bool {
     time.subsec_nanos().is_multiple_of(1_000_000)
+}
+
+/// A delay below `span`; the same for the same job and tick, on every replica.
+fn jitter_delay(job: &str, tick: WallTime, span: u64) -> u64 {
+    let mixed = mix(fnv(job) ^ mix(tick.as_millis()));
+    // The upper half of the product is uniform enough for jitter, and never reaches the span.
+    let product = u128::from(mixed) * u128::from(span);
+    u64::try_from(product >> 64).unwrap_or(0)
+}
+
+/// A rule of one's own for when a job is due; see [`Schedule::custom`](super::Schedule::custom).
+///
+/// The ticks must depend on nothing but the rule: a replica that computes other ticks runs the job
+/// at other times. Closures are rules, too:
+///
+/// ```
+/// use tower_redlock::{schedule::WallTime, Schedule};
+///
+/// // Twice as late each time: after 1 ms, 2 ms, 4 ms, …
+/// let doubling = |after: WallTime| {
+///     (after.as_millis() + 1).checked_next_power_of_two().map(WallTime::from_millis)
+/// };
+/// let schedule = Schedule::custom("doubling", doubling);
+/// let at = WallTime::from_millis;
+/// assert_eq!(schedule.next(at(4), None), Some(at(8)));
+/// assert_eq!(schedule.latest(at(1_000)), Some(at(512)));
+/// ```
+pub trait Recurrence: Send + Sync + 'static {
+    /// The earliest tick strictly after `after`; `None` where there is none.
+    ///
+    /// A later `after` must not give an earlier tick. A tick that is not after `after` counts as
+    /// none.
+    fn next(&self, after: WallTime) -> Option<WallTime>;
+}
+
+impl<F> Recurrence for F
+where
+    F: Fn(WallTime) -> Option<WallTime> + Send + Sync + 'static,
+{
+    fn next(&self, after: WallTime) -> Option<WallTime> {
+        self(after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_spread_over_the_span_by_job_and_by_tick() {
+        let tick = WallTime::from_millis(1_763_694_000_000);
+        let mut tenths = [[0_u32; 10]; 2];
+        for i in 0..1_000_u32 {
+            let by_job = jitter_delay(&format!("job-{i}"), tick, 10_000);
+            let by_tick = jitter_delay("job", tick.plus(u64::from(i) * 60_000).unwrap(), 10_000);
+            for (tenths, delay) in tenths.iter_mut().zip([by_job, by_tick]) {
+                tenths[usize::try_from(delay / 1_000).unwrap()] += 1;
+            }
+        }
+        assert!(tenths.as_flattened().iter().all(|n| (50..=150).contains(n)), "{tenths:?}");
+        assert_eq!(jitter_delay("job", tick, 0), 0);
+        assert_eq!(jitter_delay("job", tick, 1), 0);
+    }
 }

@@ -6,15 +6,13 @@
 //! | which local times match | `expression` |
 //! | one field: numbers, names, ranges, steps | `field` |
 //! | which dates match: months, days, `L`, `W`, `#` | `days` |
-//! | when a local time is | `zone` |
-//! | ticks: both together | `ticks` |
+//! | when a local time is; ticks | `ticks` |
 
 mod days;
 mod expression;
 mod field;
 mod schedule;
 mod ticks;
-mod zone;
 
 pub use schedule::CronSchedule;
 pub(super) use ticks::CronTicks;

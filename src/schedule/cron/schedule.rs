@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::ticks::CronTicks;
-use crate::schedule::{Schedule, ScheduleError};
+use crate::schedule::{Schedule, ScheduleError, schedule::Rule};
 
 /// The ticks of a cron expression; see [`Schedule::cron`].
 ///
@@ -92,6 +92,6 @@ impl CronSchedule {
 
 impl From<CronSchedule> for Schedule {
     fn from(cron: CronSchedule) -> Self {
-        Self::of_cron(cron.ticks)
+        Self::new(Ok(Rule::Cron(cron.ticks)))
     }
 }
