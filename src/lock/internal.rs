@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    ActiveLease, Holder, LockRequest, Redlock, inspect,
+    Holder, LockRequest, Redlock, inspect,
     records::{self, Asked, QueryAnswers},
 };
 #[cfg(feature = "scheduler")]
@@ -148,23 +148,5 @@ impl Redlock {
     /// See [`claims::claim`].
     pub(crate) async fn claim(&self, job: &Arc<str>, claim: TickClaim) -> Result<(), LockError> {
         claims::claim(self.core(), job, claim).await
-    }
-}
-
-impl ActiveLease {
-    /// The manager that the lease belongs to.
-    pub(crate) fn redlock(&self) -> Redlock {
-        Redlock::new(Arc::clone(self.core()))
-    }
-
-    /// Deletes the record of the lease on the nodes. Waits for no answer.
-    pub(crate) fn forget_record(&self, name: &Arc<str>) {
-        records::forget(self.core(), name, self.id().nonce());
-    }
-
-    /// Reserves quota for a stored answer of `bytes`. Returns false if the answer is not to be kept.
-    #[cfg(feature = "http")]
-    pub(crate) fn admit_answer(&self, bytes: usize) -> bool {
-        self.charge().admit(self.core(), bytes)
     }
 }

@@ -1,6 +1,6 @@
 //! Under a job's lock: claims the tick, runs it, and stores its end.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Claim, JobEventKind, JobState, SkipReason,
@@ -8,7 +8,7 @@ use super::{
     context::RunInfo,
     driver::{Driver, Purpose, millis},
     policy::{Due, due},
-    shared::{Phase, SchedulerShared},
+    shared::Phase,
     status::Outcome,
 };
 use crate::{
@@ -26,6 +26,9 @@ const MAX_NEVER_STARTED: usize = 16;
 /// Sequence number, under the claim's token, of the entry that replaces it: the end of its run, or
 /// the claim before it.
 pub(super) const AFTER_CLAIM: u32 = 1;
+
+/// Pause before a stopped run is repeated.
+const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// Decides and runs under the job's lock, by the claims that the nodes keep.
@@ -208,24 +211,7 @@ impl Driver {
             triggered,
         }
     }
-}
 
-/// Pause before a stopped run is repeated.
-const REPEAT_PAUSE: Duration = Duration::from_secs(1);
-
-/// A run that has ended, and what it was claimed with.
-pub(super) struct EndedRun {
-    pub(super) token: u64,
-    pub(super) tick: WallTime,
-    pub(super) triggered: bool,
-    pub(super) run: Option<TickRun>,
-    pub(super) before: Option<LatestClaim>,
-    pub(super) outcome: Outcome,
-    pub(super) first_attempt: u32,
-    pub(super) begun: Timestamp,
-}
-
-impl Driver {
     /// Stores the end of a run, then releases the lock. If the runtime hangs meanwhile, renewals of
     /// the lock stop.
     pub(super) async fn end(&mut self, ended: EndedRun, hold: Option<Hold>, lock: &LockContext) {
@@ -368,23 +354,14 @@ impl Driver {
     }
 }
 
-impl SchedulerShared {
-    /// Waits under a lock whose work is over. Records a poll four times within `limit`, so that a
-    /// hanging runtime is detected.
-    async fn keep_polled<T>(
-        &self,
-        lock: &LockContext,
-        limit: Duration,
-        wait: impl Future<Output = T>,
-    ) -> T {
-        let mut wait = pin!(wait);
-        loop {
-            lock.note_poll();
-            tokio::select! {
-                biased;
-                ended = &mut wait => return ended,
-                () = self.sleep(limit / 4) => {}
-            }
-        }
-    }
+/// A run that has ended, and what it was claimed with.
+pub(super) struct EndedRun {
+    pub(super) token: u64,
+    pub(super) tick: WallTime,
+    pub(super) triggered: bool,
+    pub(super) run: Option<TickRun>,
+    pub(super) before: Option<LatestClaim>,
+    pub(super) outcome: Outcome,
+    pub(super) first_attempt: u32,
+    pub(super) begun: Timestamp,
 }

@@ -1,6 +1,8 @@
 //! What the tasks and handles of a scheduler share.
 
 use std::{
+    future::Future,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,6 +14,7 @@ use tokio::sync::{Semaphore, broadcast, watch};
 
 use super::{JobEvent, JobEventKind, shared_job::SharedJob, wall_timer::WallTimer};
 use crate::{
+    guard::LockContext,
     leader::Leader,
     lock::{Redlock, Spawner},
     random,
@@ -68,6 +71,25 @@ impl SchedulerShared {
 
     pub(super) fn sleep(&self, time: Duration) -> Sleep {
         self.redlock.sleep(time)
+    }
+
+    /// Waits under a lock whose work is over. Records a poll four times within `limit`, so that a
+    /// hanging runtime is detected.
+    pub(super) async fn keep_polled<T>(
+        &self,
+        lock: &LockContext,
+        limit: Duration,
+        wait: impl Future<Output = T>,
+    ) -> T {
+        let mut wait = pin!(wait);
+        loop {
+            lock.note_poll();
+            tokio::select! {
+                biased;
+                ended = &mut wait => return ended,
+                () = self.sleep(limit / 4) => {}
+            }
+        }
     }
 
     pub(super) fn next_trigger(&self) -> u64 {
