@@ -262,10 +262,10 @@ mod tests {
     const TIME: Duration = Duration::from_millis(4_321);
     const NEW: LockOptions = LockOptions::new();
 
-    type Check = fn(&Plan) -> bool;
+    type PlanCheck = fn(&Plan) -> bool;
 
     /// Each option, set to what is no default, and whether a plan has it.
-    const OPTIONS: [(&str, LockOptions, Check); 9] = [
+    const OPTIONS: [(&str, LockOptions, PlanCheck); 9] = [
         ("ttl", NEW.ttl(TIME), |plan| plan.ttl == TIME),
         ("wait", NEW.wait(TIME), |plan| plan.wait == TIME),
         ("max_hold", NEW.max_hold(TIME), |plan| plan.max_hold == TIME),
