@@ -136,22 +136,10 @@ impl Job {
         }
         Self { name: name.into(), schedule: schedule.into(), work, options }
     }
+}
 
-    /// When a tick counts as done, should the replica crash. Default: [`Claim::AtStart`].
-    pub fn claim(mut self, claim: Claim) -> Self {
-        self.options.claim = claim;
-        self
-    }
-
-    /// How many times a tick is started at most, where each of its runs is broken off and the job
-    /// [claims at the end](Claim::AtEnd); then it is given up, with a WARN and
-    /// [`GivenUp`](super::JobEventKind::GivenUp). So work that ends its process each time does not
-    /// go on for ever. Retries within a run don't count. Default: 10; zero counts as 1.
-    pub fn max_attempts(mut self, limit: u32) -> Self {
-        self.options.policy.max_attempts = limit;
-        self
-    }
-
+/// # Ticks
+impl Job {
     /// What is done about ticks that were not started in time. Default: [`Missed::Skip`].
     pub fn missed(mut self, missed: Missed) -> Self {
         self.options.policy.missed = missed;
@@ -178,39 +166,14 @@ impl Job {
         self.options.policy.overlap = overlap;
         self
     }
+}
 
-    /// Sets all that is set in `options` for the job's lock; what was set before and is not set there
-    /// stays. `max_hold` is [`max_run`](Self::max_run).
-    ///
-    /// `wait`, `max_attempts` and `retry_after` don't apply: when a job tries again follows from its
-    /// schedule. Where one of them is set, [`Scheduler::start`](super::Scheduler::start) fails with
-    /// [`InvalidJob`](super::StartError::InvalidJob).
-    pub fn options(mut self, options: LockOptions) -> Self {
-        self.options.lock = options.or(self.options.lock);
-        self
-    }
-
-    #[cfg(test)]
-    pub(crate) fn lock_request(&self, redlock: &crate::Redlock) -> crate::lock::LockRequest {
-        super::acquire::request(redlock, &self.name, &self.options)
-    }
-
-    /// See [`LockOptions::ttl`]: how long a crashed replica keeps others from taking over.
-    pub fn ttl(self, ttl: Duration) -> Self {
-        self.options(LockOptions::new().ttl(ttl))
-    }
-
+/// # Runs
+impl Job {
     /// How long one run may go on, retries included; then it is stopped. Default: 1 h. See
     /// [`LockOptions::max_hold`].
     pub fn max_run(self, limit: Duration) -> Self {
         self.options(LockOptions::new().max_hold(limit))
-    }
-
-    /// For how long after the start of a run the lock is kept, however soon the work ends. Default:
-    /// zero. Ticks don't need it: no tick is started twice, however far apart clocks are.
-    pub fn min_hold(mut self, time: Duration) -> Self {
-        self.options.min_hold = time;
-        self
     }
 
     /// Time that a run has to end after a stop request for the next tick ([`Overlap::Stop`]); then
@@ -235,6 +198,55 @@ impl Job {
         self
     }
 
+    /// When a tick counts as done, should the replica crash. Default: [`Claim::AtStart`].
+    pub fn claim(mut self, claim: Claim) -> Self {
+        self.options.claim = claim;
+        self
+    }
+
+    /// How many times a tick is started at most, where each of its runs is broken off and the job
+    /// [claims at the end](Claim::AtEnd); then it is given up, with a WARN and
+    /// [`GivenUp`](super::JobEventKind::GivenUp). So work that ends its process each time does not
+    /// go on for ever. Retries within a run don't count. Default: 10; zero counts as 1.
+    pub fn max_attempts(mut self, limit: u32) -> Self {
+        self.options.policy.max_attempts = limit;
+        self
+    }
+}
+
+/// # Lock
+impl Job {
+    /// Sets all that is set in `options` for the job's lock; what was set before and is not set there
+    /// stays. `max_hold` is [`max_run`](Self::max_run).
+    ///
+    /// `wait`, `max_attempts` and `retry_after` don't apply: when a job tries again follows from its
+    /// schedule. Where one of them is set, [`Scheduler::start`](super::Scheduler::start) fails with
+    /// [`InvalidJob`](super::StartError::InvalidJob).
+    pub fn options(mut self, options: LockOptions) -> Self {
+        self.options.lock = options.or(self.options.lock);
+        self
+    }
+
+    /// See [`LockOptions::ttl`]: how long a crashed replica keeps others from taking over.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.options(LockOptions::new().ttl(ttl))
+    }
+
+    /// For how long after the start of a run the lock is kept, however soon the work ends. Default:
+    /// zero. Ticks don't need it: no tick is started twice, however far apart clocks are.
+    pub fn min_hold(mut self, time: Duration) -> Self {
+        self.options.min_hold = time;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lock_request(&self, redlock: &crate::Redlock) -> crate::lock::LockRequest {
+        super::acquire::request(redlock, &self.name, &self.options)
+    }
+}
+
+/// # Work that hangs
+impl Job {
     /// How long the work may hang before its lock is not renewed any more: for how long one poll of
     /// it may go on, and for how long its runtime may not poll it at all. Then other replicas go on
     /// with the job. See [`LockOptions::stall_limit`]. Default: 1 min, and no limit for a
