@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::error::Reason;
 
 /// How one node is doing, as last seen from this process.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeHealth {
     /// The node's name: `host:port/db`, or what it was given.
@@ -219,7 +219,7 @@ impl CopyProgress {
 }
 
 /// Whether a node votes, and if not, why.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeState {
     /// Connected, and nothing speaks against its votes: the last ones counted, if there were any.

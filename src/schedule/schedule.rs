@@ -17,6 +17,7 @@ use crate::{random::mix, stripe::fnv};
 ///
 /// It is shown as people say it: `every 5 min`, `every day at 03:00 (Europe/Berlin)`.
 #[derive(Clone)]
+#[must_use = "a schedule does nothing until a job has it"]
 pub struct Schedule {
     pub(super) rule: Result<Rule, ScheduleError>,
     pub(super) jitter: Duration,
@@ -68,7 +69,6 @@ impl Schedule {
     ///
     /// The offset is made of whole milliseconds and below the period; another one is refused by
     /// [`check`](Self::check) and at the start, as is an offset of a schedule without a period.
-    #[must_use]
     pub fn offset(self, offset: Duration) -> Self {
         let rule = self.rule.and_then(|rule| match rule {
             Rule::Every { period, .. } => {
@@ -139,7 +139,6 @@ impl Schedule {
     /// tick, and it is the same on every replica: were it drawn by each, the smallest of many
     /// would win, and the starts of a large fleet would crowd at the tick again. The tick keeps
     /// its name, and a run never starts as late as the next tick.
-    #[must_use]
     pub const fn jitter(mut self, limit: Duration) -> Self {
         self.jitter = limit;
         self

@@ -12,7 +12,7 @@ use crate::{FencingToken, error::LossCause, schedule::WallTime};
 /// Something that happened to a job on this replica.
 ///
 /// Each replica reports its own runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobEvent {
     /// The job.
@@ -28,7 +28,7 @@ pub struct JobEvent {
 }
 
 /// What happened to a job.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobEventKind {
     /// The tick is this replica's: a majority of nodes keeps its claim.

@@ -8,7 +8,7 @@ use std::{
 use crate::{FencingToken, error::LossCause};
 
 /// The status of a job on this replica.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JobStatus {
@@ -38,7 +38,7 @@ pub struct JobStatus {
 }
 
 /// A current run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RunningJob {
@@ -57,7 +57,7 @@ pub struct RunningJob {
 }
 
 /// A run that has ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LastRun {
@@ -75,7 +75,7 @@ pub struct LastRun {
 }
 
 /// The latest run of the whole fleet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FleetRun {
@@ -93,7 +93,7 @@ pub struct FleetRun {
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Outcome {
