@@ -119,7 +119,7 @@ impl RedlockBuilder {
         self
     }
 
-    /// How `rediss://` servers are verified. Default: by the operating system's certificates.
+    /// Sets how `rediss://` servers are verified. Default: by the operating system's certificates.
     pub fn tls(mut self, options: TlsOptions) -> Self {
         self.tls = Some(options);
         self
@@ -190,7 +190,7 @@ impl RedlockBuilder {
         self
     }
 
-    /// Whether leases carry a fencing token. Default: yes.
+    /// Sets whether leases have a fencing token. Default: yes.
     pub fn fencing(mut self, fencing: bool) -> Self {
         self.fencing = fencing;
         self
@@ -207,7 +207,7 @@ impl RedlockBuilder {
 
 /// # Guards
 impl RedlockBuilder {
-    /// How servers that restart or lose their data are handled. Default: they do not vote until
+    /// Sets how servers that restart or lose their data are handled. Default: they do not vote until
     /// every lock that they may have forgotten has expired.
     ///
     /// A set of servers that is new as a whole waits `max_ttl` once:
@@ -218,13 +218,13 @@ impl RedlockBuilder {
         self
     }
 
-    /// How servers that may evict keys are handled. Default: a warning.
+    /// Sets how servers that may evict keys are handled. Default: a warning.
     pub fn eviction_guard(mut self, guard: EvictionGuard) -> Self {
         self.guards.eviction = guard;
         self
     }
 
-    /// The strict clock guard, for fleets whose wall clocks, of servers and clients, differ pairwise
+    /// Enables the strict clock guard, for fleets whose wall clocks, of servers and clients, differ pairwise
     /// by at most `within`. Then a server grants only while its clock is within that of the client's,
     /// keys outlive a forward jump of a server's clock, and validity shrinks by three times `within`
     /// and also ends by the wall clock.
@@ -266,7 +266,7 @@ impl RedlockBuilder {
         self
     }
 
-    /// Whether a release by another process wakes requests that wait for the name. Default: yes.
+    /// Sets whether a release by another process wakes requests that wait for the name. Default: yes.
     ///
     /// While requests wait for names that other processes hold, and for 3 s more, each server has
     /// one more connection from this manager, over which it reports releases. The waiting process
@@ -361,19 +361,19 @@ impl RedlockBuilder {
 
 /// # Environment
 impl RedlockBuilder {
-    /// The clock. Default: the system's.
+    /// Sets the clock. Default: the system's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How streams to servers are opened. Default: the system's sockets.
+    /// Sets how streams to servers are opened. Default: the system's sockets.
     pub fn connector(mut self, connector: impl Connector) -> Self {
         self.connector = Arc::new(connector);
         self
     }
 
-    /// What runs connections and timers. Default: a thread.
+    /// Sets what runs connections and timers. Default: a thread.
     pub fn spawner(mut self, spawner: impl Spawner) -> Self {
         self.spawner = Some(Arc::new(spawner));
         self

@@ -5,12 +5,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A moment of the wall clock, in whole milliseconds since the Unix epoch; the name of a tick.
+/// A time of the wall clock, in whole milliseconds since the Unix epoch; it identifies a tick.
 ///
-/// From [`ZERO`](WallTime::ZERO), the epoch, to [`MAX`](WallTime::MAX), the end of the year 9999.
-/// Whatever would lie outside is put at the nearer end, so no arithmetic overflows. Not to be
-/// confused with [`Timestamp`](crate::time::Timestamp), which never jumps, and which no two
-/// machines share.
+/// From [`ZERO`](WallTime::ZERO), the epoch, to [`MAX`](WallTime::MAX), the end of the year 9999. Times
+/// outside are clamped, so arithmetic does not overflow. Unlike a
+/// [`Timestamp`](crate::time::Timestamp), it may jump, and machines share it.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -32,29 +31,29 @@ impl WallTime {
     /// The last millisecond of the year 9999 (UTC).
     pub const MAX: Self = Self(253_402_300_799_999);
 
-    /// `millis` milliseconds after the Unix epoch, at most [`WallTime::MAX`].
+    /// Returns the time `millis` milliseconds after the Unix epoch, at most [`WallTime::MAX`].
     pub const fn from_millis(millis: u64) -> Self {
         if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
     }
 
-    /// `elapsed` after the Unix epoch, rounded down, at most [`WallTime::MAX`].
+    /// Returns the time `elapsed` after the Unix epoch, rounded down, at most [`WallTime::MAX`].
     pub fn since_epoch(elapsed: Duration) -> Self {
         Self::from_millis(millis(elapsed))
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// Rounded up; nothing where it is no moment after the epoch, or after [`WallTime::MAX`].
+    /// Returns the time rounded up; `None` if it is not after the epoch, or after [`WallTime::MAX`].
     pub(super) fn not_before(time: SystemTime) -> Option<Self> {
         let elapsed = time.duration_since(UNIX_EPOCH).ok()?;
         let millis = u64::try_from(elapsed.as_nanos().div_ceil(1_000_000)).ok()?;
         (1..=Self::MAX.0).contains(&millis).then_some(Self(millis))
     }
 
-    /// Nothing where the sum is after [`WallTime::MAX`].
+    /// Returns the sum; `None` if it is after [`WallTime::MAX`].
     pub(super) fn plus(self, millis: u64) -> Option<Self> {
         self.0.checked_add(millis).filter(|sum| *sum <= Self::MAX.0).map(Self)
     }
@@ -74,7 +73,7 @@ impl From<WallTime> for SystemTime {
     }
 }
 
-/// As RFC 3339 has it, in UTC: `2025-11-21T09:34:46Z`, and with three digits more where it is not a
+/// In the format of RFC 3339, in UTC: `2025-11-21T09:34:46Z`, with three more digits unless it is a
 /// whole second.
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

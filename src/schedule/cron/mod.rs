@@ -1,12 +1,12 @@
-//! Cron expressions, on clocks that are put forward and back.
+//! Cron expressions in time zones whose clocks change.
 //!
 //! | part | where |
 //! |---|---|
-//! | what users write | [`CronSchedule`] |
+//! | cron schedules | [`CronSchedule`] |
 //! | which local times match | `expression` |
 //! | one field: numbers, names, ranges, steps | `field` |
 //! | which dates match: months, days, `L`, `W`, `#` | `days` |
-//! | when a local time is; ticks | `ticks` |
+//! | time zones, and the ticks in them | `ticks` |
 
 mod days;
 mod expression;

@@ -8,7 +8,7 @@ use jiff::{
 use super::expression::Expression;
 use crate::schedule::{ScheduleError, WallTime};
 
-/// The moments at which the clocks of a zone show what an expression matches.
+/// The times at which the local time of a zone matches an expression.
 #[derive(Debug)]
 pub(in crate::schedule) struct CronTicks {
     text: String,
@@ -25,22 +25,22 @@ impl CronTicks {
         }
     }
 
-    /// The expression as it was written.
+    /// Returns the expression as given, trimmed.
     pub(in crate::schedule) fn text(&self) -> &str {
         self.text.trim()
     }
 
-    /// The expression with six fields in upper case, one space between two.
+    /// Returns the expression with six fields in upper case, separated by one space.
     pub(in crate::schedule) fn canonical(&self) -> &str {
         self.expression.canonical()
     }
 
-    /// The zone's name in the database.
+    /// Returns the zone's name in the database.
     pub(in crate::schedule) fn zone(&self) -> &str {
         self.zone.name()
     }
 
-    /// The time of day, in seconds, of an expression that matches once each day.
+    /// Returns the time of day, in seconds, of an expression that matches once each day.
     pub(in crate::schedule) fn daily(&self) -> Option<u64> {
         u64::try_from(self.expression.daily()?).ok()
     }
@@ -52,7 +52,7 @@ impl CronTicks {
         u64::try_from(tick?).ok()?.checked_mul(1_000).map(WallTime::from_millis)
     }
 
-    /// Each matching local time once, at the moment when it is first, or would have been.
+    /// Each matching local time once: at its first occurrence, or after the gap that contains it.
     fn fixed(&self, after: i64) -> Option<i64> {
         // Not `after` in local time: in a fold, that would try each local time of an hour.
         let mut local = self.zone.shown_until(after)?;
@@ -66,7 +66,7 @@ impl CronTicks {
         }
     }
 
-    /// Each moment whose local time matches, however often that local time comes.
+    /// Each time whose local time matches, also if that local time occurs twice.
     fn interval(&self, after: i64) -> Option<i64> {
         let mut since = after;
         let mut offset = self.zone.offset(since)?;
@@ -95,7 +95,7 @@ impl CronTicks {
 struct Zone(TimeZone);
 
 impl Zone {
-    /// From the built-in database only: what a machine has installed may differ from another's.
+    /// Uses the built-in database only, as the databases of machines may differ.
     fn named(name: &str) -> Option<Self> {
         TimeZoneDatabase::bundled().get(name).ok().map(Self)
     }
@@ -104,18 +104,18 @@ impl Zone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// Local time less UTC.
+    /// Returns the local time less UTC.
     fn offset(&self, moment: i64) -> Option<i64> {
         Some(seconds(self.0.to_offset(timestamp(moment)?)))
     }
 
-    /// The next change of the clock strictly after `moment`.
+    /// Returns the next change of the offset strictly after `moment`.
     fn change_after(&self, moment: i64) -> Option<i64> {
         self.0.following(timestamp(moment)?).next().map(|change| change.timestamp().as_second())
     }
 
-    /// The latest local time that the clock has shown by `moment`, the change at `moment` or
-    /// before it included: in the second half of a fold, that is the end of the first half.
+    /// Returns the latest local time that was reached by `moment`, a change at `moment` included. In the
+    /// second half of a fold, that is the end of the first half.
     fn shown_until(&self, moment: i64) -> Option<i64> {
         let now = moment + self.offset(moment)?;
         let change = self.0.preceding(timestamp(moment + 1)?).next();
@@ -126,7 +126,7 @@ impl Zone {
         Some(before.map_or(now, |before| now.max(before)))
     }
 
-    /// When it is first `local`; in a gap, the moment of the change.
+    /// Returns the first time at which it is `local`; in a gap, the time of the change.
     fn first(&self, local: i64) -> Option<i64> {
         let civil = Offset::UTC.to_datetime(timestamp(local)?);
         match self.0.to_ambiguous_timestamp(civil).offset() {

@@ -40,7 +40,7 @@ use crate::{error::Reason, protocol::names::View, time::Timestamp};
 /// Maximum number of operations in one write.
 const MAX_BATCH: usize = 128;
 /// Maximum number of unanswered operations on a connection. Written operations can't be overtaken,
-/// and run even if nobody waits for them any more.
+/// and run even if their requests have ended.
 const MAX_UNANSWERED: usize = 1024;
 /// Interval between health checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
