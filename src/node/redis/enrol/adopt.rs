@@ -3,8 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::redis::{Pipeline, Value};
-
 use super::{NodeSet, activate::LearntState, node_report::millis};
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
@@ -13,7 +11,7 @@ use crate::{
         takeover::{ForeignSet, blocking},
     },
     node::redis::{
-        decode::{int, reason, text},
+        decode::{int, list, text},
         scripts,
     },
     protocol::rules,
@@ -149,11 +147,9 @@ pub(super) async fn take(
     new: &NodeSet,
     known: &LearntState,
 ) -> Result<LearntState, Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);
-    let cmd = pipeline.cmd("EVAL").arg(scripts::ADOPT.text(through.knows_flags(node))).arg(1);
-    cmd.arg(&through.keys.meta)
-        .arg(leaving.layout)
+    let mut call = through.call(node, scripts::ADOPT);
+    call.arg(leaving.layout)
         .arg(&*new.layout.hash)
         .arg(&*new.layout.description)
         .arg(format!("{:016x}", crate::random::number()))
@@ -167,19 +163,15 @@ pub(super) async fn take(
     let mut others: Vec<_> = new.members().iter().map(|member| member.status.name()).collect();
     others.retain(|name| *name != itself);
     others.sort_unstable();
-    cmd.arg(others.len());
+    call.arg(others.len());
     for name in others {
-        cmd.arg(&**name);
+        call.arg(&**name);
     }
     for (field, fence) in &known.fences {
-        cmd.arg(field).arg(*fence);
+        call.arg(field).arg(*fence);
     }
-    cmd.arg("floor").arg(known.floor);
-    let items = match through.ask(node, pipeline).await?.into_iter().next() {
-        Some(Value::Array(items)) => items,
-        Some(Value::ServerError(error)) => return Err(reason(&error)),
-        _ => return Err(Reason::Protocol("no answer to the adoption".into())),
-    };
+    call.arg("floor").arg(known.floor);
+    let items = list(through.ask(node, call).await?)?;
     match items.first().and_then(int) {
         Some(1) => Ok(items.get(3).map(|meta| LearntState::of_meta(meta).1).unwrap_or_default()),
         Some(3) => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),

@@ -9,7 +9,7 @@ use super::NodeSet;
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{reason, text},
+        decode::{list, text},
         handshake,
         wire::Wire,
     },
@@ -44,11 +44,7 @@ impl BulkConnection {
 
     /// Runs one command that answers with a list.
     pub(super) async fn list(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
-        match self.ask(pipeline).await?.pop() {
-            Some(Value::Array(items)) => Ok(items),
-            Some(Value::ServerError(error)) => Err(reason(&error)),
-            _ => Err(Reason::Protocol("a list was expected".into())),
-        }
+        list(self.ask(pipeline).await?)
     }
 
     /// Returns the next cursor, and a page of the keys that match a pattern.
