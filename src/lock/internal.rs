@@ -2,17 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+#[cfg(feature = "scheduler")]
+use super::Spawner;
 use super::{
     Holder, LockRequest, Redlock, inspect,
     records::{self, Asked, QueryAnswers},
 };
-#[cfg(feature = "scheduler")]
-use super::{
-    Spawner,
-    claims::{self, JobHistory},
-};
-#[cfg(feature = "scheduler")]
-use crate::protocol::TickClaim;
 use crate::{
     error::LockError,
     protocol::Nonce,
@@ -124,29 +119,5 @@ impl Redlock {
     /// Waits until all releases are answered.
     pub(crate) async fn drain(&self) {
         self.core().drain().await;
-    }
-
-    /// See [`claims::read`].
-    pub(crate) async fn read_claims(
-        &self,
-        jobs: &[Arc<str>],
-        never_started: &[u64],
-    ) -> Result<Vec<JobHistory>, LockError> {
-        claims::read(self.core(), jobs, never_started).await
-    }
-
-    /// See [`claims::prepare`].
-    pub(crate) async fn prepare_claim(
-        &self,
-        job: &Arc<str>,
-        token: u64,
-        never_started: &[u64],
-    ) -> Result<JobHistory, LockError> {
-        claims::prepare(self.core(), job, token, never_started).await
-    }
-
-    /// See [`claims::claim`].
-    pub(crate) async fn claim(&self, job: &Arc<str>, claim: TickClaim) -> Result<(), LockError> {
-        claims::claim(self.core(), job, claim).await
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::LockError,
     guard::{Hold, LockContext},
-    lock::Lock,
+    lock::{Lock, claims},
     protocol::{TickClaim, TickRun},
     quorum::claims::LatestClaim,
     schedule::WallTime,
@@ -36,7 +36,7 @@ impl Driver {
         let (token, seen) = (lock.fencing_token().get(), self.record.tick);
         let shared = Arc::clone(&self.shared);
         let name = Arc::clone(&self.job.name);
-        match shared.redlock.prepare_claim(&name, token, &self.never_started).await {
+        match claims::prepare(&shared.redlock, &name, token, &self.never_started).await {
             Ok(kept) => self.apply(kept),
             Err(error) => return self.unavailable(purpose, &error),
         }
@@ -133,7 +133,7 @@ impl Driver {
     /// Stores a claim on a majority, with the job's schedule.
     pub(super) async fn store(&mut self, claim: TickClaim) -> Result<(), LockError> {
         let claim = claim.by_schedule(self.own_schedule.mark.clone());
-        self.shared.redlock.claim(&self.job.name, claim.clone()).await?;
+        claims::claim(&self.shared.redlock, &self.job.name, claim.clone()).await?;
         let TickClaim { run, owner, before, schedule, .. } = claim;
         let owner = Some(owner);
         self.latest = Some(LatestClaim { run, owner, before, schedule, is_replicated: true });

@@ -28,7 +28,7 @@ use super::{
     wall_timer::WallTimer,
 };
 use crate::{
-    lock::{Redlock, Spawner},
+    lock::{Redlock, Spawner, claims},
     protocol::Op,
     random,
     resource::Resource,
@@ -280,7 +280,7 @@ async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, alive: Vec<TaskGuar
     let mut control = shared.control.subscribe();
     let mut tries = 0;
     let kept = loop {
-        match shared.redlock.read_claims(&names, &[]).await {
+        match claims::read(&shared.redlock, &names, &[]).await {
             Ok(kept) => break kept,
             Err(error) => {
                 if tries == 0 {

@@ -16,7 +16,7 @@ use super::{JobEvent, JobEventKind, shared_job::SharedJob, wall_timer::WallTimer
 use crate::{
     guard::LockContext,
     leader::Leader,
-    lock::{Redlock, Spawner},
+    lock::{Redlock, Spawner, claims},
     random,
     schedule::WallTime,
     time::Sleep,
@@ -134,7 +134,7 @@ pub(super) async fn refresh(shared: &SchedulerShared) {
         let names: Vec<Arc<str>> = open.iter().map(|job| Arc::clone(&job.name)).collect();
         let mut has_news = open.is_empty();
         if !open.is_empty()
-            && let Ok(kept) = shared.redlock.read_claims(&names, &[]).await
+            && let Ok(kept) = claims::read(&shared.redlock, &names, &[]).await
         {
             let limit = shared.wall_timer.limit();
             for (job, kept) in open.iter().zip(&kept) {

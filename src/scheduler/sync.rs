@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::claims::JobHistory,
+    lock::claims::{self, JobHistory},
     protocol::{ScheduleMark, TickRun},
     quorum::claims::LatestClaim,
     random,
@@ -78,7 +78,7 @@ impl Driver {
     /// Reads the job's claims from the nodes. Keeps the known state on an error.
     pub(super) async fn sync(&mut self) -> Result<(), LockError> {
         let job = std::slice::from_ref(&self.job.name);
-        let kept = self.shared.redlock.read_claims(job, &self.never_started).await?;
+        let kept = claims::read(&self.shared.redlock, job, &self.never_started).await?;
         self.note_answered();
         if let Some(kept) = kept.into_iter().next() {
             self.apply(kept);
