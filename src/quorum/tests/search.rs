@@ -66,7 +66,7 @@ pub(super) trait Model: Clone {
 }
 
 /// A random walk over the states of a model.
-pub(super) trait Walk: Sized {
+pub(super) trait ModelWalk: Sized {
     type Model: Model;
     /// What a later walk from the same state may take over.
     type Habits: Copy;
@@ -88,10 +88,10 @@ pub(super) trait Walk: Sized {
     fn trace(&self) -> &Trace<Self>;
 }
 
-pub(super) type Trace<W> = Vec<<<W as Walk>::Model as Model>::Step>;
+pub(super) type Trace<W> = Vec<<<W as ModelWalk>::Model as Model>::Step>;
 
 /// A state that a walk reached, from which others continue.
-pub(super) struct KeptState<W: Walk> {
+pub(super) struct KeptState<W: ModelWalk> {
     pub(super) model: W::Model,
     pub(super) trace: Trace<W>,
     pub(super) habits: W::Habits,
@@ -99,7 +99,7 @@ pub(super) struct KeptState<W: Walk> {
 }
 
 /// Walks that continue from new states of earlier ones.
-pub(super) struct Search<W: Walk> {
+pub(super) struct Search<W: ModelWalk> {
     random: Random,
     pub(super) kept: Vec<KeptState<W>>,
     seen: HashSet<u64>,
@@ -109,7 +109,7 @@ pub(super) struct Search<W: Walk> {
     later: u64,
 }
 
-impl<W: Walk> Search<W> {
+impl<W: ModelWalk> Search<W> {
     pub(super) fn new(model: W::Model, seed: u64) -> Self {
         let mut random = Random(seed);
         let habits = W::draw_habits(&model, &mut random);
@@ -157,7 +157,7 @@ impl<W: Walk> Search<W> {
 }
 
 /// Searches with each seed in turn. Returns the first violation, and a short trace to it.
-pub(super) fn search<W: Walk>(
+pub(super) fn search<W: ModelWalk>(
     start: &W::Model,
     walks: u64,
     label: &str,

@@ -15,7 +15,7 @@ use crate::quorum::tests::{
         walk::NamesWalk,
         world::CLIENTS,
     },
-    search::{self, KeptState, Model, Random, Walk},
+    search::{self, KeptState, Model, ModelWalk, Random},
 };
 
 /// Kinds of moves: ticks, faults, operators' steps, their usual series, takeovers, turns of a client,
@@ -211,7 +211,7 @@ impl Model for Layouts {
     }
 }
 
-impl Walk for LayoutsWalk {
+impl ModelWalk for LayoutsWalk {
     type Model = Layouts;
     type Habits = ();
 

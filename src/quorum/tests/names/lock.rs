@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     rule::RulePart,
     step::Violation,
-    world::{CLIENTS, ModelKey, NAMES, NamesWorld, PerName, Tick},
+    world::{CLIENTS, NAMES, NamesWorld, PerName, Tick, WorldKey},
 };
 use crate::protocol::names::{Member, View, largest_group};
 
@@ -97,7 +97,7 @@ impl NamesWorld {
         if server.lease(now).is_some_and(|other| other != lease.id) {
             return true;
         }
-        server.key = Some(ModelKey { lease: lease.id, expires: now + ttl });
+        server.key = Some(WorldKey { lease: lease.id, expires: now + ttl });
         let accepted = lease.number > server.fence;
         lease.seen = lease.seen.max(server.fence);
         server.fence = server.fence.max(lease.number);
@@ -217,7 +217,7 @@ impl NamesWorld {
         if !enrolled || !(server.active || (own && in_probation)) {
             return true;
         }
-        server.key = Some(ModelKey { lease: lease.id, expires: now + ttl });
+        server.key = Some(WorldKey { lease: lease.id, expires: now + ttl });
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
         lease.grants[node] = Some(ModelGrant { view, accepted: true, confirmed: lease.started });
         let starts: PerName<Option<Tick>> =

@@ -5,7 +5,7 @@ use super::{
     step::{NamesStep, Violation},
     world::{CLIENTS, NAMES, NamesWorld, PerName},
 };
-use crate::quorum::tests::search::{KeptState, Model, Random, Walk};
+use crate::quorum::tests::search::{KeptState, Model, ModelWalk, Random};
 
 /// How many kinds of moves a walk chooses from.
 const KINDS: usize = 18;
@@ -247,7 +247,7 @@ impl Model for NamesWorld {
     }
 }
 
-impl Walk for NamesWalk {
+impl ModelWalk for NamesWalk {
     type Model = NamesWorld;
     type Habits = [Habits; CLIENTS];
 

@@ -37,7 +37,7 @@ pub(crate) struct ModelServer {
     pub(crate) retired: Vec<Incarnation>,
     /// Counts the restarts.
     pub(crate) run: u8,
-    pub(crate) key: Option<ModelKey>,
+    pub(crate) key: Option<WorldKey>,
     pub(crate) fence: u16,
     /// What it keeps of the clients' work.
     pub(crate) kept: StoredWork,
@@ -62,7 +62,7 @@ pub(crate) struct ModelDeparture {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ModelKey {
+pub(crate) struct WorldKey {
     pub(crate) lease: u16,
     pub(crate) expires: Tick,
 }
