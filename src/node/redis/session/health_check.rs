@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{BatchContent, Session};
+use super::{Session, sent_batch::BatchContent};
 use crate::{
     error::Reason,
     membership::{
