@@ -168,6 +168,13 @@ pub mod testing;
 pub mod time;
 mod token;
 
+// Shared with the integration tests, which use the crate by its name.
+#[cfg(test)]
+extern crate self as tower_redlock;
+#[cfg(test)]
+#[path = "../tests/support/hand_clock.rs"]
+mod hand_clock;
+
 #[cfg(feature = "config")]
 pub use config::Config;
 pub use error::lock::LockError;

@@ -23,7 +23,7 @@ use crate::{
             orders_server::OrdersServer,
         },
     },
-    support::{RedisServer, eventually_async, over},
+    support::{RedisServer, eventually_async, over, urls},
 };
 
 pub(crate) type Client = OrdersClient<Channel>;
@@ -107,7 +107,7 @@ pub(crate) async fn locks(ttl: Duration) -> (Vec<RedisServer>, Redlock) {
 }
 
 pub(crate) fn manager(servers: &[RedisServer], ttl: Duration) -> Redlock {
-    let builder = over(Redlock::builder(), servers.iter().map(RedisServer::url)).ttl(ttl);
+    let builder = over(Redlock::builder(), urls(servers)).ttl(ttl);
     builder.node_timeout((ttl / 10).min(Duration::from_secs(3))).build().unwrap()
 }
 

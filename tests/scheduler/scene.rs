@@ -22,7 +22,7 @@ use tower_redlock::{
 };
 
 pub(crate) use crate::log::{Entry, Log, after_start};
-use crate::site::{Watched, Wire};
+use crate::{mock_node::with_nodes, site::Wire};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -75,13 +75,11 @@ impl Scene {
             .spawner(clock.spawner())
             .clock(clock.clone());
         let direct = replica.redlock();
-        let watched = direct.nodes().iter().enumerate().map(|(number, node)| Watched {
-            inner: Arc::clone(node),
-            number,
-            wire: wire.clone(),
-            tells_time,
+        let watched = direct.nodes().iter().enumerate().map(|(number, node)| {
+            let node = wire.node(node, number);
+            if tells_time { node } else { node.without_wall() }
         });
-        let redlock = watched.fold(builder, tower_redlock::RedlockBuilder::node).build().unwrap();
+        let redlock = with_nodes(builder, watched).build().unwrap();
         let (log, killed) = (self.log.clone(), watch::Sender::new(false));
         let hang = Arc::default();
         Site { name, replica, redlock, clock, wire, log, killed, hang }

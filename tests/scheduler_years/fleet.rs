@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use tokio::sync::{broadcast, watch};
 use tower_redlock::{
-    Job, Redlock, RedlockBuilder, Scheduler,
+    Job, Redlock, Scheduler,
     lock::Spawner,
     scheduler::{JobEvent, JobEventKind, SchedulerHandle},
     testing::{ManualClock, ManualSpawner, Nodes, Replica, Task},
@@ -13,6 +13,7 @@ use tower_redlock::{
 use crate::{
     history::{History, Standing, ToldMissed},
     log::Log,
+    mock_node::with_nodes,
     plan::{EPOCH, Event, How, MACHINES, Ms, NODES, Plan, Rules, SECOND, YEAR, name},
     wire::Network,
 };
@@ -261,7 +262,7 @@ impl Fleet {
             .owner(["a", "b", "c"][number])
             .spawner(view.spawner())
             .clock(view.clone());
-        let redlock = ways.fold(builder, RedlockBuilder::node).build().unwrap();
+        let redlock = with_nodes(builder, ways).build().unwrap();
         let killed = watch::Sender::new(false);
         let spawner = Mortal { inner: view.spawner(), killed: killed.clone() };
         let jobs = self.plan.versions[version].iter().enumerate();

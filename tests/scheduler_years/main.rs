@@ -19,6 +19,8 @@ mod allowed;
 mod fleet;
 mod history;
 mod log;
+#[path = "../support/mock_node.rs"]
+mod mock_node;
 mod model;
 mod plan;
 mod promised;

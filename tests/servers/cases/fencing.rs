@@ -4,29 +4,11 @@ use std::time::Duration;
 
 use tower_redlock::{
     FencingToken, Redlock,
-    time::{Clock, SystemClock, Timestamp},
+    time::{Clock, SystemClock},
 };
 
 use super::scene::{Scene, patient};
-use crate::support::{RedisServer, Resp};
-
-/// A clock whose wall time is some seconds off.
-#[derive(Debug)]
-struct Skewed {
-    seconds: i64,
-}
-
-impl Clock for Skewed {
-    fn now(&self) -> Timestamp {
-        SystemClock::new().now()
-    }
-
-    fn wall(&self) -> Duration {
-        let wall = SystemClock::new().wall();
-        let by = Duration::from_secs(self.seconds.unsigned_abs());
-        if self.seconds < 0 { wall.saturating_sub(by) } else { wall + by }
-    }
-}
+use crate::support::{RedisServer, Resp, hand_clock::HandClock};
 
 async fn token(redlock: &Redlock) -> FencingToken {
     let lock = redlock.lock("x").wait(super::scene::LONG).await.unwrap();
@@ -45,8 +27,8 @@ fn grows(last: &mut FencingToken, next: FencingToken) {
 async fn two_managers_whose_clocks_differ_by_seconds_hand_out_growing_tokens_in_turn() {
     let scene = Scene::new(5);
     let right = scene.direct(patient()).await;
-    let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
-    let fast = scene.direct(patient().clock(Skewed { seconds: 5 })).await;
+    let slow = scene.direct(patient().clock(HandClock::skewed(-5_000))).await;
+    let fast = scene.direct(patient().clock(HandClock::skewed(5_000))).await;
     let mut last = FencingToken::default();
     for _ in 0..10 {
         for redlock in [&slow, &right, &fast, &right, &slow] {
@@ -54,7 +36,7 @@ async fn two_managers_whose_clocks_differ_by_seconds_hand_out_growing_tokens_in_
         }
     }
     // One that has never seen a fence.
-    let fresh = scene.direct(patient().clock(Skewed { seconds: -50 })).await;
+    let fresh = scene.direct(patient().clock(HandClock::skewed(-50_000))).await;
     grows(&mut last, token(&fresh).await);
     grows(&mut last, token(&right).await);
 }
@@ -62,7 +44,7 @@ async fn two_managers_whose_clocks_differ_by_seconds_hand_out_growing_tokens_in_
 #[tokio::test]
 async fn tokens_grow_through_changing_minorities_of_frozen_nodes() {
     let scene = Scene::new(5);
-    let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
+    let slow = scene.direct(patient().clock(HandClock::skewed(-5_000))).await;
     let right = scene.direct(patient()).await;
     let mut last = FencingToken::default();
     for round in 0..10 {
@@ -123,7 +105,7 @@ async fn token_passes_fences_hour_ahead() {
         put_fences_ahead(&scene.servers[ahead]);
         for _ in 0..5 {
             // One that knows no fence yet, and whose own clock is below those of the others.
-            let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
+            let slow = scene.direct(patient().clock(HandClock::skewed(-5_000))).await;
             grows(&mut last, token_at_once(&scene, &slow).await);
             grows(&mut last, token_at_once(&scene, &slow).await);
             grows(&mut last, token_at_once(&scene, &right).await);

@@ -117,7 +117,8 @@ async fn unrenewable_lock_ends_before_deadline() {
     assert!(!lock.is_valid());
 }
 
-/// The system's clock; each thread remembers what it read last.
+/// The system's clock; each thread remembers what it read last. A clock that shares its times
+/// between threads, as `HandClock`, can't.
 #[derive(Debug)]
 struct Remembering;
 

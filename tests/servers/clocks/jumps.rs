@@ -7,11 +7,8 @@ use tower_redlock::{
     error::{LossCause, Reason, VoteOutcome},
 };
 
-use super::{
-    own_clock::OwnClock,
-    scene::{LONG, MINUTES, Scene, in_time, is_jump, jump_is_seen, patient, refusal, vote},
-};
-use crate::support::eventually_async;
+use super::scene::{LONG, MINUTES, Scene, in_time, is_jump, jump_is_seen, patient, refusal, vote};
+use crate::support::{eventually_async, hand_clock::HandClock};
 
 #[tokio::test]
 async fn first_vote_after_jump_is_void() {
@@ -149,7 +146,7 @@ async fn vanished_key_stays_unavailable() {
 #[tokio::test]
 async fn undone_jump_between_checks_is_missed() {
     let mut scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let first = scene.manager(patient().clock(clock.clone())).await;
     scene.servers[2].kill();
     scene.is_down(&first, 2).await;

@@ -7,11 +7,8 @@ use tower_redlock::{
     once::{Once, OnceError},
 };
 
-use super::{
-    own_clock::OwnClock,
-    scene::{LONG, MINUTES, Scene, in_time, patient},
-};
-use crate::support::eventually_async;
+use super::scene::{LONG, MINUTES, Scene, in_time, patient};
+use crate::support::{eventually_async, hand_clock::HandClock};
 
 const DONE: &str = "redlock:done:once:order:7";
 
@@ -70,12 +67,12 @@ async fn work_that_ends_on_servers_whose_clocks_are_off_is_not_called_done() {
 #[tokio::test]
 async fn late_work_by_wall_is_undone() {
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
-    let ended = run(&redlock, || clock.put_wall_forward(LONG)).await;
+    let ended = run(&redlock, || clock.set_wall_ahead(LONG)).await;
     assert!(matches!(ended, Ok(Once::RanUnrecorded((), LockError::Lost { .. }))), "{ended:?}");
     assert_eq!(scene.records(), [false; 3]);
-    clock.put_wall_forward(Duration::ZERO);
+    clock.set_wall_ahead(Duration::ZERO);
     let other = scene.manager(strict()).await;
     eventually_async("it is free again", async || run(&other, || {}).await == Ok(Once::Ran(())))
         .await;

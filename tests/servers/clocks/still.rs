@@ -4,17 +4,14 @@ use std::time::Duration;
 
 use tower_redlock::{Redlock, error::LossCause, node::NodeHealth, time::Clock};
 
-use super::{
-    own_clock::OwnClock,
-    scene::{MINUTES, Scene, in_time, is_jump, jump_is_seen, refusal},
-};
-use crate::support::eventually_async;
+use super::scene::{MINUTES, Scene, in_time, is_jump, jump_is_seen, refusal};
+use crate::support::{eventually_async, hand_clock::HandClock};
 
 #[tokio::test]
 async fn local_pause_advances_deadlines() {
     let ttl = Duration::from_secs(5);
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
     let began = clock.now();
     let lock = redlock.lock("a").auto_extend(false).await.unwrap();
@@ -62,7 +59,7 @@ async fn local_pause_advances_deadlines() {
 async fn valid_lock_is_valid_for_less() {
     let ttl = Duration::from_secs(60);
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
     let lock = redlock.lock("a").await.unwrap();
     eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
@@ -85,7 +82,7 @@ async fn valid_lock_is_valid_for_less() {
 async fn jumped_server_stays_barred() {
     let ttl = Duration::from_secs(60);
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
     scene.servers[2].set_clock_offset(MINUTES);
     jump_is_seen(&redlock, 2).await;

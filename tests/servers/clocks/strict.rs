@@ -7,11 +7,8 @@ use tower_redlock::{
     error::{LossCause, Reason, VoteOutcome},
 };
 
-use super::{
-    own_clock::OwnClock,
-    scene::{KEY, LONG, MINUTES, Scene, in_time, patient, vote},
-};
-use crate::support::{HANG_GUARD, Resp, eventually_async};
+use super::scene::{KEY, LONG, MINUTES, Scene, in_time, patient, vote};
+use crate::support::{HANG_GUARD, Resp, eventually_async, hand_clock::HandClock};
 
 /// Wide enough for a busy machine.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -64,7 +61,7 @@ async fn wrong_clock_extends_nothing() {
 #[tokio::test]
 async fn undone_jump_costs_no_key() {
     let mut scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let first = scene.manager(strict().clock(clock.clone())).await;
     scene.servers[2].kill();
     scene.is_down(&first, 2).await;
@@ -86,7 +83,7 @@ async fn undone_jump_costs_no_key() {
 #[tokio::test]
 async fn wall_jump_ends_unpolled_validity() {
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     // No timer of a lock is due before a third of its TTL, or the node timeout of its grant.
     let builder = strict().ttl(LONG * 4).node_timeout(LONG / 3);
     let redlock = scene.manager(builder.clock(clock.clone())).await;
@@ -97,7 +94,7 @@ async fn wall_jump_ends_unpolled_validity() {
     })
     .await;
     let lost = lock.lost();
-    clock.put_wall_forward(LONG * 4);
+    clock.set_wall_ahead(LONG * 4);
     assert!(!lock.is_valid(), "who asks is told at once");
     let cause = in_time(lost).await;
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
@@ -106,10 +103,10 @@ async fn wall_jump_ends_unpolled_validity() {
 #[tokio::test]
 async fn wall_jump_drops_guarded_work() {
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
     let work = redlock.lock("a").run(|_| {
-        clock.put_wall_forward(LONG);
+        clock.set_wall_ahead(LONG);
         std::future::pending::<()>()
     });
     let error = in_time(work).await.unwrap_err();
@@ -119,16 +116,16 @@ async fn wall_jump_drops_guarded_work() {
 #[tokio::test]
 async fn small_wall_jump_shortens_validity() {
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
-    clock.put_wall_forward(LONG / 2);
+    clock.set_wall_ahead(LONG / 2);
     assert!(lock.is_valid());
     // The servers are off now, as seen from here.
     assert!(in_time(lock.extend()).await.is_err());
-    clock.put_wall_forward(Duration::ZERO);
+    clock.set_wall_ahead(Duration::ZERO);
     in_time(lock.extend()).await.unwrap();
-    clock.put_wall_forward(validity());
+    clock.set_wall_ahead(validity());
     assert!(!lock.is_valid());
 }
 

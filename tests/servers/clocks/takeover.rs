@@ -5,7 +5,7 @@ use std::time::Duration;
 use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder};
 
 use super::scene::{KEY, in_time};
-use crate::support::{HANG_GUARD, Proxy, RedisServer, eventually_async, over};
+use crate::support::{HANG_GUARD, Proxy, RedisServer, ServerScene, eventually_async};
 
 const TTL: Duration = Duration::from_secs(3);
 const WITHIN: Duration = Duration::from_millis(500);
@@ -23,11 +23,9 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let servers = RedisServer::start_n(3);
-        let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
-        let crashed = over(strict(), proxies.iter().map(Proxy::url)).build().unwrap();
-        let other = over(strict(), servers.iter().map(RedisServer::url)).build().unwrap();
-        in_time(async { tokio::try_join!(crashed.ready(), other.ready()) }).await.unwrap();
+        let scene = ServerScene::new(3);
+        let (crashed, other) = tokio::join!(scene.proxied(strict()), scene.direct(strict()));
+        let ServerScene { servers, proxies } = scene;
         Self { servers, proxies, crashed, other }
     }
 

@@ -9,11 +9,8 @@ use tower_redlock::{
     time::{Clock, SystemClock},
 };
 
-use super::{
-    own_clock::OwnClock,
-    scene::{Scene, in_time, patient},
-};
-use crate::support::eventually_async;
+use super::scene::{Scene, in_time, patient};
+use crate::support::{eventually_async, hand_clock::HandClock};
 
 const HOURS: Duration = Duration::from_secs(2 * 3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -53,14 +50,14 @@ mod of_the_client {
         let day = i64::try_from(DAY.as_micros()).unwrap();
         for by in [day, -day] {
             let scene = Scene::new();
-            let clock = OwnClock::default();
+            let clock = HandClock::system();
             let redlock = scene.manager(patient().clock(clock.clone())).await;
             let mut last = token(&redlock).await;
             assert!(is_of_now(last));
             if by < 0 {
-                clock.put_wall_back(DAY);
+                clock.set_wall_behind(DAY);
             } else {
-                clock.put_wall_forward(DAY);
+                clock.set_wall_ahead(DAY);
             }
             for _ in 0..5 {
                 let next = token(&redlock).await;
@@ -78,7 +75,7 @@ mod of_the_client {
             })
             .await;
             assert!(own_is_off(&redlock, by));
-            clock.put_wall_right();
+            clock.set_wall_ahead(Duration::ZERO);
             assert!(token(&redlock).await > last);
             eventually_async("it is right", async || findings(&redlock).iter().all(Vec::is_empty))
                 .await;
@@ -91,11 +88,11 @@ mod of_the_client {
     async fn is_known_before_the_first_lock() {
         let scene = Scene::new();
         for ahead in [true, false] {
-            let clock = OwnClock::default();
+            let clock = HandClock::system();
             if ahead {
-                clock.put_wall_forward(HOURS);
+                clock.set_wall_ahead(HOURS);
             } else {
-                clock.put_wall_back(HOURS);
+                clock.set_wall_behind(HOURS);
             }
             let redlock = scene.manager(patient().clock(clock)).await;
             assert!(is_of_now(token(&redlock).await));

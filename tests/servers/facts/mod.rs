@@ -8,6 +8,7 @@ mod flushed;
 mod full;
 mod health;
 mod hung;
+#[path = "../../support/log.rs"]
 pub(crate) mod log;
 mod nonsense;
 mod outage;

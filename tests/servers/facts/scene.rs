@@ -12,7 +12,8 @@ use tower_redlock::{
     node::{NodeHealth, NodeState},
 };
 
-use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
+use crate::support::{RedisServer, eventually_async, over};
+pub(super) use crate::support::{all_vote, in_time, urls};
 
 /// Never decides anything: a node that answers at all answers long before.
 const AMPLE: Duration = Duration::from_secs(6);
@@ -33,10 +34,6 @@ pub(super) fn watchful(urls: impl IntoIterator<Item = String>) -> Redlock {
 
 pub(super) fn watchful_builder(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {
     patient(urls).node_timeout(Duration::from_millis(200))
-}
-
-pub(super) fn urls(servers: &[RedisServer]) -> Vec<String> {
-    servers.iter().map(RedisServer::url).collect()
 }
 
 /// One bad node of three does no harm; two make a `NoQuorum` that tells of both what `expected`
@@ -102,11 +99,6 @@ pub(super) async fn refused(redlock: &Redlock) -> Votes {
     }
 }
 
-/// Panics if it hangs.
-pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
-}
-
 /// Waits until node `i` is down, and gives the reason.
 pub(super) async fn down(redlock: &Redlock, i: usize) -> Reason {
     let reason = || match &redlock.health()[i].state {
@@ -120,14 +112,6 @@ pub(super) async fn down(redlock: &Redlock, i: usize) -> Reason {
     })
     .await;
     found.expect("it was found")
-}
-
-/// Waits until every node votes.
-pub(super) async fn all_vote(redlock: &Redlock) {
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(NodeHealth::is_voting)
-    })
-    .await;
 }
 
 /// A lease on "a" for asking a node directly.

@@ -1,24 +1,22 @@
 //! Spans and log messages of a lock.
 
 use std::future::pending;
-use std::time::Duration;
 
 use tower_redlock::{LockError, Redlock, RedlockBuilder, error::LossCause, node::EmbeddedNodes};
 use tracing::Level;
 
 use super::log::{Log, LoggedSpawner, Span};
 use super::scene::{all_vote, in_time, patient};
-use crate::support::hand_clock::HandClock;
-use crate::support::{HANG_GUARD, RedisServer};
+use crate::support::{
+    HANG_GUARD, RedisServer,
+    scene::{Scene, TTL},
+};
 
 const SECRET: &str = "s3cret-0f-the-servers";
-const TTL: Duration = Duration::from_secs(10);
 
 /// Three nodes in this process, and a log of all that the manager over them does.
-fn embedded(log: &Log, clock: &HandClock) -> (RedlockBuilder, EmbeddedNodes) {
-    let nodes = EmbeddedNodes::with_clock(3, clock.clone());
-    let builder = Redlock::builder().ttl(TTL).clock(clock.clone()).owner("ourselves");
-    (builder.nodes_from(&nodes).spawner(LoggedSpawner::start(log)), nodes)
+fn embedded(log: &Log) -> Scene {
+    Scene::by_hand(3).with(|builder| builder.owner("ourselves").spawner(LoggedSpawner::start(log)))
 }
 
 /// The only span, which must be the one of an acquire.
@@ -36,8 +34,7 @@ fn only_acquire(log: &Log) -> Span {
 #[tokio::test]
 async fn acquire_is_one_span() {
     let log = Log::new();
-    let (builder, _) = embedded(&log, &HandClock::new());
-    let redlock = builder.build().unwrap();
+    let Scene { redlock, .. } = embedded(&log);
     let lock = log.during(async { redlock.lock("invoice:42").await.unwrap() }).await;
     let span = only_acquire(&log);
     let names: Vec<_> = span.fields.keys().copied().collect();
@@ -60,13 +57,10 @@ async fn acquire_is_one_span() {
 #[tokio::test]
 async fn refusal_is_outcome_of_span() {
     let log = Log::new();
-    let clock = HandClock::new();
-    let (builder, nodes) = embedded(&log, &clock);
-    let redlock = builder.build().unwrap();
-    let other =
-        Redlock::builder().ttl(TTL * 6).nodes_from(&nodes).clock(clock).owner("another").build();
-    let _held = other.unwrap().lock("invoice:42").await.unwrap();
-    let error = log.during(async { redlock.lock("invoice:42").await.unwrap_err() }).await;
+    let scene = embedded(&log);
+    let other = scene.manager(|builder| builder.ttl(TTL * 6).owner("another"));
+    let _held = other.lock("invoice:42").await.unwrap();
+    let error = log.during(async { scene.redlock.lock("invoice:42").await.unwrap_err() }).await;
     assert!(matches!(error, LockError::Held { .. }), "{error}");
     let span = only_acquire(&log);
     assert_eq!(span.fields["resource"], "invoice:42");
@@ -126,9 +120,7 @@ async fn votes_are_counted_or_named() {
 #[tokio::test]
 async fn renewal_is_traced() {
     let log = Log::new();
-    let clock = HandClock::new();
-    let (builder, _) = embedded(&log, &clock);
-    let redlock = builder.build().unwrap();
+    let Scene { clock, redlock, .. } = embedded(&log);
     let lock = redlock.lock("invoice:42").await.unwrap();
     assert_eq!(log.text(), "", "nothing is told outside");
     clock.advance(TTL / 2);
@@ -144,9 +136,7 @@ async fn renewal_is_traced() {
 #[tokio::test]
 async fn loss_is_a_warning() {
     let log = Log::new();
-    let clock = HandClock::new();
-    let (builder, _) = embedded(&log, &clock);
-    let redlock = builder.build().unwrap();
+    let Scene { clock, redlock, .. } = embedded(&log);
     let lock = redlock.lock("invoice:42").await.unwrap();
     clock.advance(TTL);
     let cause = in_time(lock.lost()).await;
@@ -159,9 +149,7 @@ async fn loss_is_a_warning() {
 #[tokio::test]
 async fn planned_end_is_no_warning() {
     let log = Log::new();
-    let clock = HandClock::new();
-    let (builder, _) = embedded(&log, &clock);
-    let redlock = builder.build().unwrap();
+    let Scene { clock, redlock, .. } = embedded(&log);
     let limit = TTL / 2;
     let limited = redlock.lock("a").max_hold(limit).await.unwrap();
     clock.advance(limit);
@@ -179,9 +167,7 @@ async fn planned_end_is_no_warning() {
 #[tokio::test]
 async fn hard_stop_is_a_warning() {
     let log = Log::new();
-    let clock = HandClock::new();
-    let (builder, _) = embedded(&log, &clock);
-    let redlock = builder.build().unwrap();
+    let Scene { clock, redlock, .. } = embedded(&log);
     let mut token = 0;
     let work = redlock.lock("invoice:42").run(|cx| {
         token = cx.fencing_token().get();

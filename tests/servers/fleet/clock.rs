@@ -5,7 +5,8 @@ use std::time::Duration;
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 
 /// The system's clock, but the wall clock is ahead of it, by another amount every other second: so
-/// each replica is the first at times, and clocks jump back as well as forward.
+/// each replica is the first at times, and clocks jump back as well as forward. `HandClock` needs
+/// a task for that.
 #[derive(Debug)]
 pub(super) struct WanderingClock {
     pub(super) seed: u64,

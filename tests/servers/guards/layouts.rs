@@ -6,7 +6,7 @@ use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, manager, quick, reason, refusal, refused, settled, taken,
     urls, works,
 };
-use crate::support::{Proxy, RedisServer};
+use crate::support::{RedisServer, ServerScene};
 
 fn named(builder: RedlockBuilder, nodes: &[(&str, String)]) -> Redlock {
     let add =
@@ -25,8 +25,7 @@ fn assert_other_layout(reason: &Reason, found: &str, ours: &str) {
 /// Two majorities that share no node: {a, b} of the one, {c, d} of the other.
 #[tokio::test]
 async fn overlapping_sets_exclude_each_other() {
-    let servers = RedisServer::start_n(4);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(4);
     let [a, b, c] = [0, 1, 2].map(|i: usize| proxies[i].url());
     let first = named(quick(), &[("a", a), ("b", b), ("c", c)]);
     all_vote(&first).await;

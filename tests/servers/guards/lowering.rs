@@ -17,7 +17,7 @@ use super::scene::{
     LONG, MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, settled, taken,
     urls, votes, works,
 };
-use crate::support::{Proxy, RedisServer, eventually_async};
+use crate::support::{Proxy, RedisServer, ServerScene, eventually_async};
 
 const LONGER: Duration = Duration::from_millis(2500);
 
@@ -69,8 +69,7 @@ async fn takes_effect_after_the_old_value() {
 /// The holder is cut off, and so can't raise it again.
 #[tokio::test]
 async fn longer_locks_are_waited_out() {
-    let mut servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { mut servers, proxies } = ServerScene::new(3);
     let short = settled(&servers).await;
     let long = guarded(longer(), proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&long).await;

@@ -10,7 +10,7 @@ use super::scene::{
 };
 use crate::{
     facts::log::{Log, LoggedSpawner},
-    support::{Proxy, RedisServer, eventually_async},
+    support::{Proxy, RedisServer, ServerScene, eventually_async},
 };
 
 const LONGER: Duration = Duration::from_millis(2500);
@@ -25,8 +25,7 @@ fn stored(servers: &[RedisServer]) -> Vec<String> {
 
 #[tokio::test]
 async fn ttl_above_max_ttl_is_refused() {
-    let servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(3);
     let redlock = guarded(quick(), proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&redlock).await;
     let scripts = |server: &RedisServer| server.info("commandstats", "cmdstat_evalsha");
@@ -107,8 +106,7 @@ async fn longer_max_ttl_is_learnt() {
 
 #[tokio::test]
 async fn short_client_respects_longest_ttl() {
-    let mut servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { mut servers, proxies } = ServerScene::new(3);
     let short = settled(&servers).await;
     let long = guarded(longer(), proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&long).await;

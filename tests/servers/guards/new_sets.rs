@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tower_redlock::{error::Reason, node::NodeState, time::SystemClock};
+use tower_redlock::{error::Reason, node::NodeState};
 
 use super::scene::{
-    LONG, MAX_TTL, Slow, all_vote, guarded, in_time, manager, meta, probation, quick, reason,
-    refused, settled, taken, urls, works,
+    LONG, MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, reason, refused,
+    settled, slow, taken, urls, works,
 };
 use crate::{
     facts::log::{Log, LoggedSpawner},
@@ -102,7 +102,7 @@ async fn blank_set_continues_above_its_tokens() {
     drop(redlock);
     servers.iter_mut().for_each(RedisServer::restart);
     // A client that knows no tokens, with a clock that proposes lower ones.
-    let slow = guarded(quick().clock(Slow(SystemClock::new())), urls(&servers)).build().unwrap();
+    let slow = guarded(quick().clock(slow()), urls(&servers)).build().unwrap();
     all_vote(&slow).await;
     let lock = taken(&slow, "x").await;
     assert!(lock.fencing_token().get() > last);

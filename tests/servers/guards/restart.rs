@@ -6,14 +6,13 @@ use tower_redlock::{
     Lock, LockError, Redlock, RedlockBuilder,
     error::{Reason, VoteOutcome},
     node::{NodeState, redis::RestartGuard},
-    time::SystemClock,
 };
 
 use super::scene::{
-    LONG, MAX_TTL, Slow, all_vote, fences, guarded, in_time, probation, quick, reason, refused,
-    settled, taken, votes, works,
+    LONG, MAX_TTL, all_vote, fences, guarded, in_time, probation, quick, reason, refused, settled,
+    slow, taken, votes, works,
 };
-use crate::support::{Proxy, RedisServer, over};
+use crate::support::{Proxy, RedisServer, ServerScene, over};
 
 /// A client that does not reach node 3, and one that reaches all.
 struct Two {
@@ -25,8 +24,7 @@ struct Two {
 
 impl Two {
     async fn new(builder: impl Fn() -> RedlockBuilder, guard: RestartGuard) -> Self {
-        let servers = RedisServer::start_n(3);
-        let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+        let ServerScene { servers, proxies } = ServerScene::new(3);
         let build = |urls: Vec<String>| {
             over(builder(), urls).restart_guard(guard).build().expect("valid settings")
         };
@@ -121,8 +119,7 @@ async fn blank_server_learns_fences_first() {
 
     // Node 3 and the one that forgot are all that is left, and nobody proposes tokens by the clock.
     two.servers[0].kill();
-    let slow =
-        guarded(quick().clock(Slow(SystemClock::new())), two.servers.iter().map(RedisServer::url));
+    let slow = guarded(quick().clock(slow()), two.servers.iter().map(RedisServer::url));
     let slow = slow.build().unwrap();
     let lock = taken(&slow, "x").await;
     assert!(lock.fencing_token().get() > last, "{} after {last}", lock.fencing_token().get());

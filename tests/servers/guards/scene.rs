@@ -9,16 +9,13 @@ use tower_redlock::{
     Lock, LockError, Redlock, RedlockBuilder,
     error::{Reason, VoteOutcome, Votes},
     node::{NodeHealth, NodeState, redis::RestartGuard},
-    time::{Clock, SystemClock, Timestamp},
 };
 
-use crate::support::{HANG_GUARD, RedisServer, Resp, eventually_async, over};
+pub(crate) use crate::support::{LONG, all_vote, in_time, urls};
+use crate::support::{RedisServer, Resp, eventually_async, hand_clock::HandClock, over};
 
 /// The longest TTL, and so about the length of a probation.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(1);
-
-/// Longer than any test waits.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Settings under which a probation lasts about a second.
 pub(crate) fn quick() -> RedlockBuilder {
@@ -34,10 +31,6 @@ where
     over(builder, urls).restart_guard(RestartGuard::Quarantine)
 }
 
-pub(crate) fn urls(servers: &[RedisServer]) -> Vec<String> {
-    servers.iter().map(RedisServer::url).collect()
-}
-
 /// A guarded manager over all servers.
 pub(crate) fn manager(servers: &[RedisServer]) -> Redlock {
     guarded(quick(), urls(servers)).build().expect("valid settings")
@@ -48,13 +41,6 @@ pub(crate) async fn settled(servers: &[RedisServer]) -> Redlock {
     let redlock = manager(servers);
     all_vote(&redlock).await;
     redlock
-}
-
-pub(crate) async fn all_vote(redlock: &Redlock) {
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(NodeHealth::is_voting)
-    })
-    .await;
 }
 
 pub(crate) async fn votes(redlock: &Redlock, node: usize) {
@@ -104,11 +90,6 @@ pub(crate) fn reason(votes: &Votes, node: usize) -> Reason {
     }
 }
 
-/// Panics if it hangs.
-pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
-}
-
 /// `act` makes node `node` forget: it is found out soon, and votes again after a full probation.
 pub(crate) async fn forgets(redlock: &Redlock, node: usize, act: impl FnOnce()) {
     let started = Instant::now();
@@ -156,17 +137,8 @@ pub(crate) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
 }
 
 /// A wall clock that is an hour slow: it proposes tokens that are below all others'.
-#[derive(Debug)]
-pub(crate) struct Slow(pub(crate) SystemClock);
-
-impl Clock for Slow {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn wall(&self) -> Duration {
-        self.0.wall().saturating_sub(Duration::from_secs(3600))
-    }
+pub(crate) fn slow() -> HandClock {
+    HandClock::skewed(-3_600_000)
 }
 
 /// Takes the lock, however often a probation or somebody else is in the way.

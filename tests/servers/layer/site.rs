@@ -27,7 +27,7 @@ use tower_redlock::{
     LockContext, LockError, Redlock, RedlockLayer, Resource, layer::Error, layer::KeyError,
 };
 
-use crate::support::{RedisServer, eventually_async, over};
+use crate::support::{RedisServer, connected, eventually_async, over, patient, urls};
 
 pub(super) struct Site {
     pub(super) addr: SocketAddr,
@@ -100,13 +100,7 @@ async fn refusal(error: Error<Infallible>) -> (StatusCode, String) {
 impl Site {
     pub(super) async fn open(wait: Duration) -> Self {
         let servers = RedisServer::start_n(3);
-        let redlock = over(Redlock::builder(), servers.iter().map(RedisServer::url))
-            .ttl(Duration::from_secs(60))
-            .node_timeout(Duration::from_secs(3))
-            .owner("site")
-            .build()
-            .unwrap();
-        redlock.ready().await.unwrap();
+        let redlock = connected(over(patient(), urls(&servers)).owner("site")).await;
         let log = Log::default();
         let layer = ServiceBuilder::new()
             .layer(HandleErrorLayer::new(refusal))

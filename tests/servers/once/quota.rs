@@ -20,9 +20,9 @@ use tokio::net::TcpListener;
 use tower_redlock::{OnceLayer, Redlock, RedlockBuilder, once::http::Scope};
 
 use crate::{
-    cases::scene::{Scene, all_vote, patient},
+    cases::scene::{Scene, connected, patient},
     facts::log::Log,
-    support::{RedisServer, over},
+    support::{RedisServer, over, urls},
 };
 
 const REQUESTS: usize = 600;
@@ -46,10 +46,7 @@ impl Site {
     }
 
     async fn manager(&self, builder: RedlockBuilder) -> Redlock {
-        let builder = over(builder, self.servers.iter().map(RedisServer::url));
-        let redlock = builder.build().unwrap();
-        all_vote(&redlock).await;
-        redlock
+        connected(over(builder, urls(&self.servers))).await
     }
 
     async fn serve(&self, redlock: &Redlock) -> SocketAddr {

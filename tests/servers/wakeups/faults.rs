@@ -10,12 +10,13 @@ use crate::facts::{
     fake,
     log::{Log, LoggedSpawner},
 };
-use crate::support::{FakeServer, Proxy, Reaction, RedisServer, Resp, eventually_async};
+use crate::support::{
+    FakeServer, Proxy, Reaction, RedisServer, Resp, ServerScene, eventually_async,
+};
 
 #[tokio::test]
 async fn subscription_that_breaks_is_made_again() {
-    let servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(3);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let waiter = connected(woken_or_never(), proxies.iter().map(Proxy::url)).await;
     let lock = holder.lock("x").await.unwrap();
@@ -39,8 +40,7 @@ async fn subscription_that_breaks_is_made_again() {
 #[tokio::test]
 async fn many_subscriptions_that_break_at_once_are_all_made_again() {
     const NAMES: usize = 500;
-    let servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(3);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let waiter = connected(woken_or_never(), proxies.iter().map(Proxy::url)).await;
     let names: Vec<_> = (0..NAMES).map(|i| format!("n{i}")).collect();
@@ -104,8 +104,7 @@ fn held() -> Reaction {
 
 #[tokio::test]
 async fn what_was_missed_while_nothing_was_heard_is_made_up_for() {
-    let servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(3);
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient(), proxies.iter().map(Proxy::url)).await;
     let lock = holder.lock("x").await.unwrap();

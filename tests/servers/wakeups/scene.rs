@@ -3,11 +3,11 @@
 use std::{future::IntoFuture, time::Duration};
 
 use tokio::task::JoinHandle;
-use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder, node::NodeHealth};
+use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder};
 
-use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
+use crate::support::{self, HANG_GUARD, RedisServer, eventually_async, over};
+pub(super) use crate::support::{patient, urls};
 
-pub(super) const LONG: Duration = Duration::from_secs(60);
 /// No pause of this length ends within a test.
 const NEVER: Duration = Duration::from_secs(600);
 
@@ -16,25 +16,12 @@ pub(super) fn woken_or_never() -> RedlockBuilder {
     patient().retry_delay(NEVER..=NEVER)
 }
 
-pub(super) fn patient() -> RedlockBuilder {
-    Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
-}
-
 pub(super) async fn connected<I>(builder: RedlockBuilder, urls: I) -> Redlock
 where
     I: IntoIterator,
     I::Item: Into<String>,
 {
-    let redlock = over(builder, urls).build().unwrap();
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(NodeHealth::is_voting)
-    })
-    .await;
-    redlock
-}
-
-pub(super) fn urls(servers: &[RedisServer]) -> Vec<String> {
-    servers.iter().map(RedisServer::url).collect()
+    support::connected(over(builder, urls)).await
 }
 
 /// A request that waits in a task of its own.

@@ -11,7 +11,7 @@ use std::{
 use tower_redlock::{LockError, LockRequest, Redlock};
 
 use super::scene::{connected, patient, urls};
-use crate::support::{HANG_GUARD, Proxy, RedisServer, eventually_async};
+use crate::support::{HANG_GUARD, Proxy, ServerScene, eventually_async};
 
 /// So many turns the one that wants it at times is to have.
 const TURNS: usize = 5;
@@ -59,8 +59,7 @@ async fn longest_row(
     ask: fn(LockRequest) -> LockRequest,
     (hold, way): (Duration, Duration),
 ) -> usize {
-    let servers = RedisServer::start_n(5);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(5);
     for proxy in &proxies {
         proxy.set_delay(way);
     }

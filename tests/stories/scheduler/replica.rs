@@ -6,14 +6,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tower_redlock::{
-    Job, JobContext, RedlockBuilder, Schedule, Scheduler,
-    time::{Clock, SystemClock, Timestamp},
-};
+use tower_redlock::{Job, JobContext, RedlockBuilder, Schedule, Scheduler};
 
 use crate::{
     Failure,
     member::{Io, Part},
+    support::hand_clock::HandClock,
 };
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
@@ -49,8 +47,9 @@ pub(crate) fn now() -> Moment {
 /// Runs the job until the end of the input. The part's argument is how far its clock is ahead, in
 /// ms.
 pub(crate) async fn replicate(builder: RedlockBuilder, part: Part, io: Io) -> Result<(), Failure> {
-    let ahead = Duration::from_millis(part.arg.parse()?);
-    let redlock = builder.clock(SkewedClock { ahead }).build()?;
+    // The wall clock names the ticks, so replicas reach a tick at different times. The validity of
+    // locks does not depend on it.
+    let redlock = builder.clock(HandClock::skewed(part.arg.parse()?)).build()?;
     let scheduler = Scheduler::new(redlock.clone()).job(job(io.clone())).start()?;
     io.stopped().await;
     scheduler.shutdown(GRACE).await;
@@ -69,23 +68,6 @@ fn job(io: Io) -> Job {
         }
     };
     Job::new("heartbeat", Schedule::every(PERIOD), work).ttl(TTL)
-}
-
-/// The wall clock names the ticks, so replicas reach a tick at different times. The validity of
-/// locks does not depend on it.
-#[derive(Debug)]
-struct SkewedClock {
-    ahead: Duration,
-}
-
-impl Clock for SkewedClock {
-    fn now(&self) -> Timestamp {
-        SystemClock::new().now()
-    }
-
-    fn wall(&self) -> Duration {
-        SystemClock::new().wall() + self.ahead
-    }
 }
 
 impl fmt::Display for Said {
