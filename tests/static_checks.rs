@@ -282,7 +282,7 @@ fn keys_are_shared_and_cloned() {
 #[cfg(feature = "testing")]
 #[test]
 fn testing_kit_is_shared() {
-    use tower_redlock::testing::{ManualClock, ManualSpawner, Nodes, Replica, Sleep, Task};
+    use tower_redlock::testing::{ManualClock, ManualSleep, ManualSpawner, Nodes, Replica, Task};
 
     shared::<ManualClock>();
     cloned::<ManualClock>();
@@ -292,8 +292,8 @@ fn testing_kit_is_shared() {
     shared::<Replica>();
     cloned::<Replica>();
     shared::<ManualSpawner>();
-    shared::<Sleep>();
-    unpinned::<Sleep>();
+    shared::<ManualSleep>();
+    unpinned::<ManualSleep>();
     shared::<Task<u8>>();
     unpinned::<Task<Box<dyn Future<Output = ()> + Send>>>();
 }

@@ -28,7 +28,7 @@ impl CampaignBackoff {
         Self { ttl, interval, quick_tries: 0, pause: ttl / SHORT }
     }
 
-    /// The pause, at random within the range, after an attempt that met a holder.
+    /// Returns the range of the random pause after an attempt that met a holder.
     pub(super) fn after_held(&mut self, expires_in: Option<Duration>) -> RangeInclusive<Duration> {
         let short = self.ttl / SHORT;
         self.pause = short;
@@ -43,13 +43,13 @@ impl CampaignBackoff {
         self.interval..=self.interval + self.interval / 10
     }
 
-    /// The pause where the lock is likely to be free and several candidates know it.
+    /// Returns the range of the random pause if the lock is likely to be free, for several candidates.
     pub(super) fn short(&self) -> RangeInclusive<Duration> {
         let short = self.ttl / SHORT;
         short / 8..=short
     }
 
-    /// The pause after another failure; doubles each time.
+    /// Returns the range of the random pause after another failure. Doubles each time.
     pub(super) fn after_failure(&mut self) -> RangeInclusive<Duration> {
         let pause = self.pause;
         self.pause = (pause * 2).min(self.interval);
@@ -71,7 +71,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl TermBackoff {
-    /// The longest pause after a term of this duration.
+    /// Returns the longest pause after a term of this duration.
     pub(super) fn after(&mut self, led_for: Duration) -> Duration {
         if led_for > LONGEST_PAUSE {
             self.terms = 0;
@@ -84,7 +84,6 @@ impl TermBackoff {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     const TTL: Duration = Duration::from_secs(10);

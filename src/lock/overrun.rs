@@ -137,12 +137,12 @@ mod tests {
     const TTL: Duration = Duration::from_secs(10);
     const VALIDITY: Duration = Duration::from_millis(9_898);
 
-    struct Scene {
+    struct OverrunFixture {
         clock: HandClock,
         lock: Lock,
     }
 
-    impl Scene {
+    impl OverrunFixture {
         async fn new() -> Self {
             Self::with(Duration::ZERO).await
         }
@@ -192,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn poll_past_the_end_is_reported() {
-        let scene = Scene::new().await;
+        let scene = OverrunFixture::new().await;
         let poll = scene.begin();
         scene.end();
         scene.fire();
@@ -204,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn poll_that_ends_is_not_reported() {
-        let scene = Scene::new().await;
+        let scene = OverrunFixture::new().await;
         let poll = scene.begin();
         scene.end();
         scene.fire();
@@ -215,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn later_poll_is_not_reported() {
-        let scene = Scene::new().await;
+        let scene = OverrunFixture::new().await;
         drop(scene.begin());
         let in_time = scene.begin();
         scene.end();
@@ -228,7 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn unbegun_poll_is_awaited() {
-        let scene = Scene::new().await;
+        let scene = OverrunFixture::new().await;
         let mut poll = scene.enter();
         scene.end();
         scene.advance_to_check();
@@ -241,7 +241,7 @@ mod tests {
 
     #[tokio::test]
     async fn early_hard_stop_is_no_overrun() {
-        let scene = Scene::with(Duration::from_millis(2)).await;
+        let scene = OverrunFixture::with(Duration::from_millis(2)).await;
         let lead = scene.lock.lease().timers().lead();
         assert!(lead > Duration::ZERO);
         let poll = scene.begin();

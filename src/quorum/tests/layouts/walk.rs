@@ -1,7 +1,6 @@
-//! Random walks over layouts, and searches that go on from new states.
+//! Random walks over layouts.
 
 use std::{
-    collections::HashSet,
     hash::{DefaultHasher, Hash, Hasher},
     mem::swap,
 };
@@ -10,12 +9,13 @@ use super::{
     state::{LayoutPlan, Layouts},
     step::LayoutStep,
 };
-use crate::quorum::tests::names::{
-    search::shorten_by,
-    setups::{MOVES, SEEDS, factor},
-    step::{NamesStep, Violation},
-    walk::{NamesWalk, Random},
-    world::{CLIENTS, NamesWorld},
+use crate::quorum::tests::{
+    names::{
+        step::{NamesStep, Violation},
+        walk::NamesWalk,
+        world::CLIENTS,
+    },
+    search::{self, KeptState, Model, ModelWalk, Random},
 };
 
 /// Kinds of moves: ticks, faults, operators' steps, their usual series, takeovers, turns of a client,
@@ -41,26 +41,6 @@ impl LayoutsWalk {
         let walk = |world| NamesWalk::new(world, None, random.next());
         let walks = layouts.worlds.clone().into_iter().map(walk).collect();
         Self { layouts, trace, random, weights, walks }
-    }
-
-    fn step(&mut self) {
-        let mut at = self.random.below(self.weights.iter().sum());
-        let kind = self.weights.iter().position(|&weight| {
-            let found = at < weight;
-            at = at.saturating_sub(weight);
-            found
-        });
-        let layout = self.random.below(self.layouts.worlds.len());
-        let client = self.random.below(CLIENTS);
-        match kind.expect("it is below the sum") {
-            0 => self.apply(LayoutStep::Tick),
-            1 => self.disturb(layout, client),
-            2 => self.operate(client),
-            3 => self.command(client),
-            4 => self.take_over(layout, client),
-            5 => self.turns(layout, client),
-            _ => self.clients(layout),
-        }
     }
 
     fn apply(&mut self, step: LayoutStep) {
@@ -204,7 +184,17 @@ impl LayoutsWalk {
     }
 }
 
-impl Layouts {
+impl Model for Layouts {
+    type Step = LayoutStep;
+
+    fn apply(&mut self, step: LayoutStep) -> bool {
+        self.apply(step)
+    }
+
+    fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
     fn outline(&self) -> u64 {
         let mut hash = DefaultHasher::new();
         self.worlds.iter().for_each(|world| hash.write_u64(world.outline()));
@@ -215,115 +205,58 @@ impl Layouts {
         self.tags.iter().for_each(|tag| tag.map(|tag| tag.layout).hash(&mut hash));
         hash.finish()
     }
-}
 
-struct KeptLayouts {
-    layouts: Layouts,
-    trace: Vec<LayoutStep>,
-    visits: u32,
-}
-
-/// The most states that a search keeps.
-const KEPT: usize = 20_000;
-
-struct LayoutSearch {
-    random: Random,
-    kept: Vec<KeptLayouts>,
-    seen: HashSet<u64>,
-    steps: u64,
-    /// States in which a later layout could grant a lock.
-    begun: u64,
-}
-
-impl LayoutSearch {
-    fn walk(&mut self) -> Option<(Violation, Vec<LayoutStep>)> {
-        let [one, two] = [0; 2].map(|_| self.random.below(self.kept.len()));
-        let from = if self.kept[one].visits <= self.kept[two].visits { one } else { two };
-        self.kept[from].visits += 1;
-        let KeptLayouts { layouts, trace, .. } = &self.kept[from];
-        let mut walk = LayoutsWalk::new(layouts.clone(), trace.clone(), self.random.next());
-        for _ in 0..MOVES {
-            let before = walk.trace.len();
-            walk.step();
-            self.steps += (walk.trace.len() - before) as u64;
-            if let Some(violation) = walk.layouts.violation {
-                return Some((violation, walk.trace));
-            }
-            if walk.trace.len() > before && self.seen.insert(walk.layouts.outline()) {
-                let later = walk.layouts.worlds[1..].iter();
-                let begun = later.map(NamesWorld::present_groups).any(|groups| !groups.is_empty());
-                self.begun += u64::from(begun);
-                let kept = KeptLayouts {
-                    layouts: walk.layouts.clone(),
-                    trace: walk.trace.clone(),
-                    visits: 0,
-                };
-                self.keep(kept);
-            }
-        }
-        None
-    }
-
-    fn keep(&mut self, kept: KeptLayouts) {
-        if self.kept.len() < KEPT {
-            self.kept.push(kept);
-            return;
-        }
-        let [one, two] = [0; 2].map(|_| 1 + self.random.below(KEPT - 1));
-        let at = if self.kept[one].visits >= self.kept[two].visits { one } else { two };
-        self.kept[at] = kept;
+    fn has_later_layout(&self) -> bool {
+        self.worlds[1..].iter().any(|world| !world.present_groups().is_empty())
     }
 }
 
-fn replay(plan: LayoutPlan, steps: &[LayoutStep]) -> Option<Vec<LayoutStep>> {
-    let mut layouts = Layouts::new(plan);
-    let mut taken = Vec::new();
-    for &step in steps {
-        if layouts.apply(step) {
-            taken.push(step);
-        }
-        if layouts.violation.is_some() {
-            return Some(taken);
+impl ModelWalk for LayoutsWalk {
+    type Model = Layouts;
+    type Habits = ();
+
+    const MAX_KEPT: usize = 20_000;
+
+    fn draw_habits(_: &Layouts, _: &mut Random) {}
+
+    fn resume(from: &KeptState<Self>, _: bool, random: &mut Random) -> Self {
+        Self::new(from.model.clone(), from.trace.clone(), random.next())
+    }
+
+    fn step(&mut self) {
+        let kind = self.random.weighted(&self.weights);
+        let layout = self.random.below(self.layouts.worlds.len());
+        let client = self.random.below(CLIENTS);
+        match kind {
+            0 => self.apply(LayoutStep::Tick),
+            1 => self.disturb(layout, client),
+            2 => self.operate(client),
+            3 => self.command(client),
+            4 => self.take_over(layout, client),
+            5 => self.turns(layout, client),
+            _ => self.clients(layout),
         }
     }
-    None
+
+    fn model(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    fn habits(&self) {}
+
+    fn trace(&self) -> &Vec<LayoutStep> {
+        &self.trace
+    }
 }
 
-/// Searches with each seed in turn for `walks` walks, times the factor; returns the first violation.
+/// Searches a plan with each seed in turn. Returns the first violation, and a short trace to it.
 pub(super) fn search(plan: LayoutPlan, walks: u64) -> Option<(Violation, Vec<LayoutStep>)> {
-    SEEDS.iter().find_map(|&seed| {
-        let start = KeptLayouts { layouts: Layouts::new(plan), trace: Vec::new(), visits: 0 };
-        let kept = vec![start];
-        let mut search = LayoutSearch { random: Random(seed), kept, seen: HashSet::new(), steps: 0, begun: 0 };
-        let mut taken = 0;
-        let found = (0..walks * factor()).find_map(|_| {
-            taken += 1;
-            search.walk()
-        });
-        let found =
-            found.map(|found| (found.0, shorten_by(&found.1, |steps| replay(plan, steps))));
-        println!(
-            "{:?}, {}, without {:?}, seed {seed}: {:?} after {taken} walks, {} steps, {} states ({} begun); \
-             shortest trace: {:?} steps",
-            plan.layouts,
-            if plan.setup.locks { "locks" } else { "groups" },
-            plan.setup.without,
-            found.as_ref().map(|found| found.0),
-            search.steps,
-            search.seen.len(),
-            search.begun,
-            found.as_ref().map(|found| found.1.len()),
-        );
-        found
-    })
+    let watched = if plan.setup.locks { "locks" } else { "groups" };
+    let label = format!("{:?}, {watched}, without {:?}", plan.layouts, plan.setup.without);
+    search::search::<LayoutsWalk>(&Layouts::new(plan), walks, &label)
 }
 
-/// Does the steps, each of which must be possible; returns the violation that they come to.
+/// Takes the steps, each of which must be possible. Returns the violation that they reach.
 pub(super) fn run(plan: LayoutPlan, steps: &[LayoutStep]) -> Option<Violation> {
-    let mut layouts = Layouts::new(plan);
-    for (at, &step) in steps.iter().enumerate() {
-        assert!(layouts.violation.is_none(), "a violation before step {at}: {step:?}");
-        assert!(layouts.apply(step), "step {at} does nothing: {step:?}");
-    }
-    layouts.violation
+    search::run(Layouts::new(plan), steps)
 }
