@@ -22,7 +22,7 @@ pub(crate) const MAX_NAMES: usize = 16;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
-    names: Names,
+    names: NameList,
     /// Made for a job, a leader or a once key, and so allowed to have a reserved name.
     is_own: bool,
 }
@@ -36,7 +36,7 @@ const ONCE: &str = "once:";
 
 /// One name, the usual case, takes one allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Names {
+enum NameList {
     One(Arc<str>),
     Many(Arc<[Arc<str>]>),
 }
@@ -68,8 +68,8 @@ impl Resource {
         }
         names.iter().try_for_each(|name| check(name))?;
         let names = match <[_; 1]>::try_from(names) {
-            Ok([name]) => Names::One(name),
-            Err(names) => Names::Many(names.into()),
+            Ok([name]) => NameList::One(name),
+            Err(names) => NameList::Many(names.into()),
         };
         Ok(Self { names, is_own: false })
     }
@@ -149,13 +149,13 @@ impl Resource {
 
     /// Returns a resource that no user can name, as names are not empty.
     pub(crate) fn unnamed() -> Self {
-        Self { names: Names::One("".into()), is_own: false }
+        Self { names: NameList::One("".into()), is_own: false }
     }
 
     pub(crate) fn shared_names(&self) -> &[Arc<str>] {
         match &self.names {
-            Names::One(name) => std::slice::from_ref(name),
-            Names::Many(names) => names,
+            NameList::One(name) => std::slice::from_ref(name),
+            NameList::Many(names) => names,
         }
     }
 }
@@ -198,7 +198,7 @@ macro_rules! one_name {
 
             fn try_from(name: $name) -> Result<Self, ResourceError> {
                 check(&name)?;
-                Ok(Self { names: Names::One(Arc::from(name)), is_own: false })
+                Ok(Self { names: NameList::One(Arc::from(name)), is_own: false })
             }
         }
     )*};

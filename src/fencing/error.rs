@@ -113,14 +113,14 @@ impl std::error::Error for FencingError {}
 /// The error of a request behind a [`FencingLayer`](super::FencingLayer) without `http()` or `grpc()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error<E> {
+pub enum FencingServiceError<E> {
     /// The fence.
     Fencing(FencingError),
     /// The service was called, and failed by itself.
     Service(E),
 }
 
-impl<E: fmt::Display> fmt::Display for Error<E> {
+impl<E: fmt::Display> fmt::Display for FencingServiceError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fencing(error) => error.fmt(f),
@@ -130,8 +130,8 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
 }
 
 /// Also where `E` is a `Box<dyn Error + Send + Sync>`; for the chain of causes, see
-/// [`layer::Error`](crate::layer::Error#impl-Error-for-Error<E>).
-impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for Error<E> {
+/// [`GuardError`](crate::layer::GuardError#impl-Error-for-GuardError<E>).
+impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for FencingServiceError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // Transparent: Display already shows the inner error, so the chain continues below it.
         match self {

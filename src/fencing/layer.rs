@@ -24,19 +24,19 @@ pub const DEFAULT_CAPACITY: usize = 100_000;
 /// ```
 /// use std::convert::Infallible;
 /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
-/// use tower_redlock::{FencingLayer, fencing::{Error, FencingError}};
+/// use tower_redlock::{FencingLayer, fencing::{FencingServiceError, FencingError}};
 ///
 /// struct Write { account: u64, token: Option<u64> }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Error<Infallible>> {
+/// # async fn main() -> Result<(), FencingServiceError<Infallible>> {
 /// let key = |write: &Write| format!("account:{}", write.account);
 /// let mut storage = ServiceBuilder::new()
 ///     .layer(FencingLayer::new(key).token(|write: &Write| write.token))
 ///     .service(service_fn(|_: Write| async { Ok::<_, Infallible>(()) }));
 /// storage.ready().await?.call(Write { account: 42, token: Some(8) }).await?;
 /// let late = storage.ready().await?.call(Write { account: 42, token: Some(7) }).await;
-/// assert!(matches!(late, Err(Error::Fencing(FencingError::Stale { .. }))));
+/// assert!(matches!(late, Err(FencingServiceError::Fencing(FencingError::Stale { .. }))));
 /// # Ok(())
 /// # }
 /// ```

@@ -68,8 +68,8 @@ mod service;
 mod table;
 mod token;
 
-pub use error::{Error, FencingError};
-pub use future::ResponseFuture;
+pub use error::{FencingError, FencingServiceError};
+pub use future::FencingFuture;
 pub use layer::DEFAULT_CAPACITY;
 pub(crate) use layer::FencingLayer;
 pub use service::FencingService;

@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::{
-    DefaultHeader, Error, FencingError, FencingLayer, ResponseFuture, TokenSource, future::Fenced,
-    memory::Visit, token::checked,
+    DefaultHeader, FencingError, FencingFuture, FencingLayer, FencingServiceError, TokenSource,
+    future::Fenced, memory::Visit, token::checked,
 };
 use crate::{
     layer::{Plain, ResourceKey},
@@ -45,7 +45,7 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
     }
 
     /// Calls the inner service if the request's token is not stale.
-    pub(super) fn begin<Request>(&mut self, request: Request) -> ResponseFuture<S::Future, P>
+    pub(super) fn begin<Request>(&mut self, request: Request) -> FencingFuture<S::Future, P>
     where
         S: Service<Request>,
         K: ResourceKey<Request>,
@@ -53,7 +53,7 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
         P: Clone,
     {
         let protocol = self.layer.protocol.clone();
-        ResponseFuture { fenced: self.fenced(request), protocol }
+        FencingFuture { fenced: self.fenced(request), protocol }
     }
 
     fn fenced<Request>(&mut self, request: Request) -> Fenced<S::Future>
@@ -89,11 +89,11 @@ where
     T: TokenSource<Request>,
 {
     type Response = S::Response;
-    type Error = Error<S::Error>;
-    type Future = ResponseFuture<S::Future>;
+    type Error = FencingServiceError<S::Error>;
+    type Future = FencingFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(Error::Service)
+        self.inner.poll_ready(cx).map_err(FencingServiceError::Service)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {

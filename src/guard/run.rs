@@ -9,7 +9,7 @@ use std::{
 
 use pin_project::pin_project;
 
-use super::{Error, Guarded, LockContext};
+use super::{GuardError, Guarded, LockContext};
 use crate::{
     error::LockError,
     lock::{Acquire, LockRequest},
@@ -54,7 +54,7 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`Error::Lock`] as [`run`](Self::run) describes; [`Error::Service`] is the work's own.
+    /// [`GuardError::Lock`] as [`run`](Self::run) describes; [`GuardError::Service`] is the work's own.
     ///
     /// Cancel safety and panics are those of [`run`](Self::run).
     pub fn try_run<F, Fut, T, E>(self, work: F) -> TryRun<F, Fut>
@@ -143,10 +143,10 @@ where
     F: FnOnce(LockContext) -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    type Output = Result<T, Error<E>>;
+    type Output = Result<T, GuardError<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(self.project().run.poll(cx))?.map_err(Error::Service))
+        Poll::Ready(ready!(self.project().run.poll(cx))?.map_err(GuardError::Service))
     }
 }
 

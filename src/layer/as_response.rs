@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, fmt::Display};
 
-use super::Error;
+use super::GuardError;
 
 /// Implemented by nothing. Where a router asks for a service that never fails, its diagnostics say what
 /// the layer in front lacks.
@@ -27,8 +27,8 @@ pub trait AsResponse {
 /// let layer = RedlockLayer::new(Redlock::embedded(), path);
 /// let app: Router = Router::new().route("/", post(async || "done")).layer(layer);
 /// ```
-impl<E: AsResponse + Display> From<Error<E>> for Infallible {
-    fn from(error: Error<E>) -> Self {
+impl<E: AsResponse + Display> From<GuardError<E>> for Infallible {
+    fn from(error: GuardError<E>) -> Self {
         E::never(&error)
     }
 }

@@ -28,8 +28,10 @@ pub struct RedlockLayer<K, P = Plain> {
     pub(super) name: Option<Arc<str>>,
 }
 
-/// The errors of a layer are part of the service's error type: [`layer::Error`](super::Error), and
-/// [`fencing::Error`](crate::fencing::Error) behind a [`FencingLayer`](crate::FencingLayer).
+/// The outcomes of a layer are part of the types of its service.
+///
+/// Errors are [`GuardError`](super::GuardError) behind a [`RedlockLayer`], `OnceError` behind an
+/// `OnceLayer`, whose responses are `Once`, and `FencingServiceError` behind a `FencingLayer`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain(pub(crate) ());
 

@@ -5,8 +5,8 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::{
-    Error, Plain, RedlockLayer, ResourceKey, ResponseFuture,
-    call::{Call, Protocol},
+    GuardError, Plain, RedlockFuture, RedlockLayer, ResourceKey,
+    call::{Protocol, RedlockCall},
 };
 use crate::{error::LockError, lock::LockRequest, resource::Resource};
 
@@ -50,7 +50,7 @@ impl<S, K, P> RedlockService<S, K, P> {
         &mut self,
         request: Request,
         set: impl FnOnce(LockRequest) -> LockRequest,
-    ) -> Call<S, Request, P>
+    ) -> RedlockCall<S, Request, P>
     where
         S: Service<Request> + Clone,
         K: ResourceKey<Request>,
@@ -60,10 +60,10 @@ impl<S, K, P> RedlockService<S, K, P> {
             Ok(Some(resource)) => {
                 let asked = set(self.ask(&resource));
                 let call = (self.take_ready(), request, self.layer.protocol.clone());
-                Call::acquiring(asked, resource, self.layer.name.clone(), call)
+                RedlockCall::acquiring(asked, resource, self.layer.name.clone(), call)
             }
-            Ok(None) => Call::unguarded(self.inner.call(request)),
-            Err(error) => Call::rejected(LockError::InvalidResource(error.into()), None),
+            Ok(None) => RedlockCall::unguarded(self.inner.call(request)),
+            Err(error) => RedlockCall::rejected(LockError::InvalidResource(error.into()), None),
         }
     }
 
@@ -88,14 +88,14 @@ where
     K: ResourceKey<Request>,
 {
     type Response = S::Response;
-    type Error = Error<S::Error>;
-    type Future = ResponseFuture<S, Request>;
+    type Error = GuardError<S::Error>;
+    type Future = RedlockFuture<S, Request>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(Error::Service)
+        self.inner.poll_ready(cx).map_err(GuardError::Service)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        ResponseFuture::new(self.begin(request, |lock| lock), Plain(()))
+        RedlockFuture::new(self.begin(request, |lock| lock), Plain(()))
     }
 }

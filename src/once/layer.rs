@@ -7,6 +7,7 @@ use tower_layer::Layer;
 use super::{Always, OnceService, UnknownOutcome, terms::Terms};
 use crate::{
     error::LockError,
+    layer::Plain,
     lock::{LockOptions, Redlock},
     resource::{Resource, ResourceError},
 };
@@ -59,10 +60,6 @@ pub struct OnceLayer<K, C = Always, P = Plain> {
     options: LockOptions,
     terms: Terms,
 }
-
-/// Outcomes are part of the response: [`Once`](super::Once).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Plain(());
 
 impl<K> OnceLayer<K> {
     /// A layer of this name that runs requests once for what `key` finds in them.

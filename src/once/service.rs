@@ -5,10 +5,14 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::{
-    Always, Completes, Once, OnceError, OnceFuture, OnceLayer, OnceRequest, Plain, Unchecked, Work,
+    Always, Completes, Once, OnceError, OnceFuture, OnceLayer, OnceRequest, Unchecked, Work,
     call::OnceCall,
 };
-use crate::{error::LockError, guard::LockContext, layer::ResourceKey};
+use crate::{
+    error::LockError,
+    guard::LockContext,
+    layer::{Plain, ResourceKey},
+};
 
 /// A service whose requests run once per key. Made by [`OnceLayer`].
 ///

@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::{RejectReason, Rejection, RequestOutcome};
-use crate::{error::LockError, guard, resource::ResourceError};
+use crate::{error::LockError, guard::GuardError, resource::ResourceError};
 
 const LOCK_LOST: &str = "LOCK_LOST";
 
@@ -84,11 +84,11 @@ impl From<LockError> for Status {
 
 /// The method's own status unchanged, and lock errors as a [`RedlockLayer`](crate::RedlockLayer)
 /// responds to them: for `try_run(…).await?` in a method.
-impl From<guard::Error<Status>> for Status {
-    fn from(error: guard::Error<Status>) -> Self {
+impl From<GuardError<Status>> for Status {
+    fn from(error: GuardError<Status>) -> Self {
         match error {
-            guard::Error::Lock(error) => error.into(),
-            guard::Error::Service(status) => status,
+            GuardError::Lock(error) => error.into(),
+            GuardError::Service(status) => status,
         }
     }
 }

@@ -15,14 +15,14 @@ use http_body::Body;
 use tower::{Layer, Service};
 use tower_redlock::{
     Redlock, RedlockLayer,
-    layer::http::{Http, HttpBody},
+    layer::http::{HttpBody, RedlockHttp},
     node::EmbeddedNodes,
 };
 
 use crate::tools::{HandClock, poll, redlock};
 
 pub(crate) type Key = fn(&Request<()>) -> Option<&'static str>;
-pub(crate) type HttpLayer = RedlockLayer<Key, Http>;
+pub(crate) type HttpLayer = RedlockLayer<Key, RedlockHttp>;
 
 pub(crate) struct Bench {
     pub(crate) clock: HandClock,

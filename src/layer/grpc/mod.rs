@@ -30,4 +30,4 @@ mod service;
 pub(crate) mod timeout;
 
 pub use body::GrpcBody;
-pub use service::Grpc;
+pub use service::RedlockGrpc;

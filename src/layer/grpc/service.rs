@@ -17,7 +17,7 @@ use super::{GrpcBody, timeout::timeout};
 use crate::{
     guard::{LockContext, LockContexts},
     layer::{
-        Error, RedlockLayer, RedlockService, ResourceKey, ResponseFuture, call::Protocol,
+        GuardError, RedlockFuture, RedlockLayer, RedlockService, ResourceKey, call::Protocol,
         token_header::TokenHeader,
     },
     reject::{DefaultResponse, OnReject, RejectReason, Rejection},
@@ -25,7 +25,7 @@ use crate::{
 
 /// Lock errors are gRPC statuses. Made by [`RedlockLayer::grpc`].
 #[derive(Clone, Debug)]
-pub struct Grpc<R = DefaultResponse> {
+pub struct RedlockGrpc<R = DefaultResponse> {
     token_header: TokenHeader,
     on_reject: R,
 }
@@ -57,15 +57,15 @@ impl<K> RedlockLayer<K> {
     /// server's. One that is over before the answer begins drops the method, and the lock is given
     /// back. A client that stops reading a stream keeps its lock, until `max_hold` at most.
     /// Around a client's `Channel` the layer answers with the same statuses, without a request.
-    pub fn grpc(self) -> RedlockLayer<K, Grpc> {
-        self.map_protocol(|_| Grpc {
+    pub fn grpc(self) -> RedlockLayer<K, RedlockGrpc> {
+        self.map_protocol(|_| RedlockGrpc {
             token_header: TokenHeader::default(),
             on_reject: DefaultResponse::default(),
         })
     }
 }
 
-impl<K, R> RedlockLayer<K, Grpc<R>> {
+impl<K, R> RedlockLayer<K, RedlockGrpc<R>> {
     /// The service finds the fencing token in this metadata of the request. Default: in none. A client
     /// can't set it.
     ///
@@ -84,22 +84,25 @@ impl<K, R> RedlockLayer<K, Grpc<R>> {
     /// Makes the statuses of rejected requests by `respond` instead of [`Rejection::grpc_status`]: of those
     /// that did not get the lock, or lost it before they had a response. A stream that outlives its lock
     /// ends with the latter.
-    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, Grpc<G>>
+    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, RedlockGrpc<G>>
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.map_protocol(|Grpc { token_header, .. }| Grpc { token_header, on_reject: respond })
+        self.map_protocol(|RedlockGrpc { token_header, .. }| RedlockGrpc {
+            token_header,
+            on_reject: respond,
+        })
     }
 }
 
-impl<B, R> Protocol<Request<B>> for Grpc<R> {
+impl<B, R> Protocol<Request<B>> for RedlockGrpc<R> {
     fn prepare(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
         self.token_header.set(request.headers_mut(), context.fencing_token());
         LockContexts::enter(request.extensions_mut(), layer, context.clone());
     }
 }
 
-impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Grpc<R>>
+impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, RedlockGrpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
@@ -108,7 +111,7 @@ where
 {
     type Response = Response<GrpcBody<A>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, Request<B>, Grpc<R>>;
+    type Future = RedlockFuture<S, Request<B>, RedlockGrpc<R>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -119,11 +122,11 @@ where
         grpc.token_header.strip(request.headers_mut());
         let timeout = timeout(request.headers());
         let call = self.begin(request, |lock| lock.wait_at_most(timeout));
-        ResponseFuture::new(call, grpc)
+        RedlockFuture::new(call, grpc)
     }
 }
 
-impl<S, B, R, A> Future for ResponseFuture<S, Request<B>, Grpc<R>>
+impl<S, B, R, A> Future for RedlockFuture<S, Request<B>, RedlockGrpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>>,
     R: OnReject<Status>,
@@ -135,8 +138,8 @@ where
         let mut this = self.project();
         Poll::Ready(match ready!(this.call.as_mut().poll_covered(cx)) {
             Ok((response, hold)) => Ok(response.map(|body| GrpcBody::of_service(body, hold))),
-            Err(Error::Service(error)) => Err(error),
-            Err(Error::Lock(error)) => {
+            Err(GuardError::Service(error)) => Err(error),
+            Err(GuardError::Lock(error)) => {
                 let rejection = Rejection::new(RejectReason::Lock(&error), this.call.resource());
                 rejection.log();
                 Ok(GrpcBody::of_rejection(rejection, &this.protocol.on_reject))

@@ -150,7 +150,7 @@ impl<E: fmt::Display> fmt::Display for BodyError<E> {
 }
 
 /// Also where `E` is a `Box<dyn Error + Send + Sync>`. For the chain of causes, see
-/// [`layer::Error`](crate::layer::Error#impl-Error-for-Error<E>).
+/// [`GuardError`](crate::layer::GuardError#impl-Error-for-GuardError<E>).
 impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for BodyError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

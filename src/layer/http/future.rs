@@ -17,13 +17,13 @@ use pin_project::pin_project;
 use tower_service::Service;
 
 use super::{
-    Http, HttpBody,
+    HttpBody, RedlockHttp,
     buffered_response::{BufferResponse, Unread, too_large},
     upgrade::Offered,
 };
 use crate::{
     error::LockError,
-    layer::{Error, call::Call},
+    layer::{GuardError, call::RedlockCall},
     reject::{OnReject, RejectReason, Rejection, problem},
     resource::Resource,
 };
@@ -39,10 +39,10 @@ use crate::{
 /// If polled again after it was ready, and where the service panics; the lock is given back then.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct HttpFuture<S: Service<Request<B>>, B, R, A> {
+pub struct RedlockHttpFuture<S: Service<Request<B>>, B, R, A> {
     #[pin]
     state: HttpFutureState<S, B, R, A>,
-    http: Http<R>,
+    http: RedlockHttp<R>,
     facts: RequestFacts,
 }
 
@@ -54,7 +54,7 @@ pub struct HttpFuture<S: Service<Request<B>>, B, R, A> {
 enum HttpFutureState<S: Service<Request<B>>, B, R, A> {
     Calling {
         #[pin]
-        call: Call<S, Request<B>, Http<R>>,
+        call: RedlockCall<S, Request<B>, RedlockHttp<R>>,
     },
     Buffering {
         #[pin]
@@ -77,7 +77,7 @@ pub(super) struct RequestFacts {
 }
 
 impl RequestFacts {
-    pub(super) fn of<B, R, M>(request: &mut Request<B>, http: &Http<R, M>) -> Self {
+    pub(super) fn of<B, R, M>(request: &mut Request<B>, http: &RedlockHttp<R, M>) -> Self {
         let connects = request.method() == Method::CONNECT;
         Self {
             connects,
@@ -120,17 +120,17 @@ impl RequestFacts {
     }
 }
 
-impl<S: Service<Request<B>>, B, R, A> HttpFuture<S, B, R, A> {
+impl<S: Service<Request<B>>, B, R, A> RedlockHttpFuture<S, B, R, A> {
     pub(super) const fn new(
-        call: Call<S, Request<B>, Http<R>>,
-        http: Http<R>,
+        call: RedlockCall<S, Request<B>, RedlockHttp<R>>,
+        http: RedlockHttp<R>,
         facts: RequestFacts,
     ) -> Self {
         Self { state: HttpFutureState::Calling { call }, http, facts }
     }
 }
 
-impl<S, B, R, A> Future for HttpFuture<S, B, R, A>
+impl<S, B, R, A> Future for RedlockHttpFuture<S, B, R, A>
 where
     S: Service<Request<B>, Response = Response<A>>,
     R: OnReject<Response<Bytes>>,
@@ -145,8 +145,8 @@ where
                 HttpFutureStateProj::Calling { mut call } => {
                     let (response, hold) = match ready!(call.as_mut().poll_covered(cx)) {
                         Ok(made) => made,
-                        Err(Error::Service(error)) => return Poll::Ready(Err(error)),
-                        Err(Error::Lock(error)) => {
+                        Err(GuardError::Service(error)) => return Poll::Ready(Err(error)),
+                        Err(GuardError::Lock(error)) => {
                             let answer = reject(this.http, this.facts, &error, call.resource());
                             return Poll::Ready(Ok(answer));
                         }
@@ -187,7 +187,7 @@ where
 }
 
 fn reject<R: OnReject<Response<Bytes>>, A: Body>(
-    http: &Http<R>,
+    http: &RedlockHttp<R>,
     facts: &RequestFacts,
     error: &LockError,
     resource: Option<&Resource>,
@@ -218,12 +218,12 @@ fn unguarded_upgrade(resource: Option<&Resource>) -> Response<Bytes> {
     )
 }
 
-impl<S: Service<Request<B>>, B, R, A> fmt::Debug for HttpFuture<S, B, R, A> {
+impl<S: Service<Request<B>>, B, R, A> fmt::Debug for RedlockHttpFuture<S, B, R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             HttpFutureState::Calling { call } => call.name(),
             HttpFutureState::Buffering { .. } => "reading the response",
         };
-        f.debug_struct("HttpFuture").field("state", &state).finish_non_exhaustive()
+        f.debug_struct("RedlockHttpFuture").field("state", &state).finish_non_exhaustive()
     }
 }

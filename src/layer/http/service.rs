@@ -11,7 +11,7 @@ use http::{HeaderName, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{HttpBody, HttpFuture, future::RequestFacts, upgrade::Offer};
+use super::{HttpBody, RedlockHttpFuture, future::RequestFacts, upgrade::Offer};
 use crate::{
     guard::{LockContext, LockContexts},
     layer::{RedlockLayer, RedlockService, ResourceKey, call::Protocol, token_header::TokenHeader},
@@ -20,7 +20,7 @@ use crate::{
 
 /// Lock errors are HTTP responses. Made by [`RedlockLayer::http`].
 #[derive(Clone, Debug)]
-pub struct Http<R = DefaultResponse, M = Streamed> {
+pub struct RedlockHttp<R = DefaultResponse, M = Streamed> {
     pub(super) hold_body: bool,
     pub(super) hold_upgrade: bool,
     pub(super) token_header: TokenHeader,
@@ -32,10 +32,10 @@ pub struct Http<R = DefaultResponse, M = Streamed> {
 #[derive(Clone, Copy, Debug)]
 pub struct Streamed(pub(super) ());
 
-impl<R, M> Http<R, M> {
-    pub(super) fn with_mode<N>(self, mode: N) -> Http<R, N> {
+impl<R, M> RedlockHttp<R, M> {
+    pub(super) fn with_mode<N>(self, mode: N) -> RedlockHttp<R, N> {
         let Self { hold_body, hold_upgrade, token_header, on_reject, .. } = self;
-        Http { hold_body, hold_upgrade, token_header, on_reject, mode }
+        RedlockHttp { hold_body, hold_upgrade, token_header, on_reject, mode }
     }
 }
 
@@ -64,8 +64,8 @@ impl<K> RedlockLayer<K> {
     ///
     /// axum's `Router::layer` also wraps the fallback: a request without a route gets its 404, but one
     /// without a key gets 400. With `Router::route_layer` both get 404.
-    pub fn http(self) -> RedlockLayer<K, Http> {
-        self.map_protocol(|_| Http {
+    pub fn http(self) -> RedlockLayer<K, RedlockHttp> {
+        self.map_protocol(|_| RedlockHttp {
             hold_body: true,
             hold_upgrade: false,
             token_header: TokenHeader::default(),
@@ -75,7 +75,7 @@ impl<K> RedlockLayer<K> {
     }
 }
 
-impl<K, R, M> RedlockLayer<K, Http<R, M>> {
+impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
     /// Whether the lock is held until the response's body has ended, failed or was dropped.
     /// Default: yes. A body that outlives the lock is cut with an error.
     ///
@@ -150,21 +150,17 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// that did not get the lock, or lost it before they had a response.
     ///
     /// Closures need the type of their argument where they are written apart from this call.
-    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, Http<G, M>>
+    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, RedlockHttp<G, M>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.map_protocol(|Http { hold_body, hold_upgrade, token_header, mode, .. }| Http {
-            hold_body,
-            hold_upgrade,
-            token_header,
-            on_reject: respond,
-            mode,
+        self.map_protocol(|RedlockHttp { hold_body, hold_upgrade, token_header, mode, .. }| {
+            RedlockHttp { hold_body, hold_upgrade, token_header, on_reject: respond, mode }
         })
     }
 }
 
-impl<B, R> Protocol<Request<B>> for Http<R> {
+impl<B, R> Protocol<Request<B>> for RedlockHttp<R> {
     fn prepare(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
         self.token_header.set(request.headers_mut(), context.fencing_token());
         if self.hold_upgrade {
@@ -174,7 +170,7 @@ impl<B, R> Protocol<Request<B>> for Http<R> {
     }
 }
 
-impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Http<R>>
+impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, RedlockHttp<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
@@ -183,7 +179,7 @@ where
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;
-    type Future = HttpFuture<S, B, R, A>;
+    type Future = RedlockHttpFuture<S, B, R, A>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -193,6 +189,6 @@ where
         let http = self.layer().protocol.clone();
         http.token_header.strip(request.headers_mut());
         let facts = RequestFacts::of(&mut request, &http);
-        HttpFuture::new(self.begin(request, |lock| lock), http, facts)
+        RedlockHttpFuture::new(self.begin(request, |lock| lock), http, facts)
     }
 }

@@ -32,12 +32,12 @@ use crate::{
 /// Where it is dropped before its end, the service's body is read to its end, and what that says is
 /// recorded, unless [`detached`](crate::OnceLayer::detached) says something else.
 #[pin_project]
-pub struct GrpcBody<A: Body> {
+pub struct OnceGrpcBody<A: Body> {
     #[pin]
     state: BodyState<A>,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = BodyStateProj)]
 enum BodyState<A: Body> {
     /// The service's own: without a lock, or behind a head with the status.
     Own {
@@ -52,7 +52,7 @@ enum BodyState<A: Body> {
     Over,
 }
 
-impl<A: Body> GrpcBody<A> {
+impl<A: Body> OnceGrpcBody<A> {
     pub(super) const fn own(body: A) -> Self {
         Self { state: BodyState::Own { body } }
     }
@@ -63,13 +63,13 @@ impl<A: Body> GrpcBody<A> {
 }
 
 /// An empty body: for layers outside that answer by themselves.
-impl<A: Body> Default for GrpcBody<A> {
+impl<A: Body> Default for OnceGrpcBody<A> {
     fn default() -> Self {
         Self { state: BodyState::Over }
     }
 }
 
-impl<A: Body> Body for GrpcBody<A> {
+impl<A: Body> Body for OnceGrpcBody<A> {
     type Data = A::Data;
     type Error = A::Error;
 
@@ -79,15 +79,15 @@ impl<A: Body> Body for GrpcBody<A> {
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let mut state = self.project().state;
         let end = match state.as_mut().project() {
-            StateProj::Own { body } => return body.poll_frame(cx),
-            StateProj::Answered { reader, call } => match call.as_mut().poll_end(cx) {
+            BodyStateProj::Own { body } => return body.poll_frame(cx),
+            BodyStateProj::Answered { reader, call } => match call.as_mut().poll_end(cx) {
                 Poll::Ready(end) => end,
                 Poll::Pending => {
                     let Some(Out::Data(data)) = reader.take() else { return Poll::Pending };
                     return Poll::Ready(Some(Ok(data)));
                 }
             },
-            StateProj::Over => return Poll::Ready(None),
+            BodyStateProj::Over => return Poll::Ready(None),
         };
         state.set(BodyState::Over);
         Poll::Ready(match end {
@@ -127,13 +127,13 @@ fn trailers(error: &LockError) -> HeaderMap {
     trailers
 }
 
-impl<A: Body> fmt::Debug for GrpcBody<A> {
+impl<A: Body> fmt::Debug for OnceGrpcBody<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             BodyState::Own { .. } => "own",
             BodyState::Answered { .. } => "under the lock",
             BodyState::Over => "over",
         };
-        f.debug_struct("GrpcBody").field("state", &state).finish_non_exhaustive()
+        f.debug_struct("OnceGrpcBody").field("state", &state).finish_non_exhaustive()
     }
 }

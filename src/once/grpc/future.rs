@@ -15,8 +15,8 @@ use tonic_types::StatusExt;
 use tower_service::Service;
 
 use super::{
-    CompletesGrpc, GrpcBody,
-    call::{BoxedCall, Call},
+    CompletesGrpc, OnceGrpcBody,
+    call::{BoxedCall, OnceGrpcCall},
     relay::End,
     slot::{Out, Reader},
 };
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// The future of a call behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): ends with the head of the
-/// response. Its [body](GrpcBody) drives the call to its status.
+/// response. Its [body](OnceGrpcBody) drives the call to its status.
 ///
 /// # Cancel safety
 ///
@@ -40,7 +40,7 @@ use crate::{
 /// [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct GrpcFuture<S, B, A, C, R>
+pub struct OnceGrpcFuture<S, B, A, C, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
     A: Body,
@@ -51,7 +51,7 @@ where
     on_reject: R,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = FutureStateProj)]
 enum FutureState<S, B, A, C>
 where
     S: Service<Request<B>, Response = Response<A>>,
@@ -71,7 +71,7 @@ where
     },
 }
 
-impl<S, B, A, C, R> GrpcFuture<S, B, A, C, R>
+impl<S, B, A, C, R> OnceGrpcFuture<S, B, A, C, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
     A: Body,
@@ -81,7 +81,7 @@ where
         Self { state: FutureState::Unguarded { future }, on_reject }
     }
 
-    pub(super) fn calling(reader: Reader<A>, call: Call<S, B, A, C>, on_reject: R) -> Self {
+    pub(super) fn calling(reader: Reader<A>, call: OnceGrpcCall<S, B, A, C>, on_reject: R) -> Self {
         Self {
             state: FutureState::Calling { reader: Some(reader), call: Some(Box::pin(call)) },
             on_reject,
@@ -89,7 +89,7 @@ where
     }
 }
 
-impl<S, B, A, C, R> Future for GrpcFuture<S, B, A, C, R>
+impl<S, B, A, C, R> Future for OnceGrpcFuture<S, B, A, C, R>
 where
     S: Service<Request<B>, Response = Response<A>> + Send + 'static,
     S::Future: Send + 'static,
@@ -99,15 +99,15 @@ where
     C: CompletesGrpc + Send + 'static,
     R: OnReject<Status>,
 {
-    type Output = Result<Response<GrpcBody<A>>, S::Error>;
+    type Output = Result<Response<OnceGrpcBody<A>>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let (reader, call) = match this.state.project() {
-            StateProj::Unguarded { future } => {
-                return Poll::Ready(Ok(ready!(future.poll(cx))?.map(GrpcBody::own)));
+            FutureStateProj::Unguarded { future } => {
+                return Poll::Ready(Ok(ready!(future.poll(cx))?.map(OnceGrpcBody::own)));
             }
-            StateProj::Calling { reader, call } => (reader, call),
+            FutureStateProj::Calling { reader, call } => (reader, call),
         };
         let under_way = call.as_mut().expect("polled after it was ready");
         let Poll::Ready(ended) = under_way.as_mut().poll(cx) else {
@@ -116,8 +116,8 @@ where
             };
             let body = reader.take().zip(call.take());
             return Poll::Ready(Ok(head.map(|()| match body {
-                Some((reader, call)) => GrpcBody::answered(reader, call),
-                None => GrpcBody::default(),
+                Some((reader, call)) => OnceGrpcBody::answered(reader, call),
+                None => OnceGrpcBody::default(),
             })));
         };
         let on_reject = &*this.on_reject;
@@ -126,7 +126,7 @@ where
             // Also where no node records that it is done: otherwise the client sends it again.
             Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => {
                 let End::Head(response) = made.end else { unreachable!("the head comes first") };
-                return Poll::Ready(Ok(response.map(GrpcBody::own)));
+                return Poll::Ready(Ok(response.map(OnceGrpcBody::own)));
             }
             Ok(OnceOutcome::Done { .. }) => (duplicate(), RequestOutcome::Done),
             Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
@@ -136,7 +136,7 @@ where
             Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
             Err(OnceError::Lock(error)) => reject(on_reject, RejectReason::Lock(&error), resource),
         };
-        let response = status.into_http::<()>().map(|()| GrpcBody::default());
+        let response = status.into_http::<()>().map(|()| OnceGrpcBody::default());
         Poll::Ready(Ok(outcome.mark(response)))
     }
 }
@@ -161,7 +161,7 @@ fn duplicate() -> Status {
     status
 }
 
-impl<S, B, A, C, R> fmt::Debug for GrpcFuture<S, B, A, C, R>
+impl<S, B, A, C, R> fmt::Debug for OnceGrpcFuture<S, B, A, C, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
     A: Body,
@@ -172,6 +172,6 @@ where
             FutureState::Unguarded { .. } => "unguarded",
             FutureState::Calling { call, .. } => call.as_ref().map_or("over", |call| call.name()),
         };
-        f.debug_struct("GrpcFuture").field("state", &state).finish_non_exhaustive()
+        f.debug_struct("OnceGrpcFuture").field("state", &state).finish_non_exhaustive()
     }
 }

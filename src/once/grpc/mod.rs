@@ -30,10 +30,10 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | settings | [`Grpc`] |
+//! | settings | [`OnceGrpc`] |
 //! | which status means that a call is done | [`CallOutcome`], [`CompletesGrpc`] |
 //! | which status says what | [`Rejection::grpc_status`](crate::reject::Rejection::grpc_status) |
-//! | the future of a call, the body of a response | [`GrpcFuture`], [`GrpcBody`] |
+//! | the future of a call, the body of a response | [`OnceGrpcFuture`], [`OnceGrpcBody`] |
 //! | a call up to its status | `relay`, `slot` |
 
 mod body;
@@ -44,7 +44,7 @@ mod relay;
 mod service;
 mod slot;
 
-pub use body::GrpcBody;
-pub use future::GrpcFuture;
+pub use body::OnceGrpcBody;
+pub use future::OnceGrpcFuture;
 pub use outcome::{CallOutcome, CompletesGrpc};
-pub use service::Grpc;
+pub use service::OnceGrpc;

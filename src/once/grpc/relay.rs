@@ -68,7 +68,7 @@ pub(super) struct Relay<F, A: Body, C> {
     complete: C,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = RelayStateProj)]
 enum RelayState<F, A> {
     Calling {
         #[pin]
@@ -119,7 +119,7 @@ where
         let mut this = self.project();
         let made = loop {
             match this.state.as_mut().project() {
-                StateProj::Calling { future } => {
+                RelayStateProj::Calling { future } => {
                     let response = ready!(future.poll(cx))?;
                     let said = said_in(&response);
                     if let Some(by_status) = outcome(this.complete, response.headers()) {
@@ -130,7 +130,7 @@ where
                     this.state.set(RelayState::Streaming { body, said });
                     this.writer.put(Out::Head(Response::from_parts(parts, ())));
                 }
-                StateProj::Streaming { body, said } => {
+                RelayStateProj::Streaming { body, said } => {
                     let said = *said;
                     if this.writer.is_full() {
                         return Poll::Pending;
@@ -158,7 +158,7 @@ where
                     let outcome = said.or(by_status).unwrap_or(CallOutcome::Unknown);
                     break Made { end, outcome };
                 }
-                StateProj::Over => panic!("polled after it was ready"),
+                RelayStateProj::Over => panic!("polled after it was ready"),
             }
         };
         this.state.set(RelayState::Over);

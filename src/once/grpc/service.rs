@@ -11,7 +11,9 @@ use http_body::Body;
 use tonic::{Status, server::NamedService};
 use tower_service::Service;
 
-use super::{CompletesGrpc, GrpcBody, GrpcFuture, call::GrpcCall, relay::ByStatus, slot::slot};
+use super::{
+    CompletesGrpc, OnceGrpcBody, OnceGrpcFuture, call::GrpcCall, relay::ByStatus, slot::slot,
+};
 use crate::{
     error::LockError,
     layer::{ResourceKey, grpc::timeout::timeout, token_header::TokenHeader},
@@ -27,7 +29,7 @@ use crate::{
 
 /// Outcomes are gRPC statuses. Made by [`OnceLayer::grpc`].
 #[derive(Clone, Debug)]
-pub struct Grpc<R = DefaultResponse> {
+pub struct OnceGrpc<R = DefaultResponse> {
     missing: Missing,
     token_header: TokenHeader,
     on_reject: R,
@@ -98,8 +100,8 @@ impl<K, C> OnceLayer<K, C> {
     /// [`LockContext`](crate::LockContext) is in the request's extensions, and with those of other layers
     /// in [`LockContexts`](crate::LockContexts). Around a client's
     /// `Channel` the layer answers with the same statuses, without a request.
-    pub fn grpc(self) -> OnceLayer<K, C, Grpc> {
-        self.map_protocol(|_| Grpc {
+    pub fn grpc(self) -> OnceLayer<K, C, OnceGrpc> {
+        self.map_protocol(|_| OnceGrpc {
             missing: Missing::Reject,
             token_header: TokenHeader::default(),
             on_reject: DefaultResponse::default(),
@@ -108,7 +110,7 @@ impl<K, C> OnceLayer<K, C> {
     }
 }
 
-impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
+impl<K, C, R> OnceLayer<K, C, OnceGrpc<R>> {
     /// What becomes of a call without a key. Default: [`Missing::Reject`], with `INVALID_ARGUMENT`.
     ///
     /// A key that is a closure says so with [`KeyError::missing`](crate::layer::KeyError::missing); one that
@@ -146,11 +148,11 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
 
     /// Makes the statuses of rejected calls by `respond` instead of [`Rejection::grpc_status`], with which
     /// a call ends that loses its lock after its head was sent. Duplicates of done work are not rejected.
-    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, Grpc<G>>
+    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, OnceGrpc<G>>
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.map_protocol(|Grpc { missing, token_header, detached, .. }| Grpc {
+        self.map_protocol(|OnceGrpc { missing, token_header, detached, .. }| OnceGrpc {
             missing,
             token_header,
             on_reject: respond,
@@ -159,7 +161,7 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
     }
 }
 
-impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, Grpc<R>>
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceGrpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -170,9 +172,9 @@ where
     B: Send + 'static,
     A: Body<Data: Send, Error: Send> + Send + 'static,
 {
-    type Response = Response<GrpcBody<A>>;
+    type Response = Response<OnceGrpcBody<A>>;
     type Error = S::Error;
-    type Future = GrpcFuture<S, B, A, C, R>;
+    type Future = OnceGrpcFuture<S, B, A, C, R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -195,10 +197,10 @@ where
                 let call = GrpcCall { call, writer, complete };
                 begin(asked, call, ByStatus).detached(detach)
             }
-            Ok(None) => return GrpcFuture::unguarded(self.inner.call(request), on_reject),
+            Ok(None) => return OnceGrpcFuture::unguarded(self.inner.call(request), on_reject),
             Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), ByStatus),
         };
-        GrpcFuture::calling(reader, call, on_reject)
+        OnceGrpcFuture::calling(reader, call, on_reject)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 
-use super::Http;
+use super::OnceHttp;
 use crate::{
     error::LockError,
     layer::KeyError,
@@ -101,7 +101,7 @@ pub enum ServerErrors {
     Hold(Duration),
 }
 
-impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
+impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
     /// Sets what happens to a key whose request was answered with a 5xx. Default:
     /// [`ServerErrors::Free`].
     ///
@@ -117,7 +117,7 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     /// };
     ///
     /// let hold = Duration::from_secs(24 * 3600);
-    /// # let _layer: OnceLayer<_, _, tower_redlock::once::http::Http> =
+    /// # let _layer: OnceLayer<_, _, tower_redlock::once::http::OnceHttp> =
     /// OnceLayer::new(Redlock::embedded(), "ledger", key::header("webhook-id"))
     ///     .http()
     ///     .unknown(UnknownOutcome::Hold(hold))

@@ -12,7 +12,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    CompletesHttp, HttpFuture, Missing, ServerErrors,
+    CompletesHttp, Missing, OnceHttpFuture, ServerErrors,
     completion::{CompletionRules, SuccessCompletion},
     future::HttpCall,
     key::refuse_grpc,
@@ -27,7 +27,7 @@ use crate::{
 /// Outcomes are HTTP responses. Made by [`OnceLayer::http`], [`OnceLayer::by_body`] and
 /// [`OnceLayer::idempotency`]; `M` says which.
 #[derive(Clone, Debug)]
-pub struct Http<R = DefaultResponse, M = ByHead> {
+pub struct OnceHttp<R = DefaultResponse, M = ByHead> {
     pub(super) missing: Missing,
     pub(super) token_header: TokenHeader,
     pub(super) on_reject: R,
@@ -40,7 +40,7 @@ pub struct Http<R = DefaultResponse, M = ByHead> {
 #[derive(Clone, Copy, Debug)]
 pub struct ByHead(());
 
-impl<M> Http<DefaultResponse, M> {
+impl<M> OnceHttp<DefaultResponse, M> {
     pub(super) fn new(mode: M) -> Self {
         let (missing, token_header) = (Missing::Reject, TokenHeader::default());
         let server_errors = ServerErrors::Free;
@@ -130,12 +130,12 @@ impl<K, C> OnceLayer<K, C> {
     /// let app: Router = Router::new().route("/hook", post(handle)).route_layer(once);
     /// # let _ = app;
     /// ```
-    pub fn http(self) -> OnceLayer<K, C, Http> {
-        self.map_protocol(|_| Http::new(ByHead(())))
+    pub fn http(self) -> OnceLayer<K, C, OnceHttp> {
+        self.map_protocol(|_| OnceHttp::new(ByHead(())))
     }
 }
 
-impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
+impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
     /// What becomes of a request without a key. Default: [`Missing::Reject`].
     ///
     /// A key that is a closure says so with [`KeyError::missing`]; one that returns `None` lets the
@@ -180,24 +180,24 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     /// Duplicates of done work are not rejected.
     ///
     /// Closures need the type of their argument where they are written apart from this call.
-    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, Http<G, M>>
+    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, OnceHttp<G, M>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
         self.map_protocol(|http| {
-            let Http { missing, token_header, detached, server_errors, mode, .. } = http;
-            Http { missing, token_header, on_reject: respond, detached, server_errors, mode }
+            let OnceHttp { missing, token_header, detached, server_errors, mode, .. } = http;
+            OnceHttp { missing, token_header, on_reject: respond, detached, server_errors, mode }
         })
     }
 }
 
-impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
+impl<S, K, C, R, M> OnceService<S, K, C, OnceHttp<R, M>> {
     /// Begins a call of the service, which was made ready.
     pub(super) fn begin_http<B, A>(
         &mut self,
         request: Request<B>,
         found: Result<Option<Resource>, KeyError>,
-    ) -> HttpFuture<S, B, C, R>
+    ) -> OnceHttpFuture<S, B, C, R>
     where
         S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
         S::Future: Send + 'static,
@@ -226,11 +226,11 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
             Ok(None) => OnceCall::unguarded(self.inner.call(request), completion),
             Err(error) => OnceCall::rejected(error, completion),
         };
-        HttpFuture::new(call, on_reject)
+        OnceHttpFuture::new(call, on_reject)
     }
 }
 
-impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R>>
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -243,7 +243,7 @@ where
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;
-    type Future = HttpFuture<S, B, C, R>;
+    type Future = OnceHttpFuture<S, B, C, R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)

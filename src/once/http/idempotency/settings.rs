@@ -10,7 +10,7 @@ use crate::{
     lock::Redlock,
     once::{
         Always, DEFAULT_BODY_LIMIT, OnceLayer, ResponseStore, StoreError, StoredBy, StoredHeaders,
-        StoredResponse, http::Http,
+        StoredResponse, http::OnceHttp,
     },
     reject::DefaultResponse,
     token::FencingToken,
@@ -63,7 +63,7 @@ impl<St> Idempotency<St> {
     }
 }
 
-impl OnceLayer<Unscoped, Always, Http<DefaultResponse, Idempotency>> {
+impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     /// Creates a layer for requests with an `Idempotency-Key`: the first request with a key runs, and its
     /// response is replayed for each repetition. It needs a [`scope`](OnceLayer::scope).
     ///
@@ -220,11 +220,11 @@ impl OnceLayer<Unscoped, Always, Http<DefaultResponse, Idempotency>> {
             methods: None,
         };
         let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
-        unscoped.map_protocol(|_| Http::new(mode))
+        unscoped.map_protocol(|_| OnceHttp::new(mode))
     }
 }
 
-impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// Sets the methods whose requests need a key; others pass unchanged. Default: all but GET, HEAD,
     /// OPTIONS and TRACE, which are safe, and CONNECT, which opens a tunnel (over HTTP/2 also a
     /// WebSocket). PUT and DELETE may need no key if the service makes them idempotent.
@@ -318,11 +318,11 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     ///     .response_limit(1 << 20)
     ///     .store(MemoryStore::new());
     /// ```
-    pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
+    pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, OnceHttp<R, Idempotency<T>>> {
         self.map_protocol(|http| {
-            let Http { missing, token_header, on_reject, detached, server_errors, mode } = http;
+            let OnceHttp { missing, token_header, on_reject, detached, server_errors, mode } = http;
             let mode = mode.with_store(store);
-            Http { missing, token_header, on_reject, detached, server_errors, mode }
+            OnceHttp { missing, token_header, on_reject, detached, server_errors, mode }
         })
     }
 }
