@@ -14,7 +14,7 @@ use crate::{
     layer::{Plain, ResourceKey},
 };
 
-/// A service whose requests run once per key. Made by [`OnceLayer`].
+/// A service whose requests run once per key. Created by [`OnceLayer`].
 ///
 /// The inner service is ready before the wait for the lock, and holds its permit of a
 /// `ConcurrencyLimit` or its place in a `Buffer` meanwhile. Put such layers outside.

@@ -22,15 +22,15 @@ use crate::{
 };
 
 /// The body of a response behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): the service's own,
-/// which is polled under the lock of its key, or nothing for a call that did not run.
+/// polled under the lock of its key, or an empty one for a call that did not run.
 ///
-/// Its trailers go out when it is recorded what they say. A call that outlives the lock ends with the
-/// status of a lost lock, as trailers.
+/// The trailers are sent when the outcome is recorded. A call that outlives the lock ends with the status
+/// of a lost lock, as trailers.
 ///
 /// # Cancel safety
 ///
-/// Where it is dropped before its end, the service's body is read to its end, and what that says is
-/// recorded, unless [`detached`](crate::OnceLayer::detached) says something else.
+/// After a drop before its end, the layer reads the service's body to its end, and records the outcome,
+/// unless [`detached`](crate::OnceLayer::detached) is off.
 #[pin_project]
 pub struct OnceGrpcBody<A: Body> {
     #[pin]
@@ -39,13 +39,13 @@ pub struct OnceGrpcBody<A: Body> {
 
 #[pin_project(project = BodyStateProj)]
 enum BodyState<A: Body> {
-    /// The service's own: without a lock, or behind a head with the status.
+    /// The service's own: without a lock, or after a head with the status.
     Own {
         #[pin]
         body: A,
     },
     Answered {
-        /// Dropped first, so that the call knows that nobody reads.
+        /// Dropped first: the call then has no reader.
         reader: Reader<A>,
         call: Pin<Box<dyn Answered<A>>>,
     },
@@ -62,7 +62,7 @@ impl<A: Body> OnceGrpcBody<A> {
     }
 }
 
-/// An empty body: for layers outside that answer by themselves.
+/// An empty body, for layers outside that make responses of their own.
 impl<A: Body> Default for OnceGrpcBody<A> {
     fn default() -> Self {
         Self { state: BodyState::Over }
@@ -118,7 +118,7 @@ impl<A: Body> Body for OnceGrpcBody<A> {
     }
 }
 
-/// What a call ends with that lost its lock behind its head.
+/// Returns the trailers of a call that lost its lock after its head was sent.
 fn trailers(error: &LockError) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     let rejection = Rejection::new(RejectReason::Lock(error), None);

@@ -31,12 +31,12 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// Dropping it before the service was called gives the key back. After that the service runs to its
-/// end, and that is recorded, unless [`detached`](crate::OnceLayer::detached) says something else.
+/// Dropping it before the call of the service frees the key. After that the service runs to its end,
+/// which is recorded, unless [`detached`](crate::OnceLayer::detached) is off.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
+/// If polled again after it was ready, or if the service panics: see
 /// [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
@@ -64,8 +64,7 @@ where
         future: S::Future,
     },
     Calling {
-        /// Dropped first, so that the call knows that nobody reads. Both are `None` once the head
-        /// has gone out.
+        /// Dropped first: the call then has no reader. Both are `None` after the head was sent.
         reader: Option<Reader<A>>,
         call: Option<BoxedCall<S, B, A, C>>,
     },
@@ -123,7 +122,7 @@ where
         let on_reject = &*this.on_reject;
         let resource = under_way.resource();
         let (status, outcome) = match ended {
-            // Also where no node records that it is done: otherwise the client sends it again.
+            // Also without a record: after an error the client would repeat the call.
             Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => {
                 let End::Head(response) = made.end else { unreachable!("the head comes first") };
                 return Poll::Ready(Ok(response.map(OnceGrpcBody::own)));
@@ -141,7 +140,7 @@ where
     }
 }
 
-/// Logs the rejection, and makes the status.
+/// Logs the rejection, and returns its status.
 fn reject(
     on_reject: &impl OnReject<Status>,
     reason: RejectReason<'_>,
@@ -152,7 +151,7 @@ fn reject(
     rejection.answer(on_reject)
 }
 
-/// The status of a call that was done before. It can't be `OK`, which needs a message.
+/// Returns the status of a call that was done before. It can't be `OK`, which needs a message.
 fn duplicate() -> Status {
     let text = "this was done before; nothing was done now";
     let details = error_info("DUPLICATE", "done");

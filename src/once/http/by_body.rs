@@ -24,7 +24,7 @@ use crate::{
     reject::{DefaultResponse, OnReject, RejectReason},
 };
 
-/// Webhooks whose key is in the request's body. Created by [`OnceLayer::by_body`].
+/// The mode for webhooks whose key is in the request's body. Created by [`OnceLayer::by_body`].
 #[derive(Clone, Copy, Debug)]
 pub struct ByBody {
     limit: usize,
@@ -70,6 +70,7 @@ impl<K> OnceLayer<K, Always, OnceHttp<DefaultResponse, ByBody>> {
     }
 }
 
+/// # The request's body
 impl<K, C, R> OnceLayer<K, C, OnceHttp<R, ByBody>> {
     /// Sets the maximum size of a request's body, in bytes. Default:
     /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB.

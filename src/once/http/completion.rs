@@ -101,12 +101,13 @@ pub enum ServerErrors {
     Hold(Duration),
 }
 
+/// # Server errors
 impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
     /// Sets what happens to a key whose request was answered with a 5xx. Default:
     /// [`ServerErrors::Free`].
     ///
     /// The response's own [`RequestOutcome`](crate::reject::RequestOutcome) takes precedence, then a
-    /// [`complete_when`](OnceLayer::complete_when) that calls the response done. An error of the
+    /// [`complete_when`](OnceLayer::complete_when) that completes the key. An error of the
     /// service, instead of a response, leaves the key free.
     ///
     /// ```

@@ -19,7 +19,7 @@ use crate::{
 /// Default maximum size of a stored response, headers and body: 64 KiB.
 pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
 
-/// Requests with an `Idempotency-Key`, with responses in the store `St`. Created by
+/// The mode for requests with an `Idempotency-Key`, whose responses are in the store `St`. Created by
 /// [`OnceLayer::idempotency`].
 pub struct Idempotency<St = OnNodes> {
     pub(super) body_limit: usize,
@@ -224,6 +224,7 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     }
 }
 
+/// # Requests that need a key
 impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// Sets the methods whose requests need a key; others pass unchanged. Default: all but GET, HEAD,
     /// OPTIONS and TRACE, which are safe, and CONNECT, which opens a tunnel (over HTTP/2 also a
@@ -271,7 +272,10 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
         self.protocol.mode.any_host = true;
         self
     }
+}
 
+/// # The request's body
+impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// Sets the maximum size of a request's body, in bytes. Default:
     /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read for the
     /// fingerprint, and passed on unchanged: see [`Intact`](crate::once::Intact).
@@ -286,7 +290,10 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
         self.protocol.mode.body_timeout = timeout;
         self
     }
+}
 
+/// # Stored responses
+impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// Sets the maximum size of a stored response, in bytes: its body, with the names and values of the
     /// stored headers. Default:
     /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
