@@ -106,7 +106,7 @@ impl<F: Future> Future for Fenced<F> {
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics.
+/// If polled again after it was ready, or if the service panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct FencingFuture<F, P = Plain> {

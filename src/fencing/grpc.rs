@@ -17,7 +17,7 @@ use crate::{
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
-/// The errors of a [`FencingLayer`] are gRPC statuses. Made by [`FencingLayer::grpc`].
+/// The errors of a [`FencingLayer`] are gRPC statuses. Created by [`FencingLayer::grpc`].
 #[derive(Clone, Copy, Debug)]
 pub struct FencingGrpc<R = DefaultResponse> {
     on_reject: R,

@@ -17,7 +17,7 @@ use crate::{
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
-/// The errors of a [`FencingLayer`] are HTTP responses. Made by [`FencingLayer::http`].
+/// The errors of a [`FencingLayer`] are HTTP responses. Created by [`FencingLayer::http`].
 #[derive(Clone, Copy, Debug)]
 pub struct FencingHttp<R = DefaultResponse> {
     on_reject: R,

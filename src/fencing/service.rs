@@ -29,17 +29,17 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
         Self { inner, layer }
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }

@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::error::{LockError, source_of};
 
-/// What ended guarded work that can fail by itself: the lock, or the work.
+/// The error of guarded work that can fail by itself: of the lock, or of the work.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GuardError<E> {
-    /// The lock: it was not acquired and the work did not begin; or, with
-    /// [`LockError::Lost`], it was lost while the work ran, and the outcome is unknown.
+    /// The lock was not acquired, and the work did not start. With [`LockError::Lost`], the lock was lost
+    /// while the work ran, and the outcome is unknown.
     Lock(LockError),
     /// The work ran under the lock, and failed.
     Service(E),

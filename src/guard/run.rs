@@ -16,20 +16,20 @@ use crate::{
 };
 
 impl LockRequest {
-    /// Acquires the lock, runs `work` under it, and gives it back.
+    /// Acquires the lock, runs `work` under it, and releases it.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lock was lost while the work ran: the work was dropped, and
-    /// its outcome is unknown. Every other error means that the work did not begin.
+    /// [`LockError::Lost`] if the lock was lost while the work ran: the work was dropped, and its outcome
+    /// is unknown. After every other error the work did not start.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, then gives the lock back.
+    /// Dropping the future drops the work, then releases the lock.
     ///
     /// # Panics
     ///
-    /// Where the work panics; the lock is given back then too.
+    /// If the work panics; the lock is then released.
     ///
     /// ```
     /// use tower_redlock::{LockError, Redlock};
@@ -70,7 +70,7 @@ impl LockRequest {
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the work panics.
+/// If polled again after it was ready, or if the work panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct Run<F, Fut> {
@@ -81,7 +81,7 @@ pub struct Run<F, Fut> {
 #[pin_project(project = RunStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
 enum RunState<F, Fut> {
     Acquiring {
@@ -130,7 +130,7 @@ impl<F, Fut> fmt::Debug for Run<F, Fut> {
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the work panics.
+/// If polled again after it was ready, or if the work panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct TryRun<F, Fut> {

@@ -38,7 +38,7 @@ where
     Key::new(All { keys })
 }
 
-/// Takes the names from several keys. Made by [`all`].
+/// Takes the names from several keys. Created by [`all`].
 #[derive(Clone, Copy, Debug)]
 pub struct All<T> {
     keys: T,
@@ -68,7 +68,7 @@ where
     Key::new(Joined { keys })
 }
 
-/// Makes one name of several keys'. Made by [`joined`].
+/// Makes one name of several keys'. Created by [`joined`].
 #[derive(Clone, Copy, Debug)]
 pub struct Joined<T> {
     keys: T,
@@ -124,7 +124,7 @@ tuples! {
     (A 0, B 1, C 2, D 3)
 }
 
-/// Names with a text before them. Made by [`Key::prefixed`](super::Key::prefixed).
+/// Names with a text before them. Created by [`Key::prefixed`](super::Key::prefixed).
 #[derive(Clone, Debug)]
 pub struct Prefixed<S> {
     pub(super) source: S,
@@ -178,7 +178,7 @@ impl<S: fmt::Debug, T> fmt::Debug for Parsed<S, T> {
     }
 }
 
-/// Names replaced by their SHA-256. Made by [`Key::hashed`](super::Key::hashed).
+/// Names replaced by their SHA-256. Created by [`Key::hashed`](super::Key::hashed).
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed<S> {
     pub(super) source: S,
@@ -190,7 +190,7 @@ impl<S: Find> Find for Hashed<S> {
     }
 }
 
-/// Names replaced by their HMAC-SHA-256. Made by [`Key::hashed_with`](super::Key::hashed_with).
+/// Names replaced by their HMAC-SHA-256. Created by [`Key::hashed_with`](super::Key::hashed_with).
 ///
 /// Source: H. Krawczyk, M. Bellare, R. Canetti, *HMAC: Keyed-Hashing for Message Authentication*
 /// (RFC 2104).
@@ -229,7 +229,7 @@ fn hex<'r>(bytes: &[u8]) -> Cow<'r, str> {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// A key that a request may lack. Made by [`Key::optional`](super::Key::optional).
+/// A key that a request may lack. Created by [`Key::optional`](super::Key::optional).
 #[derive(Clone, Copy, Debug)]
 pub struct Optional<S> {
     pub(super) source: S,
@@ -246,7 +246,7 @@ impl<S: Find> Find for Optional<S> {
     }
 }
 
-/// A key for some methods. Made by [`Key::only`](super::Key::only).
+/// A key for some methods. Created by [`Key::only`](super::Key::only).
 #[derive(Clone, Debug)]
 pub struct Only<S> {
     pub(super) source: S,
@@ -266,7 +266,7 @@ impl<S: Find> Find for Only<S> {
     }
 }
 
-/// A key for some requests. Made by [`Key::when`](super::Key::when).
+/// A key for some requests. Created by [`Key::when`](super::Key::when).
 #[derive(Clone, Copy)]
 pub struct When<S, P> {
     pub(super) source: S,

@@ -60,13 +60,13 @@ where
     Key::new(FromBodyFn { name })
 }
 
-/// Takes the names from a closure. Made by [`from_fn`].
+/// Takes the names from a closure. Created by [`from_fn`].
 #[derive(Clone, Copy)]
 pub struct FromFn<F> {
     name: F,
 }
 
-/// Takes the names from a closure over the body. Made by [`from_body_fn`].
+/// Takes the names from a closure over the body. Created by [`from_body_fn`].
 #[derive(Clone, Copy)]
 pub struct FromBodyFn<F> {
     name: F,

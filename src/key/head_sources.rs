@@ -37,7 +37,7 @@ where
     Key::new(Header { name: name.try_into().expect("a header's name") })
 }
 
-/// Takes the name from a header. Made by [`header`].
+/// Takes the name from a header. Created by [`header`].
 #[derive(Clone, Debug)]
 pub struct Header {
     name: HeaderName,
@@ -89,7 +89,7 @@ pub const fn path_segment(index: usize) -> Key<PathSegment> {
     Key::new(PathSegment { index })
 }
 
-/// Takes the name from a segment of the path. Made by [`path_segment`].
+/// Takes the name from a segment of the path. Created by [`path_segment`].
 #[derive(Clone, Copy, Debug)]
 pub struct PathSegment {
     index: usize,
@@ -129,7 +129,7 @@ pub fn query(name: impl Into<Arc<str>>) -> Key<Query> {
     Key::new(Query { name: name.into() })
 }
 
-/// Takes the name from a parameter of the query. Made by [`query`].
+/// Takes the name from a parameter of the query. Created by [`query`].
 #[derive(Clone, Debug)]
 pub struct Query {
     name: Arc<str>,
@@ -186,7 +186,7 @@ pub const fn method_and_path() -> Key<MethodAndPath> {
     Key::new(MethodAndPath(()))
 }
 
-/// Takes the name from the method and the path. Made by [`method_and_path`].
+/// Takes the name from the method and the path. Created by [`method_and_path`].
 #[derive(Clone, Copy, Debug)]
 pub struct MethodAndPath(());
 
@@ -261,7 +261,7 @@ where
     Key::new(Extension { name, of: PhantomData })
 }
 
-/// Takes the names from a request's extension. Made by [`extension`].
+/// Takes the names from a request's extension. Created by [`extension`].
 pub struct Extension<T, F> {
     name: F,
     of: PhantomData<fn(&T)>,

@@ -47,7 +47,7 @@ pub const fn idempotency_key() -> Key<IdempotencyKey> {
     Key::new(IdempotencyKey(()))
 }
 
-/// Takes the name from `Idempotency-Key`. Made by [`idempotency_key`].
+/// Takes the name from `Idempotency-Key`. Created by [`idempotency_key`].
 #[derive(Clone, Copy, Debug)]
 pub struct IdempotencyKey(());
 

@@ -54,7 +54,7 @@ pub fn json_pointer(pointer: impl Into<Arc<str>>) -> Key<JsonPointer> {
     Key::new(JsonPointer { pointer, steps })
 }
 
-/// Takes the name from a JSON body. Made by [`json_pointer`].
+/// Takes the name from a JSON body. Created by [`json_pointer`].
 #[derive(Clone, Debug)]
 pub struct JsonPointer {
     pointer: Arc<str>,

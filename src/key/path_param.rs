@@ -43,7 +43,7 @@ pub fn path_param(name: impl Into<Arc<str>>) -> Key<PathParam> {
     Key::new(PathParam { name: name.into() })
 }
 
-/// Takes the name from a parameter of the route. Made by [`path_param`].
+/// Takes the name from a parameter of the route. Created by [`path_param`].
 #[derive(Clone, Debug)]
 pub struct PathParam {
     name: Arc<str>,

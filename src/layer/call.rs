@@ -19,9 +19,9 @@ use crate::{
     resource::Resource,
 };
 
-/// What the protocol of a layer adds to a request that has its lock.
+/// Prepares a request for the service, by the protocol of a layer.
 pub(super) trait Protocol<Request> {
-    /// Called once, under the lock, with the name of the layer.
+    /// Called once, under the lock. `layer` is the name of the layer.
     fn prepare(&self, request: &mut Request, layer: Option<Arc<str>>, context: &LockContext);
 }
 
@@ -39,7 +39,7 @@ pub(super) struct RedlockCall<S: Service<Request>, Request, P> {
 #[pin_project(project = RedlockCallStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
 enum RedlockCallState<S: Service<Request>, Request, P> {
     Rejected {
@@ -87,7 +87,7 @@ impl<S: Service<Request>, Request, P> RedlockCall<S, Request, P> {
         self.resource.as_ref()
     }
 
-    /// Polls the call. Drops the response and fails where the lock ended inside that poll.
+    /// Polls the call. Drops the response, and fails, if the lock ended during the poll.
     #[cfg(feature = "http")]
     pub(super) fn poll_covered(
         self: Pin<&mut Self>,
@@ -173,7 +173,7 @@ where
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics; the lock is released then.
+/// If polled again after it was ready, or if the service panics; the lock is then released.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct RedlockFuture<S: Service<Request>, Request, P = Plain> {

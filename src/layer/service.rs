@@ -1,4 +1,4 @@
-//! The service, and the future of a request.
+//! The service that locks the resource of each request.
 
 use std::task::{Context, Poll};
 
@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{error::LockError, lock::LockRequest, resource::Resource};
 
-/// A service whose requests run under a lock. Made by [`RedlockLayer`](super::RedlockLayer).
+/// A service whose requests run under a lock. Created by [`RedlockLayer`](super::RedlockLayer).
 ///
-/// The inner service is made ready before the wait for the lock: a permit of an inner
-/// `ConcurrencyLimit`, or a place in a `Buffer`, is held meanwhile. Put such layers outside.
+/// The inner service is ready before the wait for the lock, and holds its permit of a
+/// `ConcurrencyLimit` or its place in a `Buffer` meanwhile. Put such layers outside.
 #[derive(Clone, Debug)]
 pub struct RedlockService<S, K, P = Plain> {
     pub(super) inner: S,
@@ -25,17 +25,17 @@ impl<S, K, P> RedlockService<S, K, P> {
         Self { inner, layer }
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -45,7 +45,7 @@ impl<S, K, P> RedlockService<S, K, P> {
         &self.layer
     }
 
-    /// Begins a call of the ready service; `set` adjusts the request for the lock.
+    /// Starts a call of the ready service. `set` adjusts the lock request.
     pub(super) fn begin<Request>(
         &mut self,
         request: Request,
@@ -67,12 +67,12 @@ impl<S, K, P> RedlockService<S, K, P> {
         }
     }
 
-    /// The request for the lock on a resource, with the settings of the layer.
+    /// Returns the request for the lock on a resource, with the settings of the layer.
     pub(super) fn ask(&self, resource: &Resource) -> LockRequest {
         self.layer.redlock.lock(resource.clone()).options(self.layer.options)
     }
 
-    /// Takes the ready service, and leaves a clone of it.
+    /// Returns the ready service, and leaves a clone.
     pub(super) fn take_ready(&mut self) -> S
     where
         S: Clone,

@@ -28,7 +28,7 @@ use crate::{
 /// Default timeout for reading the body of a request: 30 s.
 pub const DEFAULT_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The body of a request is read before its lock is acquired. Made by
+/// The mode in which the body of a request is read before its lock is acquired. Created by
 /// [`RedlockLayer::read_body_first`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReadFirst {
@@ -38,8 +38,8 @@ pub struct ReadFirst {
 
 impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
     /// Reads the body of each guarded request, of at most `limit` bytes, before its lock is acquired,
-    /// and passes it on unchanged as an [`Intact`](crate::once::Intact). The key is found first, in the
-    /// head.
+    /// and passes it on unchanged as an [`Intact`](crate::once::Intact). The key is found before that, in
+    /// the head.
     ///
     /// For public routes: otherwise a client that sends half a body keeps the resource locked until
     /// `max_hold`. Each request may take `limit` bytes of memory while it waits for its lock, and all
@@ -72,7 +72,7 @@ impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
 }
 
 impl<K, R> RedlockLayer<K, RedlockHttp<R, ReadFirst>> {
-    /// Timeout for reading the body of a request, from its head to its end. Default:
+    /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`], 30 s.
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
         self.protocol.mode.timeout = timeout;
@@ -130,16 +130,16 @@ where
     }
 }
 
-/// The future of a request behind [`RedlockLayer::read_body_first`]: reads the body, then is as
+/// The future of a request behind [`RedlockLayer::read_body_first`]: reads the body, then behaves as
 /// [`RedlockHttpFuture`].
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the body or the inner future, then gives the lock back.
+/// Dropping it drops the body or the inner future, then releases the lock.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics; the lock is given back then.
+/// If polled again after it was ready, or if the service panics; the lock is then released.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadFirstFuture<S: Service<Request<Intact<B>>>, B: Body, R, A> {
@@ -150,7 +150,7 @@ pub struct ReadFirstFuture<S: Service<Request<Intact<B>>>, B: Body, R, A> {
 #[pin_project(project = ReadFirstStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
 enum ReadFirstState<S: Service<Request<Intact<B>>>, B: Body, R, A> {
     Reading {
@@ -164,7 +164,7 @@ enum ReadFirstState<S: Service<Request<Intact<B>>>, B: Body, R, A> {
 }
 
 struct ReadFirstCall<S, R> {
-    /// It is ready.
+    /// Ready to be called.
     service: S,
     http: RedlockHttp<R>,
     facts: RequestFacts,
