@@ -98,7 +98,7 @@ impl<F: Future> Future for Fenced<F> {
 }
 
 /// The future of a request behind a [`FencingLayer`](super::FencingLayer). `F` is the service's own, and
-/// `P` what an error becomes: see there.
+/// `P` that of the layer.
 ///
 /// # Cancel safety
 ///

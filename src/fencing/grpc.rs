@@ -17,15 +17,16 @@ use crate::{
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
-/// The errors of a [`FencingLayer`] are gRPC statuses. Created by [`FencingLayer::grpc`].
+/// The settings of a [`FencingLayer`] over gRPC, where errors are statuses. Created by
+/// [`FencingLayer::grpc`].
 #[derive(Clone, Copy, Debug)]
 pub struct FencingGrpc<R = DefaultResponse> {
     on_reject: R,
 }
 
 impl<K, T> FencingLayer<K, T> {
-    /// Makes errors gRPC statuses; the token is found in the request's metadata `fencing-token`,
-    /// unless [`token`](Self::token) says otherwise.
+    /// Makes errors gRPC statuses. The token is in the request's metadata `fencing-token`, unless
+    /// [`token`](Self::token) sets another source.
     ///
     /// | what happened | status | details |
     /// |---|---|---|
@@ -39,7 +40,7 @@ impl<K, T> FencingLayer<K, T> {
 }
 
 impl<K, T, R> FencingLayer<K, T, FencingGrpc<R>> {
-    /// Makes the statuses by `respond` instead of [`Rejection::grpc_status`].
+    /// Sets the closure that makes the statuses of rejected calls. Default: [`Rejection::grpc_status`].
     pub fn on_reject<G>(self, respond: G) -> FencingLayer<K, T, FencingGrpc<G>>
     where
         G: Fn(Rejection<'_>) -> Status,

@@ -17,7 +17,8 @@ use crate::{
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
-/// The errors of a [`FencingLayer`] are HTTP responses. Created by [`FencingLayer::http`].
+/// The settings of a [`FencingLayer`] over HTTP, where errors are responses. Created by
+/// [`FencingLayer::http`].
 #[derive(Clone, Copy, Debug)]
 pub struct FencingHttp<R = DefaultResponse> {
     on_reject: R,
@@ -34,7 +35,7 @@ impl<K, T> FencingLayer<K, T> {
     /// | a token that can't be read | 400 | `bad-token` | `not-run` |
     /// | no usable key | 400 | `bad-key` | `not-run` |
     ///
-    /// No response tells the newest token. The outcome is marked for layers outside by
+    /// No response contains the newest token. The outcome is marked for layers outside by
     /// [`RequestOutcome`](crate::reject::RequestOutcome). The error type stays that of the service.
     pub fn http(self) -> FencingLayer<K, T, FencingHttp> {
         self.with_protocol(FencingHttp { on_reject: DefaultResponse::default() })
@@ -42,7 +43,7 @@ impl<K, T> FencingLayer<K, T> {
 }
 
 impl<K, T, R> FencingLayer<K, T, FencingHttp<R>> {
-    /// Makes the responses by `respond` instead of [`Rejection::response`].
+    /// Sets the closure that makes the responses to rejected requests. Default: [`Rejection::response`].
     pub fn on_reject<G>(self, respond: G) -> FencingLayer<K, T, FencingHttp<G>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,

@@ -17,15 +17,15 @@ use super::{
 };
 use crate::layer::KeyError;
 
-/// Several keys: their names are locked all or none. Takes a tuple of two to four.
+/// Combines two to four keys, as a tuple: their names are locked all or none.
 ///
-/// A key that needs no lock for a request (an optional one, say) adds no name; where none of them
-/// does, the request passes without a lock.
+/// A key that needs no lock for a request, such as an optional one, adds no name. If no key adds one, the
+/// request passes without a lock.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
 ///
-/// // Both ends of a transfer, in whatever order.
+/// // Both ends of a transfer, in any order.
 /// let key = key::all((key::query("from"), key::query("to"))).prefixed("account:");
 /// let request = http::Request::post("/transfer?from=2&to=1").body(())?;
 /// assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "account:1 + account:2");
@@ -44,11 +44,12 @@ pub struct All<T> {
     keys: T,
 }
 
-/// Several keys whose names make one, with `:` between them: a tenant and its account, say. Takes a
-/// tuple of two to four.
+/// Joins the names of two to four keys, as a tuple, into one with `:` between them, such as a tenant and its
+/// account.
 ///
-/// In what the request said, `:` becomes `%3A` and `%` becomes `%25`, so no two lists of parts make
-/// one name. A request for which one of the keys needs no lock (an optional one, say) needs none.
+/// In the text of the request, `:` becomes `%3A` and `%` becomes `%25`, so different parts never make the
+/// same name. If one of the keys needs no lock for a request, such as an optional one, the request passes
+/// without a lock.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
@@ -68,7 +69,7 @@ where
     Key::new(Joined { keys })
 }
 
-/// Makes one name of several keys'. Created by [`joined`].
+/// Joins the names of several keys. Created by [`joined`].
 #[derive(Clone, Copy, Debug)]
 pub struct Joined<T> {
     keys: T,
@@ -124,7 +125,7 @@ tuples! {
     (A 0, B 1, C 2, D 3)
 }
 
-/// Names with a text before them. Created by [`Key::prefixed`](super::Key::prefixed).
+/// Names with a prefix. Created by [`Key::prefixed`](super::Key::prefixed).
 #[derive(Clone, Debug)]
 pub struct Prefixed<S> {
     pub(super) source: S,
@@ -143,7 +144,7 @@ impl<S: Find> Find for Prefixed<S> {
     }
 }
 
-/// Names read as values of a type, and written as it writes them. Made by
+/// Names parsed as a type, and formatted by it. Made by
 /// [`Key::parsed`](super::Key::parsed).
 pub struct Parsed<S, T> {
     pub(super) source: S,

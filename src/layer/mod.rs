@@ -1,4 +1,4 @@
-//! A tower layer: each request is keyed to a resource, and runs only while the lock on it is held.
+//! A tower layer that runs each request only while the lock on its resource is held.
 //!
 //! ```
 //! use std::{convert::Infallible, time::Duration};

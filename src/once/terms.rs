@@ -11,7 +11,7 @@ use crate::{
 /// What happens to a key whose work has an unknown outcome: it was stopped before its end, as its lock was
 /// lost, its future was dropped, it panicked, or its process crashed. Over HTTP, a response may report an
 /// unknown outcome too: `RequestOutcome::Unknown`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnknownOutcome {
     /// It is free when its lock is: at once if the lock can be released, otherwise after the TTL. The next

@@ -23,7 +23,8 @@ use crate::{
     reject::{DefaultResponse, OnReject, RejectReason, Rejection},
 };
 
-/// The settings of a [`RedlockLayer`] over gRPC, where lock errors are statuses. Created by [`RedlockLayer::grpc`].
+/// The settings of a [`RedlockLayer`] over gRPC, where lock errors are statuses. Created by
+/// [`RedlockLayer::grpc`].
 #[derive(Clone, Debug)]
 pub struct RedlockGrpc<R = DefaultResponse> {
     token_header: TokenHeader,

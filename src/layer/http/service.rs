@@ -18,7 +18,8 @@ use crate::{
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
-/// The settings of a [`RedlockLayer`] over HTTP, where lock errors are responses. Created by [`RedlockLayer::http`].
+/// The settings of a [`RedlockLayer`] over HTTP, where lock errors are responses. Created by
+/// [`RedlockLayer::http`].
 #[derive(Clone, Debug)]
 pub struct RedlockHttp<R = DefaultResponse, M = Streamed> {
     pub(super) hold_body: bool,

@@ -83,7 +83,7 @@ impl<A, C: CompletesHttp<A>> Completes<Response<A>> for SuccessCompletion<C> {
 /// What happens to a key whose request was answered with a server error, a 5xx.
 ///
 /// See [`server_errors`](crate::OnceLayer::server_errors).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerErrors {
     /// It is free: the next try runs. For handlers that do nothing before they fail, or whose steps
