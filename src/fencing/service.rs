@@ -13,7 +13,7 @@ use crate::{
     resource::Resource,
 };
 
-/// A service that refuses requests with stale fencing tokens. Made by
+/// A service that refuses requests with stale fencing tokens. Created by
 /// [`FencingLayer`](super::FencingLayer).
 ///
 /// It is ready when the inner service is. The token of a request counts as seen from the call,

@@ -144,7 +144,7 @@ impl<S: Find> Find for Prefixed<S> {
     }
 }
 
-/// Names parsed as a type, and formatted by it. Made by
+/// Names parsed as a type, and formatted by it. Created by
 /// [`Key::parsed`](super::Key::parsed).
 pub struct Parsed<S, T> {
     pub(super) source: S,
