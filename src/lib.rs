@@ -210,20 +210,20 @@ pub use token::FencingToken;
 ))]
 mod pages {
     #[doc = include_str!("../README.md")]
-    struct Readme;
+    struct ReadmePage;
 
     #[doc = include_str!("../docs/requests.md")]
-    struct Requests;
+    struct RequestsPage;
 
     #[doc = include_str!("../docs/once.md")]
-    struct Once;
+    struct OncePage;
 
     #[doc = include_str!("../docs/idempotency.md")]
-    struct Idempotency;
+    struct IdempotencyPage;
 
     #[doc = include_str!("../docs/layering.md")]
-    struct Layering;
+    struct LayeringPage;
 
     #[doc = include_str!("../docs/production.md")]
-    struct Production;
+    struct ProductionPage;
 }

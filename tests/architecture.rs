@@ -2,7 +2,7 @@
 //! conventions of the repository.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -249,4 +249,59 @@ fn names_of_tests_are_found() {
     let macros: BTreeSet<_> = test_macros(text).collect();
     assert_eq!(macros.iter().collect::<Vec<_>>(), ["twice"]);
     assert_eq!(test_names(text, &macros), ["a_case", "another", "b", "c"]);
+}
+
+/// The types that a text defines outside its unit tests, with the projections of `pin_project`.
+fn defined(text: &str) -> Vec<String> {
+    let code = text.split("\nmod tests {").next().expect("a first part");
+    let mut names = Vec::new();
+    for line in code.lines() {
+        if let Some((_, projection)) = line.split_once("#[pin_project(project = ") {
+            names.push(identifier(projection));
+        }
+        let is_nested = line.starts_with(' ');
+        let item = line.trim_start();
+        let item = match item.strip_prefix("pub") {
+            Some(rest) if rest.starts_with('(') => {
+                rest.split_once(") ").map_or("", |(_, item)| item)
+            }
+            Some(rest) => rest.trim_start(),
+            None => item,
+        };
+        let name = match item.split_once(' ') {
+            Some(("struct" | "enum" | "trait" | "union", name)) => identifier(name),
+            // Nested ones are associated types.
+            Some(("type", name)) if !is_nested => identifier(name),
+            _ => continue,
+        };
+        names.push(name);
+    }
+    // Macros have a variable there.
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+#[test]
+fn type_names_are_unique() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut types: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a text");
+        for name in defined(&text) {
+            types.entry(name).or_default().insert(file.clone());
+        }
+    }
+    assert!(types.len() > 500, "{} types", types.len());
+    // Alternatives by features are in one file.
+    types.retain(|_, files| files.len() > 1);
+    assert!(types.is_empty(), "these names have several types: {types:#?}");
+}
+
+#[test]
+fn defined_types_are_found() {
+    let text = "pub struct A(u8);\npub(in crate::b) enum C<T> {}\n#[pin_project(project = D)]\n\
+                impl E {\n    type F = u8;\n}\ntype G = u8;\nstruct $H;\nmod tests {\nstruct I;\n}";
+    assert_eq!(defined(text), ["A", "C", "D", "G"]);
 }

@@ -13,7 +13,7 @@ use tower_redlock::{
         Votes,
     },
     fencing::{self, FencingError, FencingService, TokenError},
-    layer::{self, KeyError, RedlockService, ResponseFuture},
+    layer::{self, KeyError, RedlockFuture, RedlockService},
     lock::{Acquire, Holder, Lost, Release, Released},
     node::{
         Answer, Blocked, ClockOffset, EmbeddedNodes, LeaseId, Memory, Node, NodeHealth, NodeState,
@@ -126,8 +126,8 @@ fn once_http_futures_are_sent() {
         once::{
             Always, Intact, MemoryStore, OnceService,
             http::{
-                ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture,
-                KeptStatuses, Missing, OnNodes, Scope, ServerErrors,
+                ByBody, ByBodyFuture, Idempotency, IdempotencyFuture, KeptStatuses, Missing,
+                OnNodes, OnceHttp, OnceHttpFuture, Scope, ServerErrors,
             },
         },
         reject::{DefaultResponse, RejectReason, Rejection, RequestOutcome},
@@ -135,15 +135,15 @@ fn once_http_futures_are_sent() {
     type Body = Full<bytes::Bytes>;
     type Over<B> =
         tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
-    type Keeping<St> = Http<DefaultResponse, Idempotency<St>>;
-    shared::<OnceLayer<Key<Header>, Always, Http>>();
-    cloned::<OnceLayer<Key<Header>, Always, Http>>();
-    shared::<OnceLayer<Key<JsonPointer>, Always, Http<DefaultResponse, ByBody>>>();
+    type Keeping<St> = OnceHttp<DefaultResponse, Idempotency<St>>;
+    shared::<OnceLayer<Key<Header>, Always, OnceHttp>>();
+    cloned::<OnceLayer<Key<Header>, Always, OnceHttp>>();
+    shared::<OnceLayer<Key<JsonPointer>, Always, OnceHttp<DefaultResponse, ByBody>>>();
     cloned::<OnceLayer<Scope, Always, Keeping<OnNodes>>>();
     shared::<OnceLayer<Scope, Always, Keeping<MemoryStore>>>();
-    shared::<OnceService<Over<Body>, Key<Header>, Always, Http>>();
+    shared::<OnceService<Over<Body>, Key<Header>, Always, OnceHttp>>();
     cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping<MemoryStore>>>();
-    sendable::<HttpFuture<Over<Body>, Body, Always, DefaultResponse>>();
+    sendable::<OnceHttpFuture<Over<Body>, Body, Always, DefaultResponse>>();
     sendable::<ByBodyFuture<Over<Intact<Body>>, Body, Key<JsonPointer>, Always, DefaultResponse>>();
     sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, OnNodes>>(
     );
@@ -170,19 +170,19 @@ fn once_grpc_futures_are_sent() {
         key::{Header, Key},
         once::{
             Always, OnceService,
-            grpc::{CallOutcome, Grpc, GrpcBody, GrpcFuture},
+            grpc::{CallOutcome, OnceGrpc, OnceGrpcBody, OnceGrpcFuture},
         },
     };
     type Body = Full<bytes::Bytes>;
     type Over =
         tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, std::io::Error>;
     type OnReject = fn(tower_redlock::reject::Rejection<'_>) -> tonic::Status;
-    shared::<OnceLayer<Key<Header>, Always, Grpc>>();
-    cloned::<OnceLayer<Key<Header>, Always, Grpc>>();
-    shared::<OnceService<Over, Key<Header>, Always, Grpc>>();
-    cloned::<OnceService<Over, Key<Header>, Always, Grpc>>();
-    sendable::<GrpcFuture<Over, Body, Body, Always, OnReject>>();
-    sendable::<GrpcBody<Body>>();
+    shared::<OnceLayer<Key<Header>, Always, OnceGrpc>>();
+    cloned::<OnceLayer<Key<Header>, Always, OnceGrpc>>();
+    shared::<OnceService<Over, Key<Header>, Always, OnceGrpc>>();
+    cloned::<OnceService<Over, Key<Header>, Always, OnceGrpc>>();
+    sendable::<OnceGrpcFuture<Over, Body, Body, Always, OnReject>>();
+    sendable::<OnceGrpcBody<Body>>();
     shared::<CallOutcome>();
     cloned::<CallOutcome>();
 }
@@ -240,11 +240,13 @@ fn fencing_futures_are_sent() {
     cloned::<Layer>();
     shared::<Service>();
     cloned::<Service>();
-    sendable::<fencing::ResponseFuture<std::future::Ready<()>>>();
+    sendable::<fencing::FencingFuture<std::future::Ready<()>>>();
     error::<FencingError>();
     error::<TokenError>();
-    error::<fencing::Error<ResourceError>>();
-    let error = fencing::Error::<ResourceError>::Fencing(TokenError::Missing("no".into()).into());
+    error::<fencing::FencingServiceError<ResourceError>>();
+    let error = fencing::FencingServiceError::<ResourceError>::Fencing(
+        TokenError::Missing("no".into()).into(),
+    );
     assert_eq!((error.to_string().as_str(), chain(&error)), ("no", vec![]));
 }
 
@@ -321,7 +323,7 @@ fn lock_futures_are_sent_and_unpinned() {
     is_send(&redlock.inspect("x"));
     is_send(&redlock.key_counts());
     is_send(&redlock.adopt(&redlock));
-    sendable::<ResponseFuture<Inner, String>>();
+    sendable::<RedlockFuture<Inner, String>>();
 }
 
 #[test]
@@ -368,7 +370,7 @@ fn errors_are_errors() {
     error::<AdoptError>();
     error::<ResourceError>();
     error::<KeyError>();
-    error::<layer::Error<ResourceError>>();
+    error::<layer::GuardError<ResourceError>>();
 }
 
 /// What many services of tower fail with is no `Error` itself.
@@ -377,14 +379,14 @@ fn wrapped_boxes_are_errors_with_causes() {
     type Boxed = tower::BoxError;
     const fn error<T: Error + Send + Sync + 'static>(_: &T) {}
     let boxed = || Boxed::from(LockError::from(ResourceError::NoNames));
-    let service = layer::Error::Service(boxed());
+    let service = layer::GuardError::Service(boxed());
     error(&service);
     assert_eq!(service.to_string(), boxed().to_string());
     assert_eq!(chain(&service), ["a resource needs at least one name"]);
     let work = tower_redlock::once::OnceError::Work(boxed());
     error(&work);
     assert_eq!(chain(&work), ["a resource needs at least one name"]);
-    let fenced = fencing::Error::Service(boxed());
+    let fenced = fencing::FencingServiceError::Service(boxed());
     error(&fenced);
     assert_eq!(chain(&fenced), ["a resource needs at least one name"]);
     #[cfg(feature = "http")]
@@ -436,10 +438,10 @@ fn source_texts_are_not_repeated() {
     assert_eq!(chain(&waited), ["held by b"]);
 
     let text = invalid.to_string();
-    let wrapped = layer::Error::<ResourceError>::Lock(invalid);
+    let wrapped = layer::GuardError::<ResourceError>::Lock(invalid);
     assert_eq!(wrapped.to_string(), text, "transparent");
     assert_eq!(chain(&wrapped), ["a resource's name is empty"], "its text is not in the chain too");
-    let service = layer::Error::Service(LockError::from(ResourceError::NoNames));
+    let service = layer::GuardError::Service(LockError::from(ResourceError::NoNames));
     assert_eq!(chain(&service), ["a resource needs at least one name"]);
 
     let system = BuildError::System(Arc::new(std::io::Error::other("no threads left")));

@@ -7,8 +7,7 @@ use crate::{
     node::{
         EmbeddedNodes, Node,
         redis::{
-            Connector, Credentials, EvictionGuard, Guards, RestartGuard, SocketConnector,
-            TlsOptions,
+            AccessOptions, Connector, Credentials, EvictionGuard, Guards, RestartGuard, TlsOptions,
         },
     },
     time::{Clock, SystemClock},
@@ -30,8 +29,7 @@ pub struct RedlockBuilder {
     pub(super) owner: Option<String>,
     pub(super) key_prefix: String,
     pub(super) fencing: bool,
-    pub(super) credentials: Option<Credentials>,
-    pub(super) tls: Option<TlsOptions>,
+    pub(super) access: AccessOptions,
     pub(super) guards: Guards,
     pub(super) stop_margin: Option<Duration>,
     pub(super) line: LineBounds,
@@ -39,7 +37,6 @@ pub struct RedlockBuilder {
     pub(super) waiting_body_bytes: usize,
     pub(super) handoff_limit: u32,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) connector: Arc<dyn Connector>,
     pub(super) spawner: Option<Arc<dyn Spawner>>,
 }
 
@@ -64,8 +61,7 @@ impl RedlockBuilder {
             owner: None,
             key_prefix: "redlock".into(),
             fencing: true,
-            credentials: None,
-            tls: None,
+            access: AccessOptions::default(),
             guards: Guards::default(),
             stop_margin: None,
             line: LineBounds { per_name: 1_000, total: 10_000 },
@@ -73,7 +69,6 @@ impl RedlockBuilder {
             waiting_body_bytes: 64 << 20,
             handoff_limit: 20,
             clock: Arc::new(SystemClock::new()),
-            connector: Arc::new(SocketConnector::new()),
             spawner: None,
         }
     }
@@ -115,13 +110,13 @@ impl RedlockBuilder {
 
     /// Credentials for all servers whose URL has none.
     pub fn credentials(mut self, credentials: Credentials) -> Self {
-        self.credentials = Some(credentials);
+        self.access.credentials = Some(credentials);
         self
     }
 
     /// Sets how `rediss://` servers are verified. Default: by the operating system's certificates.
     pub fn tls(mut self, options: TlsOptions) -> Self {
-        self.tls = Some(options);
+        self.access.tls = Some(options);
         self
     }
 }
@@ -369,7 +364,7 @@ impl RedlockBuilder {
 
     /// Sets how streams to servers are opened. Default: the system's sockets.
     pub fn connector(mut self, connector: impl Connector) -> Self {
-        self.connector = Arc::new(connector);
+        self.access.connector = Arc::new(connector);
         self
     }
 

@@ -11,7 +11,7 @@ use tonic::{
 use tonic_types::{ErrorDetails, StatusExt};
 use tower_redlock::{
     Redlock, RedlockLayer,
-    layer::{KeyError, grpc::Grpc},
+    layer::{KeyError, grpc::RedlockGrpc},
     lock::Released,
 };
 
@@ -28,7 +28,7 @@ use crate::{
 
 pub(crate) type Client = OrdersClient<Channel>;
 pub(crate) type Key = fn(&http::Request<Body>) -> Result<Option<String>, KeyError>;
-pub(crate) type Layer = RedlockLayer<Key, Grpc>;
+pub(crate) type Layer = RedlockLayer<Key, RedlockGrpc>;
 
 /// Longer than any test runs: what is free before its end was given back.
 pub(crate) const TTL: Duration = Duration::from_secs(60);

@@ -23,7 +23,7 @@ use tower_redlock::{
     error::Reason,
     layer::{
         KeyError, ResourceKey,
-        http::{Http, HttpBody},
+        http::{HttpBody, RedlockHttp},
     },
     node::{Node, Op, Reply},
     reject::{OnReject, Rejection, RequestOutcome},
@@ -75,7 +75,7 @@ impl Answer {
     }
 }
 
-type Layers<K, R> = RedlockLayer<K, Http<R>>;
+type Layers<K, R> = RedlockLayer<K, RedlockHttp<R>>;
 
 /// A request to a service that is never done. `meanwhile` is called while there is no answer.
 fn ask<K, R>(layer: &Layers<K, R>, mut meanwhile: impl FnMut()) -> Answer
@@ -128,7 +128,7 @@ fn eventually_ready(
     panic!("no answer");
 }
 
-fn layer(redlock: &Redlock) -> RedlockLayer<Key, Http> {
+fn layer(redlock: &Redlock) -> RedlockLayer<Key, RedlockHttp> {
     RedlockLayer::new(redlock.clone(), x as Key).http()
 }
 
@@ -171,7 +171,7 @@ fn held_is_409_with_default_delay() {
 fn held_is_409_with_estimated_delay() {
     let (_, ours, other) = usually(Duration::from_secs(6));
     let _lock = hold(&other);
-    let seconds = |layer: &RedlockLayer<Key, Http>| -> Vec<u64> {
+    let seconds = |layer: &RedlockLayer<Key, RedlockHttp>| -> Vec<u64> {
         let after = || ask(layer, never).headers[header::RETRY_AFTER].clone();
         (0..100).map(|_| after().to_str().unwrap().parse().unwrap()).collect()
     };

@@ -15,13 +15,13 @@ use http_body::Body;
 use tower::{Layer, Service};
 use tower_redlock::{
     RedlockLayer,
-    layer::http::{Http, HttpBody},
+    layer::http::{HttpBody, RedlockHttp},
 };
 
 use crate::tools::{Scene, poll};
 
 pub(crate) type Key = fn(&Request<()>) -> Option<&'static str>;
-pub(crate) type HttpLayer = RedlockLayer<Key, Http>;
+pub(crate) type HttpLayer = RedlockLayer<Key, RedlockHttp>;
 
 pub(crate) type Bench = Scene;
 

@@ -49,7 +49,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use enrol::{Layout, Lowering, NodeSet, adopt, count};
 pub(crate) use listener::Listener;
 pub(crate) use node::RedisNode;
-pub(crate) use settings::{Access, Guards, RedisSettings};
+pub(crate) use settings::{Access, AccessOptions, Guards, RedisSettings};
 pub use settings::{EvictionGuard, RestartGuard};
 #[cfg(feature = "http")]
 pub(crate) use single_server::SingleServer;

@@ -24,7 +24,7 @@ use tokio::{
 };
 use tower::ServiceBuilder;
 use tower_redlock::{
-    LockContext, LockError, Redlock, RedlockLayer, Resource, layer::Error, layer::KeyError,
+    LockContext, LockError, Redlock, RedlockLayer, Resource, layer::GuardError, layer::KeyError,
 };
 
 use crate::support::{RedisServer, connected, eventually_async, over, patient, urls};
@@ -86,12 +86,12 @@ async fn handler(State(log): State<Log>, Path(key): Path<String>) -> String {
     LockContext::current().map_or("unguarded".into(), |cx| cx.fencing_token().to_string())
 }
 
-async fn refusal(error: Error<Infallible>) -> (StatusCode, String) {
+async fn refusal(error: GuardError<Infallible>) -> (StatusCode, String) {
     let status = match &error {
-        Error::Lock(LockError::Held { .. } | LockError::WaitTimedOut { .. }) => {
+        GuardError::Lock(LockError::Held { .. } | LockError::WaitTimedOut { .. }) => {
             StatusCode::CONFLICT
         }
-        Error::Lock(LockError::InvalidResource(_)) => StatusCode::BAD_REQUEST,
+        GuardError::Lock(LockError::InvalidResource(_)) => StatusCode::BAD_REQUEST,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     (status, error.to_string())
