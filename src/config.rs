@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_its_name() {
+    fn invalid_settings_are_refused_by_name() {
         let error = |text| Redlock::from_config(parse(text).unwrap()).unwrap_err().to_string();
         assert!(error("nodes = []").contains("no nodes"));
         assert!(error("nodes = ['redis://h']\nusername = 'u'").contains("username"));

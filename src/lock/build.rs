@@ -9,16 +9,13 @@ use super::{
     builder::{NodeSource, RedlockBuilder},
     core::Core,
     settings::Settings,
-    spawner::ThreadSpawner,
+    spawner::{Spawner, ThreadSpawner},
 };
 use crate::{
     error::BuildError,
     node::{
         ClockJumps, Node,
-        redis::{
-            Access, Credentials, Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings,
-            RestartGuard,
-        },
+        redis::{Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings, RestartGuard},
     },
     protocol::rules,
     time::{AdjustedClock, Clock, MAX_DURATION, Timers},
@@ -31,7 +28,8 @@ const MAX_HOLD: Duration = Duration::from_secs(5 * 60);
 /// Default maximum of `retry_after`.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 const MAX_OWNER_BYTES: usize = 128;
-const MAX_PREFIX_BYTES: usize = 64;
+/// Maximum length of a key prefix, in bytes.
+pub(crate) const MAX_PREFIX_BYTES: usize = 64;
 
 impl RedlockBuilder {
     /// Checks the settings, and starts to connect in the background. Servers that are down do not
@@ -49,9 +47,6 @@ impl RedlockBuilder {
         check_prefix(&self.key_prefix)?;
         self.check_embedded()?;
         self.check_guarded()?;
-        if let Some(Err(reason)) = self.credentials.as_ref().map(Credentials::check) {
-            return Err(BuildError::setting("credentials", &*reason));
-        }
         let clock = Arc::new(AdjustedClock::new(self.clock));
         let redis = RedisSettings {
             prefix: self.key_prefix.as_str().into(),
@@ -59,24 +54,10 @@ impl RedlockBuilder {
             max_ttl: settings.max_ttl,
             drift_factor: settings.drift_factor,
             node_timeout: settings.node_timeout,
-            access: Access {
-                credentials: self.credentials,
-                connector: self.connector,
-                #[cfg(feature = "tls")]
-                tls: crate::node::redis::tls_config(self.tls.as_ref(), &endpoints)?,
-            },
+            access: self.access.check(&endpoints)?,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
         };
-        #[cfg(not(feature = "tls"))]
-        if self.tls.is_some() {
-            let reason = "enable the feature `tls` of tower-redlock to use TLS options".into();
-            return Err(BuildError::Tls { reason });
-        }
-        let system = |error| BuildError::System(Arc::new(error));
-        let spawner = match self.spawner {
-            Some(spawner) => spawner,
-            None => Arc::new(ThreadSpawner::start().map_err(system)?),
-        };
+        let spawner = spawner_or_thread(self.spawner)?;
         let mut nodes: Vec<Arc<dyn Node>> = Vec::new();
         for source in self.nodes {
             match source {
@@ -247,7 +228,20 @@ fn warn_of_few_servers(servers: usize, guards: &Guards) {
 }
 
 /// Refuses a text that is empty, too long, or has control characters. `what`: its name.
-fn check_text(
+/// Starts a thread if no spawner was set.
+pub(crate) fn spawner_or_thread(
+    spawner: Option<Arc<dyn Spawner>>,
+) -> Result<Arc<dyn Spawner>, BuildError> {
+    match spawner {
+        Some(spawner) => Ok(spawner),
+        None => match ThreadSpawner::start() {
+            Ok(thread) => Ok(Arc::new(thread)),
+            Err(error) => Err(BuildError::System(Arc::new(error))),
+        },
+    }
+}
+
+pub(crate) fn check_text(
     setting: &'static str,
     what: &str,
     text: &str,

@@ -23,7 +23,7 @@ const STALLED_COPY: Duration = Duration::from_secs(3);
 
 /// Too few nodes vote, or have all records of work that is done. [`Display`](fmt::Display) has the
 /// nodes, the reasons, and what to do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotReady {
     /// The health of each node, in the order of [`Redlock::nodes`](crate::Redlock::nodes).

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn one_node_has_nobody_to_be_compared_with() {
+    fn single_node_jumps_by_its_report() {
         let mut detector = ClockJumpDetector::new(1, FACTOR);
         assert_eq!(detector.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
     }

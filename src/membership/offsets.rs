@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_of_slightly_different_rates_are_no_jump() {
+    fn slightly_different_rates_are_steady() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         // 0.5 %: half of what the drift allowance grants.
         for second in 0..1_000_u32 {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_our_own_fault_is_forgiven() {
+    fn local_fault_is_forgiven() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         read(&mut offsets, 5_000, 2, 0);
         assert_ne!(read(&mut offsets, 6_000, 2, 3_000), Reading::Steady);

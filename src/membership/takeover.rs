@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_nodes_start_when_enough_were_moved() {
+    fn nodes_start_when_enough_have_moved() {
         let from = |set: &str, size| Some((Arc::from(set), size));
         assert_eq!(startable(&[from("old", 3), None, None]), [0_usize; 0]);
         assert_eq!(startable(&[from("old", 3), from("another", 3), from("old", 3)]), [0, 2]);

@@ -23,7 +23,7 @@ pub(crate) trait ReplySink: Send + Sync {
 }
 
 /// Receives the answer to one operation. Dropping it without an answer reports an unknown outcome.
-#[must_use = "dropping it tells the lease that the outcome is unknown"]
+#[must_use = "dropping it reports an unknown outcome"]
 pub struct Reply(Option<ReplyTarget>);
 
 enum ReplyTarget {

@@ -1,29 +1,28 @@
-//! R14: one name, one server. Which servers mean each other by their names.
+//! R14: one name, one server. Which servers own the node names.
 //!
 //! A name may lead to another server than before: its address moved, a container was replaced, a
-//! proxy failed over. Each server keeps, for every other name of its set, the [`Incarnation`] that
-//! it takes for the owner of that name; where two claim a name, the greater incarnation stands.
-//! Answers count together only if their servers name each other ([`View`]), so two quorums whose
-//! members have the same names share a server.
+//! proxy failed over. Each server stores, for every other name of its set, the [`Incarnation`] that
+//! owns the name; of two, the greater one. Answers count together only if their servers name each
+//! other as owners ([`View`]), so two quorums whose members have the same names share a server.
 
 use std::{fmt, sync::Arc};
 
 /// One enrolment of one run of one server under a name.
 ///
-/// Ordered: of two incarnations under one name the greater one owns the name. A server that is
-/// enrolled takes a greater epoch than any that is known for its name.
+/// Of two incarnations under one name, the greater one owns the name. An enrolment takes a greater
+/// epoch than any that is known for the name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Incarnation {
     /// Counts the enrolments under a name; from 1.
     pub epoch: u32,
     /// The run of the server process and the history of its data.
     pub id: u128,
-    /// Random, of this enrolment.
+    /// A random number of this enrolment.
     pub nonce: u64,
 }
 
 impl Incarnation {
-    /// From the text that [`Display`](fmt::Display) writes: 8, 32 and 16 hexadecimal digits.
+    /// Parses the text that [`Display`](fmt::Display) writes: 8, 32 and 16 hexadecimal digits.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(' ');
         let mut digits = |len: usize| parts.next().filter(|part| part.len() == len);
@@ -37,7 +36,7 @@ impl Incarnation {
     }
 }
 
-/// As it is stored on the servers. The order of the texts is the order of the incarnations.
+/// The form that is stored on the servers. The texts have the order of the incarnations.
 impl fmt::Display for Incarnation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x} {:032x} {:016x}", self.epoch, self.id, self.nonce)

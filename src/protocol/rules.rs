@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Added to every drift allowance: Redis expires keys with a precision of 1 ms, and so do we.
+/// Added to every drift allowance: Redis and this crate expire keys with a precision of 1 ms.
 ///
 /// Source: *Distributed Locks with Redis* (redis.io), "Is the Algorithm Asynchronous?", and the
 /// reference implementations, which all add 2 ms.
@@ -20,21 +20,20 @@ pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
     ttl.mul_f64(factor).saturating_add(DRIFT_FLOOR)
 }
 
-/// What the strict clock guard sets aside: three times what wall clocks may differ by. The server
-/// may differ by that from the holder, and from the next holder, and its clock may have moved by
-/// that since it was compared.
+/// Margin of the strict clock guard: three times the maximum difference of wall clocks. The server's
+/// clock may differ by that from the holder's and from the next holder's, and may have moved by that
+/// since it was compared.
 pub(crate) fn margin(clock_guard: Option<Duration>) -> Duration {
     clock_guard.map_or(Duration::ZERO, |within| within.saturating_mul(3))
 }
 
-/// TTL − drift − margin: for how long from the start of the request a lease is valid. Zero if
-/// nothing is left.
+/// The validity of a lease from the start of the request: TTL − drift − margin, at least zero.
 pub(crate) fn validity(ttl: Duration, factor: f64, clock_guard: Option<Duration>) -> Duration {
     ttl.saturating_sub(drift(ttl, factor)).saturating_sub(margin(clock_guard))
 }
 
-/// The time that a node has to answer: the configured one, but never above a tenth of the TTL, so
-/// that a hung minority cannot use up the validity.
+/// Timeout for a node's answer: the configured one, at most a tenth of the TTL, so that a hung
+/// minority cannot use up the validity.
 pub(crate) fn node_timeout(configured: Duration, ttl: Duration) -> Duration {
     configured.min(ttl / 10)
 }
@@ -49,35 +48,34 @@ pub(crate) fn renewal_retry(validity: Duration) -> Duration {
     (validity / 20).clamp(Duration::from_millis(2), Duration::from_millis(250))
 }
 
-/// The wall clock by which a quorum of nodes agrees: the latest time that so many clocks have come
-/// to. So the clocks of a minority make it neither later nor, with the others, earlier than a sound
-/// one. Where fewer than a quorum are known it is the earliest of them. Changes their order.
+/// The wall clock of a quorum of nodes: the latest time that a quorum of clocks has reached, so a
+/// minority of clocks can't move it beyond the sound ones. If fewer than a quorum are known, the
+/// earliest of them. Reorders `known`.
 pub(crate) fn common_wall(known: &mut [Duration], quorum: usize) -> Option<Duration> {
     let rank = quorum.min(known.len()).checked_sub(1)?;
     Some(*known.select_nth_unstable_by(rank, |one, other| other.cmp(one)).1)
 }
 
-/// The nodes whose records were read for a node that forgot its own, which is included. A node that
-/// does not vote is not counted: its name may lead other clients to a server that does.
+/// The nodes whose records were read for a node that forgot its own, including itself. Nodes that do
+/// not vote are not counted: their names may lead other clients to servers that do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sources {
-    /// How many nodes the set has.
+    /// Number of nodes in the set.
     pub nodes: usize,
-    /// Nodes that vote and lack no records.
+    /// Number of nodes that vote and lack no records.
     pub complete: usize,
-    /// Nodes that vote and lack records themselves.
+    /// Number of nodes that vote and lack records.
     pub incomplete: usize,
     /// The node started with a quorum of nodes that forgot, not by learning from others.
     pub is_bootstrapped: bool,
 }
 
 impl Sources {
-    /// Whether the node may say from now on that there is no record.
+    /// Returns whether the node may answer from now on that a record is missing.
     ///
-    /// Each record that a quorum keeps is on one of N−q+1 other nodes that lack none. Where fewer
-    /// lack none, a node that was not read may be the only one left that keeps a record, whatever the
-    /// others forgot: so all have to be read. A bootstrapped node is part of a new set, whose records
-    /// are all on one of any q nodes, itself included.
+    /// Each record of a quorum is on one of N−q+1 other nodes that lack none. If fewer lack none, a
+    /// node that was not read may be the last one with a record, so all have to be read. A bootstrapped
+    /// node is part of a new set: any q of its nodes, itself included, have all records.
     pub(crate) const fn suffice(self) -> bool {
         let quorum = quorum(self.nodes);
         let read = self.complete + self.incomplete;

@@ -14,27 +14,20 @@ use http::{Request, Response};
 use http_body::Body;
 use tower::{Layer, Service};
 use tower_redlock::{
-    Redlock, RedlockLayer,
-    layer::http::{Http, HttpBody},
-    node::EmbeddedNodes,
+    RedlockLayer,
+    layer::http::{HttpBody, RedlockHttp},
 };
 
-use crate::tools::{HandClock, poll, redlock};
+use crate::tools::{Scene, poll};
 
 pub(crate) type Key = fn(&Request<()>) -> Option<&'static str>;
-pub(crate) type HttpLayer = RedlockLayer<Key, Http>;
+pub(crate) type HttpLayer = RedlockLayer<Key, RedlockHttp>;
 
-pub(crate) struct Bench {
-    pub(crate) clock: HandClock,
-    pub(crate) redlock: Redlock,
-    pub(crate) nodes: EmbeddedNodes,
-}
+pub(crate) type Bench = Scene;
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let clock = HandClock::unwatched();
-        let (redlock, nodes) = redlock(&clock);
-        Self { clock, redlock, nodes }
+        Self::without_timers(5)
     }
 
     /// Locks `x`, for everything but GET.

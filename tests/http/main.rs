@@ -18,4 +18,4 @@ mod types;
 mod upgrades;
 mod with_axum;
 
-use support::hand_clock;
+use support::{hand_clock, scene};

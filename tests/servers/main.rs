@@ -6,7 +6,7 @@ mod support;
 mod cases;
 mod clocks;
 mod conformance;
-mod facts;
+mod failures;
 #[cfg(feature = "scheduler")]
 mod fleet;
 mod guards;

@@ -8,6 +8,8 @@
 
 #[path = "../../tests/support/clock.rs"]
 pub mod clock;
+#[path = "../../tests/support/hand_clock.rs"]
+pub mod hand_clock;
 #[path = "../../tests/support/port.rs"]
 pub mod port;
 #[path = "../../tests/support/process.rs"]

@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn no_tick_is_started_twice_after_restarts(
+    fn restarts_start_no_tick_twice(
         nodes in 3_usize..=7,
         replicas in 1_usize..=4,
         seed: u64,

@@ -119,7 +119,7 @@ proptest! {
     /// One node timeout for the votes and one for each of three raises, whatever the nodes say
     /// and whatever gets lost.
     #[test]
-    fn every_attempt_ends_within_four_node_timeouts(nodes in nodes(), slow in any::<bool>()) {
+    fn attempts_end_within_four_node_timeouts(nodes in nodes(), slow in any::<bool>()) {
         let mut run = AttemptRun::start(nodes.len());
         let started = run.now;
         for _ in 0..4 {

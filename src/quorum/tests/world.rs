@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    attempt::{Attempt, PendingReply},
+    attempt::{Attempt, ReplyInTransit},
     node::{ModelKey, ModelNode, TOKEN_LEAD, wall},
 };
 use crate::{
@@ -157,7 +157,7 @@ impl LeaseWorld {
                 Err(reason)
             }
         };
-        self.attempts[id].replies.push(PendingReply { node, command, result });
+        self.attempts[id].replies.push(ReplyInTransit { node, command, result });
     }
 
     /// An answer arrives; if it comes `twice`, a second time later on.

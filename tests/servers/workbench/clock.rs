@@ -51,7 +51,7 @@ fn keys_live_by_the_clock() {
     assert!(!server.exists("short"));
     assert!(server.pttl("long") <= 480_000);
     server.set_clock_offset(-120.0);
-    assert!(server.pttl("long") > 600_000, "it lives longer than it was to live");
+    assert!(server.pttl("long") > 600_000, "the key has a longer TTL than it was given");
 }
 
 #[test]

@@ -9,9 +9,9 @@ use crate::support::{HANG_GUARD, Proxy, RedisServer, eventually};
 struct Client(BufReader<TcpStream>);
 
 impl Client {
-    /// Connected through to the server.
+    /// Connects through the proxy to the server.
     fn new(addr: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&addr, HANG_GUARD).expect("it listens");
+        let stream = TcpStream::connect_timeout(&addr, HANG_GUARD).expect("the proxy listens");
         stream.set_read_timeout(Some(HANG_GUARD)).expect("a timeout");
         let mut client = Self(BufReader::new(stream));
         assert_eq!(client.ask("PING"), "+PONG");
@@ -19,7 +19,10 @@ impl Client {
     }
 
     fn send(&mut self, commands: &str) {
-        self.0.get_mut().write_all(format!("{commands}\r\n").as_bytes()).expect("it is sent");
+        self.0
+            .get_mut()
+            .write_all(format!("{commands}\r\n").as_bytes())
+            .expect("the command is sent");
     }
 
     fn read(&mut self) -> String {
@@ -49,7 +52,7 @@ fn scene() -> (RedisServer, Proxy, Client) {
 }
 
 fn all_held(proxy: &Proxy, what: &str) {
-    eventually("it is held", || proxy.holds(what));
+    eventually("the request is held", || proxy.holds(what));
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn set_arrives_after_del_sent_later() {
     proxy.deliver();
     assert_eq!(server.get("a").as_deref(), Some(&b"late"[..]));
     assert!(!proxy.holds("SET a late"));
-    assert_eq!(second.ask("DEL a"), ":1", "the other connection is untouched");
+    assert_eq!(second.ask("DEL a"), ":1", "the other connection is not affected");
 }
 
 #[test]
@@ -125,10 +128,12 @@ fn connections_are_delivered_in_order() {
 }
 
 #[test]
-fn answers_still_come_while_requests_are_held() {
+fn held_requests_let_answers_pass() {
     let (server, proxy, mut client) = scene();
     client.send("BLPOP list 0");
-    eventually("it waits", || server.info("clients", "blocked_clients").as_deref() == Some("1"));
+    eventually("the client is blocked", || {
+        server.info("clients", "blocked_clients").as_deref() == Some("1")
+    });
     proxy.hold();
     server.cli(&["RPUSH", "list", "x"]);
     assert_eq!(client.read(), "*2");

@@ -43,7 +43,7 @@ fn evicting_server_fills_until_it_evicts() {
 }
 
 #[test]
-fn keys_that_expire_are_evicted_before_others_are_refused() {
+fn expiring_keys_are_evicted_first() {
     let server = limited("volatile-ttl");
     server.set("stays", "1");
     set_with_ttl(&server, "goes");

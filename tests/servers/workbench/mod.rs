@@ -1,4 +1,4 @@
-//! The tools that make servers and networks misbehave do what they say.
+//! Tests of the tools that make servers and networks fail.
 
 mod clock;
 mod late_requests;

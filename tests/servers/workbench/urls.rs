@@ -8,7 +8,7 @@ use crate::support::{Proxy, RedisServer};
 fn set(url: &str, key: &str) {
     let mut connection = Client::open(url).and_then(|client| client.get_connection());
     let connection = connection.as_mut().expect("the URL leads to a server");
-    cmd("SET").arg(key).arg("1").exec(connection).expect("it is set");
+    cmd("SET").arg(key).arg("1").exec(connection).expect("the key is set");
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn all_urls_lead_to_same_server() {
 }
 
 #[test]
-fn another_database_has_keys_of_its_own() {
+fn databases_have_separate_keys() {
     let server = RedisServer::start();
     set(&server.url_of_database(3), "redlock:a");
     assert!(!server.exists("redlock:a"));

@@ -13,7 +13,7 @@ use crate::{
     },
     node::{
         ClockJump, Finding,
-        redis::vote_bar::{VoteBar, VoteBarKind},
+        redis::status_detail::{VoteBar, VoteBarKind},
     },
     protocol::rules,
     time::{Clock, Timestamp},

@@ -24,7 +24,7 @@ use crate::{
             Endpoint, EvictionGuard, RedisSettings, RestartGuard,
             encode::Keys,
             status::Status,
-            vote_bar::{VoteBar, VoteBarKind},
+            status_detail::{VoteBar, VoteBarKind},
         },
     },
     protocol::names::{Incarnation, View},
@@ -127,7 +127,7 @@ impl NodeSet {
         let _ = self.members.set(members.into_iter().map(member).collect());
     }
 
-    /// The highest floor that a node told.
+    /// Returns the highest floor that a node reported.
     pub(crate) fn floor(&self) -> u64 {
         self.floor.load(Ordering::Relaxed)
     }
