@@ -75,7 +75,7 @@ fn switched(control: Control, switch: Switch) -> Control {
 
 /// All guards, and two contestants that have none.
 pub fn controls() -> Vec<Control> {
-    use Promise::{Exclusion, Fencing, Once, OneStart};
+    use Promise::{Done, Exclusion, Fencing, OneStart};
     vec![
         patched(
             control("compare on release", Profile::Clients, Work::Locks, Exclusion, 40),
@@ -132,12 +132,19 @@ pub fn controls() -> Vec<Control> {
             control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 200),
             Switch::JumpDetection,
         ),
+        // A claim that comes late has a deadline as well.
         patched(
-            control("claim's promise", Profile::All, Work::Jobs, OneStart, 400),
-            &[("if tonumber(kept[1] or 0) > token then", "if false then")],
+            control("claim's promise", Profile::Network, Work::Jobs, OneStart, 400),
+            &[
+                ("if tonumber(kept[1] or 0) > token then", "if false then"),
+                (
+                    "if now > tonumber(ARGV[2]) then return {5, now} end\nlocal promise",
+                    "local promise",
+                ),
+            ],
         ),
         patched(
-            control("record's nonce", Profile::Clients, Work::Once, Once, 400),
+            control("record's nonce", Profile::Evictions, Work::Once, Done, 100),
             &[(
                 "if not value or string.sub(value, 1, 32) ~= ARGV[4] then return {7, now} end\nif guard",
                 "if guard",

@@ -126,13 +126,14 @@ impl Net {
 
     /// Deletes one lock's key of a server, as an eviction does. Returns which.
     pub fn evict(&self, server: usize) -> Option<String> {
+        self.with(|state, now| state.evict(server, &[server], now))
+    }
+
+    /// Deletes one lock's key of all servers. Returns which.
+    pub fn evict_alike(&self) -> Option<String> {
         self.with(|state, now| {
-            let host = &mut state.servers[server];
-            let millis = i64::try_from(host.clock(now) / 1_000).unwrap_or(i64::MAX);
-            let locks: Vec<_> = host.server.store.keys(millis).filter(|key| is_lock(key)).collect();
-            let key = locks.get(state.rng.index(locks.len())).map(|key| (*key).clone())?;
-            host.server.store.delete(&key, millis);
-            Some(String::from_utf8_lossy(&key).into_owned())
+            let all: Vec<_> = (0..state.servers.len()).collect();
+            state.evict(state.rng.clone().index(all.len()), &all, now)
         })
     }
 
@@ -177,6 +178,21 @@ pub(crate) fn is_lock(key: &[u8]) -> bool {
 }
 
 impl State {
+    /// Deletes a lock's key that one server has, on some.
+    fn evict(&mut self, of: usize, on: &[usize], now: u64) -> Option<String> {
+        let millis = |host: &ServerHost| i64::try_from(host.clock(now) / 1_000).unwrap_or(i64::MAX);
+        let host = &self.servers[of];
+        let locks: Vec<_> =
+            host.server.store.keys(millis(host)).filter(|key| is_lock(key)).collect();
+        let key = locks.get(self.rng.index(locks.len())).map(|key| (*key).clone())?;
+        for server in on {
+            let host = &mut self.servers[*server];
+            let millis = millis(host);
+            host.server.store.delete(&key, millis);
+        }
+        Some(String::from_utf8_lossy(&key).into_owned())
+    }
+
     /// Sends again what was kept: each connection after a time of its own, and in order. Some
     /// connections end instead.
     fn release(&mut self, parked: Vec<Event>, now: u64) {

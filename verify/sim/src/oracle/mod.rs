@@ -25,8 +25,10 @@ pub enum Promise {
     Fencing,
     /// A tick was started twice.
     OneStart,
-    /// Work of a key that was done ran again, or ran twice at once.
+    /// Work of a key ran twice at once.
     Once,
+    /// Work of a key ran that was recorded as done.
+    Done,
     /// A key outlived its holder by more than its TTL.
     NoDeadlock,
     /// A request did not end.

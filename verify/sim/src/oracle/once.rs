@@ -52,7 +52,7 @@ impl Oracle {
             (book.once.done.contains(key), others, number)
         };
         if is_done {
-            self.broken(Promise::Once, format!("c{client} does {key}, which is done"));
+            self.broken(Promise::Done, format!("c{client} does {key}, which is done"));
         }
         for (other, belief) in others {
             if belief() {
@@ -65,7 +65,18 @@ impl Oracle {
     /// A client was told that the work of a key is done, and recorded.
     pub fn once_done(&self, client: usize, key: &str) {
         self.event(format!("c{client} has done {key}"));
-        self.lock().once.done.insert(key.to_owned());
+        let others = {
+            let mut book = self.lock();
+            book.once.done.insert(key.to_owned());
+            let others = book.once.running.iter().filter(|((of, _), _)| of == key);
+            others.map(|(_, other)| other.clone()).collect::<Vec<_>>()
+        };
+        for (other, belief) in others {
+            if belief() {
+                let text = format!("c{client} has done {key}, while c{other} does it");
+                self.broken(Promise::Done, text);
+            }
+        }
     }
 
     pub(super) fn once_gone(&self, client: usize) {

@@ -105,6 +105,11 @@ impl Machines {
                     self.oracle.event(format!("s{server} evicts {key}"));
                 }
             }
+            Fault::EvictAlike => {
+                if let Some(key) = net.evict_alike() {
+                    self.oracle.event(format!("all servers evict {key}"));
+                }
+            }
             Fault::Jump(server, micros) => net.jump(server, micros),
             Fault::Save => net.save(),
             Fault::Pause(client, is_paused) => self.pause(client, is_paused),

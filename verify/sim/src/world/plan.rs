@@ -33,6 +33,8 @@ pub enum Fault {
     Flush(usize),
     /// A server evicts the key of a lock.
     Evict(usize),
+    /// All servers evict the key of one lock.
+    EvictAlike,
     /// A server's clock moves, by so many µs.
     Jump(usize, i64),
     /// All servers save their data.
@@ -108,6 +110,7 @@ impl Planner<'_> {
             Kind::Partition => return self.partition(at, end),
             Kind::Slow => return self.slow(at, end),
             Kind::Save => vec![(at, Fault::Save)],
+            Kind::EvictAlike => vec![(at, Fault::EvictAlike)],
             Kind::Pause | Kind::Suspend | Kind::Kill => {
                 if at < self.up[client] {
                     return;
@@ -246,6 +249,7 @@ pub(super) enum Kind {
     Promote,
     Flush,
     Evict,
+    EvictAlike,
     Freeze,
     Busy,
     Loading,
@@ -257,8 +261,8 @@ impl Profile {
     /// The kinds of faults, with their weights.
     fn kinds(self) -> &'static [(u64, Kind)] {
         use Kind::{
-            Busy, Crash, CrashWhole, Evict, Flush, Freeze, Full, Jump, JumpAlike, Kill, Loading,
-            Partition, Pause, Promote, Replica, RestartAll, Save, Slow, Suspend,
+            Busy, Crash, CrashWhole, Evict, EvictAlike, Flush, Freeze, Full, Jump, JumpAlike, Kill,
+            Loading, Partition, Pause, Promote, Replica, RestartAll, Save, Slow, Suspend,
         };
         match self {
             Self::Network => &[(6, Partition), (4, Slow)],
@@ -282,6 +286,7 @@ impl Profile {
                 (2, Pause),
             ],
             Self::Clients => &[(4, Kill), (4, Pause), (2, Partition), (2, Slow), (2, CrashWhole)],
+            Self::Evictions => &[(8, EvictAlike), (1, Slow)],
             Self::Pauses => &[(6, Pause), (2, Slow), (1, Partition)],
             Self::Clocks => &[(5, Jump), (2, Partition), (3, Slow), (2, Pause), (1, Freeze)],
             Self::All => &[

@@ -13,6 +13,8 @@ pub enum Profile {
     Hangs,
     /// Clients that stop, crash and start.
     Clients,
+    /// Servers that evict the keys of a lock: for a control.
+    Evictions,
     /// Clients that stop, on a slow network: for a control.
     Pauses,
     /// Servers' clocks that jump.
@@ -41,11 +43,13 @@ impl Profile {
         match self {
             // A server whose clock goes back keeps its keys for longer.
             Self::Clocks => vec![Promise::NoDeadlock],
+            Self::Evictions => vec![Promise::Exclusion, Promise::OneStart, Promise::Once],
             Self::Beyond => vec![
                 Promise::Exclusion,
                 Promise::HardStop,
                 Promise::OneStart,
                 Promise::Once,
+                Promise::Done,
                 Promise::NoDeadlock,
             ],
             _ => Vec::new(),

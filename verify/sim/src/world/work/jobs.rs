@@ -33,10 +33,11 @@ pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng
             };
             Checked::new(lock, &oracle, work)
         };
-        Job::new(name, Schedule::every(Duration::from_millis(period)), work).ttl(ttl)
+        let job = Job::new(name, Schedule::every(Duration::from_millis(period)), work);
+        job.ttl(ttl).missed(Missed::RunLatest)
     };
     let fast = job("fast", PERIOD, 300);
-    let slow = job("slow", 1_900, 2 * shared.scene.ttl).missed(Missed::RunLatest);
+    let slow = job("slow", 1_900, 2 * shared.scene.ttl);
     let scheduler = Scheduler::new(redlock).spawner(shared.gate.clone()).job(fast).job(slow);
     let handle = scheduler.start().expect("the jobs are valid");
     let mut stop = shared.stop.subscribe();
