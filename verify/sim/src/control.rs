@@ -64,13 +64,15 @@ fn control(
     }
 }
 
-fn patched(control: Control, patches: &[(&'static str, &'static str)]) -> Control {
+fn patched(mut control: Control, patches: &[(&'static str, &'static str)]) -> Control {
     let patches = patches.iter().map(|(from, to)| Patch { from, to }).collect();
-    Control { settings: Settings { patches, ..Settings::default() }, ..control }
+    control.settings.patches = patches;
+    control
 }
 
-fn switched(control: Control, switch: Switch) -> Control {
-    Control { settings: Settings { switch: Some(switch), ..Settings::default() }, ..control }
+fn switched(mut control: Control, switch: Switch) -> Control {
+    control.settings.switch = Some(switch);
+    control
 }
 
 /// All guards, and two contestants that have none.
@@ -78,11 +80,11 @@ pub fn controls() -> Vec<Control> {
     use Promise::{Done, Exclusion, Fencing, OneStart};
     vec![
         patched(
-            control("compare on release", Profile::Clients, Work::Locks, Exclusion, 40),
+            control("compare on release", Profile::Clients, Work::Locks, Exclusion, 10),
             &[("if value and string.sub(value, 1, 32) == nonce then", "if value then")],
         ),
         switched(
-            control("majority", Profile::Network, Work::Locks, Exclusion, 40),
+            control("majority", Profile::Network, Work::Locks, Exclusion, 10),
             Switch::Majority,
         ),
         switched(
@@ -91,16 +93,16 @@ pub fn controls() -> Vec<Control> {
                 Profile::Pauses,
                 Work::Locks,
                 Exclusion,
-                400,
+                20,
             ),
             Switch::AcquireDeadline,
         ),
         switched(
-            control("raise round", Profile::Servers, Work::Locks, Fencing, 40),
+            control("raise round", Profile::Servers, Work::Locks, Fencing, 10),
             Switch::RaiseRound,
         ),
         patched(
-            control("block ends", Profile::Network, Work::Locks, Fencing, 100),
+            control("block ends", Profile::Network, Work::Locks, Fencing, 10),
             &[
                 (
                     "call('HSET', KEYS[1], ARGV[2], ARGV[9])",
@@ -114,17 +116,17 @@ pub fn controls() -> Vec<Control> {
             ],
         ),
         patched(
-            control("restart probation", Profile::Servers, Work::Locks, Exclusion, 60),
+            control("restart probation", Profile::Servers, Work::Locks, Exclusion, 40),
             &[("or incomplete and was or 'p'", "or 'a'")],
         ),
         patched(
-            control("floor", Profile::Servers, Work::Locks, Fencing, 200),
+            control("floor", Profile::Servers, Work::Locks, Fencing, 150),
             &[("if ARGV[5] == 'bootstrap' then", "if false then")],
         ),
         Control {
             has_stray: true,
             ..switched(
-                control("layout check", Profile::Network, Work::Locks, Exclusion, 60),
+                control("layout check", Profile::Network, Work::Locks, Exclusion, 20),
                 Switch::LayoutCheck,
             )
         },
@@ -134,7 +136,7 @@ pub fn controls() -> Vec<Control> {
         ),
         // A claim that comes late has a deadline as well.
         patched(
-            control("claim's promise", Profile::Network, Work::Jobs, OneStart, 400),
+            control("claim's promise", Profile::Network, Work::Jobs, OneStart, 300),
             &[
                 ("if tonumber(kept[1] or 0) > token then", "if false then"),
                 (
@@ -144,7 +146,7 @@ pub fn controls() -> Vec<Control> {
             ],
         ),
         patched(
-            control("record's nonce", Profile::Evictions, Work::Once, Done, 100),
+            control("record's nonce", Profile::Evictions, Work::Once, Done, 40),
             &[(
                 "if not value or string.sub(value, 1, 32) ~= ARGV[4] then return {7, now} end\nif guard",
                 "if guard",
@@ -152,11 +154,11 @@ pub fn controls() -> Vec<Control> {
         ),
         Control {
             contestant: Contestant::Naive,
-            ..control("naive Redlock", Profile::Servers, Work::Locks, Exclusion, 40)
+            ..control("naive Redlock", Profile::Servers, Work::Locks, Exclusion, 10)
         },
         Control {
             contestant: Contestant::LeaseOnly,
-            ..control("scheduler with leases alone", Profile::Clients, Work::Jobs, OneStart, 40)
+            ..control("scheduler with leases alone", Profile::Clients, Work::Jobs, OneStart, 60)
         },
     ]
 }

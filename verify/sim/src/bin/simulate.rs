@@ -232,12 +232,11 @@ fn run_controls(options: &Options) -> ExitCode {
         };
         let first =
             (options.from..options.from + seeds).find_map(|seed| Some((seed, shows(&seed)?)));
-        match first {
-            Some((seed, violation)) => println!("{}: seed {seed}: {violation}", control.name),
-            None => {
-                missed += 1;
-                println!("{}: nothing in {seeds} seeds", control.name);
-            }
+        if let Some((seed, violation)) = first {
+            println!("{}: seed {seed}: {violation}", control.name);
+        } else {
+            missed += 1;
+            println!("{}: nothing in {seeds} seeds", control.name);
         }
     }
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

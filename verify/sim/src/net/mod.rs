@@ -122,7 +122,7 @@ impl Net {
         let now = self.now();
         loop {
             let mut state = self.lock();
-            let Some(entry) = state.queue.first_entry() else { return None };
+            let entry = state.queue.first_entry()?;
             let at = entry.key().0;
             if at > now {
                 return Some(at);

@@ -25,7 +25,7 @@ struct Hold {
 
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold").field("client", &self.client).field("token", &self.token).finish()
+        f.debug_struct("Hold").field("client", &self.client).finish_non_exhaustive()
     }
 }
 

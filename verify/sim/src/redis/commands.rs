@@ -6,7 +6,7 @@ use super::{
 
 /// How a command is treated before it runs.
 struct Traits {
-    /// Least number of arguments, the name included; exactly so many if negative is not meant.
+    /// Least and greatest number of arguments, the name included.
     min: usize,
     max: usize,
     writes: bool,
@@ -17,6 +17,7 @@ struct Traits {
 
 const MANY: usize = usize::MAX;
 
+#[allow(clippy::match_same_arms, reason = "a table, in the order of what the commands are about")]
 fn traits(name: &str) -> Option<Traits> {
     let of = |min, max, writes, grows| Traits { min, max, writes, grows, in_scripts: true };
     Some(match name {
@@ -153,9 +154,9 @@ fn unknown(args: &[Bytes]) -> String {
         let end = arg.iter().position(|byte| *byte == 0).unwrap_or(arg.len());
         String::from_utf8_lossy(&arg[..end]).into_owned()
     };
-    let rest: String = args.iter().skip(1).map(|arg| format!("'{}' ", shown(arg))).collect();
+    let rest: Vec<_> = args.iter().skip(1).map(|arg| format!("'{}' ", shown(arg))).collect();
     let name = args.first().map_or_else(String::new, shown);
-    format!("ERR unknown command '{name}', with args beginning with: {rest}")
+    format!("ERR unknown command '{name}', with args beginning with: {}", rest.concat())
 }
 
 fn script(server: &mut Server, args: &[Bytes]) -> Reply {

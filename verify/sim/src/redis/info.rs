@@ -1,5 +1,7 @@
 //! INFO and CONFIG GET.
 
+use std::fmt::Write;
+
 use super::{Bytes, Reply, Role, Server};
 
 pub(super) fn info(server: &Server, args: &[Bytes]) -> Reply {
@@ -30,9 +32,10 @@ pub(super) fn info(server: &Server, args: &[Bytes]) -> Reply {
             if !text.is_empty() {
                 text.push_str("\r\n");
             }
-            text.push_str(&format!("# {section}\r\n"));
+            // Writing into memory does not fail.
+            let _ = write!(text, "# {section}\r\n");
             for (name, value) in fields {
-                text.push_str(&format!("{name}:{value}\r\n"));
+                let _ = write!(text, "{name}:{value}\r\n");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Redlock as it is often written: `SET NX PX` on a majority within the TTL, and a script that compares
 //! and deletes. A control: the same judge has to find it wanting.
 
-use std::{sync::Mutex, time::Duration};
+use std::{fmt::Write, sync::Mutex, time::Duration};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tower_redlock::time::{Clock, Timestamp};
@@ -71,7 +71,8 @@ impl Naive {
             let mut stream = self.connector.open(server).await.ok()?;
             let mut command = format!("*{}\r\n", args.len());
             for arg in args {
-                command.push_str(&format!("${}\r\n{arg}\r\n", arg.len()));
+                // Writing into memory does not fail.
+                let _ = write!(command, "${}\r\n{arg}\r\n", arg.len());
             }
             stream.write_all(command.as_bytes()).await.ok()?;
             let mut reply = vec![0; 256];

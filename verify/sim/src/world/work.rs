@@ -151,7 +151,8 @@ pub(super) async fn everyone_gets(machines: &Machines, oracle: &Oracle) {
                 oracle.broken(Promise::Liveness, format!("c{client} does not get {name}: {error}"));
             }
             _ => {
-                oracle.broken(Promise::Ends, format!("c{client}'s request for {name} does not end"))
+                oracle
+                    .broken(Promise::Ends, format!("c{client}'s request for {name} does not end"));
             }
         }
     }
