@@ -33,7 +33,7 @@ fn judge(control: &Control) -> Option<String> {
 }
 
 #[test]
-fn each_guard_that_is_taken_out_is_missed() {
+fn each_missing_guard_is_found() {
     let (all, next, wrong) = (controls(), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         while let Some(control) = all.get(next.fetch_add(1, Ordering::Relaxed)) {

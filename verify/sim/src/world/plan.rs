@@ -138,7 +138,12 @@ impl Planner<'_> {
                 }
                 // Within this time a server grants nothing to those who saw it jump.
                 self.jumps = at + self.scene.ttl * 2;
-                let size = i64::try_from(self.rng.within(60, 20_000)).unwrap_or(0) * 1_000;
+                let size = i64::try_from({
+                    let most = [300, 1_500, 5_000, 20_000][self.rng.index(4)];
+                    self.rng.within(60, most)
+                })
+                .unwrap_or(0)
+                    * 1_000;
                 let by = if self.rng.chance(65) { size } else { -size };
                 if kind == Kind::Jump {
                     vec![(at, Fault::Jump(server, by))]

@@ -185,7 +185,7 @@ fn pages_have_everything_on_both() {
 }
 
 #[test]
-fn pages_keep_what_stays_while_others_go() {
+fn pages_keep_keys_that_stay() {
     let mut pair = Pair::new();
     for number in 0..1_000 {
         pair.same(&["SET", &format!("k{number}"), "v"]);
