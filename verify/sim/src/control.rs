@@ -38,6 +38,9 @@ impl Control {
         if self.has_stray {
             scene.servers = 5;
         }
+        if self.profile == Profile::Amnesia {
+            (scene.apart, scene.gap) = (15_000_000, 300);
+        }
         if self.profile == Profile::Pauses {
             (scene.ttl, scene.gap, scene.pace.most) = (400, 120, 16_000);
         }
@@ -120,7 +123,7 @@ pub fn controls() -> Vec<Control> {
             &[("or incomplete and was or 'p'", "or 'a'")],
         ),
         patched(
-            control("floor", Profile::Servers, Work::Locks, Fencing, 150),
+            control("floor", Profile::Amnesia, Work::Locks, Fencing, 150),
             &[("if ARGV[5] == 'bootstrap' then", "if false then")],
         ),
         Control {

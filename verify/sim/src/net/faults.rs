@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{Net, Pace, Power, ServerHost, State, deliver::Event};
-use crate::redis::{Condition, Role, Store};
+use crate::redis::{Condition, Role, Store, Value};
 
 /// With which data a server comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +161,20 @@ impl Net {
         });
     }
 
+    /// Returns the names of the lock keys of each server whose values are `wanted`.
+    pub fn locks(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<Vec<String>> {
+        self.servers(|host, now| {
+            let millis = i64::try_from(now / 1_000).unwrap_or(i64::MAX);
+            let store = &host.server.store;
+            let is_wanted = |key: &[u8]| match store.get(key, millis) {
+                Some(Value::Text(text)) => is_lock(key) && wanted(text),
+                _ => false,
+            };
+            let keys = store.keys(millis).filter(|key| is_wanted(key));
+            keys.map(|key| String::from_utf8_lossy(key).into_owned()).collect()
+        })
+    }
+
     /// Calls `read` with each server's machine and what its clock shows.
     pub fn servers<T>(&self, mut read: impl FnMut(&ServerHost, u64) -> T) -> Vec<T> {
         self.with(|state, now| {
@@ -173,12 +187,12 @@ impl Net {
 const GIVEN_UP: u64 = 8_000_000;
 
 /// Whether a key is a lock's.
-pub(crate) fn is_lock(key: &[u8]) -> bool {
+fn is_lock(key: &[u8]) -> bool {
     key.windows(6).any(|part| part == b":lock:")
 }
 
 impl State {
-    /// Deletes a lock's key that one server has, on some.
+    /// Deletes the key of a lock that server `of` stores from the servers `on`. Returns the key.
     fn evict(&mut self, of: usize, on: &[usize], now: u64) -> Option<String> {
         let millis = |host: &ServerHost| i64::try_from(host.clock(now) / 1_000).unwrap_or(i64::MAX);
         let host = &self.servers[of];

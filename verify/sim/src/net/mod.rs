@@ -6,7 +6,7 @@
 
 mod conn;
 mod deliver;
-pub(crate) mod faults;
+mod faults;
 mod link;
 mod server_host;
 mod stream;
@@ -21,7 +21,6 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-pub(crate) use self::faults::is_lock;
 use self::{conn::Conn, deliver::Event, link::Link};
 pub use self::{
     faults::Return,

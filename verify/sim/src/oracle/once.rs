@@ -62,7 +62,7 @@ impl Oracle {
         OnceGuard { oracle: self.clone(), key: (key.to_owned(), number) }
     }
 
-    /// A client was told that the work of a key is done, and recorded.
+    /// A client reports that it did the work of a key, and that a quorum recorded it.
     pub fn once_done(&self, client: usize, key: &str) {
         self.event(format!("c{client} has done {key}"));
         let others = {

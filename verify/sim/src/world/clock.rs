@@ -9,7 +9,7 @@ use tower_redlock::time::{Clock, Timestamp};
 
 use crate::net::{EPOCH, Net};
 
-/// A clock that runs at a rate of its own. It may stand still, as that of a paused virtual machine.
+/// A clock with a rate of its own. It may pause, as the clock of a paused virtual machine does.
 #[derive(Clone, Debug)]
 pub(super) struct HostClock {
     net: Net,
@@ -17,7 +17,7 @@ pub(super) struct HostClock {
     fast_by: i64,
     /// How far the wall clock is ahead, in µs.
     wall_ahead: i64,
-    /// The time for which it stood still, in ns.
+    /// Total time of its pauses, in ns.
     stood: Arc<Mutex<u64>>,
 }
 
@@ -30,7 +30,7 @@ impl HostClock {
         Self { net: net.clone(), fast_by, wall_ahead, stood: Arc::default() }
     }
 
-    /// Takes back some of what has passed: the machine did not run.
+    /// Subtracts a pause of the machine.
     pub(super) fn stood_still(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         *self.stood.lock().unwrap_or_else(PoisonError::into_inner) += nanos;

@@ -44,7 +44,7 @@ impl Gate {
         state.tasks.push(tokio::spawn(tokio::task::unconstrained(gated)));
     }
 
-    /// Stops the process, or lets it continue.
+    /// Pauses or resumes the process.
     pub(super) fn pause(&self, is_paused: bool) {
         let mut state = self.lock();
         state.is_paused = is_paused;
@@ -54,7 +54,7 @@ impl Gate {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// How often the process was stopped or went on.
+    /// Number of times that the process was paused or resumed.
     pub(super) fn pauses(&self) -> u64 {
         self.lock().pauses
     }

@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use super::{clock::HostClock, plan::Fault, process::Process, scene::Scene};
+use super::{
+    clock::HostClock,
+    plan::Fault,
+    process::Process,
+    scene::{Profile, Scene},
+};
 use crate::{
     net::{Net, Power, Return, ServerHost},
-    oracle::Oracle,
+    oracle::{Oracle, Promise},
     redis::{Condition, Role, Server},
     rng::Rng,
 };
@@ -34,13 +39,10 @@ fn around(rng: &mut Rng, most: i64) -> i64 {
 
 /// The servers' machines.
 pub(super) fn hosts(scene: &Scene, rng: &mut Rng) -> Vec<ServerHost> {
-    // A new set's tokens start a minute after the clock that is most ahead, and a server whose clock is
-    // far behind that refuses them: with clocks far apart, little happens.
-    let apart = [200_000, 200_000, 200_000, 3_000_000, 15_000_000][rng.index(5)];
     let host = |_| {
         let mut host = ServerHost::new(Server::new(rng.hex40(), rng.hex40()));
         host.fast_by = around(rng, RATE);
-        host.ahead = around(rng, apart);
+        host.ahead = around(rng, scene.apart);
         host
     };
     (0..scene.servers).map(host).collect()
@@ -81,7 +83,31 @@ impl Machines {
             self.net.end_client(client, fin);
             self.oracle.gone(client);
             process.gate.kill();
+            let keeps_time = !matches!(self.scene.profile, Profile::Clocks | Profile::Beyond);
+            if keeps_time && process.redlock.is_some() {
+                self.watch_keys(process.shared.owner());
+            }
         }
+    }
+
+    /// Checks that the keys of a process that is gone go as well. A renewal of the process may arrive up
+    /// to one TTL later, while the key is still there, and sets its TTL once more.
+    fn watch_keys(&self, owner: String) {
+        let (net, oracle) = (self.net.clone(), self.oracle.clone());
+        let limit = Duration::from_millis(2 * self.scene.ttl + self.scene.ttl / 25 + 20);
+        tokio::spawn(async move {
+            tokio::time::sleep(limit).await;
+            let is_its = |value: &[u8]| {
+                let text = value.strip_suffix(b"\n").unwrap_or(value);
+                text.ends_with(format!(" {owner}").as_bytes())
+            };
+            for (server, keys) in net.locks(is_its).into_iter().enumerate() {
+                if !keys.is_empty() {
+                    let text = format!("s{server} keeps {} of {owner}", keys.join(", "));
+                    oracle.broken(Promise::NoDeadlock, text);
+                }
+            }
+        });
     }
 
     pub(super) fn apply(&mut self, fault: &Fault) {

@@ -19,7 +19,7 @@ pub enum Fault {
     Crash(usize, bool),
     /// A server's next process starts.
     Restart(usize, Return),
-    /// A server's process stops or goes on.
+    /// A server's process is paused or resumed.
     Freeze(usize, bool),
     /// A server runs somebody's long script, or not.
     Busy(usize, bool),
@@ -39,9 +39,9 @@ pub enum Fault {
     Jump(usize, i64),
     /// All servers save their data.
     Save,
-    /// A client's process stops or goes on, while its clock runs.
+    /// A client's process is paused or resumed, while its clock runs.
     Pause(usize, bool),
-    /// A client's machine stops or goes on, with its clock.
+    /// A client's machine is paused or resumed, with its clock.
     Suspend(usize, bool),
     /// A client's process ends; its system closes its connections, or is gone too.
     Kill(usize, bool),
@@ -96,7 +96,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A time that is mostly short.
+    /// Draws a duration in ms, most often a short one.
     fn time(&mut self) -> u64 {
         let most = [30, 120, 600, 1_500, 4_000][self.rng.index(5)];
         self.rng.within(most / 4, most)
@@ -184,7 +184,9 @@ impl Planner<'_> {
             }
             Kind::RestartAll => {
                 let mut with = [Return::Whole, Return::Blank, Return::Older][self.rng.index(3)];
-                if self.scene.work == Work::Once {
+                if self.scene.profile == Profile::Amnesia {
+                    with = Return::Blank;
+                } else if self.scene.work == Work::Once {
                     with = Return::Whole;
                 }
                 let mut steps = Vec::new();
@@ -291,6 +293,7 @@ impl Profile {
                 (2, Pause),
             ],
             Self::Clients => &[(4, Kill), (4, Pause), (2, Partition), (2, Slow), (2, CrashWhole)],
+            Self::Amnesia => &[(3, RestartAll), (4, CrashWhole), (4, Partition)],
             Self::Evictions => &[(8, EvictAlike), (1, Slow)],
             Self::Pauses => &[(6, Pause), (2, Slow), (1, Partition)],
             Self::Clocks => &[(5, Jump), (2, Partition), (3, Slow), (2, Pause), (1, Freeze)],

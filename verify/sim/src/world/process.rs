@@ -32,6 +32,7 @@ pub(super) struct Process {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) client: usize,
+    pub(super) number: u64,
     pub(super) scene: Scene,
     pub(super) oracle: Oracle,
     pub(super) gate: Gate,
@@ -44,6 +45,11 @@ impl Shared {
     /// Whether the work is to end.
     pub(super) fn is_stopping(&self) -> bool {
         *self.stop.borrow()
+    }
+
+    /// The owner name of the process.
+    pub(super) fn owner(&self) -> String {
+        format!("c{}.{}", self.client, self.number)
     }
 
     pub(super) fn ttl(&self) -> Duration {
@@ -65,6 +71,7 @@ impl Process {
         let (stop, _) = tokio::sync::watch::channel(false);
         let shared = Shared {
             client,
+            number,
             scene: scene.clone(),
             oracle: oracle.clone(),
             gate: gate.clone(),
@@ -91,7 +98,7 @@ impl Process {
         }
         let redlock = builder
             .ttl(shared.ttl())
-            .owner(format!("c{client}.{number}"))
+            .owner(shared.owner())
             .max_hold(Duration::from_secs(3_600))
             .connector(connector)
             .clock(clock.clone())

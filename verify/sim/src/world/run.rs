@@ -7,12 +7,12 @@ use tower_redlock::switches::{self, Switch};
 use super::{
     machine::{Machines, hosts},
     plan::plan,
-    scene::{Contestant, Scene},
+    scene::{Contestant, Profile, Scene, Work},
 };
 use crate::{
     net::Net,
     oracle::{Oracle, Promise, Violation},
-    redis::{Expiry, Patch, set_patches},
+    redis::{Patch, set_patches},
     rng::Rng,
     trace::Trace,
 };
@@ -103,7 +103,7 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
     Outcome { violations, trace: trace.text(), counts, simulated }
 }
 
-/// Without faults everything goes on: each client sees all nodes vote, gets each name, and leaves no key.
+/// Checks the liveness after the faults: each client sees all nodes vote, gets each name, and leaves no key.
 async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
     let pause = Duration::from_millis(100);
     let deadline = net.now() + 1_000 * (4 * scene.ttl + 12_000);
@@ -124,6 +124,7 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
     tokio::time::sleep(Duration::from_millis(2 * scene.ttl)).await;
     if is_checked {
         super::work::everyone_gets(machines, oracle).await;
+        ticks_go_on(scene, oracle).await;
     }
     machines.processes().for_each(super::process::Process::stop);
     // Holds end, and requests that wait.
@@ -137,7 +138,7 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
     }
     let late = Duration::from_millis(scene.ttl + scene.ttl / 50 + 10);
     tokio::time::sleep(late).await;
-    for (server, keys) in net.servers(left_keys).into_iter().enumerate() {
+    for (server, keys) in net.locks(|_| true).into_iter().enumerate() {
         if !keys.is_empty() {
             oracle.broken(Promise::NoDeadlock, format!("s{server} keeps {}", keys.join(", ")));
         }
@@ -151,13 +152,19 @@ fn missing(process: &super::process::Process) -> Option<String> {
     (!silent.is_empty()).then(|| format!("c{} misses votes of {}", process.shared.client, names()))
 }
 
-fn left_keys(host: &crate::net::ServerHost, now: u64) -> Vec<String> {
-    let millis = i64::try_from(now / 1_000).unwrap_or(i64::MAX);
-    let store = &host.server.store;
-    let lives = |key: &[u8]| matches!(store.expiry(key, millis), Expiry::At(_) | Expiry::Never);
-    store
-        .keys(millis)
-        .filter(|key| crate::net::is_lock(key) && lives(key))
-        .map(|key| String::from_utf8_lossy(key).into_owned())
-        .collect()
+/// Waits until more ticks are run. Where the nodes that vote agree on an earlier clock than before, a job
+/// waits until that clock has caught up.
+async fn ticks_go_on(scene: &Scene, oracle: &Oracle) {
+    let keeps_time = !matches!(scene.profile, Profile::Clocks | Profile::Beyond);
+    if scene.work != Work::Jobs || scene.contestant != Contestant::Crate || !keeps_time {
+        return;
+    }
+    let (before, deadline) = (oracle.ticks_of("fast"), oracle.now() + 50_000_000);
+    while oracle.ticks_of("fast") < before + 2 {
+        if oracle.now() > deadline {
+            oracle.broken(Promise::Liveness, "no tick is run any more");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }

@@ -13,6 +13,8 @@ pub enum Profile {
     Hangs,
     /// Clients that stop, crash and start.
     Clients,
+    /// Servers that forget everything together: for a control.
+    Amnesia,
     /// Servers that evict the keys of a lock: for a control.
     Evictions,
     /// Clients that stop, on a slow network: for a control.
@@ -21,7 +23,7 @@ pub enum Profile {
     Clocks,
     /// All of these but jumps.
     All,
-    /// What no promise covers: eviction, jumps that are alike, machines whose clocks stand still. Only
+    /// What no promise covers: eviction, jumps that are alike, machines whose clocks pause. Only
     /// fencing has to hold.
     Beyond,
 }
@@ -112,6 +114,10 @@ pub struct Scene {
     pub faults_until: u64,
     /// Mean time between two faults, in ms.
     pub gap: u64,
+    /// How far the servers' wall clocks are off at most, in µs. The tokens of a new set start a minute
+    /// after the clock that is most ahead, and a server whose clock is far behind refuses them: with
+    /// clocks far apart, little happens.
+    pub apart: i64,
     /// How fast the network is without faults.
     pub pace: Pace,
 }
@@ -142,6 +148,7 @@ impl Scene {
             faults_from: from,
             faults_until: from + rng.within(6_000, 14_000),
             gap: rng.within(80, 900),
+            apart: [200_000, 200_000, 200_000, 3_000_000, 15_000_000][rng.index(5)],
             // One round trip takes at most the node timeout of the shortest TTL.
             pace: Pace { most: [900, 900, 900, 6_000, 16_000][rng.index(5)], ..Pace::default() },
         }

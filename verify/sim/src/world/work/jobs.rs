@@ -47,7 +47,7 @@ pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng
     shared.oracle.event(format!("c{} shuts its jobs down: {report:?}", shared.client));
 }
 
-/// Who gets the lock when a tick is due runs it, as with schedulers that have locks alone.
+/// Runs a tick if its lock is free when the tick is due, as schedulers without claims do.
 pub(super) async fn by_lease_only(shared: Arc<Shared>, redlock: Redlock) {
     let clock = shared.clock.clone();
     let period = Duration::from_millis(PERIOD);

@@ -16,7 +16,7 @@ pub(super) async fn once_each(shared: Arc<Shared>, redlock: Redlock, mut rng: Rn
     let (client, oracle) = (shared.client, shared.oracle.clone());
     while !shared.is_stopping() {
         shared.sleep(rng.millis(0, 150)).await;
-        // The keys of the present second or two: what was done is asked for again and again.
+        // Few keys at a time, so that clients request what is done or under way.
         let key = format!("k{}", oracle.now() / 1_300_000 + rng.below(KEYS));
         let wait = Duration::from_millis([0, 200, 1_000][rng.index(3)]);
         let most = [3, 40, shared.scene.ttl * 2][rng.index(3)];
