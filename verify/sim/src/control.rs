@@ -15,7 +15,7 @@ pub struct Control {
     pub name: &'static str,
     /// What is taken out.
     pub settings: Settings,
-    /// Who locks.
+    /// The implementation that locks.
     pub contestant: Contestant,
     /// The faults that show it.
     pub profile: Profile,

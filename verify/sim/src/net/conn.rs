@@ -28,8 +28,6 @@ pub(super) struct Conn {
     pub(super) received: Bytes,
     /// How it ended for the client.
     pub(super) ended: Option<io::ErrorKind>,
-    /// The client has closed it, or is gone.
-    pub(super) is_left: bool,
     /// When the latest segment arrives at the server, and at the client.
     pub(super) last_up: u64,
     pub(super) last_down: u64,
@@ -47,7 +45,6 @@ impl Conn {
             unread: Bytes::new(),
             received: Bytes::new(),
             ended: None,
-            is_left: false,
             last_up: 0,
             last_down: 0,
             waker: None,

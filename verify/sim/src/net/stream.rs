@@ -166,7 +166,6 @@ impl Drop for SimStream {
         let id = self.id;
         self.net.with(|state, now| {
             let Some(conn) = state.conns.get_mut(&id) else { return };
-            conn.is_left = true;
             conn.waker = None;
             // What a process that is gone leaves open, `Net::end_client` ends.
             if state.clients[conn.client].generation == conn.generation {

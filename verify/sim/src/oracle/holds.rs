@@ -1,4 +1,4 @@
-//! Who believes to hold what, and with which token.
+//! The holders of names, their beliefs, and their tokens.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -86,7 +86,7 @@ impl Oracle {
 }
 
 impl HoldGuard {
-    /// Checks that nobody else believes to hold a name of this hold, if this holder does.
+    /// Checks that no other holder believes that it holds a name of this hold, if this one does.
     pub fn check(&self) {
         let (own, others) = {
             let book = self.oracle.lock();

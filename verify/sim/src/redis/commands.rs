@@ -110,7 +110,6 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
         return Reply::error(OOM);
     }
     if of.writes {
-        server.changes += 1;
         if let Some(script) = &mut call.script {
             script.is_dirty = true;
         }

@@ -20,7 +20,8 @@ pub struct Patch {
 
 thread_local! {
     static ENGINE: RefCell<Option<Engine>> = const { RefCell::new(None) };
-    static PATCHES: RefCell<Vec<Patch>> = const { RefCell::new(Vec::new()) };
+    /// Each with whether a script has its text.
+    static PATCHES: RefCell<Vec<(Patch, bool)>> = const { RefCell::new(Vec::new()) };
     /// The server whose script runs.
     static CURRENT: RefCell<Option<Running>> = const { RefCell::new(None) };
 }
@@ -39,8 +40,16 @@ struct Engine {
 
 /// Sets the replacements for all scripts that this thread runs from now on.
 pub fn set_patches(patches: Vec<Patch>) {
-    PATCHES.set(patches);
+    PATCHES.set(patches.into_iter().map(|patch| (patch, false)).collect());
     ENGINE.set(None);
+}
+
+/// Returns the texts of replacements that no script of this thread has had since they were set.
+pub fn unused_patches() -> Vec<&'static str> {
+    PATCHES.with_borrow(|patches| {
+        let unused = patches.iter().filter(|(_, is_used)| !is_used);
+        unused.map(|(patch, _)| patch.from).collect()
+    })
 }
 
 /// Returns the SHA-1 of a script, which is most often one of a few.
@@ -115,11 +124,12 @@ fn patched(text: &[u8]) -> Bytes {
         None => text,
     };
     let mut body = body.to_vec();
-    PATCHES.with_borrow(|patches| {
-        for Patch { from, to } in patches {
+    PATCHES.with_borrow_mut(|patches| {
+        for (Patch { from, to }, is_used) in patches {
             let text = String::from_utf8_lossy(&body);
-            if text.contains(from) {
-                body = text.replace(from, to).into_bytes();
+            if text.contains(*from) {
+                *is_used = true;
+                body = text.replace(*from, to).into_bytes();
             }
         }
     });

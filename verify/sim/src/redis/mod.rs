@@ -11,7 +11,7 @@ mod server;
 mod store;
 mod strings;
 
-pub use lua::{Patch, set_patches};
+pub use lua::{Patch, set_patches, unused_patches};
 pub use reply::{Reply, take_command};
 pub use server::{Condition, ConnId, Role, Server};
 pub use store::{Bytes, Expiry, Store, Value};

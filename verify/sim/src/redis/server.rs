@@ -1,4 +1,4 @@
-//! One server: its data, its identity, what it is denied, and who listens.
+//! One server: its data, its identity, its condition, and its listeners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,8 +51,6 @@ pub struct Server {
     pub(super) channels: BTreeMap<Bytes, BTreeSet<ConnId>>,
     /// Messages to be sent to listeners, in order.
     pub(super) pushed: Vec<(ConnId, Reply)>,
-    /// What the scripts did with keys, for whoever watches them.
-    pub(super) changes: u64,
 }
 
 /// What a command runs in.
@@ -107,7 +105,7 @@ impl Server {
         });
     }
 
-    /// Another process with this data takes over: nothing is loaded, and nobody listens.
+    /// Replaces the process by another one with this data, without scripts and listeners.
     pub fn restart(&mut self, run_id: String, store: Store) {
         self.run_id = run_id;
         self.store = store;

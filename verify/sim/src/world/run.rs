@@ -12,7 +12,7 @@ use super::{
 use crate::{
     net::Net,
     oracle::{Oracle, Promise, Violation},
-    redis::{Patch, set_patches},
+    redis::{Patch, set_patches, unused_patches},
     rng::Rng,
     trace::Trace,
 };
@@ -45,7 +45,7 @@ pub struct Outcome {
 ///
 /// # Panics
 ///
-/// If no runtime can be created, or the client panics.
+/// If no runtime can be created, the client panics, or a patch fits no script.
 pub fn run(scene: &Scene, settings: &Settings) -> Outcome {
     set_patches(settings.patches.clone());
     switches::take_out(settings.switch);
@@ -58,6 +58,8 @@ pub fn run(scene: &Scene, settings: &Settings) -> Outcome {
         .expect("a runtime");
     let outcome = runtime.block_on(tokio::task::unconstrained(play(scene, settings)));
     drop(runtime);
+    let unused = unused_patches();
+    assert!(unused.is_empty(), "no script has {unused:?}: the guard is still there");
     switches::take_out(None);
     outcome
 }

@@ -77,7 +77,7 @@ impl Work {
     pub const ALL: [Self; 4] = [Self::Locks, Self::Jobs, Self::Once, Self::Leader];
 }
 
-/// Who locks.
+/// The implementation that locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contestant {
     /// The crate.

@@ -1,4 +1,4 @@
-//! Jobs of a scheduler, and the control: a run for whoever gets the lock of a tick.
+//! Jobs of a scheduler, and the control: each replica that gets the lock of a tick runs it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -59,7 +59,7 @@ pub(super) async fn by_lease_only(shared: Arc<Shared>, redlock: Redlock) {
         let run = redlock.lock("tick").run(|_| {
             let tick = u64::try_from(due.as_millis()).unwrap_or(0);
             shared.oracle.tick_started(shared.client, "tick", tick);
-            // Held for half of the period, so that nobody runs it again.
+            // Held for half of the period, so that no replica on time runs it again.
             tokio::time::sleep(period / 2)
         });
         // Another replica has it.
