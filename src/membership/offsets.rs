@@ -10,7 +10,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::{protocol::rules, time::Timestamp};
+use crate::{protocol::formulas, time::Timestamp};
 
 /// Bounds on the offset of a server's clock from the local clock, in µs; positive where the server
 /// is ahead.
@@ -216,7 +216,7 @@ impl Bucket {
 
     /// Returns the maximum drift since these readings, in µs.
     fn drift(&self, now: Timestamp, drift_factor: f64) -> i64 {
-        let drift = rules::drift(now.saturating_duration_since(self.from), drift_factor);
+        let drift = formulas::drift(now.saturating_duration_since(self.from), drift_factor);
         i64::try_from(drift.as_micros()).unwrap_or(i64::MAX)
     }
 
