@@ -5,11 +5,7 @@ use super::{
     event::{Action, LeadNode, LeaseCommand, Refusal},
     lease::{Lease, LeasePhase},
 };
-use crate::{
-    error::VoteOutcome,
-    time::Timestamp,
-    token::block_end,
-};
+use crate::{error::VoteOutcome, time::Timestamp, token::block_end};
 
 /// The attempt: when the lock is held, when the attempt is over, and with which verdict.
 impl Lease {
