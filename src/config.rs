@@ -33,7 +33,7 @@ use crate::{
 /// | `owner` | text | `program@host:pid` |
 /// | `key_prefix` | text | `redlock` |
 /// | `fencing` | boolean | `true` |
-/// | `restart_guard` | `"quarantine"` or `"off"` | `"quarantine"` |
+/// | `restart_guard` | `"probation"` or `"off"` | `"probation"` |
 /// | `clock_guard` | duration | none: not strict |
 /// | `eviction_guard` | `"warn"` or `"refuse"` | `"warn"` |
 /// | `stop_margin` | duration | a tenth of the validity |

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::protocol::rules;
+use crate::protocol::formulas;
 
 /// Pauses between the attempts of a candidate, unless a release wakes it earlier.
 ///
@@ -24,7 +24,7 @@ const SHORT: u32 = 50;
 
 impl CampaignBackoff {
     pub(super) fn new(ttl: Duration, validity: Duration) -> Self {
-        let interval = rules::renewal_interval(validity);
+        let interval = formulas::renewal_interval(validity);
         Self { ttl, interval, quick_tries: 0, pause: ttl / SHORT }
     }
 

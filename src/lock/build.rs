@@ -17,7 +17,7 @@ use crate::{
         ClockJumps, Node,
         redis::{Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings, RestartGuard},
     },
-    protocol::rules,
+    protocol::formulas,
     time::{AdjustedClock, Clock, MAX_DURATION, Timers},
 };
 
@@ -118,7 +118,7 @@ impl RedlockBuilder {
 
     fn check_clock_guard(&self, drift: Duration) -> Result<(), BuildError> {
         let Some(within) = self.guards.clock else { return Ok(()) };
-        let margin = rules::margin(Some(within));
+        let margin = formulas::margin(Some(within));
         if within.is_zero() || drift.saturating_add(margin) >= self.ttl_or_default() {
             let reason = format!(
                 "the TTL of {:?} has to be longer than three times {within:?}, which must not be zero, and the drift of {drift:?}",
@@ -162,12 +162,12 @@ impl RedlockBuilder {
             let reason = format!("{max_ttl:?} is less than the TTL of {ttl:?}");
             return Err(setting("max_ttl", reason));
         }
-        let drift = rules::drift(ttl, self.drift_factor);
+        let drift = formulas::drift(ttl, self.drift_factor);
         if drift >= ttl {
             return Err(BuildError::TtlUnderDrift { ttl, drift });
         }
         self.check_clock_guard(drift)?;
-        let validity = rules::validity(ttl, self.drift_factor, self.guards.clock);
+        let validity = formulas::validity(ttl, self.drift_factor, self.guards.clock);
         if self.stop_margin.is_some_and(|margin| margin > validity / 2) {
             let reason = format!(
                 "a lock is renewed from a third of its validity of {validity:?} on: work that is asked to stop before half of it would never come to its end"

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::{LockError, Reason},
-    protocol::{Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, TickClaim, rules},
+    protocol::{Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, TickClaim, formulas},
     quorum::claims::{ClaimStatus, LatestClaim, status},
     token::TOKEN_LEAD,
 };
@@ -81,7 +81,7 @@ pub(crate) async fn claim(
     let core = redlock.core();
     let (claim, patience) = (Arc::new(claim), patience(core));
     let op = Op::Claim(ClaimOp { job: Arc::clone(job), claim, patience });
-    let quorum = rules::quorum(core.nodes.len());
+    let quorum = formulas::quorum(core.nodes.len());
     let is_claimed = |answers: &[Result<Answer, Reason>]| {
         answers.iter().filter(|answer| matches!(answer, Ok(Answer::Claimed))).count() >= quorum
     };

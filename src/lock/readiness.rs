@@ -10,7 +10,7 @@ use crate::{
     error::Reason,
     membership::takeover,
     node::{CopyProgress, NodeHealth, NodeState},
-    protocol::rules,
+    protocol::formulas,
     time::Timestamp,
 };
 
@@ -121,7 +121,7 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
 
 impl Core {
     pub(crate) fn readiness(&self) -> Result<(), NotReady> {
-        let quorum = rules::quorum(self.nodes.len());
+        let quorum = formulas::quorum(self.nodes.len());
         let nodes = self.health();
         if nodes.iter().filter(|node| node.is_voting()).count() >= quorum {
             return Ok(());
@@ -133,7 +133,7 @@ impl Core {
     /// As [`readiness`](Self::readiness), and a quorum has all records.
     fn readiness_with_records(&self) -> Result<(), NotReady> {
         self.readiness()?;
-        let (nodes, quorum) = (self.health(), rules::quorum(self.nodes.len()));
+        let (nodes, quorum) = (self.health(), formulas::quorum(self.nodes.len()));
         if nodes.iter().filter(|node| has_records(node)).count() >= quorum {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Probations of sets of nodes.
 
 use super::*;
-use crate::protocol::names::View;
+use crate::protocol::views::View;
 
 const TTL: Duration = Duration::from_secs(10);
 

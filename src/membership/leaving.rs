@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::takeover::blocking;
-use crate::protocol::names::{Incarnation, Member, View, largest_group};
+use crate::protocol::views::{Incarnation, Member, View, largest_group};
 
 /// How a node left a layout in which it voted.
 #[derive(Clone, Debug, PartialEq, Eq)]

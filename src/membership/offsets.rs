@@ -11,7 +11,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use crate::{
-    protocol::rules,
+    protocol::formulas,
     switches::{self, Switch},
     time::Timestamp,
 };
@@ -222,7 +222,7 @@ impl Bucket {
 
     /// Returns the maximum drift since these readings, in µs.
     fn drift(&self, now: Timestamp, drift_factor: f64) -> i64 {
-        let drift = rules::drift(now.saturating_duration_since(self.from), drift_factor);
+        let drift = formulas::drift(now.saturating_duration_since(self.from), drift_factor);
         i64::try_from(drift.as_micros()).unwrap_or(i64::MAX)
     }
 

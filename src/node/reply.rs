@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     error::Reason,
-    protocol::{Answer, OpId, names::View},
+    protocol::{Answer, OpId, views::View},
 };
 
 /// Receives the answers to all operations of a lease, so that a late answer needs no task or

@@ -10,11 +10,11 @@
 //! | the formulas | [`rules`] |
 
 mod answer;
+pub(crate) mod formulas;
 mod lease_id;
-pub(crate) mod names;
 mod op;
-pub(crate) mod rules;
 mod tick_claim;
+pub(crate) mod views;
 
 pub use answer::{
     Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, PromisedAnswer, RaisedAnswer, Record,

@@ -31,7 +31,7 @@ use tower_redlock::{
 
 use crate::support::mock_node::MockNode;
 use crate::{
-    bench::{Key, x},
+    fixture::{Key, x},
     support::HANG_GUARD,
     tools::{HandClock, Scene, TTL, VALIDITY, poll},
 };

@@ -8,9 +8,9 @@ mod support;
 mod tools;
 
 mod answers;
-mod bench;
 mod bodies;
 mod contract;
+mod fixture;
 mod live;
 mod nested;
 mod settings;

@@ -39,7 +39,7 @@ fn all_vote(redlock: &Redlock) {
 fn guarded(servers: &[RedisServer]) -> Redlock {
     let builder = Redlock::builder().ttl(MAX_TTL).node_timeout(MAX_TTL / 10);
     let urls = servers.iter().map(RedisServer::url);
-    let redlock = over(builder, urls).restart_guard(RestartGuard::Quarantine).build().unwrap();
+    let redlock = over(builder, urls).restart_guard(RestartGuard::Probation).build().unwrap();
     use_manager(&redlock);
     redlock
 }

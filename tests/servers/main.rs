@@ -13,7 +13,7 @@ mod guards;
 mod jobs;
 mod layer;
 mod once;
+mod support_checks;
 #[cfg(feature = "tls")]
 mod tls;
 mod wakeups;
-mod workbench;

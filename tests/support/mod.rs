@@ -28,7 +28,6 @@
 pub mod acl;
 mod background;
 mod cli;
-mod clock;
 mod clocked;
 mod fake;
 pub mod hand_clock;
@@ -47,6 +46,7 @@ mod resp;
 mod restart;
 pub mod scene;
 mod server;
+mod server_clock;
 mod temp_dir;
 mod wait;
 

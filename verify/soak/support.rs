@@ -6,8 +6,6 @@
     reason = "the tests' own modules, of which only a part is used"
 )]
 
-#[path = "../../tests/support/clock.rs"]
-pub mod clock;
 #[path = "../../tests/support/hand_clock.rs"]
 pub mod hand_clock;
 #[path = "../../tests/support/port.rs"]
@@ -16,6 +14,8 @@ pub mod port;
 pub mod process;
 #[path = "../../tests/support/resp.rs"]
 pub mod resp;
+#[path = "../../tests/support/server_clock.rs"]
+pub mod server_clock;
 #[path = "../../tests/support/temp_dir.rs"]
 pub mod temp_dir;
 #[path = "../../tests/support/wait.rs"]

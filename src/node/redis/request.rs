@@ -8,7 +8,7 @@ use std::sync::{
 use crate::{
     error::Reason,
     node::Reply,
-    protocol::{Answer, Op, names::View},
+    protocol::{Answer, Op, views::View},
 };
 
 #[derive(Debug)]

@@ -73,7 +73,7 @@ pub enum RestartGuard {
     /// `max_ttl` and the drift allowance, counted by each client for itself. A new set waits once
     /// as well, as it cannot be distinguished from a set that lost everything.
     #[default]
-    Quarantine,
+    Probation,
     /// Servers vote at once, whatever they forgot: for throw-away servers, in tests.
     Off,
 }
@@ -102,7 +102,7 @@ pub(crate) struct Guards {
 impl fmt::Display for RestartGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Quarantine => "on",
+            Self::Probation => "on",
             Self::Off => "off",
         })
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, rules},
+    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, formulas},
     quorum::{Action, Event, Lease, LeaseCommand, LeaseParams, Refusal},
     time::Timestamp,
 };
@@ -188,7 +188,7 @@ proptest! {
         };
         let granted = count(|answer| matches!(answer, Answer::Granted(_)));
         let held = count(|answer| matches!(answer, Answer::Held(_)));
-        let quorum = rules::quorum(votes.len());
+        let quorum = formulas::quorum(votes.len());
         let expected = if granted >= quorum {
             "acquired"
         } else if held > 0 && granted + held >= quorum {

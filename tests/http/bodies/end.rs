@@ -18,7 +18,7 @@ use tower_redlock::{
 use super::scripted::{Broken, Scripted, Step, frame};
 use crate::support::mock_node::MockNode;
 use crate::{
-    bench::{Bench, answer},
+    fixture::{Bench, answer},
     tools::{Flag, VALIDITY, just_before},
 };
 

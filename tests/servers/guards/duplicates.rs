@@ -12,7 +12,7 @@ use super::scene::{
 };
 use crate::support::{Proxy, RedisServer, eventually_async, over, unused_port};
 
-const GUARDS: [RestartGuard; 2] = [RestartGuard::Quarantine, RestartGuard::Off];
+const GUARDS: [RestartGuard; 2] = [RestartGuard::Probation, RestartGuard::Off];
 
 fn over_with(guard: RestartGuard, urls: Vec<String>) -> Redlock {
     over(quick(), urls).restart_guard(guard).build().unwrap()

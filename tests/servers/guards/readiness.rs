@@ -110,11 +110,11 @@ async fn small_sets_warn_once_at_build() {
         (log.count("WARN"), log.text())
     };
     for (servers, parts) in [(1, "a single server"), (2, "both have to vote")] {
-        let (count, text) = warns(servers, RestartGuard::Quarantine).await;
+        let (count, text) = warns(servers, RestartGuard::Probation).await;
         assert!(count == 1 && text.contains(parts), "{text}");
         assert_eq!(warns(servers, RestartGuard::Off).await.0, 0);
     }
-    assert_eq!(warns(3, RestartGuard::Quarantine).await.0, 0);
+    assert_eq!(warns(3, RestartGuard::Probation).await.0, 0);
 }
 
 /// How a layout change is rolled out: the old services run beside the new ones.

@@ -50,7 +50,7 @@ impl TwoClients {
 #[tokio::test]
 async fn server_that_forgot_grants_nothing() {
     let ttl = Duration::from_secs(2);
-    let mut two = TwoClients::new(|| quick().ttl(ttl), RestartGuard::Quarantine).await;
+    let mut two = TwoClients::new(|| quick().ttl(ttl), RestartGuard::Probation).await;
     let held = two.held_and_forgotten().await;
     assert!(held.is_valid(), "the restart took too long for this test");
     let next = taken(&two.second, "x").await;
@@ -106,7 +106,7 @@ async fn blank_server_waits_out_probation() {
 
 #[tokio::test]
 async fn blank_server_learns_fences_first() {
-    let mut two = TwoClients::new(quick, RestartGuard::Quarantine).await;
+    let mut two = TwoClients::new(quick, RestartGuard::Probation).await;
     let mut last = 0;
     for name in ["a", "b", "x", "x", "x"] {
         let lock = taken(&two.first, name).await;

@@ -28,7 +28,7 @@ where
     I: IntoIterator,
     I::Item: Into<String>,
 {
-    over(builder, urls).restart_guard(RestartGuard::Quarantine)
+    over(builder, urls).restart_guard(RestartGuard::Probation)
 }
 
 /// A guarded manager over all servers.

@@ -17,7 +17,7 @@ use crate::{
         decode::{int, list, reason, text},
         scripts,
     },
-    protocol::rules,
+    protocol::formulas,
     stripe::STRIPES,
 };
 
@@ -155,7 +155,7 @@ async fn learn_and_activate(
         return Err(failed.unwrap_or(unknown));
     }
     let longest = known.longest();
-    if step.waited < longest + rules::drift(longest, set.settings.drift_factor) {
+    if step.waited < longest + formulas::drift(longest, set.settings.drift_factor) {
         return Ok(ActivationOutcome::Longer(longest));
     }
     let taught = teach(set, step.node, &step.tag, &known.marks).await;

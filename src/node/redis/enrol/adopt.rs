@@ -14,7 +14,7 @@ use crate::{
         decode::{int, list, text},
         scripts,
     },
-    protocol::rules,
+    protocol::formulas,
     stripe::STRIPES,
 };
 
@@ -74,12 +74,12 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
         };
         votes.push(Vote::new(name, outcome));
     }
-    let needed = rules::quorum(nodes);
+    let needed = formulas::quorum(nodes);
     if enrolled < needed || left_behind {
         return Err(AdoptError::NewSet { needed, votes: Votes::new(votes) });
     }
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);
-    Ok(max_ttl + rules::drift(max_ttl, new.settings.drift_factor))
+    Ok(max_ttl + formulas::drift(max_ttl, new.settings.drift_factor))
 }
 
 /// Returns the outcome of each old node: those count that voted and named each other.

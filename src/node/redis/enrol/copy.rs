@@ -24,7 +24,7 @@ use crate::{
         scripts,
         status_detail::Copied,
     },
-    protocol::rules::Sources,
+    protocol::formulas::Sources,
 };
 
 /// Number of keys scanned in one call.

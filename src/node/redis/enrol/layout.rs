@@ -4,7 +4,7 @@ use std::{fmt::Write, sync::Arc};
 
 use crate::{
     node::redis::Guards,
-    protocol::names::Incarnation,
+    protocol::views::Incarnation,
     stripe::fnv,
     switches::{self, Switch},
 };

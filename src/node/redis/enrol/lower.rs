@@ -13,7 +13,7 @@ use crate::{
         decode::{int, list, reason, text},
         scripts,
     },
-    protocol::rules,
+    protocol::formulas,
     time::{Clock, Timestamp},
 };
 
@@ -50,7 +50,7 @@ impl<'a> Lowering<'a> {
         };
         // As in a probation, corrections of the local clock do not count.
         let since = self.since + self.set.clock.ahead().saturating_sub(self.ahead);
-        let end = since + longest + rules::drift(longest, self.set.settings.drift_factor);
+        let end = since + longest + formulas::drift(longest, self.set.settings.drift_factor);
         end.saturating_duration_since(self.set.clock.now())
     }
 

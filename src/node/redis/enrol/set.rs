@@ -27,7 +27,7 @@ use crate::{
             status_detail::{VoteBar, VoteBarKind},
         },
     },
-    protocol::names::{Incarnation, View},
+    protocol::views::{Incarnation, View},
     sync::Guard,
     time::{AdjustedClock, Clock, Timestamp},
 };
@@ -146,7 +146,7 @@ impl NodeSet {
             return true;
         }
         let state = self.state();
-        state.enrolment.active() >= crate::protocol::rules::quorum(state.run_ids.len())
+        state.enrolment.active() >= crate::protocol::formulas::quorum(state.run_ids.len())
     }
 
     /// Returns whether a node without a tag of this set may be enrolled.

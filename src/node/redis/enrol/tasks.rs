@@ -25,7 +25,7 @@ use crate::{
         decode::{int, list, text},
         scripts::{self, Enrolling},
     },
-    protocol::names::Incarnation,
+    protocol::views::Incarnation,
     time::{Clock, Timestamp},
 };
 

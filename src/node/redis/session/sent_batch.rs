@@ -8,7 +8,7 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::{
     error::Reason,
     node::redis::{enrol::Tag, request::Group, server_clock::ServerClock},
-    protocol::{Op, names::View},
+    protocol::{Op, views::View},
     time::Timestamp,
 };
 

@@ -31,7 +31,7 @@ use crate::{
         status::Status,
         wire::{Command, MAX_READS},
     },
-    protocol::names::View,
+    protocol::views::View,
     time::Timestamp,
 };
 

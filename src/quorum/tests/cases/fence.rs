@@ -1,6 +1,6 @@
 //! R9: the fencing token.
 
-use super::bench::{Bench, PROPOSAL, at, granted, granted_below, held, releases, send, unheard};
+use super::fixture::{Bench, PROPOSAL, at, granted, granted_below, held, releases, send, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{Answer, HeldAnswer, OpId, RaisedAnswer},

@@ -6,8 +6,8 @@ use super::state::{LayoutTag, Layouts};
 use crate::{
     membership::takeover::blocking,
     protocol::{
-        names::{Member, View, largest_group},
-        rules::quorum,
+        formulas::quorum,
+        views::{Member, View, largest_group},
     },
     quorum::tests::names::{
         rule::RulePart,

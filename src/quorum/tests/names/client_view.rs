@@ -7,7 +7,7 @@ use super::{
     rule::RulePart,
     world::{CLIENTS, ModelDeparture, NAMES, NamesWorld, PerName, Tick},
 };
-use crate::protocol::names::{Incarnation, Member, View, largest_group, name_each_other};
+use crate::protocol::views::{Incarnation, Member, View, largest_group, name_each_other};
 
 /// One atomic look at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::{
     step::Violation,
     world::{CLIENTS, NAMES, NamesWorld, PerName, Tick, WorldKey},
 };
-use crate::protocol::names::{Member, View, largest_group};
+use crate::protocol::views::{Member, View, largest_group};
 
 /// A node's latest grant.
 #[derive(Clone, Debug, PartialEq, Eq)]

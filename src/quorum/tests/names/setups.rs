@@ -26,7 +26,7 @@ pub(crate) fn moves(names: usize) -> NamesSetup {
             cuts: 2,
             gains: 0,
         },
-        at_once: crate::protocol::rules::quorum(names) - 1,
+        at_once: crate::protocol::formulas::quorum(names) - 1,
         blank: false,
         upgraded: false,
         split_lookups: true,

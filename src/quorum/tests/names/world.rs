@@ -13,7 +13,7 @@ use super::{
     step::Violation,
     work::{ClientWork, StoredWork, WorkKind},
 };
-use crate::protocol::names::{Incarnation, View, name_each_other};
+use crate::protocol::views::{Incarnation, View, name_each_other};
 
 /// The most names of a set.
 pub(crate) const NAMES: usize = 5;
@@ -215,7 +215,7 @@ impl NamesWorld {
     }
 
     pub(crate) fn quorum(&self) -> usize {
-        crate::protocol::rules::quorum(self.setup.names)
+        crate::protocol::formulas::quorum(self.setup.names)
     }
 
     /// N−q+1: so many nodes have one of each quorum among them.

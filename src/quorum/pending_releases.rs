@@ -18,7 +18,7 @@ const LAST_RETRY: Duration = Duration::from_secs(1);
 /// While the node does not answer, one release at a time is sent, with a backoff; once it answers,
 /// the rest follow in batches. A dead node costs one message a second, however many releases wait.
 #[derive(Debug)]
-pub(crate) struct Backlog<T> {
+pub(crate) struct PendingReleases<T> {
     waiting: VecDeque<PendingRelease<T>>,
     in_flight: usize,
     retry: Duration,
@@ -35,7 +35,7 @@ pub(crate) struct PendingRelease<T> {
     pub until: Timestamp,
 }
 
-impl<T> Default for Backlog<T> {
+impl<T> Default for PendingReleases<T> {
     fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -47,7 +47,7 @@ impl<T> Default for Backlog<T> {
     }
 }
 
-impl<T> Backlog<T> {
+impl<T> PendingReleases<T> {
     /// Adds a release that was not acknowledged.
     pub(crate) fn push(&mut self, entry: PendingRelease<T>, now: Timestamp) {
         if self.waiting.is_empty() && self.in_flight == 0 {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn silent_node_gets_one_with_backoff() {
-        let mut backlog = Backlog::default();
+        let mut backlog = PendingReleases::default();
         for lease in 0..100 {
             backlog.push(entry(lease, 60_000), at(0));
         }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn answer_releases_rest_in_batches() {
-        let mut backlog = Backlog::default();
+        let mut backlog = PendingReleases::default();
         for lease in 0..100 {
             backlog.push(entry(lease, 60_000), at(0));
         }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn expired_releases_are_dropped() {
-        let mut backlog = Backlog::default();
+        let mut backlog = PendingReleases::default();
         backlog.push(entry(1, 100), at(0));
         backlog.push(entry(2, 5_000), at(0));
         let taken = backlog.take(at(100));
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn full_backlog_drops_oldest() {
-        let mut backlog = Backlog::default();
+        let mut backlog = PendingReleases::default();
         for lease in 0..=u32::try_from(CAPACITY).unwrap() {
             backlog.push(entry(lease, 60_000), at(0));
         }

@@ -9,7 +9,7 @@ use crate::{
 
 /// The claims of jobs' ticks that an embedded node keeps.
 #[derive(Debug, Default)]
-pub(super) struct EmbeddedJobs {
+pub(super) struct EmbeddedClaims {
     kept: HashMap<Arc<str>, JobEntry>,
     /// The time at which the node lost its state, plus 60 s: see
     /// [`PromisedAnswer`](crate::protocol::PromisedAnswer).
@@ -22,7 +22,7 @@ struct JobEntry {
     claim: Option<TickClaim>,
 }
 
-impl EmbeddedJobs {
+impl EmbeddedClaims {
     pub(super) fn prepare(&mut self, job: &Arc<str>, token: u64) -> Result<Answer, Reason> {
         let floor = self.floor;
         let kept = self.promise(job, token)?;
