@@ -41,6 +41,9 @@ impl Control {
         if self.profile == Profile::Amnesia {
             (scene.apart, scene.gap) = (15_000_000, 300);
         }
+        if self.profile == Profile::Cuts {
+            (scene.ttl, scene.gap, scene.pace.most) = (400, 250, 16_000);
+        }
         if self.profile == Profile::Pauses {
             (scene.ttl, scene.gap, scene.pace.most) = (400, 120, 16_000);
         }
@@ -96,7 +99,7 @@ pub fn controls() -> Vec<Control> {
                 Profile::Pauses,
                 Work::Locks,
                 Exclusion,
-                20,
+                40,
             ),
             Switch::AcquireDeadline,
         ),
@@ -119,27 +122,27 @@ pub fn controls() -> Vec<Control> {
             ],
         ),
         patched(
-            control("restart probation", Profile::Servers, Work::Locks, Exclusion, 40),
+            control("restart probation", Profile::Servers, Work::Locks, Exclusion, 80),
             &[("or incomplete and was or 'p'", "or 'a'")],
         ),
         patched(
-            control("floor", Profile::Amnesia, Work::Locks, Fencing, 150),
+            control("floor", Profile::Amnesia, Work::Locks, Fencing, 60),
             &[("if ARGV[5] == 'bootstrap' then", "if false then")],
         ),
         Control {
             has_stray: true,
             ..switched(
-                control("layout check", Profile::Network, Work::Locks, Exclusion, 20),
+                control("layout check", Profile::Network, Work::Locks, Exclusion, 10),
                 Switch::LayoutCheck,
             )
         },
         switched(
-            control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 200),
+            control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 40),
             Switch::JumpDetection,
         ),
         // A claim that comes late has a deadline as well.
         patched(
-            control("claim's promise", Profile::Network, Work::Jobs, OneStart, 300),
+            control("claim's promise", Profile::Cuts, Work::Jobs, OneStart, 60),
             &[
                 ("if tonumber(kept[1] or 0) > token then", "if false then"),
                 (
@@ -149,7 +152,7 @@ pub fn controls() -> Vec<Control> {
             ],
         ),
         patched(
-            control("record's nonce", Profile::Evictions, Work::Once, Done, 40),
+            control("record's nonce", Profile::Evictions, Work::Once, Done, 10),
             &[(
                 "if not value or string.sub(value, 1, 32) ~= ARGV[4] then return {7, now} end\nif guard",
                 "if guard",
@@ -161,7 +164,7 @@ pub fn controls() -> Vec<Control> {
         },
         Control {
             contestant: Contestant::LeaseOnly,
-            ..control("scheduler with leases alone", Profile::Clients, Work::Jobs, OneStart, 60)
+            ..control("scheduler with leases alone", Profile::Clients, Work::Jobs, OneStart, 20)
         },
     ]
 }

@@ -22,9 +22,9 @@ fn traits(name: &str) -> Option<Traits> {
     let of = |min, max, writes, grows| Traits { min, max, writes, grows, in_scripts: true };
     Some(match name {
         "get" | "pttl" | "pexpiretime" | "hgetall" | "hlen" | "strlen" | "type" | "ttl"
-        | "keys" => of(2, 2, false, false),
+        | "keys" | "llen" => of(2, 2, false, false),
         "set" => of(3, MANY, true, true),
-        "lpush" => of(3, MANY, true, true),
+        "rpush" => of(3, MANY, true, true),
         "del" => of(2, MANY, true, false),
         "exists" => of(2, MANY, false, false),
         "pexpire" | "pexpireat" => of(3, 4, true, false),
@@ -109,13 +109,13 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
     } else if of.grows && server.is_full() {
         return Reply::error(OOM);
     }
-    if of.writes {
-        if let Some(script) = &mut call.script {
-            script.is_dirty = true;
-        }
+    if of.writes
+        && let Some(script) = &mut call.script
+    {
+        script.is_dirty = true;
     }
     match &*name {
-        "get" | "set" | "lpush" | "del" | "exists" | "strlen" | "type" | "pexpire"
+        "get" | "set" | "rpush" | "llen" | "del" | "exists" | "strlen" | "type" | "pexpire"
         | "pexpireat" | "pttl" | "ttl" | "pexpiretime" => strings::run(server, call, &name, args),
         "hget" | "hmget" | "hset" | "hsetnx" | "hlen" | "hgetall" => {
             hashes::run(server, call, &name, args)

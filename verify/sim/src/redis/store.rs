@@ -65,7 +65,7 @@ impl Store {
         self.entries.insert(key.to_vec(), Entry { value: Value::Text(text), expires });
     }
 
-    /// Adds to the front of a list. Returns its length, or `None` for a key of another type.
+    /// Adds to the end of a list. Returns its length, or `None` for a key of another type.
     pub fn push(&mut self, key: &[u8], items: &[Bytes], now: i64) -> Option<usize> {
         self.drop_expired(key, now);
         let entry = self
@@ -73,7 +73,7 @@ impl Store {
             .entry(key.to_vec())
             .or_insert_with(|| Entry { value: Value::List(Vec::new()), expires: None });
         let Value::List(list) = &mut entry.value else { return None };
-        list.splice(0..0, items.iter().rev().cloned());
+        list.extend_from_slice(items);
         Some(list.len())
     }
 

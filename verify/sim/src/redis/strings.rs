@@ -38,7 +38,12 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             .into(),
         ),
         "set" => set(server, call, args),
-        "lpush" => match server.store.push(key, &args[2..], now) {
+        "llen" => match server.store.get(key, now) {
+            None => Reply::Int(0),
+            Some(Value::List(items)) => Reply::Int(i64::try_from(items.len()).unwrap_or(i64::MAX)),
+            Some(_) => Reply::error(WRONG_TYPE),
+        },
+        "rpush" => match server.store.push(key, &args[2..], now) {
             Some(length) => Reply::Int(i64::try_from(length).unwrap_or(i64::MAX)),
             None => Reply::error(WRONG_TYPE),
         },

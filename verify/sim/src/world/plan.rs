@@ -109,6 +109,7 @@ impl Planner<'_> {
         let steps = match kind {
             Kind::Partition => return self.partition(at, end),
             Kind::Slow => return self.slow(at, end),
+            Kind::Cut => return self.cut(at, client),
             Kind::Save => vec![(at, Fault::Save)],
             Kind::EvictAlike => vec![(at, Fault::EvictAlike)],
             Kind::Pause | Kind::Suspend | Kind::Kill => {
@@ -225,6 +226,19 @@ impl Planner<'_> {
         }
     }
 
+    /// What a client sends arrives after one or a few seconds.
+    fn cut(&mut self, at: u64, client: usize) {
+        if at < self.up[client] {
+            return;
+        }
+        let end = at + self.rng.within(800, 2_500);
+        self.up[client] = end + 500;
+        for server in 0..self.scene.servers {
+            self.steps.push((at, Fault::Block(client, server, true, false)));
+            self.steps.push((end, Fault::Block(client, server, false, false)));
+        }
+    }
+
     fn slow(&mut self, at: u64, end: u64) {
         let server = self.rng.index(self.scene.servers);
         let client = self.rng.chance(50).then(|| self.rng.index(self.scene.clients));
@@ -244,6 +258,7 @@ impl Planner<'_> {
 pub(super) enum Kind {
     Partition,
     Slow,
+    Cut,
     Save,
     Pause,
     Suspend,
@@ -268,8 +283,8 @@ impl Profile {
     /// The kinds of faults, with their weights.
     fn kinds(self) -> &'static [(u64, Kind)] {
         use Kind::{
-            Busy, Crash, CrashWhole, Evict, EvictAlike, Flush, Freeze, Full, Jump, JumpAlike, Kill,
-            Loading, Partition, Pause, Promote, Replica, RestartAll, Save, Slow, Suspend,
+            Busy, Crash, CrashWhole, Cut, Evict, EvictAlike, Flush, Freeze, Full, Jump, JumpAlike,
+            Kill, Loading, Partition, Pause, Promote, Replica, RestartAll, Save, Slow, Suspend,
         };
         match self {
             Self::Network => &[(6, Partition), (4, Slow)],
@@ -294,6 +309,7 @@ impl Profile {
             ],
             Self::Clients => &[(4, Kill), (4, Pause), (2, Partition), (2, Slow), (2, CrashWhole)],
             Self::Amnesia => &[(3, RestartAll), (4, CrashWhole), (4, Partition)],
+            Self::Cuts => &[(1, Cut)],
             Self::Evictions => &[(8, EvictAlike), (1, Slow)],
             Self::Pauses => &[(6, Pause), (2, Slow), (1, Partition)],
             Self::Clocks => &[(5, Jump), (2, Partition), (3, Slow), (2, Pause), (1, Freeze)],

@@ -15,6 +15,8 @@ pub enum Profile {
     Clients,
     /// Servers that forget everything together: for a control.
     Amnesia,
+    /// Clients whose commands are held back for seconds: for a control.
+    Cuts,
     /// Servers that evict the keys of a lock: for a control.
     Evictions,
     /// Clients that stop, on a slow network: for a control.
