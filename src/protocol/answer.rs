@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Nonce, TickClaim};
 
 /// What a node says, where its vote counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Answer {
     /// The keys are stored for the lease.
@@ -33,7 +33,7 @@ pub enum Answer {
 }
 
 /// What [`Answer::Granted`] says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct GrantedAnswer {
     /// Whether the proposed token was above the fence and is now the fence.
@@ -50,7 +50,7 @@ impl GrantedAnswer {
 }
 
 /// What [`Answer::Held`] says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct HeldAnswer {
     /// The owner; `None` for a key that this crate did not write.
@@ -69,7 +69,7 @@ impl HeldAnswer {
 }
 
 /// What [`Answer::Raised`] says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct RaisedAnswer {
     /// Whether the token was above the fence and its block is now stored.
@@ -86,7 +86,7 @@ impl RaisedAnswer {
 }
 
 /// What [`Answer::Released`] says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReleasedAnswer {
     /// Whether all of them were there before.
@@ -103,7 +103,7 @@ impl ReleasedAnswer {
 }
 
 /// What [`Answer::Promised`] says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PromisedAnswer {
     /// When the node lost what it knew, in µs since the Unix epoch and 60 s later; zero if it
@@ -121,7 +121,7 @@ impl PromisedAnswer {
 }
 
 /// What [`Answer::Claims`] says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ClaimsAnswer {
     /// As in [`PromisedAnswer`].
@@ -138,7 +138,7 @@ impl ClaimsAnswer {
 }
 
 /// What a node keeps of a name's work, for longer than a lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Record {
     /// Whether the work is done; else it was begun, and what became of it is not known.
@@ -157,7 +157,7 @@ impl Record {
 }
 
 /// A lock's key as a node stores it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stored {
     /// Whose it is; `None` for a key that this crate did not write.
@@ -167,7 +167,7 @@ pub struct Stored {
 }
 
 /// Whose a key is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct StoredLease {
     /// The secret of the lease. Never shown.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::token::TOKEN_LEAD;
 
 /// That somebody starts a tick of a job: what a node keeps as the job's watermark.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TickClaim {
     /// The fencing token of the job's lock under which it was claimed: of two claims, the one with
@@ -26,7 +26,7 @@ pub struct TickClaim {
 
 /// The run of a tick. Times are those of the wall clock since the Unix epoch, in whole
 /// milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TickRun {
     /// The tick; zero for a run on demand before the first tick.
@@ -40,7 +40,7 @@ pub struct TickRun {
 }
 
 /// Which schedule a job has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ScheduleMark {
     /// A hash of the schedule, above zero: the same in all processes and versions.

@@ -17,6 +17,7 @@
 //! | records of work that is done: what a quorum stores, every quorum reports | `records` |
 //! | names that move between servers: the rule of which servers vote and start | `names` |
 //! | servers that move from one layout to another | `layouts` |
+//! | small worlds of which every state is visited | `explored` |
 //! | examples, one for each rule | `cases` |
 //!
 //! `PROPTEST_CASES=10000 cargo test --lib quorum` runs more cases.
@@ -27,6 +28,7 @@ mod claim_model;
 mod claims;
 mod contention;
 mod decision;
+mod explored;
 mod fencing;
 mod heard_answers;
 mod layouts;
