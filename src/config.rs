@@ -33,7 +33,7 @@ use crate::{
 /// | `owner` | text | `program@host:pid` |
 /// | `key_prefix` | text | `redlock` |
 /// | `fencing` | boolean | `true` |
-/// | `restart_guard` | `"quarantine"` or `"off"` | `"quarantine"` |
+/// | `restart_guard` | `"probation"` or `"off"` | `"probation"` |
 /// | `clock_guard` | duration | none: not strict |
 /// | `eviction_guard` | `"warn"` or `"refuse"` | `"warn"` |
 /// | `stop_margin` | duration | a tenth of the validity |
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_its_name() {
+    fn invalid_settings_are_refused_by_name() {
         let error = |text| Redlock::from_config(parse(text).unwrap()).unwrap_err().to_string();
         assert!(error("nodes = []").contains("no nodes"));
         assert!(error("nodes = ['redis://h']\nusername = 'u'").contains("username"));

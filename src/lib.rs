@@ -168,6 +168,13 @@ pub mod testing;
 pub mod time;
 mod token;
 
+// Shared with the integration tests, which use the crate by its name.
+#[cfg(test)]
+extern crate self as tower_redlock;
+#[cfg(test)]
+#[path = "../tests/support/hand_clock.rs"]
+mod hand_clock;
+
 #[cfg(feature = "config")]
 pub use config::Config;
 pub use error::lock::LockError;
@@ -203,20 +210,20 @@ pub use token::FencingToken;
 ))]
 mod pages {
     #[doc = include_str!("../README.md")]
-    struct Readme;
+    struct ReadmePage;
 
     #[doc = include_str!("../docs/requests.md")]
-    struct Requests;
+    struct RequestsPage;
 
     #[doc = include_str!("../docs/once.md")]
-    struct Once;
+    struct OncePage;
 
     #[doc = include_str!("../docs/idempotency.md")]
-    struct Idempotency;
+    struct IdempotencyPage;
 
     #[doc = include_str!("../docs/layering.md")]
-    struct Layering;
+    struct LayeringPage;
 
     #[doc = include_str!("../docs/production.md")]
-    struct Production;
+    struct ProductionPage;
 }

@@ -2,11 +2,6 @@
 
 use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 
-/// Maximum length of a name, in bytes.
-pub(crate) const MAX_NAME_BYTES: usize = 512;
-/// Maximum number of names in a resource.
-pub(crate) const MAX_NAMES: usize = 16;
-
 /// One name, or a set of up to 16 names that are locked all or none.
 ///
 /// A name has 1 to 512 bytes and no control characters. A set is sorted, without duplicates, so that
@@ -22,7 +17,7 @@ pub(crate) const MAX_NAMES: usize = 16;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
-    names: Names,
+    names: ResourceNames,
     /// Made for a job, a leader or a once key, and so allowed to have a reserved name.
     is_own: bool,
 }
@@ -36,16 +31,16 @@ const ONCE: &str = "once:";
 
 /// One name, the usual case, takes one allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Names {
+enum ResourceNames {
     One(Arc<str>),
     Many(Arc<[Arc<str>]>),
 }
 
 impl Resource {
     /// Maximum length of a name, in bytes.
-    pub const MAX_NAME_BYTES: usize = MAX_NAME_BYTES;
+    pub const MAX_NAME_BYTES: usize = 512;
     /// Maximum number of names in one resource.
-    pub const MAX_NAMES: usize = MAX_NAMES;
+    pub const MAX_NAMES: usize = 16;
 
     /// Creates a resource with these names.
     ///
@@ -63,13 +58,13 @@ impl Resource {
         names.dedup();
         match names.len() {
             0 => return Err(ResourceError::NoNames),
-            1..=MAX_NAMES => {}
+            1..=Self::MAX_NAMES => {}
             count => return Err(ResourceError::TooManyNames { count }),
         }
         names.iter().try_for_each(|name| check(name))?;
         let names = match <[_; 1]>::try_from(names) {
-            Ok([name]) => Names::One(name),
-            Err(names) => Names::Many(names.into()),
+            Ok([name]) => ResourceNames::One(name),
+            Err(names) => ResourceNames::Many(names.into()),
         };
         Ok(Self { names, is_own: false })
     }
@@ -137,25 +132,22 @@ impl Resource {
 
     /// Refuses reserved names.
     pub(crate) fn not_reserved(self) -> Result<Self, ResourceError> {
-        if self.is_own {
-            return Ok(self);
-        }
         let is_reserved = |prefix: &&&str| self.names().any(|name| name.starts_with(**prefix));
         match RESERVED.iter().find(is_reserved) {
-            Some(prefix) => Err(ResourceError::Reserved { prefix }),
-            None => Ok(self),
+            Some(prefix) if !self.is_own => Err(ResourceError::Reserved { prefix }),
+            _ => Ok(self),
         }
     }
 
     /// Returns a resource that no user can name, as names are not empty.
     pub(crate) fn unnamed() -> Self {
-        Self { names: Names::One("".into()), is_own: false }
+        Self { names: ResourceNames::One("".into()), is_own: false }
     }
 
     pub(crate) fn shared_names(&self) -> &[Arc<str>] {
         match &self.names {
-            Names::One(name) => std::slice::from_ref(name),
-            Names::Many(names) => names,
+            ResourceNames::One(name) => std::slice::from_ref(name),
+            ResourceNames::Many(names) => names,
         }
     }
 }
@@ -164,7 +156,7 @@ fn check(name: &str) -> Result<(), ResourceError> {
     if name.is_empty() {
         return Err(ResourceError::EmptyName);
     }
-    if name.len() > MAX_NAME_BYTES {
+    if name.len() > Resource::MAX_NAME_BYTES {
         return Err(ResourceError::NameTooLong { bytes: name.len() });
     }
     match name.char_indices().find(|(_, c)| c.is_control()) {
@@ -198,7 +190,7 @@ macro_rules! one_name {
 
             fn try_from(name: $name) -> Result<Self, ResourceError> {
                 check(&name)?;
-                Ok(Self { names: Names::One(Arc::from(name)), is_own: false })
+                Ok(Self { names: ResourceNames::One(Arc::from(name)), is_own: false })
             }
         }
     )*};
@@ -315,12 +307,17 @@ impl fmt::Display for ResourceError {
         match self {
             Self::NoNames => f.write_str("a resource needs at least one name"),
             Self::TooManyNames { count } => {
-                write!(f, "a resource has at most {MAX_NAMES} names, this one has {count}")
+                write!(
+                    f,
+                    "a resource has at most {} names, this one has {count}",
+                    Resource::MAX_NAMES
+                )
             }
             Self::EmptyName => f.write_str("a resource's name is empty"),
             Self::NameTooLong { bytes } => write!(
                 f,
-                "a resource's name has at most {MAX_NAME_BYTES} bytes, this one has {bytes}"
+                "a resource's name has at most {} bytes, this one has {bytes}",
+                Resource::MAX_NAME_BYTES
             ),
             Self::ControlCharacter { position } => {
                 write!(f, "a resource's name has a control character at byte {position}")
@@ -392,10 +389,8 @@ mod tests {
     #[test]
     fn control_characters_are_refused() {
         for (name, position) in [("a\nb", 1), ("\u{0}", 0), ("ok\u{7f}", 2), ("ä\u{85}", 2)] {
-            assert_eq!(
-                Resource::try_from(name).unwrap_err(),
-                ResourceError::ControlCharacter { position }
-            );
+            let error = Resource::try_from(name).unwrap_err();
+            assert_eq!(error, ResourceError::ControlCharacter { position });
         }
         assert!(Resource::try_from("Kontó 42 / ≤").is_ok());
     }

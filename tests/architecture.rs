@@ -1,7 +1,8 @@
-//! The modules of the library depend on each other in one direction.
+//! The modules of the library depend on each other in one direction; files and tests follow the
+//! conventions of the repository.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -164,4 +165,143 @@ fn folders_are_three_deep_at_most() {
         .filter(|file| file.strip_prefix(&src).unwrap().components().count() > 4)
         .collect();
     assert!(deep.is_empty(), "{deep:#?}");
+}
+
+/// Maximum number of words in a test's name. The module gives the context.
+const MAX_WORDS: usize = 6;
+
+/// The name of the function that a line defines.
+fn function(line: &str) -> Option<&str> {
+    let (before, rest) = line.split_once("fn ")?;
+    let is_definition = before.split_whitespace().all(|word| {
+        matches!(word, "pub" | "pub(crate)" | "pub(super)" | "async" | "const" | "unsafe")
+    });
+    let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    (is_definition && !name.is_empty()).then_some(name)
+}
+
+/// The names of tests in a text: of functions behind a test attribute, and of the cases that a
+/// macro of the same text, or one of `macros`, makes tests of.
+fn test_names<'a>(text: &'a str, macros: &BTreeSet<String>) -> Vec<&'a str> {
+    let mut names = Vec::new();
+    let (mut is_test, mut in_cases) = (false, false);
+    for line in text.lines() {
+        let code = line.trim();
+        if in_cases {
+            in_cases = !line.starts_with('}');
+            let name = code.split(':').next().expect("a first part");
+            if !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_') {
+                names.push(name);
+            }
+        } else if code.starts_with("#[test]") || code.starts_with("#[tokio::test") {
+            is_test = true;
+        } else if let Some(name) = function(code) {
+            names.extend(is_test.then_some(name));
+            is_test = false;
+        } else if let Some((name, "")) = line.split_once("! {") {
+            in_cases = macros.contains(name);
+        }
+    }
+    names
+}
+
+/// The macros of a text whose expansion has a test attribute.
+fn test_macros(text: &str) -> impl Iterator<Item = String> {
+    text.split("macro_rules! ").skip(1).filter_map(|rest| {
+        let body = rest.split("\n}").next().expect("a first part");
+        let makes_tests = body.contains("#[test]") || body.contains("#[tokio::test");
+        makes_tests.then(|| identifier(rest))
+    })
+}
+
+#[test]
+fn test_names_are_short() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["src", "tests", "examples", "benches", "codegen", "verify"];
+    let files: Vec<_> = folders.iter().flat_map(|folder| rust_files(&root.join(folder))).collect();
+    let texts: Vec<_> =
+        files.iter().map(|file| (file, fs::read_to_string(file).unwrap())).collect();
+    let macros = texts.iter().flat_map(|(_, text)| test_macros(text)).collect();
+    let mut checked = 0;
+    let mut long = Vec::new();
+    for (file, text) in &texts {
+        for name in test_names(text, &macros) {
+            checked += 1;
+            if name.split('_').count() > MAX_WORDS {
+                long.push(format!("{}: {name}", file.strip_prefix(root).unwrap().display()));
+            }
+        }
+    }
+    assert!(checked > 2_000, "{checked} tests were found");
+    assert!(
+        long.is_empty(),
+        "a test's name has at most {MAX_WORDS} words; put the context into its module: {long:#?}"
+    );
+}
+
+#[test]
+fn names_of_tests_are_found() {
+    let text = "macro_rules! twice {\n    ($($case:ident)*) => {\n        $(#[tokio::test]\n\
+                async fn $case() {})*\n    };\n}\ntwice! {\n    a_case\n    another\n}\n\
+                proptest! {\n    #[test]\n    fn b(x in 0..3) {}\n}\nfn no() {}\n\
+                #[tokio::test(start_paused = true)]\n#[ignore]\nasync fn c() {}\n\
+                // fn no() {}\nmacro_rules! none {\n    () => {};\n}\nnone! {\n    no\n}\n";
+    let macros: BTreeSet<_> = test_macros(text).collect();
+    assert_eq!(macros.iter().collect::<Vec<_>>(), ["twice"]);
+    assert_eq!(test_names(text, &macros), ["a_case", "another", "b", "c"]);
+}
+
+/// The types that a text defines outside its unit tests, with the projections of `pin_project`.
+fn defined(text: &str) -> Vec<String> {
+    let code = text.split("\nmod tests {").next().expect("a first part");
+    let mut names = Vec::new();
+    for line in code.lines() {
+        if let Some((_, projection)) = line.split_once("#[pin_project(project = ") {
+            names.push(identifier(projection));
+        }
+        let is_nested = line.starts_with(' ');
+        let item = line.trim_start();
+        let item = match item.strip_prefix("pub") {
+            Some(rest) if rest.starts_with('(') => {
+                rest.split_once(") ").map_or("", |(_, item)| item)
+            }
+            Some(rest) => rest.trim_start(),
+            None => item,
+        };
+        let name = match item.split_once(' ') {
+            Some(("struct" | "enum" | "trait" | "union", name)) => identifier(name),
+            // Nested ones are associated types.
+            Some(("type", name)) if !is_nested => identifier(name),
+            _ => continue,
+        };
+        names.push(name);
+    }
+    // Macros have a variable there.
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+#[test]
+fn type_names_are_unique() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut types: BTreeMap<String, BTreeSet<PathBuf>> = BTreeMap::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a text");
+        for name in defined(&text) {
+            types.entry(name).or_default().insert(file.clone());
+        }
+    }
+    assert!(types.len() > 500, "{} types", types.len());
+    // Alternatives by features are in one file.
+    types.retain(|_, files| files.len() > 1);
+    assert!(types.is_empty(), "these names have several types: {types:#?}");
+}
+
+#[test]
+fn defined_types_are_found() {
+    let text = "pub struct A(u8);\npub(in crate::b) enum C<T> {}\n#[pin_project(project = D)]\n\
+                impl E {\n    type F = u8;\n}\ntype G = u8;\nstruct $H;\nmod tests {\nstruct I;\n}";
+    assert_eq!(defined(text), ["A", "C", "D", "G"]);
 }

@@ -1,4 +1,5 @@
-//! The pages in Markdown: their links lead somewhere, and the README stays short.
+//! The pages in Markdown: their links lead somewhere, they list every code of a rejection, and the
+//! README stays short.
 
 use std::{fs, path::Path};
 
@@ -64,6 +65,25 @@ fn local_links_resolve() {
     }
     assert!(checked > 30, "{checked} links were found");
     assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// The identifiers that `Rejection::code` returns, from its source.
+fn rejection_codes() -> Vec<String> {
+    let source = fs::read_to_string(root().join("src/reject/rejection.rs")).unwrap();
+    let body = source.split("fn status_and_code").nth(1).unwrap();
+    let body = body.split("\n    }\n").next().unwrap();
+    body.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn rejection_codes_are_documented() {
+    let page = fs::read_to_string(root().join("docs/requests.md")).unwrap();
+    let table = page.split("### Codes").nth(1).unwrap();
+    let codes = rejection_codes();
+    assert!(codes.len() > 20, "{codes:?}");
+    let missing: Vec<_> =
+        codes.iter().filter(|code| !table.contains(&format!("`{code}`"))).collect();
+    assert!(missing.is_empty(), "docs/requests.md lacks {missing:?}");
 }
 
 /// Paths between backticks, like `lock/lease/` or `src/lib.rs`.

@@ -13,7 +13,7 @@ use tower_redlock::{
         Votes,
     },
     fencing::{self, FencingError, FencingService, TokenError},
-    layer::{self, KeyError, RedlockService, ResponseFuture},
+    layer::{self, KeyError, RedlockFuture, RedlockService},
     lock::{Acquire, Holder, Lost, Release, Released},
     node::{
         Answer, Blocked, ClockOffset, EmbeddedNodes, LeaseId, Memory, Node, NodeHealth, NodeState,
@@ -37,7 +37,7 @@ const fn object_safe(_: Option<&dyn Node>, _: Option<&dyn Clock>) {}
 type Inner = tower::util::BoxCloneSyncService<String, (), std::io::Error>;
 
 #[test]
-fn handles_are_shared_between_threads_and_tasks() {
+fn handles_are_shared() {
     shared::<Redlock>();
     cloned::<Redlock>();
     shared::<RedlockBuilder>();
@@ -69,7 +69,7 @@ fn handles_are_shared_between_threads_and_tasks() {
 }
 
 #[test]
-fn once_is_shared_and_its_futures_are_sent() {
+fn once_futures_are_sent() {
     use tower_redlock::once::{Once, OnceError, OnceFuture, OnceService, OnceState, OnceStatus};
     use tower_redlock::{
         OnceLayer,
@@ -117,7 +117,7 @@ fn upgrades_are_sent_to_tasks() {
 
 #[cfg(feature = "http")]
 #[test]
-fn once_over_http_is_shared_and_sent() {
+fn once_http_futures_are_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
@@ -126,8 +126,8 @@ fn once_over_http_is_shared_and_sent() {
         once::{
             Always, Intact, MemoryStore, OnceService,
             http::{
-                ByBody, ByBodyFuture, Http, HttpFuture, Idempotency, IdempotencyFuture,
-                KeptStatuses, Missing, OnNodes, Scope, ServerErrors,
+                ByBody, ByBodyFuture, Idempotency, IdempotencyFuture, KeptStatuses, Missing,
+                OnNodes, OnceHttp, OnceHttpFuture, Scope, ServerErrors,
             },
         },
         reject::{DefaultResponse, RejectReason, Rejection, RequestOutcome},
@@ -135,15 +135,15 @@ fn once_over_http_is_shared_and_sent() {
     type Body = Full<bytes::Bytes>;
     type Over<B> =
         tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
-    type Keeping<St> = Http<DefaultResponse, Idempotency<St>>;
-    shared::<OnceLayer<Key<Header>, Always, Http>>();
-    cloned::<OnceLayer<Key<Header>, Always, Http>>();
-    shared::<OnceLayer<Key<JsonPointer>, Always, Http<DefaultResponse, ByBody>>>();
+    type Keeping<St> = OnceHttp<DefaultResponse, Idempotency<St>>;
+    shared::<OnceLayer<Key<Header>, Always, OnceHttp>>();
+    cloned::<OnceLayer<Key<Header>, Always, OnceHttp>>();
+    shared::<OnceLayer<Key<JsonPointer>, Always, OnceHttp<DefaultResponse, ByBody>>>();
     cloned::<OnceLayer<Scope, Always, Keeping<OnNodes>>>();
     shared::<OnceLayer<Scope, Always, Keeping<MemoryStore>>>();
-    shared::<OnceService<Over<Body>, Key<Header>, Always, Http>>();
+    shared::<OnceService<Over<Body>, Key<Header>, Always, OnceHttp>>();
     cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping<MemoryStore>>>();
-    sendable::<HttpFuture<Over<Body>, Body, Always, DefaultResponse>>();
+    sendable::<OnceHttpFuture<Over<Body>, Body, Always, DefaultResponse>>();
     sendable::<ByBodyFuture<Over<Intact<Body>>, Body, Key<JsonPointer>, Always, DefaultResponse>>();
     sendable::<IdempotencyFuture<Over<Intact<Body>>, Body, Body, Always, DefaultResponse, OnNodes>>(
     );
@@ -162,7 +162,7 @@ fn once_over_http_is_shared_and_sent() {
 
 #[cfg(feature = "tonic")]
 #[test]
-fn once_over_grpc_is_shared_and_sent() {
+fn once_grpc_futures_are_sent() {
     use http::Request;
     use http_body_util::Full;
     use tower_redlock::{
@@ -170,26 +170,26 @@ fn once_over_grpc_is_shared_and_sent() {
         key::{Header, Key},
         once::{
             Always, OnceService,
-            grpc::{CallOutcome, Grpc, GrpcBody, GrpcFuture},
+            grpc::{CallOutcome, OnceGrpc, OnceGrpcBody, OnceGrpcFuture},
         },
     };
     type Body = Full<bytes::Bytes>;
     type Over =
         tower::util::BoxCloneSyncService<Request<Body>, http::Response<Body>, std::io::Error>;
     type OnReject = fn(tower_redlock::reject::Rejection<'_>) -> tonic::Status;
-    shared::<OnceLayer<Key<Header>, Always, Grpc>>();
-    cloned::<OnceLayer<Key<Header>, Always, Grpc>>();
-    shared::<OnceService<Over, Key<Header>, Always, Grpc>>();
-    cloned::<OnceService<Over, Key<Header>, Always, Grpc>>();
-    sendable::<GrpcFuture<Over, Body, Body, Always, OnReject>>();
-    sendable::<GrpcBody<Body>>();
+    shared::<OnceLayer<Key<Header>, Always, OnceGrpc>>();
+    cloned::<OnceLayer<Key<Header>, Always, OnceGrpc>>();
+    shared::<OnceService<Over, Key<Header>, Always, OnceGrpc>>();
+    cloned::<OnceService<Over, Key<Header>, Always, OnceGrpc>>();
+    sendable::<OnceGrpcFuture<Over, Body, Body, Always, OnReject>>();
+    sendable::<OnceGrpcBody<Body>>();
     shared::<CallOutcome>();
     cloned::<CallOutcome>();
 }
 
 #[cfg(feature = "scheduler")]
 #[test]
-fn schedules_are_shared_and_their_ticks_are_values() {
+fn schedules_are_shared() {
     use tower_redlock::{
         Schedule,
         schedule::{ScheduleError, Ticks, WallTime},
@@ -214,7 +214,7 @@ fn schedules_are_shared_and_their_ticks_are_values() {
 
 #[cfg(feature = "scheduler")]
 #[test]
-fn candidates_are_shared_and_their_runs_are_sent() {
+fn candidate_runs_are_sent() {
     use tower_redlock::{Leader, Term, leader::Leadership};
     shared::<Leader>();
     cloned::<Leader>();
@@ -233,18 +233,20 @@ fn candidates_are_shared_and_their_runs_are_sent() {
 }
 
 #[test]
-fn fences_are_shared_and_their_futures_are_sent() {
+fn fencing_futures_are_sent() {
     type Layer = FencingLayer<fn(&u8) -> String, fn(&u8) -> u64>;
     type Service = FencingService<Inner, fn(&u8) -> String, fn(&u8) -> u64>;
     shared::<Layer>();
     cloned::<Layer>();
     shared::<Service>();
     cloned::<Service>();
-    sendable::<fencing::ResponseFuture<std::future::Ready<()>>>();
+    sendable::<fencing::FencingFuture<std::future::Ready<()>>>();
     error::<FencingError>();
     error::<TokenError>();
-    error::<fencing::Error<ResourceError>>();
-    let error = fencing::Error::<ResourceError>::Fencing(TokenError::Missing("no".into()).into());
+    error::<fencing::FencingServiceError<ResourceError>>();
+    let error = fencing::FencingServiceError::<ResourceError>::Fencing(
+        TokenError::Missing("no".into()).into(),
+    );
     assert_eq!((error.to_string().as_str(), chain(&error)), ("no", vec![]));
 }
 
@@ -281,8 +283,8 @@ fn keys_are_shared_and_cloned() {
 
 #[cfg(feature = "testing")]
 #[test]
-fn the_testing_kit_is_shared_with_the_work_that_it_tests() {
-    use tower_redlock::testing::{ManualClock, ManualSpawner, Nodes, Replica, Sleep, Task};
+fn testing_kit_is_shared() {
+    use tower_redlock::testing::{ManualClock, ManualSleep, ManualSpawner, Nodes, Replica, Task};
 
     shared::<ManualClock>();
     cloned::<ManualClock>();
@@ -292,14 +294,14 @@ fn the_testing_kit_is_shared_with_the_work_that_it_tests() {
     shared::<Replica>();
     cloned::<Replica>();
     shared::<ManualSpawner>();
-    shared::<Sleep>();
-    unpinned::<Sleep>();
+    shared::<ManualSleep>();
+    unpinned::<ManualSleep>();
     shared::<Task<u8>>();
     unpinned::<Task<Box<dyn Future<Output = ()> + Send>>>();
 }
 
 #[test]
-fn futures_are_sent_between_threads_and_need_no_pinning_by_hand() {
+fn lock_futures_are_sent_and_unpinned() {
     sendable::<Acquire>();
     unpinned::<Acquire>();
     shared::<Lost>();
@@ -321,7 +323,7 @@ fn futures_are_sent_between_threads_and_need_no_pinning_by_hand() {
     is_send(&redlock.inspect("x"));
     is_send(&redlock.key_counts());
     is_send(&redlock.adopt(&redlock));
-    sendable::<ResponseFuture<Inner, String>>();
+    sendable::<RedlockFuture<Inner, String>>();
 }
 
 #[test]
@@ -368,7 +370,7 @@ fn errors_are_errors() {
     error::<AdoptError>();
     error::<ResourceError>();
     error::<KeyError>();
-    error::<layer::Error<ResourceError>>();
+    error::<layer::GuardError<ResourceError>>();
 }
 
 /// What many services of tower fail with is no `Error` itself.
@@ -377,14 +379,14 @@ fn wrapped_boxes_are_errors_with_causes() {
     type Boxed = tower::BoxError;
     const fn error<T: Error + Send + Sync + 'static>(_: &T) {}
     let boxed = || Boxed::from(LockError::from(ResourceError::NoNames));
-    let service = layer::Error::Service(boxed());
+    let service = layer::GuardError::Service(boxed());
     error(&service);
     assert_eq!(service.to_string(), boxed().to_string());
     assert_eq!(chain(&service), ["a resource needs at least one name"]);
     let work = tower_redlock::once::OnceError::Work(boxed());
     error(&work);
     assert_eq!(chain(&work), ["a resource needs at least one name"]);
-    let fenced = fencing::Error::Service(boxed());
+    let fenced = fencing::FencingServiceError::Service(boxed());
     error(&fenced);
     assert_eq!(chain(&fenced), ["a resource needs at least one name"]);
     #[cfg(feature = "http")]
@@ -396,7 +398,7 @@ fn wrapped_boxes_are_errors_with_causes() {
 }
 
 #[tokio::test]
-async fn what_acquires_and_releases_has_one_error() {
+async fn acquire_and_release_share_an_error() {
     async fn both(redlock: &Redlock) -> Result<Released, LockError> {
         Ok(redlock.lock("a").await?.release().await?)
     }
@@ -422,7 +424,7 @@ fn chain(error: &dyn Error) -> Vec<String> {
 }
 
 #[test]
-fn a_source_is_the_next_thing_below_and_is_not_told_twice() {
+fn source_texts_are_not_repeated() {
     let invalid = LockError::InvalidResource(ResourceError::EmptyName);
     assert_eq!(chain(&invalid), ["a resource's name is empty"]);
     let held = LockError::Held {
@@ -436,10 +438,10 @@ fn a_source_is_the_next_thing_below_and_is_not_told_twice() {
     assert_eq!(chain(&waited), ["held by b"]);
 
     let text = invalid.to_string();
-    let wrapped = layer::Error::<ResourceError>::Lock(invalid);
+    let wrapped = layer::GuardError::<ResourceError>::Lock(invalid);
     assert_eq!(wrapped.to_string(), text, "transparent");
     assert_eq!(chain(&wrapped), ["a resource's name is empty"], "its text is not in the chain too");
-    let service = layer::Error::Service(LockError::from(ResourceError::NoNames));
+    let service = layer::GuardError::Service(LockError::from(ResourceError::NoNames));
     assert_eq!(chain(&service), ["a resource needs at least one name"]);
 
     let system = BuildError::System(Arc::new(std::io::Error::other("no threads left")));
@@ -447,7 +449,7 @@ fn a_source_is_the_next_thing_below_and_is_not_told_twice() {
 }
 
 #[tokio::test]
-async fn every_error_that_a_user_meets_is_lower_case_and_has_no_final_stop() {
+async fn error_texts_are_lower_case() {
     let redlock = Redlock::embedded();
     let _lock = redlock.lock("x").await.unwrap();
     let zero = redlock.lock("y").ttl(Duration::ZERO).await;

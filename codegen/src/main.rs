@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_code_is_what_the_proto_gives() {
+    fn committed_code_matches_the_proto() {
         let path = Path::new(FOLDER).join(CODE);
         let committed = fs::read_to_string(path).unwrap_or_default();
         assert!(

@@ -79,8 +79,8 @@ async fn balance(State(site): State<Site>, Path(id): Path<usize>) -> Result<Stri
 }
 
 /// Turns a lock error into a response. The status says what the client may do next.
-async fn rejection(error: layer::Error<Infallible>) -> Response {
-    let layer::Error::Lock(error) = error else {
+async fn rejection(error: layer::GuardError<Infallible>) -> Response {
+    let layer::GuardError::Lock(error) = error else {
         unreachable!("axum's services do not fail");
     };
     let status = status(&error);

@@ -35,7 +35,7 @@ with the same nodes, names, prefix and guards:
   --max-ttl TIME        max_ttl: the longest TTL that any client uses; a probation lasts that
                         long, so never give less but to lower it     (default: the TTL)
   --clock-guard TIME    clock_guard                        (default: none)
-  --restart-guard WHAT  restart_guard: quarantine or off   (default: quarantine)
+  --restart-guard WHAT  restart_guard: probation or off   (default: probation)
 
 further options:
   --json                print JSON
@@ -230,8 +230,8 @@ fn time(name: &str, value: String) -> Result<String, String> {
 
 fn restart_guard(value: String) -> Result<String, String> {
     match value.as_str() {
-        "quarantine" | "off" => Ok(value),
-        _ => Err("--restart-guard: quarantine or off".into()),
+        "probation" | "off" => Ok(value),
+        _ => Err("--restart-guard: probation or off".into()),
     }
 }
 

@@ -71,7 +71,7 @@ impl<B: Body> fmt::Debug for Incomplete<B> {
     }
 }
 
-/// Why a body was not read to its end.
+/// The error of a body that was not read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadBodyError<E> {

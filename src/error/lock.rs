@@ -10,7 +10,7 @@ use crate::resource::ResourceError;
 /// After [`Held`](Self::Held), try again later. After [`NoQuorum`](Self::NoQuorum) and
 /// [`TooSlow`](Self::TooSlow), check the servers. After [`Lost`](Self::Lost), the outcome of the work
 /// is unknown.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
     /// Another client holds the resource: at least one node reported that, and together with the

@@ -1,15 +1,15 @@
 //! The errors of this crate, and the votes in them.
 
 mod build;
-mod cause;
 pub(crate) mod lock;
 mod membership;
+mod source;
 mod vote;
 
 pub use crate::resource::{BodyFault, ResourceError};
 pub use build::BuildError;
-pub(crate) use cause::source_of;
 pub(crate) use lock::LockError;
 pub use lock::{LossCause, ReleaseError};
 pub use membership::{AdoptError, LowerError};
+pub(crate) use source::source_of;
 pub use vote::{Reason, Vote, VoteOutcome, Votes};

@@ -1,4 +1,4 @@
-//! Errors of the fence.
+//! Errors of a fencing layer.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ use crate::{
 };
 use crate::{layer::KeyError, resource::Resource, token::FencingToken};
 
-/// Why a request was refused or stopped.
+/// The error of a request that was refused or stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FencingError {
-    /// A newer token was seen before: the request's holder was overtaken. The service was not
-    /// called, and this token never passes again. Acquire the lock again, and read again what the
-    /// write is based on.
+    /// A newer token was seen before: another holder has overtaken that of the request. The service was
+    /// not called, and this token never passes again. Acquire the lock again, and read the data again on
+    /// which the write is based.
     Stale {
         /// Token of the request.
         token: FencingToken,
         /// Newest token seen.
         newest: FencingToken,
     },
-    /// A newer token arrived while the request ran: it was dropped, and its outcome is unknown.
+    /// A newer token arrived while the request ran. The request was dropped, and its outcome is unknown.
     Overtaken {
         /// Token of the request.
         token: FencingToken,
@@ -37,7 +37,7 @@ pub enum FencingError {
 }
 
 impl FencingError {
-    /// Whether the service was called, so that the outcome is unknown.
+    /// Returns whether the service was called, so that the outcome is unknown.
     pub const fn has_begun(&self) -> bool {
         matches!(self, Self::Overtaken { .. })
     }
@@ -113,14 +113,20 @@ impl std::error::Error for FencingError {}
 /// The error of a request behind a [`FencingLayer`](super::FencingLayer) without `http()` or `grpc()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error<E> {
-    /// The fence.
+pub enum FencingServiceError<E> {
+    /// The layer refused or stopped the request.
     Fencing(FencingError),
-    /// The service was called, and failed by itself.
+    /// The service was called, and failed.
     Service(E),
 }
 
-impl<E: fmt::Display> fmt::Display for Error<E> {
+impl<E> From<FencingError> for FencingServiceError<E> {
+    fn from(error: FencingError) -> Self {
+        Self::Fencing(error)
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for FencingServiceError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fencing(error) => error.fmt(f),
@@ -130,8 +136,8 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
 }
 
 /// Also where `E` is a `Box<dyn Error + Send + Sync>`; for the chain of causes, see
-/// [`layer::Error`](crate::layer::Error#impl-Error-for-Error<E>).
-impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for Error<E> {
+/// [`GuardError`](crate::layer::GuardError#impl-Error-for-GuardError<E>).
+impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for FencingServiceError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // Transparent: Display already shows the inner error, so the chain continues below it.
         match self {

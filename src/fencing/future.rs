@@ -9,7 +9,7 @@ use std::{
 
 use pin_project::pin_project;
 
-use super::{Error, FencingError, memory::Visit};
+use super::{FencingError, FencingServiceError, memory::Visit};
 use crate::{layer::Plain, resource::Resource};
 
 /// A future that is polled only until a newer token than its own arrives.
@@ -98,7 +98,7 @@ impl<F: Future> Future for Fenced<F> {
 }
 
 /// The future of a request behind a [`FencingLayer`](super::FencingLayer). `F` is the service's own, and
-/// `P` what an error becomes: see there.
+/// `P` that of the layer.
 ///
 /// # Cancel safety
 ///
@@ -106,31 +106,31 @@ impl<F: Future> Future for Fenced<F> {
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics.
+/// If polled again after it was ready, or if the service panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct ResponseFuture<F, P = Plain> {
+pub struct FencingFuture<F, P = Plain> {
     #[pin]
     pub(super) fenced: Fenced<F>,
     pub(super) protocol: P,
 }
 
-impl<F, T, E> Future for ResponseFuture<F>
+impl<F, T, E> Future for FencingFuture<F>
 where
     F: Future<Output = Result<T, E>>,
 {
-    type Output = Result<T, Error<E>>;
+    type Output = Result<T, FencingServiceError<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Ready(match ready!(self.project().fenced.poll(cx)) {
-            Ok(result) => result.map_err(Error::Service),
-            Err(error) => Err(Error::Fencing(error)),
+            Ok(result) => result.map_err(FencingServiceError::Service),
+            Err(error) => Err(FencingServiceError::Fencing(error)),
         })
     }
 }
 
-impl<F, P> fmt::Debug for ResponseFuture<F, P> {
+impl<F, P> fmt::Debug for FencingFuture<F, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseFuture").field("state", &self.fenced.name()).finish_non_exhaustive()
+        f.debug_struct("FencingFuture").field("state", &self.fenced.name()).finish_non_exhaustive()
     }
 }

@@ -11,21 +11,22 @@ use http_body::Body;
 use tonic::Status;
 use tower_service::Service;
 
-use super::{FencingLayer, FencingService, ResponseFuture, TokenSource};
+use super::{FencingFuture, FencingLayer, FencingService, TokenSource};
 use crate::{
     layer::{ResourceKey, grpc::GrpcBody},
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
-/// The errors of a [`FencingLayer`] are gRPC statuses. Made by [`FencingLayer::grpc`].
+/// The settings of a [`FencingLayer`] over gRPC, where errors are statuses. Created by
+/// [`FencingLayer::grpc`].
 #[derive(Clone, Copy, Debug)]
-pub struct Grpc<R = DefaultResponse> {
+pub struct FencingGrpc<R = DefaultResponse> {
     on_reject: R,
 }
 
 impl<K, T> FencingLayer<K, T> {
-    /// Makes errors gRPC statuses; the token is found in the request's metadata `fencing-token`,
-    /// unless [`token`](Self::token) says otherwise.
+    /// Makes errors gRPC statuses. The token is in the request's metadata `fencing-token`, unless
+    /// [`token`](Self::token) sets another source.
     ///
     /// | what happened | status | details |
     /// |---|---|---|
@@ -33,22 +34,22 @@ impl<K, T> FencingLayer<K, T> {
     /// | a newer token arrived while it ran | `FAILED_PRECONDITION` | the same, `outcome: unknown` |
     /// | no token, or none that can be read | `INVALID_ARGUMENT` | |
     /// | no usable key | `INVALID_ARGUMENT` | |
-    pub fn grpc(self) -> FencingLayer<K, T, Grpc> {
-        self.with_protocol(Grpc { on_reject: DefaultResponse::default() })
+    pub fn grpc(self) -> FencingLayer<K, T, FencingGrpc> {
+        self.with_protocol(FencingGrpc { on_reject: DefaultResponse::default() })
     }
 }
 
-impl<K, T, R> FencingLayer<K, T, Grpc<R>> {
-    /// Makes the statuses by `respond` instead of [`Rejection::grpc_status`].
-    pub fn on_reject<G>(self, respond: G) -> FencingLayer<K, T, Grpc<G>>
+impl<K, T, R> FencingLayer<K, T, FencingGrpc<R>> {
+    /// Sets the closure that makes the statuses of rejected calls. Default: [`Rejection::grpc_status`].
+    pub fn on_reject<G>(self, respond: G) -> FencingLayer<K, T, FencingGrpc<G>>
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.with_protocol(Grpc { on_reject: respond })
+        self.with_protocol(FencingGrpc { on_reject: respond })
     }
 }
 
-impl<S, K, T, R, B, A> Service<Request<B>> for FencingService<S, K, T, Grpc<R>>
+impl<S, K, T, R, B, A> Service<Request<B>> for FencingService<S, K, T, FencingGrpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>>,
     K: ResourceKey<Request<B>>,
@@ -58,7 +59,7 @@ where
 {
     type Response = Response<GrpcBody<A>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S::Future, Grpc<R>>;
+    type Future = FencingFuture<S::Future, FencingGrpc<R>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -69,7 +70,7 @@ where
     }
 }
 
-impl<F, R, A, E> Future for ResponseFuture<F, Grpc<R>>
+impl<F, R, A, E> Future for FencingFuture<F, FencingGrpc<R>>
 where
     F: Future<Output = Result<Response<A>, E>>,
     R: OnReject<Status>,

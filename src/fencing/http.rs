@@ -11,15 +11,16 @@ use http::{Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{FencingLayer, FencingService, ResponseFuture, TokenSource};
+use super::{FencingFuture, FencingLayer, FencingService, TokenSource};
 use crate::{
     layer::{ResourceKey, http::HttpBody},
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
-/// The errors of a [`FencingLayer`] are HTTP responses. Made by [`FencingLayer::http`].
+/// The settings of a [`FencingLayer`] over HTTP, where errors are responses. Created by
+/// [`FencingLayer::http`].
 #[derive(Clone, Copy, Debug)]
-pub struct Http<R = DefaultResponse> {
+pub struct FencingHttp<R = DefaultResponse> {
     on_reject: R,
 }
 
@@ -34,24 +35,24 @@ impl<K, T> FencingLayer<K, T> {
     /// | a token that can't be read | 400 | `bad-token` | `not-run` |
     /// | no usable key | 400 | `bad-key` | `not-run` |
     ///
-    /// No response tells the newest token. The outcome is marked for layers outside by
+    /// No response contains the newest token. The outcome is marked for layers outside by
     /// [`RequestOutcome`](crate::reject::RequestOutcome). The error type stays that of the service.
-    pub fn http(self) -> FencingLayer<K, T, Http> {
-        self.with_protocol(Http { on_reject: DefaultResponse::default() })
+    pub fn http(self) -> FencingLayer<K, T, FencingHttp> {
+        self.with_protocol(FencingHttp { on_reject: DefaultResponse::default() })
     }
 }
 
-impl<K, T, R> FencingLayer<K, T, Http<R>> {
-    /// Makes the responses by `respond` instead of [`Rejection::response`].
-    pub fn on_reject<G>(self, respond: G) -> FencingLayer<K, T, Http<G>>
+impl<K, T, R> FencingLayer<K, T, FencingHttp<R>> {
+    /// Sets the closure that makes the responses to rejected requests. Default: [`Rejection::response`].
+    pub fn on_reject<G>(self, respond: G) -> FencingLayer<K, T, FencingHttp<G>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.with_protocol(Http { on_reject: respond })
+        self.with_protocol(FencingHttp { on_reject: respond })
     }
 }
 
-impl<S, K, T, R, B, A> Service<Request<B>> for FencingService<S, K, T, Http<R>>
+impl<S, K, T, R, B, A> Service<Request<B>> for FencingService<S, K, T, FencingHttp<R>>
 where
     S: Service<Request<B>, Response = Response<A>>,
     K: ResourceKey<Request<B>>,
@@ -61,7 +62,7 @@ where
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S::Future, Http<R>>;
+    type Future = FencingFuture<S::Future, FencingHttp<R>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -72,7 +73,7 @@ where
     }
 }
 
-impl<F, R, A, E> Future for ResponseFuture<F, Http<R>>
+impl<F, R, A, E> Future for FencingFuture<F, FencingHttp<R>>
 where
     F: Future<Output = Result<Response<A>, E>>,
     R: OnReject<Response<Bytes>>,

@@ -10,33 +10,33 @@ use crate::layer::Plain;
 /// Default number of resources that are remembered.
 pub const DEFAULT_CAPACITY: usize = 100_000;
 
-/// Refuses requests whose fencing token is older than the newest that was seen for their resource. See
-/// [the module](crate::fencing) for what that protects against, and what not.
+/// Refuses requests whose fencing token is older than the newest that was seen for their resource.
+/// [The module](crate::fencing) describes its protection and its limits.
 ///
-/// `K` finds the resource and `T` the token; requests for which `K` finds `None` pass without a
-/// token. A resource of several names is checked against the newest token of each. What was seen
-/// is shared by all clones of the layer and all services that it wraps.
+/// `K` finds the resource and `T` the token. Requests for which `K` finds `None` pass without a token. A
+/// resource of several names is checked against the newest token of each. All clones of the layer, and all
+/// services that it wraps, share the tokens.
 ///
-/// `P` decides what a [`FencingError`](super::FencingError) becomes: with [`Plain`] a part of the
-/// service's error type, after `http()` (feature `http`) a response, and after `grpc()` (feature
-/// `tonic`) a status.
+/// `P` is the form of a [`FencingError`](super::FencingError). With [`Plain`] it is part of the service's
+/// error type, after `http()` (feature `http`) it is a response, and after `grpc()` (feature `tonic`) a
+/// status.
 ///
 /// ```
 /// use std::convert::Infallible;
 /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
-/// use tower_redlock::{FencingLayer, fencing::{Error, FencingError}};
+/// use tower_redlock::{FencingLayer, fencing::{FencingServiceError, FencingError}};
 ///
 /// struct Write { account: u64, token: Option<u64> }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Error<Infallible>> {
+/// # async fn main() -> Result<(), FencingServiceError<Infallible>> {
 /// let key = |write: &Write| format!("account:{}", write.account);
 /// let mut storage = ServiceBuilder::new()
 ///     .layer(FencingLayer::new(key).token(|write: &Write| write.token))
 ///     .service(service_fn(|_: Write| async { Ok::<_, Infallible>(()) }));
 /// storage.ready().await?.call(Write { account: 42, token: Some(8) }).await?;
 /// let late = storage.ready().await?.call(Write { account: 42, token: Some(7) }).await;
-/// assert!(matches!(late, Err(Error::Fencing(FencingError::Stale { .. }))));
+/// assert!(matches!(late, Err(FencingServiceError::Fencing(FencingError::Stale { .. }))));
 /// # Ok(())
 /// # }
 /// ```
@@ -50,12 +50,12 @@ pub struct FencingLayer<K, T = DefaultHeader, P = Plain> {
 }
 
 impl<K> FencingLayer<K> {
-    /// A layer that fences what `key` finds in each request: a closure, or any
-    /// [`ResourceKey`](crate::layer::ResourceKey). The names need not be those of the locks; each resource
-    /// needs one that is its own.
+    /// Creates a layer that fences the resource that `key` finds in each request. The key is a closure, or
+    /// any [`ResourceKey`](crate::layer::ResourceKey). The names may differ from those of the locks; each
+    /// resource needs a name of its own.
     ///
-    /// The token is found in the header `fencing-token`, in decimal digits, unless
-    /// [`token`](Self::token) says otherwise.
+    /// The token is in the header `fencing-token`, in decimal digits, unless [`token`](Self::token) sets
+    /// another source.
     pub fn new(key: K) -> Self {
         let memory = Arc::new(TokenMemory::new(DEFAULT_CAPACITY));
         Self { key, token: DefaultHeader::default(), memory, protocol: Plain(()) }
@@ -63,23 +63,22 @@ impl<K> FencingLayer<K> {
 }
 
 impl<K, T, P> FencingLayer<K, T, P> {
-    /// Where the token is found: a header's name ([`http`](https://docs.rs/http)'s `HeaderName`;
+    /// Sets the source of the token: a header's name ([`http`](https://docs.rs/http)'s `HeaderName`;
     /// decimal digits, once), a closure, or any [`TokenSource`](super::TokenSource).
     pub fn token<U>(self, token: U) -> FencingLayer<K, U, P> {
         let Self { key, memory, protocol, .. } = self;
         FencingLayer { key, token, memory, protocol }
     }
 
-    /// Sets the maximum number of resources that are remembered. Default: 100,000, at about 300 bytes
-    /// and the name for each. Forgets the tokens seen so far; clones made before keep their own memory.
+    /// Sets the maximum number of resources in memory. Default: 100,000, at about 300 bytes and the name for
+    /// each. The layer starts with an empty memory; clones made before keep theirs.
     ///
-    /// Beyond it, the least recently used resource is evicted: a use is the arrival or the end of a
-    /// request, also of a refused one. Resources with a running request are never evicted, even above
-    /// the maximum.
+    /// Beyond it, the least recently used resource is evicted. A use is the arrival or the end of a request,
+    /// also of a refused one. Resources with a running request are never evicted, even above the maximum.
     ///
-    /// An evicted resource accepts any token until a newer one is seen. So choose more than the number
-    /// of resources that are written within the longest delay of a stale holder; or let the store check
-    /// the token in its own write, as [the module](crate::fencing) shows.
+    /// An evicted resource accepts any token until a newer one is seen. So choose more than the number of
+    /// resources that are written within the longest delay of a stale holder, or check the token in the
+    /// write to the store, as [the module](crate::fencing) shows.
     pub fn capacity(mut self, resources: usize) -> Self {
         self.memory = Arc::new(TokenMemory::new(resources));
         self

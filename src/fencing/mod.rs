@@ -1,5 +1,4 @@
-//! Fencing on the side of the service that *owns* a resource: refuses requests of holders that were
-//! overtaken.
+//! Fencing in the service that *owns* a resource: refuses requests of holders that were overtaken.
 //!
 //! A holder that was paused past the validity of its lock does not know that, and its next write may
 //! arrive after one of the new holder. Only the resource itself can refuse it: holders send their
@@ -68,8 +67,8 @@ mod service;
 mod table;
 mod token;
 
-pub use error::{Error, FencingError};
-pub use future::ResponseFuture;
+pub use error::{FencingError, FencingServiceError};
+pub use future::FencingFuture;
 pub use layer::DEFAULT_CAPACITY;
 pub(crate) use layer::FencingLayer;
 pub use service::FencingService;

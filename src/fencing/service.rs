@@ -5,15 +5,15 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::{
-    DefaultHeader, Error, FencingError, FencingLayer, ResponseFuture, TokenSource, future::Fenced,
-    memory::Visit, token::checked,
+    DefaultHeader, FencingError, FencingFuture, FencingLayer, FencingServiceError, TokenSource,
+    future::Fenced, memory::Visit, token::checked,
 };
 use crate::{
     layer::{Plain, ResourceKey},
     resource::Resource,
 };
 
-/// A service that refuses requests with stale fencing tokens. Made by
+/// A service that refuses requests with stale fencing tokens. Created by
 /// [`FencingLayer`](super::FencingLayer).
 ///
 /// It is ready when the inner service is. The token of a request counts as seen from the call,
@@ -29,23 +29,23 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
         Self { inner, layer }
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }
 
     /// Calls the inner service if the request's token is not stale.
-    pub(super) fn begin<Request>(&mut self, request: Request) -> ResponseFuture<S::Future, P>
+    pub(super) fn begin<Request>(&mut self, request: Request) -> FencingFuture<S::Future, P>
     where
         S: Service<Request>,
         K: ResourceKey<Request>,
@@ -53,7 +53,7 @@ impl<S, K, T, P> FencingService<S, K, T, P> {
         P: Clone,
     {
         let protocol = self.layer.protocol.clone();
-        ResponseFuture { fenced: self.fenced(request), protocol }
+        FencingFuture { fenced: self.fenced(request), protocol }
     }
 
     fn fenced<Request>(&mut self, request: Request) -> Fenced<S::Future>
@@ -89,11 +89,11 @@ where
     T: TokenSource<Request>,
 {
     type Response = S::Response;
-    type Error = Error<S::Error>;
-    type Future = ResponseFuture<S::Future>;
+    type Error = FencingServiceError<S::Error>;
+    type Future = FencingFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(Error::Service)
+        self.inner.poll_ready(cx).map_err(FencingServiceError::Service)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {

@@ -1,4 +1,4 @@
-//! Where the token of a request is found.
+//! Sources of the token of a request.
 
 use std::{borrow::Cow, fmt};
 
@@ -9,11 +9,11 @@ use crate::token::{FencingToken, TOKEN_LIMIT};
 /// Implemented by closures: they take `&Request` and return a [`FencingToken`], its number, or an `Option` or
 /// `Result` of one. For [`http::Request`](https://docs.rs/http)s, by the name of a header too.
 pub trait TokenSource<Request> {
-    /// The token.
+    /// Returns the token of a request.
     ///
     /// # Errors
     ///
-    /// [`TokenError`] if there is none, or none that can be read; the request does not run then.
+    /// [`TokenError`] if there is none, or an unreadable one. The request does not run.
     fn token(&self, request: &Request) -> Result<FencingToken, TokenError>;
 }
 
@@ -27,9 +27,9 @@ where
     }
 }
 
-/// What a closure may return as a token.
+/// A type that a closure may return as a token.
 pub trait IntoToken {
-    /// The token.
+    /// Converts to a token.
     ///
     /// # Errors
     ///
@@ -61,13 +61,13 @@ impl<T: IntoToken, E: Into<TokenError>> IntoToken for Result<T, E> {
     }
 }
 
-/// Why a request has no usable token. The texts are for the client.
+/// The error of a request without a usable token. The texts are for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// There is none.
+    /// The request has no token.
     Missing(Cow<'static, str>),
-    /// There is something, and it is no token.
+    /// The token is invalid.
     Invalid(Cow<'static, str>),
 }
 

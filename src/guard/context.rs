@@ -1,4 +1,4 @@
-//! The lock of the code that is running, as guarded work sees it.
+//! The context of guarded work: its lock.
 
 use std::{cell::RefCell, fmt, sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use crate::{
 
 /// The lock that guarded work runs under.
 ///
-/// Cheap to clone; it does not keep the lock. Given to the work's closure, and found by any code
-/// that is polled under a guard with [`LockContext::current`].
+/// Cheap to clone; it does not keep the lock. The closure of the work gets it, and code that is polled
+/// under a guard finds it by [`LockContext::current`].
 #[derive(Clone)]
 pub struct LockContext {
     lease: Arc<ActiveLease>,
@@ -27,29 +27,29 @@ impl LockContext {
         Self { lease }
     }
 
-    /// The context of the guard that is polling the calling code; of the innermost, where guards
-    /// are nested. `None` outside a guard, and in tasks and threads that guarded work spawned.
+    /// Returns the context of the guard that polls the calling code, the innermost of nested guards.
+    /// `None` outside a guard, and in tasks and threads that guarded work spawned.
     pub fn current() -> Option<Self> {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// What is locked.
+    /// Returns the locked resource.
     pub fn resource(&self) -> &Resource {
         self.lease.resource()
     }
 
-    /// The fencing token to pass along with each write of this work. Zero without fencing.
+    /// Returns the fencing token, to pass along with each write of this work. Zero without fencing.
     pub fn fencing_token(&self) -> FencingToken {
         self.lease.token()
     }
 
-    /// Time until the lock expires unless it is renewed; zero when it is lost.
+    /// Returns the time until the lock expires unless it is renewed; zero if it is lost.
     pub fn remaining(&self) -> Duration {
         self.lease.remaining()
     }
 
-    /// Checks that the lock is held now: to be called before effects, and periodically in long loops
-    /// without an await.
+    /// Checks that the lock is held now. Call it before effects, and periodically in long loops without an
+    /// await.
     ///
     /// # Errors
     ///
@@ -58,13 +58,12 @@ impl LockContext {
         if self.lease.is_valid() { Ok(()) } else { Err(LockError::lost(self.lease.loss())) }
     }
 
-    /// Completes when this work should come to an end by itself: at the soft deadline, which is
-    /// `stop_margin` before the [hard stop](crate::guard), unless a renewal comes before that; or
-    /// when the lock is lost. To be raced against a long step of the work, so that it can finish
-    /// what it has begun.
+    /// Completes when this work should end by itself: at the soft deadline, which is `stop_margin` before
+    /// the [hard stop](crate::guard) and moves with each renewal, or when the lock is lost. Select between
+    /// it and a long step of the work, to finish before the hard stop.
     ///
-    /// It completes also at `stop_margin` before the end of `max_hold`, once the lock is given
-    /// back, and when something else stops the work. The future is `'static`; it does not keep the lock.
+    /// It also completes `stop_margin` before the end of `max_hold`, when the lock is released, and when
+    /// something else stops the work. The future is `'static`, and does not keep the lock.
     ///
     /// ```
     /// # use tower_redlock::Redlock;
@@ -91,14 +90,13 @@ impl LockContext {
         Stopping::new(Arc::clone(&self.lease))
     }
 
-    /// Says that the work gets on with what it does; from any task or thread. Needed where
-    /// [`heartbeat_within`](crate::LockOptions::heartbeat_within) is set, and without effect
-    /// otherwise.
+    /// Records a heartbeat: progress of the work, from any task or thread. Required with
+    /// [`heartbeat_within`](crate::LockOptions::heartbeat_within), and without effect otherwise.
     pub fn heartbeat(&self) {
         self.lease.heartbeat();
     }
 
-    /// Whether the lock is held at this moment, by our clock.
+    /// Returns whether the lock is held now, by the local clock.
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_valid(&self) -> bool {
         self.lease.is_valid()
@@ -110,19 +108,19 @@ impl LockContext {
         self.lease.ask_to_stop();
     }
 
-    /// Whether [`ask_to_stop`](Self::ask_to_stop) was called.
+    /// Returns whether [`ask_to_stop`](Self::ask_to_stop) was called.
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_asked_to_stop(&self) -> bool {
         self.lease.is_asked_to_stop()
     }
 
-    /// Whether no heartbeats are expected of the work.
+    /// Sets whether no heartbeats are expected of the work.
     #[cfg(feature = "scheduler")]
     pub(crate) fn set_resting(&self, is_resting: bool) {
         self.lease.set_resting(is_resting);
     }
 
-    /// Whether the work blocks a thread: no polls are expected of its holder.
+    /// Sets whether the work blocks a thread, so that its holder is not polled.
     #[cfg(feature = "scheduler")]
     pub(crate) fn set_blocks(&self, blocks: bool) {
         self.lease.set_blocks(blocks);
@@ -175,7 +173,7 @@ impl fmt::Debug for LockContext {
 }
 
 impl Lock {
-    /// A context for code that works under this lock.
+    /// Returns a context for code that runs under this lock.
     pub fn context(&self) -> LockContext {
         LockContext::new(Arc::clone(self.lease()))
     }

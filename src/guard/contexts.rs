@@ -6,17 +6,17 @@ use http::Extensions;
 
 use super::LockContext;
 
-/// The locks that a request runs under, where several layers are around its handler: in the request's
-/// extensions, and with the feature `axum` an extractor. Never empty.
+/// The locks of all layers around the handler of a request: in the request's extensions, and with the
+/// feature `axum` an extractor. Never empty.
 ///
-/// A [`LockContext`] in the extensions, or by its extractor, is that of the innermost layer. Here is each
-/// layer's: by the name that [`RedlockLayer::named`](crate::RedlockLayer::named) gave to it, or that
-/// [`OnceLayer::new`](crate::OnceLayer::new) was given. Missing are layers without
-/// `http()` or `grpc()`, and those that needed no lock for this request.
+/// A [`LockContext`] in the extensions, or by its extractor, is that of the innermost layer. This type has
+/// each layer's, by the name that [`RedlockLayer::named`](crate::RedlockLayer::named) or
+/// [`OnceLayer::new`](crate::OnceLayer::new) sets. It lacks layers without `http()` or `grpc()`, and those
+/// that needed no lock for this request.
 ///
-/// A `OnceLayer` runs what has begun to its end also when its client goes away
-/// ([`detached`](crate::OnceLayer::detached)). A lock of a layer outside of it is given back then; that of a
-/// layer inside is held to the end. So the `OnceLayer` belongs outside.
+/// A request that has started behind a `OnceLayer` runs to its end even if its client disconnects
+/// ([`detached`](crate::OnceLayer::detached)). The lock of a layer outside is released at that moment, that
+/// of a layer inside at the end. So the `OnceLayer` belongs outside.
 ///
 /// ```
 /// use tower_redlock::{LockContexts, OnceLayer, Redlock, RedlockLayer, key};
@@ -49,13 +49,13 @@ struct NamedContext {
 }
 
 impl LockContexts {
-    /// The lock of the layer with this name; of the innermost, if several have it.
+    /// Returns the lock of the layer with this name, the innermost of several.
     pub fn get(&self, layer: &str) -> Option<&LockContext> {
         let mut found = self.contexts().rev();
         found.find(|named| named.layer.as_deref() == Some(layer)).map(|named| &named.context)
     }
 
-    /// The lock on this name, alone or within a set; the innermost, if there are several. The name of a
+    /// Returns the lock on this name, alone or within a set; the innermost of several. The name of a
     /// [`OnceLayer`](crate::OnceLayer)'s lock is `once:`, the layer's name, `:` and the key.
     pub fn on(&self, name: &str) -> Option<&LockContext> {
         self.contexts()
@@ -64,7 +64,7 @@ impl LockContexts {
             .find(|context| context.resource().names().any(|locked| locked == name))
     }
 
-    /// All of them, the outermost first.
+    /// Iterates over all locks, the outermost first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &LockContext> {
         self.contexts().map(|named| &named.context)
     }

@@ -4,24 +4,24 @@ use std::fmt;
 
 use crate::error::{LockError, source_of};
 
-/// What ended guarded work that can fail by itself: the lock, or the work.
+/// The error of guarded work that can fail by itself: of the lock, or of the work.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Error<E> {
-    /// The lock: it was not acquired and the work did not begin; or, with
-    /// [`LockError::Lost`], it was lost while the work ran, and the outcome is unknown.
+pub enum GuardError<E> {
+    /// The lock was not acquired, and the work did not start. With [`LockError::Lost`], the lock was lost
+    /// while the work ran, and the outcome is unknown.
     Lock(LockError),
     /// The work ran under the lock, and failed.
     Service(E),
 }
 
-impl<E> From<LockError> for Error<E> {
+impl<E> From<LockError> for GuardError<E> {
     fn from(error: LockError) -> Self {
         Self::Lock(error)
     }
 }
 
-impl<E: fmt::Display> fmt::Display for Error<E> {
+impl<E: fmt::Display> fmt::Display for GuardError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Lock(error) => error.fmt(f),
@@ -33,8 +33,8 @@ impl<E: fmt::Display> fmt::Display for Error<E> {
 /// Also where `E` is a `Box<dyn Error + Send + Sync>`, as behind tower's `Buffer` or `Timeout`. Display
 /// is that of the inner error. The chain of causes continues below it for such boxes, [`LockError`],
 /// [`std::io::Error`] and the errors of axum and tonic; that of another `E` is reached by
-/// [`Service`](Error::Service).
-impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for Error<E> {
+/// [`Service`](GuardError::Service).
+impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for GuardError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // Transparent: Display already shows the inner error, so the chain continues below it.
         match self {

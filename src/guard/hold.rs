@@ -141,41 +141,19 @@ impl Drop for Hold {
 
 #[cfg(all(test, feature = "testing"))]
 mod tests {
-    use std::{
-        future::{Future, IntoFuture},
-        pin::Pin,
-        task::Waker,
-        time::Duration,
-    };
+    use std::{future::IntoFuture, task::Waker, time::Duration};
 
     use super::*;
     use crate::{
+        hand_clock::HandClock,
         testing::{ManualClock, Nodes},
-        time::{Clock, Timestamp},
     };
-
-    #[derive(Debug)]
-    struct Coarse(ManualClock);
-
-    impl Clock for Coarse {
-        fn now(&self) -> Timestamp {
-            self.0.now()
-        }
-
-        fn wall(&self) -> Duration {
-            self.0.wall()
-        }
-
-        fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-            self.0.wait(until)
-        }
-    }
 
     /// Whether a poll overruns that lasts from the start of the lease until `before` its end.
     fn overruns(before: Duration) -> bool {
         let clock = ManualClock::new();
         let builder = Nodes::new(3, &clock).replica("a").builder();
-        let redlock = builder.clock(Coarse(clock.clone())).build().unwrap();
+        let redlock = builder.clock(HandClock::over(clock.clone())).build().unwrap();
         let mut acquired = clock.spawn(redlock.lock("x").auto_extend(false).into_future());
         clock.settle();
         let lock = acquired.take().unwrap().unwrap();

@@ -19,7 +19,7 @@ mod run;
 pub(crate) use context::LockContext;
 #[cfg(feature = "http")]
 pub(crate) use contexts::LockContexts;
-pub(crate) use error::Error;
+pub(crate) use error::GuardError;
 pub(crate) use guarded::Guarded;
 pub(crate) use hold::Hold;
 #[cfg(feature = "http")]

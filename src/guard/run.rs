@@ -9,27 +9,27 @@ use std::{
 
 use pin_project::pin_project;
 
-use super::{Error, Guarded, LockContext};
+use super::{GuardError, Guarded, LockContext};
 use crate::{
     error::LockError,
     lock::{Acquire, LockRequest},
 };
 
 impl LockRequest {
-    /// Acquires the lock, runs `work` under it, and gives it back.
+    /// Acquires the lock, runs `work` under it, and releases it.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lock was lost while the work ran: the work was dropped, and
-    /// its outcome is unknown. Every other error means that the work did not begin.
+    /// [`LockError::Lost`] if the lock was lost while the work ran: the work was dropped, and its outcome
+    /// is unknown. After every other error the work did not start.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, then gives the lock back.
+    /// Dropping the future drops the work, then releases the lock.
     ///
     /// # Panics
     ///
-    /// Where the work panics; the lock is given back then too.
+    /// If the work panics; the lock is then released.
     ///
     /// ```
     /// use tower_redlock::{LockError, Redlock};
@@ -54,7 +54,7 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// [`Error::Lock`] as [`run`](Self::run) describes; [`Error::Service`] is the work's own.
+    /// [`GuardError::Lock`] as [`run`](Self::run) describes; [`GuardError::Service`] is the work's own.
     ///
     /// Cancel safety and panics are those of [`run`](Self::run).
     pub fn try_run<F, Fut, T, E>(self, work: F) -> TryRun<F, Fut>
@@ -70,7 +70,7 @@ impl LockRequest {
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the work panics.
+/// If polled again after it was ready, or if the work panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct Run<F, Fut> {
@@ -81,7 +81,7 @@ pub struct Run<F, Fut> {
 #[pin_project(project = RunStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
 enum RunState<F, Fut> {
     Acquiring {
@@ -130,7 +130,7 @@ impl<F, Fut> fmt::Debug for Run<F, Fut> {
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the work panics.
+/// If polled again after it was ready, or if the work panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct TryRun<F, Fut> {
@@ -143,10 +143,10 @@ where
     F: FnOnce(LockContext) -> Fut,
     Fut: Future<Output = Result<T, E>>,
 {
-    type Output = Result<T, Error<E>>;
+    type Output = Result<T, GuardError<E>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(self.project().run.poll(cx))?.map_err(Error::Service))
+        Poll::Ready(ready!(self.project().run.poll(cx))?.map_err(GuardError::Service))
     }
 }
 

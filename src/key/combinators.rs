@@ -17,15 +17,15 @@ use super::{
 };
 use crate::layer::KeyError;
 
-/// Several keys: their names are locked all or none. Takes a tuple of two to four.
+/// Combines two to four keys, as a tuple: their names are locked all or none.
 ///
-/// A key that needs no lock for a request (an optional one, say) adds no name; where none of them
-/// does, the request passes without a lock.
+/// A key that needs no lock for a request, such as an optional one, adds no name. If no key adds one, the
+/// request passes without a lock.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
 ///
-/// // Both ends of a transfer, in whatever order.
+/// // Both ends of a transfer, in any order.
 /// let key = key::all((key::query("from"), key::query("to"))).prefixed("account:");
 /// let request = http::Request::post("/transfer?from=2&to=1").body(())?;
 /// assert_eq!(key.key(&request).unwrap().unwrap().to_string(), "account:1 + account:2");
@@ -38,17 +38,18 @@ where
     Key::new(All { keys })
 }
 
-/// Takes the names from several keys. Made by [`all`].
+/// Takes the names from several keys. Created by [`all`].
 #[derive(Clone, Copy, Debug)]
 pub struct All<T> {
     keys: T,
 }
 
-/// Several keys whose names make one, with `:` between them: a tenant and its account, say. Takes a
-/// tuple of two to four.
+/// Joins the names of two to four keys, as a tuple, into one with `:` between them, such as a tenant and its
+/// account.
 ///
-/// In what the request said, `:` becomes `%3A` and `%` becomes `%25`, so no two lists of parts make
-/// one name. A request for which one of the keys needs no lock (an optional one, say) needs none.
+/// In the text of the request, `:` becomes `%3A` and `%` becomes `%25`, so different parts never make the
+/// same name. If one of the keys needs no lock for a request, such as an optional one, the request passes
+/// without a lock.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
@@ -68,7 +69,7 @@ where
     Key::new(Joined { keys })
 }
 
-/// Makes one name of several keys'. Made by [`joined`].
+/// Joins the names of several keys. Created by [`joined`].
 #[derive(Clone, Copy, Debug)]
 pub struct Joined<T> {
     keys: T,
@@ -124,7 +125,7 @@ tuples! {
     (A 0, B 1, C 2, D 3)
 }
 
-/// Names with a text before them. Made by [`Key::prefixed`](super::Key::prefixed).
+/// Names with a prefix. Created by [`Key::prefixed`](super::Key::prefixed).
 #[derive(Clone, Debug)]
 pub struct Prefixed<S> {
     pub(super) source: S,
@@ -143,7 +144,7 @@ impl<S: Find> Find for Prefixed<S> {
     }
 }
 
-/// Names read as values of a type, and written as it writes them. Made by
+/// Names parsed as a type, and formatted by it. Created by
 /// [`Key::parsed`](super::Key::parsed).
 pub struct Parsed<S, T> {
     pub(super) source: S,
@@ -178,7 +179,7 @@ impl<S: fmt::Debug, T> fmt::Debug for Parsed<S, T> {
     }
 }
 
-/// Names replaced by their SHA-256. Made by [`Key::hashed`](super::Key::hashed).
+/// Names replaced by their SHA-256. Created by [`Key::hashed`](super::Key::hashed).
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed<S> {
     pub(super) source: S,
@@ -190,7 +191,7 @@ impl<S: Find> Find for Hashed<S> {
     }
 }
 
-/// Names replaced by their HMAC-SHA-256. Made by [`Key::hashed_with`](super::Key::hashed_with).
+/// Names replaced by their HMAC-SHA-256. Created by [`Key::hashed_with`](super::Key::hashed_with).
 ///
 /// Source: H. Krawczyk, M. Bellare, R. Canetti, *HMAC: Keyed-Hashing for Message Authentication*
 /// (RFC 2104).
@@ -229,7 +230,7 @@ fn hex<'r>(bytes: &[u8]) -> Cow<'r, str> {
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// A key that a request may lack. Made by [`Key::optional`](super::Key::optional).
+/// A key that a request may lack. Created by [`Key::optional`](super::Key::optional).
 #[derive(Clone, Copy, Debug)]
 pub struct Optional<S> {
     pub(super) source: S,
@@ -246,7 +247,7 @@ impl<S: Find> Find for Optional<S> {
     }
 }
 
-/// A key for some methods. Made by [`Key::only`](super::Key::only).
+/// A key for some methods. Created by [`Key::only`](super::Key::only).
 #[derive(Clone, Debug)]
 pub struct Only<S> {
     pub(super) source: S,
@@ -266,7 +267,7 @@ impl<S: Find> Find for Only<S> {
     }
 }
 
-/// A key for some requests. Made by [`Key::when`](super::Key::when).
+/// A key for some requests. Created by [`Key::when`](super::Key::when).
 #[derive(Clone, Copy)]
 pub struct When<S, P> {
     pub(super) source: S,

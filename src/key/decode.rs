@@ -1,11 +1,11 @@
-//! Decoding of what a request says, and escaping of the parts of names.
+//! Decoding of a request's text, and escaping of the parts of names.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
 /// Decodes percent-encoding exactly once, as axum does: a `%` without two hexadecimal digits stays.
-/// `None` if what comes out is no UTF-8.
+/// `None` if the result is not UTF-8.
 pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(text).decode_utf8().ok()
 }

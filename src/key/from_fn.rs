@@ -9,11 +9,11 @@ use super::{
 };
 use crate::layer::{IntoKey, KeyError};
 
-/// A closure over the request's head names the resource. It returns what a closure may return as a
-/// [`ResourceKey`](crate::layer::ResourceKey): names that it owns, and `None` where no lock is needed.
+/// Takes the name from a closure over the request's head. It returns what a closure may return as a
+/// [`ResourceKey`](crate::layer::ResourceKey): names that it owns, or `None` if no lock is needed.
 ///
-/// Unlike a bare closure, it needs no type for its argument, and has the methods of [`Key`]. An error made
-/// by [`KeyError::missing`] is one that [`optional`](Key::optional) lets pass.
+/// Unlike a bare closure, it needs no type for its argument, and has the methods of [`Key`]. With
+/// [`optional`](Key::optional), requests with an error of [`KeyError::missing`] pass.
 ///
 /// It may return a [`Resource`](crate::Resource) of the library's own locks, such as
 /// [`of_job`](crate::Resource::of_job). A changed name (`prefixed`), or one among others, is an ordinary
@@ -39,8 +39,8 @@ where
     Key::new(FromFn { name })
 }
 
-/// A closure over the request's head and its whole body names the resource: a
-/// [`BodyKey`](super::BodyKey), as [`from_fn`] for the head alone.
+/// Takes the name from a closure over the request's head and its whole body: a [`BodyKey`](super::BodyKey),
+/// like [`from_fn`] for the head alone.
 ///
 /// ```
 /// use tower_redlock::{OnceLayer, Redlock, key};
@@ -60,13 +60,13 @@ where
     Key::new(FromBodyFn { name })
 }
 
-/// Takes the names from a closure. Made by [`from_fn`].
+/// Takes the names from a closure. Created by [`from_fn`].
 #[derive(Clone, Copy)]
 pub struct FromFn<F> {
     name: F,
 }
 
-/// Takes the names from a closure over the body. Made by [`from_body_fn`].
+/// Takes the names from a closure over the body. Created by [`from_body_fn`].
 #[derive(Clone, Copy)]
 pub struct FromBodyFn<F> {
     name: F,

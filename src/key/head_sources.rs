@@ -12,12 +12,12 @@ use super::{
 };
 use crate::layer::IntoKey;
 
-/// The value of a header names the resource; it is given once, not empty, and visible ASCII or
-/// UTF-8. White space around it is no part of it.
+/// Takes the name from the value of a header, which is present once, not empty, and visible ASCII or UTF-8.
+/// White space around it is not part of the name.
 ///
 /// # Panics
 ///
-/// If `name` is no name of a header.
+/// If `name` is not a valid header name.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
@@ -37,7 +37,7 @@ where
     Key::new(Header { name: name.try_into().expect("a header's name") })
 }
 
-/// Takes the name from a header. Made by [`header`].
+/// Takes the name from a header. Created by [`header`].
 #[derive(Clone, Debug)]
 pub struct Header {
     name: HeaderName,
@@ -62,17 +62,16 @@ impl Find for Header {
     }
 }
 
-/// What may stand around a value, and is no part of it (RFC 9110, section 5.5).
+/// White space that is allowed around a value (RFC 9110, section 5.5).
 pub(super) const BLANK: [char; 2] = [' ', '\t'];
 
-/// A segment of the path names the resource: in `/accounts/42`, segment 0 is `accounts` and
-/// segment 1 is `42`.
+/// Takes the name from a segment of the path: in `/accounts/42`, segment 0 is `accounts` and segment 1 is
+/// `42`.
 ///
-/// It is percent-decoded exactly once, so `%34%32` and `42` are one name, and so is what axum's
-/// `Path` gives to handlers. Behind axum's nested routers it is still the path that was sent
-/// (feature `axum`). It is text: for handlers that take a number, say [`parsed`](Key::parsed). An
-/// empty segment is an error; `optional()` lets requests pass whose path is
-/// too short.
+/// It is percent-decoded exactly once, as by axum's `Path`, so `%34%32` and `42` are one name. Behind axum's
+/// nested routers it is that of the path as it was sent (feature `axum`). It is text: for handlers that take
+/// a number, add [`parsed`](Key::parsed). An empty segment is an error; `optional()` lets requests with a
+/// shorter path pass.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
@@ -89,7 +88,7 @@ pub const fn path_segment(index: usize) -> Key<PathSegment> {
     Key::new(PathSegment { index })
 }
 
-/// Takes the name from a segment of the path. Made by [`path_segment`].
+/// Takes the name from a segment of the path. Created by [`path_segment`].
 #[derive(Clone, Copy, Debug)]
 pub struct PathSegment {
     index: usize,
@@ -112,8 +111,8 @@ impl Find for PathSegment {
     }
 }
 
-/// A parameter of the query names the resource; it is given once, and not empty. Names and values
-/// are decoded as forms are: `+` is a space, and percent-encoding is decoded once.
+/// Takes the name from a parameter of the query, which is present once, and not empty. Names and values are
+/// decoded like forms: `+` is a space, and percent-encoding is decoded once.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
@@ -129,7 +128,7 @@ pub fn query(name: impl Into<Arc<str>>) -> Key<Query> {
     Key::new(Query { name: name.into() })
 }
 
-/// Takes the name from a parameter of the query. Made by [`query`].
+/// Takes the name from a parameter of the query. Created by [`query`].
 #[derive(Clone, Debug)]
 pub struct Query {
     name: Arc<str>,
@@ -186,7 +185,7 @@ pub const fn method_and_path() -> Key<MethodAndPath> {
     Key::new(MethodAndPath(()))
 }
 
-/// Takes the name from the method and the path. Made by [`method_and_path`].
+/// Takes the name from the method and the path. Created by [`method_and_path`].
 #[derive(Clone, Copy, Debug)]
 pub struct MethodAndPath(());
 
@@ -233,12 +232,12 @@ fn may_stand(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte)
 }
 
-/// Something typed in the request's extensions names the resource: the caller that a layer outside
-/// of this one found out, say.
+/// Takes the name from a typed value in the request's extensions, such as the caller that a layer outside
+/// has authenticated.
 ///
-/// The closure returns what a closure may return as a [`ResourceKey`](crate::layer::ResourceKey): names
-/// that it owns, and `None` where no lock is needed. A request without the extension is turned
-/// away, with an error that names the type.
+/// The closure returns what a closure may return as a [`ResourceKey`](crate::layer::ResourceKey): names that
+/// it owns, or `None` if no lock is needed. A request without the extension is rejected, with an error that
+/// names the type.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
@@ -261,7 +260,7 @@ where
     Key::new(Extension { name, of: PhantomData })
 }
 
-/// Takes the names from a request's extension. Made by [`extension`].
+/// Takes the names from a request's extension. Created by [`extension`].
 pub struct Extension<T, F> {
     name: F,
     of: PhantomData<fn(&T)>,

@@ -11,23 +11,22 @@ use super::{
     source::{Miss, sealed::Find},
 };
 
-/// The longest value of `Idempotency-Key`, in bytes and without its quotes.
+/// Maximum length of the value of `Idempotency-Key`, in bytes and without its quotes.
 pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// The header `Idempotency-Key` names the resource.
+/// Takes the name from the header `Idempotency-Key`.
 ///
-/// Its value is a string in double quotes, in which `\"` and `\\` stand for a quote and a backslash.
-/// Many clients leave the quotes away: a bare value is taken too, of visible ASCII without `"`,
-/// `\`, `,` and `;`. With and without quotes it is one name: the text inside. Of that there are 1 to
-/// 255 bytes of printable ASCII.
+/// Its value is a string in double quotes, in which `\"` and `\\` are a quote and a backslash. As many
+/// clients omit the quotes, a bare value of visible ASCII without `"`, `\`, `,` and `;` is accepted too. With
+/// and without quotes the name is the same: the text inside, 1 to 255 bytes of printable ASCII.
 ///
-/// A request that has it twice is turned away (in two lines, or in one that a proxy has joined by a
-/// comma), and so is one with anything behind the closing quote: parameters have no meaning here.
+/// A request with two values is rejected, in two lines or joined by a comma, and so is one with text after
+/// the closing quote: parameters have no meaning here.
 ///
-/// The name alone is whatever a client chose: put the caller before it, or two callers with the same
-/// value share a record.
+/// Clients choose the name: [join](super::joined) it with the caller, or two callers with the same value
+/// share a record.
 ///
 /// Sources: J. Jena, S. Dalal, *The Idempotency-Key HTTP Header Field*
 /// (draft-ietf-httpapi-idempotency-key-header-07), section 2.1; M. Nottingham, P.-H. Kamp,
@@ -47,7 +46,7 @@ pub const fn idempotency_key() -> Key<IdempotencyKey> {
     Key::new(IdempotencyKey(()))
 }
 
-/// Takes the name from `Idempotency-Key`. Made by [`idempotency_key`].
+/// Takes the name from `Idempotency-Key`. Created by [`idempotency_key`].
 #[derive(Clone, Copy, Debug)]
 pub struct IdempotencyKey(());
 
@@ -84,15 +83,15 @@ fn miss(kind: impl Fn(String) -> Miss, fault: &str) -> Miss {
     kind(format!("the header {HEADER} {fault}"))
 }
 
-/// Visible, and nothing that begins a string, an escape, parameters or another value.
+/// Visible, without the characters that begin a string, an escape, parameters or another value.
 const fn may_be_bare(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b',' | b';')
 }
 
-/// What a string holds; `quoted` begins behind its opening quote.
+/// Returns the text of a string. `quoted` begins after the opening quote.
 fn unquoted(quoted: &str) -> Result<Cow<'_, str>, &'static str> {
     let end = |rest: &str| if rest.is_empty() { Ok(()) } else { Err("has text behind its quotes") };
-    // Nobody escapes anything in a UUID.
+    // The usual case, such as a UUID, has no escapes.
     let plain = quoted.bytes().take_while(|byte| *byte != b'\\' && is_printable(*byte));
     let (plain, rest) = quoted.split_at(plain.take_while(|byte| *byte != b'"').count());
     if let Some(rest) = rest.strip_prefix('"') {

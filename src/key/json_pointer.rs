@@ -9,20 +9,19 @@ use super::{
     source::{Miss, sealed::Find},
 };
 
-/// A value inside of a JSON body names the resource: a string that is not empty, or an integer.
+/// Takes the name from a value inside of a JSON body: a string that is not empty, or an integer.
 ///
 /// `/id` is the member `id` of the outermost object, `/data/0/id` that of the first element of its
-/// member `data`, and the empty pointer the whole document. In a member's name, `~1` stands for `/`
-/// and `~0` for `~`. The string `"42"` and the integer `42` are one name. Integers from −2⁶³ to
-/// 2⁶⁴−1 are taken; others, and numbers with a fraction or an exponent, are turned away: they would
-/// lose digits, and two events share a name.
+/// member `data`, and the empty pointer the whole document. In a member's name, `~1` is `/` and `~0` is
+/// `~`. The string `"42"` and the integer `42` are one name. Integers from −2⁶³ to 2⁶⁴−1 are accepted;
+/// others, and numbers with a fraction or an exponent, are rejected: they would lose digits, so that two
+/// events share a name.
 ///
-/// A request with a value of another kind, or whose body is no JSON, is turned away, and so is one
-/// where a member on the way is given twice: two readers might take different ones. `null` counts as
-/// missing, which [`optional()`](Key::optional) lets pass. The rest of the body is read over and not
-/// kept.
+/// A request with a value of another kind, or with a body that is not JSON, is rejected, and so is one with
+/// a duplicate member on the path, as other readers may take another value. `null` counts as missing, which
+/// [`optional()`](Key::optional) lets pass. The rest of the body is parsed and not stored.
 ///
-/// It needs the body, so a layer that looks at heads alone does not take it:
+/// It needs the body, so a layer that reads only heads does not accept it:
 ///
 /// ```compile_fail,E0277
 /// use tower_redlock::{key, layer::ResourceKey};
@@ -35,7 +34,7 @@ use super::{
 ///
 /// # Panics
 ///
-/// If `pointer` is not empty and does not begin with `/`, or has a `~` without `0` or `1` behind it.
+/// If `pointer` is not empty and does not begin with `/`, or has a `~` without `0` or `1` after it.
 ///
 /// ```
 /// use tower_redlock::key::{self, BodyKey, RequestHead};
@@ -54,7 +53,7 @@ pub fn json_pointer(pointer: impl Into<Arc<str>>) -> Key<JsonPointer> {
     Key::new(JsonPointer { pointer, steps })
 }
 
-/// Takes the name from a JSON body. Made by [`json_pointer`].
+/// Takes the name from a JSON body. Created by [`json_pointer`].
 #[derive(Clone, Debug)]
 pub struct JsonPointer {
     pointer: Arc<str>,

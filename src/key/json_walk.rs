@@ -8,7 +8,7 @@ use serde::de::{
 };
 use serde_json::Number;
 
-/// What a document has at a place.
+/// The value of a document at a place.
 #[derive(Debug, PartialEq)]
 pub(super) enum Found {
     Nothing,
@@ -16,14 +16,14 @@ pub(super) enum Found {
     Name(String),
     /// A value of another kind.
     Other,
-    /// A member on the way is given twice.
+    /// A member on the path is a duplicate.
     Twice,
 }
 
-/// Follows `steps` into a document. Everything else is checked to be JSON and forgotten, so that a
-/// body costs no more memory than it has bytes.
+/// Follows `steps` into a document. The rest is checked to be JSON and not stored, so that the memory is
+/// bounded by the size of the body.
 ///
-/// The error's text tells no more of the body than a position.
+/// The error's text has only a position, and nothing of the body.
 pub(super) fn walk(body: &[u8], steps: &[String]) -> Result<Found, String> {
     let Ok(text) = std::str::from_utf8(body) else {
         return Err("the body is not JSON: it is not UTF-8".to_owned());
@@ -44,7 +44,7 @@ pub(super) fn walk(body: &[u8], steps: &[String]) -> Result<Found, String> {
 #[derive(Clone, Copy)]
 struct Walk<'w> {
     steps: &'w [String],
-    /// Set where the walk was broken off at an object.
+    /// Set if the walk stopped at an object.
     is_object: &'w Cell<bool>,
 }
 

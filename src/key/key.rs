@@ -13,12 +13,13 @@ use crate::{
     resource::Resource,
 };
 
-/// A ready-made key for [`http::Request`]s with any body, or for their bodies (a [`BodyKey`]). Made
-/// by the functions of [this module](crate::key).
+/// A key for [`http::Request`]s with any body, or for their bodies (a [`BodyKey`]). Created by the
+/// functions of [this module](crate::key).
 ///
 /// The methods apply in the order in which they are called: `.prefixed("mail:").hashed()` hashes
 /// the prefix too, `.hashed().prefixed("mail:")` leaves it readable.
 #[derive(Clone, Copy, Debug)]
+#[must_use = "a key does nothing until a layer uses it"]
 pub struct Key<S> {
     source: S,
 }
@@ -33,13 +34,14 @@ impl<S> Key<S> {
     }
 }
 
+/// # Names
 impl<S: BodySource> Key<S> {
-    /// Reads each name as a `T`, and writes it as `T` does; a request with another one is turned
-    /// away. To be called first.
+    /// Parses each name as a `T`, and formats it by `T`'s `Display`. A request with an invalid name is
+    /// rejected. Call it first.
     ///
-    /// For handlers that take more than text: for axum's `Path<u64>`, `42`, `042` and `+42` are one
-    /// account, and for a `Uuid` upper-case and lower-case letters. As text they are different names, and
-    /// a client can choose the spelling to evade the lock.
+    /// For handlers that take other types than text. For axum's `Path<u64>`, `42`, `042` and `+42` are one
+    /// account; for a `Uuid`, upper-case and lower-case letters are equal. As text they are different
+    /// names, and a client can evade the lock by another spelling.
     ///
     /// ```
     /// use tower_redlock::{key, layer::ResourceKey};
@@ -59,12 +61,12 @@ impl<S: BodySource> Key<S> {
         Key::new(Parsed { source: self.source, of: PhantomData })
     }
 
-    /// Puts `prefix` before each name, as it is: with the separator that it shall have, `:`. Keys of
-    /// different kinds need different prefixes, or account 42 and order 42 share a lock.
+    /// Adds `prefix`, with its separator `:`, before each name. Keys of different kinds need different
+    /// prefixes; otherwise account 42 and order 42 share a lock.
     ///
-    /// In what the request said, `:` becomes `%3A` and `%` becomes `%25`. So `eu:1` behind `shop:` is
-    /// another name than `1` behind `shop:eu:`, and a client can't leave its prefix. Text that earlier
-    /// calls of this method put there stays as it is.
+    /// In the text of the request, `:` becomes `%3A` and `%` becomes `%25`. So `eu:1` after `shop:` is
+    /// another name than `1` after `shop:eu:`, and a client can't leave its prefix. The prefixes of earlier
+    /// calls do not change.
     ///
     /// ```
     /// use tower_redlock::{key, layer::ResourceKey};
@@ -78,11 +80,11 @@ impl<S: BodySource> Key<S> {
         Key::new(Prefixed { source: self.source, prefix: prefix.into().into() })
     }
 
-    /// Replaces each name by its SHA-256 in 64 hexadecimal digits: for names that are long, or that
-    /// are personal data and not to be read on the servers or in logs.
+    /// Replaces each name by its SHA-256 in 64 hexadecimal digits: for long names, and for personal data
+    /// that must not be readable on the servers or in logs.
     ///
-    /// That does not protect values that can be guessed, such as e-mail addresses and telephone numbers.
-    /// For those: [`hashed_with`](Self::hashed_with).
+    /// It does not protect values that can be guessed, such as e-mail addresses and telephone numbers: use
+    /// [`hashed_with`](Self::hashed_with) for them.
     ///
     /// ```
     /// use tower_redlock::{key, layer::ResourceKey};
@@ -100,8 +102,8 @@ impl<S: BodySource> Key<S> {
     /// Replaces each name by its HMAC-SHA-256 under `secret`, in 64 hexadecimal digits: without the
     /// secret, a guess cannot be verified.
     ///
-    /// All processes that lock the same resources need the same secret; 32 random bytes are
-    /// enough. A process with another one, during a change of secrets too, locks other names.
+    /// All processes that lock the same resources need the same secret; 32 random bytes are enough. A
+    /// process with another secret locks other names, also during a change of secrets.
     ///
     /// # Panics
     ///
@@ -120,9 +122,12 @@ impl<S: BodySource> Key<S> {
     pub fn hashed_with(self, secret: impl AsRef<[u8]>) -> Key<HashedWith<S>> {
         Key::new(HashedWith::new(self.source, secret.as_ref()))
     }
+}
 
-    /// Lets a request pass without a lock that lacks what should name the resource. One that has
-    /// it, and where it is empty or no name, is still turned away.
+/// # Requests without a lock
+impl<S: BodySource> Key<S> {
+    /// Lets requests pass without a lock if the part that names the resource is missing. If it is empty or
+    /// invalid, the request is still rejected.
     ///
     /// ```
     /// use tower_redlock::{key, layer::ResourceKey};
@@ -137,8 +142,8 @@ impl<S: BodySource> Key<S> {
         Key::new(Optional { source: self.source })
     }
 
-    /// Locks for these methods only; requests with others pass without a lock. GET includes HEAD,
-    /// which routers answer by the handler of GET.
+    /// Locks only for these methods; other requests pass without a lock. GET includes HEAD, which routers
+    /// pass to the handler of GET.
     ///
     /// ```
     /// use http::Method;
@@ -153,7 +158,7 @@ impl<S: BodySource> Key<S> {
         Key::new(Only { source: self.source, methods: methods.into_iter().collect() })
     }
 
-    /// Locks only where `predicate` says so; other requests pass without a lock.
+    /// Locks only if `predicate` returns `true`; other requests pass without a lock.
     ///
     /// ```
     /// use tower_redlock::{key, layer::ResourceKey};

@@ -1,4 +1,4 @@
-//! Ready-made keys: which part of an HTTP request names the resource that it is about.
+//! Keys of HTTP requests: the part of a request that names its resource.
 //!
 //! | key | what names the resource |
 //! |---|---|
@@ -9,24 +9,25 @@
 //! | [`method_and_path`] | the method and the path |
 //! | [`idempotency_key`] | the value of `Idempotency-Key`, with or without quotes |
 //! | [`json_pointer`] | a value inside of a JSON body: a [`BodyKey`] |
-//! | [`extension`] | something that a layer outside found out: the caller's account, say |
-//! | [`from_fn`], [`from_body_fn`] | whatever a closure makes of the head, or of the body too |
+//! | [`extension`] | a value that a layer outside inserted, such as the caller's account |
+//! | [`from_fn`], [`from_body_fn`] | the result of a closure over the head, or over the body too |
 //! | [`joined`] | several of these, as one name |
 //! | [`all`] | several of these: locked all or none |
 //!
 //! Each is a [`Key`], whose methods change the names ([`parsed`](Key::parsed),
-//! [`prefixed`](Key::prefixed), [`hashed`](Key::hashed), [`hashed_with`](Key::hashed_with)) and say
-//! which requests need no lock ([`optional`](Key::optional), [`only`](Key::only),
+//! [`prefixed`](Key::prefixed), [`hashed`](Key::hashed), [`hashed_with`](Key::hashed_with)) and select
+//! the requests that need a lock ([`optional`](Key::optional), [`only`](Key::only),
 //! [`when`](Key::when)). Any closure over the request is a [`ResourceKey`](crate::layer::ResourceKey) too.
 //!
-//! Names are text. Where handlers take numbers, `42`, `042` and `+42` are three names and one
-//! account: use [`parsed`](Key::parsed) there.
+//! Names are text. For a handler that takes numbers, `42`, `042` and `+42` are three names and one account:
+//! use [`parsed`](Key::parsed).
 //!
-//! With the feature `axum`, `path_segment` and `method_and_path` look at the path as it was sent, also
-//! inside nested routers; without it, at what the router left of it. All programs that lock by these
-//! keys must have the feature, or none: the names differ under nested routers.
+//! With the feature `axum`, `path_segment` and `method_and_path` read the path as it was sent, also inside
+//! nested routers; without it, the rest that the router left. Programs that share locks by these keys all
+//! need the feature, or none may have it: under nested routers the names differ.
 //!
-//! A name has 1 to 512 bytes and no control characters; a request with another one is a bad request. No error quotes what the request said.
+//! A name has 1 to 512 bytes and no control characters; a request with another one is a bad request. No
+//! error quotes the request.
 //!
 //! ```
 //! use http::Method;

@@ -1,16 +1,16 @@
-//! The names that a key found.
+//! The names that a key finds.
 
 use std::{borrow::Cow, sync::Arc};
 
 use crate::resource::{Resource, ResourceError};
 
-/// The names of a request's resource, before they are bounded: a hash may make a long one short.
+/// The names of a request's resource, before their length is checked: a hash shortens a long one.
 #[derive(Debug)]
 pub enum Names<'r> {
     /// The usual case.
     One(Cow<'r, str>),
     Many(Vec<Cow<'r, str>>),
-    /// One of the crate's own locks. Changed or among others, its name is an ordinary one.
+    /// A lock of the crate itself. A changed name, or one among others, is an ordinary one.
     Own(Resource),
 }
 
@@ -54,14 +54,14 @@ impl<'r> Names<'r> {
         })
     }
 
-    /// Both sets' names.
+    /// Combines the names of both sets.
     pub(super) fn and(self, others: Self) -> Self {
         let mut names = self.into_vec();
         names.append(&mut others.into_vec());
         Self::Many(names)
     }
 
-    /// The name, if it is one and no set.
+    /// Returns the name, unless this is a set.
     pub(super) fn into_one(self) -> Option<Cow<'r, str>> {
         match self.text() {
             Self::One(name) => Some(name),

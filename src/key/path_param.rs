@@ -12,19 +12,16 @@ use super::{
 };
 use crate::layer::KeyError;
 
-/// A parameter of axum's matched route names the resource: `{id}` in `/accounts/{id}`, or `{*rest}`
-/// in `/files/{*rest}`.
+/// Takes the name from a parameter of axum's matched route: `{id}` in `/accounts/{id}`, or `{*rest}` in
+/// `/files/{*rest}`.
 ///
-/// It is percent-decoded exactly once, and so is what axum's `Path` gives to handlers. Nested
-/// routers' parameters are found too, whichever router the layer is on. It is text: for handlers that
-/// take a number, say [`parsed`](Key::parsed).
+/// It is percent-decoded exactly once, as by axum's `Path`. Parameters of nested routers are found on each
+/// of the routers. It is text: for handlers that take a number, add [`parsed`](Key::parsed).
 ///
-/// The route must be known where the layer runs: put it on with `Router::route_layer`, on a route's
-/// method router, or with `Router::layer`, which answers requests that match no route with 404 itself
-/// and does not call the router's fallback (put the layer on with `route_layer` to have it called).
-/// Around a whole `Router` the layer runs before the route is found, and each request is answered
-/// with 500. That is so with `optional()` too, which only lets requests pass whose route has no such
-/// parameter.
+/// The layer must run after the route was matched. Add it with `Router::route_layer` or on a route's method
+/// router. With `Router::layer`, it rejects requests without a route with 404, and the router's fallback is
+/// not called. Around a whole `Router` it runs before the route is matched, and rejects each request with
+/// 500, also with `optional()`, which only lets requests pass whose route has no such parameter.
 ///
 /// A route with two parameters of this name (nested routers can make one) is an error of the setup:
 /// extractors differ in which of the values they take.
@@ -43,7 +40,7 @@ pub fn path_param(name: impl Into<Arc<str>>) -> Key<PathParam> {
     Key::new(PathParam { name: name.into() })
 }
 
-/// Takes the name from a parameter of the route. Made by [`path_param`].
+/// Takes the name from a parameter of the route. Created by [`path_param`].
 #[derive(Clone, Debug)]
 pub struct PathParam {
     name: Arc<str>,
@@ -95,7 +92,7 @@ enum Unfound {
     OtherPath,
 }
 
-/// Finds a parameter's raw value. What comes behind it is the router's affair.
+/// Finds a parameter's raw value. The rest of the path is not checked.
 fn find<'r>(name: &str, route: &str, path: &'r str) -> Result<&'r str, Unfound> {
     match count(route, name) {
         0 => return Err(Unfound::NoSuchParam),
@@ -129,7 +126,7 @@ fn find<'r>(name: &str, route: &str, path: &'r str) -> Result<&'r str, Unfound> 
     Err(Unfound::OtherPath)
 }
 
-/// How many parameters of the route have this name.
+/// Returns the number of the route's parameters with this name.
 fn count(route: &str, name: &str) -> usize {
     let is_named = |pattern: &Pattern<'_>| match pattern {
         Pattern::Param { param, .. } | Pattern::Rest(param) => *param == name,
@@ -138,10 +135,10 @@ fn count(route: &str, name: &str) -> usize {
     route.split('/').map(Pattern::of).filter(is_named).count()
 }
 
-/// Why there is no matched route. A router sets `OriginalUri` before it looks for the route, and
-/// takes the prefix of a nested service off the path. So a request whose path is still the original
-/// one is in a router that has no route for it. It is not let through: its fallback may be a service
-/// with routes of its own, which would run without the lock.
+/// Returns the reason for a missing route. A router sets `OriginalUri` before it matches the route, and
+/// removes the prefix of a nested service from the path. So a request with its original path is in a router
+/// without a route for it. It does not pass: the fallback may be a service with routes of its own, which
+/// would run without the lock.
 fn unmatched(name: &str, head: &RequestHead<'_>) -> Miss {
     if head.is_in_router() {
         return Miss::Bad(KeyError::not_found("no route was matched"));
@@ -161,7 +158,7 @@ enum Pattern<'a> {
         param: &'a str,
         behind: &'a str,
     },
-    /// `{*param}`: all that is left of the path.
+    /// `{*param}`: the rest of the path.
     Rest(&'a str),
 }
 
@@ -179,7 +176,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Where a parameter begins: at a brace that is not doubled.
+/// Returns the start of a parameter: the first brace that is not doubled.
 fn single_brace(segment: &str) -> Option<usize> {
     let bytes = segment.as_bytes();
     let mut i = 0;
@@ -193,7 +190,7 @@ fn single_brace(segment: &str) -> Option<usize> {
     None
 }
 
-/// The text of a literal: doubled braces are one.
+/// Returns the text of a literal, in which doubled braces are single.
 fn unescaped(literal: &str) -> Cow<'_, str> {
     if literal.contains(['{', '}']) {
         Cow::Owned(literal.replace("{{", "{").replace("}}", "}"))

@@ -1,4 +1,4 @@
-//! The traits behind keys, and why a key finds no name.
+//! The traits of keys, and the errors of a key without a name.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,19 @@ use crate::{
     resource::Resource,
 };
 
-/// Where a [`Key`](super::Key) takes its names from that needs no more than a request's head.
-/// Implemented by the keys of this module alone; for one of your own, a closure is a
-/// [`ResourceKey`](crate::layer::ResourceKey).
+/// A source of names for a [`Key`](super::Key) that needs only a request's head. Sealed; for other sources,
+/// a closure is a [`ResourceKey`](crate::layer::ResourceKey).
 pub trait Source: BodySource + sealed::OfHead {}
 
 impl<S: sealed::Find + sealed::OfHead> Source for S {}
 
-/// Where a [`Key`](super::Key) takes its names from that may need the request's whole body; every
-/// [`Source`] is one. Implemented by the keys of this module alone; for one of your own, a closure
-/// is a [`BodyKey`](super::BodyKey).
+/// A source of names for a [`Key`](super::Key) that may need the request's whole body. Every [`Source`] is
+/// one. Sealed; for other sources, a closure is a [`BodyKey`](super::BodyKey).
 pub trait BodySource: sealed::Find {}
 
 impl<S: sealed::Find> BodySource for S {}
 
-/// Finds the resource that a request is about, with the help of its body.
+/// Finds the resource that a request is about, by its head and body.
 ///
 /// Implemented by every [`Key`](super::Key), and by closures from the request's head and its whole body
 /// to what a [`ResourceKey`](crate::layer::ResourceKey) closure returns. The text of an error goes to the
@@ -41,11 +39,11 @@ impl<S: sealed::Find> BodySource for S {}
 /// assert_eq!(resource.unwrap().to_string(), "evt_1");
 /// ```
 pub trait BodyKey {
-    /// The resource of a request; `None` if it needs none.
+    /// Returns the resource of a request; `None` if it needs no lock.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if the request has no usable key; it does not run then.
+    /// [`KeyError`] if the request has no usable key. The request does not run.
     fn body_key(&self, head: &RequestHead<'_>, body: &[u8]) -> Result<Option<Resource>, KeyError>;
 }
 
@@ -64,8 +62,8 @@ pub(super) mod sealed {
 
     /// Finds names in a request.
     pub trait Find {
-        /// Whether the names are made of a prefix or of parts, in which `:` and `%` of what the request
-        /// said are escaped already.
+        /// Whether the names have a prefix or parts, so that `:` and `%` of the request's text are already
+        /// escaped.
         const IS_JOINED: bool = false;
 
         fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss>;
@@ -99,7 +97,7 @@ of_head!(
 #[cfg(feature = "axum")]
 of_head!([] super::PathParam);
 
-/// Why there are no names.
+/// The reason for a request without names.
 #[derive(Debug)]
 pub enum Miss {
     /// The request needs no lock.
@@ -115,7 +113,7 @@ impl Miss {
         Self::Absent(KeyError::missing(reason))
     }
 
-    /// The key is at the wrong place: an error of the setup.
+    /// The layer is at the wrong place, so that the key finds nothing: an error of the setup.
     pub(super) fn misplaced(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Absent(KeyError::setup(reason))
     }

@@ -1,11 +1,11 @@
-//! The compiler's message where a layer in front of a router lacks `.http()`.
+//! The compiler's message for a layer in front of a router that lacks `.http()`.
 
 use std::{convert::Infallible, fmt::Display};
 
-use super::Error;
+use super::GuardError;
 
-/// Implemented by nothing. Where a router asks for a service that never fails, its diagnostics say what
-/// the layer in front lacks.
+/// Implemented by no type. If a router requires a service that never fails, the diagnostics of this
+/// trait name the call that the layer lacks.
 #[diagnostic::on_unimplemented(
     message = "the errors of a lock are no responses here",
     label = "this service may fail, with the errors of a lock",
@@ -17,7 +17,7 @@ pub trait AsResponse {
     fn never(error: &dyn Display) -> Infallible;
 }
 
-/// Never used: see [`AsResponse`].
+/// Never called: see [`AsResponse`].
 ///
 /// ```compile_fail,E0277
 /// use axum::{Router, extract::Request, routing::post};
@@ -27,8 +27,8 @@ pub trait AsResponse {
 /// let layer = RedlockLayer::new(Redlock::embedded(), path);
 /// let app: Router = Router::new().route("/", post(async || "done")).layer(layer);
 /// ```
-impl<E: AsResponse + Display> From<Error<E>> for Infallible {
-    fn from(error: Error<E>) -> Self {
+impl<E: AsResponse + Display> From<GuardError<E>> for Infallible {
+    fn from(error: GuardError<E>) -> Self {
         E::never(&error)
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     reject::RequestOutcome,
 };
 
-/// Makes a type an extractor, and so its `Option`.
+/// Makes a type and its `Option` extractors.
 macro_rules! extractor {
     ($(#[$doc:meta])* $type:ty, $missing:ident, $find:expr) => {
         $(#[$doc])*
@@ -47,8 +47,8 @@ macro_rules! extractor {
 }
 
 extractor!(
-    /// The lock that the handler runs under: that of the [`RedlockLayer`](crate::RedlockLayer) around
-    /// it, the innermost where there are several, over any protocol. [`LockContexts`] has the others.
+    /// The lock that the handler runs under: that of the innermost layer around it, over any protocol.
+    /// [`LockContexts`] has those of other layers.
     ///
     /// `Option<LockContext>` is an extractor too, for handlers of requests that may be unguarded.
     ///
@@ -69,7 +69,7 @@ extractor!(
     ///
     /// # Errors
     ///
-    /// [`MissingLockContext`], a 500, where the handler runs without a lock.
+    /// [`MissingLockContext`], a 500, if the handler runs without a lock.
     LockContext,
     MissingLockContext,
     // The guard that polls the handler is the innermost, with or without extensions; a task that the
@@ -78,7 +78,7 @@ extractor!(
 );
 
 extractor!(
-    /// The locks of all layers around the handler, each by its layer's name.
+    /// The locks of all layers around the handler, by the names of the layers.
     ///
     /// `Option<LockContexts>` is an extractor too.
     ///
@@ -104,25 +104,25 @@ extractor!(
     ///
     /// # Errors
     ///
-    /// [`MissingLockContext`], a 500, where no layer around the handler took a lock.
+    /// [`MissingLockContext`], a 500, if no layer around the handler acquired a lock.
     LockContexts,
     MissingLockContext,
     |parts: &Parts| parts.extensions.get().cloned()
 );
 
 extractor!(
-    /// The handle of a request whose connection is to be upgraded under its lock: see there for an
+    /// The handle of a request whose connection is upgraded under its lock. [`HeldUpgrade`] has an
     /// example.
     ///
     /// # Errors
     ///
-    /// [`MissingHeldUpgrade`], a 500, where there is none: see [`take`](HeldUpgrade::take).
+    /// [`MissingHeldUpgrade`], a 500, if there is none: see [`take`](HeldUpgrade::take).
     HeldUpgrade,
     MissingHeldUpgrade,
     |parts: &Parts| HeldUpgrade::take(&parts.extensions)
 );
 
-/// Makes the rejection of an extractor: a 500 that says how to set up the routes.
+/// Implements the rejection of an extractor: a 500 with the correct setup of the routes.
 macro_rules! missing {
     ($type:ident, $text:literal) => {
         impl fmt::Display for $type {
@@ -143,8 +143,8 @@ macro_rules! missing {
     };
 }
 
-/// A handler extracts its [`LockContext`], and runs without a lock. A 500: the routes are set up
-/// wrongly.
+/// The rejection of [`LockContext`] and [`LockContexts`] in a handler that runs without a lock: a 500, as
+/// the setup of the routes is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingLockContext(());
 
@@ -154,7 +154,7 @@ missing!(
      in it, or extract Option<LockContext>"
 );
 
-/// A handler extracts a [`HeldUpgrade`] that is not there. A 500: the routes are set up wrongly.
+/// The rejection of a missing [`HeldUpgrade`]: a 500, as the setup of the routes is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingHeldUpgrade(());
 

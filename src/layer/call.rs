@@ -14,34 +14,34 @@ use tower_service::Service;
 use super::Plain;
 use crate::{
     error::LockError,
-    guard::{Error, Guarded, Hold, LockContext},
+    guard::{GuardError, Guarded, Hold, LockContext},
     lock::{Acquire, LockRequest},
     resource::Resource,
 };
 
-/// What the protocol of a layer adds to a request that has its lock.
+/// Prepares a request for the service, by the protocol of a layer.
 pub(super) trait Protocol<Request> {
-    /// Called once, under the lock, with the name of the layer.
+    /// Called once, under the lock. `layer` is the name of the layer.
     fn prepare(&self, request: &mut Request, layer: Option<Arc<str>>, context: &LockContext);
 }
 
 /// A response, and the hold on the lock that covers it.
-type HeldResponse<R, E> = Result<(R, Option<Hold>), Error<E>>;
+type HeldResponse<R, E> = Result<(R, Option<Hold>), GuardError<E>>;
 
 /// One request: acquires the lock, calls the service, and polls it while the lock is valid.
 #[pin_project]
-pub(super) struct Call<S: Service<Request>, Request, P> {
+pub(super) struct RedlockCall<S: Service<Request>, Request, P> {
     #[pin]
-    state: CallState<S, Request, P>,
+    state: RedlockCallState<S, Request, P>,
     resource: Option<Resource>,
 }
 
-#[pin_project(project = CallStateProj)]
+#[pin_project(project = RedlockCallStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
-enum CallState<S: Service<Request>, Request, P> {
+enum RedlockCallState<S: Service<Request>, Request, P> {
     Rejected {
         error: Option<LockError>,
     },
@@ -61,13 +61,13 @@ enum CallState<S: Service<Request>, Request, P> {
     },
 }
 
-impl<S: Service<Request>, Request, P> Call<S, Request, P> {
+impl<S: Service<Request>, Request, P> RedlockCall<S, Request, P> {
     pub(super) fn rejected(error: LockError, resource: Option<Resource>) -> Self {
-        Self { state: CallState::Rejected { error: Some(error) }, resource }
+        Self { state: RedlockCallState::Rejected { error: Some(error) }, resource }
     }
 
     pub(super) fn unguarded(future: S::Future) -> Self {
-        Self { state: CallState::Unguarded { future }, resource: None }
+        Self { state: RedlockCallState::Unguarded { future }, resource: None }
     }
 
     pub(super) fn acquiring(
@@ -77,7 +77,7 @@ impl<S: Service<Request>, Request, P> Call<S, Request, P> {
         call: (S, Request, P),
     ) -> Self {
         let acquire = request.acquire();
-        let state = CallState::Acquiring { acquire, call: Some(call), layer };
+        let state = RedlockCallState::Acquiring { acquire, call: Some(call), layer };
         Self { state, resource: Some(resource) }
     }
 
@@ -87,7 +87,7 @@ impl<S: Service<Request>, Request, P> Call<S, Request, P> {
         self.resource.as_ref()
     }
 
-    /// Polls the call. Drops the response and fails where the lock ended inside that poll.
+    /// Polls the call. Drops the response, and fails, if the lock ended during the poll.
     #[cfg(feature = "http")]
     pub(super) fn poll_covered(
         self: Pin<&mut Self>,
@@ -101,22 +101,22 @@ impl<S: Service<Request>, Request, P> Call<S, Request, P> {
             Some(hold) => hold
                 .still_covers(response)
                 .map(|(response, hold)| (response, Some(hold)))
-                .map_err(Error::Lock),
+                .map_err(GuardError::Lock),
             None => Ok((response, None)),
         })
     }
 
     pub(super) const fn name(&self) -> &'static str {
         match self.state {
-            CallState::Rejected { .. } => "rejected",
-            CallState::Unguarded { .. } => "unguarded",
-            CallState::Acquiring { .. } => "acquiring",
-            CallState::Running { .. } => "running",
+            RedlockCallState::Rejected { .. } => "rejected",
+            RedlockCallState::Unguarded { .. } => "unguarded",
+            RedlockCallState::Acquiring { .. } => "acquiring",
+            RedlockCallState::Running { .. } => "running",
         }
     }
 }
 
-impl<S, Request, P> Future for Call<S, Request, P>
+impl<S, Request, P> Future for RedlockCall<S, Request, P>
 where
     S: Service<Request>,
     P: Protocol<Request>,
@@ -130,18 +130,18 @@ where
         let mut this = self.project();
         loop {
             match this.state.as_mut().project() {
-                CallStateProj::Rejected { error } => {
+                RedlockCallStateProj::Rejected { error } => {
                     let error = error.take().expect("polled after it was ready");
-                    return Poll::Ready(Err(Error::Lock(error)));
+                    return Poll::Ready(Err(GuardError::Lock(error)));
                 }
-                CallStateProj::Unguarded { future } => {
+                RedlockCallStateProj::Unguarded { future } => {
                     let result = ready!(future.poll(cx));
                     return Poll::Ready(match result {
                         Ok(response) => Ok((response, None)),
-                        Err(error) => Err(Error::Service(error)),
+                        Err(error) => Err(GuardError::Service(error)),
                     });
                 }
-                CallStateProj::Acquiring { acquire, call, layer } => {
+                RedlockCallStateProj::Acquiring { acquire, call, layer } => {
                     let lock = ready!(acquire.poll(cx))?;
                     let (mut service, mut request, protocol) =
                         call.take().expect("the call is taken only here");
@@ -150,13 +150,13 @@ where
                         protocol.prepare(&mut request, layer, &context);
                         service.call(request)
                     })?;
-                    this.state.set(CallState::Running { guarded });
+                    this.state.set(RedlockCallState::Running { guarded });
                 }
-                CallStateProj::Running { guarded } => {
+                RedlockCallStateProj::Running { guarded } => {
                     let (result, hold) = ready!(guarded.poll(cx))?;
                     return Poll::Ready(match result {
                         Ok(response) => Ok((response, Some(hold))),
-                        Err(error) => Err(Error::Service(error)),
+                        Err(error) => Err(GuardError::Service(error)),
                     });
                 }
             }
@@ -173,23 +173,23 @@ where
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics; the lock is released then.
+/// If polled again after it was ready, or if the service panics; the lock is then released.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct ResponseFuture<S: Service<Request>, Request, P = Plain> {
+pub struct RedlockFuture<S: Service<Request>, Request, P = Plain> {
     #[pin]
-    pub(super) call: Call<S, Request, P>,
+    pub(super) call: RedlockCall<S, Request, P>,
     pub(super) protocol: P,
 }
 
-impl<S: Service<Request>, Request, P> ResponseFuture<S, Request, P> {
-    pub(super) const fn new(call: Call<S, Request, P>, protocol: P) -> Self {
+impl<S: Service<Request>, Request, P> RedlockFuture<S, Request, P> {
+    pub(super) const fn new(call: RedlockCall<S, Request, P>, protocol: P) -> Self {
         Self { call, protocol }
     }
 }
 
-impl<S: Service<Request>, Request> Future for ResponseFuture<S, Request> {
-    type Output = Result<S::Response, Error<S::Error>>;
+impl<S: Service<Request>, Request> Future for RedlockFuture<S, Request> {
+    type Output = Result<S::Response, GuardError<S::Error>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (response, _hold) = ready!(self.project().call.poll(cx))?;
@@ -197,8 +197,8 @@ impl<S: Service<Request>, Request> Future for ResponseFuture<S, Request> {
     }
 }
 
-impl<S: Service<Request>, Request, P> fmt::Debug for ResponseFuture<S, Request, P> {
+impl<S: Service<Request>, Request, P> fmt::Debug for RedlockFuture<S, Request, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseFuture").field("state", &self.call.name()).finish_non_exhaustive()
+        f.debug_struct("RedlockFuture").field("state", &self.call.name()).finish_non_exhaustive()
     }
 }

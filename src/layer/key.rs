@@ -1,4 +1,4 @@
-//! Keys of requests: which resource a request is about.
+//! Keys of requests: the resource that a request is about.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -7,8 +7,8 @@ use crate::resource::{Resource, ResourceError};
 /// Finds the resource that a request is about.
 ///
 /// Implemented by closures from `&Request` to a name, several names, a [`Resource`], or an `Option` or
-/// `Result` of one; names are owned. `None` lets the request pass without a lock (a read, say); an error
-/// rejects it.
+/// `Result` of one. Names are owned. `None` lets the request pass without a lock, for example a read. An
+/// error rejects it.
 ///
 /// Closures need the type of their argument: `|request: &http::Request<_>| …`. Without it, the compiler
 /// infers a single lifetime, and refuses the layer: "implementation of `FnOnce` is not general enough".
@@ -21,11 +21,11 @@ use crate::resource::{Resource, ResourceError};
     note = "other keys are those of `tower_redlock::key`, or a closure `|request: &{Request}| …`"
 )]
 pub trait ResourceKey<Request> {
-    /// The resource of a request; `None` if it needs no lock.
+    /// Returns the resource of a request; `None` if it needs no lock.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if the request has no usable key; it does not run then.
+    /// [`KeyError`] if the request has no usable key. The request does not run.
     fn key(&self, request: &Request) -> Result<Option<Resource>, KeyError>;
 }
 
@@ -39,13 +39,13 @@ where
     }
 }
 
-/// What a closure may return as a key.
+/// A type that a closure may return as a key.
 pub trait IntoKey {
-    /// The resource, or `None` for a request that needs no lock.
+    /// Converts to a resource, or to `None` for a request that needs no lock.
     ///
     /// # Errors
     ///
-    /// [`KeyError`] if it is not a resource.
+    /// [`KeyError`] if this is not a valid resource.
     fn into_key(self) -> Result<Option<Resource>, KeyError>;
 }
 
@@ -80,39 +80,40 @@ impl<K: IntoKey, E: Into<KeyError>> IntoKey for Result<K, E> {
     }
 }
 
-/// Why a request has no usable key.
+/// The error of a request without a usable key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyError(ResourceError);
 
 impl KeyError {
-    /// A malformed key, with a text for the client: `the header x-account is empty`.
+    /// Creates the error of a malformed key. The text is for the client: `the header x-account is empty`.
     pub fn new(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Key(reason.into()))
     }
 
-    /// A missing key, with a text for the client. Layers may let such requests run, but not those with a
-    /// malformed key ([`new`](Self::new)).
+    /// Creates the error of a missing key. The text is for the client. Layers may let such requests run,
+    /// but not those with a malformed key ([`new`](Self::new)).
     pub fn missing(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Missing(reason.into()))
     }
 
-    /// An error of the service: as it is set up, no such request can have a key. The text is for the log;
+    /// Creates an error of the service, whose setup gives such requests no key. The text is for the log;
     /// the response is an internal error (500, `INTERNAL`).
     pub fn setup(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Setup(reason.into()))
     }
 
-    /// The request is for nothing that the service has. It is rejected with 404 (`UNIMPLEMENTED`).
+    /// Creates the error of a request for something that the service does not have. It is rejected with
+    /// 404 (`UNIMPLEMENTED`).
     pub fn not_found(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::NotFound(reason.into()))
     }
 
-    /// Whether it is one of [`missing`](Self::missing).
+    /// Returns whether the key is [missing](Self::missing).
     pub const fn is_missing(&self) -> bool {
         matches!(self.0, ResourceError::Missing(_))
     }
 
-    /// Whether it is one of [`setup`](Self::setup).
+    /// Returns whether it is an error of the [setup](Self::setup).
     pub const fn is_setup(&self) -> bool {
         matches!(self.0, ResourceError::Setup(_))
     }

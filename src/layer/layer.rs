@@ -13,11 +13,11 @@ use crate::{
 
 /// Runs each request only while the lock on its resource is held.
 ///
-/// Wrapping many services (one a route, say) is cheap: they share the manager's connections.
+/// Wrapping many services, such as one per route, is cheap: they share the manager's connections.
 /// Settings that are not made here are the manager's.
 ///
-/// `P` decides what a lock error becomes: with [`Plain`] a part of the service's error type, after
-/// `http()` (feature `http`) a response, and after `grpc()` (feature `tonic`) a status.
+/// `P` is the form of a lock error. With [`Plain`] it is part of the service's error type, after `http()`
+/// (feature `http`) it is a response, and after `grpc()` (feature `tonic`) a status.
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it wraps a service"]
 pub struct RedlockLayer<K, P = Plain> {
@@ -28,8 +28,10 @@ pub struct RedlockLayer<K, P = Plain> {
     pub(super) name: Option<Arc<str>>,
 }
 
-/// The errors of a layer are part of the service's error type: [`layer::Error`](super::Error), and
-/// [`fencing::Error`](crate::fencing::Error) behind a [`FencingLayer`](crate::FencingLayer).
+/// The outcomes of a layer are part of the types of its service.
+///
+/// Errors are [`GuardError`](super::GuardError) behind a [`RedlockLayer`], `OnceError` behind an
+/// `OnceLayer`, whose responses are `Once`, and `FencingServiceError` behind a `FencingLayer`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain(pub(crate) ());
 
@@ -38,18 +40,19 @@ impl<Request> Protocol<Request> for Plain {
 }
 
 impl<K> RedlockLayer<K> {
-    /// A layer that locks what `key` finds in each request: a closure, or any
-    /// [`ResourceKey`](super::ResourceKey).
+    /// Creates a layer that locks the resource that `key` finds in each request. The key is a closure, or
+    /// any [`ResourceKey`](super::ResourceKey).
     pub const fn new(redlock: Redlock, key: K) -> Self {
         let options = LockOptions::new();
         Self { redlock, key, options, protocol: Plain(()), name: None }
     }
 }
 
+/// # Lock options
 impl<K, P> RedlockLayer<K, P> {
-    /// Sets all that is set in `options`; what was set before and is not set there stays.
+    /// Sets each option that is set in `options`. The others keep their values.
     ///
-    /// Options that the manager refuses are an error of [`build`](Self::build), or else of every
+    /// Options that the manager refuses are an error of [`build`](Self::build), or without it of every
     /// request.
     pub const fn options(mut self, options: LockOptions) -> Self {
         self.options = options.or(self.options);
@@ -75,18 +78,21 @@ impl<K, P> RedlockLayer<K, P> {
     pub const fn retry_after(self, max: Duration) -> Self {
         self.options(LockOptions::new().retry_after(max))
     }
+}
 
-    /// Gives the layer a name, by which handlers find its lock in `LockContexts` (feature `http`) where
-    /// several layers are around them. Default: none. It is no part of what is locked.
+/// # Name and check
+impl<K, P> RedlockLayer<K, P> {
+    /// Sets the name by which handlers behind several layers find the lock of this one in `LockContexts`
+    /// (feature `http`). Default: none. The name is not part of what is locked.
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Checks the settings against the manager's, before there is any request.
+    /// Checks the settings against the manager's, before the first request.
     ///
-    /// A layer that is not checked, and whose settings the manager refuses, turns every request
-    /// away; it says so at ERROR where it wraps a service.
+    /// Without this check, a layer whose settings the manager refuses rejects every request, and logs an
+    /// ERROR when it wraps a service.
     ///
     /// ```
     /// use std::time::Duration;
@@ -101,7 +107,7 @@ impl<K, P> RedlockLayer<K, P> {
     /// # Errors
     ///
     /// [`LockError::InvalidRequest`](crate::LockError::InvalidRequest): a TTL above the manager's
-    /// `max_ttl` or not above the drift, or another option that is zero and must not be.
+    /// `max_ttl` or not above the drift, or a zero for another option that has to be positive.
     pub fn build(self) -> Result<Self, LockError> {
         self.check()?;
         Ok(self)

@@ -1,4 +1,4 @@
-//! A tower layer: each request is keyed to a resource, and runs only while the lock on it is held.
+//! A tower layer that runs each request only while the lock on its resource is held.
 //!
 //! ```
 //! use std::{convert::Infallible, time::Duration};
@@ -6,7 +6,7 @@
 //! use tower_redlock::{LockContext, Redlock, RedlockLayer};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), tower_redlock::layer::Error<Infallible>> {
+//! # async fn main() -> Result<(), tower_redlock::layer::GuardError<Infallible>> {
 //! let redlock = Redlock::embedded();
 //! let mut withdraw = ServiceBuilder::new()
 //!     .layer(
@@ -38,11 +38,11 @@ mod service;
 #[cfg(feature = "http")]
 pub(crate) mod token_header;
 
-pub use crate::guard::error::Error;
+pub use crate::guard::error::GuardError;
 pub use as_response::AsResponse;
 #[cfg(feature = "axum")]
 pub use axum::{MissingHeldUpgrade, MissingLockContext};
-pub use call::ResponseFuture;
+pub use call::RedlockFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};
 pub use layer::Plain;
 pub(crate) use layer::RedlockLayer;

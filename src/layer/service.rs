@@ -1,19 +1,19 @@
-//! The service, and the future of a request.
+//! The service that locks the resource of each request.
 
 use std::task::{Context, Poll};
 
 use tower_service::Service;
 
 use super::{
-    Error, Plain, RedlockLayer, ResourceKey, ResponseFuture,
-    call::{Call, Protocol},
+    GuardError, Plain, RedlockFuture, RedlockLayer, ResourceKey,
+    call::{Protocol, RedlockCall},
 };
 use crate::{error::LockError, lock::LockRequest, resource::Resource};
 
-/// A service whose requests run under a lock. Made by [`RedlockLayer`](super::RedlockLayer).
+/// A service whose requests run under a lock. Created by [`RedlockLayer`](super::RedlockLayer).
 ///
-/// The inner service is made ready before the wait for the lock: a permit of an inner
-/// `ConcurrencyLimit`, or a place in a `Buffer`, is held meanwhile. Put such layers outside.
+/// The inner service is ready before the wait for the lock, and holds its permit of a
+/// `ConcurrencyLimit` or its place in a `Buffer` meanwhile. Put such layers outside.
 #[derive(Clone, Debug)]
 pub struct RedlockService<S, K, P = Plain> {
     pub(super) inner: S,
@@ -25,17 +25,17 @@ impl<S, K, P> RedlockService<S, K, P> {
         Self { inner, layer }
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The wrapped service.
+    /// Returns the inner service.
     pub fn into_inner(self) -> S {
         self.inner
     }
@@ -45,12 +45,12 @@ impl<S, K, P> RedlockService<S, K, P> {
         &self.layer
     }
 
-    /// Begins a call of the ready service; `set` adjusts the request for the lock.
+    /// Starts a call of the ready service. `set` adjusts the lock request.
     pub(super) fn begin<Request>(
         &mut self,
         request: Request,
         set: impl FnOnce(LockRequest) -> LockRequest,
-    ) -> Call<S, Request, P>
+    ) -> RedlockCall<S, Request, P>
     where
         S: Service<Request> + Clone,
         K: ResourceKey<Request>,
@@ -60,19 +60,19 @@ impl<S, K, P> RedlockService<S, K, P> {
             Ok(Some(resource)) => {
                 let asked = set(self.ask(&resource));
                 let call = (self.take_ready(), request, self.layer.protocol.clone());
-                Call::acquiring(asked, resource, self.layer.name.clone(), call)
+                RedlockCall::acquiring(asked, resource, self.layer.name.clone(), call)
             }
-            Ok(None) => Call::unguarded(self.inner.call(request)),
-            Err(error) => Call::rejected(LockError::InvalidResource(error.into()), None),
+            Ok(None) => RedlockCall::unguarded(self.inner.call(request)),
+            Err(error) => RedlockCall::rejected(LockError::InvalidResource(error.into()), None),
         }
     }
 
-    /// The request for the lock on a resource, with the settings of the layer.
+    /// Returns the request for the lock on a resource, with the settings of the layer.
     pub(super) fn ask(&self, resource: &Resource) -> LockRequest {
         self.layer.redlock.lock(resource.clone()).options(self.layer.options)
     }
 
-    /// Takes the ready service, and leaves a clone of it.
+    /// Returns the ready service, and leaves a clone.
     pub(super) fn take_ready(&mut self) -> S
     where
         S: Clone,
@@ -88,14 +88,14 @@ where
     K: ResourceKey<Request>,
 {
     type Response = S::Response;
-    type Error = Error<S::Error>;
-    type Future = ResponseFuture<S, Request>;
+    type Error = GuardError<S::Error>;
+    type Future = RedlockFuture<S, Request>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(Error::Service)
+        self.inner.poll_ready(cx).map_err(GuardError::Service)
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        ResponseFuture::new(self.begin(request, |lock| lock), Plain(()))
+        RedlockFuture::new(self.begin(request, |lock| lock), Plain(()))
     }
 }

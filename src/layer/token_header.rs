@@ -13,7 +13,7 @@ pub(crate) struct TokenHeader(Option<HeaderName>);
 impl TokenHeader {
     /// # Panics
     ///
-    /// If it is not the name of a header.
+    /// If `name` is not a valid header name.
     pub(crate) fn new<N>(name: N) -> Self
     where
         N: TryInto<HeaderName>,

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use crate::protocol::rules;
+use crate::protocol::formulas;
 
 /// Pauses between the attempts of a candidate, unless a release wakes it earlier.
 ///
@@ -24,11 +24,11 @@ const SHORT: u32 = 50;
 
 impl CampaignBackoff {
     pub(super) fn new(ttl: Duration, validity: Duration) -> Self {
-        let interval = rules::renewal_interval(validity);
+        let interval = formulas::renewal_interval(validity);
         Self { ttl, interval, quick_tries: 0, pause: ttl / SHORT }
     }
 
-    /// The pause, at random within the range, after an attempt that met a holder.
+    /// Returns the range of the random pause after an attempt that met a holder.
     pub(super) fn after_held(&mut self, expires_in: Option<Duration>) -> RangeInclusive<Duration> {
         let short = self.ttl / SHORT;
         self.pause = short;
@@ -43,13 +43,13 @@ impl CampaignBackoff {
         self.interval..=self.interval + self.interval / 10
     }
 
-    /// The pause where the lock is likely to be free and several candidates know it.
+    /// Returns the range of the random pause if the lock is likely to be free, for several candidates.
     pub(super) fn short(&self) -> RangeInclusive<Duration> {
         let short = self.ttl / SHORT;
         short / 8..=short
     }
 
-    /// The pause after another failure; doubles each time.
+    /// Returns the range of the random pause after another failure. Doubles each time.
     pub(super) fn after_failure(&mut self) -> RangeInclusive<Duration> {
         let pause = self.pause;
         self.pause = (pause * 2).min(self.interval);
@@ -71,7 +71,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 impl TermBackoff {
-    /// The longest pause after a term of this duration.
+    /// Returns the longest pause after a term of this duration.
     pub(super) fn after(&mut self, led_for: Duration) -> Duration {
         if led_for > LONGEST_PAUSE {
             self.terms = 0;
@@ -84,7 +84,6 @@ impl TermBackoff {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
     const TTL: Duration = Duration::from_secs(10);
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_renews_is_asked_after_once_per_renewal_interval() {
+    fn renewing_leader_costs_attempt_per_interval() {
         let mut backoff = campaign();
         for left in [TTL, TTL * 7 / 10, TTL] {
             let pause = backoff.after_held(Some(left));
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_and_three_collisions_cost_no_more_than_a_tenth_of_the_ttl() {
+    fn collisions_after_expiry_cost_little_time() {
         let mut backoff = campaign();
         let expiry = Duration::from_secs(2);
         let first = backoff.after_held(Some(expiry));
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_back_off_up_to_the_renewal_interval_until_somebody_is_met() {
+    fn failure_pauses_grow_until_holder_answers() {
         let mut backoff = campaign();
         let pauses: Vec<_> = (0..8).map(|_| *backoff.after_failure().end()).collect();
         assert_eq!(pauses[0], TTL / SHORT);

@@ -12,11 +12,11 @@ use crate::{
 };
 
 impl Redlock {
-    /// A candidate for leading under a name, which is locked as the resource `leader:<name>`: so
-    /// [`inspect("leader:<name>")`](Self::inspect) returns the leader.
+    /// Creates a candidate for leading under a name. The leader holds the resource `leader:<name>`,
+    /// so [`inspect("leader:<name>")`](Self::inspect) returns it.
     ///
-    /// A run with an invalid name fails with [`LockError::InvalidResource`]. Each call makes a
-    /// candidate of its own; clones of a [`Leader`] are the same one.
+    /// A run with an invalid name fails with [`LockError::InvalidResource`]. Each call creates
+    /// another candidate; clones of a [`Leader`] are the same one.
     pub fn leader(&self, name: impl AsRef<str>) -> Leader {
         let name = name.as_ref();
         Leader::new(self.lock_own(Resource::of_leader(name)), name.into())
@@ -25,8 +25,8 @@ impl Redlock {
 
 /// A candidate for leading under a name: see the [module](super).
 ///
-/// Options are set by value, before [`run`](Self::run), and are those of the handle that is run.
-/// Clones are the same candidate and share its terms: each can make it resign or stop.
+/// Options are set by value, before [`run`](Self::run), which uses those of its handle. Clones are
+/// the same candidate and share its terms: each can make it resign or stop.
 #[derive(Clone, Debug)]
 #[must_use = "a candidate does nothing until it is run"]
 pub struct Leader {
@@ -40,6 +40,7 @@ pub struct Leader {
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 const RESIGN_GRACE: Duration = Duration::from_secs(5);
 
+/// # Options
 impl Leader {
     fn new(request: LockRequest, name: Arc<str>) -> Self {
         let options = LockOptions::new()
@@ -56,11 +57,11 @@ impl Leader {
         }
     }
 
-    /// Sets all that is set in `options` for the leader's lock; what was set before and is not set
-    /// there stays. With `max_hold` a term ends by then, as lost.
+    /// Sets options of the leader's lock: each that is set in `options`. The others keep their
+    /// values. `max_hold` limits a term, which is lost then.
     ///
-    /// `wait`, `max_attempts` and `retry_after` don't apply: a candidate tries by its own rules. Where
-    /// one of them is set, [`run`](Self::run) fails with [`LockError::InvalidRequest`].
+    /// `wait`, `max_attempts` and `retry_after` don't apply, as a candidate tries by rules of its
+    /// own. If one of them is set, [`run`](Self::run) fails with [`LockError::InvalidRequest`].
     pub fn options(mut self, options: LockOptions) -> Self {
         if let Err(reason) = options.refuse_waiting() {
             self.request = self.request.refuse(reason);
@@ -69,47 +70,24 @@ impl Leader {
         self
     }
 
-    #[cfg(test)]
-    pub(crate) fn lock_request(&self) -> LockRequest {
-        self.request.clone()
-    }
-
-    /// See [`LockOptions::ttl`]: with a tenth of it, the longest time that nobody leads after a leader
-    /// was killed.
+    /// See [`LockOptions::ttl`]. After a leader was killed, nobody leads for this time and a tenth of
+    /// it at most.
     pub fn ttl(self, ttl: Duration) -> Self {
         self.options(LockOptions::new().ttl(ttl))
     }
 
-    /// See [`LockOptions::stall_limit`]. Default: 1 min.
-    ///
-    /// It also counts from the election to the first poll of the work, so that a candidate whose
-    /// runtime hangs at that moment loses the term.
-    pub fn stall_limit(self, limit: Duration) -> Self {
-        self.options(LockOptions::new().stall_limit(limit))
-    }
-
-    /// See [`LockOptions::heartbeat_within`]; counted from the beginning of the term.
-    pub fn heartbeat_within(self, limit: Duration) -> Self {
-        self.options(LockOptions::new().heartbeat_within(limit))
-    }
-
-    /// How long the work has to come to an end after [`resign`](Self::resign) or
-    /// [`stop`](Self::stop) asked it to. Default: 5 s.
+    /// Time between the stop request of [`resign`](Self::resign) or [`stop`](Self::stop) and the drop
+    /// of work that has not returned. Default: 5 s.
     pub fn resign_grace(mut self, grace: Duration) -> Self {
         self.resign_grace = grace;
         self
     }
 
-    /// See [`LockOptions::on_overrun`].
-    pub fn on_overrun(self, overrun: Overrun) -> Self {
-        self.options(LockOptions::new().on_overrun(overrun))
-    }
-
-    /// Called when a term was lost, after the work was dropped. The next campaign begins when it has
-    /// returned, and what it returned was awaited: a plain closure and an async one will do.
+    /// Sets a callback for lost terms, plain or async. It is called after the work was dropped; the
+    /// next campaign begins when it has completed.
     ///
-    /// Not called where the work returned, where the candidate resigned or stopped in time, and
-    /// where the future of [`run`](Self::run) was dropped.
+    /// Not called if the work returned, if the candidate resigned or stopped in time, or if the
+    /// future of [`run`](Self::run) was dropped.
     pub fn on_lost<F, R, Kind>(mut self, on_lost: F) -> Self
     where
         F: Fn(LossCause) -> R + Send + Sync + 'static,
@@ -119,20 +97,49 @@ impl Leader {
         self
     }
 
-    /// Campaigns, leads, and campaigns again after a loss, until the work returns: then the lock is
-    /// given back, and its output is the result. `None` where the candidate was
+    #[cfg(test)]
+    pub(crate) fn lock_request(&self) -> LockRequest {
+        self.request.clone()
+    }
+}
+
+/// # Work that hangs
+impl Leader {
+    /// See [`LockOptions::stall_limit`]. Default: 1 min.
+    ///
+    /// Also counts from the election to the first poll of the work, so a candidate whose runtime hangs
+    /// at that moment loses the term.
+    pub fn stall_limit(self, limit: Duration) -> Self {
+        self.options(LockOptions::new().stall_limit(limit))
+    }
+
+    /// See [`LockOptions::heartbeat_within`]. Counted from the start of the term.
+    pub fn heartbeat_within(self, limit: Duration) -> Self {
+        self.options(LockOptions::new().heartbeat_within(limit))
+    }
+
+    /// See [`LockOptions::on_overrun`].
+    pub fn on_overrun(self, overrun: Overrun) -> Self {
+        self.options(LockOptions::new().on_overrun(overrun))
+    }
+}
+
+/// # Leading
+impl Leader {
+    /// Campaigns, leads, and campaigns again after a loss, until the work returns. Then it releases
+    /// the lock and returns the work's output. Returns `None` if the candidate was
     /// [stopped](Self::stop) and the work did not return: it had no term, or was dropped.
     ///
     /// `work` is called once per term. It runs inside this future, and is dropped when the term is
-    /// lost. The campaign outlasts all temporary conditions: another leader, too few nodes. The
-    /// term has no limit but the work's own, [`stall_limit`](Self::stall_limit) and
-    /// [`heartbeat_within`](Self::heartbeat_within).
+    /// lost. The campaign continues while another process leads or too few nodes answer. A term is
+    /// limited by the work, [`stall_limit`](Self::stall_limit) and
+    /// [`heartbeat_within`](Self::heartbeat_within) only.
     ///
-    /// An `Err` that the work returns is an output as any other, and ends the candidacy of this
-    /// process. Where work fails for reasons that pass, that would end one candidate after the
-    /// other: see [`run_until_stopped`](Self::run_until_stopped).
+    /// An `Err` of the work is an output as any other, and ends the candidacy of this process. A
+    /// temporary failure would so end one candidate after the other: see
+    /// [`run_until_stopped`](Self::run_until_stopped).
     ///
-    /// The future needs no reference to the candidate, and does nothing before it is polled.
+    /// The future does not borrow the candidate, and does nothing before it is polled.
     ///
     /// # Errors
     ///
@@ -143,12 +150,12 @@ impl Leader {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, then gives the lock back.
+    /// Dropping the future drops the work, then releases the lock.
     ///
     /// # Panics
     ///
-    /// Where the work, or what was given to [`on_lost`](Self::on_lost), panics; the lock is given
-    /// back then too.
+    /// If the work, or the callback of [`on_lost`](Self::on_lost), panics. The lock is released then,
+    /// too.
     pub fn run<F, Fut>(
         &self,
         work: F,
@@ -163,9 +170,9 @@ impl Leader {
     /// As [`run`](Self::run), but campaigns again when the work has returned, until the candidate is
     /// [stopped](Self::stop).
     ///
-    /// Before that it pauses, so that another candidate gets its turn and work that fails at once
-    /// does not spin: 1 s, doubled by each term up to 1 min, and up to half of it less at random. A
-    /// term of more than 1 min begins again at 1 s. `Ok` and `Err` are treated alike, but that an
+    /// Before that it pauses, so that another candidate can lead and work that fails at once does not
+    /// spin: for 1 s, doubled by each term up to 1 min, less up to half of it at random. After a term
+    /// of more than 1 min the pause is 1 s again. `Ok` and `Err` are treated alike, except that an
     /// `Err` is logged at WARN. After a [resignation](Self::resign) the candidate stands back
     /// instead.
     ///
@@ -207,19 +214,19 @@ impl Leader {
         self.clone().lead_on(work)
     }
 
-    /// Ends the candidacy: this candidate, and its clones, lead no more. Returns when the run has
-    /// ended, with the lock given back, or at once where none is under way.
+    /// Ends the candidacy of this candidate and its clones. Returns when the run has ended and the
+    /// lock is released, or at once if there is no run.
     ///
     /// A campaign ends at once. The work of a term gets a stop request: its
-    /// [`stopping`](crate::LockContext::stopping) completes. What has not returned within
+    /// [`stopping`](crate::LockContext::stopping) completes. Work that has not returned within
     /// [`resign_grace`](Self::resign_grace) is dropped; the lock is renewed until then. A later run
-    /// ends at once; [`Redlock::leader`] makes a new candidate.
+    /// ends at once; [`Redlock::leader`] creates a new candidate.
     ///
-    /// Not to be awaited by the work itself, which it waits for.
+    /// Must not be awaited by the work itself, for which it waits.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the candidate stops without the future, too. A run that nobody polls does not end.
+    /// Safe: the candidate stops even if the future is dropped. A run that is not polled does not end.
     pub async fn stop(&self) {
         if self.request.is_forked() {
             return;
@@ -227,21 +234,20 @@ impl Leader {
         self.shared.stop().await;
     }
 
-    /// Gives up the present term, so that another candidate gets its turn. Returns when the lock was
-    /// given back, or at once, without effect, where this candidate does not lead.
+    /// Ends the current term, so that another candidate can lead. Returns when the lock is released,
+    /// or at once, without effect, if this candidate does not lead.
     ///
-    /// The work gets a stop request: its [`stopping`](crate::LockContext::stopping) completes. What
-    /// has not returned within [`resign_grace`](Self::resign_grace) is dropped; the lock is renewed
-    /// until then. Work that returns ends [`run`](Self::run), with its output.
+    /// The work gets a stop request: its [`stopping`](crate::LockContext::stopping) completes. Work
+    /// that has not returned within [`resign_grace`](Self::resign_grace) is dropped; the lock is
+    /// renewed until then. Work that returns ends [`run`](Self::run), with its output.
     ///
-    /// After that this candidate *stands back*, in the run under way and in the next one: it does
-    /// not campaign until it has seen another leader, or until one TTL has passed. So another
-    /// candidate leads within a few round trips if there is one. Where this is the only one, nobody
-    /// leads for a TTL, and then it does again.
+    /// Then this candidate *stands back*, in the current run and in the next one: it does not campaign
+    /// until it has seen another leader, or until one TTL has passed. Another candidate leads within a
+    /// few round trips. If there is no other one, nobody leads for a TTL, and then this one does again.
     ///
     /// # Cancel safety
     ///
-    /// Safe: the resignation continues without the future.
+    /// Safe: the resignation continues if the future is dropped.
     pub async fn resign(&self) {
         if self.request.is_forked() {
             return;
@@ -249,12 +255,12 @@ impl Leader {
         self.shared.resign().await;
     }
 
-    /// Whether this candidate leads at this moment: whether its lock is valid, by our clock.
+    /// Returns whether this candidate leads now: whether its lock is valid, by the local clock.
     pub fn is_leader(&self) -> bool {
         self.shared.is_leader()
     }
 
-    /// Watches the [`Leadership`] of this candidate: whether it leads, or which owner does.
+    /// Returns a receiver of this candidate's [`Leadership`]: whether it leads, or which owner does.
     ///
     /// ```
     /// # use tower_redlock::{leader::Leadership, LockError, Redlock};
@@ -273,9 +279,9 @@ impl Leader {
     /// # }
     /// ```
     ///
-    /// Updated by the future of [`run`](Self::run): late, if the work blocks. For what must not
-    /// happen without leading, ask [`is_leader`](Self::is_leader), or the [`Term`]'s
-    /// [`ensure_valid`](crate::LockContext::ensure_valid).
+    /// Updated by the future of [`run`](Self::run), and so late if the work blocks. Before effects
+    /// that need the leadership, call [`is_leader`](Self::is_leader), or
+    /// [`ensure_valid`](crate::LockContext::ensure_valid) of the [`Term`].
     pub fn transitions(&self) -> watch::Receiver<Leadership> {
         self.shared.transitions()
     }
@@ -296,7 +302,7 @@ impl Leader {
         self.request.check()
     }
 
-    /// How often the work has to give a heartbeat: what was set, else `default`.
+    /// Sets the heartbeat limit to `default` unless one is set. Returns the limit.
     pub(crate) fn heartbeat_or(self, default: Duration) -> (Self, Duration) {
         let limit = self.request.heartbeat_limit().unwrap_or(default);
         (self.heartbeat_within(limit), limit)

@@ -9,18 +9,15 @@ use super::{
     builder::{NodeSource, RedlockBuilder},
     core::Core,
     settings::Settings,
-    spawner::ThreadSpawner,
+    spawner::{Spawner, ThreadSpawner},
 };
 use crate::{
     error::BuildError,
     node::{
         ClockJumps, Node,
-        redis::{
-            Access, Credentials, Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings,
-            RestartGuard,
-        },
+        redis::{Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings, RestartGuard},
     },
-    protocol::rules,
+    protocol::formulas,
     time::{AdjustedClock, Clock, MAX_DURATION, Timers},
 };
 
@@ -31,7 +28,8 @@ const MAX_HOLD: Duration = Duration::from_secs(5 * 60);
 /// Default maximum of `retry_after`.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 const MAX_OWNER_BYTES: usize = 128;
-const MAX_PREFIX_BYTES: usize = 64;
+/// Maximum length of a key prefix, in bytes.
+pub(crate) const MAX_PREFIX_BYTES: usize = 64;
 
 impl RedlockBuilder {
     /// Checks the settings, and starts to connect in the background. Servers that are down do not
@@ -49,9 +47,6 @@ impl RedlockBuilder {
         check_prefix(&self.key_prefix)?;
         self.check_embedded()?;
         self.check_guarded()?;
-        if let Some(Err(reason)) = self.credentials.as_ref().map(Credentials::check) {
-            return Err(BuildError::setting("credentials", &*reason));
-        }
         let clock = Arc::new(AdjustedClock::new(self.clock));
         let redis = RedisSettings {
             prefix: self.key_prefix.as_str().into(),
@@ -59,24 +54,10 @@ impl RedlockBuilder {
             max_ttl: settings.max_ttl,
             drift_factor: settings.drift_factor,
             node_timeout: settings.node_timeout,
-            access: Access {
-                credentials: self.credentials,
-                connector: self.connector,
-                #[cfg(feature = "tls")]
-                tls: crate::node::redis::tls_config(self.tls.as_ref(), &endpoints)?,
-            },
+            access: self.access.check(&endpoints)?,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
         };
-        #[cfg(not(feature = "tls"))]
-        if self.tls.is_some() {
-            let reason = "enable the feature `tls` of tower-redlock to use TLS options".into();
-            return Err(BuildError::Tls { reason });
-        }
-        let system = |error| BuildError::System(Arc::new(error));
-        let spawner = match self.spawner {
-            Some(spawner) => spawner,
-            None => Arc::new(ThreadSpawner::start().map_err(system)?),
-        };
+        let spawner = spawner_or_thread(self.spawner)?;
         let mut nodes: Vec<Arc<dyn Node>> = Vec::new();
         for source in self.nodes {
             match source {
@@ -137,7 +118,7 @@ impl RedlockBuilder {
 
     fn check_clock_guard(&self, drift: Duration) -> Result<(), BuildError> {
         let Some(within) = self.guards.clock else { return Ok(()) };
-        let margin = rules::margin(Some(within));
+        let margin = formulas::margin(Some(within));
         if within.is_zero() || drift.saturating_add(margin) >= self.ttl_or_default() {
             let reason = format!(
                 "the TTL of {:?} has to be longer than three times {within:?}, which must not be zero, and the drift of {drift:?}",
@@ -181,12 +162,12 @@ impl RedlockBuilder {
             let reason = format!("{max_ttl:?} is less than the TTL of {ttl:?}");
             return Err(setting("max_ttl", reason));
         }
-        let drift = rules::drift(ttl, self.drift_factor);
+        let drift = formulas::drift(ttl, self.drift_factor);
         if drift >= ttl {
             return Err(BuildError::TtlUnderDrift { ttl, drift });
         }
         self.check_clock_guard(drift)?;
-        let validity = rules::validity(ttl, self.drift_factor, self.guards.clock);
+        let validity = formulas::validity(ttl, self.drift_factor, self.guards.clock);
         if self.stop_margin.is_some_and(|margin| margin > validity / 2) {
             let reason = format!(
                 "a lock is renewed from a third of its validity of {validity:?} on: work that is asked to stop before half of it would never come to its end"
@@ -247,7 +228,20 @@ fn warn_of_few_servers(servers: usize, guards: &Guards) {
 }
 
 /// Refuses a text that is empty, too long, or has control characters. `what`: its name.
-fn check_text(
+/// Starts a thread if no spawner was set.
+pub(crate) fn spawner_or_thread(
+    spawner: Option<Arc<dyn Spawner>>,
+) -> Result<Arc<dyn Spawner>, BuildError> {
+    match spawner {
+        Some(spawner) => Ok(spawner),
+        None => match ThreadSpawner::start() {
+            Ok(thread) => Ok(Arc::new(thread)),
+            Err(error) => Err(BuildError::System(Arc::new(error))),
+        },
+    }
+}
+
+pub(crate) fn check_text(
     setting: &'static str,
     what: &str,
     text: &str,

@@ -7,8 +7,7 @@ use crate::{
     node::{
         EmbeddedNodes, Node,
         redis::{
-            Connector, Credentials, EvictionGuard, Guards, RestartGuard, SocketConnector,
-            TlsOptions,
+            AccessOptions, Connector, Credentials, EvictionGuard, Guards, RestartGuard, TlsOptions,
         },
     },
     time::{Clock, SystemClock},
@@ -30,8 +29,7 @@ pub struct RedlockBuilder {
     pub(super) owner: Option<String>,
     pub(super) key_prefix: String,
     pub(super) fencing: bool,
-    pub(super) credentials: Option<Credentials>,
-    pub(super) tls: Option<TlsOptions>,
+    pub(super) access: AccessOptions,
     pub(super) guards: Guards,
     pub(super) stop_margin: Option<Duration>,
     pub(super) line: LineBounds,
@@ -39,7 +37,6 @@ pub struct RedlockBuilder {
     pub(super) waiting_body_bytes: usize,
     pub(super) handoff_limit: u32,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) connector: Arc<dyn Connector>,
     pub(super) spawner: Option<Arc<dyn Spawner>>,
 }
 
@@ -49,6 +46,7 @@ pub(super) enum NodeSource {
     Embedded(EmbeddedNodes),
 }
 
+/// # Servers
 impl RedlockBuilder {
     pub(super) fn new() -> Self {
         Self {
@@ -63,8 +61,7 @@ impl RedlockBuilder {
             owner: None,
             key_prefix: "redlock".into(),
             fencing: true,
-            credentials: None,
-            tls: None,
+            access: AccessOptions::default(),
             guards: Guards::default(),
             stop_margin: None,
             line: LineBounds { per_name: 1_000, total: 10_000 },
@@ -72,7 +69,6 @@ impl RedlockBuilder {
             waiting_body_bytes: 64 << 20,
             handoff_limit: 20,
             clock: Arc::new(SystemClock::new()),
-            connector: Arc::new(SocketConnector::new()),
             spawner: None,
         }
     }
@@ -112,6 +108,21 @@ impl RedlockBuilder {
         self
     }
 
+    /// Credentials for all servers whose URL has none.
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.access.credentials = Some(credentials);
+        self
+    }
+
+    /// Sets how `rediss://` servers are verified. Default: by the operating system's certificates.
+    pub fn tls(mut self, options: TlsOptions) -> Self {
+        self.access.tls = Some(options);
+        self
+    }
+}
+
+/// # Defaults of requests
+impl RedlockBuilder {
     /// Sets defaults of all requests: each option that is set in `options`. The others keep their
     /// values.
     ///
@@ -147,6 +158,86 @@ impl RedlockBuilder {
         self.options(LockOptions::new().max_hold(max_hold))
     }
 
+    /// See [`LockOptions::max_attempts`]. Default: no limit but the wait.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.options(LockOptions::new().max_attempts(attempts))
+    }
+
+    /// See [`LockOptions::on_overrun`]. Default: a warning.
+    pub fn on_overrun(self, overrun: Overrun) -> Self {
+        self.options(LockOptions::new().on_overrun(overrun))
+    }
+}
+
+/// # Locks
+impl RedlockBuilder {
+    /// Name of the holder for people: stored with the key, and shown in
+    /// [`LockError::Held`](crate::LockError::Held). Default: `program@host:pid`.
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// Prefix of all keys on the servers. Default `redlock`. Managers with different prefixes do not
+    /// share locks.
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.key_prefix = prefix.into();
+        self
+    }
+
+    /// Sets whether leases have a fencing token. Default: yes.
+    pub fn fencing(mut self, fencing: bool) -> Self {
+        self.fencing = fencing;
+        self
+    }
+
+    /// Time before the hard stop at which guarded work has to stop, if no renewal succeeded; see
+    /// [`LockContext::stopping`](crate::LockContext::stopping). Default: a tenth of the validity, and
+    /// at most half of it.
+    pub fn stop_margin(mut self, margin: Duration) -> Self {
+        self.stop_margin = Some(margin);
+        self
+    }
+}
+
+/// # Guards
+impl RedlockBuilder {
+    /// Sets how servers that restart or lose their data are handled. Default: they do not vote until
+    /// every lock that they may have forgotten has expired.
+    ///
+    /// A set of servers that is new as a whole waits `max_ttl` once:
+    /// [`Redlock::ready`](crate::Redlock::ready) waits for it, and
+    /// [`NodeHealth`](crate::node::NodeHealth) has the remaining time.
+    pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.guards.restart = guard;
+        self
+    }
+
+    /// Sets how servers that may evict keys are handled. Default: a warning.
+    pub fn eviction_guard(mut self, guard: EvictionGuard) -> Self {
+        self.guards.eviction = guard;
+        self
+    }
+
+    /// Enables the strict clock guard, for fleets whose wall clocks, of servers and clients, differ pairwise
+    /// by at most `within`. Then a server grants only while its clock is within that of the client's,
+    /// keys outlive a forward jump of a server's clock, and validity shrinks by three times `within`
+    /// and also ends by the wall clock.
+    ///
+    /// Default: off. Then a jump of a server's clock is detected from its answers, within a second,
+    /// unless it was undone between two answers. `within` has to include the latency of a message:
+    /// 100 ms and more.
+    ///
+    /// The guard needs Redis 7.0 or Valkey 7.2, with permission for `PEXPIREAT` and `PEXPIRETIME`.
+    /// The servers keep the key of a crashed holder for a day, although its lease ends after the TTL.
+    pub fn clock_guard(mut self, within: Duration) -> Self {
+        self.guards.clock = Some(within);
+        self
+    }
+}
+
+/// # Time between this process and the servers
+impl RedlockBuilder {
     /// Timeout for an answer of a node. Default 50 ms, and at most a tenth of the TTL.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = timeout;
@@ -170,7 +261,7 @@ impl RedlockBuilder {
         self
     }
 
-    /// Whether a release by another process wakes requests that wait for the name. Default: yes.
+    /// Sets whether a release by another process wakes requests that wait for the name. Default: yes.
     ///
     /// While requests wait for names that other processes hold, and for 3 s more, each server has
     /// one more connection from this manager, over which it reports releases. The waiting process
@@ -181,90 +272,10 @@ impl RedlockBuilder {
         self.wakeups = wakeups;
         self
     }
+}
 
-    /// See [`LockOptions::max_attempts`]. Default: no limit but the wait.
-    pub fn max_attempts(self, attempts: u32) -> Self {
-        self.options(LockOptions::new().max_attempts(attempts))
-    }
-
-    /// Name of the holder for people: stored with the key, and shown in
-    /// [`LockError::Held`](crate::LockError::Held). Default: `program@host:pid`.
-    pub fn owner(mut self, owner: impl Into<String>) -> Self {
-        self.owner = Some(owner.into());
-        self
-    }
-
-    /// Prefix of all keys on the servers. Default `redlock`. Managers with different prefixes do not
-    /// share locks.
-    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.key_prefix = prefix.into();
-        self
-    }
-
-    /// Whether leases carry a fencing token. Default: yes.
-    pub fn fencing(mut self, fencing: bool) -> Self {
-        self.fencing = fencing;
-        self
-    }
-
-    /// Credentials for all servers whose URL has none.
-    pub fn credentials(mut self, credentials: Credentials) -> Self {
-        self.credentials = Some(credentials);
-        self
-    }
-
-    /// How `rediss://` servers are verified. Default: by the operating system's certificates.
-    pub fn tls(mut self, options: TlsOptions) -> Self {
-        self.tls = Some(options);
-        self
-    }
-
-    /// How servers that restart or lose their data are handled. Default: they do not vote until
-    /// every lock that they may have forgotten has expired.
-    ///
-    /// A set of servers that is new as a whole waits `max_ttl` once:
-    /// [`Redlock::ready`](crate::Redlock::ready) waits for it, and
-    /// [`NodeHealth`](crate::node::NodeHealth) has the remaining time.
-    pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
-        self.guards.restart = guard;
-        self
-    }
-
-    /// The strict clock guard, for fleets whose wall clocks, of servers and clients, differ pairwise
-    /// by at most `within`. Then a server grants only while its clock is within that of the client's,
-    /// keys outlive a forward jump of a server's clock, and validity shrinks by three times `within`
-    /// and also ends by the wall clock.
-    ///
-    /// Default: off. Then a jump of a server's clock is detected from its answers, within a second,
-    /// unless it was undone between two answers. `within` has to include the latency of a message:
-    /// 100 ms and more.
-    ///
-    /// The guard needs Redis 7.0 or Valkey 7.2, with permission for `PEXPIREAT` and `PEXPIRETIME`.
-    /// The servers keep the key of a crashed holder for a day, although its lease ends after the TTL.
-    pub fn clock_guard(mut self, within: Duration) -> Self {
-        self.guards.clock = Some(within);
-        self
-    }
-
-    /// How servers that may evict keys are handled. Default: a warning.
-    pub fn eviction_guard(mut self, guard: EvictionGuard) -> Self {
-        self.guards.eviction = guard;
-        self
-    }
-
-    /// Time before the hard stop at which guarded work has to stop, if no renewal succeeded; see
-    /// [`LockContext::stopping`](crate::LockContext::stopping). Default: a tenth of the validity, and
-    /// at most half of it.
-    pub fn stop_margin(mut self, margin: Duration) -> Self {
-        self.stop_margin = Some(margin);
-        self
-    }
-
-    /// See [`LockOptions::on_overrun`]. Default: a warning.
-    pub fn on_overrun(self, overrun: Overrun) -> Self {
-        self.options(LockOptions::new().on_overrun(overrun))
-    }
-
+/// # Limits
+impl RedlockBuilder {
     /// Maximum number of requests of this process that wait for one name. Further ones fail with
     /// [`Held`](crate::LockError::Held) at once, whatever their wait. Default: 1,000.
     pub fn max_waiters(mut self, waiters: usize) -> Self {
@@ -277,6 +288,22 @@ impl RedlockBuilder {
     /// Default: 10,000.
     pub fn max_waiters_in_total(mut self, waiters: usize) -> Self {
         self.line.total = waiters;
+        self
+    }
+
+    /// Maximum number of consecutive hand-offs of a released lock to the next waiting task of this
+    /// process, without a message to the nodes. Default: 20; zero disables hand-offs.
+    ///
+    /// After that, or when the process has held the lock for 100 ms in a row, it returns to the nodes,
+    /// which report whether other processes wait. Once this process has known of them for 5 ms, it
+    /// hands nothing on, and its next task pauses before its attempt.
+    ///
+    /// A lock also returns to the nodes if the next task wants another set of names or another TTL,
+    /// less than half of the validity is left, a server's clock has jumped, or the 256 fencing tokens
+    /// of a lease are used up; and [`once`](mod@crate::once) always asks the nodes. A hand-off is a
+    /// grant like any other: with a greater fencing token, and its own `max_hold`.
+    pub fn handoff_limit(mut self, limit: u32) -> Self {
+        self.handoff_limit = limit;
         self
     }
 
@@ -325,36 +352,23 @@ impl RedlockBuilder {
         self.records.response_bytes = Some(bytes as u64);
         self
     }
+}
 
-    /// Maximum number of consecutive hand-offs of a released lock to the next waiting task of this
-    /// process, without a message to the nodes. Default: 20; zero disables hand-offs.
-    ///
-    /// After that, or when the process has held the lock for 100 ms in a row, it returns to the nodes,
-    /// which report whether other processes wait. Once this process has known of them for 5 ms, it
-    /// hands nothing on, and its next task pauses before its attempt.
-    ///
-    /// A lock also returns to the nodes if the next task wants another set of names or another TTL,
-    /// less than half of the validity is left, a server's clock has jumped, or the 256 fencing tokens
-    /// of a lease are used up; and [`once`](mod@crate::once) always asks the nodes. A hand-off is a
-    /// grant like any other: with a greater fencing token, and its own `max_hold`.
-    pub fn handoff_limit(mut self, limit: u32) -> Self {
-        self.handoff_limit = limit;
-        self
-    }
-
-    /// The clock. Default: the system's.
+/// # Environment
+impl RedlockBuilder {
+    /// Sets the clock. Default: the system's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// How streams to servers are opened. Default: the system's sockets.
+    /// Sets how streams to servers are opened. Default: the system's sockets.
     pub fn connector(mut self, connector: impl Connector) -> Self {
-        self.connector = Arc::new(connector);
+        self.access.connector = Arc::new(connector);
         self
     }
 
-    /// What runs connections and timers. Default: a thread.
+    /// Sets what runs connections and timers. Default: a thread.
     pub fn spawner(mut self, spawner: impl Spawner) -> Self {
         self.spawner = Some(Arc::new(spawner));
         self

@@ -3,12 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    Redlock,
     core::Core,
     query::{no_quorum, query},
 };
 use crate::{
     error::{LockError, Reason},
-    protocol::{Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, TickClaim, rules},
+    protocol::{Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, TickClaim, formulas},
     quorum::claims::{ClaimStatus, LatestClaim, status},
     token::TOKEN_LEAD,
 };
@@ -24,10 +25,11 @@ pub(crate) struct JobHistory {
 /// Returns the histories of jobs, in their order. Claims made meanwhile are not excluded.
 /// `never_started`: see [`status`].
 pub(crate) async fn read(
-    core: &Core,
+    redlock: &Redlock,
     jobs: &[Arc<str>],
     never_started: &[u64],
 ) -> Result<Vec<JobHistory>, LockError> {
+    let core = redlock.core();
     let mut histories = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
         let op = Op::Claims(jobs.into());
@@ -53,11 +55,12 @@ pub(crate) async fn read(
 /// Returns the history of a job whose lock is held with `token`. From then on, no earlier token can
 /// claim a tick of it. `never_started`: see [`status`].
 pub(crate) async fn prepare(
-    core: &Core,
+    redlock: &Redlock,
     job: &Arc<str>,
     token: u64,
     never_started: &[u64],
 ) -> Result<JobHistory, LockError> {
+    let core = redlock.core();
     let op = Op::Prepare(PrepareOp { job: Arc::clone(job), token, patience: patience(core) });
     let of = |answers: &[Result<Answer, Reason>]| {
         claim_status(core, answers, never_started, |answer| match answer {
@@ -70,10 +73,15 @@ pub(crate) async fn prepare(
 }
 
 /// Stores a claim on a quorum, after [`prepare`] with its token.
-pub(crate) async fn claim(core: &Core, job: &Arc<str>, claim: TickClaim) -> Result<(), LockError> {
+pub(crate) async fn claim(
+    redlock: &Redlock,
+    job: &Arc<str>,
+    claim: TickClaim,
+) -> Result<(), LockError> {
+    let core = redlock.core();
     let (claim, patience) = (Arc::new(claim), patience(core));
     let op = Op::Claim(ClaimOp { job: Arc::clone(job), claim, patience });
-    let quorum = rules::quorum(core.nodes.len());
+    let quorum = formulas::quorum(core.nodes.len());
     let is_claimed = |answers: &[Result<Answer, Reason>]| {
         answers.iter().filter(|answer| matches!(answer, Ok(Answer::Claimed))).count() >= quorum
     };

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},
     node::{ClockJumps, Node, NodeHealth, NodeState, redis::NodeSet},
-    protocol::rules,
+    protocol::formulas,
     time::{Clock, Sleep, Timers, Timestamp},
 };
 
@@ -148,8 +148,8 @@ impl Core {
             known[count] = wall;
             count += 1;
         }
-        let quorum = rules::quorum(self.nodes.len());
-        rules::common_wall(&mut known[..count], quorum).unwrap_or(wall)
+        let quorum = formulas::quorum(self.nodes.len());
+        formulas::common_wall(&mut known[..count], quorum).unwrap_or(wall)
     }
 
     /// Returns the wall clock of a quorum of nodes that have clocks of their own; `None` while fewer
@@ -159,8 +159,8 @@ impl Core {
         let own = self.nodes.iter().filter(|node| node.has_own_wall());
         let mut known: Vec<Duration> =
             own.filter_map(|node| node.wall(now, Duration::ZERO)).collect();
-        let quorum = rules::quorum(self.nodes.len());
-        if known.len() < quorum { None } else { rules::common_wall(&mut known, quorum) }
+        let quorum = formulas::quorum(self.nodes.len());
+        if known.len() < quorum { None } else { formulas::common_wall(&mut known, quorum) }
     }
 
     pub(crate) fn node_name(&self, node: usize) -> &Arc<str> {

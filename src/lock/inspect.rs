@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     error::{LockError, Reason, ReleaseError, VoteOutcome, Votes},
-    protocol::{Answer, LeaseId, Op, ReleasedAnswer, Stored, StoredLease, rules},
+    protocol::{Answer, LeaseId, Op, ReleasedAnswer, Stored, StoredLease, formulas},
     resource::{Resource, ResourceError},
     token::FencingToken,
 };
@@ -76,7 +76,7 @@ async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Vo
 }
 
 fn holder(core: &Core, name: &Arc<str>, answers: &QueryAnswers) -> Result<Option<Holder>, Votes> {
-    let quorum = rules::quorum(answers.len());
+    let quorum = formulas::quorum(answers.len());
     let votes = core.votes(answers.iter().map(vote).collect());
     if answers.iter().filter(|answer| answer.is_ok()).count() < quorum {
         return Err(votes);
@@ -175,7 +175,7 @@ async fn revoke_lease(core: &Core, holder: &Holder) -> Result<Released, ReleaseE
     let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
     let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
     let answers = query(core, &Op::Release(Arc::new(id)), |_| false).await;
-    let quorum = rules::quorum(answers.len());
+    let quorum = formulas::quorum(answers.len());
     let count = |wanted: bool| {
         let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released(ReleasedAnswer { existed, .. })) if *existed == wanted);
         answers.iter().filter(is).count()

@@ -2,17 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+#[cfg(feature = "scheduler")]
+use super::Spawner;
 use super::{
-    ActiveLease, Holder, LockRequest, Redlock, inspect,
+    Holder, LockRequest, Redlock, inspect,
     records::{self, Asked, QueryAnswers},
 };
-#[cfg(feature = "scheduler")]
-use super::{
-    Spawner,
-    claims::{self, JobHistory},
-};
-#[cfg(feature = "scheduler")]
-use crate::protocol::TickClaim;
 use crate::{
     error::LockError,
     protocol::Nonce,
@@ -124,47 +119,5 @@ impl Redlock {
     /// Waits until all releases are answered.
     pub(crate) async fn drain(&self) {
         self.core().drain().await;
-    }
-
-    /// See [`claims::read`].
-    pub(crate) async fn read_claims(
-        &self,
-        jobs: &[Arc<str>],
-        never_started: &[u64],
-    ) -> Result<Vec<JobHistory>, LockError> {
-        claims::read(self.core(), jobs, never_started).await
-    }
-
-    /// See [`claims::prepare`].
-    pub(crate) async fn prepare_claim(
-        &self,
-        job: &Arc<str>,
-        token: u64,
-        never_started: &[u64],
-    ) -> Result<JobHistory, LockError> {
-        claims::prepare(self.core(), job, token, never_started).await
-    }
-
-    /// See [`claims::claim`].
-    pub(crate) async fn claim(&self, job: &Arc<str>, claim: TickClaim) -> Result<(), LockError> {
-        claims::claim(self.core(), job, claim).await
-    }
-}
-
-impl ActiveLease {
-    /// The manager that the lease belongs to.
-    pub(crate) fn redlock(&self) -> Redlock {
-        Redlock::new(Arc::clone(self.core()))
-    }
-
-    /// Deletes the record of the lease on the nodes. Waits for no answer.
-    pub(crate) fn forget_record(&self, name: &Arc<str>) {
-        records::forget(self.core(), name, self.id().nonce());
-    }
-
-    /// Reserves quota for a stored answer of `bytes`. Returns false if the answer is not to be kept.
-    #[cfg(feature = "http")]
-    pub(crate) fn admit_answer(&self, bytes: usize) -> bool {
-        self.charge().admit(self.core(), bytes)
     }
 }

@@ -62,6 +62,8 @@ mod waker_set;
 mod wakeups;
 
 pub use acquire::Acquire;
+#[cfg(feature = "http")]
+pub(crate) use build::{MAX_PREFIX_BYTES, check_text, spawner_or_thread};
 pub(crate) use builder::RedlockBuilder;
 #[cfg(feature = "http")]
 pub(crate) use core::DetachedWork;

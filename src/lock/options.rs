@@ -56,7 +56,7 @@ pub struct LockOptions {
 
 /// # Time
 impl LockOptions {
-    /// Nothing is set.
+    /// Creates options of which none is set.
     pub const fn new() -> Self {
         Self {
             ttl: None,
@@ -71,22 +71,21 @@ impl LockOptions {
         }
     }
 
-    /// How long the servers keep the key without renewal. Default: the manager's (10 s).
+    /// Time for which the servers keep the key without a renewal. Default: the manager's (10 s).
     ///
-    /// A crashed holder blocks the resource for at most this long. One above the manager's
-    /// `max_ttl`, which is its TTL unless it is set, is an error, and so is one that is not longer
-    /// than the drift allowance.
+    /// A crashed holder blocks the resource for this time at most. A TTL above the manager's `max_ttl`
+    /// (by default its TTL), or not above the drift allowance, is an error.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// How long to try while the resource is held by others, or too few nodes answer. Default: the
-    /// manager's (zero: one attempt); zero for a [`OnceRequest`](crate::once::OnceRequest) and an
+    /// Maximum time to retry while the resource is held by others, or too few nodes answer. Default:
+    /// the manager's (zero: one attempt); zero for a [`OnceRequest`](crate::once::OnceRequest) and an
     /// [`OnceLayer`](crate::OnceLayer). [`Duration::MAX`] is no limit.
     ///
-    /// The last attempt begins when the wait ends at the latest. It takes one node timeout, and up
-    /// to four and a half where the fencing token has to be raised and this process paused.
+    /// The last attempt begins before the wait ends. It takes one node timeout, and up to four and a
+    /// half if the fencing token has to be raised and this process paused.
     ///
     /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which wait by rules of
     /// their own.
@@ -95,7 +94,7 @@ impl LockOptions {
         self
     }
 
-    /// The longest time that the lock is held, renewals included. Default: the manager's (5 min); 1 h
+    /// Maximum time for which the lock is held, renewals included. Default: the manager's (5 min); 1 h
     /// for a [`Job`](crate::Job), no limit for a [`Leader`](crate::Leader), whose term it bounds.
     /// [`Duration::MAX`] is no limit.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
@@ -103,7 +102,7 @@ impl LockOptions {
         self
     }
 
-    /// The longest time after which a request that met a holder should retry
+    /// Maximum of the time after which a request that met a holder should retry
     /// ([`LockError::Held::retry_after`](LockError::Held), `Retry-After`, `RetryInfo`). Default: 30 s.
     ///
     /// The time is estimated: about one usual holding time for the holder, and one for each request
@@ -111,8 +110,8 @@ impl LockOptions {
     /// what this process has measured for names that differ only in parts with digits
     /// (`account:7`, `account:8`).
     ///
-    /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which tell nobody to come
-    /// back.
+    /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which have no such
+    /// requests.
     pub const fn retry_after(mut self, max: Duration) -> Self {
         self.retry_after = Some(max);
         self
@@ -121,8 +120,8 @@ impl LockOptions {
 
 /// # Attempts and renewal
 impl LockOptions {
-    /// Maximum number of attempts on the servers, however long the wait. Default: the manager's (no
-    /// limit). Zero is an error.
+    /// Maximum number of attempts on the servers within the wait. Default: the manager's (no limit).
+    /// Zero is an error.
     ///
     /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which try again by rules
     /// of their own.
@@ -131,8 +130,8 @@ impl LockOptions {
         self
     }
 
-    /// Whether the lock renews itself while it is held. Default: yes. Without renewal the lock is
-    /// lost at the end of its first validity.
+    /// Sets whether the lock is renewed while it is held. Default: yes. Without renewal it is lost at
+    /// the end of its first validity.
     pub const fn auto_extend(mut self, auto_extend: bool) -> Self {
         self.auto_extend = Some(auto_extend);
         self
@@ -141,23 +140,22 @@ impl LockOptions {
 
 /// # Work that hangs
 impl LockOptions {
-    /// What is done about work that is inside a poll when its lock has ended. Default: the manager's
-    /// ([`Overrun::Warn`]).
+    /// Sets what is done about work that is inside a poll when its lock has ended. Default: the
+    /// manager's ([`Overrun::Warn`]).
     pub const fn on_overrun(mut self, overrun: Overrun) -> Self {
         self.on_overrun = Some(overrun);
         self
     }
 
-    /// How long one poll of the work may go on before the lock is not renewed any more: it is then
-    /// lost at the end of its validity, with [`LossCause::Stalled`](crate::error::LossCause). It
-    /// counts as well from the grant to the first poll. Default: no limit; 1 min for a
+    /// Maximum duration of one poll of the work. Beyond it the lock is no longer renewed, and is lost
+    /// at the end of its validity, with [`LossCause::Stalled`](crate::error::LossCause). Also counts
+    /// from the grant to the first poll. Default: no limit; 1 min for a
     /// [`Job`](crate::Job) that does not block, and for a [`Leader`](crate::Leader).
     /// [`Duration::MAX`] is no limit, and zero is an error.
     ///
-    /// The work is checked every quarter of the limit, so a stall is found up to a quarter later.
-    /// Time in which the machine was suspended, or the process stopped, counts for a quarter at
-    /// most. A poll that hangs can't be dropped: what is done about that is
-    /// [`on_overrun`](Self::on_overrun).
+    /// The work is checked every quarter of the limit, so a stall is detected up to a quarter later.
+    /// Time in which the machine was suspended, or the process stopped, counts for a quarter at most.
+    /// A poll that hangs can't be dropped: see [`on_overrun`](Self::on_overrun).
     ///
     /// An error for a [`LockRequest`] that is awaited: a lock that is held by hand has no work that
     /// is polled.
@@ -166,13 +164,13 @@ impl LockOptions {
         self
     }
 
-    /// How often the work has to call [`LockContext::heartbeat`](crate::LockContext::heartbeat);
-    /// else its lock is not renewed any more, and lost at the end of its validity, with
+    /// Maximum time between two calls of [`LockContext::heartbeat`](crate::LockContext::heartbeat) by
+    /// the work. Beyond it the lock is no longer renewed, and is lost at the end of its validity, with
     /// [`LossCause::NoHeartbeat`](crate::error::LossCause). For work that may hang without blocking.
-    /// Default: not at all. [`Duration::MAX`] is no limit, and zero is an error.
+    /// Default: no limit. [`Duration::MAX`] is no limit, and zero is an error.
     ///
-    /// Counted from the grant, or the start of a job's attempt, and as
-    /// [`stall_limit`](Self::stall_limit) is. Behind a layer for HTTP it is expected until the
+    /// Counted from the grant, or the start of a job's attempt, and checked like
+    /// [`stall_limit`](Self::stall_limit). Behind a layer for HTTP, heartbeats are expected until the
     /// response's body has ended.
     pub const fn heartbeat_within(mut self, limit: Duration) -> Self {
         self.heartbeat_within = Some(limit);
@@ -182,7 +180,7 @@ impl LockOptions {
 
 /// # Defaults
 impl LockOptions {
-    /// What is not set here is as in `other`.
+    /// Returns these options, with those that are not set taken from `other`.
     pub const fn or(self, other: Self) -> Self {
         /// `Option::or` is not const.
         macro_rules! first {
@@ -262,10 +260,10 @@ mod tests {
     const TIME: Duration = Duration::from_millis(4_321);
     const NEW: LockOptions = LockOptions::new();
 
-    type Check = fn(&Plan) -> bool;
+    type PlanCheck = fn(&Plan) -> bool;
 
     /// Each option, set to what is no default, and whether a plan has it.
-    const OPTIONS: [(&str, LockOptions, Check); 9] = [
+    const OPTIONS: [(&str, LockOptions, PlanCheck); 9] = [
         ("ttl", NEW.ttl(TIME), |plan| plan.ttl == TIME),
         ("wait", NEW.wait(TIME), |plan| plan.wait == TIME),
         ("max_hold", NEW.max_hold(TIME), |plan| plan.max_hold == TIME),

@@ -127,65 +127,30 @@ impl Wake for OverrunWatch {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::Future,
-        pin::Pin,
-        sync::atomic::{AtomicU64, Ordering},
-    };
-
     use super::*;
     use crate::{
-        Redlock,
-        lock::{Lock, Spawner, lease::PollGuard},
+        hand_clock::HandClock,
+        lock::{Lock, lease::PollGuard},
         node::EmbeddedNodes,
-        time::Clock,
     };
 
     const TTL: Duration = Duration::from_secs(10);
     const VALIDITY: Duration = Duration::from_millis(9_898);
 
-    #[derive(Clone, Debug, Default)]
-    struct HandClock {
-        now: Arc<AtomicU64>,
-        granularity: Duration,
-    }
-
-    impl Clock for HandClock {
-        fn now(&self) -> Timestamp {
-            Timestamp::from_nanos(self.now.load(Ordering::SeqCst))
-        }
-
-        fn granularity(&self) -> Duration {
-            self.granularity
-        }
-    }
-
-    /// Runs no tasks: only the test fires timers.
-    #[derive(Debug)]
-    struct NoTasks;
-
-    impl Spawner for NoTasks {
-        fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-            drop(task);
-        }
-    }
-
-    struct Scene {
+    struct OverrunFixture {
         clock: HandClock,
         lock: Lock,
     }
 
-    impl Scene {
+    impl OverrunFixture {
         async fn new() -> Self {
             Self::with(Duration::ZERO).await
         }
 
         async fn with(granularity: Duration) -> Self {
-            let clock = HandClock { granularity, ..HandClock::default() };
-            clock.now.store(86_400_000_000_000, Ordering::SeqCst);
+            let clock = HandClock::unwatched().with_granularity(granularity);
             let nodes = EmbeddedNodes::with_clock(1, clock.clone());
-            let builder = Redlock::builder().nodes_from(&nodes).ttl(TTL);
-            let redlock = builder.clock(clock.clone()).spawner(NoTasks).build().unwrap();
+            let redlock = clock.builder().nodes_from(&nodes).ttl(TTL).build().unwrap();
             let lock = redlock.lock("x").auto_extend(false).await.unwrap();
             Self { clock, lock }
         }
@@ -206,8 +171,7 @@ mod tests {
         }
 
         fn advance(&self, by: Duration) {
-            let nanos = u64::try_from(by.as_nanos()).unwrap();
-            self.clock.now.fetch_add(nanos, Ordering::SeqCst);
+            self.clock.advance(by);
             self.fire();
         }
 
@@ -228,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn poll_past_the_end_is_reported() {
-        let scene = Scene::new().await;
+        let scene = OverrunFixture::new().await;
         let poll = scene.begin();
         scene.end();
         scene.fire();
@@ -240,7 +204,7 @@ mod tests {
 
     #[tokio::test]
     async fn poll_that_ends_is_not_reported() {
-        let scene = Scene::new().await;
+        let scene = OverrunFixture::new().await;
         let poll = scene.begin();
         scene.end();
         scene.fire();
@@ -251,7 +215,7 @@ mod tests {
 
     #[tokio::test]
     async fn later_poll_is_not_reported() {
-        let scene = Scene::new().await;
+        let scene = OverrunFixture::new().await;
         drop(scene.begin());
         let in_time = scene.begin();
         scene.end();
@@ -264,7 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn unbegun_poll_is_awaited() {
-        let scene = Scene::new().await;
+        let scene = OverrunFixture::new().await;
         let mut poll = scene.enter();
         scene.end();
         scene.advance_to_check();
@@ -277,7 +241,7 @@ mod tests {
 
     #[tokio::test]
     async fn early_hard_stop_is_no_overrun() {
-        let scene = Scene::with(Duration::from_millis(2)).await;
+        let scene = OverrunFixture::with(Duration::from_millis(2)).await;
         let lead = scene.lock.lease().timers().lead();
         assert!(lead > Duration::ZERO);
         let poll = scene.begin();

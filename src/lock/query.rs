@@ -16,7 +16,7 @@ use crate::{
     node::Reply,
     protocol::{
         Answer, Op,
-        names::{self, Member, View},
+        views::{self, Member, View},
     },
     time::Sleep,
 };
@@ -126,7 +126,7 @@ impl<F> NodeQuery<F> {
         let answered = (0..self.answers.len()).filter(|&node| self.answers[node].is_ok());
         let answered: Vec<Member<'_>> =
             answered.map(|node| (node, self.views[node].as_ref())).collect();
-        let group = names::largest_group(&answered);
+        let group = views::largest_group(&answered);
         for (node, _) in &answered {
             if !group.iter().any(|(member, _)| member == node) {
                 counted.to_mut()[*node] = Err(Reason::NamesDiffer);

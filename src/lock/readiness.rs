@@ -10,7 +10,7 @@ use crate::{
     error::Reason,
     membership::takeover,
     node::{CopyProgress, NodeHealth, NodeState},
-    protocol::rules,
+    protocol::formulas,
     time::Timestamp,
 };
 
@@ -23,7 +23,7 @@ const STALLED_COPY: Duration = Duration::from_secs(3);
 
 /// Too few nodes vote, or have all records of work that is done. [`Display`](fmt::Display) has the
 /// nodes, the reasons, and what to do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotReady {
     /// The health of each node, in the order of [`Redlock::nodes`](crate::Redlock::nodes).
@@ -121,7 +121,7 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
 
 impl Core {
     pub(crate) fn readiness(&self) -> Result<(), NotReady> {
-        let quorum = rules::quorum(self.nodes.len());
+        let quorum = formulas::quorum(self.nodes.len());
         let nodes = self.health();
         if nodes.iter().filter(|node| node.is_voting()).count() >= quorum {
             return Ok(());
@@ -133,7 +133,7 @@ impl Core {
     /// As [`readiness`](Self::readiness), and a quorum has all records.
     fn readiness_with_records(&self) -> Result<(), NotReady> {
         self.readiness()?;
-        let (nodes, quorum) = (self.health(), rules::quorum(self.nodes.len()));
+        let (nodes, quorum) = (self.health(), formulas::quorum(self.nodes.len()));
         if nodes.iter().filter(|node| has_records(node)).count() >= quorum {
             return Ok(());
         }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::{LockError, Reason},
     node::Reply,
-    protocol::{Answer, ForgetOp, Nonce, Op, Record, RecordOp, RepairOp, rules},
+    protocol::{Answer, ForgetOp, Nonce, Op, Record, RecordOp, RepairOp, formulas},
     quorum::records::{self, RecordStatus},
 };
 
@@ -77,7 +77,7 @@ pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration
 /// Whether a quorum keeps a record: this one, or one of finished work.
 pub(crate) fn is_kept(answers: &[Result<Answer, Reason>]) -> bool {
     let kept = answers.iter().filter(|answer| matches!(answer, Ok(Answer::Recorded(Some(_)))));
-    kept.count() >= rules::quorum(answers.len())
+    kept.count() >= formulas::quorum(answers.len())
 }
 
 /// Reserves quota for the record of a lease, before its work begins.

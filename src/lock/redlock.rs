@@ -29,6 +29,7 @@ pub struct Redlock {
     core: Arc<Core>,
 }
 
+/// # Locks
 impl Redlock {
     /// Returns a builder with the default settings and no nodes.
     pub fn builder() -> RedlockBuilder {
@@ -69,6 +70,27 @@ impl Redlock {
         LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
     }
 
+    /// Refuses further requests, and waits for background work: first for requests behind an
+    /// [`OnceLayer`](crate::OnceLayer) whose callers have gone, for at most their `max_hold`; then until
+    /// the releases of all locks are delivered to the reachable nodes, for at most `max_ttl`, after
+    /// which the keys have expired.
+    ///
+    /// Call it before the process ends: a release that is not sent by then leaves its key until the
+    /// TTL. Stop the server first, and call it in the runtime that served the requests, which drops
+    /// those that are left. Locks that are held stay held until they are dropped.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: releases continue without the future.
+    pub async fn shutdown(&self) {
+        self.core.close();
+        self.core.detached_work_ended().await;
+        self.core.drain().await;
+    }
+}
+
+/// # Readiness and health
+impl Redlock {
     /// Waits, without a limit, until a quorum of nodes is connected, votes, and has all records of work
     /// that is done ([`once`](Self::once)).
     ///
@@ -125,16 +147,19 @@ impl Redlock {
         self.core.readiness()
     }
 
-    /// Returns the nodes, in the order of their votes.
-    pub fn nodes(&self) -> &[Arc<dyn Node>] {
-        &self.core.nodes
-    }
-
     /// Returns the health of each node, as last seen. Sends nothing.
     pub fn health(&self) -> Vec<NodeHealth> {
         self.core.health()
     }
 
+    /// Returns the nodes, in the order of their votes.
+    pub fn nodes(&self) -> &[Arc<dyn Node>] {
+        &self.core.nodes
+    }
+}
+
+/// # Administration
+impl Redlock {
     /// Returns the holder of a name; for a set, of the first name that is held. Changes nothing.
     ///
     /// # Errors
@@ -267,24 +292,6 @@ impl Redlock {
             self.core.sleep(lowering.remaining()).await;
         }
         lowering.end().await.map_err(|votes| LowerError::Incomplete { votes })
-    }
-
-    /// Refuses further requests, and waits for background work: first for requests behind an
-    /// [`OnceLayer`](crate::OnceLayer) whose callers have gone, for at most their `max_hold`; then until
-    /// the releases of all locks are delivered to the reachable nodes, for at most `max_ttl`, after
-    /// which the keys have expired.
-    ///
-    /// Call it before the process ends: a release that is not sent by then leaves its key until the
-    /// TTL. Stop the server first, and call it in the runtime that served the requests, which drops
-    /// those that are left. Locks that are held stay held until they are dropped.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe: releases continue without the future.
-    pub async fn shutdown(&self) {
-        self.core.close();
-        self.core.detached_work_ended().await;
-        self.core.drain().await;
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
     error::Reason,
     node::{Node, Reply},
     protocol::{Answer, LeaseId, Op},
-    quorum::backlog::{Backlog, PendingRelease},
+    quorum::pending_releases::{PendingRelease, PendingReleases},
     time::Timers,
 };
 
@@ -28,7 +28,7 @@ struct Repeater {
     node: Weak<dyn Node>,
     /// Weak, as its entries keep this alive.
     timers: Weak<Timers>,
-    backlog: Mutex<Backlog<Arc<LeaseId>>>,
+    backlog: Mutex<PendingReleases<Arc<LeaseId>>>,
     /// A timer is set.
     armed: AtomicBool,
 }
@@ -62,7 +62,7 @@ impl Releaser {
 }
 
 impl Repeater {
-    fn backlog(&self) -> crate::sync::Guard<'_, Backlog<Arc<LeaseId>>> {
+    fn backlog(&self) -> crate::sync::Guard<'_, PendingReleases<Arc<LeaseId>>> {
         crate::sync::lock(&self.backlog)
     }
 

@@ -35,6 +35,7 @@ pub struct LockRequest {
     pub(super) internal: InternalOptions,
 }
 
+/// # Options
 impl LockRequest {
     pub(super) fn new(core: Arc<Core>, resource: Result<Resource, LockError>) -> Self {
         Self { core, resource, options: LockOptions::new(), internal: InternalOptions::default() }
@@ -75,7 +76,9 @@ impl LockRequest {
     pub fn on_overrun(self, overrun: Overrun) -> Self {
         self.options(LockOptions::new().on_overrun(overrun))
     }
+}
 
+impl LockRequest {
     /// Bounds the wait, also the manager's default.
     #[cfg(feature = "tonic")]
     pub(crate) fn wait_at_most(mut self, most: Option<Duration>) -> Self {

@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use super::{LockOptions, fences::Proposal, overrun::Overrun, quota::RecordBounds};
 use crate::{
     error::LockError,
-    protocol::rules,
+    protocol::formulas,
     quorum::{LeadNode, LeaseParams},
     time::MAX_DURATION,
 };
@@ -103,7 +103,7 @@ impl Settings {
                 self.max_ttl
             ));
         }
-        let validity = rules::validity(ttl, self.drift_factor, self.clock_guard);
+        let validity = formulas::validity(ttl, self.drift_factor, self.clock_guard);
         if validity.is_zero() {
             let aside = set_aside(self, ttl);
             return invalid(format!(
@@ -141,14 +141,14 @@ impl Settings {
             lead_node: internal.lead_node,
             retry_after: options.retry_after.unwrap_or(self.retry_after),
             slack: set_aside(self, ttl),
-            node_timeout: rules::node_timeout(self.node_timeout, ttl),
+            node_timeout: formulas::node_timeout(self.node_timeout, ttl),
         })
     }
 }
 
 /// Returns the part of a TTL that is reserved for clock drift and differences between clocks.
 fn set_aside(settings: &Settings, ttl: Duration) -> Duration {
-    rules::drift(ttl, settings.drift_factor) + rules::margin(settings.clock_guard)
+    formulas::drift(ttl, settings.drift_factor) + formulas::margin(settings.clock_guard)
 }
 
 impl Plan {

@@ -43,7 +43,7 @@ pub trait Spawner: fmt::Debug + Send + Sync + 'static {
 
 fn run_on_thread(name: &str, mut task: Pin<Box<dyn Future<Output = ()> + Send>>) -> io::Result<()> {
     let poll_to_end = move || {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
         let mut cx = Context::from_waker(&waker);
         while task.as_mut().poll(&mut cx).is_pending() {
             thread::park();
@@ -52,9 +52,9 @@ fn run_on_thread(name: &str, mut task: Pin<Box<dyn Future<Output = ()> + Send>>)
     thread::Builder::new().name(name.into()).spawn(poll_to_end).map(drop)
 }
 
-struct Unpark(thread::Thread);
+struct ThreadWaker(thread::Thread);
 
-impl Wake for Unpark {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }

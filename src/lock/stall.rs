@@ -135,13 +135,13 @@ mod tests {
     /// The default TTL: longer than any validity.
     const TTL: Duration = Duration::from_secs(10);
 
-    struct Scene {
+    struct StallFixture {
         clock: ManualClock,
         lock: Lock,
         lost: Task<LossCause>,
     }
 
-    impl Scene {
+    impl StallFixture {
         fn new(request: impl FnOnce(LockRequest) -> LockRequest) -> Self {
             let clock = ManualClock::new();
             let redlock = Nodes::new(3, &clock).replica("a").redlock();
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn hanging_poll_loses_the_lock() {
-        let mut scene = Scene::stalling();
+        let mut scene = StallFixture::stalling();
         let mut poll = scene.lock.lease().enter_poll();
         poll.begin();
         // The first check is after a quarter; then the limit passes.
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn untaken_lock_is_lost() {
-        let mut scene = Scene::stalling();
+        let mut scene = StallFixture::stalling();
         scene.clock.advance(QUARTER + LIMIT);
         assert!(!scene.is_renewed());
         assert_eq!(scene.lost.take(), Some(LossCause::Stalled { limit: LIMIT }));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn short_polls_are_no_stall() {
-        let scene = Scene::stalling();
+        let scene = StallFixture::stalling();
         for _ in 0..10 {
             let mut poll = scene.lock.lease().enter_poll();
             poll.begin();
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn suspension_is_no_stall() {
-        let scene = Scene::stalling();
+        let scene = StallFixture::stalling();
         let mut poll = scene.lock.lease().enter_poll();
         poll.begin();
         scene.clock.advance(QUARTER);
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn early_timers_are_no_checks() {
-        let scene = Scene::stalling();
+        let scene = StallFixture::stalling();
         let mut poll = scene.lock.lease().enter_poll();
         poll.begin();
         scene.clock.advance(QUARTER);
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn missing_heartbeat_loses_the_lock() {
-        let mut scene = Scene::beating();
+        let mut scene = StallFixture::beating();
         scene.clock.advance(LIMIT);
         assert!(scene.lock.is_valid());
         assert!(!scene.is_renewed());
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn heartbeats_keep_the_lock() {
-        let mut scene = Scene::beating();
+        let mut scene = StallFixture::beating();
         for _ in 0..20 {
             scene.clock.advance(QUARTER * 3);
             scene.lock.context().heartbeat();
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn release_removes_the_timer() {
-        let scene = Scene::stalling();
+        let scene = StallFixture::stalling();
         let timers = Arc::clone(scene.lock.lease().timers());
         assert_eq!(timers.len(), 2, "renewal and watch");
         drop(scene.lock);
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn unlimited_hold_continues() {
-        let mut scene = Scene::new(|request| request.max_hold(Duration::MAX));
+        let mut scene = StallFixture::new(|request| request.max_hold(Duration::MAX));
         scene.clock.advance(Duration::from_secs(3_600));
         assert!(scene.lock.is_valid());
         assert_eq!(scene.lost.take(), None);

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::offsets::{Interval, Shift};
-use crate::{protocol::rules, time::Timestamp};
+use crate::{protocol::formulas, time::Timestamp};
 
 /// Classifies apparent jumps of servers' clocks.
 #[derive(Debug)]
@@ -75,9 +75,9 @@ const TOGETHER: Duration = Duration::from_secs(5);
 impl ClockJumpDetector {
     /// Creates a detector for a set of nodes.
     pub(crate) fn new(nodes: usize, drift_factor: f64) -> Self {
-        let slack = rules::drift(BETWEEN_LOOKS, drift_factor);
+        let slack = formulas::drift(BETWEEN_LOOKS, drift_factor);
         Self {
-            quorum: rules::quorum(nodes),
+            quorum: formulas::quorum(nodes),
             slack: i64::try_from(slack.as_micros()).unwrap_or(i64::MAX),
             nodes: vec![NodeEvidence::default(); nodes].into_boxed_slice(),
         }
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn one_node_has_nobody_to_be_compared_with() {
+    fn single_node_jumps_by_its_report() {
         let mut detector = ClockJumpDetector::new(1, FACTOR);
         assert_eq!(detector.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
     }

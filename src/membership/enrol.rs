@@ -14,8 +14,8 @@ use super::node_status::{
 };
 use crate::{
     protocol::{
-        names::{self, Incarnation},
-        rules,
+        formulas,
+        views::{self, Incarnation},
     },
     time::Timestamp,
 };
@@ -37,7 +37,7 @@ impl Enrolment {
     /// Creates the probations of `nodes` nodes, for locks of at most `max_ttl`.
     pub(crate) fn new(nodes: usize, max_ttl: Duration, drift_factor: f64) -> Self {
         let nodes = vec![EnrolledNode::default(); nodes].into_boxed_slice();
-        let quorum = rules::quorum(nodes.len());
+        let quorum = formulas::quorum(nodes.len());
         Self { quorum, max_ttl, drift_factor, nodes, old_set_seen: None }
     }
 
@@ -128,12 +128,12 @@ impl Enrolment {
             let thirds = (0..self.nodes.len()).filter(|&third| third != node && third != other);
             other != node
                 && wanted(entry)
-                && names::name_each_other((node, view), (other, of_other))
+                && views::name_each_other((node, view), (other, of_other))
                 && !thirds.into_iter().any(is_behind)
         };
         let near = self.nodes.iter().enumerate().filter(is_near);
         let near: Vec<_> = near.map(|(other, entry)| (other, entry.view())).collect();
-        names::largest_group(&near).into_iter().map(|(other, _)| other).collect()
+        views::largest_group(&near).into_iter().map(|(other, _)| other).collect()
     }
 
     /// Returns the nodes that forgot together with a node, and name it and each other.
@@ -209,10 +209,10 @@ impl Enrolment {
         let votes = |entry: &EnrolledNode| entry.status.is_active() && !entry.is_displaced();
         let active = self.nodes.iter().enumerate().filter(|(_, entry)| votes(entry));
         let active: Vec<_> = active.map(|(node, entry)| (node, entry.view())).collect();
-        let counts = |with: &[names::Member<'_>]| names::largest_group(with).len() >= self.quorum;
-        let is_stranger = |node: &names::Member<'_>| {
+        let counts = |with: &[views::Member<'_>]| views::largest_group(with).len() >= self.quorum;
+        let is_stranger = |node: &views::Member<'_>| {
             let near =
-                active.iter().filter(|other| other.0 == node.0 || names::agree(*node, **other));
+                active.iter().filter(|other| other.0 == node.0 || views::agree(*node, **other));
             !counts(&near.copied().collect::<Vec<_>>())
         };
         if !counts(&active) {
@@ -364,7 +364,7 @@ impl Enrolment {
     }
 
     fn probation(&self, max_ttl: Duration) -> Duration {
-        max_ttl + rules::drift(max_ttl, self.drift_factor)
+        max_ttl + formulas::drift(max_ttl, self.drift_factor)
     }
 
     fn plan(&self, node: usize) -> Option<ActivationPlan> {

@@ -1,7 +1,7 @@
 //! Probations of sets of nodes.
 
 use super::*;
-use crate::protocol::names::View;
+use crate::protocol::views::View;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -115,7 +115,7 @@ mod restart {
     use super::*;
 
     #[test]
-    fn activated_after_max_ttl_with_enough_others() {
+    fn activates_after_max_ttl_with_quorum() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
         assert_eq!(set.enrolment.next_wake(), Some(at(END)));
         assert_eq!(set.due(at(END - 1)), []);
@@ -164,7 +164,7 @@ mod restart {
     }
 
     #[test]
-    fn clock_put_forward_does_not_shorten_it() {
+    fn clock_put_forward_keeps_the_wait() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
         set.enrolment.put_forward(Duration::from_secs(5));
         assert_eq!(set.due(at(END + 4_999)), []);
@@ -172,7 +172,7 @@ mod restart {
     }
 
     #[test]
-    fn longer_ttl_is_waited_and_failures_retried() {
+    fn waits_longer_ttl_and_retries_failures() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
         assert_eq!(set.due(at(END)).len(), 1);
         set.enrolment.ended(0, ActivationOutcome::Longer(Duration::from_secs(20)), at(END));
@@ -257,7 +257,7 @@ mod other_sets {
     }
 
     #[test]
-    fn nor_once_they_are_out_of_sight() {
+    fn node_out_of_sight_prevents_start() {
         let mut set = Set::of(&[Elsewhere, Probation("a"), Probation("b")]);
         set.see(0, Out, at(END));
         assert!(set.enrolment.is_elsewhere(0));
@@ -299,7 +299,7 @@ mod names {
     use super::*;
 
     #[test]
-    fn wait_begins_when_enough_voters_know_it() {
+    fn wait_begins_with_enough_voters() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
         set.forgets(1, 0, at(1_000));
         assert_eq!(set.enrolment.next_wake(), None, "one voter does not suffice");

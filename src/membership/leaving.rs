@@ -8,18 +8,18 @@
 use std::sync::Arc;
 
 use super::takeover::blocking;
-use crate::protocol::names::{Incarnation, Member, View, largest_group};
+use crate::protocol::views::{Incarnation, Member, View, largest_group};
 
 /// How a node left a layout in which it voted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum Departure {
     /// It took no part in R14: without the restart guard, or enrolled by an earlier version.
     Unnamed,
     /// Its incarnation, and the owners that it knew of any names.
     Named(Incarnation, Box<[Incarnation]>),
 }
 
-impl Left {
+impl Departure {
     /// From what `adopt.lua` stores; `None` for a node that did not vote.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text == "*" {
@@ -31,9 +31,9 @@ impl Left {
 }
 
 /// A largest group of nodes that named each other when they left, by index.
-pub(crate) fn group(left: &[Option<Left>]) -> Vec<usize> {
-    let own = |left: &Option<Left>| match left {
-        Some(Left::Named(incarnation, _)) => Some(*incarnation),
+pub(crate) fn group(left: &[Option<Departure>]) -> Vec<usize> {
+    let own = |left: &Option<Departure>| match left {
+        Some(Departure::Named(incarnation, _)) => Some(*incarnation),
         _ => None,
     };
     let view = |node: usize, incarnation: Incarnation, known: &[Incarnation]| {
@@ -44,8 +44,10 @@ pub(crate) fn group(left: &[Option<Left>]) -> Vec<usize> {
         .iter()
         .enumerate()
         .filter_map(|(node, left)| match left.as_ref()? {
-            Left::Unnamed => Some((node, None)),
-            Left::Named(incarnation, known) => Some((node, Some(view(node, *incarnation, known)))),
+            Departure::Unnamed => Some((node, None)),
+            Departure::Named(incarnation, known) => {
+                Some((node, Some(view(node, *incarnation, known))))
+            }
         })
         .collect();
     let members: Vec<Member<'_>> =
@@ -55,7 +57,7 @@ pub(crate) fn group(left: &[Option<Left>]) -> Vec<usize> {
 
 /// Whether a layout can grant nothing more: N−q+1 of its nodes voted and named each other when they
 /// left, or a node left under each of its names, as fewer than q of these can have another server.
-pub(crate) fn is_stopped(left: &[Option<Left>], moved: usize) -> bool {
+pub(crate) fn is_stopped(left: &[Option<Departure>], moved: usize) -> bool {
     moved == left.len() || group(left).len() >= blocking(left.len())
 }
 
@@ -67,9 +69,9 @@ mod tests {
         Incarnation { epoch: 1, id, nonce: 7 }
     }
 
-    fn left(id: u128, known: &[u128]) -> Option<Left> {
+    fn left(id: u128, known: &[u128]) -> Option<Departure> {
         let owners: Vec<_> = known.iter().map(|id| incarnation(*id).to_string()).collect();
-        Left::parse(&[&[incarnation(id).to_string()], &owners[..]].concat().join(","))
+        Departure::parse(&[&[incarnation(id).to_string()], &owners[..]].concat().join(","))
     }
 
     #[test]
@@ -85,14 +87,14 @@ mod tests {
 
     #[test]
     fn nodes_without_votes_do_not_count() {
-        assert_eq!(Left::parse(""), None);
+        assert_eq!(Departure::parse(""), None);
         assert!(!is_stopped(&[left(1, &[2, 3]), None, None], 2));
         assert!(is_stopped(&[left(1, &[2, 3]), None, None], 3), "all names");
     }
 
     #[test]
     fn nodes_without_names_count_with_all() {
-        let unnamed = || Left::parse("*");
+        let unnamed = || Departure::parse("*");
         assert!(is_stopped(&[unnamed(), unnamed(), None], 2));
         assert!(is_stopped(&[unnamed(), left(2, &[]), None], 2));
     }

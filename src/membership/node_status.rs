@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    protocol::names::{Incarnation, View},
+    protocol::views::{Incarnation, View},
     time::Timestamp,
 };
 

@@ -10,7 +10,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::{protocol::rules, time::Timestamp};
+use crate::{protocol::formulas, time::Timestamp};
 
 /// Bounds on the offset of a server's clock from the local clock, in µs; positive where the server
 /// is ahead.
@@ -216,7 +216,7 @@ impl Bucket {
 
     /// Returns the maximum drift since these readings, in µs.
     fn drift(&self, now: Timestamp, drift_factor: f64) -> i64 {
-        let drift = rules::drift(now.saturating_duration_since(self.from), drift_factor);
+        let drift = formulas::drift(now.saturating_duration_since(self.from), drift_factor);
         i64::try_from(drift.as_micros()).unwrap_or(i64::MAX)
     }
 
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_of_slightly_different_rates_are_no_jump() {
+    fn slightly_different_rates_are_steady() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         // 0.5 %: half of what the drift allowance grants.
         for second in 0..1_000_u32 {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_our_own_fault_is_forgiven() {
+    fn local_fault_is_forgiven() {
         let mut offsets = Offsets::new(WINDOW, FACTOR);
         read(&mut offsets, 5_000, 2, 0);
         assert_ne!(read(&mut offsets, 6_000, 2, 3_000), Reading::Steady);

@@ -8,7 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{protocol::rules, time::Timestamp};
+use crate::{protocol::formulas, time::Timestamp};
 
 /// The other set that a node belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +49,12 @@ fn mark_interval(max_ttl: Duration) -> Duration {
 
 /// How long a node of another set is watched before it is taken.
 pub(crate) fn watch_time(max_ttl: Duration, drift_factor: f64) -> Duration {
-    max_ttl + rules::drift(max_ttl, drift_factor) + mark_interval(max_ttl)
+    max_ttl + formulas::drift(max_ttl, drift_factor) + mark_interval(max_ttl)
 }
 
 /// How many nodes a set of `size` has to lose until the rest is no quorum.
 pub(crate) const fn blocking(size: usize) -> usize {
-    size - rules::quorum(size) + 1
+    size - formulas::quorum(size) + 1
 }
 
 /// Which nodes that were moved may start, as their old set has no quorum left: those of which
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_nodes_start_when_enough_were_moved() {
+    fn nodes_start_when_enough_have_moved() {
         let from = |set: &str, size| Some((Arc::from(set), size));
         assert_eq!(startable(&[from("old", 3), None, None]), [0_usize; 0]);
         assert_eq!(startable(&[from("old", 3), from("another", 3), from("old", 3)]), [0, 2]);

@@ -4,23 +4,23 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::error::Reason;
 
-/// How one node is doing, as last seen from this process.
-#[derive(Clone, Debug, PartialEq)]
+/// The health of one node, as last seen from this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeHealth {
-    /// The node's name: `host:port/db`, or what it was given.
+    /// The node's name: `host:port/db`, or a given name.
     pub name: Arc<str>,
     /// Whether it votes.
     pub state: NodeState,
     /// The latest round trip, if one was measured.
     pub round_trip: Option<Duration>,
-    /// The server's version, as it calls itself.
+    /// The version that the server reports.
     pub version: Option<Arc<str>>,
-    /// Names the run of the server process.
+    /// Identifies the run of the server process.
     pub run_id: Option<Arc<str>>,
-    /// Names the run, and the history of the data: changes where the server may have forgotten.
+    /// Identifies the run and the history of the data. Changes when the server may have forgotten data.
     pub incarnation: Option<Arc<str>>,
-    /// The server's wall clock, compared with ours.
+    /// The server's wall clock, compared with the local one.
     pub clock: Option<ClockOffset>,
     /// The server's memory limit and eviction policy.
     pub memory: Option<Memory>,
@@ -28,25 +28,25 @@ pub struct NodeHealth {
     pub persistence: Option<Persistence>,
     /// The longest TTL that the node grants.
     pub max_ttl: Option<Duration>,
-    /// Commands that the server denies to our user, of those that the README lists under
-    /// "Permissions": as they are named in ACL rules, in alphabetical order. Found out with each
-    /// connection; `subscribe` and `unsubscribe` when a request first waits for another process.
+    /// Commands listed under "Permissions" in the README that the server denies to this client's user:
+    /// by their names in ACL rules, in alphabetical order. Checked with each connection; `subscribe` and
+    /// `unsubscribe` when a request first waits for another process.
     pub denied: Arc<[Arc<str>]>,
     /// Records of work that is done are being copied to the node, which forgot them.
     pub copying: Option<CopyProgress>,
-    /// How many operations wait for an answer of this node.
+    /// Number of operations that wait for an answer of this node.
     pub in_flight: usize,
-    /// The longest time for which an operation waited in this process before it was written to the
-    /// node, in about the last second. Zero while there is no connection.
+    /// Maximum time for which an operation waited in this process before it was written to the node,
+    /// within about the last second. Zero while there is no connection.
     pub queue_delay: Duration,
-    /// How many releases of given-back leases it has not acknowledged.
+    /// Number of releases that the node has not acknowledged.
     pub pending_releases: usize,
-    /// What an operator should know, though it keeps the node from nothing at present.
+    /// Problems for an operator that do not affect the node's votes at present.
     pub findings: Vec<Finding>,
 }
 
 impl NodeHealth {
-    /// A node that votes, and of which nothing else is known.
+    /// Creates the health of a node that votes, without further facts.
     pub fn voting(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -68,7 +68,7 @@ impl NodeHealth {
         }
     }
 
-    /// Whether its votes count at present.
+    /// Returns whether its votes count at present.
     pub fn is_voting(&self) -> bool {
         self.state == NodeState::Voting
     }
@@ -85,11 +85,11 @@ impl NodeHealth {
     }
 }
 
-/// What a server is among its replicas.
+/// The replication role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// It takes writes, and may vote.
+    /// It accepts writes, and may vote.
     Master,
     /// It replicates another server and never votes.
     Replica,
@@ -104,13 +104,13 @@ impl fmt::Display for Role {
     }
 }
 
-/// By how much a server's wall clock is ahead of ours.
+/// The difference between a server's wall clock and the local one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClockOffset {
-    /// Microseconds; negative where it is behind.
+    /// Microseconds by which the server's clock is ahead; negative if it is behind.
     pub ahead_micros: i64,
-    /// The most by which that may be wrong: half a round trip.
+    /// Maximum error: half a round trip.
     pub uncertainty: Duration,
 }
 
@@ -120,22 +120,23 @@ impl ClockOffset {
     }
 }
 
-/// What was found out about a node, or about this process by its nodes.
+/// A problem of a node, or of this process as measured by its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// This process's wall clock is off by more than 60 s from those of a quorum of servers. Told
-    /// with each of its nodes.
+    /// This process's wall clock is off by more than 60 s from those of a quorum of servers. Reported
+    /// for each of its nodes.
     ///
     /// Locks and fencing tokens don't depend on it; dates, schedules and `clock_guard` do.
     OwnClock {
-        /// By how many microseconds it is ahead; negative where it is behind.
+        /// Microseconds by which it is ahead; negative if it is behind.
         ahead_micros: i64,
     },
-    /// The server's wall clock is off by more than 60 s from those of a quorum of servers. Where it
-    /// is behind, it refuses their fencing tokens; where it is ahead, only its own vote suffers.
+    /// The server's wall clock is off by more than 60 s from those of a quorum of servers. If it is
+    /// behind, the server refuses their fencing tokens; if it is ahead, only its own votes are
+    /// affected.
     ServerClock {
-        /// By how many microseconds it is ahead; negative where it is behind.
+        /// Microseconds by which it is ahead; negative if it is behind.
         ahead_micros: i64,
     },
 }
@@ -152,7 +153,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A server's memory limit, and what it does when that is reached.
+/// A server's memory limit and eviction policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Memory {
@@ -160,7 +161,7 @@ pub struct Memory {
     pub limit: u64,
     /// `maxmemory-policy`.
     pub policy: Arc<str>,
-    /// Memory in use at the last look, in bytes (`used_memory`); looks are a second apart.
+    /// Memory in use, in bytes (`used_memory`), read once a second.
     pub used: u64,
 }
 
@@ -169,24 +170,24 @@ impl Memory {
         Self { limit, policy, used }
     }
 
-    /// Whether the server has the same limit and policy.
+    /// Returns whether the server has the same limit and policy.
     pub(crate) fn is_set_as(&self, other: &Self) -> bool {
         self.limit == other.limit && self.policy == other.policy
     }
 
-    /// Whether the server may delete locks to make room.
+    /// Returns whether the server may delete locks to free memory.
     pub fn evicts(&self) -> bool {
         self.limit > 0 && &*self.policy != "noeviction"
     }
 }
 
-/// What a server keeps when it restarts.
+/// The persistence of a server's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Persistence {
-    /// The append-only file is on.
+    /// Whether the append-only file is on.
     pub aof: bool,
-    /// Snapshots are on; `None` where the server does not tell.
+    /// Whether snapshots are on; `None` if the server does not report it.
     pub snapshots: Option<bool>,
 }
 
@@ -196,19 +197,19 @@ impl Persistence {
     }
 }
 
-/// How far the copying of records to a node is.
+/// The progress of copying records to a node.
 ///
-/// The node votes meanwhile, and does not say of any key that there is no record. One client at a
-/// time copies, over connections of its own, at most 10 MB a second; the others see its progress
-/// within 2 s.
+/// The node votes meanwhile, but does not answer that a key has no record. One client at a time
+/// copies, over separate connections and at most 10 MB a second; the others see its progress within
+/// 2 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyProgress {
-    /// Number of records that the client which copies has stored on the node.
+    /// Number of records that the copying client has stored on the node.
     pub records: u64,
     /// Their bytes, keys included.
     pub bytes: u64,
-    /// For how long this process has seen the node copy.
+    /// Time for which this process has seen the copying.
     pub since: Duration,
 }
 
@@ -218,36 +219,36 @@ impl CopyProgress {
     }
 }
 
-/// Whether a node votes, and if not, why.
-#[derive(Clone, Debug, PartialEq)]
+/// Whether a node votes, and why not.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeState {
-    /// Connected, and nothing speaks against its votes: the last ones counted, if there were any.
+    /// Connected; the latest votes, if any, counted.
     Voting,
     /// The first connection is being opened; operations wait for it.
     Connecting,
-    /// Connected, and may have forgotten locks: it does not vote until all of them have expired.
+    /// Connected, and does not vote until all locks that it may have forgotten have expired.
     Probation {
-        /// For how long still, on our own clock; zero where it waits for other nodes.
+        /// Remaining time, by the local clock; zero while it waits for other nodes.
         remaining: Duration,
-        /// For how long it has been so.
+        /// Time since its start.
         since: Duration,
-        /// What the last try to end it ran into; `None` before the first try.
+        /// The failure of the last attempt to end it; `None` before the first one.
         blocked: Option<Blocked>,
     },
-    /// Connected, and its votes are refused, until one counts; while it refuses, one a second is
-    /// tried. Renewals may still work.
+    /// Connected, but it refuses votes. One a second is tried, until one counts. Renewals may still
+    /// succeed.
     Refusing {
-        /// What it said last.
+        /// The latest reason.
         reason: Reason,
-        /// For how long.
+        /// Time since the first refusal.
         since: Duration,
     },
     /// Not usable at present; operations fail at once.
     Down {
-        /// What the last try ran into.
+        /// The failure of the last attempt to connect.
         reason: Reason,
-        /// For how long.
+        /// Time since it went down.
         since: Duration,
     },
 }
@@ -256,9 +257,9 @@ pub enum NodeState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blocked {
-    /// The node that answered; possibly another one, whose state has to be learnt first.
+    /// The node that answered: this one, or another one that has to report its state first.
     pub asked: Arc<str>,
-    /// What it answered.
+    /// Its answer.
     pub reason: Reason,
 }
 

@@ -34,50 +34,49 @@ pub(crate) use reply::ReplySink;
 ///
 /// # Contract
 ///
-/// * Operations of one lease take effect in the order of the calls to [`send`](Node::send), as far
-///   as they take effect at all. A release that is sent after an acquire is never overtaken by it.
-///   An acquire may be overtaken by operations of other leases.
-/// * Every [`Reply`] is answered, or dropped, within a bounded time. Dropping it means that the
+/// * Operations of one lease that take effect do so in the order of the calls to
+///   [`send`](Node::send): an acquire never overtakes a later release. Operations of other leases may
+///   overtake it.
+/// * Every [`Reply`] is answered or dropped within a bounded time. A dropped reply means that the
 ///   outcome is unknown.
 /// * An operation that [is stale](Op::is_stale) is not sent, and one that [is over](Op::is_over)
 ///   is not sent again.
 /// * `send` does not block.
 pub trait Node: std::fmt::Debug + Send + Sync + 'static {
-    /// Starts an operation; the answer goes to `reply`, from any thread, also before `send`
+    /// Starts an operation. The answer goes to `reply`, from any thread, possibly before `send`
     /// returns.
     fn send(&self, op: Op, reply: Reply);
 
-    /// The node's name in errors and logs: `host:port/db`, or what it was given.
+    /// Returns the node's name for errors and logs: `host:port/db`, or a given name.
     fn name(&self) -> &str;
 
-    /// How the node is doing. Does not ask it: the answer is what was last seen.
+    /// Returns the node's health, as last seen. Sends nothing.
     fn health(&self) -> NodeHealth {
         NodeHealth::voting(self.name())
     }
 
-    /// What the node's wall clock shows at `now` on the manager's clock, where this process's shows
-    /// `wall`: the time since the Unix epoch. `None` where it is not known at present. Does not ask
-    /// the node.
+    /// Returns the node's wall clock at `now`, as the time since the Unix epoch; `None` if it is
+    /// unknown. `now` is a time of the manager's clock, and `wall` is this process's wall clock at that
+    /// time. Sends nothing.
     ///
-    /// Fencing tokens are made of the clocks of a quorum: no node takes one that is more than 60 s
-    /// ahead of its own. By default the node is taken to have the clock of this process.
+    /// Fencing tokens are derived from the clocks of a quorum; a node refuses a token that is more than
+    /// 60 s ahead of its own clock. Default: the wall clock of this process.
     fn wall(&self, now: Timestamp, wall: Duration) -> Option<Duration> {
         let _ = now;
         Some(wall)
     }
 
-    /// Whether [`wall`](Self::wall) is a clock of the node's own, apart from this process's. Where a
-    /// quorum of nodes has one, jobs go by it, whatever this process's wall clock shows. Default: no.
+    /// Returns whether [`wall`](Self::wall) is a clock other than this process's. If a quorum of nodes
+    /// has such clocks, jobs use them in place of this process's wall clock. Default: no.
     fn has_own_wall(&self) -> bool {
         false
     }
 
-    /// Tells `hints` of releases of a name, until the answer is dropped: for who waits, so that it
-    /// need not ask again and again. A node that can't tells nothing, which is the default; who
-    /// waits then tries now and then.
+    /// Reports releases of a name to `hints` until the subscription is dropped, so that waiters need
+    /// not poll. By default a node reports nothing, and waiters retry after pauses.
     ///
-    /// The node says [`Hint::Listening`] once it is so, perhaps before this returns. Not to block,
-    /// and not to hold a lock while it tells.
+    /// The node sends [`Hint::Listening`] once it reports, possibly before this returns. Must not
+    /// block, and must not hold a mutex while it sends a hint.
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
         let _ = (name, hints);
         Subscription::none()

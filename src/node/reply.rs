@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     error::Reason,
-    protocol::{Answer, OpId, names::View},
+    protocol::{Answer, OpId, views::View},
 };
 
 /// Receives the answers to all operations of a lease, so that a late answer needs no task or
@@ -23,7 +23,7 @@ pub(crate) trait ReplySink: Send + Sync {
 }
 
 /// Receives the answer to one operation. Dropping it without an answer reports an unknown outcome.
-#[must_use = "dropping it tells the lease that the outcome is unknown"]
+#[must_use = "dropping it reports an unknown outcome"]
 pub struct Reply(Option<ReplyTarget>);
 
 enum ReplyTarget {

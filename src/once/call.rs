@@ -52,7 +52,7 @@ struct RequestKey {
     started_at: Timestamp,
 }
 
-#[pin_project(project = CallStateProj)]
+#[pin_project(project = OnceCallStateProj)]
 #[expect(
     clippy::large_enum_variant,
     reason = "the task's own memory holds the state: boxing costs an allocation"
@@ -222,27 +222,28 @@ where
         let key = || this.key.as_ref().expect("a locked request has a key");
         let read = || key().redlock.read_record(&terms::name(&key().resource));
         Poll::Ready(match this.state.project() {
-            CallStateProj::Rejected { error } => Transition::End(Err(error.clone().into())),
-            CallStateProj::Unguarded { work } => Transition::End(
+            OnceCallStateProj::Rejected { error } => Transition::End(Err(error.clone().into())),
+            OnceCallStateProj::Unguarded { work } => Transition::End(
                 ready!(work.poll(cx)).map(OnceOutcome::Ran).map_err(OnceError::Work),
             ),
-            CallStateProj::Acquiring { acquire, start } => match ready!(Pin::new(acquire).poll(cx))
-            {
-                Ok(lock) => {
-                    let (work, check) = start.take().expect("polled after it was ready");
-                    let start = Some((lock, work, check));
-                    Transition::State(OnceCallState::Reading {
-                        asked: read(),
-                        is_all: false,
-                        start,
-                    })
+            OnceCallStateProj::Acquiring { acquire, start } => {
+                match ready!(Pin::new(acquire).poll(cx)) {
+                    Ok(lock) => {
+                        let (work, check) = start.take().expect("polled after it was ready");
+                        let start = Some((lock, work, check));
+                        Transition::State(OnceCallState::Reading {
+                            asked: read(),
+                            is_all: false,
+                            start,
+                        })
+                    }
+                    Err(refusal) if matches!(refusal.root(), LockError::Held { .. }) => {
+                        Transition::State(OnceCallState::ReadingUnlocked { asked: read(), refusal })
+                    }
+                    Err(error) => Transition::End(Err(error.into())),
                 }
-                Err(refusal) if matches!(refusal.root(), LockError::Held { .. }) => {
-                    Transition::State(OnceCallState::ReadingUnlocked { asked: read(), refusal })
-                }
-                Err(error) => Transition::End(Err(error.into())),
-            },
-            CallStateProj::ReadingUnlocked { asked, refusal } => {
+            }
+            OnceCallStateProj::ReadingUnlocked { asked, refusal } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
                 Transition::End(Ok(match records::status(&answers) {
                     RecordStatus::Done { record, remaining }
@@ -254,7 +255,7 @@ where
                     _ => busy(refusal),
                 }))
             }
-            CallStateProj::Reading { asked, is_all, start } => {
+            OnceCallStateProj::Reading { asked, is_all, start } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
                 if !*is_all
                     && let RecordStatus::Done { record, .. } = records::status(&answers)
@@ -277,7 +278,7 @@ where
                     this.started_record,
                 )
             }
-            CallStateProj::Pausing { sleep, start } => {
+            OnceCallStateProj::Pausing { sleep, start } => {
                 ready!(Pin::new(sleep).poll(cx));
                 Transition::State(OnceCallState::Reading {
                     asked: read(),
@@ -285,7 +286,7 @@ where
                     start: start.take(),
                 })
             }
-            CallStateProj::RecordingStart { asked, start } => {
+            OnceCallStateProj::RecordingStart { asked, start } => {
                 let answers = ready!(Pin::new(asked).poll(cx));
                 let start = start.take().expect("polled after it was ready");
                 // A node that did not answer before may know of the end.
@@ -298,10 +299,10 @@ where
                     too_few(&answers, start, key().started_at)
                 }
             }
-            CallStateProj::Executing { attached } => {
+            OnceCallStateProj::Executing { attached } => {
                 Transition::End(ready!(Pin::new(attached).poll(cx)))
             }
-            CallStateProj::Over => panic!("polled after it was ready"),
+            OnceCallStateProj::Over => panic!("polled after it was ready"),
         })
     }
 

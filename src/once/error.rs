@@ -5,7 +5,7 @@ use std::{
     fmt::{self, Display},
 };
 
-use crate::{error::LockError, guard, layer::AsResponse};
+use crate::{error::LockError, guard::GuardError, layer::AsResponse};
 
 /// The error of a once request: the work is not known to be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ impl<E> From<LockError> for OnceError<E> {
     }
 }
 
-impl<E> From<OnceError<E>> for guard::Error<E> {
+impl<E> From<OnceError<E>> for GuardError<E> {
     fn from(error: OnceError<E>) -> Self {
         match error {
             OnceError::Lock(error) => Self::Lock(error),
@@ -50,7 +50,7 @@ impl<E: Display> Display for OnceError<E> {
 }
 
 /// Also where `E` is a `Box<dyn Error + Send + Sync>`; for the chain of causes, see
-/// [`layer::Error`](crate::layer::Error#impl-Error-for-Error<E>).
+/// [`GuardError`](crate::layer::GuardError#impl-Error-for-GuardError<E>).
 impl<E: fmt::Debug + Display + 'static> std::error::Error for OnceError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // Transparent: Display already shows the inner error.

@@ -7,31 +7,35 @@ use tower_layer::Layer;
 use super::{Always, OnceService, UnknownOutcome, terms::Terms};
 use crate::{
     error::LockError,
+    layer::Plain,
     lock::{LockOptions, Redlock},
     resource::{Resource, ResourceError},
 };
 
 use super::{OnceRequest, terms};
 
-/// Runs each request to success once per key. Further requests learn that it is done or in progress.
+/// Runs each request to success once per key. Further requests get the outcome: done, or in progress.
 ///
-/// The key is found as for [`RedlockLayer`](crate::RedlockLayer): by a closure, or any
-/// [`ResourceKey`](crate::layer::ResourceKey); `None` lets a request pass without one. It is one name: a set
-/// of names is an error.
+/// The key is found as for a [`RedlockLayer`](crate::RedlockLayer): by a closure, or any
+/// [`ResourceKey`](crate::layer::ResourceKey). A request for which it returns `None` runs each time. The
+/// key is one name: a set of names is an error.
 ///
-/// The layer's name prefixes its keys, so layers of different names share none. Use the same name on
-/// every replica, and another for each route whose handler does other work: routes that share a layer
-/// share its keys. To [`Redlock::once`](crate::Redlock::once), the key of the layer `shop` and the
-/// request `evt_1` is `shop:evt_1`.
+/// The layer's name is the prefix of its keys. Use the same name on every replica, and different names for
+/// routes with different handlers: routes that share a layer share its keys. In
+/// [`Redlock::once`](crate::Redlock::once), the key of the layer `shop` and the request `evt_1` is
+/// `shop:evt_1`.
 ///
 /// Defaults are the manager's, except for [`wait`](Self::wait).
 ///
 /// `C` decides which responses complete the key: every `Ok`, or those of
-/// [`complete_when`](Self::complete_when). `P` is the form of the outcomes: with [`Plain`] the response
-/// is [`Once<S::Response>`](super::Once); over HTTP (feature `http`) it is one for
-/// webhooks, by `http()` or [`by_body`](OnceLayer::by_body), or for requests with an
-/// `Idempotency-Key`, by [`idempotency`](OnceLayer::idempotency); over gRPC (feature `tonic`) it is a
-/// status, by `grpc()`.
+/// [`complete_when`](Self::complete_when). `P` is the form of the outcomes:
+///
+/// | for | created by | the outcome |
+/// |---|---|---|
+/// | any service ([`Plain`]) | `new` | [`Once<S::Response>`](super::Once) |
+/// | webhooks (feature `http`) | `http`, [`by_body`](OnceLayer::by_body) | a response |
+/// | requests with an `Idempotency-Key` (feature `http`) | [`idempotency`](OnceLayer::idempotency) | a response |
+/// | gRPC calls (feature `tonic`) | `grpc` | a status |
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -60,18 +64,14 @@ pub struct OnceLayer<K, C = Always, P = Plain> {
     terms: Terms,
 }
 
-/// Outcomes are part of the response: [`Once`](super::Once).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Plain(());
-
 impl<K> OnceLayer<K> {
-    /// A layer of this name that runs requests once for what `key` finds in them.
+    /// Creates a layer that runs requests once per key, which `key` finds in them.
     ///
     /// The name has 1 to 64 visible ASCII characters without a colon: `github`, `/hooks/shop`.
     ///
     /// # Panics
     ///
-    /// If the name is none, or `idempotency`, which is taken.
+    /// If the name is invalid, or `idempotency`, which is reserved.
     pub fn new(redlock: Redlock, name: impl Into<Arc<str>>, key: K) -> Self {
         let name = terms::layer_name(name);
         Self {
@@ -86,9 +86,10 @@ impl<K> OnceLayer<K> {
     }
 }
 
+/// # Lock options
 impl<K, C, P> OnceLayer<K, C, P> {
-    /// Sets all that is set in `options`; what was set before and is not set there stays. What is not
-    /// valid is an error of every request.
+    /// Sets each option that is set in `options`. The others keep their values. Options that the manager
+    /// refuses are an error of every request.
     pub const fn options(mut self, options: LockOptions) -> Self {
         self.options = options.or(self.options);
         self
@@ -99,48 +100,52 @@ impl<K, C, P> OnceLayer<K, C, P> {
         self.options(LockOptions::new().ttl(ttl))
     }
 
-    /// See [`LockOptions::wait`]: how long a request waits while another with its key runs. Default:
-    /// zero.
+    /// See [`LockOptions::wait`]: the maximum time to wait for another request with the key. Default: zero.
     pub const fn wait(self, wait: Duration) -> Self {
         self.options(LockOptions::new().wait(wait))
     }
 
-    /// See [`LockOptions::max_hold`]. A handler that takes longer is stopped in the middle, and never
-    /// done: choose it above the slowest.
+    /// See [`LockOptions::max_hold`]. A handler that takes longer is stopped, and its key is never done:
+    /// choose it above the duration of the slowest.
     pub const fn max_hold(self, max_hold: Duration) -> Self {
         self.options(LockOptions::new().max_hold(max_hold))
     }
+}
 
-    /// How long the nodes keep that a key is done. Default: 96 hours. See
+/// # Completion
+impl<K, C, P> OnceLayer<K, C, P> {
+    /// Sets the closure that decides whether a response completes its key. After other responses the key
+    /// is free. Errors of the service never complete it. Over gRPC the closure gets the status: see
+    /// `grpc()`.
+    ///
+    /// Over HTTP, a `RequestOutcome` in the response takes precedence, and the closure is not called.
+    /// After a 5xx that does not complete the key, `server_errors` decides: by default the key is free.
+    ///
+    /// A closure that is not written inside this call needs the type of its argument.
+    pub fn complete_when<G>(self, complete: G) -> OnceLayer<K, G, P> {
+        let Self { redlock, name, key, protocol, options, terms, .. } = self;
+        OnceLayer { redlock, name, key, complete, protocol, options, terms }
+    }
+
+    /// Sets the time for which the nodes store that a key is done. Default: 96 hours. See
     /// [`OnceRequest::retain`].
     pub const fn retain(mut self, retain: Duration) -> Self {
         self.terms.retain = retain;
         self
     }
 
-    /// What becomes of a key where nobody knows how far its request came. Default:
+    /// Sets what happens to a key whose request has an unknown outcome. Default:
     /// [`UnknownOutcome::Release`].
     pub const fn unknown(mut self, unknown: UnknownOutcome) -> Self {
         self.terms.unknown = unknown;
         self
     }
+}
 
+impl<K, C, P> OnceLayer<K, C, P> {
     #[cfg(all(test, feature = "scheduler"))]
     pub(crate) fn lock_request(&self) -> crate::lock::LockRequest {
         self.request(Resource::try_from("x")).lock_request()
-    }
-
-    /// Which responses mean that the key is done. After another its key is free, for the next try.
-    /// Errors of the service never complete. Over gRPC it goes by the status: see `grpc()`.
-    ///
-    /// Over HTTP a response that says by itself what became of its request (`RequestOutcome`) is taken
-    /// at its word, and this is not asked; after a 5xx that this does not call done, the key is what
-    /// `server_errors` says, free by default.
-    ///
-    /// Closures need the type of their argument where they are written apart from this call.
-    pub fn complete_when<G>(self, complete: G) -> OnceLayer<K, G, P> {
-        let Self { redlock, name, key, protocol, options, terms, .. } = self;
-        OnceLayer { redlock, name, key, complete, protocol, options, terms }
     }
 
     #[cfg(feature = "http")]
@@ -161,12 +166,12 @@ impl<K, C, P> OnceLayer<K, C, P> {
         &self.name
     }
 
-    /// A request for a key that was found in one, on the layer's terms.
+    /// Creates the request for a key that was found, with the layer's settings.
     pub(super) fn request_for(&self, key: &Resource) -> OnceRequest {
         self.request(terms::layer_key(&self.name, key))
     }
 
-    /// A request for a key that has the layer's name already, on the layer's terms.
+    /// Creates the request for a key that includes the layer's name.
     pub(super) fn request(&self, key: Result<Resource, ResourceError>) -> OnceRequest {
         let resource = key.and_then(|key| terms::resource(&key)).map_err(LockError::from);
         let mut request = OnceRequest::new(&self.redlock, resource);

@@ -62,7 +62,6 @@ mod work;
 pub use error::OnceError;
 pub use future::{OnceFuture, OnceRun};
 pub(crate) use layer::OnceLayer;
-pub use layer::Plain;
 pub use outcome::Once;
 pub use request::OnceRequest;
 pub use service::{OnceService, ServiceCall};

@@ -107,8 +107,9 @@ impl OnceRequest {
     }
 }
 
+/// # Lock options
 impl<C> OnceRequest<C> {
-    /// Sets all that is set in `options`; what was set before and is not set there stays.
+    /// Sets each option that is set in `options`. The others keep their values.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.lock = self.lock.options(options);
         self
@@ -119,8 +120,8 @@ impl<C> OnceRequest<C> {
         self.options(LockOptions::new().ttl(ttl))
     }
 
-    /// See [`LockOptions::wait`]: how long to wait while another does the work. Default: zero, it is
-    /// [`InProgress`](super::Once::InProgress) at once, or [`NoQuorum`](LockError::NoQuorum).
+    /// See [`LockOptions::wait`]: the maximum time to wait for another run of the work. Default: zero, the
+    /// result is [`InProgress`](super::Once::InProgress) at once, or [`NoQuorum`](LockError::NoQuorum).
     pub fn wait(self, wait: Duration) -> Self {
         self.options(LockOptions::new().wait(wait))
     }
@@ -134,9 +135,12 @@ impl<C> OnceRequest<C> {
     pub(crate) fn lock_request(self) -> LockRequest {
         self.lock
     }
+}
 
-    /// Sets how long the nodes store that the work is done. Default: 96 hours. Above zero, and at most
-    /// 100 years. Choose it longer than the senders' retry schedules, which reach 75 hours.
+/// # Records and run
+impl<C> OnceRequest<C> {
+    /// Sets the time for which the nodes store that the work is done. Default: 96 hours. Above zero, and
+    /// at most 100 years. Choose it longer than the senders' retry schedules, which reach 75 hours.
     ///
     /// A record takes about 275 bytes of each server's memory, with 31 bytes of key and 20 of owner
     /// (Redis 7.0): a million a day for 96 hours take 1.1 GB. Their number is limited by
@@ -146,7 +150,7 @@ impl<C> OnceRequest<C> {
         self
     }
 
-    /// What becomes of the key where nobody knows how far the work came. Default:
+    /// Sets what happens to the key if the outcome of the work is unknown. Default:
     /// [`UnknownOutcome::Release`].
     pub fn unknown(mut self, unknown: UnknownOutcome) -> Self {
         self.terms.unknown = unknown;

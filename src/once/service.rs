@@ -5,12 +5,16 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 use super::{
-    Always, Completes, Once, OnceError, OnceFuture, OnceLayer, OnceRequest, Plain, Unchecked, Work,
+    Always, Completes, Once, OnceError, OnceFuture, OnceLayer, OnceRequest, Unchecked, Work,
     call::OnceCall,
 };
-use crate::{error::LockError, guard::LockContext, layer::ResourceKey};
+use crate::{
+    error::LockError,
+    guard::LockContext,
+    layer::{Plain, ResourceKey},
+};
 
-/// A service whose requests run once per key. Made by [`OnceLayer`].
+/// A service whose requests run once per key. Created by [`OnceLayer`].
 ///
 /// The inner service is ready before the wait for the lock, and holds its permit of a
 /// `ConcurrencyLimit` or its place in a `Buffer` meanwhile. Put such layers outside.

@@ -8,27 +8,27 @@ use crate::{
     time::MAX_DURATION,
 };
 
-/// What becomes of a key whose work was stopped in the middle: its lock was lost, its future was
-/// dropped, it panicked, or its process crashed. Nobody knows how far it came. Over HTTP, a response
-/// may say so as well: `RequestOutcome::Unknown`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What happens to a key whose work has an unknown outcome: it was stopped before its end, as its lock was
+/// lost, its future was dropped, it panicked, or its process crashed. Over HTTP, a response may report an
+/// unknown outcome too: `RequestOutcome::Unknown`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnknownOutcome {
-    /// It is free as soon as the lock is: at once where that can be given back, else when its TTL is
-    /// over. The next try runs.
+    /// It is free when its lock is: at once if the lock can be released, otherwise after the TTL. The next
+    /// try runs.
     #[default]
     Release,
-    /// It stays blocked for so long, counted from the start of the work, or until a person or a
-    /// reconciler decides: [`OnceRequest::mark_done`](super::OnceRequest::mark_done),
-    /// [`OnceRequest::forget`](super::OnceRequest::forget). Choose it above `max_hold`: it does not
-    /// grow while the work runs. Costs one more round trip, before the work.
+    /// It is held for this time from the start of the work, or until a person or a reconciler decides:
+    /// [`OnceRequest::mark_done`](super::OnceRequest::mark_done),
+    /// [`OnceRequest::forget`](super::OnceRequest::forget). Choose it above `max_hold`, as it is not
+    /// extended while the work runs. Costs one more round trip, before the work.
     Hold(Duration),
 }
 
-/// Three days of a sender's retries, and one more.
+/// Default time for which records are stored: the longest retry schedule of senders, and a day more.
 const RETAIN: Duration = Duration::from_secs(96 * 3600);
 
-/// How a key is dealt with.
+/// The settings for the records of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) retain: Duration,
@@ -50,7 +50,7 @@ impl Terms {
     }
 }
 
-/// Whether a record can be kept for so long.
+/// Checks the time for which a record is stored.
 pub(super) fn check_time(name: &str, time: Duration) -> Result<(), LockError> {
     if time.is_zero() || time > MAX_DURATION {
         let text = format!("{name} is {time:?}, not within 1 ms and {MAX_DURATION:?}");
@@ -59,7 +59,7 @@ pub(super) fn check_time(name: &str, time: Duration) -> Result<(), LockError> {
     Ok(())
 }
 
-/// What is locked, and recorded, for a key: so that a lock of the same name is another one.
+/// Returns the resource that is locked and recorded for a key, distinct from a lock of the same name.
 pub(super) fn resource(key: &Resource) -> Result<Resource, ResourceError> {
     let mut names = key.names();
     let (Some(name), None) = (names.next(), names.next()) else {
@@ -68,15 +68,15 @@ pub(super) fn resource(key: &Resource) -> Result<Resource, ResourceError> {
     Resource::of_once(name)
 }
 
-/// What the names of records of `Idempotency-Key` begin with; no layer has that name.
+/// Prefix of the records of `Idempotency-Key`. No layer has this name.
 #[cfg(feature = "http")]
 pub(super) const IDEMPOTENCY: &str = "idempotency:";
 
 /// Maximum length of a layer's name, in bytes.
 const MAX_LAYER_NAME: usize = 64;
 
-/// The name of a layer, which every key of the layer begins with. It has no colon, so that two names
-/// never share a key, and is not the one that stands before the keys of `Idempotency-Key`.
+/// Checks the name of a layer, the prefix of its keys. A name has no colon, so that two names never share a
+/// key, and differs from the prefix of `Idempotency-Key`.
 pub(super) fn layer_name(name: impl Into<Arc<str>>) -> Arc<str> {
     let name = name.into();
     let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
@@ -89,7 +89,7 @@ pub(super) fn layer_name(name: impl Into<Arc<str>>) -> Arc<str> {
     name
 }
 
-/// The key of a request behind a layer, as [`Redlock::once`](crate::Redlock::once) takes it.
+/// Returns the key of a request behind a layer, as [`Redlock::once`](crate::Redlock::once) takes it.
 pub(super) fn layer_key(layer: &str, key: &Resource) -> Result<Resource, ResourceError> {
     let mut names = key.names();
     match (names.next(), names.next()) {
@@ -102,7 +102,7 @@ fn not_one_name() -> ResourceError {
     ResourceError::Setup("a once key is one name, not a set of names".into())
 }
 
-/// The one name of what [`resource`] made.
+/// Returns the single name of a result of [`resource`].
 pub(super) fn name(resource: &Resource) -> Arc<str> {
     resource.shared_names().first().map_or_else(|| "".into(), Arc::clone)
 }

@@ -4,198 +4,198 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Nonce, TickClaim};
 
-/// What a node says, where its vote counts.
+/// The answer of a node whose vote counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Answer {
     /// The keys are stored for the lease.
     Granted(GrantedAnswer),
-    /// At least one of the keys is someone else's; nothing was stored.
+    /// At least one of the keys belongs to another lease; nothing was stored.
     Held(HeldAnswer),
-    /// The keys are still the lease's.
+    /// The keys still belong to the lease.
     Raised(RaisedAnswer),
-    /// The keys are the lease's for the TTL from now.
+    /// The keys belong to the lease for the TTL from now.
     Extended,
-    /// The lease's keys are not on the node any more.
+    /// The node has no keys of the lease any more.
     Released(ReleasedAnswer),
-    /// What the node stores under the name, if anything.
+    /// The key of the name, if there is one.
     Inspected(Option<Box<Stored>>),
-    /// No claim with a smaller token will be taken.
+    /// No claim with a smaller token will be accepted.
     Promised(PromisedAnswer),
-    /// The claim is kept.
+    /// The claim is stored.
     Claimed,
-    /// What is recorded of the name, and for how long still it is kept.
+    /// The record of the name, if there is one, and the remaining time for which it is kept.
     Recorded(Option<(Arc<Record>, Duration)>),
-    /// There is no record of this nonce; whether there was one.
+    /// There is no record with this nonce any more. True if there was one.
     Forgotten(bool),
     /// The claim of each requested job, in order.
     Claims(ClaimsAnswer),
 }
 
-/// What [`Answer::Granted`] says.
+/// The content of [`Answer::Granted`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct GrantedAnswer {
-    /// Whether the proposed token was above the fence and is now the fence.
+    /// Whether the proposed token was above the fence, and the end of its block is the new fence.
     pub accepted: bool,
     /// The fence before.
     pub fence: u64,
 }
 
 impl GrantedAnswer {
-    /// The answer of these parts.
+    /// Creates an answer from its parts.
     pub const fn new(accepted: bool, fence: u64) -> Self {
         Self { accepted, fence }
     }
 }
 
-/// What [`Answer::Held`] says.
+/// The content of [`Answer::Held`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct HeldAnswer {
     /// The owner; `None` for a key that this crate did not write.
     pub owner: Option<Arc<str>>,
-    /// For how long still; `None` without a TTL.
+    /// Remaining TTL; `None` for a key without a TTL.
     pub remaining: Option<Duration>,
     /// The fence; zero in the answer to an extension, which does not read it.
     pub fence: u64,
 }
 
 impl HeldAnswer {
-    /// The answer of these parts.
+    /// Creates an answer from its parts.
     pub const fn new(owner: Option<Arc<str>>, remaining: Option<Duration>, fence: u64) -> Self {
         Self { owner, remaining, fence }
     }
 }
 
-/// What [`Answer::Raised`] says.
+/// The content of [`Answer::Raised`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct RaisedAnswer {
-    /// Whether the token was above the fence and its block is now stored.
+    /// Whether the token was above the fence, and the end of its block is the new fence.
     pub accepted: bool,
     /// The fence before.
     pub fence: u64,
 }
 
 impl RaisedAnswer {
-    /// The answer of these parts.
+    /// Creates an answer from its parts.
     pub const fn new(accepted: bool, fence: u64) -> Self {
         Self { accepted, fence }
     }
 }
 
-/// What [`Answer::Released`] says.
+/// The content of [`Answer::Released`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReleasedAnswer {
-    /// Whether all of them were there before.
+    /// Whether all keys existed.
     pub existed: bool,
-    /// Whether somebody was refused one of them meanwhile: those who wait are being told.
+    /// Whether a waiting client was refused one of them. The node notifies the waiting clients.
     pub awaited: bool,
 }
 
 impl ReleasedAnswer {
-    /// The answer of these parts.
+    /// Creates an answer from its parts.
     pub const fn new(existed: bool, awaited: bool) -> Self {
         Self { existed, awaited }
     }
 }
 
-/// What [`Answer::Promised`] says.
+/// The content of [`Answer::Promised`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PromisedAnswer {
-    /// When the node lost what it knew, in µs since the Unix epoch and 60 s later; zero if it
-    /// never did. See [`TickClaim::burnt_before`].
+    /// Time at which the node lost its data, plus 60 s, in µs since the Unix epoch; zero if it never
+    /// did. See [`TickClaim::burnt_before`].
     pub floor: u64,
-    /// The claim that is kept.
+    /// The stored claim.
     pub claim: Option<Box<TickClaim>>,
 }
 
 impl PromisedAnswer {
-    /// The answer of these parts.
+    /// Creates an answer from its parts.
     pub const fn new(floor: u64, claim: Option<Box<TickClaim>>) -> Self {
         Self { floor, claim }
     }
 }
 
-/// What [`Answer::Claims`] says.
+/// The content of [`Answer::Claims`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ClaimsAnswer {
     /// As in [`PromisedAnswer`].
     pub floor: u64,
-    /// The claims.
+    /// The stored claims, in the order of the request.
     pub claims: Vec<Option<TickClaim>>,
 }
 
 impl ClaimsAnswer {
-    /// The answer of these parts.
+    /// Creates an answer from its parts.
     pub const fn new(floor: u64, claims: Vec<Option<TickClaim>>) -> Self {
         Self { floor, claims }
     }
 }
 
-/// What a node keeps of a name's work, for longer than a lock.
+/// A record of a name's work, which outlasts the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Record {
-    /// Whether the work is done; else it was begun, and what became of it is not known.
+    /// Whether the work is done. Otherwise it was begun, and its outcome is unknown.
     pub is_done: bool,
-    /// The lease under which it was recorded, and when that was.
+    /// The lease under which it was recorded.
     pub lease: StoredLease,
-    /// What is kept along with it: an answer to be given again, say.
+    /// Data stored with the record, such as a response to be repeated.
     pub payload: Arc<[u8]>,
 }
 
 impl Record {
-    /// The parts of a record.
+    /// Creates a record from its parts.
     pub const fn new(is_done: bool, lease: StoredLease, payload: Arc<[u8]>) -> Self {
         Self { is_done, lease, payload }
     }
 }
 
-/// A lock's key as a node stores it.
+/// A lock's key, as stored by a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stored {
-    /// Whose it is; `None` for a key that this crate did not write.
+    /// The lease that the key belongs to; `None` for a key that this crate did not write.
     pub lease: Option<StoredLease>,
-    /// For how long still; `None` without a TTL.
+    /// Remaining TTL; `None` for a key without a TTL.
     pub remaining: Option<Duration>,
 }
 
-/// Whose a key is.
+/// A lease, as stored by a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct StoredLease {
     /// The secret of the lease. Never shown.
     pub nonce: Nonce,
-    /// The fencing token that the lease asked for; zero without fencing.
+    /// The fencing token that the lease proposed; zero without fencing.
     pub token: u64,
     /// Time of the request on the holder's wall clock, since the Unix epoch.
     pub since: Duration,
-    /// The holder, as it calls itself.
+    /// The name of the holder.
     pub owner: Arc<str>,
 }
 
 impl Stored {
-    /// What is stored.
+    /// Creates a key from its parts.
     pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
         Self { lease, remaining }
     }
 }
 
 impl StoredLease {
-    /// The parts of a lease as a node stores them.
+    /// Creates a stored lease from its parts.
     pub const fn new(nonce: Nonce, token: u64, since: Duration, owner: Arc<str>) -> Self {
         Self { nonce, token, since, owner }
     }
 }
 
 impl Answer {
-    /// The fence that the answer tells, or zero.
+    /// Returns the fence in the answer, or zero.
     pub fn fence(&self) -> u64 {
         match self {
             Self::Granted(GrantedAnswer { fence, .. })

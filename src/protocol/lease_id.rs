@@ -11,14 +11,13 @@ use std::{
 
 use crate::resource::Resource;
 
-/// The secret of one attempt, with which a client can renew and delete the key.
-///
-/// 128 random bits, fresh for every attempt. Never shown.
+/// The secret of one attempt, with which a client can renew and delete the key: 128 random bits. Never
+/// displayed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Nonce([u8; 16]);
 
 impl Nonce {
-    /// A nonce of the given bytes; they must never have been used before.
+    /// Creates a nonce from bytes, which must not have been used before.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
@@ -29,7 +28,7 @@ impl Nonce {
         Ok(Self(bytes))
     }
 
-    /// From 32 hexadecimal digits.
+    /// Parses 32 hexadecimal digits.
     pub(crate) fn from_hex(digits: &str) -> Option<Self> {
         let mut bytes = [0; 16];
         if digits.len() != 32 || !digits.is_ascii() {
@@ -41,7 +40,7 @@ impl Nonce {
         Some(Self(bytes))
     }
 
-    /// 32 hexadecimal digits, as stored on the servers.
+    /// Returns 32 hexadecimal digits, as stored on the servers.
     pub fn to_hex(self) -> [u8; 32] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut hex = [0; 32];
@@ -59,7 +58,7 @@ impl fmt::Debug for Nonce {
     }
 }
 
-/// What all operations of one lease have in common.
+/// The identity of a lease, shared by all its operations.
 #[derive(Debug)]
 pub struct LeaseId {
     resource: Resource,
@@ -70,34 +69,34 @@ pub struct LeaseId {
 }
 
 impl LeaseId {
-    /// A lease of `owner` on `resource`, asked for at `since` (time since the Unix epoch, for
-    /// people to read).
+    /// Creates the identity of a lease of `owner` on `resource`, requested at `since` (time since the Unix
+    /// epoch, for display).
     pub fn new(resource: Resource, nonce: Nonce, owner: Arc<str>, since: Duration) -> Self {
         Self { resource, nonce, owner, since, over: AtomicBool::new(false) }
     }
 
-    /// What is locked.
+    /// Returns the resource.
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
 
-    /// The secret of this lease.
+    /// Returns the secret of this lease.
     pub fn nonce(&self) -> Nonce {
         self.nonce
     }
 
-    /// The owner, as stored with the key for display.
+    /// Returns the owner, which is stored with the key for display.
     pub fn owner(&self) -> &Arc<str> {
         &self.owner
     }
 
-    /// Time of the request on the wall clock, since the Unix epoch.
+    /// Returns the wall-clock time of the request, since the Unix epoch.
     pub fn since(&self) -> Duration {
         self.since
     }
 
-    /// Whether the lease was given up: its release is sent, or about to be. From then on no other
-    /// operation of it may be sent, not even again after a `NOSCRIPT`.
+    /// Returns whether the lease has ended: its release was sent, or is about to be. From then on no
+    /// other operation of the lease may be sent, not even again after a `NOSCRIPT`.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }

@@ -2,19 +2,19 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a question to one node | `op` |
-//! | its answer, and what a node stores of leases and records | `answer` |
-//! | who holds a lease | `lease_id` |
-//! | which run of a job's tick was started last | `tick_claim` |
-//! | which servers mean each other by their names | [`names`] |
+//! | operations of a node | `op` |
+//! | their answers, and the leases and records in them | `answer` |
+//! | identity of a lease | `lease_id` |
+//! | claims of a job's ticks | `tick_claim` |
+//! | which servers own the node names | [`names`] |
 //! | the formulas | [`rules`] |
 
 mod answer;
+pub(crate) mod formulas;
 mod lease_id;
-pub(crate) mod names;
 mod op;
-pub(crate) mod rules;
 mod tick_claim;
+pub(crate) mod views;
 
 pub use answer::{
     Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, PromisedAnswer, RaisedAnswer, Record,

@@ -7,50 +7,49 @@ use super::Answer;
 use super::{LeaseId, Nonce, Record, TickClaim};
 use crate::time::Timestamp;
 
-/// A question to one node.
+/// A request to one node.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Op {
-    /// Store the lease's keys where all of them are free, for `ttl`. Where they were stored, and
-    /// `token` is above the fence of the resource's stripes, store the end of the token's block
-    /// as the new fence. Answered by [`Answer::Granted`] or [`Answer::Held`].
+    /// Stores the lease's keys for `ttl` if all of them are free. If `token` is above the fence of
+    /// the resource's stripes as well, stores the end of the token's block as the new fence.
+    /// Answered by [`Answer::Granted`] or [`Answer::Held`].
     Acquire(AcquireOp),
-    /// Where the keys are still the lease's, and `token` is above the fence: store the end of its
-    /// block. Answered by [`Answer::Raised`], or by
+    /// Stores the end of the token's block as the new fence, if the keys still belong to the lease
+    /// and `token` is above the fence. Answered by [`Answer::Raised`], or by
     /// [`Reason::KeyGone`](crate::error::Reason::KeyGone).
     Raise(RaiseOp),
-    /// Let the lease's keys live for `ttl` from now; store them again where they are gone, but
-    /// not after `until`. Answered by [`Answer::Extended`] or [`Answer::Held`].
+    /// Sets the TTL of the lease's keys to `ttl`, and stores missing keys again, but not after
+    /// `until`. Answered by [`Answer::Extended`] or [`Answer::Held`].
     Extend(ExtendOp),
-    /// Delete the lease's keys, and nobody else's. Answered by [`Answer::Released`].
+    /// Deletes the keys that belong to the lease. Answered by [`Answer::Released`].
     Release(Arc<LeaseId>),
-    /// Tell who holds one name. Answered by [`Answer::Inspected`].
+    /// Reads the key of one name. Answered by [`Answer::Inspected`].
     Inspect(Arc<str>),
-    /// Promise to take no claim of the job with a smaller token, and tell the claim that is kept.
+    /// Promises to accept no claim of the job with a smaller token, and reads the stored claim.
     /// Answered by [`Answer::Promised`], or by [`Reason::Superseded`](crate::error::Reason::Superseded)
-    /// where a greater token was promised.
+    /// if a greater token was promised.
     Prepare(PrepareOp),
-    /// Keep a claim of the job in place of the one before, unless a greater token was promised, or
-    /// one with the same token and a greater [number](TickClaim::number) is kept: these come from
-    /// one holder, in the order of their numbers.
-    /// Answered by [`Answer::Claimed`], or as [`Prepare`](Self::Prepare).
+    /// Replaces the stored claim of the job, unless a greater token was promised, or the stored
+    /// claim has the same token and a greater [number](TickClaim::number): claims of one token come
+    /// from one holder, in the order of their numbers. Answered by [`Answer::Claimed`], or as
+    /// [`Prepare`](Self::Prepare).
     Claim(ClaimOp),
-    /// Tell what is recorded of one name. Answered by [`Answer::Recorded`], or by
-    /// [`Reason::Incomplete`](crate::error::Reason::Incomplete) from a node that has nothing, and has not
-    /// taken over all records since it forgot them.
+    /// Reads the record of one name. Answered by [`Answer::Recorded`], or by
+    /// [`Reason::Incomplete`](crate::error::Reason::Incomplete) from a node that has no record, and
+    /// has not copied all records since it forgot its own.
     ReadRecord(Arc<str>),
-    /// Where the lease's key is still the lease's: keep a record of its name, in place of one that
-    /// is not of work that is done. Answered by [`Answer::Recorded`] with what is kept now, or by
-    /// [`Reason::KeyGone`](crate::error::Reason::KeyGone).
+    /// Stores a record of the lease's name, if the key still belongs to the lease. Replaces a record
+    /// unless that is of finished work. Answered by [`Answer::Recorded`] with the record that is
+    /// stored now, or by [`Reason::KeyGone`](crate::error::Reason::KeyGone).
     Record(RecordOp),
-    /// Keep a record of work that is done, which another node told, unless there is one already.
+    /// Stores a record of finished work that another node reported, unless there is one already.
     /// Answered by [`Answer::Recorded`].
     Repair(RepairOp),
-    /// Delete the record of a name, if it is the one of this nonce. Answered by
-    /// [`Answer::Forgotten`].
+    /// Deletes the record of a name if it has this nonce. Answered by [`Answer::Forgotten`].
     Forget(ForgetOp),
-    /// Tell the claims that are kept of some jobs, at most
-    /// [`MAX_JOBS_A_CALL`](Self::MAX_JOBS_A_CALL). Answered by [`Answer::Claims`].
+    /// Reads the stored claims of jobs, at most [`MAX_JOBS_A_CALL`](Self::MAX_JOBS_A_CALL). Answered
+    /// by [`Answer::Claims`].
     Claims(Arc<[Arc<str>]>),
 }
 
@@ -60,7 +59,7 @@ impl Op {
     /// Maximum number of jobs in one namespace whose claims a node keeps.
     pub const MAX_JOBS: usize = 10_000;
 
-    /// The lease that the operation belongs to, if it belongs to one.
+    /// Returns the lease that the operation belongs to, if any.
     pub fn lease(&self) -> Option<&Arc<LeaseId>> {
         match self {
             Self::Acquire(AcquireOp { lease, .. })
@@ -78,15 +77,16 @@ impl Op {
         }
     }
 
-    /// Whether the answer counts towards a quorum: a grant, or what belongs to one, or the word on a
-    /// job's claim. A node without a vote gives none.
+    /// Returns whether the answer counts towards a quorum. A node without a vote answers no such
+    /// operation.
     pub fn is_vote(&self) -> bool {
         !matches!(self, Self::Extend(_) | Self::Release(_) | Self::Inspect(_) | Self::Forget(_))
     }
 
-    /// Whether it is too late to send the operation at the moment `now`. A release is never too
-    /// late, and neither is an acquire or a record whose lease is over already: its release follows
-    /// behind it, and the node's word belongs to the verdict, or the work is done.
+    /// Returns whether it is too late at `now` to send the operation.
+    ///
+    /// An acquire or a record does not become stale by the end of its lease: the release follows
+    /// it, and the answer belongs to the verdict, or the work is done.
     pub fn is_stale(&self, now: Timestamp) -> bool {
         match self {
             Self::Acquire(AcquireOp { expires, .. }) => now >= *expires,
@@ -104,35 +104,35 @@ impl Op {
         }
     }
 
-    /// Whether the operation must not be sent a second time: its release may be on the way, and a
-    /// command behind it would not be undone.
+    /// Returns whether the operation must not be sent a second time: the release of its lease may
+    /// have been sent, and would not undo a later command.
     pub fn is_over(&self) -> bool {
         !matches!(self, Self::Release(_)) && self.lease().is_some_and(|lease| lease.is_over())
     }
 }
 
-/// What [`Op::Acquire`] asks for.
+/// The parameters of [`Op::Acquire`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AcquireOp {
     /// The lease.
     pub lease: Arc<LeaseId>,
-    /// How long the keys live.
+    /// TTL of the keys.
     pub ttl: Duration,
-    /// The proposed fencing token; zero means without fencing.
+    /// The proposed fencing token; zero without fencing.
     pub token: u64,
     /// The end of the block of tokens that the lease reserves: the new fence.
     pub block_end: u64,
-    /// The end of the validity that it asks for: not to be sent after it.
+    /// The end of the requested validity. The operation is not sent after it.
     pub expires: Timestamp,
-    /// How long after it was sent the server may still run it.
+    /// Time after sending within which the server may run the operation.
     pub patience: Duration,
-    /// Whether a refused client waits, and needs to be notified of the release.
+    /// Whether a refused client waits, and is to be notified of the release.
     pub waits: bool,
 }
 
 impl AcquireOp {
-    /// An acquire without fencing, of a request that does not wait.
+    /// Creates an acquire without fencing, of a request that does not wait.
     pub const fn new(
         lease: Arc<LeaseId>,
         ttl: Duration,
@@ -142,7 +142,7 @@ impl AcquireOp {
         Self { lease, ttl, token: 0, block_end: 0, expires, patience, waits: false }
     }
 
-    /// The proposed fencing token, and the end of the block of tokens that the lease reserves.
+    /// Sets the proposed fencing token, and the end of the block of tokens that the lease reserves.
     #[must_use]
     pub const fn fencing(mut self, token: u64, block_end: u64) -> Self {
         self.token = token;
@@ -150,7 +150,7 @@ impl AcquireOp {
         self
     }
 
-    /// Whether the request waits where it is refused.
+    /// Sets whether the request waits if it is refused.
     #[must_use]
     pub const fn waits(mut self, waits: bool) -> Self {
         self.waits = waits;
@@ -158,43 +158,43 @@ impl AcquireOp {
     }
 }
 
-/// What [`Op::Raise`] asks for.
+/// The parameters of [`Op::Raise`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RaiseOp {
     /// The lease.
     pub lease: Arc<LeaseId>,
-    /// The new token.
+    /// The new fencing token.
     pub token: u64,
     /// The end of its block: the new fence.
     pub block_end: u64,
 }
 
 impl RaiseOp {
-    /// A raise of the fence to `block_end`.
+    /// Creates a raise of the fence to `block_end`.
     pub const fn new(lease: Arc<LeaseId>, token: u64, block_end: u64) -> Self {
         Self { lease, token, block_end }
     }
 }
 
-/// What [`Op::Extend`] asks for.
+/// The parameters of [`Op::Extend`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExtendOp {
     /// The lease.
     pub lease: Arc<LeaseId>,
-    /// How long the keys live from now.
+    /// TTL of the keys, from now.
     pub ttl: Duration,
-    /// The lease's token, to be stored with a key that is stored again.
+    /// The lease's fencing token, for keys that are stored again; zero without fencing.
     pub token: u64,
-    /// The end of the present validity.
+    /// The end of the current validity.
     pub until: Timestamp,
-    /// How long after it was sent the server may still store keys again.
+    /// Time after sending within which the server may store keys again.
     pub patience: Duration,
 }
 
 impl ExtendOp {
-    /// An extension of a lease without fencing.
+    /// Creates an extension of a lease without fencing.
     pub const fn new(
         lease: Arc<LeaseId>,
         ttl: Duration,
@@ -204,7 +204,7 @@ impl ExtendOp {
         Self { lease, ttl, token: 0, until, patience }
     }
 
-    /// The lease's fencing token.
+    /// Sets the lease's fencing token.
     #[must_use]
     pub const fn token(mut self, token: u64) -> Self {
         self.token = token;
@@ -212,26 +212,26 @@ impl ExtendOp {
     }
 }
 
-/// What [`Op::Prepare`] asks for.
+/// The parameters of [`Op::Prepare`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PrepareOp {
     /// The job.
     pub job: Arc<str>,
-    /// The fencing token of the job's lock, held by who asks.
+    /// The fencing token of the job's lock, which the client holds.
     pub token: u64,
-    /// How long after it was sent the server may still run it.
+    /// Time after sending within which the server may run the operation.
     pub patience: Duration,
 }
 
 impl PrepareOp {
-    /// A question for the promise.
+    /// Creates a request for the promise.
     pub const fn new(job: Arc<str>, token: u64, patience: Duration) -> Self {
         Self { job, token, patience }
     }
 }
 
-/// What [`Op::Claim`] asks for.
+/// The parameters of [`Op::Claim`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClaimOp {
@@ -239,18 +239,18 @@ pub struct ClaimOp {
     pub job: Arc<str>,
     /// The claim.
     pub claim: Arc<TickClaim>,
-    /// How long after it was sent the server may still run it.
+    /// Time after sending within which the server may run the operation.
     pub patience: Duration,
 }
 
 impl ClaimOp {
-    /// A claim to be kept.
+    /// Creates an operation that stores `claim`.
     pub const fn new(job: Arc<str>, claim: Arc<TickClaim>, patience: Duration) -> Self {
         Self { job, claim, patience }
     }
 }
 
-/// What [`Op::Record`] asks for.
+/// The parameters of [`Op::Record`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RecordOp {
@@ -258,16 +258,16 @@ pub struct RecordOp {
     pub lease: Arc<LeaseId>,
     /// The record; its nonce is the lease's.
     pub record: Arc<Record>,
-    /// How long it is kept.
+    /// Time for which the record is kept.
     pub retain: Duration,
-    /// The end of the lease's validity: not to be kept after it.
+    /// The end of the lease's validity. The record is not stored after it.
     pub until: Timestamp,
-    /// How long after it was sent the server may still run it.
+    /// Time after sending within which the server may run the operation.
     pub patience: Duration,
 }
 
 impl RecordOp {
-    /// A record to be kept under the lease.
+    /// Creates an operation that stores `record` under the lease.
     pub const fn new(
         lease: Arc<LeaseId>,
         record: Arc<Record>,
@@ -279,7 +279,7 @@ impl RecordOp {
     }
 }
 
-/// What [`Op::Repair`] asks for.
+/// The parameters of [`Op::Repair`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RepairOp {
@@ -287,35 +287,35 @@ pub struct RepairOp {
     pub name: Arc<str>,
     /// The record.
     pub record: Arc<Record>,
-    /// How long it is still to be kept.
+    /// Remaining time for which the record is kept.
     pub retain: Duration,
 }
 
 impl RepairOp {
-    /// A record to be copied to the node.
+    /// Creates an operation that copies `record` to the node.
     pub const fn new(name: Arc<str>, record: Arc<Record>, retain: Duration) -> Self {
         Self { name, record, retain }
     }
 }
 
-/// What [`Op::Forget`] asks for.
+/// The parameters of [`Op::Forget`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ForgetOp {
     /// The name.
     pub name: Arc<str>,
-    /// Whose record.
+    /// The nonce of the record.
     pub nonce: Nonce,
 }
 
 impl ForgetOp {
-    /// A record to be deleted.
+    /// Creates an operation that deletes the record with this nonce.
     pub const fn new(name: Arc<str>, nonce: Nonce) -> Self {
         Self { name, nonce }
     }
 }
 
-/// Names an operation of one lease on one node.
+/// Identifies an operation of one lease on one node.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpId {
@@ -323,7 +323,7 @@ pub enum OpId {
     Acquire,
     /// The n-th raise of the fencing token, from 1.
     Raise(u8),
-    /// An extension, by the moment when it was started.
+    /// An extension, by the time at which it was started.
     Extend(Timestamp),
     /// The release.
     Release,

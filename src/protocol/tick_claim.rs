@@ -4,23 +4,23 @@ use std::{sync::Arc, time::Duration};
 
 use crate::token::TOKEN_LEAD;
 
-/// That somebody starts a tick of a job: what a node keeps as the job's watermark.
+/// The claim of a job's tick by the replica that starts it. Nodes store the latest claim of each job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TickClaim {
-    /// The fencing token of the job's lock under which it was claimed: of two claims, the one with
-    /// the greater token came later.
+    /// The fencing token of the job's lock under which it was claimed. Of two claims, the one with the
+    /// greater token is the later one.
     pub token: u64,
-    /// The place of the claim among those with its token, from 0: the end of the run, or the claim
-    /// taken back, has a greater number than the claim itself.
+    /// The sequence number among the claims with its token, from 0. The end of the run, or the
+    /// restored previous claim, has a greater number than the claim itself.
     pub number: u32,
     /// The run.
     pub run: TickRun,
-    /// Who claimed it, as it calls itself.
+    /// The owner that claimed it.
     pub owner: Arc<str>,
-    /// The latest run before it: what stands where this claim did not reach a majority.
+    /// The previous run, which remains the latest if this claim does not reach a majority.
     pub before: Option<TickRun>,
-    /// The schedule that it was claimed by; `None` in a claim of an earlier version.
+    /// The schedule of the job; `None` in a claim of an earlier version.
     pub schedule: Option<ScheduleMark>,
 }
 
@@ -31,69 +31,69 @@ pub struct TickClaim {
 pub struct TickRun {
     /// The tick; zero for a run on demand before the first tick.
     pub tick: Duration,
-    /// Which attempt at the tick this is, from 1.
+    /// The number of the attempt at the tick, from 1.
     pub attempt: u32,
-    /// When it was claimed, by the clock of who claimed it.
+    /// The time of the claim, by the clock of the replica that claimed it.
     pub since: Duration,
     /// Its end, by the same clock; `None` while it runs, and after a crash.
     pub ended: Option<Duration>,
 }
 
-/// Which schedule a job has.
+/// The schedule of a job, as stored by nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ScheduleMark {
-    /// A hash of the schedule, above zero: the same in all processes and versions.
+    /// A hash of the schedule, above zero, equal in all processes and versions.
     pub fingerprint: u64,
-    /// Since when the job has it, in whole milliseconds since the Unix epoch: earlier ticks are
-    /// none of the job's.
+    /// Time from which the job has it, in whole milliseconds since the Unix epoch. Earlier ticks do not
+    /// belong to the job.
     pub since: Duration,
     /// The owner that gave it to the job.
     pub owner: Arc<str>,
 }
 
 impl TickClaim {
-    /// A claim, the first with its token.
+    /// Creates a claim, the first with its token.
     pub const fn new(token: u64, run: TickRun, owner: Arc<str>, before: Option<TickRun>) -> Self {
         Self { token, number: 0, run, owner, before, schedule: None }
     }
 
-    /// The same claim with another [`number`](Self::number).
+    /// Sets the [`number`](Self::number).
     #[must_use]
     pub fn numbered(self, number: u32) -> Self {
         Self { number, ..self }
     }
 
-    /// The same claim by this schedule.
+    /// Sets the schedule.
     #[must_use]
     pub fn by_schedule(self, schedule: ScheduleMark) -> Self {
         Self { schedule: Some(schedule), ..self }
     }
 
-    /// Whether this claim came after `other` under the same token: a node that keeps it does not
-    /// take `other`.
+    /// Returns whether this claim is later than `other` under the same token, so that a node that stores
+    /// it refuses `other`.
     pub const fn supersedes(&self, other: &Self) -> bool {
         self.token == other.token && self.number > other.number
     }
 
-    /// Where a majority of the nodes lost what they knew, they can't tell which ticks were started
-    /// before that: those up to this moment count as started. From the floor that such a node has
-    /// for its fences, which lies 60 s ahead of its clock at that time; zero stays zero.
+    /// Returns the time up to which ticks count as started, as a majority of nodes lost its claims.
+    /// `floor` is the floor of such a node for its fences, 60 s ahead of its clock at that time; zero
+    /// stays zero.
     ///
-    /// In the `max_ttl` before that, its probation, nothing was claimed. So this holds while the
-    /// wall clocks of clients are ahead of the nodes' by less than that.
+    /// Nothing was claimed in the `max_ttl` before, the node's probation. So the result is right while
+    /// clients' wall clocks are ahead of the nodes' by less than that.
     pub const fn burnt_before(floor: u64) -> Duration {
         Duration::from_millis(floor.saturating_sub(TOKEN_LEAD) / 1_000)
     }
 }
 
 impl TickRun {
-    /// A run that begins.
+    /// Creates a run that has not ended.
     pub const fn new(tick: Duration, attempt: u32, since: Duration) -> Self {
         Self { tick, attempt, since, ended: None }
     }
 
-    /// The same run, once it has ended.
+    /// Sets the end of the run.
     #[must_use]
     pub const fn ended(self, at: Duration) -> Self {
         Self { ended: Some(at), ..self }
@@ -107,7 +107,7 @@ impl TickRun {
 }
 
 impl ScheduleMark {
-    /// A schedule that a job has since then.
+    /// Creates the mark of a schedule that a job has since `since`.
     pub const fn new(fingerprint: u64, since: Duration, owner: Arc<str>) -> Self {
         Self { fingerprint, since, owner }
     }

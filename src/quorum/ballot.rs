@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::fence::TokenRounds;
+use super::token_rounds::TokenRounds;
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, GrantedAnswer, HeldAnswer, RaisedAnswer, ReleasedAnswer, names::View},
+    protocol::{Answer, GrantedAnswer, HeldAnswer, RaisedAnswer, ReleasedAnswer, views::View},
     time::Timestamp,
 };
 

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{
-        names::{self, Member},
-        rules,
+        formulas,
+        views::{self, Member},
     },
     time::Timestamp,
 };
@@ -28,7 +28,7 @@ pub(super) struct Ballots {
 
 impl Ballots {
     pub(super) fn new(nodes: usize) -> Self {
-        let quorum = rules::quorum(nodes);
+        let quorum = formulas::quorum(nodes);
         Self { nodes: vec![Ballot::new(); nodes].into_boxed_slice(), quorum }
     }
 
@@ -48,14 +48,14 @@ impl Ballots {
     pub(super) fn count_agreeing(&self, wanted: impl Fn(&Ballot) -> bool) -> usize {
         let all = || self.nodes.iter().enumerate().filter(|(_, ballot)| wanted(ballot));
         let agree = |(a, of_a): (usize, &Ballot), (b, of_b): (usize, &Ballot)| {
-            names::agree((a, of_a.view.as_ref()), (b, of_b.view.as_ref()))
+            views::agree((a, of_a.view.as_ref()), (b, of_b.view.as_ref()))
         };
         // The usual case is that all agree; it is found without an allocation.
         if all().all(|one| all().take_while(|other| other.0 < one.0).all(|other| agree(one, other)))
         {
             return all().count();
         }
-        names::largest_group(&self.members(wanted)).len()
+        views::largest_group(&self.members(wanted)).len()
     }
 
     fn members(&self, wanted: impl Fn(&Ballot) -> bool) -> Vec<Member<'_>> {
@@ -68,7 +68,7 @@ impl Ballots {
     pub(super) fn discount_disagreeing(&mut self) {
         let granted = self.members(Ballot::is_granted);
         let disagrees =
-            |one: &&Member<'_>| granted.iter().any(|other| !names::agree(**one, *other));
+            |one: &&Member<'_>| granted.iter().any(|other| !views::agree(**one, *other));
         let disagreeing: Vec<_> = granted.iter().filter(disagrees).map(|member| member.0).collect();
         for node in disagreeing {
             self.nodes[node].vote = Some(VoteOutcome::NotCounted(Reason::NamesDiffer));

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use crate::protocol::{ScheduleMark, TickClaim, TickRun, rules};
+use crate::protocol::{ScheduleMark, TickClaim, TickRun, formulas};
 
 /// The latest run of a job, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +53,7 @@ pub(crate) fn status<'a>(
     nodes: usize,
     never_started: &[u64],
 ) -> ClaimStatus {
-    let quorum = rules::quorum(nodes);
+    let quorum = formulas::quorum(nodes);
     let answers: Vec<Option<&TickClaim>> = answers.into_iter().collect();
     if answers.len() < quorum {
         return ClaimStatus::TooFew;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, OpId, names::View},
+    protocol::{Answer, OpId, views::View},
     time::Timestamp,
 };
 

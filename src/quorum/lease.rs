@@ -6,11 +6,11 @@ use super::{
     ballot::{Ballot, ReleaseState},
     ballots::Ballots,
     event::{Action, Event, Halt, HandOff, LeaseCommand, LeaseParams, Loss, NextHolder},
-    fence::TokenRounds,
+    token_rounds::TokenRounds,
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, OpId, names::View},
+    protocol::{Answer, OpId, views::View},
     time::Timestamp,
 };
 

@@ -8,24 +8,26 @@
 //! |---|---|
 //! | inputs and outputs | `event` |
 //! | phases, hand-off, release | `lease` |
-//! | the lead node, verdicts, renewal, expiry, theft | `voting` |
+//! | the lead node, verdicts | `attempt` |
+//! | renewal, expiry, theft | `renewal` |
 //! | one node's answers; all nodes' | `ballot`; `ballots` |
-//! | the fencing token | `fence` |
-//! | releases that a node has not acknowledged | [`backlog`] |
+//! | the fencing token | `token_rounds` |
+//! | releases that a node has not acknowledged | [`pending_releases`] |
 //! | the latest run of a job | [`claims`] |
 //! | whether the work of a name is done | [`records`] |
 
-pub(crate) mod backlog;
+mod attempt;
 mod ballot;
 mod ballots;
 pub(crate) mod claims;
 mod event;
-mod fence;
 mod lease;
+pub(crate) mod pending_releases;
 pub(crate) mod records;
+mod renewal;
 #[cfg(test)]
 mod tests;
-mod voting;
+mod token_rounds;
 
 pub(crate) use event::{
     Action, Event, Halt, HandOff, LeadNode, LeaseCommand, LeaseParams, Loss, NextHolder, Refusal,

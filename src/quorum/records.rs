@@ -7,7 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::protocol::{Record, rules};
+use crate::protocol::{Record, formulas};
 
 /// The record of a name, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(crate) fn status<'a>(
     answers: impl IntoIterator<Item = Option<(&'a Arc<Record>, Duration)>>,
     nodes: usize,
 ) -> RecordStatus {
-    let quorum = rules::quorum(nodes);
+    let quorum = formulas::quorum(nodes);
     let answers: Vec<_> = answers.into_iter().collect();
     let silent = nodes.saturating_sub(answers.len());
     let records = || answers.iter().copied().flatten();

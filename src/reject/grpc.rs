@@ -7,7 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use super::{RejectReason, Rejection, RequestOutcome};
-use crate::{error::LockError, guard, resource::ResourceError};
+use crate::{error::LockError, guard::GuardError, resource::ResourceError};
 
 const LOCK_LOST: &str = "LOCK_LOST";
 
@@ -15,9 +15,9 @@ const LOCK_LOST: &str = "LOCK_LOST";
 const DOMAIN: &str = "tower-redlock";
 
 impl Rejection<'_> {
-    /// The default status over gRPC: see [`RedlockLayer::grpc`](crate::RedlockLayer::grpc),
+    /// Makes the default status over gRPC. [`RedlockLayer::grpc`](crate::RedlockLayer::grpc),
     /// [`OnceLayer::grpc`](crate::OnceLayer::grpc) and [`FencingLayer::grpc`](crate::FencingLayer::grpc)
-    /// for the codes. Its text names no node and no owner.
+    /// list the codes. Its text names no node and no owner.
     pub fn grpc_status(&self) -> Status {
         let (code, reason) = match self.reason() {
             RejectReason::Lock(error) => match error.root() {
@@ -54,7 +54,7 @@ impl Rejection<'_> {
         Status::with_error_details(code, self.detail(), details)
     }
 
-    /// The estimate behind [`retry_after`](Self::retry_after), which rounds it up for HTTP.
+    /// Returns the estimate that [`retry_after`](Self::retry_after) rounds up for HTTP.
     fn exact_retry_after(&self) -> Option<Duration> {
         let estimate = match self.reason() {
             RejectReason::InProgress { retry_after, .. } => retry_after,
@@ -74,27 +74,27 @@ pub(crate) fn error_info(reason: &str, outcome: &str) -> ErrorDetails {
     ErrorDetails::with_error_info(reason, DOMAIN, metadata)
 }
 
-/// The status of a [`RedlockLayer`](crate::RedlockLayer): for a method that takes its lock by itself,
-/// before it does anything else.
+/// The status of a [`RedlockLayer`](crate::RedlockLayer), for a method that acquires its lock itself before
+/// any effect.
 impl From<LockError> for Status {
     fn from(error: LockError) -> Self {
         Rejection::new(RejectReason::Lock(&error), None).grpc_status()
     }
 }
 
-/// The method's own status unchanged, and lock errors as a [`RedlockLayer`](crate::RedlockLayer)
-/// responds to them: for `try_run(…).await?` in a method.
-impl From<guard::Error<Status>> for Status {
-    fn from(error: guard::Error<Status>) -> Self {
+/// The method's own status unchanged, or that of a [`RedlockLayer`](crate::RedlockLayer) for a lock error:
+/// for `try_run(…).await?` in a method.
+impl From<GuardError<Status>> for Status {
+    fn from(error: GuardError<Status>) -> Self {
         match error {
-            guard::Error::Lock(error) => error.into(),
-            guard::Error::Service(status) => status,
+            GuardError::Lock(error) => error.into(),
+            GuardError::Service(status) => status,
         }
     }
 }
 
-/// The outcome of a method whose own status was made of the error of a lost lock. tonic's servers
-/// leave the status among the response's extensions.
+/// Returns the outcome of a method whose own status was made from the error of a lost lock. tonic's servers
+/// keep the status in the response's extensions.
 pub(super) fn outcome_among(extensions: &Extensions) -> Option<RequestOutcome> {
     let status = extensions.get::<Status>().filter(|status| status.code() == Code::Unknown)?;
     let info = status.get_details_error_info()?;

@@ -1,9 +1,9 @@
-//! What a layer of this crate answers itself, over HTTP and gRPC, instead of the service.
+//! Responses of the layers to rejected requests, over HTTP and gRPC.
 //!
 //! [`RedlockLayer`](crate::RedlockLayer), [`OnceLayer`](crate::OnceLayer) and
 //! [`FencingLayer`](crate::FencingLayer) describe a request that they refuse, or whose outcome is
-//! unknown, by a [`Rejection`]. Their setting `on_reject` takes a closure that makes the response of it;
-//! one closure serves all of them. The default is [`DefaultResponse`].
+//! unknown, by a [`Rejection`]. Their setting `on_reject` takes a closure that makes a response from it;
+//! one closure fits all layers. The default is [`DefaultResponse`].
 //!
 //! ```
 //! use bytes::Bytes;

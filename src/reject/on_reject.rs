@@ -1,4 +1,4 @@
-//! How a layer makes the response to a rejected request.
+//! The trait that makes responses to rejected requests.
 
 use bytes::Bytes;
 use http::Response;

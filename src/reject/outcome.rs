@@ -2,15 +2,14 @@
 
 use http::Response;
 
-/// The outcome of a request, where it does not follow from the status of its response: an extension of the
+/// The outcome of a request that does not follow from the status of its response: an extension of the
 /// response, for an [`OnceLayer`](crate::OnceLayer) outside.
 ///
-/// It takes precedence over the status and over
-/// [`complete_when`](crate::OnceLayer::complete_when). This crate's layers set it on responses to
-/// requests that they refuse, or whose outcome is unknown; a handler needs it only for what it knows
-/// better than its status says. A response made by hand of a lock's error (by axum's
-/// `HandleErrorLayer`, say) has none: after [`LockError::Lost`](crate::LockError::Lost) it should be
-/// [`Unknown`](Self::Unknown). It is not sent over the network.
+/// It takes precedence over the status and over [`complete_when`](crate::OnceLayer::complete_when). This
+/// crate's layers set it on responses to requests that they refuse, or whose outcome is unknown. A handler
+/// sets it only if its status does not express the outcome. A response that is made from a lock's error by
+/// hand, for example by axum's `HandleErrorLayer`, has none: set [`Unknown`](Self::Unknown) after
+/// [`LockError::Lost`](crate::LockError::Lost). It is not sent over the network.
 ///
 /// ```
 /// use axum::{Extension, http::StatusCode, response::{IntoResponse, Response}};
@@ -44,7 +43,7 @@ pub enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    /// Returns the outcome that a response states; `None` where the status decides.
+    /// Returns the outcome that a response states; `None` if its status decides.
     pub fn of<B>(response: &Response<B>) -> Option<Self> {
         let stated = response.extensions().get().copied();
         #[cfg(feature = "tonic")]
@@ -58,7 +57,7 @@ impl RequestOutcome {
         response
     }
 
-    /// The outcome of a request that a layer of this crate has refused or stopped.
+    /// Returns the outcome of a request that a layer of this crate has refused or stopped.
     pub(crate) const fn of_rejection(is_unknown: bool) -> Self {
         if is_unknown { Self::Unknown } else { Self::Refused }
     }

@@ -5,8 +5,8 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::RequestOutcome;
 
-/// A problem of the type `about:blank`, with the members `code` and `outcome` of this crate. A response
-/// whose outcome is not `unknown` is marked as refused: the request itself did nothing.
+/// Makes a problem of the type `about:blank`, with the members `code` and `outcome` of this crate. A
+/// response whose outcome is not `unknown` is marked as refused: the request itself had no effect.
 pub(crate) fn problem(
     status: StatusCode,
     code: &str,

@@ -1,4 +1,4 @@
-//! Why a layer rejects a request, and the HTTP response to that.
+//! The rejection of a request, its reason, and its HTTP response.
 
 use std::{borrow::Cow, error::Error, time::Duration};
 
@@ -19,12 +19,13 @@ pub struct Rejection<'a> {
     resource: Option<&'a Resource>,
 }
 
-/// Why a request is rejected. For logs, not for clients: it may name nodes and owners.
+/// The reason why a request is rejected. For logs, not for clients: it may name nodes and owners.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum RejectReason<'a> {
-    /// The key, its lock, the body of the request ([`ResourceError::Body`]), or the key's record. The
-    /// service was not called; with [`LockError::Lost`] it was, and was stopped: the outcome is unknown.
+    /// An error of the key, its lock, the body of the request ([`ResourceError::Body`]), or the key's
+    /// record. The service was not called. With [`LockError::Lost`] it was called and stopped: the outcome
+    /// is unknown.
     Lock(&'a LockError),
     /// Another request with the key is running.
     #[non_exhaustive]
@@ -35,12 +36,12 @@ pub enum RejectReason<'a> {
         by: Option<&'a str>,
     },
     /// A request with the key was stopped before its end, and the key is
-    /// [held](crate::once::UnknownOutcome::Hold) until somebody decides on it.
+    /// [held](crate::once::UnknownOutcome::Hold) until it is decided on or expires.
     #[non_exhaustive]
     UnknownOutcome {
-        /// Time until the key is free by itself.
+        /// Time until the key expires.
         remaining: Option<Duration>,
-        /// The owner name of the client that began it.
+        /// The owner name of the client that started it.
         by: Option<&'a str>,
     },
     /// The key was used for a request with another method, path or body.
@@ -79,10 +80,10 @@ pub enum RejectReason<'a> {
     InvalidToken(&'a str),
 }
 
-/// `Retry-After` where nothing better is known.
+/// `Retry-After` without an estimate.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Maximum `Retry-After` where records have to expire first: an operator may make room earlier.
+/// Maximum `Retry-After` until records expire, as an operator may make room earlier.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// Rounds up to the whole seconds of `Retry-After`, one at least.
@@ -93,7 +94,7 @@ fn in_whole_seconds(after: Option<Duration>) -> Duration {
 }
 
 impl<'a> RejectReason<'a> {
-    /// The reason for a key that is neither free nor done.
+    /// Returns the reason for a key that is neither free nor done.
     pub(crate) const fn busy(
         is_unknown: bool,
         after: Option<Duration>,
@@ -112,12 +113,12 @@ impl<'a> Rejection<'a> {
         Self { reason, resource }
     }
 
-    /// Why the request is rejected.
+    /// Returns the reason why the request is rejected.
     pub const fn reason(&self) -> RejectReason<'a> {
         self.reason
     }
 
-    /// The error of [`RejectReason::Lock`].
+    /// Returns the error of [`RejectReason::Lock`].
     pub const fn lock_error(&self) -> Option<&'a LockError> {
         match self.reason {
             RejectReason::Lock(error) => Some(error),
@@ -125,13 +126,13 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// The resource of the request; `None` if it has no usable key. Behind a
-    /// [`OnceLayer`](crate::OnceLayer): what is locked for the key, `once:` and a name.
+    /// Returns the resource of the request; `None` if it has no usable key. Behind a
+    /// [`OnceLayer`](crate::OnceLayer) its name is `once:` and the key.
     pub const fn resource(&self) -> Option<&'a Resource> {
         self.resource
     }
 
-    /// Whether the service was called, so that the outcome is unknown.
+    /// Returns whether the service was called, so that the outcome is unknown.
     pub fn has_begun(&self) -> bool {
         match self.reason {
             RejectReason::Lock(error) => matches!(error.root(), LockError::Lost { .. }),
@@ -139,8 +140,8 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// What became of the work that the request stands for, as far as the layer knows: `not-run`,
-    /// `unknown` or `done`. `not-run` says that *this* request did nothing.
+    /// Returns the outcome of the request's work, as far as the layer knows: `not-run`, `unknown` or `done`.
+    /// `not-run` means that *this* request had no effect.
     pub fn outcome(&self) -> &'static str {
         match self.reason {
             RejectReason::UnknownOutcome { .. } => "unknown",
@@ -205,8 +206,8 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// Time after which the client may send the request again: whole seconds, one at least. `None`
-    /// where that is unknown, or where the request can't be sent again as it is.
+    /// Returns the time after which the client may repeat the request: whole seconds, one at least. `None`
+    /// if it is unknown, or if the same request can't succeed.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.reason {
             RejectReason::Lock(error) => match error.root() {
@@ -228,7 +229,7 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// A text for the client: it names no node, no owner and no newer token.
+    /// Returns a text for the client, which names no node, no owner and no newer token.
     pub fn detail(&self) -> Cow<'static, str> {
         let detail = match self.reason {
             RejectReason::Lock(error) => match error.root() {
@@ -296,9 +297,9 @@ impl<'a> Rejection<'a> {
         detail.into()
     }
 
-    /// The default response: a problem body after RFC 9457 (of the type `about:blank`, so the title is
+    /// Makes the default response: a problem body after RFC 9457 (of the type `about:blank`, so the title is
     /// that of the status), with the members [`code`](Self::code) and [`outcome`](Self::outcome) of this
-    /// crate, and `Retry-After` where [`retry_after`](Self::retry_after) knows one.
+    /// crate, and the `Retry-After` of [`retry_after`](Self::retry_after).
     pub fn response(&self) -> Response<Bytes> {
         let mut response = problem(self.status(), self.code(), &self.detail(), self.outcome());
         if let Some(after) = self.retry_after() {
@@ -307,13 +308,13 @@ impl<'a> Rejection<'a> {
         response
     }
 
-    /// Makes the response, and the outcome to be marked on it.
+    /// Makes the response. The outcome is to be marked on it.
     pub(crate) fn answer<T>(self, on_reject: &impl OnReject<T>) -> (T, RequestOutcome) {
         let outcome = RequestOutcome::of_rejection(self.outcome() == "unknown");
         (on_reject.respond(self), outcome)
     }
 
-    /// Logs what the response leaves out.
+    /// Logs the reason, which the response does not contain.
     pub(crate) fn log(&self) {
         let resource = self.resource.map(tracing::field::display);
         let outcome = self.code();

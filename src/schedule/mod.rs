@@ -1,8 +1,7 @@
-//! When a job is due: ticks that every replica names alike.
+//! When a job is due: ticks that are the same on every replica.
 //!
-//! A tick is named by the moment it is scheduled for, a [`WallTime`]. Nothing in here reads a
-//! clock: the same schedule asked with the same moments gives the same ticks on every replica and
-//! after every restart.
+//! A tick is identified by its scheduled time, a [`WallTime`]. Nothing here reads a clock: a schedule
+//! has the same ticks on every replica and after every restart.
 //!
 //! ```
 //! use std::time::Duration;
@@ -14,7 +13,7 @@
 //! assert_eq!(schedule.next(now, None), Some(WallTime::from_millis(180_000)));
 //! assert_eq!(schedule.latest(now), Some(WallTime::from_millis(120_000)));
 //!
-//! // What was missed since a tick: the oldest first, or with `rev` the newest.
+//! // Ticks since another one: the oldest first, or with `rev` the newest.
 //! let missed = schedule.ticks(WallTime::ZERO, now);
 //! assert_eq!(missed.rev().take(1).next(), Some(WallTime::from_millis(120_000)));
 //! # Ok::<(), tower_redlock::schedule::ScheduleError>(())
@@ -22,26 +21,22 @@
 //!
 //! # Errors
 //!
-//! A cron expression and its zone are read at once. Other constructors don't return a `Result`: a
-//! schedule that can't be used, with a period of zero say, keeps its [`ScheduleError`] until it is
-//! [checked](Schedule::check), as it is when its job is started.
+//! A cron expression and its zone are parsed at once. Other constructors don't return a `Result`: an
+//! invalid schedule, such as one with a period of zero, keeps its [`ScheduleError`] until it is
+//! [checked](Schedule::check), at the latest when its job is started.
 //!
 //! | part | where |
 //! |---|---|
-//! | what users write | [`Schedule`], `CronSchedule` |
-//! | a rule of one's own | [`Recurrence`] |
-//! | moments, and their dates | [`WallTime`], `calendar` |
-//! | what schedules are shown as, and compared by | `text` |
+//! | schedules | [`Schedule`], `CronSchedule` |
+//! | custom rules | [`Recurrence`] |
+//! | moments, and their dates | [`WallTime`] |
+//! | texts of schedules, for display and comparison | `text` |
 //! | the latest tick, missed ticks | `ticks` |
-//! | delays that spread the starts | `jitter` |
 //! | cron, and clocks that change | `cron` |
 
-mod calendar;
 #[cfg(feature = "cron")]
 mod cron;
 mod error;
-mod jitter;
-mod recurrence;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 pub(crate) mod schedule;
 mod text;
@@ -51,7 +46,7 @@ mod wall_time;
 #[cfg(feature = "cron")]
 pub use cron::CronSchedule;
 pub use error::ScheduleError;
-pub use recurrence::Recurrence;
+pub use schedule::Recurrence;
 pub(crate) use schedule::Schedule;
 pub use ticks::Ticks;
 pub use wall_time::WallTime;

@@ -1,4 +1,4 @@
-//! What schedules are shown as, and what they are compared by.
+//! Texts of schedules, for display and comparison.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use super::{
 };
 
 impl Schedule {
-    /// The canonical text of the ticks: another text means that the schedule was changed.
+    /// Returns the canonical text of the ticks: another text means that the schedule was changed.
     ///
-    /// It is equal on each replica and in each version of the crate, so it must not follow changes
-    /// of the text that people see. It leaves out the jitter, which moves starts and no ticks. A
-    /// custom rule is compared by its name alone.
+    /// Equal on each replica and in each version of the crate, so it must not follow changes of the
+    /// displayed text. It omits the jitter, which moves starts, not ticks. A custom rule is compared by
+    /// its name only.
     pub(crate) fn fingerprint_text(&self) -> String {
         match &self.rule {
             Ok(Rule::Every { period, offset }) => format!("every {period} ms, offset {offset} ms"),
@@ -33,7 +33,7 @@ impl fmt::Debug for Schedule {
     }
 }
 
-/// For people: `every 10 s, up to 2 s later`.
+/// For example `every 10 s, up to 2 s later`.
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rule {
@@ -130,7 +130,7 @@ mod tests {
 
     #[cfg(feature = "cron")]
     #[test]
-    fn fingerprints_of_cron_do_not_depend_on_the_spelling() {
+    fn cron_fingerprints_ignore_spelling() {
         let text = |expression: &str, zone: &str| {
             let schedule: Schedule =
                 Schedule::cron(expression).unwrap().in_tz(zone).unwrap().into();

@@ -4,13 +4,13 @@ use std::iter::FusedIterator;
 
 use super::{Schedule, WallTime};
 
-/// The ticks of a span, computed one at a time, from either end; see [`Schedule::ticks`].
+/// An iterator over the ticks of a span, from either end; see [`Schedule::ticks`].
 #[derive(Clone, Debug)]
 pub struct Ticks<'a> {
     schedule: &'a Schedule,
-    /// Ticks are strictly after this,
+    /// Ticks are strictly after this.
     after: WallTime,
-    /// and none is after that.
+    /// Ticks are not after this.
     until: WallTime,
 }
 
@@ -41,10 +41,10 @@ impl DoubleEndedIterator for Ticks<'_> {
 
 impl FusedIterator for Ticks<'_> {}
 
-/// The latest tick that is not after `at`, of a rule that gives the next one.
+/// Returns the latest tick that is not after `at`, of a rule that returns the next one.
 ///
-/// The next tick after a moment is not after `at` if and only if the moment lies before the latest
-/// tick. So bisection finds it: at most twice 48 calls, whatever the number of ticks.
+/// The next tick after a time is not after `at` if and only if the time is before the latest tick. So
+/// bisection finds it, with at most twice 48 calls for any number of ticks.
 pub(super) fn latest(
     next: impl Fn(WallTime) -> Option<WallTime>,
     at: WallTime,
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_tick_takes_few_questions_however_dense_or_rare_ticks_are() {
+    fn latest_tick_takes_few_steps() {
         for period in [1, 2, 3, 999, 60_000, 31_536_000_000, WallTime::MAX.as_millis()] {
             for at in [1, 500, 59_999, 1_763_715_286_123, WallTime::MAX.as_millis()] {
                 let asked = Cell::new(0);

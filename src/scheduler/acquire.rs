@@ -24,6 +24,7 @@ const SPREAD: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::f
 /// Pauses after a refusal, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 impl Driver {
     pub(super) async fn acquire(&mut self, purpose: Purpose) {
         if !self.take_slot(purpose).await {
@@ -181,17 +182,7 @@ impl Driver {
         let start = self.schedule.start(&self.job.name, tick);
         waits.then_some(Due::Run { tick, start, again: false, missed: None })
     }
-}
 
-/// The request for a job's lock.
-pub(super) fn request(redlock: &Redlock, job: &str, options: &JobOptions) -> LockRequest {
-    redlock
-        .lock_own(Resource::of_job(job))
-        .options(options.lock())
-        .polled_within(Some(options.polled_within()))
-}
-
-impl Driver {
     /// Waits for a slot, first come first served, before the lock is acquired, so that another
     /// replica can run the tick meanwhile. Returns false once the run is not due any more.
     pub(super) async fn take_slot(&mut self, purpose: Purpose) -> bool {
@@ -247,4 +238,12 @@ impl Driver {
         };
         [policy.start_within, policy.catch_up].map(after).into_iter().filter(|at| *at > now).min()
     }
+}
+
+/// The request for a job's lock.
+pub(super) fn request(redlock: &Redlock, job: &str, options: &JobOptions) -> LockRequest {
+    redlock
+        .lock_own(Resource::of_job(job))
+        .options(options.lock())
+        .polled_within(Some(options.polled_within()))
 }

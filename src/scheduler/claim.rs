@@ -1,6 +1,6 @@
 //! Under a job's lock: claims the tick, runs it, and stores its end.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Claim, JobEventKind, JobState, SkipReason,
@@ -8,13 +8,13 @@ use super::{
     context::RunInfo,
     driver::{Driver, Purpose, millis},
     policy::{Due, due},
-    shared::{Phase, SchedulerShared},
+    shared::Phase,
     status::Outcome,
 };
 use crate::{
     error::LockError,
     guard::{Hold, LockContext},
-    lock::Lock,
+    lock::{Lock, claims},
     protocol::{TickClaim, TickRun},
     quorum::claims::LatestClaim,
     schedule::WallTime,
@@ -27,13 +27,16 @@ const MAX_NEVER_STARTED: usize = 16;
 /// the claim before it.
 pub(super) const AFTER_CLAIM: u32 = 1;
 
+/// Pause before a stopped run is repeated.
+const REPEAT_PAUSE: Duration = Duration::from_secs(1);
+
 impl Driver {
     /// Decides and runs under the job's lock, by the claims that the nodes keep.
     pub(super) async fn locked(&mut self, lock: Lock, purpose: Purpose) {
         let (token, seen) = (lock.fencing_token().get(), self.record.tick);
         let shared = Arc::clone(&self.shared);
         let name = Arc::clone(&self.job.name);
-        match shared.redlock.prepare_claim(&name, token, &self.never_started).await {
+        match claims::prepare(&shared.redlock, &name, token, &self.never_started).await {
             Ok(kept) => self.apply(kept),
             Err(error) => return self.unavailable(purpose, &error),
         }
@@ -130,7 +133,7 @@ impl Driver {
     /// Stores a claim on a majority, with the job's schedule.
     pub(super) async fn store(&mut self, claim: TickClaim) -> Result<(), LockError> {
         let claim = claim.by_schedule(self.own_schedule.mark.clone());
-        self.shared.redlock.claim(&self.job.name, claim.clone()).await?;
+        claims::claim(&self.shared.redlock, &self.job.name, claim.clone()).await?;
         let TickClaim { run, owner, before, schedule, .. } = claim;
         let owner = Some(owner);
         self.latest = Some(LatestClaim { run, owner, before, schedule, is_replicated: true });
@@ -208,24 +211,7 @@ impl Driver {
             triggered,
         }
     }
-}
 
-/// Pause before a stopped run is repeated.
-const REPEAT_PAUSE: Duration = Duration::from_secs(1);
-
-/// A run that has ended, and what it was claimed with.
-pub(super) struct EndedRun {
-    pub(super) token: u64,
-    pub(super) tick: WallTime,
-    pub(super) triggered: bool,
-    pub(super) run: Option<TickRun>,
-    pub(super) before: Option<LatestClaim>,
-    pub(super) outcome: Outcome,
-    pub(super) first_attempt: u32,
-    pub(super) begun: Timestamp,
-}
-
-impl Driver {
     /// Stores the end of a run, then releases the lock. If the runtime hangs meanwhile, renewals of
     /// the lock stop.
     pub(super) async fn end(&mut self, ended: EndedRun, hold: Option<Hold>, lock: &LockContext) {
@@ -368,23 +354,14 @@ impl Driver {
     }
 }
 
-impl SchedulerShared {
-    /// Waits under a lock whose work is over. Records a poll four times within `limit`, so that a
-    /// hanging runtime is detected.
-    async fn keep_polled<T>(
-        &self,
-        lock: &LockContext,
-        limit: Duration,
-        wait: impl Future<Output = T>,
-    ) -> T {
-        let mut wait = pin!(wait);
-        loop {
-            lock.note_poll();
-            tokio::select! {
-                biased;
-                ended = &mut wait => return ended,
-                () = self.sleep(limit / 4) => {}
-            }
-        }
-    }
+/// A run that has ended, and what it was claimed with.
+pub(super) struct EndedRun {
+    pub(super) token: u64,
+    pub(super) tick: WallTime,
+    pub(super) triggered: bool,
+    pub(super) run: Option<TickRun>,
+    pub(super) before: Option<LatestClaim>,
+    pub(super) outcome: Outcome,
+    pub(super) first_attempt: u32,
+    pub(super) begun: Timestamp,
 }

@@ -93,6 +93,9 @@ pub(super) enum Purpose {
 pub(super) const CLOSED: &str = "the lock manager is shut down";
 const SHUT_DOWN: &str = "the scheduler was shut down";
 
+/// First pause after a panic; doubles with each consecutive one.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
+
 impl Driver {
     pub(super) fn new(
         shared: &Arc<SchedulerShared>,
@@ -271,16 +274,7 @@ impl Driver {
     pub(super) fn may_start(&self, purpose: Purpose) -> bool {
         self.may_run() && !(matches!(purpose, Purpose::Tick(_)) && self.job.is_paused())
     }
-}
 
-pub(super) fn millis(time: WallTime) -> Duration {
-    Duration::from_millis(time.as_millis())
-}
-
-/// First pause after a panic; doubles with each consecutive one.
-const PANIC_PAUSE: Duration = Duration::from_secs(1);
-
-impl Driver {
     /// Cleans up after a panic outside of the work; the job continues after a pause.
     pub(super) async fn recover(&mut self, message: &Arc<str>) {
         self.slot = None;
@@ -312,4 +306,8 @@ impl Driver {
             _ = self.control.wait_for(|control| control.phase > Phase::Running) => {}
         }
     }
+}
+
+pub(super) fn millis(time: WallTime) -> Duration {
+    Duration::from_millis(time.as_millis())
 }

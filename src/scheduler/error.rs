@@ -5,7 +5,7 @@ use std::{error::Error, fmt, sync::Arc};
 use crate::{error::LockError, protocol::Op, resource::ResourceError, schedule::ScheduleError};
 
 /// Why a scheduler was not started. Nothing was sent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
     /// Two jobs have the same name.
@@ -136,6 +136,13 @@ impl Error for StartError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownJob {
     pub(super) name: Arc<str>,
+}
+
+impl UnknownJob {
+    /// Returns the requested name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 impl fmt::Display for UnknownJob {

@@ -12,121 +12,121 @@ use crate::{FencingToken, error::LossCause, schedule::WallTime};
 /// Something that happened to a job on this replica.
 ///
 /// Each replica reports its own runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JobEvent {
     /// The job.
     pub job: Arc<str>,
-    /// The tick that it is about; for what concerns several, the latest.
+    /// The tick that it concerns; of several, the latest.
     pub tick: WallTime,
-    /// For a triggered run: the [number](super::Trigger::id) of the request.
+    /// The [number](super::Trigger::id) of the request, for a triggered run.
     pub trigger: Option<u64>,
-    /// When it happened, by this replica's wall clock.
+    /// Its time, by this replica's wall clock.
     pub at: SystemTime,
-    /// What happened.
+    /// The kind of event, with its details.
     pub kind: JobEventKind,
 }
 
-/// What happened to a job.
-#[derive(Clone, Debug, PartialEq)]
+/// The kind of a job's event.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobEventKind {
-    /// The tick is this replica's: a majority of nodes keeps its claim.
+    /// This replica claimed the tick: a majority of nodes stores the claim.
     Claimed {
-        /// Which attempt at the tick this is, from 1.
+        /// The number of the attempt at the tick, from 1.
         attempt: u32,
     },
-    /// The tick was not run here, and why.
+    /// The tick was not run here.
     Skipped(SkipReason),
-    /// Ticks that were not started in time are given up, or one whose run did not end. Not sent
-    /// while too few nodes answer: other replicas may have run them.
+    /// Ticks were not started in time, or the run of one did not end. Not sent while too few nodes
+    /// answer: other replicas may have run them.
     Missed {
-        /// How many; 1,000 means at least as many.
+        /// Their number; 1,000 stands for 1,000 or more.
         count: u64,
         /// The oldest of them.
         first: WallTime,
-        /// What kept this replica from running them.
+        /// Why this replica did not run them.
         why: MissReason,
     },
     /// The tick's runs were broken off, and it is not repeated any more: there were
-    /// [`max_attempts`](super::Job::max_attempts) of them, or it is longer ago than
+    /// [`max_attempts`](super::Job::max_attempts) of them, or the tick is older than
     /// [`catch_up`](super::Job::catch_up). Each replica sends this.
     GivenUp {
-        /// How many runs there were.
+        /// Number of runs.
         attempts: u32,
     },
     /// The work starts.
     Started {
         /// The run's fencing token.
         token: FencingToken,
-        /// How long after its scheduled time.
+        /// Delay after its scheduled time.
         lateness: Duration,
     },
     /// The lock was renewed.
     Extended {
-        /// For how long it is valid from now.
+        /// Remaining validity.
         remaining: Duration,
     },
-    /// The work received a stop request: the lock is about to end, or the run is being stopped.
+    /// The work got a stop request: the lock is about to end, or the run is being stopped.
     Stopping,
     /// An attempt failed, and is repeated under the same lock.
     Retrying {
-        /// The attempt that failed.
+        /// The number of the failed attempt.
         attempt: u32,
-        /// What it failed with.
+        /// Its error.
         error: Arc<str>,
-        /// The pause before the next.
+        /// The pause before the next attempt.
         pause: Duration,
     },
-    /// The work did what it had to do.
+    /// The work succeeded.
     Finished {
-        /// From its start.
+        /// Its duration.
         took: Duration,
     },
-    /// The work failed, and is not tried again.
+    /// The work failed, and is not retried.
     Failed {
-        /// What the last attempt failed with.
+        /// The error of the last attempt.
         error: Arc<str>,
-        /// From its start.
+        /// Its duration.
         took: Duration,
     },
     /// The work panicked.
     Panicked {
         /// The panic's message, if it is a text.
         message: Arc<str>,
-        /// From its start.
+        /// Its duration.
         took: Duration,
     },
     /// The lock was lost, and the work was stopped; its outcome is unknown.
     Lost {
-        /// Why.
+        /// The cause.
         cause: LossCause,
-        /// From its start.
+        /// Its duration.
         took: Duration,
     },
     /// The work was stopped at [`max_run`](super::Job::max_run).
     TimedOut {
-        /// What the last attempt that failed failed with, if one did.
+        /// The error of the last failed attempt, if any.
         error: Option<Arc<str>>,
-        /// From its start.
+        /// Its duration.
         took: Duration,
     },
     /// The work was stopped, or stopped on request: the scheduler shut down, leadership was lost,
     /// the next tick came, or the lock was about to end.
     Stopped {
-        /// From its start.
+        /// Its duration.
         took: Duration,
     },
-    /// The work has [not done](super::NotDone) all that it had to, and is run again.
+    /// The work is [not done](super::NotDone), and is run again.
     NotDone {
-        /// What it said.
+        /// Its reason.
         reason: Arc<str>,
-        /// From its start.
+        /// Its duration.
         took: Duration,
     },
-    /// The job runs no more on this replica. Not sent after a shutdown of the scheduler.
+    /// The job does not run on this replica any more. Not sent after a shutdown of the scheduler.
     Ended {
-        /// Why.
+        /// The reason.
         reason: Arc<str>,
     },
 }
@@ -137,31 +137,31 @@ pub enum JobEventKind {
 pub enum MissReason {
     /// Too few nodes answered.
     Unavailable {
-        /// What was the matter.
+        /// The error.
         error: Arc<str>,
     },
-    /// No other run ended in time: see
+    /// No slot became free in time: see
     /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs).
     NoSlot,
-    /// The run before was still going.
+    /// The previous run had not ended.
     Overlap,
-    /// Somebody else held the job's lock.
+    /// Another owner held the job's lock.
     Held {
-        /// Who, as it calls itself.
+        /// The owner, if known.
         by: Option<Arc<str>>,
     },
-    /// The job was [paused](super::SchedulerHandle::pause) here, and no other replica ran it.
+    /// The job was [paused](super::SchedulerHandle::pause) here, and no other replica ran the tick.
     Paused,
-    /// Another replica was to lead.
+    /// Another replica led.
     NotLeading,
-    /// It paused after a failure.
+    /// The job paused after a failure.
     BackingOff,
-    /// It was started, and the run did not end: its replica crashed, or could not store the end.
+    /// The run was started and did not end: its replica crashed, or could not store the end.
     BrokenOff {
-        /// Which replica, as it calls itself.
+        /// The owner that ran it, if known.
         by: Option<Arc<str>>,
     },
-    /// No replica was there, or this one got no processor.
+    /// No replica was running, or this one got no processor.
     Late,
 }
 
@@ -185,27 +185,27 @@ impl fmt::Display for MissReason {
     }
 }
 
-/// Why a tick was not run by this replica, now.
+/// Why this replica did not run a tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkipReason {
-    /// It was started already: by this owner, where that is known.
+    /// It was started already.
     AlreadyStarted {
-        /// Who, as it calls itself.
+        /// The owner that started it, if known.
         by: Option<Arc<str>>,
     },
-    /// The run before is still going.
+    /// The previous run has not ended.
     Overlap,
     /// Another owner has the job's lock; the tick is retried.
     Held {
-        /// Who, as it calls itself.
+        /// The owner, if known.
         by: Option<Arc<str>>,
     },
     /// It was triggered on a replica that [stands by](super::Scheduler::leader_only).
     NotLeading,
     /// Too few nodes answered; the tick is retried while it may still start.
     Unavailable {
-        /// What was the matter.
+        /// The error.
         error: Arc<str>,
     },
     /// It was triggered, and the scheduler was shut down, or the job ended, first. It may have

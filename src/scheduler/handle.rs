@@ -18,16 +18,16 @@ pub struct SchedulerHandle {
     shared: Arc<SchedulerShared>,
 }
 
-/// What a shutdown had to leave or to break off.
+/// The runs that a shutdown dropped, left or cancelled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Jobs whose run was going when the grace was over, and was dropped.
+    /// Jobs whose run was dropped at the end of the grace.
     pub stopped: Vec<Arc<str>>,
-    /// Blocking jobs that still run: nothing can stop them. Each keeps its lock until its work has
+    /// Blocking jobs that still run, as they can't be stopped. Each keeps its lock until its work has
     /// ended, or until [`max_run`](super::Job::max_run).
     pub still_running: Vec<Arc<str>>,
-    /// Requests for runs that nothing came of, by their [numbers](Trigger::id).
+    /// Requests for runs that were not started, by their [numbers](Trigger::id).
     pub cancelled: Vec<u64>,
 }
 
@@ -36,11 +36,10 @@ impl SchedulerHandle {
         Self { shared }
     }
 
-    /// Stops the scheduler: starts no more runs, asks those that are going to stop, and waits for
-    /// them until `grace` is over; then drops their work. Each lock is given back after its work
-    /// has ended, and this returns when the nodes that can be reached know of it. Work that blocks
-    /// inside a poll, without being a [blocking job](super::Job::blocking), delays this until it
-    /// returns.
+    /// Stops the scheduler. Starts no more runs, requests the current ones to stop, waits for them for
+    /// `grace`, then drops their work. Each lock is released after its work has ended. Returns when
+    /// the reachable nodes have the releases. Work that blocks inside a poll, without being a
+    /// [blocking job](super::Job::blocking), delays this until it returns.
     ///
     /// # Cancel safety
     ///
@@ -84,10 +83,10 @@ impl SchedulerHandle {
         });
     }
 
-    /// Runs a job now, once, if its lock is free: also while it is paused. Returns at once; the
-    /// [`Trigger`], which need not be awaited, and [`events`](Self::events) report the result. Such
-    /// a run is no tick: the schedule ignores it, but a tick that comes during it overlaps. A
-    /// replica that does not [lead](Self::leads) skips it.
+    /// Runs a job once, now, if its lock is free, even while it is paused. Returns at once; the
+    /// [`Trigger`], which need not be awaited, and [`events`](Self::events) report the result. Such a
+    /// run is no tick: the schedule ignores it, but a tick that comes during it overlaps. A replica
+    /// that does not [lead](Self::leads) skips it.
     ///
     /// # Errors
     ///
@@ -112,8 +111,8 @@ impl SchedulerHandle {
         job.trigger_run(self.shared.next_trigger())
     }
 
-    /// Starts no more runs of a job on this replica. The other replicas go on: to stop a job
-    /// everywhere, pause it on each. A current run continues.
+    /// Starts no more runs of a job on this replica. A current run continues, and so do the other
+    /// replicas: to stop a job everywhere, pause it on each.
     ///
     /// # Errors
     ///
@@ -122,7 +121,7 @@ impl SchedulerHandle {
         self.find(name).map(|job| job.set_paused(true))
     }
 
-    /// Goes on after a [`pause`](Self::pause). Ticks that no replica has run meanwhile are missed.
+    /// Ends a [`pause`](Self::pause). Ticks that no replica has run meanwhile are missed.
     ///
     /// # Errors
     ///
@@ -131,8 +130,8 @@ impl SchedulerHandle {
         self.find(name).map(|job| job.set_paused(false))
     }
 
-    /// Whether this replica may run jobs now: always, but for a scheduler that is
-    /// [led](super::Scheduler::leader_only), whose leader is another replica.
+    /// Returns whether this replica may run jobs now: false only if the scheduler has a
+    /// [leader](super::Scheduler::leader_only), and that is another replica.
     pub fn leads(&self) -> bool {
         // The scheduler's tasks may not be polled, and not know of a loss.
         let is_leader = self.shared.leader.as_ref().is_none_or(Leader::is_leader);
@@ -165,7 +164,7 @@ impl SchedulerHandle {
         status
     }
 
-    /// What happens from now on, on this replica. A receiver that is further behind than the
+    /// Returns a receiver of this replica's events from now on. A receiver that is further behind than the
     /// [capacity](super::Scheduler::event_capacity) gets the number of lost events.
     pub fn events(&self) -> broadcast::Receiver<JobEvent> {
         self.shared.events.subscribe()

@@ -3,8 +3,8 @@
 /// What is done about ticks that were not started in time, because the whole fleet was down or the
 /// run before took longer.
 ///
-/// Ticks are made up for until they are older than the job's `catch_up`. A tick that is on time
-/// always runs.
+/// Missed ticks are run until they are older than the job's `catch_up`. A tick that is on time always
+/// runs.
 ///
 /// ```
 /// # #[cfg(feature = "config")] {
@@ -24,20 +24,20 @@ pub enum Missed {
     /// They do not run: the job continues with its next tick.
     #[default]
     Skip,
-    /// The latest is run at once, in place of all.
+    /// The latest is run at once, in place of all of them.
     RunLatest,
     /// The latest `at_most` are run, the oldest first, one after the other.
     RunAll {
-        /// How many ticks may be behind, the one that is on time included: older ones are given
-        /// up. 1 is as [`RunLatest`](Missed::RunLatest), 0 as [`Skip`](Missed::Skip), and more
+        /// Maximum number of ticks that are run, including one that is on time; older ones are
+        /// given up. 1 is as [`RunLatest`](Missed::RunLatest), 0 as [`Skip`](Missed::Skip), and more
         /// than 1,000 as 1,000.
         at_most: usize,
     },
 }
 
-/// What is done when a tick comes while the job's previous run is still going.
+/// What is done when a tick comes during the job's previous run.
 ///
-/// Two runs of a job never go at the same time.
+/// Two runs of a job never overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "config", derive(serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
@@ -46,25 +46,25 @@ pub enum Overlap {
     /// The run continues, and the tick counts as missed: [`Missed`] decides about it.
     #[default]
     Skip,
-    /// The run continues, and the tick runs as soon as it has ended. One tick waits, the latest:
-    /// those before it count as missed.
+    /// The run continues, and the tick runs when it has ended. Only the latest tick waits; earlier
+    /// ones count as missed.
     Queue,
     /// The run is stopped, then the tick runs.
     Stop,
 }
 
-/// When a tick counts as done, should the replica that runs it crash.
+/// When a tick counts as done if the replica that runs it crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "config", derive(serde::Deserialize, serde::Serialize))]
 #[cfg_attr(feature = "config", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Claim {
-    /// Once its run starts: a run that is broken off is not repeated. Each tick runs at most once.
+    /// When its run starts: a broken-off run is not repeated. Each tick runs at most once.
     #[default]
     AtStart,
-    /// Once its run has ended: a run that is broken off is started again, by whichever replica is
-    /// there. Each tick that is started runs at least once, so its work must bear repetition;
-    /// up to [`max_attempts`](crate::Job::max_attempts) times and within
-    /// [`catch_up`](crate::Job::catch_up).
+    /// When its run has ended: any replica starts a broken-off run again, up to
+    /// [`max_attempts`](crate::Job::max_attempts) times and within
+    /// [`catch_up`](crate::Job::catch_up). Each tick that is started runs at least once, so its work
+    /// must be repeatable.
     AtEnd,
 }

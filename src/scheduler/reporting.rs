@@ -176,18 +176,7 @@ impl Driver {
         metrics::job_missed(&self.job.name, 1);
         self.shared.emit(&self.job, tick, kind);
     }
-}
 
-/// Why a job gets no quorum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outage {
-    /// They don't answer, or have no vote.
-    Nodes,
-    /// They keep the maximum number of claims.
-    Full,
-}
-
-impl Driver {
     /// Records that too few nodes let the job run; logs the first of consecutive failures. Returns
     /// the error's text.
     pub(super) fn note_unavailable(&mut self, error: &LockError) -> Arc<str> {
@@ -250,14 +239,7 @@ impl Driver {
         }
         why
     }
-}
 
-fn is_full(error: &LockError) -> bool {
-    let LockError::NoQuorum { votes } = error.root() else { return false };
-    votes.iter().any(|vote| vote.outcome == VoteOutcome::NotCounted(Reason::TooManyJobs))
-}
-
-impl Driver {
     /// Answers the trigger of the current run.
     pub(super) fn answer(&mut self, end: Result<Outcome, SkipReason>) {
         if let Some(asked) = self.asked.take() {
@@ -281,4 +263,18 @@ impl Driver {
         };
         self.report_skipped(Purpose::Trigger, reason);
     }
+}
+
+/// Why a job gets no quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outage {
+    /// They don't answer, or have no vote.
+    Nodes,
+    /// They keep the maximum number of claims.
+    Full,
+}
+
+fn is_full(error: &LockError) -> bool {
+    let LockError::NoQuorum { votes } = error.root() else { return false };
+    votes.iter().any(|vote| vote.outcome == VoteOutcome::NotCounted(Reason::TooManyJobs))
 }

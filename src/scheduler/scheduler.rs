@@ -28,14 +28,14 @@ use super::{
     wall_timer::WallTimer,
 };
 use crate::{
-    lock::{Redlock, Spawner},
+    lock::{Redlock, Spawner, claims},
     protocol::Op,
     random,
     resource::Resource,
 };
 
-/// Runs jobs once per tick across a fleet: each replica starts the same scheduler, and each tick is
-/// run by one of them.
+/// Runs jobs once per tick across a fleet: each replica starts the same scheduler, and one of them
+/// runs each tick.
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,7 +75,7 @@ const MAX_EVENTS: usize = 65_536;
 const MOST_EVENTS: usize = 1_048_576;
 
 impl Scheduler {
-    /// A scheduler without jobs.
+    /// Creates a scheduler without jobs.
     pub fn new(redlock: Redlock) -> Self {
         Self {
             redlock,
@@ -99,64 +99,6 @@ impl Scheduler {
         self
     }
 
-    /// What the jobs run on. Default: tasks of the tokio runtime that [`start`](Self::start) is
-    /// called in; over a manager of the testing kit, tasks of its clock.
-    pub fn spawner(mut self, spawner: impl Spawner) -> Self {
-        self.spawner = Some(Arc::new(spawner));
-        self
-    }
-
-    /// Lets the replicas elect a [leader](crate::Leader), which alone runs jobs: of this name, with
-    /// the options of a new candidate, or the candidate that is given.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tower_redlock::{Redlock, Scheduler};
-    /// # let redlock = Redlock::embedded();
-    /// Scheduler::new(redlock.clone()).leader_only("jobs");
-    /// Scheduler::new(redlock.clone())
-    ///     .leader_only(redlock.leader("jobs").ttl(Duration::from_secs(5)));
-    /// ```
-    ///
-    /// Without it the first replica to take the lock runs the tick. With it the leader runs all
-    /// ticks; the others stand by. Each run still has the job's own lock, and each tick its claim.
-    /// A replica that loses its leadership drops the runs that are going, at once.
-    ///
-    /// The leadership is lost as well when the runtime does not poll the scheduler, as where its
-    /// threads are blocked: unless the candidate has a
-    /// [`heartbeat_within`](crate::Leader::heartbeat_within) of its own, the scheduler's tasks have
-    /// to run once in 30 s. Runs that hang then keep the locks of their own jobs, up to
-    /// [`max_run`](Job::max_run); all other jobs are run by the next leader.
-    ///
-    /// A candidate that was given can be watched, and let resign or stop, by its clones: then jobs
-    /// run on for [`resign_grace`](crate::Leader::resign_grace), and what is going is dropped. A
-    /// [shutdown](SchedulerHandle::shutdown) lets runs end first, and then stops the candidate.
-    pub fn leader_only(mut self, leader: impl Into<Candidate>) -> Self {
-        self.leader = Some(leader.into());
-        self
-    }
-
-    /// How many [events](SchedulerHandle::events) are kept for a receiver that is slow; one that is
-    /// further behind gets the number of lost events. Default: 16 for each job, but 1,024 at least
-    /// and 65,536 at most. From 1 to 1,048,576: what lies outside counts as the nearer of these.
-    ///
-    /// The memory for them, about 200 bytes each, is taken at [`start`](Self::start).
-    pub fn event_capacity(mut self, events: usize) -> Self {
-        self.event_capacity = Some(events);
-        self
-    }
-
-    /// Maximum number of concurrent runs on this replica. Default: one of each job.
-    ///
-    /// A run that is due beyond that waits until another has ended, first come first served, before
-    /// it takes its job's lock: so another replica may run its tick meanwhile. A tick that has waited
-    /// for longer than its job's [`start_within`](Job::start_within) is missed, and the job's
-    /// [`Missed`](super::Missed) decides about it.
-    pub fn max_concurrent_runs(mut self, runs: usize) -> Self {
-        self.max_concurrent_runs = Some(runs);
-        self
-    }
-
     /// Starts the jobs.
     ///
     /// Needs no reachable server: queries are repeated until the servers are up. The jobs run until
@@ -165,7 +107,7 @@ impl Scheduler {
     ///
     /// # Errors
     ///
-    /// [`StartError`]: a job or a leader that can't be run as it is, two jobs of one name, no runtime.
+    /// [`StartError`]: a job or a leader is not valid, two jobs have one name, or there is no runtime.
     /// No job was started then.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
         let Self { redlock, jobs, spawner, leader, event_capacity, max_concurrent_runs } = self;
@@ -226,6 +168,67 @@ impl Scheduler {
     }
 }
 
+/// # Options
+impl Scheduler {
+    /// Lets the replicas elect a [leader](crate::Leader), which alone runs jobs. `leader` is a name,
+    /// for a candidate with default options, or a candidate.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tower_redlock::{Redlock, Scheduler};
+    /// # let redlock = Redlock::embedded();
+    /// Scheduler::new(redlock.clone()).leader_only("jobs");
+    /// Scheduler::new(redlock.clone())
+    ///     .leader_only(redlock.leader("jobs").ttl(Duration::from_secs(5)));
+    /// ```
+    ///
+    /// By default the first replica that acquires the lock runs the tick. With a leader, the leader
+    /// runs all ticks, and the others stand by. Each run still has the job's own lock, and each tick
+    /// its claim. A replica that loses its leadership drops its runs at once.
+    ///
+    /// The leadership is also lost if the runtime does not poll the scheduler, for example because
+    /// its threads are blocked: the scheduler's tasks have to run every 30 s, or within the
+    /// [`heartbeat_within`](crate::Leader::heartbeat_within) of the candidate. Runs that hang then
+    /// keep the locks of their own jobs, up to [`max_run`](Job::max_run); the next leader runs all
+    /// other jobs.
+    ///
+    /// Clones of a given candidate can watch it, and make it resign or stop: then runs continue for
+    /// [`resign_grace`](crate::Leader::resign_grace), and are dropped. A
+    /// [shutdown](SchedulerHandle::shutdown) waits for runs first, and then stops the candidate.
+    pub fn leader_only(mut self, leader: impl Into<Candidate>) -> Self {
+        self.leader = Some(leader.into());
+        self
+    }
+
+    /// Maximum number of concurrent runs on this replica. Default: one of each job.
+    ///
+    /// A further run waits until another has ended, first come first served, before it acquires its
+    /// job's lock, so another replica may run the tick meanwhile. A tick that waits for longer than
+    /// the job's [`start_within`](Job::start_within) is missed, and the job's
+    /// [`Missed`](super::Missed) decides about it.
+    pub fn max_concurrent_runs(mut self, runs: usize) -> Self {
+        self.max_concurrent_runs = Some(runs);
+        self
+    }
+
+    /// Number of [events](SchedulerHandle::events) that are kept for a slow receiver. One that is
+    /// further behind gets the number of lost events. From 1 to 1,048,576; values outside are
+    /// clamped. Default: 16 for each job, at least 1,024 and at most 65,536.
+    ///
+    /// [`start`](Self::start) allocates their memory, about 200 bytes each.
+    pub fn event_capacity(mut self, events: usize) -> Self {
+        self.event_capacity = Some(events);
+        self
+    }
+
+    /// Sets what the jobs run on. Default: tasks of the tokio runtime in which [`start`](Self::start)
+    /// is called; with a manager of the testing kit, tasks of its clock.
+    pub fn spawner(mut self, spawner: impl Spawner) -> Self {
+        self.spawner = Some(Arc::new(spawner));
+        self
+    }
+}
+
 fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
     let mut names = HashSet::new();
     for job in jobs {
@@ -277,7 +280,7 @@ async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, alive: Vec<TaskGuar
     let mut control = shared.control.subscribe();
     let mut tries = 0;
     let kept = loop {
-        match shared.redlock.read_claims(&names, &[]).await {
+        match claims::read(&shared.redlock, &names, &[]).await {
             Ok(kept) => break kept,
             Err(error) => {
                 if tries == 0 {

@@ -1,6 +1,8 @@
 //! What the tasks and handles of a scheduler share.
 
 use std::{
+    future::Future,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -12,8 +14,9 @@ use tokio::sync::{Semaphore, broadcast, watch};
 
 use super::{JobEvent, JobEventKind, shared_job::SharedJob, wall_timer::WallTimer};
 use crate::{
+    guard::LockContext,
     leader::Leader,
-    lock::{Redlock, Spawner},
+    lock::{Redlock, Spawner, claims},
     random,
     schedule::WallTime,
     time::Sleep,
@@ -70,6 +73,25 @@ impl SchedulerShared {
         self.redlock.sleep(time)
     }
 
+    /// Waits under a lock whose work is over. Records a poll four times within `limit`, so that a
+    /// hanging runtime is detected.
+    pub(super) async fn keep_polled<T>(
+        &self,
+        lock: &LockContext,
+        limit: Duration,
+        wait: impl Future<Output = T>,
+    ) -> T {
+        let mut wait = pin!(wait);
+        loop {
+            lock.note_poll();
+            tokio::select! {
+                biased;
+                ended = &mut wait => return ended,
+                () = self.sleep(limit / 4) => {}
+            }
+        }
+    }
+
     pub(super) fn next_trigger(&self) -> u64 {
         self.triggers.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -112,7 +134,7 @@ pub(super) async fn refresh(shared: &SchedulerShared) {
         let names: Vec<Arc<str>> = open.iter().map(|job| Arc::clone(&job.name)).collect();
         let mut has_news = open.is_empty();
         if !open.is_empty()
-            && let Ok(kept) = shared.redlock.read_claims(&names, &[]).await
+            && let Ok(kept) = claims::read(&shared.redlock, &names, &[]).await
         {
             let limit = shared.wall_timer.limit();
             for (job, kept) in open.iter().zip(&kept) {

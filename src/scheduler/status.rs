@@ -8,21 +8,21 @@ use std::{
 use crate::{FencingToken, error::LossCause};
 
 /// The status of a job on this replica.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JobStatus {
     /// Its name.
     pub name: Arc<str>,
-    /// When it is due, in words: `every 5 min`, `every day at 03:00 (Europe/Berlin)`.
+    /// Its schedule as a text: `every 5 min`, `every day at 03:00 (Europe/Berlin)`.
     pub schedule: Arc<str>,
-    /// Why the job will not run though nobody stopped it: its only moment had passed at the start,
-    /// say. `None` as a rule.
+    /// Why the job will not run, although it was not stopped: for example, its only tick had passed at
+    /// the start. Usually `None`.
     pub finding: Option<Arc<str>>,
-    /// What it is doing, and what it waits for.
+    /// Its current activity, or what it waits for.
     pub state: JobState,
-    /// The next tick, as far as this replica knows: `None` while it runs here or is paused,
-    /// where another replica leads, and where there is none.
+    /// The next tick, as far as this replica knows. `None` while the job runs here or is paused, while
+    /// another replica leads, and if there is none.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub next_tick: Option<SystemTime>,
     /// Whether it was [paused](super::SchedulerHandle::pause) on this replica.
@@ -33,75 +33,75 @@ pub struct JobStatus {
     pub last: Option<LastRun>,
     /// The latest run of the whole fleet, as last seen from here.
     pub fleet: Option<FleetRun>,
-    /// What was counted on this replica since the start.
+    /// Counts on this replica since the start.
     pub counts: JobCounts,
 }
 
 /// A current run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct RunningJob {
     /// Its tick.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub tick: SystemTime,
-    /// Since when.
+    /// Its start.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub since: SystemTime,
-    /// Under which token.
+    /// Its fencing token.
     pub token: FencingToken,
-    /// Which attempt, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// What the attempt before failed with.
+    /// The error of the previous attempt.
     pub last_error: Option<Arc<str>>,
 }
 
 /// A run that has ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct LastRun {
     /// Its tick.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub tick: SystemTime,
-    /// When it started.
+    /// Its start.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub started: SystemTime,
-    /// How long it took.
+    /// Its duration.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub took: Duration,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
 /// The latest run of the whole fleet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct FleetRun {
     /// The newest tick that was started; `None` before the first.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub tick: Option<SystemTime>,
-    /// Since when, by the clock of the replica that ran it.
+    /// Its start, by the clock of the replica that ran it.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub since: SystemTime,
-    /// When it ended, by the same clock; `None` while it runs, and after a crash.
+    /// Its end, by the same clock; `None` while it runs, and after a crash.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub ended: Option<SystemTime>,
-    /// Which replica, as it calls itself.
+    /// The [`owner`](crate::RedlockBuilder::owner) that ran it.
     pub owner: Option<Arc<str>>,
 }
 
 /// How a run ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The work did what it had to do.
+    /// The work succeeded.
     Finished,
     /// The work failed, retries included.
     Failed {
-        /// What the last attempt failed with.
+        /// The error of the last attempt.
         error: Arc<str>,
     },
     /// The work panicked.
@@ -111,33 +111,33 @@ pub enum Outcome {
     },
     /// The lock was lost; what the work did until then is unknown.
     Lost {
-        /// Why.
+        /// The cause.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         cause: LossCause,
     },
     /// It took longer than [`max_run`](super::Job::max_run).
     TimedOut {
-        /// What the last attempt that failed failed with, if one did.
+        /// The error of the last failed attempt, if any.
         error: Option<Arc<str>>,
     },
     /// It was stopped, or stopped on request: the scheduler shut down, leadership was lost, the
     /// next tick came, or the lock was about to end.
     Stopped,
-    /// It has [not done](super::NotDone) all that it had to, and is run again.
+    /// The work is [not done](super::NotDone), and is run again.
     NotDone {
-        /// What it said.
+        /// Its reason.
         reason: Arc<str>,
     },
 }
 
-/// What was counted of a job.
+/// The counts of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct JobCounts {
     /// Ticks that this replica claimed, and runs that were triggered here.
     pub started: u64,
-    /// Runs that did what they had to do.
+    /// Runs that succeeded.
     pub finished: u64,
     /// Runs that failed, retries included.
     pub failed: u64,
@@ -145,7 +145,7 @@ pub struct JobCounts {
     pub panicked: u64,
     /// Runs that lost their lock.
     pub lost: u64,
-    /// Runs that took longer than they may.
+    /// Runs that took longer than [`max_run`](super::Job::max_run).
     pub timed_out: u64,
     /// Runs that were stopped.
     pub stopped: u64,
@@ -153,11 +153,10 @@ pub struct JobCounts {
     pub not_done: u64,
     /// Retries within runs.
     pub retries: u64,
-    /// Ticks that this replica did not run, and no other that it knows of: the run before was
-    /// going, the lock was taken, or too few nodes answered.
+    /// Ticks that neither this replica nor, as far as it knows, another one has run: the previous run
+    /// had not ended, the lock was held, or too few nodes answered.
     pub skipped: u64,
-    /// Ticks that were given up or whose run was broken off, as far as this replica was the one to
-    /// find it out.
+    /// Ticks that this replica found to be given up, or broken off.
     pub missed: u64,
 }
 
@@ -195,54 +194,54 @@ impl JobCounts {
     }
 }
 
-/// What a job is doing on this replica, and what it waits for.
+/// The activity of a job on this replica, and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum JobState {
-    /// The fleet's runs are not read yet.
+    /// The runs of the fleet are not known yet.
     Starting,
     /// Waits for its next tick.
     WaitingForTick {
-        /// When that is due, jitter not included.
+        /// The tick, without jitter.
         #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
         at: SystemTime,
     },
     /// Its schedule has no further tick.
     NoMoreTicks,
-    /// Too few nodes answer, or let it run: it is tried again.
+    /// Too few nodes answer or allow the run; the job tries again.
     WaitingForNodes {
-        /// What each node said: down, in probation, full, and the like.
+        /// The answer of each node: down, in probation, full, and the like.
         error: Arc<str>,
     },
-    /// Another owner holds the job's lock and runs the tick, or crashed while it did.
+    /// Another owner holds the job's lock: it runs the tick, or crashed during the run.
     HeldBy {
-        /// Who, as it calls itself, if that is known.
+        /// The owner, if known.
         owner: Option<Arc<str>>,
     },
-    /// It is due, and as many jobs run as
-    /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs) allows.
+    /// It is due, but
+    /// [`max_concurrent_runs`](super::Scheduler::max_concurrent_runs) other jobs run.
     WaitingForSlot,
     /// Its work runs: see [`JobStatus::running`](super::JobStatus::running).
     Running,
-    /// Its work has ended, and the lock is still kept: the end of the run is being stored, or
+    /// Its work has ended, and the lock is still held: the end of the run is being stored, or
     /// [`min_hold`](super::Job::min_hold) is not over.
     Finishing,
     /// It pauses after a failure, then continues.
     BackingOff {
-        /// After what.
+        /// The failure.
         reason: Arc<str>,
     },
     /// It was [paused](super::SchedulerHandle::pause).
     Paused,
     /// Another replica [leads](super::Scheduler::leader_only).
     StandingBy {
-        /// Who, as it calls itself, if that is known.
+        /// The leader, if known.
         leader: Option<Arc<str>>,
     },
-    /// It runs no more on this replica.
+    /// It does not run on this replica any more.
     Ended {
-        /// Why.
+        /// The reason.
         reason: Arc<str>,
     },
 }

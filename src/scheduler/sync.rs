@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::claims::JobHistory,
+    lock::claims::{self, JobHistory},
     protocol::{ScheduleMark, TickRun},
     quorum::claims::LatestClaim,
     random,
@@ -18,6 +18,17 @@ use crate::{
     stripe::fnv,
     time::Timestamp,
 };
+
+/// Maximum number of remembered future values.
+const MAX_REMEMBERED: usize = 16;
+
+/// A stored value that lies in the future, and the time at which it was found.
+pub(super) type FutureValue = (Duration, WallTime);
+
+/// Interval between warnings that two schedules are in use.
+const WARN_INTERVAL: Duration = Duration::from_secs(3600);
+/// Maximum delay before a new job or schedule is stored; random, to spread the load.
+const REGISTER_WITHIN: Duration = Duration::from_secs(5);
 
 /// A job's next step, as far as it is known.
 pub(super) struct NextStep {
@@ -67,7 +78,7 @@ impl Driver {
     /// Reads the job's claims from the nodes. Keeps the known state on an error.
     pub(super) async fn sync(&mut self) -> Result<(), LockError> {
         let job = std::slice::from_ref(&self.job.name);
-        let kept = self.shared.redlock.read_claims(job, &self.never_started).await?;
+        let kept = claims::read(&self.shared.redlock, job, &self.never_started).await?;
         self.note_answered();
         if let Some(kept) = kept.into_iter().next() {
             self.apply(kept);
@@ -120,23 +131,7 @@ impl Driver {
             self.register_at = register_at.or_else(|| Some(self.register_time()));
         }
     }
-}
 
-/// Maximum number of remembered future values.
-const MAX_REMEMBERED: usize = 16;
-
-/// A stored value that lies in the future, and the time at which it was found.
-pub(super) type FutureValue = (Duration, WallTime);
-
-/// The claims of a job without times that lie in the future.
-#[derive(Default)]
-pub(super) struct TrustedClaims {
-    pub(super) latest: Option<LatestClaim>,
-    /// The job ran before this; nothing more is known.
-    pub(super) unknown_until: Option<WallTime>,
-}
-
-impl Driver {
     /// Replaces stored times that lie more than a minute ahead: an end by the start of its run, a
     /// run by the one before it. The next claim overwrites them.
     pub(super) fn trusted(&mut self, latest: Option<LatestClaim>) -> TrustedClaims {
@@ -206,45 +201,7 @@ impl Driver {
         }
         true
     }
-}
 
-/// Interval between warnings that two schedules are in use.
-const WARN_INTERVAL: Duration = Duration::from_secs(3600);
-/// Maximum delay before a new job or schedule is stored; random, to spread the load.
-const REGISTER_WITHIN: Duration = Duration::from_secs(5);
-
-/// The job's schedule on this replica, and the stored one.
-#[derive(Debug)]
-pub(super) struct OwnSchedule {
-    /// As this replica stores it. It counts since the earliest moment at which it was known.
-    pub(super) mark: ScheduleMark,
-    /// Some replica has stored it.
-    is_known: bool,
-    /// Another schedule that is stored in its place.
-    other: Option<ScheduleMark>,
-    /// The other schedule of the last warning, and its time.
-    warned: Option<(u64, Timestamp)>,
-}
-
-/// Above zero: zero means none.
-fn fingerprint(schedule: &Schedule) -> u64 {
-    fnv(&schedule.fingerprint_text()).max(1)
-}
-
-impl OwnSchedule {
-    /// Counts from now until an earlier start is known.
-    pub(super) fn new(schedule: &Schedule, now: Duration, owner: Arc<str>) -> Self {
-        let mark = ScheduleMark::new(fingerprint(schedule), now, owner);
-        Self { mark, is_known: false, other: None, warned: None }
-    }
-
-    /// Whether it replaces the stored one and is to be stored once.
-    pub(super) fn replaces(&self) -> bool {
-        self.other.is_some() && !self.is_known
-    }
-}
-
-impl Driver {
     /// Compares the job's schedule with the one that is stored.
     pub(super) fn compare_schedules(&mut self, latest: &LatestClaim) {
         if latest.owner.is_none() && latest.schedule.is_none() {
@@ -321,5 +278,44 @@ impl Driver {
             "two schedules are in use under one job name, and keep ticks from each other: expected \
              while a new version is rolled out; otherwise give one of the jobs another name"
         );
+    }
+}
+
+/// The claims of a job without times that lie in the future.
+#[derive(Default)]
+pub(super) struct TrustedClaims {
+    pub(super) latest: Option<LatestClaim>,
+    /// The job ran before this; nothing more is known.
+    pub(super) unknown_until: Option<WallTime>,
+}
+
+/// The job's schedule on this replica, and the stored one.
+#[derive(Debug)]
+pub(super) struct OwnSchedule {
+    /// As this replica stores it. It counts since the earliest moment at which it was known.
+    pub(super) mark: ScheduleMark,
+    /// Some replica has stored it.
+    is_known: bool,
+    /// Another schedule that is stored in its place.
+    other: Option<ScheduleMark>,
+    /// The other schedule of the last warning, and its time.
+    warned: Option<(u64, Timestamp)>,
+}
+
+/// Above zero: zero means none.
+fn fingerprint(schedule: &Schedule) -> u64 {
+    fnv(&schedule.fingerprint_text()).max(1)
+}
+
+impl OwnSchedule {
+    /// Counts from now until an earlier start is known.
+    pub(super) fn new(schedule: &Schedule, now: Duration, owner: Arc<str>) -> Self {
+        let mark = ScheduleMark::new(fingerprint(schedule), now, owner);
+        Self { mark, is_known: false, other: None, warned: None }
+    }
+
+    /// Whether it replaces the stored one and is to be stored once.
+    pub(super) fn replaces(&self) -> bool {
+        self.other.is_some() && !self.is_known
     }
 }

@@ -214,7 +214,7 @@ mod tests {
     use crate::Redlock;
 
     #[test]
-    fn an_alarm_that_nobody_waits_for_any_more_leaves_nothing() {
+    fn dropped_alarm_leaves_no_entry() {
         let wall_timer = Arc::new(WallTimer::new(Redlock::embedded()));
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..10 {

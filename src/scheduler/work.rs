@@ -120,6 +120,11 @@ impl NotDone {
         Self { reason: reason.into() }
     }
 
+    /// Returns the reason that was given.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
     /// Whether the error, or one of its sources, is a `NotDone`.
     pub(super) fn is_in(error: &(dyn Error + 'static)) -> bool {
         /// Longer chains are taken for endless.

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     tasks::{ManualSpawner, Task, Tasks},
-    time::{CommonTime, Sleep},
+    time::{CommonTime, ManualSleep},
 };
 use crate::time::{Clock, Timestamp};
 
@@ -233,13 +233,13 @@ impl ManualClock {
     }
 
     /// Completes when `by` has passed on this view.
-    pub fn sleep(&self, by: Duration) -> Sleep {
+    pub fn sleep(&self, by: Duration) -> ManualSleep {
         self.sleep_until(self.now() + by)
     }
 
     /// Completes when this view shows `at`.
-    pub fn sleep_until(&self, at: Timestamp) -> Sleep {
-        Sleep::new(Arc::clone(&self.time), self.view.common_at(at.as_nanos()))
+    pub fn sleep_until(&self, at: Timestamp) -> ManualSleep {
+        ManualSleep::new(Arc::clone(&self.time), self.view.common_at(at.as_nanos()))
     }
 
     /// Runs a future as a task of the clock: it is polled only by the thread that moves or

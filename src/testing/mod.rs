@@ -7,7 +7,7 @@
 //! | nodes that stop, freeze and forget | [`Nodes`] |
 //! | managers that can be cut off one by one | [`Replica`] |
 //! | what a job or a leader is given, to test its function alone | `job_context`, `term` |
-//! | work that runs while time passes | [`ManualClock::spawn`], [`Task`], [`Sleep`] |
+//! | work that runs while time passes | [`ManualClock::spawn`], [`Task`], [`ManualSleep`] |
 //!
 //! # A test
 //!
@@ -224,4 +224,4 @@ pub use contexts::{JobContextBuilder, UnderLock, job_context, term};
 pub use nodes::Nodes;
 pub use replica::Replica;
 pub use tasks::{ManualSpawner, Task};
-pub use time::Sleep;
+pub use time::ManualSleep;

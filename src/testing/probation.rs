@@ -9,10 +9,10 @@ use std::{
 };
 
 use super::sim_server::{SimServer, VoteState};
-use crate::{protocol::rules, time::Timestamp, token::TOKEN_LEAD};
+use crate::{protocol::formulas, time::Timestamp, token::TOKEN_LEAD};
 
 /// The probations of a set of servers that may have forgotten locks, as under
-/// [`RestartGuard::Quarantine`](crate::node::redis::RestartGuard): see R6 in `docs/design.md`.
+/// [`RestartGuard::Probation`](crate::node::redis::RestartGuard): see R6 in `docs/design.md`.
 #[derive(Debug)]
 pub(super) struct Probations {
     servers: OnceLock<Vec<Weak<SimServer>>>,
@@ -47,7 +47,7 @@ impl Probations {
     /// Duration of a probation: the maximum requested TTL and its drift.
     pub(super) fn length(&self) -> Duration {
         let max_ttl = Duration::from_millis(self.max_ttl.load(Ordering::Relaxed));
-        max_ttl.saturating_add(rules::drift(max_ttl, DRIFT_FACTOR))
+        max_ttl.saturating_add(formulas::drift(max_ttl, DRIFT_FACTOR))
     }
 
     /// Ends the probations that are over: the servers learn from the others if enough vote, or a
@@ -61,7 +61,7 @@ impl Probations {
             servers.cloned().collect::<Vec<_>>()
         };
         let (due, voting) = (of(VoteState::Due), of(VoteState::Votes));
-        let quorum = rules::quorum(servers.len());
+        let quorum = formulas::quorum(servers.len());
         if voting.len() > servers.len() - quorum {
             for server in &due {
                 let set = server.set();

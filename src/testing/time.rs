@@ -76,19 +76,19 @@ fn wake_due(mut state: Guard<'_, PendingWaits>) -> bool {
 /// Completes when the clock reaches a moment, and not before.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub struct Sleep {
+pub struct ManualSleep {
     time: Arc<CommonTime>,
     at: u64,
     key: Option<WaitKey>,
 }
 
-impl Sleep {
+impl ManualSleep {
     pub(super) fn new(time: Arc<CommonTime>, at: u64) -> Self {
         Self { time, at, key: None }
     }
 }
 
-impl Future for Sleep {
+impl Future for ManualSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -110,7 +110,7 @@ impl Future for Sleep {
     }
 }
 
-impl Drop for Sleep {
+impl Drop for ManualSleep {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
             let waker = self.time.state().waits.remove(&key);

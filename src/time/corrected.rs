@@ -101,7 +101,7 @@ impl MonotonicWall {
 mod tests {
     use super::*;
 
-    /// Shows 10 s, and records the ends of waits.
+    /// Shows 10 s, and records the ends of waits, which no other mock clock does.
     #[derive(Debug, Default)]
     struct FixedClock(std::sync::Mutex<Vec<Timestamp>>);
 

@@ -299,11 +299,11 @@ mod tests {
     }
 
     /// A task that its last waker drops, and its sleep with it.
-    struct Task {
+    struct SleepOwner {
         _sleep: Mutex<Sleep>,
     }
 
-    impl std::task::Wake for Task {
+    impl std::task::Wake for SleepOwner {
         fn wake(self: Arc<Self>) {}
     }
 
@@ -318,7 +318,7 @@ mod tests {
         };
         let (mut first, mut second) = (sleep(), sleep());
         poll(&mut first, Waker::noop());
-        let task = Waker::from(Arc::new(Task { _sleep: Mutex::new(first) }));
+        let task = Waker::from(Arc::new(SleepOwner { _sleep: Mutex::new(first) }));
         poll(&mut second, &task);
         drop(task);
         poll(&mut second, Waker::noop());

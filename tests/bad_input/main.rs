@@ -1,5 +1,8 @@
 //! Invalid input is refused with a clear text, before anything is sent.
 
+#[path = "../support/mod.rs"]
+mod support;
+
 mod recorder;
 mod requests;
 mod secrets;

@@ -7,34 +7,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tower_redlock::node::redis::{Address, Connector, IoStream};
-use tower_redlock::node::{Node, Op, Reply};
 use tower_redlock::{
     Redlock, RedlockBuilder,
     error::{BuildError, Reason},
 };
 
-/// A node that counts the operations that it receives.
+use crate::support::mock_node::MockNode;
+
+/// Counts the operations that its nodes receive, and its connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder(Arc<AtomicUsize>);
 
 impl Recorder {
     pub(crate) fn redlock(&self) -> Redlock {
-        Redlock::builder().node(self.clone()).build().unwrap()
+        Redlock::builder().node(self.node()).build().unwrap()
+    }
+
+    pub(crate) fn node(&self) -> MockNode {
+        let recorder = self.clone();
+        MockNode::answering("recorder", move |_| {
+            recorder.record();
+            Err(Reason::Loading)
+        })
+    }
+
+    fn record(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
 
     pub(crate) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
-    }
-}
-
-impl Node for Recorder {
-    fn send(&self, _: Op, reply: Reply) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        reply.send(Err(Reason::Loading));
-    }
-
-    fn name(&self) -> &'static str {
-        "recorder"
     }
 }
 
@@ -43,7 +45,7 @@ impl Connector for Recorder {
         &self,
         _: &Address,
     ) -> Pin<Box<dyn Future<Output = io::Result<Box<dyn IoStream>>> + Send>> {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.record();
         Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) })
     }
 }
@@ -51,7 +53,7 @@ impl Connector for Recorder {
 /// Returns the builder's error. Checks that neither the node nor the connector was called.
 pub(crate) fn build_error(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> BuildError {
     let recorder = Recorder::default();
-    let builder = Redlock::builder().node(recorder.clone()).connector(recorder.clone());
+    let builder = Redlock::builder().node(recorder.node()).connector(recorder.clone());
     let error = configure(builder).build().unwrap_err();
     assert_eq!(recorder.count(), 0);
     error

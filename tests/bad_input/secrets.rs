@@ -2,17 +2,15 @@
 
 use std::error::Error;
 use std::fmt::{Debug, Write};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
-use tower_redlock::lock::Spawner;
 use tower_redlock::{Redlock, RedlockBuilder};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::recorder::Recorder;
+use crate::{recorder::Recorder, support::hand_clock::NoSpawner};
 
 /// URLs with a password at `{}`, valid or with a common mistake.
 const URLS: &[&str] = &[
@@ -138,7 +136,7 @@ fn all_shown(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> String
     let lines = log.0.clone();
     let mut shown = String::new();
     tracing::subscriber::with_default(log, || {
-        let builder = Redlock::builder().connector(Recorder::default()).spawner(Nowhere);
+        let builder = Redlock::builder().connector(Recorder::default()).spawner(NoSpawner);
         let builder = configure(builder);
         write!(shown, "{builder:?}").unwrap();
         match builder.build() {
@@ -157,14 +155,6 @@ fn all_shown(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> String
         }
     });
     shown + &lines.lock().unwrap()
-}
-
-/// Runs no tasks.
-#[derive(Debug)]
-struct Nowhere;
-
-impl Spawner for Nowhere {
-    fn spawn(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
 }
 
 #[derive(Clone, Default)]

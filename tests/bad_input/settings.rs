@@ -62,7 +62,7 @@ fn excessive_stop_margin() {
     let error = build_error(|b| b.ttl(ms(1_000)).stop_margin(ms(495)));
     assert_eq!(setting_of(&error), "stop_margin");
     assert!(error.to_string().contains("988ms"), "{error}");
-    let node = Recorder::default();
+    let node = Recorder::default().node();
     Redlock::builder().node(node).ttl(ms(1_000)).stop_margin(ms(494)).build().unwrap();
 }
 
@@ -90,7 +90,7 @@ fn clock_guard_without_validity() {
         assert_eq!(setting_of(&error), "clock_guard");
     }
     assert_eq!(setting_of(&build_error(|b| b.clock_guard(Duration::MAX))), "clock_guard");
-    let node = Recorder::default();
+    let node = Recorder::default().node();
     Redlock::builder().node(node).ttl(ms(1_000)).clock_guard(ms(329)).build().unwrap();
 }
 
@@ -99,7 +99,7 @@ fn other_nodes_beside_guarded_servers() {
     let server = "redis://127.0.0.1:1";
     assert_eq!(setting_of(&build_error(|b| b.nodes([server]))), "nodes");
     let off = Redlock::builder().restart_guard(tower_redlock::node::redis::RestartGuard::Off);
-    off.nodes([server]).node(Recorder::default()).build().unwrap();
+    off.nodes([server]).node(Recorder::default().node()).build().unwrap();
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn invalid_owners_and_prefixes() {
     }
     assert_eq!(setting_of(&build_error(|b| b.key_prefix("x".repeat(65)))), "key_prefix");
     Redlock::builder()
-        .node(Recorder::default())
+        .node(Recorder::default().node())
         .owner("o".repeat(128))
         .key_prefix("p".repeat(64))
         .build()
@@ -148,7 +148,7 @@ fn prefixes_that_share_keys_are_refused() {
         }
     }
     for prefix in ["lock", "done:a", "a:locks", "a:blocked:x", "a:meta", "a:marks:b"] {
-        Redlock::builder().node(Recorder::default()).key_prefix(prefix).build().unwrap();
+        Redlock::builder().node(Recorder::default().node()).key_prefix(prefix).build().unwrap();
     }
 }
 

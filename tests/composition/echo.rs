@@ -14,7 +14,7 @@ use tower::Service;
 use tower_redlock::{
     OnceLayer, Redlock, RedlockLayer,
     key::{self, Header, Key, MethodAndPath},
-    layer::{Plain, grpc::Grpc, http::Http},
+    layer::{Plain, grpc::RedlockGrpc, http::RedlockHttp},
     once::{self, Always, http::Scope},
 };
 
@@ -54,26 +54,26 @@ pub(crate) fn plain() -> RedlockLayer<ByPath, Plain> {
     RedlockLayer::new(Redlock::embedded(), key::method_and_path())
 }
 
-pub(crate) fn http() -> RedlockLayer<ByPath, Http> {
+pub(crate) fn http() -> RedlockLayer<ByPath, RedlockHttp> {
     plain().http()
 }
 
-pub(crate) fn grpc() -> RedlockLayer<ByPath, Grpc> {
+pub(crate) fn grpc() -> RedlockLayer<ByPath, RedlockGrpc> {
     plain().grpc()
 }
 
-pub(crate) fn webhooks() -> OnceLayer<Key<Header>, Always, once::http::Http> {
+pub(crate) fn webhooks() -> OnceLayer<Key<Header>, Always, once::http::OnceHttp> {
     OnceLayer::new(Redlock::embedded(), "webhooks", key::header("webhook-id")).http()
 }
 
-pub(crate) fn calls() -> OnceLayer<Key<Header>, Always, once::grpc::Grpc> {
+pub(crate) fn calls() -> OnceLayer<Key<Header>, Always, once::grpc::OnceGrpc> {
     OnceLayer::new(Redlock::embedded(), "calls", key::header("request-id")).grpc()
 }
 
 pub(crate) fn payments() -> OnceLayer<
     Scope,
     Always,
-    once::http::Http<tower_redlock::reject::DefaultResponse, once::http::Idempotency>,
+    once::http::OnceHttp<tower_redlock::reject::DefaultResponse, once::http::Idempotency>,
 > {
     OnceLayer::idempotency(Redlock::embedded(), "payments").scope(Scope::none())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tower_redlock::Redlock;
 
 use crate::{
-    run::{Doctor, run, urls, voting},
+    run::{Doctor, connected, run, urls},
     support::RedisServer,
 };
 
@@ -27,7 +27,7 @@ async fn reports_a_client_with_longer_ttl() {
     let servers = RedisServer::start_n(3);
     let all = urls(&servers);
     let long = Redlock::builder().nodes(&all).ttl(Duration::from_secs(3));
-    let long = voting(long).await;
+    let long = connected(long).await;
     let outcome = Doctor::guarded(&all, "1s").run(&["--lower-max-ttl"]);
     outcome.is(1, &["not every node took the lower max_ttl", "locks of up to 3s"]);
     outcome.says(&["lower ttl and max_ttl in the configuration of all clients first"]);

@@ -11,7 +11,7 @@ use std::{
 use tower_redlock::{LockError, Redlock};
 
 use crate::{
-    run::{Doctor, name, run, urls, voting},
+    run::{Doctor, connected, name, run, urls},
     support::{RedisServer, eventually_async},
 };
 
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 async fn fleet(servers: &[RedisServer]) -> Redlock {
     let timeout = Duration::from_millis(300);
-    voting(Redlock::builder().nodes(urls(servers)).ttl(TTL).node_timeout(timeout)).await
+    connected(Redlock::builder().nodes(urls(servers)).ttl(TTL).node_timeout(timeout)).await
 }
 
 /// Takes and releases locks until it is stopped, and counts them.

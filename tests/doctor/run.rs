@@ -9,9 +9,10 @@ use std::{
 };
 
 use serde_json::Value;
-use tower_redlock::{Redlock, RedlockBuilder, node::redis::RestartGuard};
+use tower_redlock::{Redlock, node::redis::RestartGuard};
 
-use crate::support::{RedisServer, eventually_async};
+use crate::support::RedisServer;
+pub(crate) use crate::support::{connected, urls};
 
 /// Far longer than the sum of doctor's own limits.
 const HANG_GUARD: Duration = Duration::from_secs(60);
@@ -157,10 +158,6 @@ fn program() -> PathBuf {
     program
 }
 
-pub(crate) fn urls(servers: &[RedisServer]) -> Vec<String> {
-    servers.iter().map(RedisServer::url).collect()
-}
-
 /// A node's name as a server has it by default.
 pub(crate) fn name(server: &RedisServer) -> String {
     format!("{}/0", server.addr())
@@ -168,7 +165,7 @@ pub(crate) fn name(server: &RedisServer) -> String {
 
 /// A manager with the settings of [`Doctor::over`], and all of its nodes voting.
 pub(crate) async fn fleet(servers: &[RedisServer]) -> Redlock {
-    voting(
+    connected(
         Redlock::builder()
             .nodes(urls(servers))
             .ttl(Duration::from_secs(60))
@@ -177,13 +174,4 @@ pub(crate) async fn fleet(servers: &[RedisServer]) -> Redlock {
             .owner("night-shift"),
     )
     .await
-}
-
-pub(crate) async fn voting(builder: RedlockBuilder) -> Redlock {
-    let redlock = builder.build().expect("valid settings");
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
-    })
-    .await;
-    redlock
 }

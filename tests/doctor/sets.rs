@@ -61,7 +61,7 @@ fn wait_ends_at_its_timeout() {
 }
 
 #[test]
-fn waits_for_a_quorum_without_dead_server() {
+fn waits_for_quorum_despite_dead_server() {
     let mut servers = RedisServer::start_n(3);
     let doctor = Doctor::over(&urls(&servers));
     servers[0].kill();

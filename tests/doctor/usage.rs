@@ -15,7 +15,7 @@ fn bad_usage_has_its_exit_code() {
         (&["--ttl", "10"], "--ttl: 10 is no time like 10s"),
         (&["--ttl"], "--ttl needs a value"),
         (&["--wait=some"], "no node has that name"),
-        (&["--restart-guard", "on"], "quarantine or off"),
+        (&["--restart-guard", "on"], "probation or off"),
         (&["--adopt"], "--adopt needs --from"),
         (&["--from", "redis://h"], "belong to --adopt"),
         (&["--resource", "a", "--break", "a"], "one task at a time"),

@@ -3,11 +3,17 @@
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
 use tokio::time::timeout;
-use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder, error::Reason, node::EmbeddedNodes};
+use tower_redlock::{Lock, LockError, Redlock, error::Reason};
 
 use crate::{
     handoff::scene::{granted, poll, waiting},
-    support::{HANG_GUARD, hand_clock::HandClock, mock_node::MockNode},
+    nodes::shared,
+    support::{
+        HANG_GUARD,
+        hand_clock::HandClock,
+        mock_node::{MockNode, with_nodes},
+        scene as support,
+    },
 };
 
 /// Five nodes as a manager sees them: a stranger has the key of the first, the second is free, and
@@ -20,20 +26,15 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let clock = HandClock::new();
-        let nodes = EmbeddedNodes::with_clock(5, clock.clone());
-        let lender = Redlock::builder().nodes_from(&nodes).build().unwrap();
-        let node = |i: usize| match lender.nodes().get(i).filter(|_| i < 2) {
-            Some(node) => MockNode::forwarding(node).named(format!("n{i}")),
-            None => {
-                MockNode::answering(format!("n{i}"), |_| Err(Reason::NotConnected("down".into())))
-            }
-        };
-        let builder = || Redlock::builder().clock(clock.clone());
-        let stranger = builder().node(node(0)).owner("stranger").build().unwrap();
+        let scene = support::Scene::by_hand(2);
+        let builder = || scene.clock.builder();
+        let mut nodes = shared(&scene.nodes);
+        let stranger = builder().node(nodes[0].clone()).owner("stranger").build().unwrap();
         let lock = granted(&mut stranger.lock("x").into_future());
-        let redlock = (0..5).map(node).fold(builder(), RedlockBuilder::node).build().unwrap();
-        Self { clock, redlock, _strangers: (stranger, lock) }
+        let down = |_| Err(Reason::NotConnected("down".into()));
+        nodes.extend(["n3", "n4", "n5"].map(|name| MockNode::answering(name, down)));
+        let redlock = with_nodes(builder(), nodes).build().unwrap();
+        Self { clock: scene.clock, redlock, _strangers: (stranger, lock) }
     }
 
     /// A try is due behind every pause.

@@ -46,7 +46,7 @@ fn twenty_short_calls_return_in_turn() {
 }
 
 #[test]
-fn those_that_wait_in_line_come_first() {
+fn queued_waiters_come_first() {
     let scene = scene();
     let lock = scene.lock("order:100");
     let waiters: Vec<_> = (0..10).map(|_| scene.waiter("order:100")).collect();

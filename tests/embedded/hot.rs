@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{FencingToken, Redlock, node::EmbeddedNodes};
+use tower_redlock::FencingToken;
 
-use crate::support::hand_clock::HandClock;
+use crate::support::scene::Scene;
 
 /// More than it takes to get a minute ahead of the clock with the block of 256 of every lease.
 const LEASES: usize = 260_000;
@@ -18,9 +18,7 @@ const A_LEASE: Duration = Duration::from_micros(10);
 #[test]
 fn hot_name_gets_growing_tokens() {
     // The machine's speed does not matter.
-    let clock = HandClock::new();
-    let nodes = EmbeddedNodes::with_clock(3, clock.clone());
-    let redlock = Redlock::builder().nodes_from(&nodes).clock(clock.clone()).build().unwrap();
+    let Scene { clock, redlock, .. } = Scene::by_hand(3);
     let mut last = FencingToken::default();
     for lease in 0..LEASES {
         let granted =

@@ -43,7 +43,7 @@ async fn held_quorum_beats_a_down_node() {
 }
 
 #[tokio::test]
-async fn three_of_five_that_say_held_are_heard_in_every_order() {
+async fn three_held_answers_outweigh_two_errors() {
     let (_lock, nodes) = held_on(3, &[erring(gone()), erring(Reason::Loading)]).await;
     assert_held_in_every_order(&nodes).await;
 }

@@ -1,54 +1,24 @@
 //! Wall clocks that are wrong for a while.
 
-use std::{
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use tower_redlock::{
-    LockError, Redlock, RedlockBuilder,
+    LockError, Redlock,
     error::{Reason, VoteOutcome},
     node::EmbeddedNodes,
-    time::{Clock, SystemClock, Timestamp},
 };
 
 use super::nodes::shared;
+use crate::support::{hand_clock::HandClock, mock_node::with_nodes, scene::Scene};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const NOON: Duration = Duration::from_secs(1_700_000_000);
 
-/// The system's clock, with a wall clock set by hand.
-#[derive(Clone, Debug)]
-struct Wall(Arc<AtomicU64>);
-
-impl Wall {
-    fn at_noon() -> Self {
-        let wall = Self(Arc::default());
-        wall.set(NOON);
-        wall
-    }
-
-    fn set(&self, time: Duration) {
-        self.0.store(u64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for Wall {
-    fn now(&self) -> Timestamp {
-        SystemClock::new().now()
-    }
-
-    fn wall(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::SeqCst))
-    }
-
-    fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        SystemClock::new().wait(until)
-    }
+/// The system's clock, with a wall clock that is set by hand.
+fn at_noon() -> HandClock {
+    let clock = HandClock::system();
+    clock.set_wall(NOON);
+    clock
 }
 
 async fn token(redlock: &Redlock) -> u64 {
@@ -63,18 +33,16 @@ fn micros(time: Duration) -> u64 {
 mod set_back {
     use super::*;
 
-    fn manager() -> (Wall, Redlock) {
-        let wall = Wall::at_noon();
-        let nodes = EmbeddedNodes::with_clock(3, wall.clone());
-        let builder = Redlock::builder().nodes_from(&nodes).clock(wall.clone());
-        (wall, builder.build().unwrap())
+    fn manager() -> (HandClock, Redlock) {
+        let Scene { clock, redlock, .. } = Scene::on(at_noon(), 3);
+        (clock, redlock)
     }
 
     #[tokio::test]
     async fn used_names_are_granted() {
         let (wall, redlock) = manager();
         let first = token(&redlock).await;
-        wall.set(NOON.saturating_sub(2 * HOUR));
+        wall.set_wall(NOON.saturating_sub(2 * HOUR));
         let mut last = first;
         for _ in 0..20 {
             let next = token(&redlock).await;
@@ -88,10 +56,10 @@ mod set_back {
     async fn a_day_ahead_stops_nothing() {
         let (wall, redlock) = manager();
         let first = token(&redlock).await;
-        wall.set(NOON + 24 * HOUR);
+        wall.set_wall(NOON + 24 * HOUR);
         let ahead = token(&redlock).await;
         assert!(ahead >= first + micros(24 * HOUR));
-        wall.set(NOON);
+        wall.set_wall(NOON);
         let back = token(&redlock).await;
         assert!(back > ahead);
         assert!(token(&redlock).await > back);
@@ -102,11 +70,11 @@ mod set_back {
 mod unknown_to_the_client {
     use super::*;
 
-    fn manager() -> (Wall, Redlock) {
-        let (theirs, ours) = (Wall::at_noon(), Wall::at_noon());
+    fn manager() -> (HandClock, Redlock) {
+        let (theirs, ours) = (at_noon(), at_noon());
         let nodes = shared(&EmbeddedNodes::with_clock(3, theirs));
-        let builder = nodes.into_iter().fold(Redlock::builder(), RedlockBuilder::node);
-        (ours.clone(), builder.clock(ours).build().unwrap())
+        let redlock = with_nodes(ours.builder(), nodes).build().unwrap();
+        (ours, redlock)
     }
 
     #[tokio::test]
@@ -114,7 +82,7 @@ mod unknown_to_the_client {
         let (wall, redlock) = manager();
         let first = token(&redlock).await;
         for ahead in [2 * HOUR, 24 * HOUR, Duration::from_secs(61)] {
-            wall.set(NOON + ahead);
+            wall.set_wall(NOON + ahead);
             for _ in 0..3 {
                 let error = redlock.lock("x").await.unwrap_err();
                 assert!(error.to_string().contains("more than 60 s ahead"), "{error}");
@@ -122,7 +90,7 @@ mod unknown_to_the_client {
                 let refused = VoteOutcome::NotCounted(Reason::TokenAhead);
                 assert!(votes[..2].iter().all(|vote| vote.outcome == refused), "{votes}");
             }
-            wall.set(NOON);
+            wall.set_wall(NOON);
             let next = token(&redlock).await;
             assert!(next < first + 10_000, "{ahead:?}: {next} after {first}");
         }

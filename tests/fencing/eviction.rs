@@ -8,7 +8,7 @@ use std::{
 };
 
 use tower::{Layer, Service, ServiceExt, service_fn};
-use tower_redlock::{FencingLayer, fencing::Error};
+use tower_redlock::{FencingLayer, fencing::FencingServiceError};
 
 use crate::tools::{Write, layer, overtaken, stale};
 
@@ -20,11 +20,15 @@ async fn evicts_least_recently_used_resource() {
     write("a", 9).await.unwrap();
     write("b", 9).await.unwrap();
     // Being turned away is a use as well: now `b` is the one that was not used for longest.
-    assert_eq!(write("a", 8).await, Err(Error::Fencing(stale(8, 9))));
+    assert_eq!(write("a", 8).await, Err(FencingServiceError::Fencing(stale(8, 9))));
     write("c", 9).await.unwrap();
-    assert_eq!(write("a", 8).await, Err(Error::Fencing(stale(8, 9))), "a stayed");
+    assert_eq!(write("a", 8).await, Err(FencingServiceError::Fencing(stale(8, 9))), "a stayed");
     write("b", 3).await.unwrap();
-    assert_eq!(write("b", 2).await, Err(Error::Fencing(stale(2, 3))), "and is known again");
+    assert_eq!(
+        write("b", 2).await,
+        Err(FencingServiceError::Fencing(stale(2, 3))),
+        "and is known again"
+    );
     assert!(format!("{layer:?}").contains("resources: 2"), "{layer:?}");
 }
 
@@ -49,10 +53,10 @@ async fn running_requests_are_never_evicted() {
         }
         for name in names {
             let late = service.call(Write::new([name], 4)).await;
-            assert_eq!(late, Err(Error::Fencing(stale(4, 5))));
+            assert_eq!(late, Err(FencingServiceError::Fencing(stale(4, 5))));
         }
         let newer = pin!(service.call(Write::new(["a"], 6)));
-        assert_eq!(running.remove(0).await, Err(Error::Fencing(overtaken(5, 6))));
+        assert_eq!(running.remove(0).await, Err(FencingServiceError::Fencing(overtaken(5, 6))));
         newer.await.unwrap();
     }
     assert!(format!("{layer:?}").contains("resources: 2"), "{layer:?}");

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tower_redlock::{
     FencingLayer,
-    fencing::{TokenSource, http::Http},
+    fencing::{TokenSource, http::FencingHttp},
     key::{self, Key, Only, PathSegment},
 };
 
@@ -41,7 +41,7 @@ fn layer() -> FencingLayer<ByPath> {
 
 impl Storage {
     /// `PUT /files/{name}` writes, with the content `stuck` for ever.
-    async fn open<T>(layer: FencingLayer<ByPath, T, Http>) -> Self
+    async fn open<T>(layer: FencingLayer<ByPath, T, FencingHttp>) -> Self
     where
         T: TokenSource<axum::extract::Request> + Clone + Send + Sync + 'static,
     {

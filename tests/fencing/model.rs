@@ -8,7 +8,7 @@ use std::{
 
 use proptest::{collection::vec, prelude::*};
 use tower::{Layer, Service, service_fn};
-use tower_redlock::fencing::{Error, FencingError, ResponseFuture};
+use tower_redlock::fencing::{FencingError, FencingFuture, FencingServiceError};
 
 use crate::tools::{Write, layer, overtaken, stale};
 
@@ -99,7 +99,7 @@ impl Model {
     }
 }
 
-type Answer = ResponseFuture<Pending<Result<(), &'static str>>>;
+type Answer = FencingFuture<Pending<Result<(), &'static str>>>;
 
 struct Running {
     names: Vec<&'static str>,
@@ -111,7 +111,7 @@ impl Running {
     fn poll(&mut self) -> Option<FencingError> {
         match self.answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             std::task::Poll::Pending => None,
-            std::task::Poll::Ready(Err(Error::Fencing(error))) => Some(error),
+            std::task::Poll::Ready(Err(FencingServiceError::Fencing(error))) => Some(error),
             std::task::Poll::Ready(other) => panic!("{other:?}"),
         }
     }

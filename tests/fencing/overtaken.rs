@@ -12,7 +12,7 @@ use std::{
 };
 
 use tower::{Layer, Service, ServiceExt, service_fn};
-use tower_redlock::fencing::Error;
+use tower_redlock::fencing::FencingServiceError;
 
 use crate::tools::{Woken, Write, layer, overtaken, stale};
 
@@ -57,7 +57,10 @@ async fn overtaken_request_is_woken_and_dropped() {
     // An equal token, and one that is turned away, disturb nobody.
     let mut equal = pin!(service.call(Write::new(["b"], 5)));
     assert!(poll(equal.as_mut()).is_pending());
-    assert_eq!(service.call(Write::new(["b"], 4)).await, Err(Error::Fencing(stale(4, 5))));
+    assert_eq!(
+        service.call(Write::new(["b"], 4)).await,
+        Err(FencingServiceError::Fencing(stale(4, 5)))
+    );
     assert_eq!(woken.each_ref().map(|woken| woken.count()), [0, 0, 0]);
 
     // It overtakes from the call on, before it is polled.
@@ -65,7 +68,7 @@ async fn overtaken_request_is_woken_and_dropped() {
     assert_eq!(woken.each_ref().map(|woken| woken.count()), [1, 1, 0]);
     let before = polls.load(Ordering::SeqCst);
     assert_eq!(alive.load(Ordering::SeqCst), 5);
-    let is_overtaken = Poll::Ready(Err(Error::Fencing(overtaken(5, 7))));
+    let is_overtaken = Poll::Ready(Err(FencingServiceError::Fencing(overtaken(5, 7))));
     assert_eq!(poll(old.as_mut()), is_overtaken);
     assert_eq!(alive.load(Ordering::SeqCst), 4, "it is dropped when its caller is told");
     assert_eq!(poll(peer.as_mut()), is_overtaken);
@@ -90,7 +93,7 @@ async fn overtaken_before_first_poll_never_polls() {
     }));
     let old = service.call(Write::new(["a"], 1));
     assert_eq!(service.call(Write::new(["a"], 2)).await, Ok(()));
-    assert_eq!(old.await, Err(Error::Fencing(overtaken(1, 2))));
+    assert_eq!(old.await, Err(FencingServiceError::Fencing(overtaken(1, 2))));
     assert_eq!(polls.load(Ordering::SeqCst), 1);
 }
 
@@ -114,7 +117,8 @@ fn running_poll_keeps_its_result() {
         let mut old = pin!(service.call(Write::new(["a"], 1)));
         let mut clone = service.clone();
         *inside.lock().unwrap() = Some(Box::new(move || drop(clone.call(Write::new(["a"], 2)))));
-        let expected = if finishes { Ok("done") } else { Err(Error::Fencing(overtaken(1, 2))) };
+        let expected =
+            if finishes { Ok("done") } else { Err(FencingServiceError::Fencing(overtaken(1, 2))) };
         assert_eq!(poll(old.as_mut()), Poll::Ready(expected));
     }
 }
@@ -131,7 +135,8 @@ async fn another_thread_stops_a_busy_request() {
         let newer = tokio::spawn(service.oneshot(Write::new(["a"], 2)));
         assert_eq!(newer.await.unwrap(), Ok(()));
         let old = old.await.unwrap();
-        let ends = [overtaken(1, 2), stale(1, 2)].map(|error| Err(Error::Fencing(error)));
+        let ends =
+            [overtaken(1, 2), stale(1, 2)].map(|error| Err(FencingServiceError::Fencing(error)));
         assert!(ends.contains(&old), "{old:?}");
     }
 }

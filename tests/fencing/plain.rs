@@ -6,7 +6,7 @@ use tokio::task::yield_now;
 use tower::{Layer, ServiceExt, service_fn};
 use tower_redlock::{
     FencingLayer, FencingToken,
-    fencing::{Error, FencingError, TokenError},
+    fencing::{FencingError, FencingServiceError, TokenError},
 };
 use tower_test::assert_request_eq;
 
@@ -33,7 +33,7 @@ async fn only_older_tokens_are_refused() {
 async fn set_is_checked_by_newest_name() {
     let service = layer().layer(service_fn(|_: Write| async { Ok::<_, Infallible>(()) }));
     let write = async |write: Write| service.clone().oneshot(write).await;
-    let is_stale = |token, newest| Err(Error::Fencing(stale(token, newest)));
+    let is_stale = |token, newest| Err(FencingServiceError::Fencing(stale(token, newest)));
     assert_eq!(write(Write::new(["a"], 5)).await, Ok(()));
     assert_eq!(write(Write::new(["b"], 8)).await, Ok(()));
     assert_eq!(write(Write::new(["a", "b", "c"], 7)).await, is_stale(7, 8));
@@ -105,7 +105,9 @@ async fn readiness_and_errors_pass_through() {
     assert!(service.poll_ready().is_pending(), "the one that was allowed is used");
     let (_, respond) = handle.next_request().await.unwrap();
     respond.send_error("the service's own");
-    let Err(Error::Service(error)) = answer.await else { panic!("not the service's") };
+    let Err(FencingServiceError::Service(error)) = answer.await else {
+        panic!("not the service's")
+    };
     assert_eq!(error.to_string(), "the service's own");
 
     // A request that is turned away takes nothing of the readiness.
@@ -117,7 +119,9 @@ async fn readiness_and_errors_pass_through() {
     assert_eq!(answer.await.unwrap(), "done");
     handle.send_error("broken");
     yield_now().await;
-    let Poll::Ready(Err(Error::Service(error))) = service.poll_ready() else { panic!("ready") };
+    let Poll::Ready(Err(FencingServiceError::Service(error))) = service.poll_ready() else {
+        panic!("ready")
+    };
     assert_eq!(error.to_string(), "broken");
 }
 
@@ -136,6 +140,6 @@ async fn closures_return_tokens_in_many_forms() {
     assert_eq!(passes!(|n: &u8| FencingToken::new((*n).into())), Ok(7));
     assert_eq!(passes!(|n: &u8| Ok::<_, TokenError>(u64::from(*n))), Ok(7));
     let error = TokenError::Invalid("no".into());
-    let refused = Err(Error::Fencing(FencingError::Token(error.clone())));
+    let refused = Err(FencingServiceError::Fencing(FencingError::Token(error.clone())));
     assert_eq!(passes!(move |_: &u8| Err::<u64, _>(error.clone())), refused);
 }

@@ -9,7 +9,7 @@ use std::{
 use tower::Layer;
 use tower_redlock::{
     FencingLayer, FencingToken,
-    fencing::{Error, FencingError, FencingService},
+    fencing::{FencingError, FencingService, FencingServiceError},
     layer::KeyError,
 };
 use tower_test::mock;
@@ -72,11 +72,11 @@ pub(crate) fn send(
     service.call(write)
 }
 
-pub(crate) type Failed = Error<tower::BoxError>;
+pub(crate) type Failed = FencingServiceError<tower::BoxError>;
 
 pub(crate) fn fenced(error: Failed) -> FencingError {
     match error {
-        Error::Fencing(error) => error,
+        FencingServiceError::Fencing(error) => error,
         other => panic!("{other}"),
     }
 }

@@ -62,7 +62,7 @@ fn earlier_queries_fail_in_child() {
 
 /// At the fork, the thread that the child lacks may hold the timers' mutex.
 #[test]
-fn children_drop_questions_of_a_busy_parent() {
+fn children_drop_requests_of_busy_parent() {
     const FORKS: usize = 200;
     let server = RedisServer::start();
     let store = RedisStore::builder(server.plain_url()).timeout(HANG_GUARD).build().unwrap();

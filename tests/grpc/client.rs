@@ -7,7 +7,7 @@ use tonic::{
     transport::{Channel, Server},
 };
 use tower::{Layer, ServiceBuilder};
-use tower_redlock::{LockError, RedlockLayer, layer::Error};
+use tower_redlock::{LockError, RedlockLayer, layer::GuardError};
 
 use crate::{
     orders::{
@@ -83,7 +83,7 @@ async fn with_lock_errors_in_the_errors() {
     eventually_async("the call is there", async || orders.entered() == 1).await;
     let status = client.clone().place(request("")).await.unwrap_err();
     let error = status.source().and_then(|error| error.downcast_ref());
-    let Some(Error::<tonic::transport::Error>::Lock(LockError::Held { .. })) = error else {
+    let Some(GuardError::<tonic::transport::Error>::Lock(LockError::Held { .. })) = error else {
         panic!("{status:?}");
     };
     assert_eq!(orders.entered(), 1, "nothing was sent");

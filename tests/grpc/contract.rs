@@ -14,8 +14,8 @@ use tower::{Layer, Service, util::BoxCloneSyncService};
 use tower_redlock::{
     Redlock, RedlockLayer,
     layer::{
-        RedlockService, ResponseFuture,
-        grpc::{Grpc, GrpcBody},
+        RedlockFuture, RedlockService,
+        grpc::{GrpcBody, RedlockGrpc},
     },
     reject::Rejection,
 };
@@ -31,10 +31,10 @@ const fn sent<T: Send + std::fmt::Debug + 'static>() {}
 /// What tonic's `Server` asks for.
 #[test]
 fn types_are_cloned_shared_and_sent() {
-    shared::<Grpc>();
-    shared::<RedlockLayer<Key, Grpc>>();
-    shared::<RedlockService<Inner, Key, Grpc>>();
-    sent::<ResponseFuture<Inner, Request<Body>, Grpc<Answer>>>();
+    shared::<RedlockGrpc>();
+    shared::<RedlockLayer<Key, RedlockGrpc>>();
+    shared::<RedlockService<Inner, Key, RedlockGrpc>>();
+    sent::<RedlockFuture<Inner, Request<Body>, RedlockGrpc<Answer>>>();
     sent::<GrpcBody<Body>>();
 }
 

@@ -2,7 +2,7 @@
 //! client over TCP, and real servers under the locks.
 
 #[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
-#[path = "../servers/facts/log.rs"]
+#[path = "../support/log.rs"]
 mod logged;
 
 mod bodies;

@@ -11,7 +11,7 @@ use tonic::{
 use tonic_types::{ErrorDetails, StatusExt};
 use tower_redlock::{
     Redlock, RedlockLayer,
-    layer::{KeyError, grpc::Grpc},
+    layer::{KeyError, grpc::RedlockGrpc},
     lock::Released,
 };
 
@@ -23,12 +23,12 @@ use crate::{
             orders_server::OrdersServer,
         },
     },
-    support::{RedisServer, eventually_async, over},
+    support::{RedisServer, eventually_async, over, urls},
 };
 
 pub(crate) type Client = OrdersClient<Channel>;
 pub(crate) type Key = fn(&http::Request<Body>) -> Result<Option<String>, KeyError>;
-pub(crate) type Layer = RedlockLayer<Key, Grpc>;
+pub(crate) type Layer = RedlockLayer<Key, RedlockGrpc>;
 
 /// Longer than any test runs: what is free before its end was given back.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
@@ -107,7 +107,7 @@ pub(crate) async fn locks(ttl: Duration) -> (Vec<RedisServer>, Redlock) {
 }
 
 pub(crate) fn manager(servers: &[RedisServer], ttl: Duration) -> Redlock {
-    let builder = over(Redlock::builder(), servers.iter().map(RedisServer::url)).ttl(ttl);
+    let builder = over(Redlock::builder(), urls(servers)).ttl(ttl);
     builder.node_timeout((ttl / 10).min(Duration::from_secs(3))).build().unwrap()
 }
 

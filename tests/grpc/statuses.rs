@@ -66,7 +66,7 @@ fn each_error_has_its_status() {
         assert!(!status.message().contains("secret"), "{}", status.message());
     }
     let lost = LockError::Lost { cause: LossCause::Released };
-    assert_lost(&layer::Error::<Status>::Lock(lost).into());
+    assert_lost(&layer::GuardError::<Status>::Lock(lost).into());
 }
 
 /// The outcome that a layer outside sees of a method with its own lock.

@@ -1,46 +1,23 @@
 //! With inexact timers, the hard stop comes earlier by their lead.
 
-use std::{
-    future::{Future, IntoFuture},
-    pin::Pin,
-    time::Duration,
-};
+use std::{future::IntoFuture, time::Duration};
 
 use tower_redlock::{
     LockError, LockRequest, Redlock, RedlockBuilder,
     error::LossCause,
     testing::{ManualClock, Nodes, Task},
-    time::{Clock, Timestamp},
 };
 
-use crate::tools::{NANO, TTL, VALIDITY, just_before};
+use crate::tools::{HandClock, NANO, TTL, VALIDITY, just_before};
 
 const MS: Duration = Duration::from_millis(1);
 /// The granularity, and half a millisecond for each of two threads.
 const LEAD: Duration = Duration::from_millis(3);
 
-/// A clock whose timers are late by up to 2 ms, as tokio's.
-#[derive(Debug)]
-struct Coarse(ManualClock);
-
-impl Clock for Coarse {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn wall(&self) -> Duration {
-        self.0.wall()
-    }
-
-    fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.0.wait(until)
-    }
-}
-
 fn scene(set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> (ManualClock, Redlock) {
     let clock = ManualClock::new();
     let builder = Nodes::new(3, &clock).replica("a").builder().ttl(TTL);
-    let redlock = set(builder).clock(Coarse(clock.clone())).build().unwrap();
+    let redlock = set(builder).clock(HandClock::over(clock.clone())).build().unwrap();
     (clock, redlock)
 }
 

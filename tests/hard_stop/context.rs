@@ -9,12 +9,11 @@ use std::{
 
 use tower_redlock::LockContext;
 
-use crate::tools::{HandClock, poll, redlock};
+use crate::tools::{Scene, poll};
 
 #[test]
 fn nested_guards_restore_the_context() {
-    let clock = HandClock::unwatched();
-    let (redlock, _) = redlock(&clock);
+    let Scene { redlock, .. } = Scene::without_timers(5);
     let name = || LockContext::current().map(|cx| cx.resource().to_string());
     let inner = redlock.clone();
     let mut run = pin!(redlock.lock("outer").run(|_| async move {
@@ -45,8 +44,7 @@ fn nested_guards_restore_the_context() {
 
 #[test]
 fn a_panic_restores_the_context() {
-    let clock = HandClock::unwatched();
-    let (redlock, nodes) = redlock(&clock);
+    let Scene { redlock, nodes, .. } = Scene::without_timers(5);
     let outer = redlock.clone();
     let mut run = pin!(outer.lock("outer").run(|_| async move {
         let mut inner = Box::pin(redlock.lock("inner").run(|_| async { panic!("on purpose") }));

@@ -13,14 +13,11 @@ use std::{
 
 use tower_redlock::{LockContext, LockError, error::LossCause};
 
-use crate::tools::{
-    Flag, HandClock, NANO, VALIDITY, Woken, endless, is_expired, just_before, poll, redlock,
-};
+use crate::tools::{Flag, NANO, Scene, VALIDITY, Woken, endless, is_expired, just_before, poll};
 
 #[test]
 fn last_poll_precedes_the_deadline() {
-    let clock = HandClock::unwatched();
-    let (redlock, nodes) = redlock(&clock);
+    let Scene { clock, redlock, nodes } = Scene::without_timers(5);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
     let work = endless(&polls, &waker, flag);
@@ -41,8 +38,7 @@ fn last_poll_precedes_the_deadline() {
 
 #[test]
 fn jumped_clock_stops_idle_work() {
-    let clock = HandClock::unwatched();
-    let (redlock, _) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let (polls, waker) = (Arc::default(), Arc::<Mutex<Option<Waker>>>::default());
     let (flag, is_dropped) = Flag::new();
     let mut run = pin!(redlock.lock("x").run(|_| endless(&polls, &waker, flag)));
@@ -61,8 +57,7 @@ fn jumped_clock_stops_idle_work() {
 
 #[test]
 fn ready_work_is_not_polled_late() {
-    let clock = HandClock::unwatched();
-    let (redlock, _) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let ready = Arc::new(AtomicBool::new(false));
     let is_ready = Arc::clone(&ready);
     let work =
@@ -81,8 +76,7 @@ fn ready_work_is_not_polled_late() {
 
 #[test]
 fn max_hold_is_a_deadline() {
-    let clock = HandClock::unwatched();
-    let (redlock, _) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let limit = Duration::from_secs(3);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
@@ -100,8 +94,7 @@ fn max_hold_is_a_deadline() {
 
 #[test]
 fn ready_overrun_gives_its_output() {
-    let clock = HandClock::unwatched();
-    let (redlock, nodes) = redlock(&clock);
+    let Scene { clock, redlock, nodes } = Scene::without_timers(5);
     let in_poll = clock.clone();
     let work = poll_fn(move |_| {
         in_poll.advance(VALIDITY * 2);
@@ -114,8 +107,7 @@ fn ready_overrun_gives_its_output() {
 
 #[test]
 fn pending_overrun_is_the_last_poll() {
-    let clock = HandClock::unwatched();
-    let (redlock, _) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let in_poll = clock.clone();
     let (flag, is_dropped) = Flag::new();
     let work = poll_fn(move |_| {
@@ -131,8 +123,7 @@ fn pending_overrun_is_the_last_poll() {
 
 #[test]
 fn late_made_work_is_not_polled() {
-    let clock = HandClock::unwatched();
-    let (redlock, _) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
     let mut run = pin!(redlock.lock("x").run(|cx| {
@@ -150,8 +141,7 @@ fn late_made_work_is_not_polled() {
 
 #[test]
 fn end_wakes_and_drops_idle_work() {
-    let clock = HandClock::new();
-    let (redlock, nodes) = redlock(&clock);
+    let Scene { clock, redlock, nodes } = Scene::by_hand(5);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
     let work = endless(&polls, &waker, flag);
@@ -178,8 +168,7 @@ fn end_wakes_and_drops_idle_work() {
 
 #[test]
 fn renewal_moves_the_deadline() {
-    let clock = HandClock::new();
-    let (redlock, _) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::by_hand(5);
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
     let (send, contexts) = std::sync::mpsc::channel();

@@ -14,7 +14,7 @@ use tower_redlock::{
     node::EmbeddedNodes,
 };
 
-use crate::tools::{HandClock, Woken, poll, redlock};
+use crate::tools::{Scene, Woken, poll};
 
 /// A lock, and a future that waits for its end.
 fn watched(redlock: &Redlock, woken: &Arc<Woken>) -> (Lock, Lost) {
@@ -35,7 +35,7 @@ fn assert_told(woken: &Woken, mut lost: Lost, nodes: &EmbeddedNodes) {
 
 #[test]
 fn drop_wakes_watchers() {
-    let (redlock, nodes) = redlock(&HandClock::unwatched());
+    let Scene { redlock, nodes, .. } = Scene::without_timers(5);
     let woken = Arc::<Woken>::default();
     let (lock, lost) = watched(&redlock, &woken);
     drop(lock);
@@ -44,7 +44,7 @@ fn drop_wakes_watchers() {
 
 #[test]
 fn awaited_release_wakes_watchers() {
-    let (redlock, nodes) = redlock(&HandClock::unwatched());
+    let Scene { redlock, nodes, .. } = Scene::without_timers(5);
     let woken = Arc::<Woken>::default();
     let (lock, lost) = watched(&redlock, &woken);
     assert_eq!(poll(pin!(lock.release())), Poll::Ready(Ok(Released::Released)));
@@ -53,7 +53,7 @@ fn awaited_release_wakes_watchers() {
 
 #[test]
 fn unawaited_release_wakes_watchers() {
-    let (redlock, nodes) = redlock(&HandClock::unwatched());
+    let Scene { redlock, nodes, .. } = Scene::without_timers(5);
     let woken = Arc::<Woken>::default();
     let (lock, lost) = watched(&redlock, &woken);
     drop(lock.release());

@@ -2,27 +2,23 @@
 
 use std::{pin::pin, task::Poll};
 
-use tower_redlock::{
-    LockError, Redlock,
-    node::{EmbeddedNodes, Op},
+use tower_redlock::{LockError, node::Op};
+
+use crate::{
+    mock_node::Withheld,
+    tools::{NANO, Scene, VALIDITY, just_before, poll},
 };
 
-use crate::mock_node::{Withheld, with_nodes};
-use crate::tools::{HandClock, NANO, VALIDITY, builder, just_before, poll};
-
-/// A manager, its nodes, and the answers to its acquires, which are withheld.
-fn slow(clock: &HandClock) -> (Redlock, EmbeddedNodes, Withheld) {
-    let nodes = EmbeddedNodes::with_clock(3, clock.clone());
+/// A manager, and the answers to its acquires, which are withheld.
+fn slow() -> (Scene, Withheld) {
     let withheld = Withheld::default();
     let node = |inner| withheld.node(&inner, |op| matches!(op, Op::Acquire(_)));
-    let redlock = with_nodes(builder(clock), nodes.nodes("redlock").map(node)).build().unwrap();
-    (redlock, nodes, withheld)
+    (Scene::without_timers(3).over(|builder| builder, node), withheld)
 }
 
 #[test]
 fn last_nanosecond_grant_is_a_lock() {
-    let clock = HandClock::unwatched();
-    let (redlock, _, answers) = slow(&clock);
+    let (Scene { clock, redlock, .. }, answers) = slow();
     let mut acquire = pin!(redlock.lock("x").into_future());
     assert!(poll(acquire.as_mut()).is_pending());
     clock.advance(just_before(VALIDITY));
@@ -33,8 +29,7 @@ fn last_nanosecond_grant_is_a_lock() {
 
 #[test]
 fn grant_at_end_is_too_slow() {
-    let clock = HandClock::unwatched();
-    let (redlock, nodes, answers) = slow(&clock);
+    let (Scene { clock, redlock, nodes }, answers) = slow();
     let mut acquire = pin!(redlock.lock("x").into_future());
     assert!(poll(acquire.as_mut()).is_pending());
     assert_eq!(nodes.key_counts(), [1; 3]);
@@ -49,8 +44,7 @@ fn grant_at_end_is_too_slow() {
 
 #[test]
 fn late_grant_is_no_lock() {
-    let clock = HandClock::unwatched();
-    let (redlock, nodes, answers) = slow(&clock);
+    let (Scene { clock, redlock, nodes }, answers) = slow();
     let mut acquire = pin!(redlock.lock("x").into_future());
     assert!(poll(acquire.as_mut()).is_pending());
     answers.deliver();
@@ -63,8 +57,7 @@ fn late_grant_is_no_lock() {
 
 #[test]
 fn late_grant_runs_no_work() {
-    let clock = HandClock::unwatched();
-    let (redlock, _, answers) = slow(&clock);
+    let (Scene { clock, redlock, .. }, answers) = slow();
     let mut run = pin!(redlock.lock("x").run(|_| async { panic!("it must not begin") }));
     assert!(poll(run.as_mut()).is_pending());
     answers.deliver();

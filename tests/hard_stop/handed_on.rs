@@ -11,10 +11,10 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{LockError, Redlock, error::LossCause, node::EmbeddedNodes};
+use tower_redlock::{LockError, Redlock, error::LossCause};
 
 use crate::tools::{
-    Flag, HandClock, NANO, VALIDITY, builder, endless, is_expired, just_before, poll, redlock,
+    Flag, HandClock, NANO, Scene, VALIDITY, endless, is_expired, just_before, poll,
 };
 
 const WAIT: Duration = Duration::from_secs(3_600);
@@ -40,8 +40,7 @@ fn handed_on<F: Future>(
 #[test]
 fn no_poll_at_end_of_validity() {
     for margin in [NANO, Duration::ZERO] {
-        let clock = HandClock::unwatched();
-        let (redlock, _nodes) = redlock(&clock);
+        let Scene { clock, redlock, .. } = Scene::without_timers(5);
         let (polls, waker) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<_>>::default());
         let (flag, dropped) = Flag::new();
         let work = endless(&polls, &waker, flag);
@@ -66,8 +65,7 @@ fn no_poll_at_end_of_validity() {
 #[test]
 fn no_poll_at_own_max_hold() {
     const HOLD: Duration = Duration::from_secs(1);
-    let clock = HandClock::unwatched();
-    let (redlock, _nodes) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let (polls, waker) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<_>>::default());
     let (flag, _dropped) = Flag::new();
     let mut run = handed_on(&redlock, &clock, HOLD, endless(&polls, &waker, flag));
@@ -83,9 +81,7 @@ fn no_poll_at_own_max_hold() {
 
 #[test]
 fn late_hand_off_runs_no_work() {
-    let clock = HandClock::unwatched();
-    let nodes = EmbeddedNodes::with_clock(5, clock.clone());
-    let redlock = builder(&clock).nodes_from(&nodes).build().unwrap();
+    let Scene { clock, redlock, nodes } = Scene::without_timers(5);
     let mut run = handed_on(&redlock, &clock, WAIT, async { panic!("it must not begin") });
     clock.advance(VALIDITY.saturating_sub(EARLIER));
     let polled = poll(run.as_mut());

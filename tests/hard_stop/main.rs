@@ -13,6 +13,8 @@ mod handed_on;
 #[path = "../support/mock_node.rs"]
 mod mock_node;
 mod order;
+#[path = "../support/scene.rs"]
+mod scene;
 mod stopping;
 mod tools;
 mod watchers;

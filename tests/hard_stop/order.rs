@@ -7,13 +7,12 @@ use std::{
     task::Poll,
 };
 
-use tower_redlock::{
-    RedlockBuilder,
-    node::{EmbeddedNodes, Op},
-};
+use tower_redlock::node::Op;
 
-use crate::mock_node::MockNode;
-use crate::tools::{Flag, HandClock, VALIDITY, builder, is_expired, poll};
+use crate::{
+    mock_node::MockNode,
+    tools::{Flag, Scene, VALIDITY, is_expired, poll},
+};
 
 #[derive(Clone, Copy, Debug)]
 enum End {
@@ -26,7 +25,6 @@ enum End {
 #[test]
 fn work_is_dropped_before_the_release() {
     for end in [End::Dropped, End::Lost, End::Panic, End::Ready] {
-        let clock = HandClock::unwatched();
         let (flag, is_dropped) = Flag::new();
         let releases = Arc::<Mutex<Vec<bool>>>::default();
         let watched = |inner| {
@@ -37,10 +35,8 @@ fn work_is_dropped_before_the_release() {
                 }
             })
         };
-        let nodes = EmbeddedNodes::with_clock(3, clock.clone());
-        let redlock =
-            nodes.nodes("redlock").map(watched).fold(builder(&clock), RedlockBuilder::node);
-        let redlock = redlock.build().unwrap();
+        let scene = Scene::without_timers(3).over(|builder| builder, watched);
+        let Scene { clock, redlock, nodes } = scene;
         let mut polls = 0;
         let work = poll_fn(move |_| {
             let _owned = &flag;

@@ -8,9 +8,9 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{Lock, Redlock, RedlockBuilder, lock::Stopping};
+use tower_redlock::{Lock, Redlock, lock::Stopping};
 
-use crate::tools::{HandClock, NANO, TTL, VALIDITY, Woken, builder, just_before, poll, redlock};
+use crate::tools::{NANO, Scene, TTL, VALIDITY, Woken, just_before, poll};
 
 /// A tenth of the validity, and the rest of it.
 const MARGIN: Duration = Duration::from_micros(989_800);
@@ -26,15 +26,9 @@ fn stops(stopping: &mut Stopping) -> bool {
     poll(Pin::new(stopping)).is_ready()
 }
 
-fn with(clock: &HandClock, set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> Redlock {
-    let nodes = tower_redlock::node::EmbeddedNodes::with_clock(5, clock.clone());
-    set(builder(clock)).nodes_from(&nodes).build().unwrap()
-}
-
 #[test]
 fn default_margin_is_a_tenth() {
-    let clock = HandClock::unwatched();
-    let (redlock, _nodes) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let lock = taken(&redlock);
     let mut stopping = lock.context().stopping();
     assert!(!stops(&mut stopping));
@@ -47,8 +41,9 @@ fn default_margin_is_a_tenth() {
 
 #[test]
 fn margin_is_at_most_half() {
-    let clock = HandClock::unwatched();
-    let redlock = with(&clock, |builder| builder.stop_margin(Duration::from_secs(4)));
+    let scene = Scene::without_timers(5);
+    let Scene { clock, redlock, .. } =
+        scene.with(|builder| builder.stop_margin(Duration::from_secs(4)));
     let lock = taken(&redlock);
     clock.advance(just_before(Duration::from_millis(5_898)));
     assert!(!stops(&mut lock.context().stopping()));
@@ -67,8 +62,7 @@ fn margin_is_at_most_half() {
 
 #[test]
 fn a_renewal_moves_the_soft_deadline() {
-    let clock = HandClock::unwatched();
-    let (redlock, _nodes) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let lock = taken(&redlock);
     let mut stopping = lock.context().stopping();
     clock.advance(VALIDITY / 2);
@@ -82,8 +76,8 @@ fn a_renewal_moves_the_soft_deadline() {
 
 #[test]
 fn margin_precedes_max_hold() {
-    let clock = HandClock::unwatched();
-    let redlock = with(&clock, |builder| builder.max_hold(TTL / 2));
+    let scene = Scene::without_timers(5);
+    let Scene { clock, redlock, .. } = scene.with(|builder| builder.max_hold(TTL / 2));
     let lock = taken(&redlock);
     clock.advance(just_before((TTL / 2).saturating_sub(MARGIN)));
     assert!(!stops(&mut lock.context().stopping()));
@@ -93,7 +87,7 @@ fn margin_precedes_max_hold() {
 
 #[test]
 fn release_completes_stopping() {
-    let (redlock, _nodes) = redlock(&HandClock::unwatched());
+    let Scene { redlock, .. } = Scene::without_timers(5);
     let lock = taken(&redlock);
     let mut stopping = lock.context().stopping();
     let woken = Arc::<Woken>::default();
@@ -107,8 +101,7 @@ fn release_completes_stopping() {
 /// The timers wake the work at the soft deadline, and its result counts.
 #[tokio::test]
 async fn work_that_stops_is_not_dropped() {
-    let clock = HandClock::new();
-    let (redlock, nodes) = redlock(&clock);
+    let Scene { clock, redlock, nodes } = Scene::by_hand(5);
     let moving = clock.clone();
     let saved = redlock
         .lock("x")

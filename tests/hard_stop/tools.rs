@@ -11,27 +11,18 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{LockError, Redlock, RedlockBuilder, error::LossCause, node::EmbeddedNodes};
+use tower_redlock::{LockError, error::LossCause};
 
-pub(crate) use crate::hand_clock::HandClock;
+pub(crate) use crate::{
+    hand_clock::HandClock,
+    scene::{Scene, TTL, VALIDITY},
+};
 
-pub(crate) const TTL: Duration = Duration::from_secs(10);
-/// TTL − (1 % + 2 ms).
-pub(crate) const VALIDITY: Duration = Duration::from_millis(9_898);
 pub(crate) const NANO: Duration = Duration::from_nanos(1);
 
 /// A nanosecond before.
 pub(crate) fn just_before(moment: Duration) -> Duration {
     moment.saturating_sub(NANO)
-}
-
-pub(crate) fn builder(clock: &HandClock) -> RedlockBuilder {
-    clock.builder().ttl(TTL)
-}
-
-pub(crate) fn redlock(clock: &HandClock) -> (Redlock, EmbeddedNodes) {
-    let nodes = EmbeddedNodes::with_clock(5, clock.clone());
-    (builder(clock).nodes_from(&nodes).build().unwrap(), nodes)
 }
 
 /// Sets its flag when it is dropped.

@@ -7,15 +7,12 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use tower_redlock::{
-    LockError, Redlock,
-    error::LossCause,
-    node::{EmbeddedNodes, Op},
+use tower_redlock::{LockError, error::LossCause, node::Op};
+
+use crate::{
+    mock_node::Withheld,
+    tools::{NANO, Scene, VALIDITY, Woken, poll},
 };
-
-use crate::mock_node::{Withheld, with_nodes};
-
-use crate::tools::{HandClock, NANO, VALIDITY, Woken, builder, poll, redlock};
 
 const MANY: usize = 10_000;
 
@@ -29,8 +26,7 @@ fn polled_and_dropped(woken: &Arc<Woken>, mut future: Pin<&mut impl Future>) {
 
 #[test]
 fn dropped_lost_futures_leave_no_waker() {
-    let clock = HandClock::unwatched();
-    let (redlock, _) = redlock(&clock);
+    let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
     let (gone, alive) = (Arc::<Woken>::default(), Arc::<Woken>::default());
     let mut lost = lock.lost();
@@ -59,18 +55,15 @@ fn dropped_lost_futures_leave_no_waker() {
 }
 
 /// A manager, and the answers to its operations but acquires, which are withheld.
-fn slow(clock: &HandClock) -> (Redlock, Withheld) {
-    let nodes = EmbeddedNodes::with_clock(3, clock.clone());
+fn slow() -> (Scene, Withheld) {
     let withheld = Withheld::default();
     let node = |inner| withheld.node(&inner, |op| !matches!(op, Op::Acquire(_)));
-    let builder = builder(clock).fencing(false);
-    (with_nodes(builder, nodes.nodes("redlock").map(node)).build().unwrap(), withheld)
+    (Scene::without_timers(3).over(|builder| builder.fencing(false), node), withheld)
 }
 
 #[test]
 fn dropped_extensions_leave_no_waker() {
-    let clock = HandClock::unwatched();
-    let (redlock, answers) = slow(&clock);
+    let (Scene { clock, redlock, .. }, answers) = slow();
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
     let woken = Arc::<Woken>::default();
     for _ in 0..MANY {
@@ -92,8 +85,7 @@ fn dropped_extensions_leave_no_waker() {
 
 #[test]
 fn dropped_releases_leave_no_waker() {
-    let clock = HandClock::unwatched();
-    let (redlock, answers) = slow(&clock);
+    let (Scene { redlock, .. }, answers) = slow();
     let Poll::Ready(Ok(lock)) = poll(pin!(redlock.lock("x").into_future())) else { panic!() };
     let woken = Arc::<Woken>::default();
     polled_and_dropped(&woken, pin!(lock.release()));

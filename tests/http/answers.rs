@@ -19,21 +19,21 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::{Layer, Service, service_fn};
 use tower_redlock::{
-    LockError, Redlock, RedlockBuilder, RedlockLayer,
+    LockError, Redlock, RedlockLayer,
     error::Reason,
     layer::{
         KeyError, ResourceKey,
-        http::{Http, HttpBody},
+        http::{HttpBody, RedlockHttp},
     },
-    node::{EmbeddedNodes, Node, Op, Reply},
+    node::{Node, Op, Reply},
     reject::{OnReject, Rejection, RequestOutcome},
 };
 
 use crate::support::mock_node::MockNode;
 use crate::{
-    bench::{Key, x},
+    fixture::{Key, x},
     support::HANG_GUARD,
-    tools::{HandClock, TTL, VALIDITY, builder, poll},
+    tools::{HandClock, Scene, TTL, VALIDITY, poll},
 };
 
 const OWNER: &str = "secret-owner";
@@ -75,7 +75,7 @@ impl Answer {
     }
 }
 
-type Layers<K, R> = RedlockLayer<K, Http<R>>;
+type Layers<K, R> = RedlockLayer<K, RedlockHttp<R>>;
 
 /// A request to a service that is never done. `meanwhile` is called while there is no answer.
 fn ask<K, R>(layer: &Layers<K, R>, mut meanwhile: impl FnMut()) -> Answer
@@ -128,7 +128,7 @@ fn eventually_ready(
     panic!("no answer");
 }
 
-fn layer(redlock: &Redlock) -> RedlockLayer<Key, Http> {
+fn layer(redlock: &Redlock) -> RedlockLayer<Key, RedlockHttp> {
     RedlockLayer::new(redlock.clone(), x as Key).http()
 }
 
@@ -138,11 +138,9 @@ fn never() {
 
 /// Nodes, a manager over them, and another of whom nobody is to hear.
 fn two() -> (HandClock, Redlock, Redlock) {
-    let clock = HandClock::unwatched();
-    let nodes = EmbeddedNodes::with_clock(5, clock.clone());
-    let ours = builder(&clock).nodes_from(&nodes).build().unwrap();
-    let other = builder(&clock).nodes_from(&nodes).owner(OWNER).build().unwrap();
-    (clock, ours, other)
+    let scene = Scene::without_timers(5);
+    let other = scene.manager(|builder| builder.owner(OWNER));
+    (scene.clock, scene.redlock, other)
 }
 
 fn hold(redlock: &Redlock) -> tower_redlock::Lock {
@@ -173,7 +171,7 @@ fn held_is_409_with_default_delay() {
 fn held_is_409_with_estimated_delay() {
     let (_, ours, other) = usually(Duration::from_secs(6));
     let _lock = hold(&other);
-    let seconds = |layer: &RedlockLayer<Key, Http>| -> Vec<u64> {
+    let seconds = |layer: &RedlockLayer<Key, RedlockHttp>| -> Vec<u64> {
         let after = || ask(layer, never).headers[header::RETRY_AFTER].clone();
         (0..100).map(|_| after().to_str().unwrap().parse().unwrap()).collect()
     };
@@ -194,7 +192,6 @@ fn held_within_the_process_is_409() {
 }
 
 fn bad(clock: &HandClock, slow: Option<Duration>) -> Redlock {
-    let nodes = EmbeddedNodes::with_clock(1, clock.clone());
     let wrap = |inner: Arc<dyn Node>| {
         let clock = clock.clone();
         let node = MockNode::over(&inner, move |op, reply, inner| match (slow, &op) {
@@ -212,8 +209,7 @@ fn bad(clock: &HandClock, slow: Option<Duration>) -> Redlock {
         });
         node.named("secret-node")
     };
-    let wrapped = nodes.nodes("redlock").map(wrap);
-    wrapped.fold(builder(clock), RedlockBuilder::node).build().unwrap()
+    Scene::on(clock.clone(), 1).over(|builder| builder, wrap).redlock
 }
 
 #[test]

@@ -149,7 +149,7 @@ async fn plain_service_returns_both_errors() {
     assert_eq!(nodes.key_counts(), [1; 3]);
     assert!(service.poll_ready().is_ready());
     let refused = service.call("a").await.unwrap_err();
-    assert!(matches!(refused, layer::Error::Lock(LockError::Held { .. })), "{refused}");
+    assert!(matches!(refused, layer::GuardError::Lock(LockError::Held { .. })), "{refused}");
     send.send_response(7);
     assert_eq!(answer.await.unwrap().unwrap(), 7);
     assert_eq!(nodes.key_counts(), [0; 3], "given back with the response");

@@ -8,9 +8,9 @@ mod support;
 mod tools;
 
 mod answers;
-mod bench;
 mod bodies;
 mod contract;
+mod fixture;
 mod live;
 mod nested;
 mod settings;
@@ -18,4 +18,4 @@ mod types;
 mod upgrades;
 mod with_axum;
 
-use support::hand_clock;
+use support::{hand_clock, scene};

@@ -11,11 +11,11 @@ use tower::ServiceExt;
 use tower_redlock::{
     LockContext, LockContexts, OnceLayer, Redlock, RedlockLayer,
     key::{self, Header, Key, PathSegment},
-    layer::http::Http,
+    layer::http::RedlockHttp,
     once::http::Scope,
 };
 
-fn account(redlock: &Redlock) -> RedlockLayer<Key<PathSegment>, Http> {
+fn account(redlock: &Redlock) -> RedlockLayer<Key<PathSegment>, RedlockHttp> {
     RedlockLayer::new(redlock.clone(), key::path_segment(1)).named("account").http()
 }
 

@@ -14,7 +14,7 @@ use tower::{Layer, Service, service_fn};
 use tower_redlock::LockContext;
 
 use crate::{
-    bench::{Bench, HttpLayer},
+    fixture::{Bench, HttpLayer},
     tools::poll,
 };
 

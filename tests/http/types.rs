@@ -19,7 +19,7 @@ use tower_redlock::{
     LockContext, Redlock, RedlockLayer,
     layer::{
         MissingLockContext, RedlockService,
-        http::{BodyError, Http, HttpBody, HttpFuture},
+        http::{BodyError, HttpBody, RedlockHttp, RedlockHttpFuture},
     },
     reject::{DefaultResponse, Rejection},
 };
@@ -51,15 +51,15 @@ impl http_body::Body for Odd {
 
 #[test]
 fn auto_traits_follow_the_inner_types() {
-    shared::<Http>();
-    cloned::<Http>();
+    shared::<RedlockHttp>();
+    cloned::<RedlockHttp>();
     shared::<Rejection<'static>>();
     cloned::<Rejection<'static>>();
-    shared::<RedlockLayer<Key, Http>>();
-    cloned::<RedlockLayer<Key, Http>>();
-    shared::<RedlockService<Inner, Key, Http>>();
-    cloned::<RedlockService<Inner, Key, Http>>();
-    sendable::<HttpFuture<Inner, (), DefaultResponse, Full<Bytes>>>();
+    shared::<RedlockLayer<Key, RedlockHttp>>();
+    cloned::<RedlockLayer<Key, RedlockHttp>>();
+    shared::<RedlockService<Inner, Key, RedlockHttp>>();
+    cloned::<RedlockService<Inner, Key, RedlockHttp>>();
+    sendable::<RedlockHttpFuture<Inner, (), DefaultResponse, Full<Bytes>>>();
     shared::<HttpBody<Full<Bytes>>>();
     unpinned::<HttpBody<Full<Bytes>>>();
     empty::<HttpBody<Odd>>();

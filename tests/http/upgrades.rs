@@ -19,7 +19,7 @@ use tower_redlock::{
 };
 
 use crate::{
-    bench::Bench,
+    fixture::Bench,
     tools::{VALIDITY, poll},
 };
 

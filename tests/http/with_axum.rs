@@ -53,7 +53,7 @@ fn assert_shown((status, text): (StatusCode, String), name: &str) {
     assert!(token.parse::<u64>().unwrap() > 0);
 }
 
-async fn refusal(error: layer::Error<Infallible>) -> (StatusCode, String) {
+async fn refusal(error: layer::GuardError<Infallible>) -> (StatusCode, String) {
     (StatusCode::CONFLICT, error.to_string())
 }
 

@@ -10,10 +10,10 @@ use tower::ServiceExt;
 use tower_redlock::{
     LockContext, Redlock, RedlockLayer,
     key::{Key, Source},
-    layer::http::Http,
+    layer::http::RedlockHttp,
 };
 
-pub(crate) fn locked<S: Source>(key: Key<S>) -> RedlockLayer<Key<S>, Http> {
+pub(crate) fn locked<S: Source>(key: Key<S>) -> RedlockLayer<Key<S>, RedlockHttp> {
     RedlockLayer::new(Redlock::embedded(), key).http()
 }
 

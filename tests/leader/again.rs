@@ -15,12 +15,12 @@ use super::scene::{Scene, TTL};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Work that fails at once while something is broken.
-struct Broken {
+struct FailingWork {
     is_broken: Arc<AtomicBool>,
     terms: Arc<AtomicUsize>,
 }
 
-impl Broken {
+impl FailingWork {
     fn new() -> Self {
         Self { is_broken: Arc::new(AtomicBool::new(true)), terms: Arc::default() }
     }
@@ -50,9 +50,9 @@ impl Broken {
 }
 
 #[test]
-fn work_that_fails_is_tried_again_ever_more_rarely_and_ends_no_candidate() {
+fn failing_work_restarts_with_growing_pauses() {
     let scene = Scene::new();
-    let broken = Broken::new();
+    let broken = FailingWork::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let mut runs = [broken.run(&scene, &a.leader), broken.run(&scene, &b.leader)];
     // Pauses of 0.5 to 1 s, 1 to 2 s, and so on up to a minute, for each of the two.
@@ -77,9 +77,9 @@ fn work_that_fails_is_tried_again_ever_more_rarely_and_ends_no_candidate() {
 }
 
 #[test]
-fn another_candidate_leads_while_the_first_one_pauses() {
+fn another_candidate_leads_during_the_pause() {
     let scene = Scene::new();
-    let broken = Broken::new();
+    let broken = FailingWork::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let _a = broken.run(&scene, &a.leader);
     assert_eq!(broken.terms(), 1);
@@ -89,9 +89,9 @@ fn another_candidate_leads_while_the_first_one_pauses() {
     assert_eq!(broken.terms(), 1);
 }
 
-/// `Ok` is no reason to spin either.
+/// Also `Ok` is followed by a pause.
 #[test]
-fn work_that_returns_at_once_pauses_as_well() {
+fn successful_work_pauses_too() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let terms = Arc::new(AtomicUsize::new(0));
@@ -106,9 +106,9 @@ fn work_that_returns_at_once_pauses_as_well() {
 }
 
 #[test]
-fn a_manager_that_is_shut_down_ends_it_between_two_terms() {
+fn manager_shutdown_ends_the_pause() {
     let scene = Scene::new();
-    let broken = Broken::new();
+    let broken = FailingWork::new();
     let a = scene.candidate("a");
     let mut run = broken.run(&scene, &a.leader);
     let _down = scene.clock.spawn(async move { a.redlock.shutdown().await });

@@ -1,4 +1,4 @@
-//! What a campaign survives.
+//! Faults and events during a campaign.
 
 use std::future::IntoFuture;
 
@@ -21,7 +21,7 @@ fn a_campaign_survives_a_missing_quorum() {
 }
 
 #[test]
-fn two_candidates_of_one_process_lead_one_after_the_other() {
+fn candidates_of_one_process_take_turns() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let other = a.redlock.leader("x");
@@ -37,7 +37,7 @@ fn two_candidates_of_one_process_lead_one_after_the_other() {
 }
 
 #[test]
-fn a_line_that_is_full_ends_no_campaign() {
+fn full_local_queue_ends_no_campaign() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let builder = a.replica.builder().max_waiters(1);
@@ -63,7 +63,7 @@ fn a_line_that_is_full_ends_no_campaign() {
 }
 
 #[test]
-fn who_leads_can_be_looked_up() {
+fn inspect_shows_the_leader() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let _run = scene.run(&a.leader);
@@ -77,7 +77,7 @@ fn who_leads_can_be_looked_up() {
 }
 
 #[test]
-fn a_candidate_that_meets_the_same_leader_again_tells_nothing_new() {
+fn same_leader_sends_no_transition() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let (_a, _b) = (scene.run(&a.leader), scene.run(&b.leader));

@@ -1,11 +1,11 @@
-//! How a run ends.
+//! Ends of a run.
 
 use tower_redlock::{LockError, Term, leader::Leadership};
 
 use super::scene::{FOLLOWED, Scene};
 
 #[test]
-fn work_that_returns_gives_the_lock_back_and_ends_the_run() {
+fn finished_work_releases_and_ends_run() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let clock = scene.clock.clone();
@@ -27,20 +27,20 @@ fn work_that_returns_gives_the_lock_back_and_ends_the_run() {
     assert!(b.leader.is_leader());
 }
 
-struct Checks(Term);
+struct ChecksOnDrop(Term);
 
-impl Drop for Checks {
+impl Drop for ChecksOnDrop {
     fn drop(&mut self) {
-        self.0.ensure_valid().expect("the work is dropped before the lock is given back");
+        self.0.ensure_valid().expect("the work is dropped before the release");
     }
 }
 
 #[test]
-fn a_run_that_is_dropped_drops_the_work_and_then_gives_the_lock_back() {
+fn dropped_run_drops_work_before_release() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let mut run = Box::pin(a.leader.run(|term| async move {
-        let _checks = Checks(term);
+        let _checks = ChecksOnDrop(term);
         std::future::pending::<()>().await;
     }));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
@@ -51,13 +51,13 @@ fn a_run_that_is_dropped_drops_the_work_and_then_gives_the_lock_back() {
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     assert!(!a.leader.is_leader());
     assert_eq!(*a.leader.transitions().borrow(), Leadership::NotRunning);
-    // It may run again.
+    // The candidate may run again.
     let _again = scene.run(&a.leader);
     assert!(a.leader.is_leader());
 }
 
 #[test]
-fn a_manager_that_is_shut_down_ends_a_campaign_and_no_term() {
+fn manager_shutdown_ends_campaigns_not_terms() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let leading = scene.run(&a.leader);

@@ -1,4 +1,4 @@
-//! How soon a leader that gives its lock back is followed.
+//! The time from a release to the next leader.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -9,7 +9,7 @@ use super::{
     takeover::counted,
 };
 
-/// Where no message takes any time: the order in which several candidates ask.
+/// Maximum time of a handover without network delay.
 const AT_ONCE: Duration = Duration::from_millis(10);
 
 fn leads(candidates: &[Candidate]) -> Option<usize> {
@@ -23,11 +23,11 @@ fn resign(scene: &Scene, leader: &Leader) {
     assert!(resigned.is_finished());
 }
 
-/// Candidates of which the last one is woken by nothing.
+/// Names of candidates.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 #[test]
-fn the_next_candidate_is_woken_by_a_resignation() {
+fn resignation_wakes_the_next_candidate() {
     for count in [2, 3, 4, 7] {
         let scene = Scene::new();
         let candidates: Vec<_> = NAMES[..count].iter().map(|name| scene.candidate(name)).collect();
@@ -44,8 +44,8 @@ fn the_next_candidate_is_woken_by_a_resignation() {
             resign(&scene, &candidates[leader].leader);
             scene.clock.advance(AT_ONCE);
             let next = leads(&candidates);
-            assert!(next.is_some(), "{count} candidates, round {round}: nobody leads");
-            assert_ne!(next, Some(leader), "another one's turn");
+            assert!(next.is_some(), "{count} candidates, round {round}: no candidate leads");
+            assert_ne!(next, Some(leader), "the former leader leads again");
             assert_eq!(scene.witness.terms(), terms + 1);
             longest = longest.max(scene.witness.elected_at().saturating_duration_since(since));
         }
@@ -54,7 +54,7 @@ fn the_next_candidate_is_woken_by_a_resignation() {
 }
 
 #[test]
-fn the_next_candidate_is_woken_where_the_work_returns() {
+fn finished_work_wakes_the_next_candidate() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let clock = scene.clock.clone();
@@ -68,7 +68,7 @@ fn the_next_candidate_is_woken_where_the_work_returns() {
 }
 
 #[test]
-fn without_wakeups_it_takes_a_third_of_a_ttl() {
+fn without_wakeups_polling_finds_the_release() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let (redlock, _) = counted(&scene, &scene.candidate("b"), false);
@@ -83,9 +83,9 @@ fn without_wakeups_it_takes_a_third_of_a_ttl() {
     assert!(other.is_leader());
 }
 
-/// Those that are woken and come too late ask once or twice more, and then stand by.
+/// Candidates that are woken too late make one or two more attempts, and then stand by.
 #[test]
-fn a_handover_costs_each_candidate_a_few_attempts() {
+fn handover_costs_few_attempts() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let _a = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Work that does not get on.
+//! Work that hangs, or sends no heartbeats.
 
 use std::{
     pin::pin,
@@ -35,7 +35,7 @@ impl Hanging {
         let (go_on, blocked) = mpsc::channel::<()>();
         let thread = thread::spawn(move || {
             let run = leader.run(|_| {
-                // Later terms don't block: nobody listens any more.
+                // Later terms do not block: the receiver is gone.
                 if begun.send(()).is_ok() {
                     blocked.recv_timeout(HANG_GUARD).unwrap();
                 }
@@ -54,13 +54,13 @@ impl Hanging {
 }
 
 #[test]
-fn work_that_hangs_in_a_poll_loses_the_lock_and_another_leads() {
+fn hung_poll_loses_the_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let causes = Causes::default();
     let hanging = Hanging::start(&a.leader.clone().stall_limit(LIMIT).on_lost(notes(&causes)));
     let _b = scene.run(&b.leader);
-    // It is renewed until the limit has passed, and then not any more.
+    // The lock is renewed until the limit has passed, and then no more.
     scene.clock.advance(LIMIT);
     assert!(a.leader.is_leader());
     scene.clock.advance(LIMIT / 4 + TTL + TTL / 10);
@@ -71,7 +71,7 @@ fn work_that_hangs_in_a_poll_loses_the_lock_and_another_leads() {
 }
 
 #[test]
-fn the_default_stall_limit_is_a_minute() {
+fn default_stall_limit_is_a_minute() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let hanging = Hanging::start(&a.leader);
@@ -124,9 +124,9 @@ fn heartbeats_keep_the_term() {
     assert_eq!(*causes.lock().unwrap(), [LossCause::NoHeartbeat { limit: LIMIT }]);
 }
 
-/// Its task is polled, and would be the first to campaign again.
+/// The task of the candidate is polled, and would otherwise be the first to campaign again.
 #[test]
-fn work_without_heartbeats_leaves_another_candidate_its_turn() {
+fn missing_heartbeats_let_another_candidate_lead() {
     let scene = Scene::new();
     let causes = Causes::default();
     let (a, _run) = run_beating(&scene, &causes, 0);

@@ -8,11 +8,11 @@ use super::scene::Scene;
 
 #[track_caller]
 fn fails(scene: &Scene, leader: &Leader) -> LockError {
-    scene.run(leader).take().expect("it ends at once").unwrap_err()
+    scene.run(leader).take().expect("the run ends at once").unwrap_err()
 }
 
 #[test]
-fn invalid_names_show_when_the_candidate_is_run() {
+fn invalid_names_fail_the_run() {
     let scene = Scene::new();
     let redlock = scene.candidate("a").redlock;
     let empty = LockError::InvalidResource(ResourceError::EmptyName);
@@ -24,7 +24,7 @@ fn invalid_names_show_when_the_candidate_is_run() {
 }
 
 #[test]
-fn invalid_options_show_when_the_candidate_is_run() {
+fn invalid_options_fail_the_run() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     for leader in [
@@ -42,12 +42,12 @@ fn invalid_options_show_when_the_candidate_is_run() {
 }
 
 #[test]
-fn a_candidate_runs_once_at_a_time() {
+fn concurrent_second_run_fails() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let _run = scene.run(&a.leader);
     let error = fails(&scene, &a.leader.clone());
     assert!(matches!(error, LockError::InvalidRequest(_)), "{error}");
     assert!(error.to_string().contains("runs already"), "{error}");
-    assert!(a.leader.is_leader(), "the first goes on");
+    assert!(a.leader.is_leader(), "the first run continues");
 }

@@ -1,4 +1,4 @@
-//! A leader that is cut off.
+//! A leader behind a partition.
 
 use std::{
     sync::{Arc, Mutex},
@@ -10,17 +10,17 @@ use tower_redlock::{error::LossCause, leader::Leadership, time::Clock};
 use super::scene::{FOLLOWED, Scene, TTL};
 
 #[test]
-fn the_work_of_a_leader_that_is_cut_off_ends_before_the_next_one_leads() {
+fn partitioned_leader_stops_before_next_leads() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let causes = Arc::new(Mutex::new(Vec::new()));
     let leader = {
-        let (told, witness) = (Arc::clone(&told), scene.witness.clone());
+        let (causes, witness) = (Arc::clone(&causes), scene.witness.clone());
         let transitions = a.leader.transitions();
         a.leader.clone().on_lost(move |cause| {
             assert!(witness.is_empty(), "the work was dropped before");
             assert_eq!(*transitions.borrow(), Leadership::Standby { leader: None });
-            told.lock().unwrap().push(cause);
+            causes.lock().unwrap().push(cause);
         })
     };
     let _a = scene.run(&leader);
@@ -30,14 +30,14 @@ fn the_work_of_a_leader_that_is_cut_off_ends_before_the_next_one_leads() {
 
     a.replica.partition(0..3);
     let cut_off = scene.clock.now();
-    // The witness panics where both lead.
+    // The witness panics if both lead.
     scene.clock.advance(TTL + TTL / 10);
     assert!(b.leader.is_leader() && !a.leader.is_leader());
     assert!(scene.witness.elected_at() > cut_off);
-    assert!(matches!(told.lock().unwrap()[..], [LossCause::Expired { .. }]));
+    assert!(matches!(causes.lock().unwrap()[..], [LossCause::Expired { .. }]));
     assert_eq!(*transitions.borrow_and_update(), Leadership::Standby { leader: None });
 
-    // It stands by, and leads again when it is its turn.
+    // The candidate is on standby, and leads again after a resignation.
     a.replica.heal(0..3);
     scene.clock.advance(FOLLOWED);
     let owner = Some("b".into());
@@ -46,11 +46,11 @@ fn the_work_of_a_leader_that_is_cut_off_ends_before_the_next_one_leads() {
     scene.clock.advance(FOLLOWED);
     assert!(a.leader.is_leader());
     assert_eq!(scene.witness.terms(), 3);
-    assert_eq!(told.lock().unwrap().len(), 1);
+    assert_eq!(causes.lock().unwrap().len(), 1);
 }
 
 #[test]
-fn the_next_campaign_waits_for_what_is_to_be_done_after_a_loss() {
+fn next_campaign_awaits_on_lost() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let clock = scene.clock.clone();
@@ -67,7 +67,7 @@ fn the_next_campaign_waits_for_what_is_to_be_done_after_a_loss() {
 
 /// The run is not polled while the clock leaps.
 #[test]
-fn nobody_is_told_to_lead_after_the_validity() {
+fn no_leadership_after_validity() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let mut run = Box::pin(a.leader.run(scene.witness.work()));
@@ -76,7 +76,7 @@ fn nobody_is_told_to_lead_after_the_validity() {
     assert!(a.leader.is_leader());
     scene.clock.leap(TTL);
     assert!(!a.leader.is_leader());
-    assert!(!scene.witness.is_empty(), "nobody has polled the run");
+    assert!(!scene.witness.is_empty(), "the run was not polled");
     assert!(run.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
-    assert_eq!(scene.witness.terms(), 2, "the first was dropped, or the witness had complained");
+    assert_eq!(scene.witness.terms(), 2, "the first term's work was dropped");
 }

@@ -1,4 +1,4 @@
-//! What leadership promises, on a clock that is moved by hand.
+//! Tests of leader election, on a clock that is moved by hand.
 
 mod again;
 mod campaigns;

@@ -1,4 +1,4 @@
-//! A leader that gives up its term.
+//! Resignation of a leader.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn resign(scene: &Scene, leader: &Leader) -> Task<()> {
 }
 
 #[test]
-fn who_does_not_lead_has_nothing_to_resign() {
+fn resigning_without_leading_returns_at_once() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     assert!(resign(&scene, &a.leader).is_finished());
@@ -27,7 +27,7 @@ fn who_does_not_lead_has_nothing_to_resign() {
 }
 
 #[test]
-fn work_that_stops_when_it_is_asked_ends_the_run_with_its_output() {
+fn stopping_work_returns_its_output() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let clock = scene.clock.clone();
@@ -43,7 +43,7 @@ fn work_that_stops_when_it_is_asked_ends_the_run_with_its_output() {
     scene.clock.settle();
     let _b = scene.run(&b.leader);
     let resigned = resign(&scene, &a.leader);
-    assert!(!resigned.is_finished(), "the work tidies up");
+    assert!(!resigned.is_finished(), "the work is still stopping");
     assert!(a.leader.is_leader());
     scene.clock.advance(tidy_up);
     assert!(resigned.is_finished());
@@ -54,10 +54,10 @@ fn work_that_stops_when_it_is_asked_ends_the_run_with_its_output() {
 }
 
 #[test]
-fn work_that_does_not_stop_is_dropped_after_the_grace_and_not_before() {
+fn grace_ends_work_that_continues() {
     let scene = Scene::new();
     let a = scene.candidate("a");
-    // Longer than what is valid without renewal.
+    // Longer than the validity without a renewal.
     let grace = TTL * 3;
     let run = scene.run(&a.leader.clone().resign_grace(grace));
     let resigned = resign(&scene, &a.leader);
@@ -67,12 +67,12 @@ fn work_that_does_not_stop_is_dropped_after_the_grace_and_not_before() {
     scene.clock.advance(Duration::from_millis(1));
     assert!(resigned.is_finished());
     assert!(!a.leader.is_leader() && scene.witness.is_empty());
-    assert_eq!(scene.nodes.key_counts(), [0; 5], "given back");
+    assert_eq!(scene.nodes.key_counts(), [0; 5], "released");
     assert!(!run.is_finished());
 }
 
 #[test]
-fn who_resigned_leaves_the_others_their_turn_for_a_ttl() {
+fn resigned_candidate_pauses_for_a_ttl() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let _run = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
@@ -85,9 +85,9 @@ fn who_resigned_leaves_the_others_their_turn_for_a_ttl() {
     assert!(a.leader.is_leader());
 }
 
-/// Work that ends on request ends the run; the next run stands back as well.
+/// Work that ends on request ends the run; the next run pauses as well.
 #[test]
-fn the_next_run_after_a_resignation_stands_back_as_well() {
+fn next_run_pauses_too() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let stops = |term: Term| async move { term.stopping().await };
@@ -97,14 +97,14 @@ fn the_next_run_after_a_resignation_stands_back_as_well() {
     assert_eq!(first.take(), Some(Ok(Some(()))));
     let _again = scene.run(&a.leader);
     scene.clock.advance(TTL.saturating_sub(MS));
-    assert!(!a.leader.is_leader(), "nobody else came, for less than a TTL");
+    assert!(!a.leader.is_leader(), "the pause lasts a TTL");
     scene.clock.advance(MS);
     assert!(a.leader.is_leader());
 }
 
-/// Another candidate has had its turn: nothing is left to wait for.
+/// Another candidate has led: the pause ends.
 #[test]
-fn who_resigned_campaigns_once_another_leader_was_seen() {
+fn pause_ends_with_another_leader() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let _a = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));
@@ -117,11 +117,11 @@ fn who_resigned_campaigns_once_another_leader_was_seen() {
     assert_eq!(*a.leader.transitions().borrow(), Leadership::Standby { leader: owner });
     drop(b_runs);
     scene.clock.advance(TTL / 100);
-    assert!(a.leader.is_leader(), "much sooner than a TTL after it resigned");
+    assert!(a.leader.is_leader(), "the pause lasted a TTL");
 }
 
 #[test]
-fn a_resignation_of_a_leader_that_is_cut_off_ends_with_its_term() {
+fn resignation_behind_partition_ends_with_term() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let _run = scene.run(&a.leader.clone().resign_grace(TTL * 3));
@@ -130,7 +130,7 @@ fn a_resignation_of_a_leader_that_is_cut_off_ends_with_its_term() {
     scene.clock.advance(TTL);
     assert!(resigned.is_finished());
     assert!(scene.witness.is_empty());
-    // It still leaves the others their turn.
+    // The pause after the resignation still applies.
     a.replica.heal(0..5);
     scene.clock.advance(TTL / 2);
     assert_eq!(scene.witness.terms(), 1);
@@ -139,7 +139,7 @@ fn a_resignation_of_a_leader_that_is_cut_off_ends_with_its_term() {
 }
 
 #[test]
-fn nobody_is_told_to_lead_while_the_lock_is_given_back() {
+fn no_leadership_during_release() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let _run = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Nodes, candidates over them, and a witness of who leads.
+//! Nodes, candidates over them, and a witness of leadership.
 
 use std::{
     future::{Future, pending},
@@ -15,9 +15,9 @@ use tower_redlock::{
     time::{Clock, Timestamp},
 };
 
-/// The default.
+/// The default TTL.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
-/// Of the default TTL: within this, a lock that was given back is taken.
+/// Maximum time until a released lock is acquired by polling, for the default TTL.
 pub(crate) const FOLLOWED: Duration = Duration::from_millis(3_700);
 
 pub(crate) struct Scene {
@@ -54,8 +54,8 @@ impl Scene {
         task
     }
 
-    /// The same, until it is stopped.
-    pub(crate) fn run_until_dropped(&self, leader: &Leader) -> Running {
+    /// The same, until the result is dropped.
+    pub(crate) fn run_until_dropped(&self, leader: &Leader) -> RunningCandidate {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let run = leader.run(self.witness.work());
         let _task = self.clock.spawn(async move {
@@ -65,14 +65,16 @@ impl Scene {
             }
         });
         self.clock.settle();
-        Running(stop)
+        RunningCandidate(stop)
     }
 }
 
-/// Its end is noticed when the clock is moved or settled.
-pub(crate) struct Running(#[expect(dead_code, reason = "held")] tokio::sync::oneshot::Sender<()>);
+/// Takes effect when the clock is moved or settled.
+pub(crate) struct RunningCandidate(
+    #[expect(dead_code, reason = "held")] tokio::sync::oneshot::Sender<()>,
+);
 
-/// Sees whoever leads, and that nobody leads beside another.
+/// Records terms, and panics if two overlap.
 #[derive(Clone)]
 pub(crate) struct Witness {
     clock: ManualClock,
@@ -85,13 +87,13 @@ impl Witness {
         Self { clock: clock.clone(), inside: Arc::default(), elections: Arc::default() }
     }
 
-    pub(crate) fn enter(&self, term: &Term) -> Inside {
-        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "one leads at a time");
+    pub(crate) fn enter(&self, term: &Term) -> TermGuard {
+        assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two candidates lead");
         let mut elections = self.elections.lock().unwrap();
         let token = term.fencing_token().get();
-        assert!(elections.last().is_none_or(|(last, _)| *last < token), "tokens rise");
+        assert!(elections.last().is_none_or(|(last, _)| *last < token), "a token is not greater");
         elections.push((token, self.clock.now()));
-        Inside(Arc::clone(&self.inside))
+        TermGuard(Arc::clone(&self.inside))
     }
 
     /// Work that runs until it is dropped.
@@ -108,14 +110,14 @@ impl Witness {
         }
     }
 
-    /// How many terms there were.
+    /// Number of terms.
     pub(crate) fn terms(&self) -> usize {
         self.elections.lock().unwrap().len()
     }
 
-    /// When the latest term began.
+    /// The beginning of the latest term.
     pub(crate) fn elected_at(&self) -> Timestamp {
-        self.elections.lock().unwrap().last().expect("somebody was elected").1
+        self.elections.lock().unwrap().last().expect("a term").1
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -123,9 +125,9 @@ impl Witness {
     }
 }
 
-pub(crate) struct Inside(Arc<AtomicUsize>);
+pub(crate) struct TermGuard(Arc<AtomicUsize>);
 
-impl Drop for Inside {
+impl Drop for TermGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }

@@ -16,7 +16,7 @@ fn stop(scene: &Scene, leader: &Leader) -> Task<()> {
 }
 
 #[test]
-fn a_campaign_that_is_stopped_ends_at_once() {
+fn stopped_campaign_ends_at_once() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let a_runs = scene.run_until_dropped(&a.leader);
@@ -31,7 +31,7 @@ fn a_campaign_that_is_stopped_ends_at_once() {
 }
 
 #[test]
-fn work_that_stops_when_it_is_asked_gives_its_output() {
+fn stopping_work_returns_its_output() {
     let scene = Scene::new();
     let (a, b) = (scene.candidate("a"), scene.candidate("b"));
     let mut run = scene.clock.spawn(a.leader.run(|term: Term| async move {
@@ -47,7 +47,7 @@ fn work_that_stops_when_it_is_asked_gives_its_output() {
 }
 
 #[test]
-fn work_that_goes_on_is_dropped_after_the_grace() {
+fn grace_ends_work_that_continues() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let grace = Duration::from_secs(3);
@@ -58,14 +58,14 @@ fn work_that_goes_on_is_dropped_after_the_grace() {
     scene.clock.advance(Duration::from_millis(1));
     assert!(stopped.is_finished() && scene.witness.is_empty());
     assert_eq!(run.take(), Some(Ok(None)));
-    assert_eq!(scene.nodes.key_counts(), [0; 5], "given back");
+    assert_eq!(scene.nodes.key_counts(), [0; 5], "released");
 }
 
 #[test]
 fn a_stopped_candidate_stays_stopped() {
     let scene = Scene::new();
     let a = scene.candidate("a");
-    // Nothing runs: there is nothing to wait for.
+    // No run is under way, so stop() returns at once.
     assert!(stop(&scene, &a.leader).is_finished());
     assert_eq!(scene.run(&a.leader.clone()).take(), Some(Ok(None)));
     let mut again =
@@ -79,7 +79,7 @@ fn a_stopped_candidate_stays_stopped() {
 }
 
 #[test]
-fn who_stands_back_is_stopped_at_once() {
+fn pause_after_resigning_ends_at_once() {
     let scene = Scene::new();
     let a = scene.candidate("a");
     let mut run = scene.run(&a.leader.clone().resign_grace(Duration::ZERO));

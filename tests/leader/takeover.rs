@@ -1,4 +1,4 @@
-//! How long nobody leads after a leader was killed, and what a candidate costs meanwhile.
+//! The time without a leader after a kill, and the cost of a standby candidate.
 
 use std::{
     sync::{
@@ -13,9 +13,9 @@ use tower_redlock::{Redlock, node::Op, time::Clock};
 use super::scene::{Candidate, Scene, TTL};
 use crate::mock_node::MockNode;
 
-/// Whenever in a renewal interval it is killed, and whoever else wants to lead.
+/// Kills at different points of a renewal interval, with different numbers of candidates.
 #[test]
-fn a_killed_leader_is_followed_within_its_ttl_and_a_tenth() {
+fn killed_leader_is_replaced_within_ttl() {
     let scene = Scene::new();
     let mut longest = Duration::ZERO;
     for round in 0..24 {
@@ -26,7 +26,7 @@ fn a_killed_leader_is_followed_within_its_ttl_and_a_tenth() {
         let standing_by = others.each_ref().map(|other| scene.run_until_dropped(&other.leader));
         scene.clock.advance(TTL + Duration::from_millis(round * 250));
 
-        // Nothing of what it would say at its end reaches a node: as after SIGKILL.
+        // Its release does not reach a node, as after SIGKILL.
         killed.replica.partition(0..5);
         drop(dying);
         let killed_at = scene.clock.now();
@@ -34,7 +34,11 @@ fn a_killed_leader_is_followed_within_its_ttl_and_a_tenth() {
         assert!(scene.witness.is_empty());
         let terms = scene.witness.terms();
         scene.clock.advance(TTL + TTL / 10);
-        assert_eq!(scene.witness.terms(), terms + 1, "round {round}: nobody took over in time");
+        assert_eq!(
+            scene.witness.terms(),
+            terms + 1,
+            "round {round}: no candidate took over in time"
+        );
         let leading = others.iter().filter(|other| other.leader.is_leader()).count();
         assert_eq!(leading, 1);
         longest = longest.max(scene.witness.elected_at().saturating_duration_since(killed_at));
@@ -44,10 +48,10 @@ fn a_killed_leader_is_followed_within_its_ttl_and_a_tenth() {
         assert_eq!(scene.nodes.key_counts(), [0; 5]);
     }
     println!("longest without a leader: {longest:?}");
-    assert!(longest > TTL / 2, "the keys of the dead were waited for");
+    assert!(longest > TTL / 2, "the successor did not wait for the keys of the killed leader");
 }
 
-/// A manager over the nodes of a candidate, and how many acquires it sent to all of them.
+/// A manager over the nodes of a candidate, and the number of acquires that it sent.
 pub(crate) fn counted(
     scene: &Scene,
     candidate: &Candidate,
@@ -72,7 +76,7 @@ pub(crate) fn counted(
 }
 
 #[test]
-fn a_candidate_asks_about_once_per_renewal_interval_while_another_leads() {
+fn standby_attempts_once_per_renewal_interval() {
     for wakeups in [true, false] {
         let scene = Scene::new();
         let leading = scene.candidate("a");

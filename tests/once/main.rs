@@ -1,8 +1,10 @@
 //! Work that is done once per key, over nodes that fail and clocks that are moved by hand.
 
 #[allow(dead_code, reason = "the tools of another test, of which only a part is used here")]
-#[path = "../servers/facts/log.rs"]
+#[path = "../support/log.rs"]
 mod log;
+#[path = "../support/pair.rs"]
+mod pair;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -1,20 +1,11 @@
 //! Two replicas over nodes of one process, and work that can be counted.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{convert::Infallible, time::Duration};
 
 use futures_util::FutureExt;
-use tower_redlock::{
-    Redlock,
-    once::{Once, OnceError, OnceRequest},
-    testing::{ManualClock, Nodes, Replica},
-};
+use tower_redlock::once::{Once, OnceError, OnceRequest};
+
+pub(super) use crate::pair::{Pair as Scene, Runs};
 
 pub(super) const MS: Duration = Duration::from_millis(1);
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -24,38 +15,7 @@ pub(super) const KEY: &str = "order:7";
 
 pub(super) type Ended = Result<Once<usize>, OnceError<Infallible>>;
 
-pub(super) struct Scene {
-    pub(super) clock: ManualClock,
-    pub(super) nodes: Nodes,
-    pub(super) blue: Replica,
-    pub(super) at_blue: Redlock,
-    pub(super) at_green: Redlock,
-    pub(super) runs: Runs,
-}
-
-/// How often the work has run.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Runs(Arc<AtomicUsize>);
-
-impl Runs {
-    pub(super) fn run(&self) -> usize {
-        self.0.fetch_add(1, Ordering::SeqCst) + 1
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
 impl Scene {
-    pub(super) fn new(nodes: usize) -> Self {
-        let clock = ManualClock::new();
-        let nodes = Nodes::new(nodes, &clock);
-        let (blue, green) = (nodes.replica("blue"), nodes.replica("green"));
-        let (at_blue, at_green) = (blue.redlock(), green.redlock());
-        Self { clock, nodes, blue, at_blue, at_green, runs: Runs::default() }
-    }
-
     /// Runs the work, which takes no time.
     #[track_caller]
     pub(super) fn does(&self, request: OnceRequest) -> Ended {

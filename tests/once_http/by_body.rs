@@ -39,7 +39,7 @@ fn echo(runs: &Runs) -> Router {
 }
 
 async fn site(missing: Missing) -> (Site, Client) {
-    let site = Site::new();
+    let site = Site::new(3);
     let layer = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"))
         .body_limit(100)
         .missing(missing);
@@ -137,7 +137,7 @@ async fn aborted_body_leaves_nothing() {
 
 #[tokio::test]
 async fn failed_body_is_400() {
-    let site = Site::new();
+    let site = Site::new(3);
     let service = tower::service_fn(async |_: Request<_>| {
         panic!("it does not run");
         #[allow(unreachable_code, reason = "for its type")]
@@ -178,7 +178,7 @@ fn assert_times_out(
 
 #[test]
 fn slow_body_is_408() {
-    let site = Site::new();
+    let site = Site::new(3);
     let never = tower::service_fn(|_: http::Request<tower_redlock::once::Intact<Body>>| {
         panic!("it does not run");
         #[allow(unreachable_code, reason = "for its type")]
@@ -203,7 +203,7 @@ fn slow_body_is_408() {
 
 #[tokio::test]
 async fn token_header_can_not_be_forged() {
-    let site = Site::new();
+    let site = Site::new(3);
     let layer = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"))
         .missing(Missing::Run)
         .token_header("x-token");

@@ -96,7 +96,7 @@ async fn goes_on(
 
 #[tokio::test]
 async fn webhooks_run_to_their_end() {
-    let site = Site::new();
+    let site = Site::new(3);
     let handler = Handler::new(&site);
     let client = serve(handler.app().route_layer(once(&site).http())).await;
     goes_on(&site, &handler, &client, || hook("evt_1")).await;
@@ -105,7 +105,7 @@ async fn webhooks_run_to_their_end() {
 
 #[tokio::test]
 async fn webhooks_by_body_run_detached() {
-    let site = Site::new();
+    let site = Site::new(3);
     let handler = Handler::new(&site);
     let layer = OnceLayer::by_body(site.at_blue.clone(), "hook", key::json_pointer("/id"));
     let client = serve(handler.app().route_layer(layer)).await;
@@ -115,7 +115,7 @@ async fn webhooks_by_body_run_detached() {
 
 #[tokio::test]
 async fn idempotent_requests_run_detached() {
-    let site = Site::new();
+    let site = Site::new(3);
     let handler = Handler::new(&site);
     let layer = crate::idempotency::tools::layer(&site.at_blue);
     let client = serve(handler.app().route_layer(layer)).await;
@@ -127,7 +127,7 @@ async fn idempotent_requests_run_detached() {
 
 #[tokio::test]
 async fn outer_timeout_does_not_stop_it() {
-    let site = Site::new();
+    let site = Site::new(3);
     let handler = Handler::new(&site);
     let stack = tower::ServiceBuilder::new()
         .layer(axum::error_handling::HandleErrorLayer::new(async |_: BoxError| {
@@ -149,7 +149,7 @@ async fn outer_timeout_does_not_stop_it() {
 #[tokio::test]
 async fn max_hold_ends_it() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        let site = Site::new();
+        let site = Site::new(3);
         let handler = Handler::new(&site);
         let layer = once(&site).max_hold(TTL * 3).unknown(unknown).http();
         let client = serve(handler.app().route_layer(layer)).await;
@@ -172,7 +172,7 @@ async fn max_hold_ends_it() {
 
 #[tokio::test]
 async fn shutdown_waits_for_it() {
-    let site = Site::new();
+    let site = Site::new(3);
     let handler = Handler::new(&site);
     let client = serve(handler.app().route_layer(once(&site).http())).await;
     handler.give_up(&client, hook("evt_1")).await;
@@ -200,7 +200,7 @@ async fn shutdown_waits_for_it() {
 /// Work that blocks its thread, or whose runtime does not run.
 #[tokio::test]
 async fn shutdown_ends_with_the_lock() {
-    let site = Site::new();
+    let site = Site::new(3);
     let stuck = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let service = service_fn(async |_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, std::convert::Infallible>>().await
@@ -231,7 +231,7 @@ where
 #[test]
 fn outside_a_runtime_it_is_dropped() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        let site = Site::new();
+        let site = Site::new(3);
         let runs = site.runs.clone();
         let service = service_fn(move |_: Request<Body>| {
             runs.run();
@@ -248,7 +248,7 @@ fn outside_a_runtime_it_is_dropped() {
 #[tokio::test]
 async fn attached_work_ends_with_its_caller() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        let site = Site::new();
+        let site = Site::new(3);
         let handler = Handler::new(&site);
         let layer = once(&site).unknown(unknown).http().detached(false);
         let client = serve(handler.app().route_layer(layer)).await;
@@ -308,7 +308,7 @@ impl Subscriber for Spans {
 #[tokio::test]
 async fn span_and_lock_are_kept() {
     let _spans = tracing::subscriber::set_default(Spans::default());
-    let site = Site::new();
+    let site = Site::new(3);
     let (go, told) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));
     let (goes, tells) = (Arc::clone(&go), Arc::clone(&told));
     let mut service = once(&site).http().layer(service_fn(move |_: Request<Body>| {

@@ -48,7 +48,7 @@ fn bare() -> Request<axum::body::Body> {
 
 #[tokio::test]
 async fn missing_key_is_refused() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = with_missing(&site, Missing::default()).await;
     client.send(bare()).await.assert_problem(400, None, "bad-key", "not-run");
     assert_eq!(site.runs.count(), 0);
@@ -56,7 +56,7 @@ async fn missing_key_is_refused() {
 
 #[tokio::test]
 async fn keyless_requests_lose_forged_tokens() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = with_missing(&site, Missing::Run).await;
     for _ in 0..2 {
         assert_eq!(client.send(bare()).await.body, "none");
@@ -77,7 +77,7 @@ async fn keyless_requests_lose_forged_tokens() {
 
 #[tokio::test]
 async fn invalid_settings_are_500() {
-    let site = Site::new();
+    let site = Site::new(3);
     let set = OnceLayer::new(site.at_blue.clone(), "hook", |_: &Request<_>| ["a", "b"]).http();
     let client = serve(app(&site.runs).route_layer(set)).await;
     client.send(bare()).await.assert_problem(500, None, "bad-settings", "not-run");
@@ -91,7 +91,7 @@ async fn invalid_settings_are_500() {
 
 #[tokio::test]
 async fn on_reject_leaves_duplicates_alone() {
-    let site = Site::new();
+    let site = Site::new(3);
     let refuse = |rejection: Rejection<'_>| {
         let mut response = Response::new(Bytes::from(rejection.code()));
         *response.status_mut() = StatusCode::IM_A_TEAPOT;
@@ -121,7 +121,7 @@ async fn on_reject_leaves_duplicates_alone() {
 /// The layer's name separates the deliveries of senders.
 #[tokio::test]
 async fn each_sender_has_its_header() {
-    let site = Site::new();
+    let site = Site::new(3);
     for header in ["webhook-id", "x-github-delivery", "x-shopify-event-id"] {
         let once = OnceLayer::new(site.at_blue.clone(), header, key::header(header));
         let layer = once.http().token_header("x-token");
@@ -140,7 +140,7 @@ async fn each_sender_has_its_header() {
 /// Their HTTP status is 200 whatever becomes of them.
 #[tokio::test]
 async fn keyed_grpc_requests_are_refused() {
-    let site = Site::new();
+    let site = Site::new(3);
     let as_grpc = |mut request: Request<Body>, kind: &'static str| {
         let kind = http::HeaderValue::from_static(kind);
         request.headers_mut().insert(http::header::CONTENT_TYPE, kind);

@@ -1,5 +1,7 @@
 //! Requests that are handled once per key, over real connections, and nodes that fail on demand.
 
+#[path = "../support/pair.rs"]
+mod pair;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -73,7 +73,7 @@ async fn handler_marks_unknown() {
     for status in [StatusCode::OK, StatusCode::BAD_GATEWAY] {
         for unknown in UNKNOWN {
             for kind in 0..3 {
-                let site = Site::new();
+                let site = Site::new(3);
                 let app = first_then_done(&site.runs, move || {
                     (status, Extension(RequestOutcome::Unknown), "no idea")
                 });
@@ -89,7 +89,7 @@ async fn inner_lost_lock_is_unknown() {
     for custom in [false, true] {
         for unknown in UNKNOWN {
             for kind in 0..3 {
-                let site = Site::new();
+                let site = Site::new(3);
                 let runs = site.runs.clone();
                 let app = Router::new().route(
                     "/hook",
@@ -128,7 +128,7 @@ async fn inner_lost_lock_is_unknown() {
 async fn inner_held_key_is_unknown() {
     for unknown in UNKNOWN {
         for kind in 0..3 {
-            let site = Site::new();
+            let site = Site::new(3);
             let app = first_then_done(&site.runs, || Extension(RequestOutcome::Unknown));
             let inner = OnceLayer::new(site.at_blue.clone(), "inner", |_: &Request<Body>| "x")
                 .unknown(UnknownOutcome::Hold(HOUR))

@@ -19,7 +19,7 @@ use crate::{
 
 #[tokio::test]
 async fn replicas_handle_an_event_once() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/hook",
@@ -48,7 +48,7 @@ async fn replicas_handle_an_event_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_fifty_is_handled() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
     let gone = Arc::clone(&go);
     let app = Router::new().route(
@@ -81,7 +81,7 @@ async fn one_of_fifty_is_handled() {
 
 #[tokio::test]
 async fn failures_free_the_event() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/hook",
@@ -103,7 +103,7 @@ async fn failures_free_the_event() {
 
 #[tokio::test]
 async fn complete_when_decides() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/hook",
@@ -123,7 +123,7 @@ async fn complete_when_decides() {
 
 #[tokio::test]
 async fn head_runs_the_get_handler() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/hook",
@@ -150,7 +150,7 @@ async fn head_runs_the_get_handler() {
 
 #[tokio::test]
 async fn layers_stack_on_both_sides() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route("/hook", any(async move || format!("run {}", runs.run())));
     let once = OnceLayer::new(site.at_blue.clone(), "hook", key::header("webhook-id")).http();

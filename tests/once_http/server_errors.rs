@@ -79,7 +79,7 @@ fn assert_held([first, again]: &[Answer; 2], status: u16) {
 async fn by_default_the_key_is_free() {
     for status in [500, 503, 599] {
         for kind in 0..3 {
-            let site = Site::new();
+            let site = Site::new(3);
             let (client, request) = &layers!(site, failing(&site, status), |layer| layer)[kind];
             assert_ran_twice(&two(client, *request).await, status);
         }
@@ -90,7 +90,7 @@ async fn by_default_the_key_is_free() {
 async fn kept_errors_are_final() {
     for status in [500, 503, 599] {
         for kind in 0..3 {
-            let site = Site::new();
+            let site = Site::new(3);
             let app = failing(&site, status);
             let (client, request) =
                 &layers!(site, app, |layer| layer.server_errors(ServerErrors::Keep))[kind];
@@ -104,7 +104,7 @@ async fn kept_errors_are_final() {
 async fn held_errors_wait_for_a_decision() {
     let names = ["head:evt_1", "body:evt_1", "idempotency:pay://pay.example/5:alice:k"];
     for (kind, name) in names.into_iter().enumerate() {
-        let site = Site::new();
+        let site = Site::new(3);
         let app = failing(&site, 500);
         let (client, request) =
             &layers!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)))[kind];
@@ -116,7 +116,7 @@ async fn held_errors_wait_for_a_decision() {
 
 #[tokio::test]
 async fn held_errors_expire() {
-    let site = Site::new();
+    let site = Site::new(3);
     let app = failing(&site, 500);
     let [(client, request), ..] =
         &layers!(site, app, |layer| layer.server_errors(ServerErrors::Hold(HOUR)));
@@ -127,7 +127,7 @@ async fn held_errors_expire() {
 
 #[tokio::test]
 async fn unknown_hold_time_takes_precedence() {
-    let site = Site::new();
+    let site = Site::new(3);
     let app = failing(&site, 500);
     let [(client, request), ..] = &layers!(site, app, |layer| layer
         .unknown(UnknownOutcome::Hold(HOUR))
@@ -144,7 +144,7 @@ async fn unknown_hold_time_takes_precedence() {
 async fn other_statuses_are_no_server_errors() {
     for status in [404, 429, 600] {
         for errors in [ServerErrors::Keep, ServerErrors::Hold(HOUR)] {
-            let site = Site::new();
+            let site = Site::new(3);
             let app = failing(&site, status);
             let [(client, request), ..] = &layers!(site, app, |layer| layer.server_errors(errors));
             assert_ran_twice(&two(client, *request).await, status);
@@ -158,14 +158,14 @@ async fn complete_when_takes_precedence() {
     for errors in all {
         for kind in 0..3 {
             // Done: whatever is said of server errors.
-            let site = Site::new();
+            let site = Site::new(3);
             let app = failing(&site, 500);
             let done = |response: &Response<Body>| response.status() == 500;
             let (client, request) =
                 &layers!(site, app, |layer| layer.complete_when(done).server_errors(errors))[kind];
             assert_kept(&two(client, *request).await, 500);
             // Not done: what is said of server errors.
-            let site = Site::new();
+            let site = Site::new(3);
             let app = failing(&site, 500);
             let done = |response: &Response<Body>| response.status() == 404;
             let (client, request) =
@@ -198,7 +198,7 @@ async fn what_the_response_says_goes_before() {
     for errors in all {
         for kind in 0..3 {
             let answers = async |said| {
-                let site = Site::new();
+                let site = Site::new(3);
                 let app = saying(&site, said);
                 let (client, request) =
                     &layers!(site, app, |layer| layer.server_errors(errors))[kind];
@@ -218,7 +218,7 @@ async fn what_the_response_says_goes_before() {
 
 #[tokio::test]
 async fn unheld_error_frees_the_key() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (runs, blue) = (site.runs.clone(), site.blue.clone());
     let app = Router::new().route(
         "/hook",
@@ -250,7 +250,7 @@ async fn unheld_error_frees_the_key() {
 async fn invalid_hold_is_500() {
     for time in [Duration::ZERO, Duration::MAX] {
         for kind in 0..3 {
-            let site = Site::new();
+            let site = Site::new(3);
             let app = failing(&site, 500);
             let (client, request) =
                 &layers!(site, app, |layer| layer.server_errors(ServerErrors::Hold(time)))[kind];

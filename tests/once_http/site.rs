@@ -1,63 +1,22 @@
 //! Servers of two replicas over nodes of one process, and handlers that can be counted.
 
-use std::{
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, time::Duration};
 
 use axum::{Router, body::Body};
 use http::Request;
 use tokio::net::TcpListener;
-use tower_redlock::{
-    Redlock,
-    testing::{ManualClock, Nodes, Replica},
-};
 
 use crate::{
     client::Client,
     support::{HANG_GUARD, eventually_async},
 };
 
+pub(crate) use crate::pair::{Pair as Site, Runs};
+
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
-pub(crate) struct Site {
-    pub(crate) clock: ManualClock,
-    pub(crate) nodes: Nodes,
-    pub(crate) blue: Replica,
-    pub(crate) at_blue: Redlock,
-    pub(crate) at_green: Redlock,
-    pub(crate) runs: Runs,
-}
-
-/// How often the handler has run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Runs(Arc<AtomicUsize>);
-
-impl Runs {
-    /// The number of this run, from one.
-    pub(crate) fn run(&self) -> usize {
-        self.0.fetch_add(1, Ordering::SeqCst) + 1
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
 impl Site {
-    pub(crate) fn new() -> Self {
-        let clock = ManualClock::new();
-        let nodes = Nodes::new(3, &clock);
-        let (blue, green) = (nodes.replica("blue"), nodes.replica("green"));
-        let (at_blue, at_green) = (blue.redlock(), green.redlock());
-        Self { clock, nodes, blue, at_blue, at_green, runs: Runs::default() }
-    }
-
     pub(crate) async fn runs(&self, count: usize) {
         eventually_async("the handler runs", async || self.runs.count() == count).await;
     }

@@ -50,7 +50,7 @@ async fn lose(site: &Site, blue: &Client) {
 
 #[tokio::test]
 async fn no_quorum_never_runs() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Release).await;
     site.nodes.stop(0..2);
     for client in [&blue, &green] {
@@ -61,7 +61,7 @@ async fn no_quorum_never_runs() {
 
 #[tokio::test]
 async fn lost_request_is_unknown_then_free() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Release).await;
     lose(&site, &blue).await;
     assert_eq!(green.send(hook("evt_1")).await.body, "handled");
@@ -70,7 +70,7 @@ async fn lost_request_is_unknown_then_free() {
 
 #[tokio::test]
 async fn held_key_has_no_retry_after() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (blue, green) = both(&site, stuck_at_first(&site.runs), UnknownOutcome::Hold(HOUR)).await;
     lose(&site, &blue).await;
     for client in [&blue, &green] {
@@ -84,7 +84,7 @@ async fn held_key_has_no_retry_after() {
 #[tokio::test]
 async fn handler_panic_leaves_unknown_outcome() {
     for unknown in [UnknownOutcome::Release, UnknownOutcome::Hold(HOUR)] {
-        let site = Site::new();
+        let site = Site::new(3);
         let runs = site.runs.clone();
         let app = Router::new().route(
             "/hook",
@@ -106,7 +106,7 @@ async fn handler_panic_leaves_unknown_outcome() {
 
 #[tokio::test]
 async fn unrecorded_response_is_sent() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (runs, blue) = (site.runs.clone(), site.blue.clone());
     let app = Router::new().route(
         "/hook",
@@ -130,7 +130,7 @@ async fn unrecorded_response_is_sent() {
 
 #[tokio::test]
 async fn record_precedes_the_response() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (streams, runs) = (Arc::new(std::sync::Mutex::new(None)), site.runs.clone());
     let ready = Arc::new(Notify::new());
     let (given, is_given) = (Arc::clone(&streams), Arc::clone(&ready));

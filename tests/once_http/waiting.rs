@@ -98,7 +98,7 @@ where
 /// By name: each layer that reads bodies first.
 fn scenes(does: Does) -> Vec<(&'static str, Scene)> {
     let scene = |layered: &dyn Fn(&Redlock, &Arc<Semaphore>) -> Layered| {
-        let (site, go) = (Site::new(), Arc::new(Semaphore::new(0)));
+        let (site, go) = (Site::new(3), Arc::new(Semaphore::new(0)));
         let redlock = site.blue.builder().max_waiting_body_bytes(LIMIT).build().unwrap();
         let service = layered(&redlock, &go);
         Scene { _site: site, service, go }

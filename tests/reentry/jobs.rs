@@ -41,7 +41,7 @@ fn start(redlock: &Redlock, clock: &ManualClock) -> Arc<SchedulerHandle> {
 }
 
 #[test]
-fn jobs_that_run_fail_and_are_skipped() {
+fn finished_failed_and_skipped_jobs() {
     without_deadlock(|| {
         let clock = ManualClock::new();
         let nodes = Nodes::new(5, &clock);

@@ -39,7 +39,7 @@ fn all_vote(redlock: &Redlock) {
 fn guarded(servers: &[RedisServer]) -> Redlock {
     let builder = Redlock::builder().ttl(MAX_TTL).node_timeout(MAX_TTL / 10);
     let urls = servers.iter().map(RedisServer::url);
-    let redlock = over(builder, urls).restart_guard(RestartGuard::Quarantine).build().unwrap();
+    let redlock = over(builder, urls).restart_guard(RestartGuard::Probation).build().unwrap();
     use_manager(&redlock);
     redlock
 }
@@ -139,9 +139,14 @@ fn releases_that_are_told_or_not() {
             let lock = block_on(holder.lock("x").wait(PATIENT).into_future()).unwrap();
             let waiting = waiter.lock("x").wait(PATIENT).into_future();
             let waiting = thread::spawn(move || drop(block_on(waiting).unwrap()));
-            thread::sleep(Duration::from_millis(200));
             if denied {
                 told("cannot listen for releases");
+            } else {
+                let listens = |server: &RedisServer| {
+                    let count = server.cli(&["PUBSUB", "NUMSUB", "redlock:free:x"]);
+                    count.items()[1].int() == 1
+                };
+                until("the servers know the waiter", || servers.iter().all(listens));
             }
             drop(lock);
             waiting.join().unwrap();

@@ -1,4 +1,4 @@
-//! Clocks that are changed: what the table of `CronSchedule` says, in the open.
+//! Changes of the clocks: the table in the docs of `CronSchedule`.
 
 use tower_redlock::Schedule;
 
@@ -21,7 +21,7 @@ fn around(change: u64, expression: &str, zone: &str) -> Vec<i64> {
 }
 
 #[test]
-fn fixed_times_in_a_gap_come_once_when_it_is_over() {
+fn fixed_times_follow_a_gap_once() {
     let berlin = |expression| around(SPRING, expression, "Europe/Berlin");
     assert_eq!(berlin("30 2 * * *"), [0]);
     assert_eq!(berlin("0 2 * * *"), [0]);
@@ -30,7 +30,7 @@ fn fixed_times_in_a_gap_come_once_when_it_is_over() {
 }
 
 #[test]
-fn fixed_times_in_a_fold_come_the_first_time_only() {
+fn fixed_times_in_fold_come_once() {
     let berlin = |expression| around(AUTUMN, expression, "Europe/Berlin");
     assert_eq!(berlin("30 2 * * *"), [-30]);
     assert_eq!(berlin("0 2 * * *"), [-60]);
@@ -39,7 +39,7 @@ fn fixed_times_in_a_fold_come_the_first_time_only() {
 }
 
 #[test]
-fn intervals_leave_a_gap_out_and_run_through_a_fold_twice() {
+fn intervals_skip_gaps_and_repeat_folds() {
     let berlin = |change, expression| around(change, expression, "Europe/Berlin");
     let each_half_hour: Vec<_> = (-5..=6).map(|n| n * 30).collect();
     assert_eq!(berlin(SPRING, "*/30 * * * *"), each_half_hour);
@@ -49,7 +49,7 @@ fn intervals_leave_a_gap_out_and_run_through_a_fold_twice() {
 }
 
 #[test]
-fn moments_within_a_fold_lead_to_what_is_left_of_it() {
+fn next_from_within_a_fold() {
     let nightly: Schedule =
         Schedule::cron("30 2 * * *").unwrap().in_tz("Europe/Berlin").unwrap().into();
     let tomorrow = at(AUTUMN + 24 * HOUR + HOUR / 2);
@@ -62,7 +62,7 @@ fn moments_within_a_fold_lead_to_what_is_left_of_it() {
 }
 
 #[test]
-fn a_change_may_be_of_half_an_hour_or_of_a_whole_day() {
+fn changes_of_half_hour_or_day() {
     // On Lord Howe Island, 2025-10-05 02:00 is followed by 02:30 (at 2025-10-04 15:30Z).
     let change = 1_759_591_800_000;
     assert_eq!(around(change, "15 2 * * *", "Australia/Lord_Howe"), [0]);

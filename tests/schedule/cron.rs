@@ -1,4 +1,4 @@
-//! What cron expressions mean, apart from clocks that change.
+//! The ticks of cron expressions, without changes of the clocks.
 
 use tower_redlock::{Schedule, schedule::WallTime};
 
@@ -33,8 +33,8 @@ fn days_are_named_as_documented() {
 }
 
 #[test]
-fn a_field_that_begins_with_a_star_restricts_nothing_by_itself() {
-    // Odd dates that are Mondays, not each of either.
+fn starred_field_does_not_widen_days() {
+    // Odd dates that are Mondays.
     assert_eq!(days("0 0 */2 * MON"), [13, 27]);
     assert_eq!(days("0 0 1-31/2 * MON").len(), 16 + 2, "a range does");
     assert_eq!(days("0 0 13 * */2"), Vec::<u64>::new());
@@ -43,7 +43,7 @@ fn a_field_that_begins_with_a_star_restricts_nothing_by_itself() {
 }
 
 #[test]
-fn entries_of_a_list_do_not_hide_each_other() {
+fn list_entries_are_all_kept() {
     assert_eq!(days("0 0 L,LW * *"), [31]);
     let august = |expression: &str| {
         let schedule: Schedule = Schedule::cron(expression).unwrap().into();
@@ -59,7 +59,7 @@ fn entries_of_a_list_do_not_hide_each_other() {
 }
 
 #[test]
-fn sunday_may_begin_a_range_or_end_it() {
+fn sunday_begins_or_ends_a_range() {
     let week = |days: &[u64]| -> Vec<u64> {
         (0..5)
             .flat_map(|week| days.iter().map(move |day| day + 7 * week))
@@ -104,7 +104,7 @@ fn six_fields_begin_with_the_second() {
 }
 
 #[test]
-fn a_tick_is_after_what_it_is_asked_for_to_the_millisecond() {
+fn next_tick_is_exact_to_milliseconds() {
     let schedule: Schedule = Schedule::cron("* * * * * *").unwrap().into();
     assert_eq!(schedule.next(at(START - 1), None), Some(at(START)));
     assert_eq!(schedule.next(at(START), None), Some(at(START + 1_000)));
@@ -112,7 +112,7 @@ fn a_tick_is_after_what_it_is_asked_for_to_the_millisecond() {
 }
 
 #[test]
-fn rare_days_and_far_dates_come_to_an_end() {
+fn rare_days_have_a_last_tick() {
     // 29 February on a Monday: 1988-2016-2044, and across 2100, which has none.
     for zone in ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"] {
         for expression in ["0 0 29 2 +MON", "*/30 0 29 2 +MON"] {

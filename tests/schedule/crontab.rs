@@ -2,8 +2,8 @@
 //!
 //! It shares nothing with the crate: a field is read character by character, as Vixie cron does it,
 //! dates are counted on from one whose weekday is known, and `L`, `W` and `#` are found by looking
-//! through the month. What the crate takes must have the same ticks here; what is written as the
-//! manual has it must be taken.
+//! through the month. An expression that the crate accepts must have the same ticks here; one that
+//! follows the manual must be accepted.
 
 use std::{collections::BTreeSet, iter::Peekable, str::Chars};
 
@@ -63,7 +63,7 @@ fn dates() -> impl Iterator<Item = Date> {
 
 type Rest<'a> = Peekable<Chars<'a>>;
 
-/// A number or a name. `None` where the manual has no such thing.
+/// A number or a name. `None` if the manual has no such entry.
 fn number(rest: &mut Rest<'_>, low: u32, names: &[&str]) -> Option<u32> {
     let mut word = String::new();
     while let Some(c) = rest.next_if(char::is_ascii_alphanumeric) {
@@ -89,7 +89,7 @@ fn field(text: &str, low: u32, high: u32, names: &[&str]) -> Option<BTreeSet<u32
             if rest.next_if_eq(&'-').is_some() {
                 let is_name = rest.peek().is_some_and(char::is_ascii_alphabetic);
                 let end = number(&mut rest, low, names)?;
-                // An addition: a week may end on a Sunday.
+                // An extension of the manual: a week may end on a Sunday.
                 last = if is_name && high == 7 && end == 0 { 7 } else { end };
             } else {
                 last = first;
@@ -190,7 +190,7 @@ fn times(second: &str, minute: &str, hour: &str) -> Option<Vec<u64>> {
     Some(found)
 }
 
-/// What the crate makes of it, if it takes it.
+/// The crate's ticks of the expression, if it accepts it.
 fn taken(expression: &str) -> Option<Schedule> {
     Schedule::cron(expression).ok().map(Schedule::from)
 }
@@ -207,7 +207,7 @@ fn taken_times(second: &str, minute: &str, hour: &str) -> Option<Vec<u64>> {
     Some(ticks.into_iter().map(|tick| (tick - START) / 1_000).collect())
 }
 
-/// An entry as the manual has it, that does not surprise.
+/// An entry as in the manual, without ambiguous forms.
 fn entry(low: u32, high: u32, names: &'static [&'static str]) -> BoxedStrategy<String> {
     let name = move |value: u32| match names.get((value - low) as usize) {
         Some(name) if value.is_multiple_of(2) => name.to_ascii_lowercase(),
@@ -292,10 +292,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn valid_days_are_taken_as_the_manual_has_them(
+    fn valid_days_match_the_manual(
         day in valid_day(), month in valid(1, 12, &MONTHS), weekday in valid_weekday(),
     ) {
-        let expected = days(&day, &month, &weekday).expect("the manual has it");
+        let expected = days(&day, &month, &weekday).expect("an expression of the manual");
         match taken_days(&day, &month, &weekday) {
             Some(taken) => prop_assert_eq!(taken, expected),
             None => prop_assert!(expected.is_empty() || makes_the_other_useless(&day, &weekday)),
@@ -303,11 +303,11 @@ proptest! {
     }
 
     #[test]
-    fn valid_times_are_taken_as_the_manual_has_them(
+    fn valid_times_match_the_manual(
         second in valid(0, 59, &[]), minute in valid(0, 59, &[]), hour in valid(0, 23, &[]),
     ) {
         let one = |second: &str, minute: &str, hour: &str| {
-            let expected = times(second, minute, hour).expect("the manual has it");
+            let expected = times(second, minute, hour).expect("an expression of the manual");
             prop_assert_eq!(taken_times(second, minute, hour), Some(expected));
             Ok(())
         };
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn mixed_days_are_refused_or_as_the_manual_has_them(
+    fn mixed_days_match_or_are_refused(
         text in mixed(), which in 0..3_usize, day in select(vec!["*", "13"]),
         weekday in select(vec!["*", "FRI"]),
     ) {
@@ -329,7 +329,7 @@ proptest! {
     }
 
     #[test]
-    fn mixed_times_are_refused_or_as_the_manual_has_them(text in mixed(), which in 0..3_usize) {
+    fn mixed_times_match_or_are_refused(text in mixed(), which in 0..3_usize) {
         let mut fields = ["0", "30", "12"];
         fields[which] = &text;
         let [second, minute, hour] = fields;
@@ -339,9 +339,9 @@ proptest! {
     }
 }
 
-/// The manual's own examples, and what others have misread.
+/// The manual's examples, and expressions that other parsers misread.
 #[test]
-fn known_expressions_have_the_ticks_of_the_manual() {
+fn known_expressions_match_the_manual() {
     for (day, month, weekday) in [
         ("*", "*", "1-5"),
         ("1,15", "*", "5"),
@@ -361,7 +361,7 @@ fn known_expressions_have_the_ticks_of_the_manual() {
         ("*", "jan-mar,DEC", "SUN-TUE"),
         ("1-7", "*", "+MON"),
     ] {
-        let expected = days(day, month, weekday).expect("the manual has it");
+        let expected = days(day, month, weekday).expect("an expression of the manual");
         assert_eq!(taken_days(day, month, weekday), Some(expected), "{day} {month} {weekday}");
     }
 }

@@ -1,4 +1,4 @@
-//! What can't be used is refused, by name.
+//! Unusable schedules are refused, with the reason.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use tower_redlock::{
 use crate::tools::error;
 
 #[test]
-fn periods_that_are_none_are_refused() {
+fn unusable_periods_are_refused() {
     for new in [Schedule::every, Schedule::every_after] {
         assert_eq!(
             error(new(Duration::ZERO)),
@@ -29,7 +29,7 @@ fn periods_that_are_none_are_refused() {
 }
 
 #[test]
-fn moments_that_have_no_name_are_refused() {
+fn moments_out_of_range_are_refused() {
     let text = "the moment is not between the Unix epoch and the end of the year 9999: check how it is computed";
     let end = SystemTime::from(WallTime::MAX);
     let second = Duration::from_secs(1);
@@ -39,7 +39,7 @@ fn moments_that_have_no_name_are_refused() {
 }
 
 #[test]
-fn offsets_that_do_not_fit_are_refused() {
+fn unusable_offsets_are_refused() {
     let minute = Duration::from_secs(60);
     let moved = |offset| error(Schedule::every(minute).offset(offset));
     assert_eq!(
@@ -71,7 +71,7 @@ fn rules_without_a_name_are_refused() {
 }
 
 #[test]
-fn schedules_without_another_tick_are_told_from_others() {
+fn check_at_finds_ended_schedules() {
     let at = WallTime::from_millis;
     let once = Schedule::at(at(1_500).into());
     assert_eq!(once.check_at(at(1_499)), Ok(()));
@@ -93,7 +93,7 @@ fn schedules_without_another_tick_are_told_from_others() {
 
 #[cfg(feature = "cron")]
 #[test]
-fn expressions_that_can_not_be_read_are_refused() {
+fn unreadable_expressions_are_refused() {
     let five =
         "write 5 (minute, hour, day of month, month, day of week), or 6 with the second first";
     let names = "the names are @yearly (or @annually), @monthly, @weekly, @daily (or @midnight) and @hourly";
@@ -180,7 +180,7 @@ fn expressions_that_never_match_are_refused() {
 
 #[cfg(feature = "cron")]
 #[test]
-fn zones_that_are_unknown_are_refused() {
+fn unknown_zones_are_refused() {
     for zone in ["Europe/Bonn", "", "CEST", "+02:00", "../etc/passwd", "Europe/Berlin "] {
         assert_eq!(
             Schedule::cron("0 3 * * *").unwrap().in_tz(zone).unwrap_err().to_string(),

@@ -9,7 +9,7 @@ use crate::tools::{at, ticks};
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn every_replica_starts_at_the_same_moment_and_ticks_keep_their_names() {
+fn replicas_agree_on_start_and_tick() {
     let plain = Schedule::every(MINUTE);
     let [one, other] = [(); 2].map(|()| Schedule::every(MINUTE).jitter(MINUTE / 6));
     assert_eq!(ticks(&one, 0, 600_000), ticks(&plain, 0, 600_000));
@@ -27,7 +27,7 @@ fn every_replica_starts_at_the_same_moment_and_ticks_keep_their_names() {
 }
 
 #[test]
-fn no_start_is_as_late_as_the_next_tick() {
+fn start_precedes_the_next_tick() {
     let schedule = Schedule::every(Duration::from_millis(3)).jitter(Duration::MAX);
     let starts: Vec<_> = schedule
         .ticks(at(0), at(3_000))

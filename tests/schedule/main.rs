@@ -1,4 +1,4 @@
-//! When jobs are due.
+//! Ticks of schedules.
 #![cfg(feature = "scheduler")]
 
 #[cfg(feature = "cron")]

@@ -24,7 +24,7 @@ fn consistent(schedule: &Schedule, after: WallTime) -> Result<(), TestCaseError>
     let Some(next) = schedule.next(after, None) else { return Ok(()) };
     prop_assert!(next > after);
     prop_assert_eq!(schedule.latest(next), Some(next));
-    // From whatever lies between, the answers are the same.
+    // Any moment between two ticks has the same answers.
     let middle = at(after.as_millis().midpoint(next.as_millis()));
     prop_assert_eq!(schedule.next(middle, None), Some(next));
     let before = at(next.as_millis() - 1);
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn no_tick_of_a_period_is_left_out(
+    fn periods_list_every_tick(
         millis in 1_u64..50, offset in 0_u64..50, from in 0_u64..1_000,
     ) {
         let offset = offset % millis;
@@ -115,11 +115,11 @@ mod cron {
         }
 
         #[test]
-        fn no_tick_of_cron_is_left_out(
+        fn cron_lists_every_tick(
             expression in expressions(), zone in zones(), after in near(),
         ) {
             let schedule: Schedule = Schedule::cron(expression).unwrap().in_tz(zone).unwrap().into();
-            // Asked from each second of an hour, it names the ticks that it names in a row.
+            // next() from each second of an hour agrees with the list of ticks.
             let from = after.as_millis() / 1_000;
             let row: Vec<_> = schedule.ticks(at(from * 1_000), at((from + 3_600) * 1_000)).collect();
             let mut each: Vec<_> = (from..from + 3_600)
@@ -133,7 +133,7 @@ mod cron {
         }
 
         #[test]
-        fn no_text_makes_a_panic(
+        fn no_text_causes_a_panic(
             expression in "([-0-9*/,#LW@+? A-Z]|.){0,24}", zone in ".{0,12}",
         ) {
             let _ = Schedule::cron(expression);

@@ -1,4 +1,4 @@
-//! Periods, delays, single moments, rules of one's own.
+//! Periods, delays, single moments, custom rules.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use tower_redlock::{Schedule, schedule::WallTime};
 use crate::tools::{at, ticks};
 
 #[test]
-fn a_period_is_counted_from_the_epoch() {
+fn period_counts_from_the_epoch() {
     let schedule = Schedule::every(Duration::from_millis(250));
     assert_eq!(ticks(&schedule, 0, 1_000), [250, 500, 750, 1_000]);
     assert_eq!(ticks(&schedule, 250, 999), [500, 750]);
@@ -17,7 +17,7 @@ fn a_period_is_counted_from_the_epoch() {
 }
 
 #[test]
-fn an_offset_moves_each_tick_of_a_period() {
+fn offset_moves_every_tick() {
     let schedule = Schedule::every(Duration::from_millis(250)).offset(Duration::from_millis(40));
     assert_eq!(ticks(&schedule, 0, 1_000), [40, 290, 540, 790]);
     assert_eq!(ticks(&schedule, 39, 40), [40]);
@@ -33,7 +33,7 @@ fn an_offset_moves_each_tick_of_a_period() {
 }
 
 #[test]
-fn many_missed_ticks_are_taken_from_either_end_without_a_walk() {
+fn ticks_iterate_from_both_ends() {
     let schedule = Schedule::every(Duration::from_millis(1));
     let mut missed = schedule.ticks(WallTime::ZERO, WallTime::MAX);
     assert_eq!(missed.next(), Some(at(1)));
@@ -53,7 +53,7 @@ fn many_missed_ticks_are_taken_from_either_end_without_a_walk() {
 }
 
 #[test]
-fn a_delay_counts_from_the_end_of_the_last_run_and_has_no_ticks() {
+fn delay_counts_from_last_end() {
     let schedule = Schedule::every_after(Duration::from_secs(10));
     assert_eq!(schedule.next(at(5_000), None), Some(at(5_001)), "the first is due at once");
     assert_eq!(schedule.next(at(5_000), Some(at(7_500))), Some(at(17_500)));
@@ -66,13 +66,13 @@ fn a_delay_counts_from_the_end_of_the_last_run_and_has_no_ticks() {
 }
 
 #[test]
-fn the_end_of_the_last_run_changes_nothing_for_a_period() {
+fn period_ignores_the_last_end() {
     let schedule = Schedule::every(Duration::from_secs(10));
     assert_eq!(schedule.next(at(5_000), Some(at(9_000))), Some(at(10_000)));
 }
 
 #[test]
-fn a_single_moment_comes_once_and_not_too_early() {
+fn single_moment_ticks_once() {
     let moment = SystemTime::UNIX_EPOCH + Duration::from_micros(1_500_200);
     let schedule = Schedule::at(moment);
     assert_eq!(ticks(&schedule, 0, u64::MAX), [1_501]);
@@ -82,7 +82,7 @@ fn a_single_moment_comes_once_and_not_too_early() {
 }
 
 #[test]
-fn a_rule_of_ones_own_has_its_ticks_and_ends_where_it_goes_back() {
+fn custom_rule_ends_when_not_increasing() {
     let primes = [2, 3, 5, 7, 11].map(at);
     let schedule =
         Schedule::custom("primes", move |after| primes.into_iter().find(|prime| *prime > after));

@@ -1,4 +1,4 @@
-//! What people are shown.
+//! Display and debug output of schedules.
 
 use std::time::{Duration, SystemTime};
 

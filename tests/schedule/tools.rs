@@ -11,7 +11,7 @@ pub(crate) fn ticks(schedule: &Schedule, after: u64, until: u64) -> Vec<u64> {
     schedule.ticks(at(after), at(until)).map(WallTime::as_millis).collect()
 }
 
-/// What is wrong with the schedule; and that it has no ticks.
+/// The error of the schedule, which must have no ticks.
 pub(crate) fn error(schedule: impl Into<Schedule>) -> String {
     let schedule = schedule.into();
     let error = schedule.check().expect_err("the schedule can't be used").to_string();

@@ -13,15 +13,15 @@ use tower_redlock::{
     scheduler::{Overlap, ShutdownReport},
 };
 
-use crate::scene::{MS, Running, SECOND, Scene, Site, within};
+use crate::scene::{MS, RunningScheduler, SECOND, Scene, Site, with_timeout};
 
-/// Work that runs until it is ended.
-pub(crate) struct Held {
+/// Work that blocks until the test ends it.
+pub(crate) struct BlockingWork {
     pub(crate) begun: Receiver<JobContext>,
     pub(crate) end: Sender<()>,
 }
 
-pub(crate) fn held(name: &str) -> (Job, Held) {
+pub(crate) fn blocking_job(name: &str) -> (Job, BlockingWork) {
     let (tell, begun) = mpsc::channel();
     let (end, ends) = mpsc::channel::<()>();
     let ends = Mutex::new(ends);
@@ -29,70 +29,75 @@ pub(crate) fn held(name: &str) -> (Job, Held) {
         tell.send(cx).unwrap();
         let _ = ends.lock().unwrap().recv();
     });
-    (job, Held { begun, end })
+    (job, BlockingWork { begun, end })
 }
 
-/// The thread's word comes at some moment of its own.
-pub(crate) fn until(scene: &Scene, jobs: &mut Running, word: &str) -> Vec<&'static str> {
-    let mut words = Vec::new();
-    while !words.contains(&word) {
+/// Waits for an event of the job's thread; returns the names of all events until then.
+pub(crate) fn wait_for(
+    scene: &Scene,
+    jobs: &mut RunningScheduler,
+    name: &str,
+) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    while !names.contains(&name) {
         scene.clock.settle();
-        words.extend(jobs.words());
+        names.extend(jobs.event_names());
         std::thread::yield_now();
     }
-    words
+    names
 }
 
-fn started(scene: &Scene) -> (Site, Running, Held, JobContext) {
+fn started(scene: &Scene) -> (Site, RunningScheduler, BlockingWork, JobContext) {
     let site = scene.site("a");
-    let (job, held) = held("j");
+    let (job, work) = blocking_job("j");
     let jobs = site.start([job.overlap(Overlap::Stop).stop_grace(100 * MS).retries(3)]);
     scene.advance(SECOND);
-    let cx = held.begun.recv().unwrap();
-    (site, jobs, held, cx)
+    let cx = work.begun.recv().unwrap();
+    (site, jobs, work, cx)
 }
 
 #[test]
-fn work_that_is_to_give_way_is_waited_for_without_spinning_and_keeps_its_lock() {
-    within(20 * SECOND, || {
+fn overlapped_work_keeps_its_lock() {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
-        let (_site, mut jobs, held, cx) = started(&scene);
+        let (_site, mut jobs, work, cx) = started(&scene);
         scene.advance(30 * SECOND);
         assert!(cx.ensure_valid().is_ok());
         assert_eq!(scene.nodes.key_counts(), [1; 5]);
         assert_eq!(jobs.status("j").counts.started, 1);
-        held.end.send(()).unwrap();
-        let words = until(&scene, &mut jobs, "finished");
-        assert_eq!(words[..2], ["claimed", "started"]);
-        assert_eq!(words.iter().filter(|word| **word == "stopping").count(), 1);
+        work.end.send(()).unwrap();
+        let names = wait_for(&scene, &mut jobs, "finished");
+        assert_eq!(names[..2], ["claimed", "started"]);
+        assert_eq!(names.iter().filter(|name| **name == "stopping").count(), 1);
         scene.advance(SECOND);
-        assert!(held.begun.recv().unwrap().tick() > cx.tick());
+        assert!(work.begun.recv().unwrap().tick() > cx.tick());
     });
 }
 
 #[test]
-fn shutdown_tells_of_work_that_still_runs_and_the_lock_stays_until_it_has_ended() {
-    within(20 * SECOND, || {
+fn shutdown_reports_work_still_running() {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
-        let (_site, mut jobs, held, cx) = started(&scene);
+        let (_site, mut jobs, work, cx) = started(&scene);
         let handle = jobs.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
         scene.advance(2 * SECOND);
-        let ShutdownReport { stopped, still_running, .. } = report.take().expect("it returns");
+        let ShutdownReport { stopped, still_running, .. } =
+            report.take().expect("the shutdown returns");
         assert_eq!((stopped.len(), still_running), (0, vec![Arc::from("j")]));
-        assert!(cx.ensure_valid().is_ok(), "nothing stops it");
+        assert!(cx.ensure_valid().is_ok(), "the lock stays valid");
         assert_eq!(scene.nodes.key_counts(), [1; 5]);
-        held.end.send(()).unwrap();
-        until(&scene, &mut jobs, "finished");
+        work.end.send(()).unwrap();
+        wait_for(&scene, &mut jobs, "finished");
         assert_eq!(scene.nodes.key_counts(), [0; 5]);
         scene.advance(5 * SECOND);
-        assert!(held.begun.try_recv().is_err());
+        assert!(work.begun.try_recv().is_err());
     });
 }
 
 #[test]
-fn a_run_is_stopped_between_two_attempts() {
-    within(20 * SECOND, || {
+fn shutdown_stops_between_two_attempts() {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
         let (tell, begun) = mpsc::channel();
@@ -105,11 +110,11 @@ fn a_run_is_stopped_between_two_attempts() {
         jobs.handle.trigger("j").unwrap();
         scene.clock.settle();
         let first = begun.recv().unwrap();
-        until(&scene, &mut jobs, "retrying");
+        wait_for(&scene, &mut jobs, "retrying");
         let handle = jobs.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
         scene.advance(SECOND);
-        until(&scene, &mut jobs, "stopped");
+        wait_for(&scene, &mut jobs, "stopped");
         scene.advance(SECOND);
         assert!(report.take().is_some());
         assert_eq!(first.0, 1);
@@ -119,34 +124,35 @@ fn a_run_is_stopped_between_two_attempts() {
 }
 
 #[test]
-fn work_that_goes_on_after_its_lock_is_waited_for_without_spinning() {
-    within(20 * SECOND, || {
+fn work_outlasting_its_lock_is_awaited() {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
-        let (job, held) = held("j");
+        let (job, work) = blocking_job("j");
         let mut jobs = site.start([job.max_run(5 * SECOND)]);
         scene.advance(SECOND);
-        let cx = held.begun.recv().unwrap();
+        let cx = work.begun.recv().unwrap();
         scene.advance(20 * SECOND);
         assert!(cx.ensure_valid().is_err());
         assert!(jobs.status("j").running.is_some());
-        held.end.send(()).unwrap();
-        until(&scene, &mut jobs, "finished");
+        work.end.send(()).unwrap();
+        wait_for(&scene, &mut jobs, "finished");
     });
 }
 
 #[test]
-fn work_that_blocks_is_within_the_runtime_of_the_scheduler() {
-    within(20 * SECOND, || {
+fn blocking_work_can_enter_the_runtime() {
+    with_timeout(20 * SECOND, || {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let (tell, told) = mpsc::channel();
+        let (tell, answers) = mpsc::channel();
         let job = Job::blocking("j", Schedule::every(10 * MS), move |_: JobContext| {
             let answer = tokio::runtime::Handle::try_current().map(|runtime| {
                 runtime.block_on(async {
+                    // A timer of the runtime has to fire, which takes real time.
                     tokio::time::sleep(MS).await;
                     7
                 })
@@ -156,7 +162,7 @@ fn work_that_blocks_is_within_the_runtime_of_the_scheduler() {
         let _entered = runtime.enter();
         let scheduler = tower_redlock::Scheduler::new(tower_redlock::Redlock::embedded());
         let jobs = scheduler.job(job).start().unwrap();
-        assert_eq!(told.recv().unwrap(), Some(7));
+        assert_eq!(answers.recv().unwrap(), Some(7));
         runtime.block_on(jobs.shutdown(SECOND));
     });
 }

@@ -1,4 +1,4 @@
-//! Runs that end unseen, or never.
+//! Runs that were broken off, and runs whose end was not stored.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use tower_redlock::{
 };
 
 use crate::{
-    scene::{MS, Running, SECOND, Scene, Site, TTL, word},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site, TTL, event_name},
     site::Fate,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn missed(jobs: &Running) -> u64 {
+fn missed(jobs: &RunningScheduler) -> u64 {
     jobs.status("j").counts.missed
 }
 
 #[test]
-fn a_tick_lost_to_a_crash_is_missed_once_in_the_fleet() {
+fn fleet_counts_a_crashed_tick_once() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site("b"), scene.site("c")];
     let job = |site: &Site| site.job("j", Schedule::every(HOUR), 100 * SECOND);
@@ -33,16 +33,17 @@ fn a_tick_lost_to_a_crash_is_missed_once_in_the_fleet() {
     scene.advance(3 * HOUR);
     assert_eq!(scene.log.ticks(), [3_600_000, 7_200_000, 10_800_000, 14_400_000]);
     assert_eq!(rest.iter().map(missed).sum::<u64>(), 1);
-    let told: Vec<_> = rest.iter_mut().flat_map(Running::told).collect();
-    let told: Vec<_> = told.iter().filter(|event| word(&event.kind) == "missed").collect();
+    let events: Vec<_> = rest.iter_mut().flat_map(RunningScheduler::new_events).collect();
+    let events: Vec<_> =
+        events.iter().filter(|event| event_name(&event.kind) == "missed").collect();
     let first = scene.log.entries()[0].tick;
     let why = MissReason::BrokenOff { by: Some("a".into()) };
-    assert_eq!(told[0].kind, JobEventKind::Missed { count: 1, first, why });
-    assert_eq!((told.len(), told[0].tick), (1, first));
+    assert_eq!(events[0].kind, JobEventKind::Missed { count: 1, first, why });
+    assert_eq!((events.len(), events[0].tick), (1, first));
 }
 
 #[test]
-fn a_run_on_demand_tells_of_the_one_before_it_too() {
+fn trigger_counts_the_crashed_tick_once() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(HOUR), 100 * SECOND);
@@ -60,7 +61,7 @@ fn a_run_on_demand_tells_of_the_one_before_it_too() {
 }
 
 #[test]
-fn a_run_that_is_always_broken_off_is_given_up() {
+fn max_attempts_gives_the_tick_up() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(HOUR), 30 * SECOND);
@@ -73,8 +74,9 @@ fn a_run_that_is_always_broken_off_is_given_up() {
     scene.advance(HOUR / 2);
     let attempts: Vec<u32> = scene.log.entries().iter().map(|run| run.attempt).collect();
     assert_eq!(attempts, [1, 2, 3]);
-    let told = jobs.told();
-    let given_up: Vec<_> = told.iter().filter(|event| word(&event.kind) == "given up").collect();
+    let events = jobs.new_events();
+    let given_up: Vec<_> =
+        events.iter().filter(|event| event_name(&event.kind) == "given up").collect();
     assert_eq!(given_up.len(), 1);
     assert_eq!(given_up[0].kind, JobEventKind::GivenUp { attempts: 3 });
     assert_eq!(missed(&jobs), 1);
@@ -86,7 +88,7 @@ fn a_run_that_is_always_broken_off_is_given_up() {
 }
 
 #[test]
-fn a_run_broken_off_behind_a_partition_is_repeated_after_it() {
+fn crash_during_partition_is_repeated_later() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(DAY), 30 * SECOND).claim(Claim::AtEnd);
@@ -95,7 +97,7 @@ fn a_run_broken_off_behind_a_partition_is_repeated_after_it() {
     b.replica.partition(0..5);
     scene.advance(DAY.saturating_sub(9 * SECOND));
     a.crash();
-    // The tick is not on time any more.
+    // The tick is no longer on time.
     scene.advance(HOUR);
     b.replica.heal(0..5);
     scene.advance(6 * SECOND);
@@ -104,7 +106,7 @@ fn a_run_broken_off_behind_a_partition_is_repeated_after_it() {
 }
 
 #[test]
-fn an_end_that_was_not_stored_is_when_the_nodes_answer() {
+fn unstored_end_is_stored_after_outage() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
@@ -116,7 +118,7 @@ fn an_end_that_was_not_stored_is_when_the_nodes_answer() {
         assert_eq!(at_a.status("j").counts.finished, 1);
         scene.nodes.start(0..5);
         scene.advance(6 * SECOND);
-        // Who begins now takes it for no run that was broken off.
+        // A new replica does not take the run for broken off.
         let at_b = b.start([job(&b)]);
         scene.advance(DAY);
         let attempts: Vec<u32> = scene.log.entries().iter().map(|run| run.attempt).collect();
@@ -126,7 +128,7 @@ fn an_end_that_was_not_stored_is_when_the_nodes_answer() {
 }
 
 /// Two nodes of five store the end of the run; the others keep it as open.
-fn end_on_two_nodes(scene: &Scene, a: &Site) -> Running {
+fn end_on_two_nodes(scene: &Scene, a: &Site) -> RunningScheduler {
     let at_a = a.start([a.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd)]);
     scene.advance(DAY);
     a.replica.partition(2..5);
@@ -137,11 +139,11 @@ fn end_on_two_nodes(scene: &Scene, a: &Site) -> Running {
 }
 
 #[test]
-fn an_end_that_few_nodes_keep_is_stored_by_who_would_have_repeated_the_run() {
+fn minority_end_prevents_a_repetition() {
     let scene = Scene::new();
     let (a, b, c) = (scene.site("a"), scene.site("b"), scene.site("c"));
     let _a = end_on_two_nodes(&scene, &a);
-    // From here on the run counts as running until its lock ends.
+    // The run counts as running until its lock ends.
     let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd);
     b.replica.partition(0..2);
     let _b = b.start([job(&b)]);
@@ -159,7 +161,7 @@ fn an_end_that_few_nodes_keep_is_stored_by_who_would_have_repeated_the_run() {
 }
 
 #[test]
-fn an_end_that_few_nodes_keep_is_stored_by_who_sees_it() {
+fn minority_end_is_stored_by_reader() {
     let scene = Scene::new();
     let (a, b, c) = (scene.site("a"), scene.site("b"), scene.site("c"));
     let _a = end_on_two_nodes(&scene, &a);
@@ -174,7 +176,7 @@ fn an_end_that_few_nodes_keep_is_stored_by_who_sees_it() {
 }
 
 #[test]
-fn an_end_is_not_stored_over_a_later_claim() {
+fn late_end_keeps_a_later_claim() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(DAY), SECOND).claim(Claim::AtEnd);
@@ -184,7 +186,7 @@ fn an_end_is_not_stored_over_a_later_claim() {
     scene.advance(HOUR);
     let at_b = b.start([job(&b)]);
     scene.advance(SECOND / 2);
-    // While the other one repeats it.
+    // The other replica is repeating it.
     a.replica.heal(0..5);
     scene.advance(6 * SECOND);
     for jobs in [&at_a, &at_b] {
@@ -196,7 +198,7 @@ fn an_end_is_not_stored_over_a_later_claim() {
 }
 
 #[test]
-fn a_run_that_was_broken_off_too_long_ago_is_given_up() {
+fn catch_up_window_gives_run_up() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| {
@@ -210,13 +212,13 @@ fn a_run_that_was_broken_off_too_long_ago_is_given_up() {
     let mut at_b = b.start([job(&b)]);
     scene.advance(HOUR);
     assert_eq!(scene.log.sites(), ["a"]);
-    assert_eq!((at_b.words(), missed(&at_b)), (vec!["given up"], 1));
+    assert_eq!((at_b.event_names(), missed(&at_b)), (vec!["given up"], 1));
     scene.advance(5 * HOUR);
     assert_eq!((scene.log.sites(), missed(&at_b)), (vec!["a", "b"], 1));
 }
 
 #[test]
-fn a_late_end_that_is_refused_is_stored_when_it_is_taken() {
+fn refused_end_is_stored_later() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
@@ -226,7 +228,7 @@ fn a_late_end_that_is_refused_is_stored_when_it_is_taken() {
         scene.nodes.stop(0..5);
         scene.advance(HOUR);
         assert_eq!(at_a.status("j").counts.finished, 1);
-        // They can be read, and have no memory for half a minute.
+        // The nodes answer queries, and refuse claims for half a minute.
         a.wire.judge(|_, op| match op {
             Op::Claim(_) => Fate::Refused,
             _ => Fate::Passes,
@@ -243,7 +245,7 @@ fn a_late_end_that_is_refused_is_stored_when_it_is_taken() {
 }
 
 #[test]
-fn an_end_that_was_seen_outlasts_the_nodes_that_told_it() {
+fn seen_end_outlasts_its_nodes() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let _a = end_on_two_nodes(&scene, &a);
@@ -259,7 +261,7 @@ fn an_end_that_was_seen_outlasts_the_nodes_that_told_it() {
 }
 
 #[test]
-fn the_end_of_a_run_elsewhere_is_seen() {
+fn end_of_remote_run_is_seen() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site("b")];
     let jobs = sites
@@ -278,7 +280,7 @@ fn the_end_of_a_run_elsewhere_is_seen() {
 }
 
 #[test]
-fn a_run_that_never_ends_is_looked_at_ever_more_rarely() {
+fn unended_run_is_read_less_often() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(DAY), 100 * SECOND);
@@ -291,12 +293,12 @@ fn a_run_that_never_ends_is_looked_at_ever_more_rarely() {
     b.wire.sent();
     scene.advance(DAY / 2);
     let sent = b.wire.sent();
-    // At most one question in ten minutes, to five nodes.
+    // At most one query in ten minutes, to five nodes.
     assert!((5..=5 * 80).contains(&sent), "{sent}");
 }
 
 #[test]
-fn ticks_that_a_healthy_fleet_runs_elsewhere_are_not_skipped() {
+fn remote_ticks_are_not_skipped() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site("b"), scene.site("c")];
     let jobs = sites
@@ -308,7 +310,7 @@ fn ticks_that_a_healthy_fleet_runs_elsewhere_are_not_skipped() {
 }
 
 #[test]
-fn a_claim_taken_back_burns_no_tick_where_a_node_missed_that() {
+fn partly_withdrawn_claim_burns_no_tick() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
@@ -329,7 +331,7 @@ fn a_claim_taken_back_burns_no_tick_where_a_node_missed_that() {
     });
     scene.nodes.thaw(0..5);
     scene.advance(100 * MS);
-    assert_eq!(scene.log.ticks(), [0_u64; 0], "it was taken back");
+    assert_eq!(scene.log.ticks(), [0_u64; 0], "the claim was withdrawn");
     let _b = b.start([job(&b)]);
     scene.advance(SECOND);
     assert_eq!((scene.log.ticks(), scene.log.sites()), (vec![100_000], vec!["b"]));

@@ -1,4 +1,4 @@
-//! Wall clocks that are set while jobs go on.
+//! Wall clocks that are set while jobs run.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tower_redlock::{
 };
 
 use crate::{
-    scene::{MS, Running, SECOND, Scene, Site},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site},
     site::Fate,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// When the wall clock of the replica jumps; it is set right 10 s later.
+/// The step at which the wall clock of the replica jumps; it is corrected 10 s later.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Registration,
@@ -50,11 +50,11 @@ fn jump_at(site: &Site, forward: bool, is_it: impl Fn(&Op) -> bool + Send + 'sta
     });
 }
 
-fn start(site: &Site) -> Running {
+fn start(site: &Site) -> RunningScheduler {
     site.start([site.job("j", Schedule::every(MINUTE), 5 * SECOND)])
 }
 
-/// One replica whose clock jumps at a step of the first tick's run; at 100 s it crashes, and
+/// Runs a replica whose clock jumps at a step of the first tick's run; at 100 s it crashes, and
 /// another one runs until the tenth minute.
 fn run(scene: &Scene, [first, second]: [Site; 2], step: Step, forward: bool) -> Vec<u64> {
     let set_at = match step {
@@ -92,7 +92,7 @@ fn run(scene: &Scene, [first, second]: [Site; 2], step: Step, forward: bool) -> 
 }
 
 #[test]
-fn a_jump_at_any_step_changes_nothing() {
+fn jump_at_any_step_changes_nothing() {
     for step in STEPS {
         for forward in [true, false] {
             let scene = Scene::new();
@@ -104,9 +104,9 @@ fn a_jump_at_any_step_changes_nothing() {
     }
 }
 
-/// Over nodes without clocks of their own, jumps get stored.
+/// Over nodes without clocks of their own, times after a jump are stored.
 #[test]
-fn what_was_stored_by_a_clock_that_was_ahead_silences_no_job() {
+fn stored_future_time_silences_no_job() {
     for step in [BetweenLockAndClaim, BetweenClaimAndStart, DuringTheRun, AtTheEnd] {
         let scene = Scene::new();
         let sites =
@@ -119,7 +119,7 @@ fn what_was_stored_by_a_clock_that_was_ahead_silences_no_job() {
 }
 
 #[test]
-fn a_delay_after_the_end_is_not_put_off_by_a_clock_that_was_ahead() {
+fn clock_ahead_extends_no_delay() {
     for tells_time in [true, false] {
         let scene = Scene::new();
         let site = scene.site_of("a", scene.clock.ahead_by(Duration::ZERO), tells_time);
@@ -131,14 +131,14 @@ fn a_delay_after_the_end_is_not_put_off_by_a_clock_that_was_ahead() {
         scene.advance(2 * MINUTE);
         let began: Vec<u64> = scene.log.entries().iter().map(|run| run.began.as_secs()).collect();
         let first = began[0];
-        // From the end; or from the start, where the end is not known.
+        // From the end, or from the start if the end is not known.
         let second = if tells_time { first + 65 } else { first + 60 };
         assert_eq!(began[1], second, "{began:?}");
     }
 }
 
 #[test]
-fn who_is_cut_off_goes_on_with_the_time_that_it_knew() {
+fn partitioned_replica_keeps_known_time() {
     let scene = Scene::new();
     let site = scene.timed_site("a");
     let jobs = start(&site);
@@ -154,7 +154,7 @@ fn who_is_cut_off_goes_on_with_the_time_that_it_knew() {
 }
 
 #[test]
-fn a_triggered_run_where_the_clock_is_ahead_burns_no_tick() {
+fn trigger_with_clock_ahead_burns_none() {
     let scene = Scene::new();
     let (ahead, b) = (scene.timed_site("ahead"), scene.timed_site("b"));
     ahead.clock.set_wall(ahead.clock.wall() + 20 * SECOND);
@@ -168,7 +168,7 @@ fn a_triggered_run_where_the_clock_is_ahead_burns_no_tick() {
 }
 
 #[test]
-fn a_server_whose_clock_was_ahead_when_it_forgot_burns_no_ticks() {
+fn server_floor_ahead_burns_no_ticks() {
     let scene = Scene::new();
     let site = scene.site("a");
     let wrong = u64::try_from((scene.clock.wall() + MONTH).as_micros()).unwrap();

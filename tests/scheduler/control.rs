@@ -9,11 +9,11 @@ use tower_redlock::{
     scheduler::{Missed, Overlap},
 };
 
-use crate::scene::{MS, SECOND, Scene, within};
+use crate::scene::{MS, SECOND, Scene, with_timeout};
 
 #[test]
-fn a_paused_job_lies_still_and_goes_on() {
-    within(10 * SECOND, || {
+fn paused_job_resumes_with_latest_tick() {
+    with_timeout(10 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
         let job = site.job("j", Schedule::every(SECOND), Duration::ZERO).missed(Missed::RunLatest);
@@ -29,7 +29,7 @@ fn a_paused_job_lies_still_and_goes_on() {
 }
 
 #[test]
-fn a_trigger_runs_now_also_in_a_pause_and_is_no_tick() {
+fn triggers_run_while_paused() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(100 * SECOND), SECOND)]);
@@ -38,11 +38,11 @@ fn a_trigger_runs_now_also_in_a_pause_and_is_no_tick() {
     jobs.handle.trigger("j").unwrap();
     jobs.handle.trigger("j").unwrap();
     scene.advance(3 * SECOND);
-    assert_eq!(scene.log.ticks(), [50_000, 51_000], "one after the other");
-    assert_eq!(jobs.words(), ["started", "finished", "started", "finished"]);
+    assert_eq!(scene.log.ticks(), [50_000, 51_000], "one run at a time");
+    assert_eq!(jobs.event_names(), ["started", "finished", "started", "finished"]);
     jobs.handle.resume("j").unwrap();
     scene.advance(50 * SECOND);
-    assert_eq!(scene.log.ticks(), [50_000, 51_000, 100_000], "the schedule goes on");
+    assert_eq!(scene.log.ticks(), [50_000, 51_000, 100_000], "the schedule continues");
     let fleet = jobs.status("j").fleet.unwrap();
     assert_eq!(
         crate::scene::after_start(tower_redlock::schedule::WallTime::since_epoch(
@@ -53,7 +53,7 @@ fn a_trigger_runs_now_also_in_a_pause_and_is_no_tick() {
 }
 
 #[test]
-fn a_trigger_whose_lock_is_held_elsewhere_is_told_of_and_not_repeated() {
+fn trigger_of_held_job_is_skipped() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let mut jobs = a.start([a.job("j", Schedule::every(3600 * SECOND), SECOND)]);
@@ -65,18 +65,18 @@ fn a_trigger_whose_lock_is_held_elsewhere_is_told_of_and_not_repeated() {
     let lock = taken.take().unwrap().unwrap();
     jobs.handle.trigger("j").unwrap();
     scene.advance(SECOND);
-    assert_eq!(jobs.words(), ["held"]);
+    assert_eq!(jobs.event_names(), ["held"]);
     assert_eq!(jobs.status("j").counts.skipped, 0);
     drop(lock);
     scene.advance(60 * SECOND);
-    assert_eq!(jobs.words(), [""; 0]);
+    assert_eq!(jobs.event_names(), [""; 0]);
     jobs.handle.trigger("j").unwrap();
     scene.advance(2 * SECOND);
     assert_eq!(scene.log.entries().len(), 1);
 }
 
 #[test]
-fn a_lock_that_is_held_elsewhere_is_asked_for_seldom() {
+fn held_lock_is_requested_rarely() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &crate::scene::Site| {
@@ -90,13 +90,13 @@ fn a_lock_that_is_held_elsewhere_is_asked_for_seldom() {
     idle.wire.sent();
     scene.advance(500 * SECOND);
     assert_eq!(scene.log.entries().len(), 1);
-    // Once a TTL: a lock, its release, and a look at the claim, at each node.
+    // Once a TTL: an acquire, its release, and a query of the claim, at each node.
     let sent = idle.wire.sent();
     assert!(sent <= 3 * 5 * 120, "{sent} operations in 500 s");
 }
 
 #[test]
-fn a_run_goes_on_in_a_pause_whatever_ticks_come() {
+fn run_continues_while_paused() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(10 * SECOND), 45 * SECOND).overlap(Overlap::Stop);
@@ -108,7 +108,7 @@ fn a_run_goes_on_in_a_pause_whatever_ticks_come() {
     jobs.handle.resume("j").unwrap();
     scene.advance(MS);
     assert_eq!(scene.log.entries().len(), 2);
-    // It stops again.
+    // Overlapping ticks stop the run again.
     scene.advance(5 * SECOND);
     assert_eq!(scene.log.ticks()[2..], [60_000]);
 }

@@ -1,4 +1,4 @@
-//! Runs that are broken off, and ends that get lost.
+//! Crashes during a run, and ends of runs that get lost.
 
 use tower_redlock::{
     Schedule,
@@ -14,13 +14,13 @@ use crate::{
 const HOUR: u32 = 3600;
 
 #[test]
-fn an_end_that_gets_lost_is_stored_again_and_the_tick_is_not_repeated() {
+fn lost_end_is_stored_again() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = || a.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd);
     let at_a = a.start([job()]);
     scene.advance(HOUR * SECOND);
-    // The nodes are there for all but the first tries to store the end.
+    // The nodes refuse the first attempts to store the end.
     let mut left = 15;
     a.wire.judge(move |_, op| match op {
         Op::Claim(ClaimOp { claim, .. }) if claim.run.ended.is_some() && left > 0 => {
@@ -32,13 +32,13 @@ fn an_end_that_gets_lost_is_stored_again_and_the_tick_is_not_repeated() {
     let at_b = b.start([b.job("j", Schedule::every(HOUR * SECOND), SECOND).claim(Claim::AtEnd)]);
     scene.advance(30 * SECOND);
     assert_eq!(scene.log.sites(), ["a"]);
-    let fleet = at_b.status("j").fleet.expect("it has looked");
+    let fleet = at_b.status("j").fleet.expect("the replica has read the claim");
     assert!(fleet.ended.is_some() && fleet.owner.as_deref() == Some("a"));
     assert_eq!(at_a.status("j").counts.finished, 1);
 }
 
 #[test]
-fn at_start_a_crash_loses_the_tick_and_at_end_another_replica_repeats_it() {
+fn claim_decides_whether_crash_repeats() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
@@ -52,7 +52,7 @@ fn at_start_a_crash_loses_the_tick_and_at_end_another_replica_repeats_it() {
         scene.advance(17 * SECOND + 300 * MS);
         a.crash();
         scene.advance(TTL / 2);
-        assert_eq!(scene.log.sites(), ["a"], "its lock is still there");
+        assert_eq!(scene.log.sites(), ["a"], "its lock is still held");
         scene.advance(TTL / 2 + TTL / 10);
         let runs = scene.log.entries();
         if claim == Claim::AtStart {
@@ -66,8 +66,12 @@ fn at_start_a_crash_loses_the_tick_and_at_end_another_replica_repeats_it() {
         assert!(runs[1].token > runs[0].token && runs[1].lateness > 17 * SECOND);
         scene.advance(101 * SECOND);
         assert_eq!(scene.log.entries().len(), 2);
-        let told = at_b.words();
-        assert_eq!(told.iter().filter(|word| **word == "already started").count(), 1, "{told:?}");
-        assert_eq!(told[told.len() - 1], "finished");
+        let events = at_b.event_names();
+        assert_eq!(
+            events.iter().filter(|name| **name == "already started").count(),
+            1,
+            "{events:?}"
+        );
+        assert_eq!(events[events.len() - 1], "finished");
     }
 }

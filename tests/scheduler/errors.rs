@@ -1,4 +1,4 @@
-//! What is refused at the start.
+//! Jobs and managers that are refused at the start.
 
 use std::time::Duration;
 
@@ -21,28 +21,32 @@ fn refused(redlock: Redlock, jobs: impl IntoIterator<Item = Job>) -> String {
 }
 
 #[test]
-fn jobs_that_can_not_be_run_are_named() {
-    let told = |jobs: Vec<Job>| refused(Redlock::embedded(), jobs);
-    assert_eq!(told(vec![job("x", every()), job("x", every())]), r#"there are two jobs named "x""#);
-    assert_eq!(told(vec![job("", every())]), r#"job "": the name is empty"#);
-    let long = told(vec![job(&"x".repeat(600), every())]);
-    assert!(long.contains("can't be used"), "{long}");
-    let zero = told(vec![job("x", Schedule::every(Duration::ZERO))]);
-    assert!(zero.starts_with(r#"the schedule of job "x": "#), "{zero}");
-    let hold = told(vec![job("x", every()).max_run(SECOND).min_hold(2 * SECOND)]);
-    assert_eq!(hold, r#"job "x": min_hold is longer than max_run"#);
-    assert!(told(vec![job("x", every()).max_run(Duration::ZERO)]).contains("max_run is zero"));
-    assert!(
-        told(vec![job("x", every()).start_within(Duration::ZERO)]).contains("start_within is zero")
+fn invalid_jobs_are_named() {
+    let events = |jobs: Vec<Job>| refused(Redlock::embedded(), jobs);
+    assert_eq!(
+        events(vec![job("x", every()), job("x", every())]),
+        r#"there are two jobs named "x""#
     );
-    let ttl = told(vec![job("x", every()).ttl(3600 * SECOND)]);
+    assert_eq!(events(vec![job("", every())]), r#"job "": the name is empty"#);
+    let long = events(vec![job(&"x".repeat(600), every())]);
+    assert!(long.contains("can't be used"), "{long}");
+    let zero = events(vec![job("x", Schedule::every(Duration::ZERO))]);
+    assert!(zero.starts_with(r#"the schedule of job "x": "#), "{zero}");
+    let hold = events(vec![job("x", every()).max_run(SECOND).min_hold(2 * SECOND)]);
+    assert_eq!(hold, r#"job "x": min_hold is longer than max_run"#);
+    assert!(events(vec![job("x", every()).max_run(Duration::ZERO)]).contains("max_run is zero"));
+    assert!(
+        events(vec![job("x", every()).start_within(Duration::ZERO)])
+            .contains("start_within is zero")
+    );
+    let ttl = events(vec![job("x", every()).ttl(3600 * SECOND)]);
     assert!(ttl.starts_with(r#"job "x": "#) && ttl.contains("max_ttl(3600s)"), "{ttl}");
     let many = (0..10_001).map(|number| job(&number.to_string(), every())).collect();
-    assert!(told(many).contains("10001 jobs"));
+    assert!(events(many).contains("10001 jobs"));
 }
 
 #[test]
-fn a_manager_that_can_not_run_jobs_is_refused() {
+fn unusable_managers_are_refused() {
     let scene = Scene::new();
     let unfenced = scene.nodes.replica("a").builder().fencing(false).build().unwrap();
     assert!(refused(unfenced, []).contains("without fencing(false)"));

@@ -1,4 +1,4 @@
-//! Work, and runtimes, that do not get on.
+//! Work and runtimes that hang.
 
 use std::{
     future::{Future, pending},
@@ -21,17 +21,17 @@ use tower_redlock::{
 };
 
 use crate::{
-    blocking::{held, until},
-    scene::{MS, Running, SECOND, Scene, Site, TTL, within},
+    blocking::{blocking_job, wait_for},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site, TTL, with_timeout},
 };
 
 const LIMIT: Duration = Duration::from_secs(8);
 const HOUR: Duration = Duration::from_secs(3600);
-/// Less than a run may take.
+/// A period that is longer than any run.
 const PERIOD: Duration = Duration::from_secs(600);
 
-fn lost(jobs: &Running) -> LossCause {
-    let last = jobs.status("j").last.expect("it has ended").outcome;
+fn lost(jobs: &RunningScheduler) -> LossCause {
+    let last = jobs.status("j").last.expect("the run has ended").outcome;
     let Outcome::Lost { cause } = last else { panic!("{last:?}") };
     cause
 }
@@ -46,12 +46,12 @@ fn hanging(site: &Site, hangs_for: Duration) -> Job {
 }
 
 #[test]
-fn poll_that_hangs_loses_the_lock() {
+fn hung_poll_loses_the_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let at_a = a.start([hanging(&a, 3 * LIMIT + TTL).stall_limit(LIMIT).claim(Claim::AtEnd)]);
     scene.advance(HOUR.saturating_sub(SECOND));
-    // Whoever is first hangs or runs it; b joins when a has begun.
+    // The first replica to acquire the lock runs the job; b joins when a has begun.
     let job = b.job("j", Schedule::every(HOUR), SECOND).claim(Claim::AtEnd).start_within(HOUR);
     let clock = scene.clock.clone();
     let late = clock.sleep(2 * SECOND);
@@ -62,7 +62,7 @@ fn poll_that_hangs_loses_the_lock() {
     });
     scene.advance(2 * SECOND);
     assert_eq!(lost(&at_a), LossCause::Stalled { limit: LIMIT });
-    assert_eq!(scene.log.sites(), ["b"], "it was taken over while the poll went on");
+    assert_eq!(scene.log.sites(), ["b"], "b took over during the poll");
 }
 
 #[test]
@@ -76,14 +76,14 @@ fn default_stall_limit_is_a_minute() {
     }
 }
 
-/// Polls nothing while it hangs, as a runtime whose only thread is busy.
+/// A spawner that polls no task while it hangs, as a runtime whose only thread is busy.
 #[derive(Debug)]
-struct Hangs {
+struct HangingSpawner {
     inner: ManualSpawner,
     is_hung: Arc<AtomicBool>,
 }
 
-impl Spawner for Hangs {
+impl Spawner for HangingSpawner {
     fn spawn(&self, mut task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let is_hung = Arc::clone(&self.is_hung);
         self.inner.spawn(Box::pin(std::future::poll_fn(move |cx| {
@@ -94,7 +94,7 @@ impl Spawner for Hangs {
         })));
     }
 
-    /// Threads go on.
+    /// Threads are not affected.
     fn spawn_blocking(
         &self,
         name: &str,
@@ -105,34 +105,34 @@ impl Spawner for Hangs {
 }
 
 #[test]
-fn runtime_that_hangs_loses_the_lock() {
+fn hung_runtime_loses_the_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
-    let hangs = Hangs { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
-    // It waits outside of any poll.
+    let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
+    // The work waits outside of a poll.
     let job = |site: &Site| {
         site.job("j", Schedule::every(HOUR), 600 * SECOND).claim(Claim::AtEnd).start_within(HOUR)
     };
-    let _a = Scheduler::new(a.redlock.clone()).job(job(&a)).spawner(hangs).start().unwrap();
+    let _a = Scheduler::new(a.redlock.clone()).job(job(&a)).spawner(spawner).start().unwrap();
     scene.advance(HOUR + SECOND);
     let _b = b.start([job(&b)]);
     is_hung.store(true, Ordering::SeqCst);
     scene.advance(60 * SECOND);
-    assert_eq!(scene.log.sites(), ["a"], "it may come back");
+    assert_eq!(scene.log.sites(), ["a"], "the runtime may recover");
     scene.advance(15 * SECOND + TTL + TTL / 5);
     assert_eq!(scene.log.sites(), ["a", "b"]);
 }
 
-/// The work is over, and its lock is kept for a while.
+/// The work is over, and `min_hold` keeps its lock.
 #[test]
-fn runtime_that_hangs_after_the_run_loses_the_lock() {
+fn runtime_hung_after_run_loses_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
-    let hangs = Hangs { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
+    let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
     let job = a.job("j", Schedule::every(PERIOD), SECOND).min_hold(5 * SECOND);
-    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(hangs).start().unwrap();
+    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(spawner).start().unwrap();
     scene.advance(PERIOD + 2 * SECOND);
     let _b = b.start([b.job("j", Schedule::every(PERIOD), SECOND)]);
     is_hung.store(true, Ordering::SeqCst);
@@ -140,20 +140,20 @@ fn runtime_that_hangs_after_the_run_loses_the_lock() {
     assert_eq!(scene.log.sites(), ["a", "b", "b"]);
 }
 
-/// What a thread has done is taken up by the runtime that it was begun from.
+/// The runtime that started a thread handles the thread's result.
 #[test]
-fn runtime_that_hangs_while_a_job_blocks_loses_the_lock_after_it() {
+fn runtime_hung_behind_blocking_loses_lock() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let is_hung = Arc::new(AtomicBool::new(false));
-    let hangs = Hangs { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
+    let spawner = HangingSpawner { inner: a.clock.spawner(), is_hung: Arc::clone(&is_hung) };
     let (log, clock) = (a.log.clone(), a.clock.clone());
     let job = Job::blocking("j", Schedule::every(PERIOD), move |cx: JobContext| {
         let ended = log.begin("a", &cx, &clock);
         is_hung.store(true, Ordering::SeqCst);
         ended.finished();
     });
-    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(hangs).start().unwrap();
+    let _a = Scheduler::new(a.redlock.clone()).job(job).spawner(spawner).start().unwrap();
     scene.advance(PERIOD + 2 * SECOND);
     let _b = b.start([b.job("j", Schedule::every(PERIOD), SECOND)]);
     scene.advance(2 * PERIOD);
@@ -161,16 +161,16 @@ fn runtime_that_hangs_while_a_job_blocks_loses_the_lock_after_it() {
 }
 
 #[test]
-fn work_that_waits_longer_than_the_limit_is_no_stall() {
+fn idle_work_is_no_stall() {
     let scene = Scene::new();
     let site = scene.site("a");
-    // Renewals come less often than the limit.
+    // The interval of renewals is longer than the limit.
     let job = site.job("j", Schedule::every(HOUR), 600 * SECOND).stall_limit(2 * SECOND);
     let jobs = site.start([job.min_hold(900 * SECOND)]);
     scene.advance(HOUR + 601 * SECOND);
     assert_eq!(jobs.status("j").counts.finished, 1);
     scene.advance(200 * SECOND);
-    assert_eq!(scene.nodes.key_counts(), [1; 5], "nor is the time after it");
+    assert_eq!(scene.nodes.key_counts(), [1; 5], "the time after the run is no stall");
 }
 
 fn beating(site: &Site, beats: u32) -> Job {
@@ -200,7 +200,7 @@ fn work_without_heartbeats_loses_the_lock() {
 }
 
 #[test]
-fn heartbeats_are_not_expected_between_attempts_and_after_the_end() {
+fn heartbeats_are_expected_during_attempts_only() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = Job::new("j", Schedule::every(HOUR), |cx: JobContext| async move {
@@ -215,30 +215,30 @@ fn heartbeats_are_not_expected_between_attempts_and_after_the_end() {
 }
 
 #[test]
-fn blocking_work_has_no_stall_limit_by_default() {
-    within(20 * SECOND, || {
+fn blocking_work_has_no_default_limit() {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
-        let (job, held) = held("j");
+        let (job, work) = blocking_job("j");
         let mut jobs = site.start([job]);
         scene.advance(SECOND);
-        let cx = held.begun.recv().unwrap();
+        let cx = work.begun.recv().unwrap();
         scene.advance(600 * SECOND);
         cx.ensure_valid().unwrap();
-        held.end.send(()).unwrap();
-        until(&scene, &mut jobs, "finished");
+        work.end.send(()).unwrap();
+        wait_for(&scene, &mut jobs, "finished");
     });
 }
 
 #[test]
-fn blocking_work_without_heartbeats_loses_the_lock() {
-    within(20 * SECOND, || {
+fn blocking_work_needs_its_heartbeats() {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
-        let (job, held) = held("j");
+        let (job, work) = blocking_job("j");
         let mut jobs = site.start([job.heartbeat_within(LIMIT)]);
         scene.advance(SECOND);
-        let cx = held.begun.recv().unwrap();
+        let cx = work.begun.recv().unwrap();
         scene.advance(LIMIT.saturating_sub(SECOND));
         cx.heartbeat();
         scene.advance(LIMIT.saturating_sub(SECOND));
@@ -246,7 +246,7 @@ fn blocking_work_without_heartbeats_loses_the_lock() {
         scene.advance(LIMIT + TTL);
         let error = cx.ensure_valid().unwrap_err();
         assert!(error.to_string().contains("heartbeat"), "{error}");
-        held.end.send(()).unwrap();
-        until(&scene, &mut jobs, "finished");
+        work.end.send(()).unwrap();
+        wait_for(&scene, &mut jobs, "finished");
     });
 }

@@ -11,11 +11,11 @@ use tower_redlock::{Job, JobContext, Schedule, scheduler::JobEventKind};
 
 use crate::scene::{MS, SECOND, Scene};
 
-/// So many tries more.
+/// A retry policy with this number of further attempts.
 #[derive(Clone)]
-struct Again(u32);
+struct RetryTimes(u32);
 
-impl Policy<JobContext, (), BoxError> for Again {
+impl Policy<JobContext, (), BoxError> for RetryTimes {
     type Future = Ready<()>;
 
     fn retry(
@@ -33,7 +33,7 @@ impl Policy<JobContext, (), BoxError> for Again {
 }
 
 #[test]
-fn a_layer_that_retries_keeps_the_lock_and_its_token() {
+fn retry_layer_keeps_lock_and_token() {
     let scene = Scene::new();
     let site = scene.site("a");
     let tokens = Arc::new(Mutex::new(Vec::new()));
@@ -45,29 +45,29 @@ fn a_layer_that_retries_keeps_the_lock_and_its_token() {
         let is_third = tokens.len() == 3;
         async move { if is_third && valid { Ok(()) } else { Err(BoxError::from("not yet")) } }
     });
-    let service = ServiceBuilder::new().retry(Again(2)).service(work);
+    let service = ServiceBuilder::new().retry(RetryTimes(2)).service(work);
     let mut jobs = site.start([Job::service("j", Schedule::every(10 * SECOND), service)]);
     scene.advance(10 * SECOND);
-    assert_eq!(jobs.words(), ["claimed", "started", "finished"]);
+    assert_eq!(jobs.event_names(), ["claimed", "started", "finished"]);
     let tokens = tokens.lock().unwrap();
     assert!(tokens.len() == 3 && tokens.iter().all(|token| *token == tokens[0]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_layer_that_limits_time_makes_a_run_fail() {
+async fn timeout_layer_fails_the_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let work = service_fn(|_: JobContext| std::future::pending::<Result<(), BoxError>>());
     let service = ServiceBuilder::new().timeout(Duration::from_secs(2)).service(work);
     let mut jobs = site.start([Job::service("j", Schedule::every(10 * SECOND), service)]);
     scene.advance(10 * SECOND);
-    assert_eq!(jobs.words(), ["claimed", "started"]);
+    assert_eq!(jobs.event_names(), ["claimed", "started"]);
     // The layer's timer is tokio's.
     tokio::time::advance(Duration::from_secs(3)).await;
     scene.advance(MS);
-    let told = jobs.told();
-    let Some(JobEventKind::Failed { error, .. }) = told.last().map(|event| &event.kind) else {
-        panic!("{told:?}")
+    let events = jobs.new_events();
+    let Some(JobEventKind::Failed { error, .. }) = events.last().map(|event| &event.kind) else {
+        panic!("{events:?}")
     };
     assert!(error.contains("timed out"), "{error}");
     assert_eq!(scene.nodes.key_counts(), [0; 5]);

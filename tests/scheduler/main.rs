@@ -1,36 +1,36 @@
-//! What the scheduler promises, over the testing kit's clock and nodes.
+//! Tests of the scheduler, over the testing kit's clock and nodes.
 
-mod again;
-mod asked;
 mod blocking;
 mod broken_off;
+mod candidate;
 mod clocks;
 mod control;
 mod crash;
 mod errors;
+mod fleet_state;
 mod hangs;
 mod layers;
-mod leading;
-mod learning;
-mod led;
-mod lines;
-mod log;
-mod many;
+mod leader_only;
+mod log_lines;
 mod missed;
 #[path = "../support/mock_node.rs"]
 mod mock_node;
 mod outage;
-mod over;
 mod panics;
+mod past_schedules;
 mod races;
+mod repetition;
+mod reporting;
 mod run;
+mod run_log;
 mod scene;
-mod schedules;
+mod schedule_changes;
 mod shutdown;
 mod site;
 mod slots;
 mod status;
+mod thousand_jobs;
 mod ticks;
-mod told;
+mod triggers;
+mod wakeups;
 mod warnings;
-mod woken;

@@ -1,4 +1,4 @@
-//! Ticks that were missed, and ticks that come during a run.
+//! Ticks that were missed, and ticks that are due during a run.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::scene::{MS, SECOND, Scene};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The ticks, in minutes, that run after the whole fleet was gone for the time from 2:30 to 9:30.
+/// The ticks, in minutes, that run after the whole fleet was down from 2:30 to 9:30.
 fn after_outage(configure: impl Fn(Job) -> Job, ran_before: bool) -> Vec<u64> {
     let scene = Scene::new();
     let job = |site: &crate::scene::Site| {
@@ -36,7 +36,7 @@ fn after_outage(configure: impl Fn(Job) -> Job, ran_before: bool) -> Vec<u64> {
 }
 
 #[test]
-fn after_a_restart_of_the_fleet_the_stored_watermark_decides() {
+fn stored_watermark_decides_after_restart() {
     let all = |at_most| Missed::RunAll { at_most };
     assert_eq!(after_outage(|job| job, true), [10]);
     assert_eq!(after_outage(|job| job.missed(Missed::RunLatest), true), [9, 10]);
@@ -49,7 +49,7 @@ fn after_a_restart_of_the_fleet_the_stored_watermark_decides() {
 }
 
 #[test]
-fn a_job_that_never_ran_is_known_since_its_first_start() {
+fn unrun_job_counts_from_first_start() {
     assert_eq!(after_outage(|job| job, false), [10]);
     assert_eq!(after_outage(|job| job.missed(Missed::RunLatest), false), [9, 10]);
     let all = Missed::RunAll { at_most: 100 };
@@ -57,7 +57,7 @@ fn a_job_that_never_ran_is_known_since_its_first_start() {
     assert_eq!(after_outage(|job| job.missed(all), false), every);
 }
 
-/// The ticks in seconds that run within 100 s, of a job whose first run takes so long.
+/// The ticks in seconds that run within 100 s, of a job whose first run takes this time.
 fn with_long_run(takes: Duration, configure: impl Fn(Job) -> Job) -> Vec<(u64, u64)> {
     let scene = Scene::new();
     let site = scene.site("a");
@@ -74,7 +74,7 @@ fn with_long_run(takes: Duration, configure: impl Fn(Job) -> Job) -> Vec<(u64, u
     scene.advance(61 * SECOND);
     let runs = scene.log.entries();
     let pairs = runs.windows(2).all(|pair| pair[0].ended.is_some_and(|end| end <= pair[1].began));
-    assert!(pairs, "never two at a time: {runs:?}");
+    assert!(pairs, "two runs overlap: {runs:?}");
     let seconds = |run: &crate::scene::Entry| {
         let tick = crate::scene::after_start(run.tick) / 1_000;
         (tick, tick + run.lateness.as_secs())
@@ -83,7 +83,7 @@ fn with_long_run(takes: Duration, configure: impl Fn(Job) -> Job) -> Vec<(u64, u
 }
 
 #[test]
-fn ticks_during_a_long_run_are_skipped_queued_or_stop_it() {
+fn overlapped_ticks_skip_queue_or_stop() {
     let long = 35 * SECOND;
     let rest = |mut ran: Vec<(u64, u64)>, next: &[(u64, u64)]| {
         ran.extend(next);
@@ -91,21 +91,21 @@ fn ticks_during_a_long_run_are_skipped_queued_or_stop_it() {
     };
     let skipped = with_long_run(long, |job| job);
     assert_eq!(skipped, [(10, 10), (50, 50), (60, 60)]);
-    // It ends at 45: the latest waits.
+    // The first run ends at 45: the latest tick is queued.
     let queued = with_long_run(long, |job| job.overlap(Overlap::Queue));
     assert_eq!(queued, [(10, 10), (40, 45), (50, 50), (60, 60)]);
     let latest = with_long_run(long, |job| job.missed(Missed::RunLatest));
     assert_eq!(latest, queued);
     let all = with_long_run(long, |job| job.missed(Missed::RunAll { at_most: 9 }));
     assert_eq!(all, rest(vec![(10, 10), (20, 45), (30, 45)], &[(40, 45), (50, 50), (60, 60)]));
-    // Asked at 20, dropped at 23.
+    // Asked to stop at 20, dropped at 23.
     let stop = |job: Job| job.overlap(Overlap::Stop).stop_grace(3 * SECOND);
     let stopped = with_long_run(long, stop);
     assert_eq!(stopped, [(10, 10), (20, 23), (30, 30), (40, 40), (50, 50), (60, 60)]);
 }
 
 #[test]
-fn a_run_that_gives_way_is_asked_first_and_may_end_by_itself() {
+fn overlap_stop_requests_before_dropping() {
     let scene = Scene::new();
     let site = scene.site("a");
     let (log, clock) = (site.log.clone(), site.clock.clone());
@@ -122,22 +122,22 @@ fn a_run_that_gives_way_is_asked_first_and_may_end_by_itself() {
     let runs = scene.log.entries();
     assert!(runs[0].finished);
     assert_eq!((runs.len(), runs[1].lateness.as_secs()), (2, 1));
-    let told = jobs.told();
-    let stopping = told.iter().position(|event| event.kind == JobEventKind::Stopping).unwrap();
+    let events = jobs.new_events();
+    let stopping = events.iter().position(|event| event.kind == JobEventKind::Stopping).unwrap();
     let finished = |kind: &JobEventKind| matches!(kind, JobEventKind::Finished { .. });
-    assert!(told[stopping..].iter().any(|event| finished(&event.kind)));
+    assert!(events[stopping..].iter().any(|event| finished(&event.kind)));
 }
 
 #[test]
-fn ticks_that_come_while_a_run_gives_way_give_it_no_more_time() {
+fn further_ticks_extend_no_grace() {
     let stubborn = |job: Job| job.overlap(Overlap::Stop).stop_grace(25 * SECOND);
     let ran = with_long_run(3600 * SECOND, stubborn);
-    // Asked at 20, and again at 30 and 40.
+    // Asked to stop at 20, and again at 30 and 40.
     assert_eq!(ran, [(10, 10), (40, 45), (50, 50), (60, 60)]);
 }
 
 #[test]
-fn a_run_that_gave_way_is_not_repeated_where_it_claims_at_the_end() {
+fn overlap_stop_is_not_repeated() {
     let stop = |job: Job| job.overlap(Overlap::Stop).stop_grace(SECOND).claim(Claim::AtEnd);
     let ran = with_long_run(3600 * SECOND, stop);
     assert_eq!(ran, [(10, 10), (20, 21), (30, 30), (40, 40), (50, 50), (60, 60)]);

@@ -1,4 +1,4 @@
-//! Too few nodes: at the start, and in the middle.
+//! Too few nodes, at the start and later.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use tower_redlock::{
 use crate::scene::{MS, SECOND, Scene};
 
 #[test]
-fn nothing_runs_without_a_quorum_and_it_goes_on_by_itself() {
+fn runs_resume_with_the_quorum() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(10 * SECOND), Duration::ZERO)]);
     scene.advance(10 * SECOND);
     assert_eq!(scene.log.ticks(), [10_000]);
-    jobs.told();
+    jobs.new_events();
     scene.nodes.stop(0..3);
     site.wire.sent();
     scene.advance(100 * SECOND);
     scene.advance(MS);
     assert_eq!(scene.log.ticks(), [10_000]);
-    let told = jobs.told();
+    let events = jobs.new_events();
     let reason =
         |kind: &JobEventKind| matches!(kind, JobEventKind::Skipped(SkipReason::Unavailable { .. }));
-    let unavailable: Vec<_> = told.iter().filter(|event| reason(&event.kind)).collect();
-    assert_eq!(unavailable.len(), 10, "once a tick: {told:?}");
-    // One try for a tick, and at most one in 2.5 s after the first few; five nodes are asked for a
-    // lock and told to release it.
+    let unavailable: Vec<_> = events.iter().filter(|event| reason(&event.kind)).collect();
+    assert_eq!(unavailable.len(), 10, "once a tick: {events:?}");
+    // One attempt for a tick, and at most one in 2.5 s after the first few; each sends acquires and
+    // releases to five nodes.
     let sent = site.wire.sent();
     assert!(sent < 60 * 10, "{sent} operations in 100 s");
     scene.nodes.start(0..3);
@@ -39,18 +39,18 @@ fn nothing_runs_without_a_quorum_and_it_goes_on_by_itself() {
 }
 
 #[test]
-fn a_delay_after_the_end_is_told_of_once() {
+fn unavailable_delay_is_reported_once() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every_after(SECOND), Duration::ZERO)]);
     scene.advance(500 * MS);
     assert_eq!(scene.log.entries().len(), 1);
-    jobs.told();
+    jobs.new_events();
     site.wire.sent();
     scene.nodes.stop(0..3);
     scene.advance(60 * SECOND);
-    assert_eq!(jobs.words(), ["unavailable"]);
-    // As with ticks: a lock and its release, at most once in 2.5 s after the first few tries.
+    assert_eq!(jobs.event_names(), ["unavailable"]);
+    // As with ticks: an acquire and its release, at most once in 2.5 s after the first few attempts.
     let sent = site.wire.sent();
     assert!(sent < 10 * 40, "{sent} operations in 60 s");
     scene.nodes.start(0..3);
@@ -59,7 +59,7 @@ fn a_delay_after_the_end_is_told_of_once() {
 }
 
 #[test]
-fn a_job_that_can_not_be_registered_tells_of_no_tick() {
+fn unregistered_job_reports_no_tick() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job =
@@ -68,12 +68,12 @@ fn a_job_that_can_not_be_registered_tells_of_no_tick() {
     scene.clock.settle();
     scene.nodes.stop(0..3);
     scene.advance(60 * SECOND);
-    assert_eq!(jobs.words(), [""; 0]);
+    assert_eq!(jobs.event_names(), [""; 0]);
     assert_eq!(jobs.status("j").counts.skipped, 0);
 }
 
 #[test]
-fn a_start_without_nodes_waits_for_them_and_asks_seldom() {
+fn start_without_nodes_retries_rarely() {
     let scene = Scene::new();
     let site = scene.site("a");
     scene.nodes.stop(0..5);
@@ -88,7 +88,7 @@ fn a_start_without_nodes_waits_for_them_and_asks_seldom() {
 }
 
 #[test]
-fn a_shutdown_during_such_a_start_returns_at_once() {
+fn shutdown_during_start_returns_at_once() {
     let scene = Scene::new();
     let site = scene.site("a");
     scene.nodes.stop(0..5);
@@ -104,13 +104,13 @@ fn a_shutdown_during_such_a_start_returns_at_once() {
 }
 
 #[test]
-fn a_delay_after_the_end_is_waited_out_where_each_try_takes_time() {
+fn slow_tries_keep_their_backoff() {
     let scene = Scene::new();
     let site = scene.site("a");
     let _jobs = site.start([site.job("j", Schedule::every_after(SECOND), Duration::ZERO)]);
     scene.advance(500 * MS);
     site.wire.sent();
-    // The moment that the run is named by moves on with every try.
+    // The tick of the run changes with every attempt.
     scene.nodes.freeze(0..3);
     scene.advance(60 * SECOND);
     let sent = site.wire.sent_by_kind();

@@ -1,4 +1,4 @@
-//! Panics outside of the work's polls.
+//! Panics outside of polls of the work.
 
 use std::{
     error::Error,
@@ -18,7 +18,7 @@ use tower_redlock::{
 };
 
 use crate::{
-    lines::Lines,
+    log_lines::Lines,
     scene::{SECOND, Scene},
 };
 
@@ -31,7 +31,7 @@ impl Drop for PanicsOnDrop {
 }
 
 #[test]
-fn drop_of_stopped_work() {
+fn in_drop_of_stopped_work() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -42,29 +42,31 @@ fn drop_of_stopped_work() {
         let jobs = site.start([job.max_run(30 * SECOND)]);
         scene.advance(331 * SECOND);
         let counts = jobs.status("j").counts;
-        assert_eq!((counts.started, counts.timed_out), (3, 3), "the job goes on");
-        let told = lines.take("WARN");
-        let panics = told.iter().filter(|line| line.contains("on drop") && line.contains("job=j"));
-        assert_eq!(panics.count(), 3, "{told:?}");
+        assert_eq!((counts.started, counts.timed_out), (3, 3), "the job continues");
+        let logged = lines.take("WARN");
+        let panics =
+            logged.iter().filter(|line| line.contains("on drop") && line.contains("job=j"));
+        assert_eq!(panics.count(), 3, "{logged:?}");
     });
 }
 
 #[derive(Debug)]
-struct Unspeakable;
+struct UndisplayableError;
 
-impl fmt::Display for Unspeakable {
+impl fmt::Display for UndisplayableError {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         panic!("no words")
     }
 }
 
-impl Error for Unspeakable {}
+impl Error for UndisplayableError {}
 
 #[test]
-fn error_that_can_not_be_shown() {
+fn in_display_of_an_error() {
     let scene = Scene::new();
     let site = scene.site("a");
-    let job = Job::new("j", Schedule::every(10 * SECOND), |_| async { Err::<(), _>(Unspeakable) });
+    let job =
+        Job::new("j", Schedule::every(10 * SECOND), |_| async { Err::<(), _>(UndisplayableError) });
     let jobs = site.start([job]);
     scene.advance(31 * SECOND);
     let status = jobs.status("j");
@@ -73,7 +75,7 @@ fn error_that_can_not_be_shown() {
     assert_eq!(status.last.unwrap().outcome, panicked);
 }
 
-/// A schedule every ten seconds, and what makes it panic.
+/// A schedule of every ten seconds, and a flag that makes it panic.
 fn faulty() -> (Schedule, Arc<AtomicBool>) {
     let panics = Arc::new(AtomicBool::new(false));
     let faulty = Arc::clone(&panics);
@@ -85,7 +87,7 @@ fn faulty() -> (Schedule, Arc<AtomicBool>) {
 }
 
 #[test]
-fn schedule_while_it_is_asked_for_the_next_tick() {
+fn in_schedule_between_runs() {
     Lines::during(|lines| {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -98,9 +100,9 @@ fn schedule_while_it_is_asked_for_the_next_tick() {
         assert!(
             matches!(&state, JobState::BackingOff { reason } if reason.contains("no calendar"))
         );
-        let told = lines.take("WARN");
-        assert!((1..10).contains(&told.len()), "with pauses in between: {told:?}");
-        assert!(told[0].contains("no calendar") && told[0].contains("job=j"), "{told:?}");
+        let logged = lines.take("WARN");
+        assert!((1..10).contains(&logged.len()), "attempts have pauses: {logged:?}");
+        assert!(logged[0].contains("no calendar") && logged[0].contains("job=j"), "{logged:?}");
         panics.store(false, Ordering::SeqCst);
         scene.advance(60 * SECOND);
         assert!(jobs.status("j").counts.finished >= 4, "{:?}", jobs.status("j"));
@@ -108,7 +110,7 @@ fn schedule_while_it_is_asked_for_the_next_tick() {
 }
 
 #[test]
-fn schedule_during_a_run() {
+fn in_schedule_during_a_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let (schedule, panics) = faulty();
@@ -128,7 +130,7 @@ fn schedule_during_a_run() {
 }
 
 #[test]
-fn trigger_is_answered() {
+fn triggers_run_despite_panicking_schedule() {
     let scene = Scene::new();
     let site = scene.site("a");
     let (schedule, panics) = faulty();
@@ -137,12 +139,12 @@ fn trigger_is_answered() {
     panics.store(true, Ordering::SeqCst);
     let mut run = scene.clock.spawn(jobs.handle.trigger("j").unwrap());
     scene.advance(2 * SECOND);
-    assert_eq!(run.take(), Some(Ok(Outcome::Finished)), "it needs no schedule");
+    assert_eq!(run.take(), Some(Ok(Outcome::Finished)), "a triggered run needs no schedule");
     assert_eq!(jobs.status("j").counts.finished, 1);
 }
 
 #[test]
-fn it_ends_at_shutdown_all_the_same() {
+fn shutdown_awaits_no_pause() {
     let scene = Scene::new();
     let site = scene.site("a");
     let (schedule, panics) = faulty();
@@ -153,5 +155,5 @@ fn it_ends_at_shutdown_all_the_same() {
     let handle = jobs.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
     scene.advance(Duration::ZERO);
-    assert!(report.take().is_some(), "no pause is waited for");
+    assert!(report.take().is_some(), "the shutdown waits for no pause");
 }

@@ -1,4 +1,4 @@
-//! Requests during a query of the nodes.
+//! Calls of the handle while a claim is in flight.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     site::Fate,
 };
 
-/// Freezes all nodes at the first claim, so that it is under way for a while.
+/// Freezes all nodes at the first claim, so that it stays in flight.
 fn freeze_at_claim(scene: &Scene, site: &Site) {
     let nodes = scene.nodes.clone();
     site.wire.judge(move |_, op| {
@@ -23,7 +23,7 @@ fn freeze_at_claim(scene: &Scene, site: &Site) {
 }
 
 #[test]
-fn a_tick_that_is_claimed_during_shutdown_is_left_to_others() {
+fn tick_claimed_during_shutdown_runs_elsewhere() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
@@ -32,9 +32,9 @@ fn a_tick_that_is_claimed_during_shutdown_is_left_to_others() {
     assert_eq!(scene.log.ticks(), [100_000]);
     freeze_at_claim(&scene, &a);
     scene.advance(99 * SECOND);
-    at_a.told();
+    at_a.new_events();
     scene.advance(SECOND + 2 * MS);
-    assert_eq!(scene.log.ticks(), [100_000], "the claim is under way");
+    assert_eq!(scene.log.ticks(), [100_000], "the claim is in flight");
     let handle = at_a.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
     scene.clock.settle();
@@ -42,7 +42,7 @@ fn a_tick_that_is_claimed_during_shutdown_is_left_to_others() {
     scene.nodes.thaw(0..5);
     scene.advance(20 * MS);
     assert!(report.take().is_some());
-    assert_eq!(at_a.words(), [""; 0], "nothing new starts");
+    assert_eq!(at_a.event_names(), [""; 0], "no run starts");
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     let _b = b.start([job(&b)]);
     scene.advance(SECOND);
@@ -50,7 +50,7 @@ fn a_tick_that_is_claimed_during_shutdown_is_left_to_others() {
 }
 
 #[test]
-fn a_tick_that_is_claimed_during_a_pause_is_not_started_and_can_be_later() {
+fn tick_claimed_during_pause_runs_later() {
     let scene = Scene::new();
     let a = scene.site("a");
     let jobs = a.start([a.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
@@ -67,12 +67,12 @@ fn a_tick_that_is_claimed_during_a_pause_is_not_started_and_can_be_later() {
 }
 
 #[test]
-fn ticks_that_were_lost_to_others_do_not_make_later_ones_late() {
+fn ticks_lost_delay_no_later_ones() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = a.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);
     let _jobs = a.start([job]);
-    // The lock is taken from 10 ms before each tick until it is too late for it.
+    // Another client holds the lock from 10 ms before each tick until the tick is too late.
     scene.advance(9_990 * MS);
     for _ in 0..13 {
         let mut taken = scene

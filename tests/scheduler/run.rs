@@ -13,12 +13,12 @@ use tower_redlock::{
 
 use crate::scene::{MS, SECOND, Scene, TTL};
 
-fn without_renewals(words: Vec<&'static str>) -> Vec<&'static str> {
-    words.into_iter().filter(|word| *word != "extended").collect()
+fn without_renewals(names: Vec<&'static str>) -> Vec<&'static str> {
+    names.into_iter().filter(|name| *name != "extended").collect()
 }
 
 #[test]
-fn the_lock_is_renewed_for_as_long_as_the_run_goes_on() {
+fn lock_is_renewed_during_the_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(3600 * SECOND), 60 * SECOND)]);
@@ -26,32 +26,32 @@ fn the_lock_is_renewed_for_as_long_as_the_run_goes_on() {
     assert_eq!(scene.nodes.key_counts(), [1; 5]);
     scene.advance(61 * SECOND);
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
-    let told = jobs.told();
-    let renewals = told.iter().filter_map(|event| match event.kind {
+    let events = jobs.new_events();
+    let renewals = events.iter().filter_map(|event| match event.kind {
         JobEventKind::Extended { remaining } => Some(remaining),
         _ => None,
     });
     let renewals: Vec<Duration> = renewals.collect();
     assert!((60 / 10..60).contains(&renewals.len()), "{}", renewals.len());
     assert!(renewals.iter().all(|left| *left > TTL / 2 && *left < TTL));
-    let last = told.last().map(|event| event.kind.clone());
+    let last = events.last().map(|event| event.kind.clone());
     assert_eq!(last, Some(JobEventKind::Finished { took: 60 * SECOND }));
     assert!(scene.log.entries()[0].finished);
 }
 
 #[test]
-fn a_loss_stops_the_run_in_two_steps() {
+fn loss_requests_stop_then_drops() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(3600 * SECOND), 60 * SECOND)]);
     scene.advance(3600 * SECOND);
-    jobs.told();
+    jobs.new_events();
     site.replica.partition(0..3);
     scene.advance(TTL);
-    let told = jobs.told();
-    let at = |word| {
-        let found = told.iter().find(|event| crate::scene::word(&event.kind) == word);
-        found.expect(word).at
+    let events = jobs.new_events();
+    let at = |name| {
+        let found = events.iter().find(|event| crate::scene::event_name(&event.kind) == name);
+        found.expect(name).at
     };
     assert!(at("stopping") < at("lost"));
     assert!(!scene.log.entries()[0].finished && scene.log.entries()[0].ended.is_some());
@@ -64,7 +64,7 @@ fn a_loss_stops_the_run_in_two_steps() {
 }
 
 #[test]
-fn a_run_of_max_run_is_over() {
+fn max_run_ends_the_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(3600 * SECOND), 600 * SECOND).max_run(30 * SECOND);
@@ -72,7 +72,10 @@ fn a_run_of_max_run_is_over() {
     scene.advance(3629 * SECOND);
     assert!(scene.log.entries()[0].ended.is_none());
     scene.advance(SECOND + MS);
-    assert_eq!(without_renewals(jobs.words()), ["claimed", "started", "stopping", "timed out"]);
+    assert_eq!(
+        without_renewals(jobs.event_names()),
+        ["claimed", "started", "stopping", "timed out"]
+    );
     assert_eq!(jobs.status("j").last.unwrap().outcome, Outcome::TimedOut { error: None });
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     scene.advance(60 * SECOND);
@@ -80,7 +83,7 @@ fn a_run_of_max_run_is_over() {
 }
 
 #[test]
-fn min_hold_keeps_the_lock_of_a_run_that_is_over_and_a_shutdown_gives_it_back() {
+fn min_hold_lasts_until_shutdown() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(100 * SECOND), SECOND).min_hold(40 * SECOND);
@@ -100,7 +103,7 @@ fn min_hold_keeps_the_lock_of_a_run_that_is_over_and_a_shutdown_gives_it_back() 
 }
 
 #[test]
-fn a_panic_is_an_outcome_and_the_next_tick_runs() {
+fn panic_is_an_outcome() {
     let scene = Scene::new();
     let site = scene.site("a");
     let mut runs = 0;
@@ -121,7 +124,7 @@ fn a_panic_is_an_outcome_and_the_next_tick_runs() {
         JobEventKind::Panicked { message, .. } => Some(message),
         _ => None,
     };
-    let panics: Vec<_> = jobs.told().into_iter().filter_map(message).collect();
+    let panics: Vec<_> = jobs.new_events().into_iter().filter_map(message).collect();
     assert_eq!(&*panics[0], "run 1");
     assert_eq!(panics.len(), 2);
     let counts = jobs.status("j").counts;
@@ -132,7 +135,7 @@ fn a_panic_is_an_outcome_and_the_next_tick_runs() {
 type Seen = Arc<Mutex<Vec<(u32, FencingToken, Duration)>>>;
 
 #[test]
-fn retries_keep_the_token_and_pause_twice_as_long_each_time() {
+fn retries_keep_token_and_double_pauses() {
     let scene = Scene::new();
     let site = scene.site("a");
     let seen = Seen::default();
@@ -150,13 +153,13 @@ fn retries_keep_the_token_and_pause_twice_as_long_each_time() {
     let pauses: Vec<_> =
         seen.windows(2).map(|pair| pair[1].2.saturating_sub(pair[0].2).as_secs()).collect();
     assert_eq!(pauses, [2, 4, 8]);
-    let words = without_renewals(jobs.words());
-    assert_eq!(words, ["claimed", "started", "retrying", "retrying", "retrying", "failed"]);
+    let names = without_renewals(jobs.event_names());
+    assert_eq!(names, ["claimed", "started", "retrying", "retrying", "retrying", "failed"]);
     assert_eq!((jobs.status("j").counts.failed, jobs.status("j").counts.retries), (1, 3));
 }
 
 #[test]
-fn a_context_tells_what_the_run_is_for() {
+fn context_describes_the_run() {
     let scene = Scene::new();
     let site = scene.site("a");
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -187,7 +190,7 @@ fn a_context_tells_what_the_run_is_for() {
 }
 
 #[test]
-fn pauses_between_attempts_are_no_longer_than_a_minute_or_what_was_asked_for() {
+fn retry_pauses_are_capped() {
     for (first, expected) in [(40, [40, 60, 60]), (100, [100, 100, 100])] {
         let scene = Scene::new();
         let site = scene.site("a");
@@ -198,30 +201,30 @@ fn pauses_between_attempts_are_no_longer_than_a_minute_or_what_was_asked_for() {
             JobEventKind::Retrying { pause, .. } => Some(pause.as_secs()),
             _ => None,
         };
-        assert_eq!(jobs.told().into_iter().filter_map(pause).collect::<Vec<_>>(), expected);
+        assert_eq!(jobs.new_events().into_iter().filter_map(pause).collect::<Vec<_>>(), expected);
     }
 }
 
 #[test]
-fn a_renewal_that_comes_late_shortens_no_pause_between_attempts() {
+fn late_renewal_shortens_no_pause() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = Job::new("j", Schedule::every(3600 * SECOND), |_| async { Err::<(), _>("no") });
     let mut jobs = site.start([job.retries(1).backoff(40 * SECOND)]);
     scene.advance(3_600 * SECOND);
-    jobs.told();
+    jobs.new_events();
     site.wire.judge(|_, op| match op {
         tower_redlock::node::Op::Extend(_) => crate::site::Fate::Refused,
         _ => crate::site::Fate::Passes,
     });
     let is_late = (0..100).any(|_| {
         scene.advance(100 * MS);
-        jobs.words().contains(&"stopping")
+        jobs.event_names().contains(&"stopping")
     });
     assert!(is_late);
     site.wire.calm();
     scene.advance(20 * SECOND);
-    assert_eq!(without_renewals(jobs.words()), [""; 0]);
+    assert_eq!(without_renewals(jobs.event_names()), [""; 0]);
     scene.advance(20 * SECOND);
-    assert_eq!(without_renewals(jobs.words()), ["failed"]);
+    assert_eq!(without_renewals(jobs.event_names()), ["failed"]);
 }

@@ -21,8 +21,8 @@ use tower_redlock::{
     testing::{ManualClock, ManualSpawner, Nodes, Replica},
 };
 
-pub(crate) use crate::log::{Entry, Log, after_start};
-use crate::site::{Watched, Wire};
+pub(crate) use crate::run_log::{Entry, Log, after_start};
+use crate::{mock_node::with_nodes, site::Wire};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -34,7 +34,7 @@ pub(crate) struct Scene {
     pub(crate) log: Log,
 }
 
-/// A replica with its own manager, and all that it sends in view.
+/// A replica with its own manager, whose operations a test can count and refuse.
 pub(crate) struct Site {
     pub(crate) name: &'static str,
     pub(crate) replica: Replica,
@@ -56,12 +56,12 @@ impl Scene {
         self.site_at(name, self.clock.clone())
     }
 
-    /// On a machine with this view of the clock.
+    /// A replica on a machine with this clock.
     pub(crate) fn site_at(&self, name: &'static str, clock: ManualClock) -> Site {
         self.site_of(name, clock, false)
     }
 
-    /// On a machine with a wall clock of its own, over nodes that tell theirs.
+    /// A replica on a machine with a wall clock of its own, over nodes that report theirs.
     pub(crate) fn timed_site(&self, name: &'static str) -> Site {
         self.site_of(name, self.clock.ahead_by(Duration::ZERO), true)
     }
@@ -75,13 +75,11 @@ impl Scene {
             .spawner(clock.spawner())
             .clock(clock.clone());
         let direct = replica.redlock();
-        let watched = direct.nodes().iter().enumerate().map(|(number, node)| Watched {
-            inner: Arc::clone(node),
-            number,
-            wire: wire.clone(),
-            tells_time,
+        let watched = direct.nodes().iter().enumerate().map(|(number, node)| {
+            let node = wire.node(node, number);
+            if tells_time { node } else { node.without_wall() }
         });
-        let redlock = watched.fold(builder, tower_redlock::RedlockBuilder::node).build().unwrap();
+        let redlock = with_nodes(builder, watched).build().unwrap();
         let (log, killed) = (self.log.clone(), watch::Sender::new(false));
         let hang = Arc::default();
         Site { name, replica, redlock, clock, wire, log, killed, hang }
@@ -93,12 +91,12 @@ impl Scene {
 }
 
 impl Site {
-    pub(crate) fn start(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
+    pub(crate) fn start(&self, jobs: impl IntoIterator<Item = Job>) -> RunningScheduler {
         self.run(Scheduler::new(self.redlock.clone()).jobs(jobs))
     }
 
-    /// Under one leadership.
-    pub(crate) fn start_led(&self, jobs: impl IntoIterator<Item = Job>) -> Running {
+    /// Starts a scheduler whose jobs run on the leader only.
+    pub(crate) fn start_led(&self, jobs: impl IntoIterator<Item = Job>) -> RunningScheduler {
         self.start_led_by("x", jobs)
     }
 
@@ -106,11 +104,11 @@ impl Site {
         &self,
         leader: impl Into<Candidate>,
         jobs: impl IntoIterator<Item = Job>,
-    ) -> Running {
+    ) -> RunningScheduler {
         self.run(Scheduler::new(self.redlock.clone()).jobs(jobs).leader_only(leader))
     }
 
-    /// The runtime of the scheduler polls these of its tasks no more, by the order in which they
+    /// Stops the runtime from polling the selected tasks, numbered in the order in which they
     /// were spawned; the manager's thread continues.
     pub(crate) fn hang(&self, which: impl Fn(usize) -> bool + Send + 'static) {
         self.hang.which.lock().unwrap().replace(Box::new(which));
@@ -123,21 +121,21 @@ impl Site {
         self.clock.settle();
     }
 
-    pub(crate) fn run(&self, scheduler: Scheduler) -> Running {
+    pub(crate) fn run(&self, scheduler: Scheduler) -> RunningScheduler {
         let (killed, hang) = (self.killed.clone(), Arc::clone(&self.hang));
-        let spawner = Mortal { inner: self.clock.spawner(), killed, hang };
+        let spawner = KillableSpawner { inner: self.clock.spawner(), killed, hang };
         let handle = scheduler.spawner(spawner).start().unwrap();
-        Running { events: handle.events(), handle }
+        RunningScheduler { events: handle.events(), handle }
     }
 
-    /// The process is gone: nothing more comes from it, and nothing runs in it.
+    /// Ends the process: it sends nothing more, and runs nothing.
     pub(crate) fn crash(&self) {
         self.replica.partition(0..5);
         self.killed.send_replace(true);
         self.clock.settle();
     }
 
-    /// A job that notes its runs, each of which takes so long.
+    /// A job that records its runs, each of which takes this time.
     pub(crate) fn job(&self, name: &str, schedule: impl Into<Schedule>, takes: Duration) -> Job {
         let (log, site, clock) = (self.log.clone(), self.name, self.clock.clone());
         Job::new(name, schedule, move |cx: JobContext| {
@@ -186,13 +184,13 @@ type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs tasks until it is killed.
 #[derive(Debug)]
-struct Mortal {
+struct KillableSpawner {
     inner: ManualSpawner,
     killed: watch::Sender<bool>,
     hang: Arc<Hang>,
 }
 
-impl Spawner for Mortal {
+impl Spawner for KillableSpawner {
     fn spawn(&self, task: BoxFuture) {
         let mut killed = self.killed.subscribe();
         let task = self.hang.guards(task);
@@ -206,15 +204,15 @@ impl Spawner for Mortal {
     }
 }
 
-/// A scheduler that was started, and what it tells.
-pub(crate) struct Running {
+/// A started scheduler, and its events.
+pub(crate) struct RunningScheduler {
     pub(crate) handle: SchedulerHandle,
     events: broadcast::Receiver<JobEvent>,
 }
 
-impl Running {
+impl RunningScheduler {
     /// The events since the last call.
-    pub(crate) fn told(&mut self) -> Vec<JobEvent> {
+    pub(crate) fn new_events(&mut self) -> Vec<JobEvent> {
         std::iter::from_fn(|| match self.events.try_recv() {
             Ok(event) => Some(event),
             Err(broadcast::error::TryRecvError::Lagged(lost)) => panic!("{lost} events lost"),
@@ -223,9 +221,9 @@ impl Running {
         .collect()
     }
 
-    /// The same, in a word each.
-    pub(crate) fn words(&mut self) -> Vec<&'static str> {
-        self.told().iter().map(|event| word(&event.kind)).collect()
+    /// The names of the events since the last call.
+    pub(crate) fn event_names(&mut self) -> Vec<&'static str> {
+        self.new_events().iter().map(|event| event_name(&event.kind)).collect()
     }
 
     pub(crate) fn status(&self, job: &str) -> JobStatus {
@@ -233,7 +231,7 @@ impl Running {
     }
 }
 
-pub(crate) fn word(kind: &JobEventKind) -> &'static str {
+pub(crate) fn event_name(kind: &JobEventKind) -> &'static str {
     match kind {
         JobEventKind::Claimed { .. } => "claimed",
         JobEventKind::Skipped(SkipReason::AlreadyStarted { .. }) => "already started",
@@ -260,15 +258,15 @@ pub(crate) fn word(kind: &JobEventKind) -> &'static str {
     }
 }
 
-/// Runs what would not end if it failed.
-pub(crate) fn within(limit: Duration, what: impl FnOnce() + Send + 'static) {
+/// Runs a test on a thread, and panics if it does not end within the limit.
+pub(crate) fn with_timeout(limit: Duration, what: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         what();
         let _ = done.send(());
     });
     match is_done.recv_timeout(limit) {
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not end"),
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("the test does not end"),
         // Its own panic is reported below.
         _ => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
     }

@@ -1,4 +1,4 @@
-//! The end of a scheduler.
+//! Shutdown of a scheduler.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use tower_redlock::{
 };
 
 use crate::{
-    scene::{MS, SECOND, Scene, Site, within},
+    scene::{MS, SECOND, Scene, Site, with_timeout},
     site::Fate,
 };
 
@@ -27,40 +27,41 @@ fn slow(site: &Site, name: &str, stops_within: Duration) -> Job {
 }
 
 #[test]
-fn runs_are_asked_then_awaited_then_dropped_and_their_keys_go_after_them() {
+fn runs_are_asked_awaited_then_dropped() {
     let scene = Scene::new();
     let site = scene.site("a");
     let quick = slow(&site, "quick", SECOND);
     let mut jobs = site.start([quick, slow(&site, "slow", 60 * SECOND)]);
     scene.advance(15 * SECOND);
     assert_eq!(scene.nodes.key_counts(), [2; 5]);
-    jobs.told();
+    jobs.new_events();
     let handle = jobs.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
     scene.clock.settle();
-    assert_eq!(jobs.words(), ["stopping", "stopping"]);
+    assert_eq!(jobs.event_names(), ["stopping", "stopping"]);
     scene.advance(SECOND + MS);
-    assert_eq!(jobs.words(), ["finished"]);
+    assert_eq!(jobs.event_names(), ["finished"]);
     assert_eq!(scene.nodes.key_counts(), [1; 5]);
     assert_eq!(jobs.status("quick").counts.finished, 1);
     scene.advance(1990 * MS);
-    assert!(!report.is_finished(), "the grace is not over");
+    assert!(!report.is_finished(), "the grace has not passed");
     assert_eq!(scene.nodes.key_counts(), [1; 5]);
     scene.advance(20 * MS);
-    assert_eq!(jobs.words().last(), Some(&"stopped"));
-    let ShutdownReport { stopped, still_running, .. } = report.take().expect("it is over");
+    assert_eq!(jobs.event_names().last(), Some(&"stopped"));
+    let ShutdownReport { stopped, still_running, .. } =
+        report.take().expect("the shutdown has ended");
     assert_eq!((stopped, still_running.len()), (vec![Arc::from("slow")], 0));
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     let runs = scene.log.entries();
     assert!(runs.iter().all(|run| run.ended.is_some() && run.finished == (run.job == "quick")));
     jobs.handle.trigger("quick").unwrap_err();
     scene.advance(60 * SECOND);
-    assert_eq!(scene.log.entries().len(), 2, "nothing new starts");
+    assert_eq!(scene.log.entries().len(), 2, "no run starts");
     assert_eq!(jobs.status("quick").next_tick, None);
 }
 
 #[test]
-fn a_run_that_is_stopped_by_shutdown_is_taken_over_where_it_claims_at_the_end() {
+fn stopped_run_repeats_only_at_end() {
     for claim in [Claim::AtStart, Claim::AtEnd] {
         let scene = Scene::new();
         let (a, b) = (scene.site("a"), scene.site("b"));
@@ -83,8 +84,8 @@ fn a_run_that_is_stopped_by_shutdown_is_taken_over_where_it_claims_at_the_end() 
 }
 
 #[test]
-fn it_ends_where_the_runtime_is_gone() {
-    within(20 * SECOND, || {
+fn returns_after_the_runtime_is_gone() {
+    with_timeout(20 * SECOND, || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let started = runtime.block_on(async {
             let job = Job::new("j", Schedule::every(SECOND), |_| async {});
@@ -99,7 +100,7 @@ fn it_ends_where_the_runtime_is_gone() {
 }
 
 #[test]
-fn a_run_between_two_attempts_ends_at_once_and_another_replica_goes_on() {
+fn pause_between_attempts_ends_at_once() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let every = || Schedule::every(3_600 * SECOND);
@@ -107,21 +108,21 @@ fn a_run_between_two_attempts_ends_at_once_and_another_replica_goes_on() {
     let mut at_a = a.start([failing.retries(5).backoff(50 * SECOND).claim(Claim::AtEnd)]);
     scene.advance(3_600 * SECOND);
     let _b = b.start([b.job("j", every(), SECOND).claim(Claim::AtEnd)]);
-    // Past many renewals.
+    // After several renewals.
     scene.advance(40 * SECOND);
-    at_a.told();
+    at_a.new_events();
     let handle = at_a.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(30 * SECOND).await });
     scene.clock.settle();
-    assert_eq!(report.take(), Some(ShutdownReport::default()), "before the grace is over");
-    assert_eq!(at_a.words(), ["stopped"]);
+    assert_eq!(report.take(), Some(ShutdownReport::default()), "before the grace has passed");
+    assert_eq!(at_a.event_names(), ["stopped"]);
     scene.advance(20 * SECOND);
     assert_eq!((scene.log.sites(), scene.log.entries()[0].attempt), (vec!["b"], 2));
 }
 
 #[test]
-fn an_end_that_can_not_be_stored_is_given_up_after_the_grace() {
-    within(20 * SECOND, || {
+fn unstored_end_is_abandoned_after_grace() {
+    with_timeout(20 * SECOND, || {
         let scene = Scene::new();
         let site = scene.site("a");
         let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), SECOND)]);
@@ -130,7 +131,7 @@ fn an_end_that_can_not_be_stored_is_given_up_after_the_grace() {
             _ => Fate::Passes,
         });
         scene.advance(15 * SECOND);
-        assert_eq!(scene.nodes.key_counts(), [1; 5], "it tries");
+        assert_eq!(scene.nodes.key_counts(), [1; 5], "the lock is held while the end is stored");
         let handle = jobs.handle.clone();
         let mut report = scene.clock.spawn(async move { handle.shutdown(3 * SECOND).await });
         scene.advance(2_900 * MS);
@@ -142,10 +143,10 @@ fn an_end_that_can_not_be_stored_is_given_up_after_the_grace() {
 }
 
 #[test]
-fn it_returns_when_the_nodes_know_that_the_locks_are_free() {
+fn awaits_the_releases() {
     let scene = Scene::new();
     let site = scene.site("a");
-    // Only the lock reports such a run.
+    // The end of such a run is not stored; only its lock is released.
     let job = slow(&site, "j", 60 * SECOND).claim(Claim::AtEnd);
     let jobs = site.start([job]);
     scene.advance(15 * SECOND);
@@ -156,5 +157,5 @@ fn it_returns_when_the_nodes_know_that_the_locks_are_free() {
     assert!(scene.log.entries()[0].ended.is_some() && !report.is_finished());
     scene.nodes.thaw(0..5);
     scene.advance(2 * SECOND);
-    assert_eq!(report.take().expect("they know").stopped.len(), 1);
+    assert_eq!(report.take().expect("the releases are acknowledged").stopped.len(), 1);
 }

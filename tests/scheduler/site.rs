@@ -2,18 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use tower_redlock::{
     error::Reason,
-    node::{
-        Answer, ClaimsAnswer, Hints, Node, NodeHealth, Op, PromisedAnswer, Reply, Subscription,
-    },
-    time::Timestamp,
+    node::{Answer, ClaimsAnswer, Node, Op, PromisedAnswer, Reply},
 };
+
+use crate::mock_node::MockNode;
 
 /// What becomes of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,21 +51,29 @@ impl Wire {
     pub(crate) fn calm(&self) {
         *self.judge.lock().unwrap() = None;
     }
-}
 
-impl fmt::Debug for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wire")
+    /// A node that counts its operations and does with them what the judge decides.
+    pub(crate) fn node(&self, inner: &Arc<dyn Node>, number: usize) -> MockNode {
+        let wire = self.clone();
+        MockNode::over(inner, move |op, reply, inner| {
+            *wire.sent.lock().unwrap().entry(kind(&op)).or_default() += 1;
+            let mut judge = wire.judge.lock().unwrap();
+            let fate = judge.as_mut().map_or(Fate::Passes, |judge| judge(number, &op));
+            drop(judge);
+            match fate {
+                Fate::Passes => inner.send(op, reply),
+                Fate::Refused => reply.not_sent(Reason::NotConnected("refused".into())),
+                Fate::Floor(floor) => inner.send(
+                    op,
+                    Reply::from_fn(move |said| reply.send(said.map(|it| lifted(it, floor)))),
+                ),
+                Fate::Unanswered => {
+                    inner.send(op, Reply::from_fn(drop));
+                    reply.send(Err(Reason::Disconnected));
+                }
+            }
+        })
     }
-}
-
-#[derive(Debug)]
-pub(crate) struct Watched {
-    pub(crate) inner: Arc<dyn Node>,
-    pub(crate) number: usize,
-    pub(crate) wire: Wire,
-    /// The nodes tell their own time; else they have the clock of the replica.
-    pub(crate) tells_time: bool,
 }
 
 fn kind(op: &Op) -> &'static str {
@@ -93,45 +98,5 @@ fn lifted(answer: Answer, floor: u64) -> Answer {
             Answer::Claims(ClaimsAnswer::new(floor, claims))
         }
         other => other,
-    }
-}
-
-impl Node for Watched {
-    fn send(&self, op: Op, reply: Reply) {
-        *self.wire.sent.lock().unwrap().entry(kind(&op)).or_default() += 1;
-        let judge = &mut *self.wire.judge.lock().unwrap();
-        let fate = judge.as_mut().map_or(Fate::Passes, |judge| judge(self.number, &op));
-        match fate {
-            Fate::Passes => self.inner.send(op, reply),
-            Fate::Refused => reply.not_sent(Reason::NotConnected("refused".into())),
-            Fate::Floor(floor) => self.inner.send(
-                op,
-                Reply::from_fn(move |said| reply.send(said.map(|answer| lifted(answer, floor)))),
-            ),
-            Fate::Unanswered => {
-                self.inner.send(op, Reply::from_fn(drop));
-                reply.send(Err(Reason::Disconnected));
-            }
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
-    }
-
-    fn wall(&self, now: Timestamp, wall: Duration) -> Option<Duration> {
-        if self.tells_time { self.inner.wall(now, wall) } else { Some(wall) }
-    }
-
-    fn has_own_wall(&self) -> bool {
-        self.tells_time
-    }
-
-    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.inner.subscribe(name, hints)
     }
 }

@@ -1,4 +1,4 @@
-//! A limit on the runs that go at once.
+//! The limit on concurrent runs.
 
 use std::time::Duration;
 
@@ -7,9 +7,13 @@ use tower_redlock::{
     scheduler::{Claim, JobEventKind, JobState, MissReason, Missed, SkipReason, StartError},
 };
 
-use crate::scene::{MS, Running, SECOND, Scene, Site};
+use crate::scene::{MS, RunningScheduler, SECOND, Scene, Site};
 
-fn start(site: &Site, runs: usize, jobs: impl IntoIterator<Item = tower_redlock::Job>) -> Running {
+fn start(
+    site: &Site,
+    runs: usize,
+    jobs: impl IntoIterator<Item = tower_redlock::Job>,
+) -> RunningScheduler {
     site.run(Scheduler::new(site.redlock.clone()).max_concurrent_runs(runs).jobs(jobs))
 }
 
@@ -25,7 +29,7 @@ fn most_at_once(scene: &Scene) -> usize {
 }
 
 #[test]
-fn due_runs_wait_for_their_turn_without_their_lock() {
+fn waiting_runs_hold_no_lock() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job =
@@ -42,10 +46,10 @@ fn due_runs_wait_for_their_turn_without_their_lock() {
 }
 
 #[test]
-fn first_come_is_first_served() {
+fn slots_are_granted_in_order() {
     let scene = Scene::new();
     let site = scene.site("a");
-    // Due again as soon as it has ended.
+    // Due again when a run ends.
     let greedy = site.job("greedy", Schedule::every(SECOND), 5 * SECOND);
     let greedy = greedy.missed(Missed::RunLatest);
     let others = ["x", "y"].map(|name| site.job(name, Schedule::every(10 * SECOND), SECOND));
@@ -59,7 +63,7 @@ fn first_come_is_first_served() {
 }
 
 #[test]
-fn tick_that_waits_for_too_long_is_missed_with_the_reason() {
+fn late_slot_misses_with_reason() {
     let scene = Scene::new();
     let site = scene.site("a");
     let long = site.job("long", Schedule::every(3600 * SECOND), 600 * SECOND);
@@ -72,23 +76,23 @@ fn tick_that_waits_for_too_long_is_missed_with_the_reason() {
     jobs.handle.resume("short").unwrap();
     scene.advance(SECOND);
     assert_eq!(jobs.status("short").state, JobState::WaitingForSlot);
-    jobs.told();
+    jobs.new_events();
     scene.advance(60 * SECOND);
-    let told = jobs.told();
-    let why = told.iter().find_map(|event| match &event.kind {
+    let events = jobs.new_events();
+    let why = events.iter().find_map(|event| match &event.kind {
         JobEventKind::Missed { why, count: 1, .. } => Some(why.clone()),
         _ => None,
     });
-    assert_eq!(why, Some(MissReason::NoSlot), "{told:?}");
+    assert_eq!(why, Some(MissReason::NoSlot), "{events:?}");
     assert!(matches!(jobs.status("short").state, JobState::WaitingForTick { .. }));
     scene.advance(1200 * SECOND);
-    assert_eq!(jobs.status("short").counts.finished, before, "no run was waiting any more");
+    assert_eq!(jobs.status("short").counts.finished, before, "no run was waiting");
     scene.advance(600 * SECOND);
     assert_eq!(jobs.status("short").counts.finished, before + 1);
 }
 
 #[test]
-fn another_replica_may_run_what_waits() {
+fn another_replica_runs_a_waiting_tick() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let only = a.job("only here", Schedule::every(90 * SECOND), 50 * SECOND);
@@ -99,7 +103,7 @@ fn another_replica_may_run_what_waits() {
     let sites: Vec<_> = scene.log.entries().into_iter().map(|run| (run.job, run.site)).collect();
     assert_eq!(sites, [("only here".to_owned(), "a"), ("both".to_owned(), "b")]);
     scene.advance(50 * SECOND);
-    assert_eq!(scene.log.entries().len(), 2, "it was not run twice");
+    assert_eq!(scene.log.entries().len(), 2, "the tick ran once");
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn pause_between_repetitions_needs_no_slot() {
 }
 
 #[test]
-fn trigger_waits_too_and_is_cancelled_at_shutdown() {
+fn waiting_trigger_is_cancelled_at_shutdown() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = |name| site.job(name, Schedule::every(3600 * SECOND), 10 * SECOND);
@@ -130,7 +134,7 @@ fn trigger_waits_too_and_is_cancelled_at_shutdown() {
     scene.advance(MS);
     assert_eq!(waits.take(), Some(Err(SkipReason::Ended)));
     scene.advance(5 * SECOND);
-    assert_eq!(report.take().expect("it is over").cancelled.len(), 1);
+    assert_eq!(report.take().expect("the shutdown has ended").cancelled.len(), 1);
     assert_eq!(scene.log.entries().len(), 1);
 }
 
@@ -144,7 +148,7 @@ fn limit_of_zero_is_refused() {
 }
 
 #[test]
-fn no_slot_is_taken_by_a_job_that_is_idle() {
+fn idle_jobs_take_no_slot() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = |number: u32| {

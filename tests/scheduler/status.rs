@@ -10,7 +10,7 @@ use tower_redlock::{
 use crate::scene::{MS, SECOND, Scene, after_start};
 
 #[test]
-fn the_latest_run_of_the_fleet_is_the_own_one_where_it_was_here() {
+fn fleet_shows_the_own_run() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let at_a = a.start([a.job("j", Schedule::every(100 * SECOND), 5 * SECOND)]);
@@ -20,7 +20,7 @@ fn the_latest_run_of_the_fleet_is_the_own_one_where_it_was_here() {
     assert!(fleet.tick.is_some() && fleet.ended.is_none());
     scene.advance(10 * SECOND);
     assert!(at_a.status("j").fleet.unwrap().ended.is_some());
-    // A run on demand elsewhere is no other run of the tick.
+    // A triggered run on another replica is no run of the tick.
     let at_b = b.start([b.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
     scene.advance(SECOND);
     at_b.handle.trigger("j").unwrap();
@@ -40,49 +40,49 @@ fn missed_ticks_are_counted_once() {
     let job = site.job("j", Schedule::every(10 * SECOND), Duration::ZERO).start_within(SECOND);
     let mut jobs = site.start([job]);
     scene.advance(11 * SECOND);
-    jobs.told();
+    jobs.new_events();
     scene.nodes.stop(0..3);
     scene.advance(35 * SECOND);
     let missed = |kind: &JobEventKind| match kind {
         JobEventKind::Missed { count, first, .. } => Some((*count, after_start(*first))),
         _ => None,
     };
-    let told: Vec<_> = jobs.told().iter().filter_map(|event| missed(&event.kind)).collect();
-    assert_eq!(told, [], "others may have run them");
+    let events: Vec<_> = jobs.new_events().iter().filter_map(|event| missed(&event.kind)).collect();
+    assert_eq!(events, [], "others may have run them");
     scene.nodes.start(0..3);
     scene.advance(4 * SECOND);
-    let told: Vec<_> = jobs.told().iter().filter_map(|event| missed(&event.kind)).collect();
-    assert_eq!(told, [(3, 20_000)]);
+    let events: Vec<_> = jobs.new_events().iter().filter_map(|event| missed(&event.kind)).collect();
+    assert_eq!(events, [(3, 20_000)]);
     assert_eq!(jobs.status("j").counts.missed, 3);
 }
 
 #[test]
-fn a_tick_that_comes_during_a_run_counts_as_skipped() {
+fn overlapped_tick_counts_as_skipped() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(10 * SECOND), 25 * SECOND).overlap(Overlap::Skip);
     let mut jobs = site.start([job]);
     scene.advance(36 * SECOND);
-    let words = jobs.words();
-    assert_eq!(words.iter().filter(|word| **word == "overlap").count(), 2);
+    let names = jobs.event_names();
+    assert_eq!(names.iter().filter(|name| **name == "overlap").count(), 2);
     let counts = jobs.status("j").counts;
     assert_eq!((counts.skipped, counts.missed, counts.started), (2, 2, 1));
 }
 
 #[test]
-fn a_tick_that_waits_for_the_run_before_is_not_skipped() {
+fn queued_tick_is_not_skipped() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(10 * SECOND), 15 * SECOND).overlap(Overlap::Queue);
     let mut jobs = site.start([job]);
     scene.advance(26 * SECOND);
-    assert!(jobs.words().contains(&"overlap"));
+    assert!(jobs.event_names().contains(&"overlap"));
     let counts = jobs.status("j").counts;
     assert_eq!((counts.skipped, counts.missed, counts.started), (0, 0, 2));
 }
 
 #[test]
-fn a_status_tells_what_runs_and_a_retry_is_another_attempt() {
+fn shows_the_run_and_its_attempt() {
     let scene = Scene::new();
     let site = scene.site("a");
     let clock = site.clock.clone();
@@ -95,10 +95,10 @@ fn a_status_tells_what_runs_and_a_retry_is_another_attempt() {
     });
     let mut jobs = site.start([job.retries(4).backoff(2 * SECOND)]);
     scene.clock.settle();
-    let next = jobs.status("j").next_tick.expect("it waits");
+    let next = jobs.status("j").next_tick.expect("the job waits for a tick");
     scene.advance(100 * SECOND + 500 * MS);
     let status = jobs.status("j");
-    let running = status.running.expect("it runs");
+    let running = status.running.expect("the job runs");
     assert_eq!((running.tick, running.attempt, status.next_tick), (next, 1, None));
     scene.advance(3 * SECOND);
     let retried = jobs.status("j").running.unwrap();
@@ -108,13 +108,13 @@ fn a_status_tells_what_runs_and_a_retry_is_another_attempt() {
     assert_eq!((status.counts.retries, status.counts.finished, status.counts.failed), (2, 1, 0));
     assert_eq!(status.last.unwrap().took, 9 * SECOND);
     assert!(status.running.is_none() && status.next_tick > Some(next));
-    let words: Vec<_> = jobs.words().into_iter().filter(|word| *word != "extended").collect();
-    assert_eq!(words, ["claimed", "started", "retrying", "retrying", "finished"]);
+    let names: Vec<_> = jobs.event_names().into_iter().filter(|name| *name != "extended").collect();
+    assert_eq!(names, ["claimed", "started", "retrying", "retrying", "finished"]);
 }
 
 #[cfg(feature = "config")]
 #[test]
-fn a_status_can_be_shown_as_json() {
+fn serializes_as_json() {
     let scene = Scene::new();
     let site = scene.site("a");
     let jobs = site.start([site.job("j", Schedule::every(100 * SECOND), 5 * SECOND)]);

@@ -1,4 +1,4 @@
-//! One start per tick.
+//! Each tick starts once.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -10,11 +10,11 @@ use tower_redlock::{
 };
 
 use crate::{
-    scene::{MS, Running, SECOND, Scene, Site},
+    scene::{MS, RunningScheduler, SECOND, Scene, Site},
     site::Fate,
 };
 
-/// Every tick of a second within `ticks`, once, and never two runs at a time.
+/// Checks that every tick of a second within `ticks` ran once, and that no two runs overlapped.
 fn assert_once(scene: &Scene, ticks: std::ops::RangeInclusive<u64>) {
     let mut ran = scene.log.ticks();
     let in_order = ran.is_sorted();
@@ -28,12 +28,12 @@ fn assert_once(scene: &Scene, ticks: std::ops::RangeInclusive<u64>) {
     assert_eq!(unique.len(), runs.len());
 }
 
-fn start(site: &Site, takes: Duration) -> Running {
+fn start(site: &Site, takes: Duration) -> RunningScheduler {
     site.start([site.job("j", Schedule::every(SECOND), takes)])
 }
 
 #[test]
-fn clocks_that_are_half_a_period_apart_start_no_tick_twice() {
+fn clocks_apart_start_no_tick_twice() {
     for takes in [0, 10, 300] {
         let scene = Scene::new();
         let sites = [
@@ -44,12 +44,12 @@ fn clocks_that_are_half_a_period_apart_start_no_tick_twice() {
         let jobs = sites.each_ref().map(|site| start(site, takes * MS));
         scene.advance(100 * SECOND);
         assert_once(&scene, 1..=99);
-        // The replica that is ahead comes first while it is there. But for the first moment's own
-        // tick, which is ahead only of who is behind.
+        // The replica whose clock is ahead is the first while it runs, except at the first moment's
+        // tick, which only the replica behind has not passed.
         let mut runs = scene.log.entries();
         runs.retain(|run| crate::scene::after_start(run.tick) > 0);
         assert!(runs.iter().all(|run| run.site == "ahead"));
-        // Between two runs: a lock that is left behind would cost the ticks of a TTL.
+        // Between two runs: a lock left behind would cost the ticks of a TTL.
         scene.advance(300 * MS);
         sites[1].crash();
         scene.advance(100 * SECOND);
@@ -60,7 +60,7 @@ fn clocks_that_are_half_a_period_apart_start_no_tick_twice() {
 }
 
 #[test]
-fn who_joins_late_starts_no_tick_again() {
+fn late_replicas_repeat_no_tick() {
     let scene = Scene::new();
     let a = scene.site("a");
     let _a = start(&a, Duration::ZERO);
@@ -77,7 +77,7 @@ fn who_joins_late_starts_no_tick_again() {
 }
 
 #[test]
-fn nodes_that_stop_and_come_back_lose_no_tick_and_repeat_none() {
+fn restarting_nodes_lose_no_tick() {
     let scene = Scene::new();
     let sites = [scene.site("a"), scene.site_at("b", scene.clock.ahead_by(20 * MS))];
     let _jobs = sites.each_ref().map(|site| start(site, 50 * MS));
@@ -86,7 +86,7 @@ fn nodes_that_stop_and_come_back_lose_no_tick_and_repeat_none() {
         scene.nodes.stop([first, second]);
         scene.advance(1_300 * MS);
         scene.nodes.start([first, second]);
-        // What a minority forgets, the others know.
+        // The other nodes keep what a minority forgets.
         scene.nodes.forget_unguarded([first]);
         scene.advance(700 * MS);
     }
@@ -94,11 +94,11 @@ fn nodes_that_stop_and_come_back_lose_no_tick_and_repeat_none() {
 }
 
 #[test]
-fn a_split_vote_burns_no_tick() {
+fn split_vote_burns_no_tick() {
     let scene = Scene::new();
     let (a, b) = (scene.site("a"), scene.site("b"));
     let _jobs = [&a, &b].map(|site| start(site, 10 * MS));
-    // Each gets two nodes of five; the fifth is silent at first.
+    // Each replica gets two nodes of five; the fifth refuses at first.
     let split = |mine: [usize; 2]| {
         let mut left = 3;
         move |node: usize, op: &Op| match op {
@@ -117,12 +117,12 @@ fn a_split_vote_burns_no_tick() {
 }
 
 #[test]
-fn a_claim_that_came_to_nothing_burns_no_tick() {
+fn failed_claim_burns_no_tick() {
     for fate in [Fate::Refused, Fate::Unanswered] {
         let scene = Scene::new();
         let site = scene.site("a");
         let mut jobs = start(&site, 10 * MS);
-        // Of every second try, three nodes of five don't answer.
+        // In every second attempt, three nodes of five do not answer.
         let mut claims = 0;
         site.wire.judge(move |node, op| match op {
             Op::Claim(ClaimOp { claim, .. }) if claim.run.ended.is_none() => {
@@ -133,15 +133,15 @@ fn a_claim_that_came_to_nothing_burns_no_tick() {
         });
         scene.advance(20 * SECOND + 500 * MS);
         assert_once(&scene, 1..=20);
-        let words = jobs.words();
-        let count = |word| words.iter().filter(|told| **told == word).count();
+        let names = jobs.event_names();
+        let count = |name| names.iter().filter(|events| **events == name).count();
         assert_eq!((count("claimed"), count("started"), count("unavailable")), (20, 20, 20));
-        assert_eq!(jobs.status("j").counts.skipped, 0, "all were run after all");
+        assert_eq!(jobs.status("j").counts.skipped, 0, "all ticks were run");
     }
 }
 
 #[test]
-fn a_wall_clock_that_is_set_back_or_forward_repeats_no_tick() {
+fn wall_clock_changes_repeat_no_tick() {
     let scene = Scene::new();
     let site = scene.site("a");
     let job = site.job("j", Schedule::every(60 * SECOND), Duration::ZERO).missed(Missed::Skip);
@@ -150,17 +150,17 @@ fn a_wall_clock_that_is_set_back_or_forward_repeats_no_tick() {
     assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
     let wall = site.clock.wall();
     site.clock.set_wall(wall.saturating_sub(150 * SECOND));
-    // It shows the same ticks once more.
+    // The clock passes the same ticks again.
     scene.advance(151 * SECOND);
     assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000]);
     scene.advance(60 * SECOND);
     assert_eq!(scene.log.ticks(), [60_000, 120_000, 180_000, 240_000]);
-    // Forward over two ticks: the latest is on time, and it is seen within the look interval.
+    // Forward over two ticks: the latest is on time, and is detected within the check interval.
     let forward = site.clock.wall() + 120 * SECOND;
     site.clock.set_wall(forward);
     scene.advance(SECOND);
     assert_eq!(scene.log.ticks()[4..], [360_000]);
     for run in scene.log.entries() {
-        assert!(run.began.as_millis() >= u128::from(run.tick.as_millis()), "never early");
+        assert!(run.began.as_millis() >= u128::from(run.tick.as_millis()), "a run was early");
     }
 }

@@ -1,4 +1,4 @@
-//! What is logged at WARN and INFO.
+//! Log lines at WARN and INFO.
 
 use std::{
     fmt::{Debug, Write as _},
@@ -18,19 +18,19 @@ use crate::scene::{MS, SECOND, Scene, Site};
 const MINUTE: Duration = Duration::from_secs(60);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Notes what is logged on this thread, which all of a scene runs on.
+/// Records the log lines of this thread, on which all of a scene runs.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<(Level, String)>>>);
+struct CapturedLog(Arc<Mutex<Vec<(Level, String)>>>);
 
-struct Text(String);
+struct LineVisitor(String);
 
-impl Visit for Text {
+impl Visit for LineVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         let _ = write!(self.0, "{}={value:?} ", field.name());
     }
 }
 
-impl Subscriber for Notes {
+impl Subscriber for CapturedLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         *metadata.level() <= Level::INFO
     }
@@ -44,7 +44,7 @@ impl Subscriber for Notes {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut text = Text(String::new());
+        let mut text = LineVisitor(String::new());
         event.record(&mut text);
         self.0.lock().unwrap().push((*event.metadata().level(), text.0));
     }
@@ -54,20 +54,20 @@ impl Subscriber for Notes {
     fn exit(&self, _: &Id) {}
 }
 
-impl Notes {
-    /// Number of lines with all of these words since the last call.
-    fn count(&self, level: Level, words: &[&str]) -> usize {
+impl CapturedLog {
+    /// Number of lines with all of these parts since the last call.
+    fn count(&self, level: Level, parts: &[&str]) -> usize {
         let lines = std::mem::take(&mut *self.0.lock().unwrap());
         let fits = |line: &&(Level, String)| {
-            line.0 == level && words.iter().all(|word| line.1.contains(word))
+            line.0 == level && parts.iter().all(|part| line.1.contains(part))
         };
         lines.iter().filter(fits).count()
     }
 }
 
-fn noted(what: impl FnOnce(&Notes)) {
-    let notes = Notes::default();
-    tracing::subscriber::with_default(notes.clone(), || what(&notes));
+fn with_log(what: impl FnOnce(&CapturedLog)) {
+    let log = CapturedLog::default();
+    tracing::subscriber::with_default(log.clone(), || what(&log));
 }
 
 fn every(site: &Site, minutes: u32) -> tower_redlock::Job {
@@ -75,46 +75,46 @@ fn every(site: &Site, minutes: u32) -> tower_redlock::Job {
 }
 
 #[test]
-fn a_changed_schedule_is_told_once_with_both_owners() {
-    noted(|notes| {
+fn changed_schedule_is_logged_once() {
+    with_log(|log| {
         let scene = Scene::new();
         let (a, b, c) = (scene.site("old-a"), scene.site("new-b"), scene.site("new-c"));
         let _a = a.start([every(&a, 7)]);
         scene.advance(30 * MINUTE);
         a.crash();
-        notes.count(Level::INFO, &[]);
+        log.count(Level::INFO, &[]);
         let _b = b.start([every(&b, 5)]);
         scene.advance(MINUTE);
         let _c = c.start([every(&c, 5)]);
         scene.advance(100 * MINUTE);
-        let lines = notes.0.lock().unwrap().clone();
-        assert_eq!(notes.count(Level::INFO, &["another schedule", "old-a", "new-b"]), 1);
+        let lines = log.0.lock().unwrap().clone();
+        assert_eq!(log.count(Level::INFO, &["another schedule", "old-a", "new-b"]), 1);
         assert!(lines.iter().all(|line| !line.1.contains("two schedules")), "{lines:?}");
     });
 }
 
 #[test]
-fn two_schedules_are_warned_of_on_both_sides_and_not_each_time() {
-    noted(|notes| {
+fn two_schedules_warn_on_both_sides() {
+    with_log(|log| {
         let scene = Scene::new();
         let (a, b) = (scene.site("svc-a"), scene.site("svc-b"));
         let _a = a.start([every(&a, 7)]);
         scene.advance(30 * MINUTE);
         let _b = b.start([every(&b, 5)]);
         scene.advance(59 * MINUTE);
-        let lines = notes.0.lock().unwrap().clone();
-        let words = ["two schedules", "by=svc-a", "other=svc-b"];
-        assert_eq!(notes.count(Level::WARN, &words), 1, "{lines:?}");
-        notes.0.lock().unwrap().extend(lines);
-        assert_eq!(notes.count(Level::WARN, &["two schedules", "by=svc-b", "other=svc-a"]), 1);
+        let lines = log.0.lock().unwrap().clone();
+        let parts = ["two schedules", "by=svc-a", "other=svc-b"];
+        assert_eq!(log.count(Level::WARN, &parts), 1, "{lines:?}");
+        log.0.lock().unwrap().extend(lines);
+        assert_eq!(log.count(Level::WARN, &["two schedules", "by=svc-b", "other=svc-a"]), 1);
         scene.advance(60 * MINUTE);
-        assert_eq!(notes.count(Level::WARN, &["two schedules"]), 2, "again after an hour");
+        assert_eq!(log.count(Level::WARN, &["two schedules"]), 2, "again after an hour");
     });
 }
 
 #[test]
-fn what_lies_in_the_future_is_warned_of_once() {
-    noted(|notes| {
+fn stored_future_time_warns_once() {
+    with_log(|log| {
         let scene = Scene::new();
         let (a, b) = (scene.site_at("a", scene.clock.ahead_by(Duration::ZERO)), scene.site("b"));
         let _a = a.start([every(&a, 60)]);
@@ -122,7 +122,7 @@ fn what_lies_in_the_future_is_warned_of_once() {
         a.clock.set_wall(a.clock.wall() + MONTH);
         scene.advance(5 * SECOND);
         a.crash();
-        notes.count(Level::WARN, &[]);
+        log.count(Level::WARN, &[]);
         let jobs = b.start([every(&b, 60)]);
         scene.advance(20 * MINUTE);
         for _ in 0..5 {
@@ -130,15 +130,15 @@ fn what_lies_in_the_future_is_warned_of_once() {
             jobs.handle.resume("j").unwrap();
             scene.advance(MINUTE);
         }
-        assert_eq!(notes.count(Level::WARN, &["job=j", "lies in the future"]), 1);
+        assert_eq!(log.count(Level::WARN, &["job=j", "lies in the future"]), 1);
         scene.advance(60 * MINUTE);
         assert_eq!(scene.log.sites(), ["a", "b"]);
     });
 }
 
 #[test]
-fn a_tick_lost_to_a_crash_is_warned_of() {
-    noted(|notes| {
+fn tick_lost_to_crash_warns() {
+    with_log(|log| {
         let scene = Scene::new();
         let (a, b) = (scene.site("svc-a"), scene.site("b"));
         let _a = a.start([every(&a, 60)]);
@@ -146,7 +146,7 @@ fn a_tick_lost_to_a_crash_is_warned_of() {
         a.crash();
         let _b = b.start([every(&b, 60)]);
         scene.advance(60 * MINUTE);
-        let words = ["job=j", "did not end", "svc-a"];
-        assert_eq!(notes.count(Level::WARN, &words), 1);
+        let parts = ["job=j", "did not end", "svc-a"];
+        assert_eq!(log.count(Level::WARN, &parts), 1);
     });
 }

@@ -5,7 +5,7 @@ use tower_redlock::scheduler::{Claim, Missed, Overlap};
 use crate::{
     history::clock,
     log::Run,
-    model::{Fault, Judged, Model, SETTLED, Stretch},
+    model::{Fault, HealthyPeriod, Judged, Model, SETTLED},
     plan::{MINUTE, Ms, Rules, SECOND, YEAR},
 };
 
@@ -104,7 +104,7 @@ impl Model<'_> {
             let same = |run: &&&Run| run.tick == again.tick;
             let Some(first) = self.runs[..index].iter().rev().find(same) else { continue };
             let broken_off = first.ended.unwrap_or(YEAR);
-            let might_earlier = |stretch: &&Stretch| {
+            let might_earlier = |stretch: &&HealthyPeriod| {
                 let since = stretch.from.max(broken_off) + SETTLED;
                 let is_able =
                     self.rules(stretch.version).claim == Claim::AtEnd && since <= stretch.until;
@@ -120,7 +120,7 @@ impl Model<'_> {
     }
 
     pub(crate) fn missed_are_true(&self) -> Result<(), Fault> {
-        for told in self.history.missed.iter().filter(|told| told.job == self.job) {
+        for report in self.history.missed.iter().filter(|report| report.job == self.job) {
             // A broken-off run is reported as well.
             let ended = |run: &Run| {
                 let ended = run.ended.unwrap_or(YEAR);
@@ -128,24 +128,24 @@ impl Model<'_> {
             };
             let of = |run: &&&Run| {
                 ended(run)
-                    && (told.first..=told.last).contains(&run.tick)
-                    && run.version == told.version
+                    && (report.first..=report.last).contains(&run.tick)
+                    && run.version == report.version
             };
             if let Some(run) = self.runs.iter().find(of) {
-                let (tick, machine) = (clock(run.tick), told.machine);
-                let what = format!("tick {tick} is told of as missed by {machine}, and ran");
-                return self.fault(told.at, &what);
+                let (tick, machine) = (clock(run.tick), report.machine);
+                let what = format!("tick {tick} is reported as missed by {machine}, and ran");
+                return self.fault(report.at, &what);
             }
-            let base = self.first_boot_of_schedule(told.version);
+            let base = self.first_boot_of_schedule(report.version);
             // A run of before may have been broken off, or a claim, where something got lost.
-            let is_broken_off = told.first == told.last
-                && (self.runs_of(told.first).next().is_some()
-                    || self.is_disturbed(told.first, told.first + 6 * MINUTE));
-            if told.first < base && !is_broken_off {
-                let (first, base) = (clock(told.first), clock(base));
+            let is_broken_off = report.first == report.last
+                && (self.runs_of(report.first).next().is_some()
+                    || self.is_disturbed(report.first, report.first + 6 * MINUTE));
+            if report.first < base && !is_broken_off {
+                let (first, base) = (clock(report.first), clock(base));
                 let what =
-                    format!("tick {first} is told of as missed, before the schedule, {base}");
-                return self.fault(told.at, &what);
+                    format!("tick {first} is reported as missed, before the schedule, {base}");
+                return self.fault(report.at, &what);
             }
         }
         Ok(())

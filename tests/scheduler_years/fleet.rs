@@ -4,15 +4,16 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use tokio::sync::{broadcast, watch};
 use tower_redlock::{
-    Job, Redlock, RedlockBuilder, Scheduler,
+    Job, Redlock, Scheduler,
     lock::Spawner,
     scheduler::{JobEvent, JobEventKind, SchedulerHandle},
     testing::{ManualClock, ManualSpawner, Nodes, Replica, Task},
 };
 
 use crate::{
-    history::{History, Standing, ToldMissed},
+    history::{FleetState, History, ReportedMissed},
     log::Log,
+    mock_node::with_nodes,
     plan::{EPOCH, Event, How, MACHINES, Ms, NODES, Plan, Rules, SECOND, YEAR, name},
     wire::Network,
 };
@@ -28,8 +29,8 @@ pub(crate) struct Fleet {
     down: u8,
     is_lossy: bool,
     is_deploying: bool,
-    standings: Vec<Standing>,
-    missed: Vec<ToldMissed>,
+    standings: Vec<FleetState>,
+    missed: Vec<ReportedMissed>,
     first_boots: Vec<Option<Ms>>,
     breaks: Vec<Ms>,
 }
@@ -37,7 +38,7 @@ pub(crate) struct Fleet {
 struct Machine {
     view: ManualClock,
     process: Option<Process>,
-    /// Those that were shut down, and may not have ended.
+    /// Processes that were shut down, and may not have ended.
     leaving: Vec<(Process, Task<()>)>,
     cut: u8,
 }
@@ -51,7 +52,7 @@ struct Process {
     _redlock: Redlock,
 }
 
-/// With so many nodes away there is no quorum.
+/// Number of missing nodes without which there is no quorum.
 const QUORUM_LOST: u32 = 2;
 
 const TICK_SETTLES: Ms = 2 * SECOND;
@@ -88,7 +89,7 @@ impl Fleet {
         }
     }
 
-    /// Lives through the year.
+    /// Runs the year.
     pub(crate) fn live(mut self) -> History {
         let events = std::mem::take(&mut self.plan.events);
         let mut left = events.iter().copied().peekable();
@@ -127,9 +128,9 @@ impl Fleet {
                 self.stand();
                 awake_until = now + EVENT_SETTLES;
             }
-            self.hear();
+            self.collect_events();
         }
-        self.hear();
+        self.collect_events();
         History {
             versions: self.plan.versions,
             runs: self.log.runs(),
@@ -141,8 +142,8 @@ impl Fleet {
         }
     }
 
-    /// Nothing is going on: sleeps through most of it, as whoever looks at the clock from time to
-    /// time would not know the difference.
+    /// Skips most of a time without events: code that reads the clock periodically
+    /// behaves the same.
     fn pass(&self, by: Ms) {
         const BEFORE: Ms = 5;
         let by = if by > SECOND {
@@ -261,9 +262,9 @@ impl Fleet {
             .owner(["a", "b", "c"][number])
             .spawner(view.spawner())
             .clock(view.clone());
-        let redlock = ways.fold(builder, RedlockBuilder::node).build().unwrap();
+        let redlock = with_nodes(builder, ways).build().unwrap();
         let killed = watch::Sender::new(false);
-        let spawner = Mortal { inner: view.spawner(), killed: killed.clone() };
+        let spawner = KillableSpawner { inner: view.spawner(), killed: killed.clone() };
         let jobs = self.plan.versions[version].iter().enumerate();
         let jobs = jobs.map(|(job, rules)| self.job(job, rules, number, version));
         let scheduler = Scheduler::new(redlock.clone()).jobs(jobs).spawner(spawner);
@@ -303,18 +304,18 @@ impl Fleet {
             process.as_ref().filter(|_| reaches(*cut)).map(|process| process.version)
         });
         let (is_lossy, is_deploying) = (self.is_lossy, self.is_deploying);
-        let lost = |before: &Standing| {
+        let lost = |before: &FleetState| {
             std::iter::zip(before.fit, fit).any(|(before, now)| before.is_some() && now != before)
         };
         let is_any_leaving = self.machines.iter().any(|machine| !machine.leaving.is_empty());
         if self.standings.last().is_some_and(lost) || is_any_leaving {
             self.breaks.push(at);
         }
-        self.standings.push(Standing { at, fit, is_lossy, is_deploying });
+        self.standings.push(FleetState { at, fit, is_lossy, is_deploying });
     }
 
-    /// Takes what the processes told.
-    fn hear(&mut self) {
+    /// Collects the events of the processes.
+    fn collect_events(&mut self) {
         let now = self.log.now();
         for (number, machine) in self.machines.iter_mut().enumerate() {
             machine.leaving.retain(|(_, down)| !down.is_finished());
@@ -332,7 +333,7 @@ impl Fleet {
                         tick.as_millis().saturating_sub(EPOCH)
                     };
                     let (first, last) = (of(first), of(event.tick));
-                    self.missed.push(ToldMissed {
+                    self.missed.push(ReportedMissed {
                         at: now,
                         machine: number,
                         job,
@@ -358,12 +359,12 @@ fn each(nodes: u8) -> impl Iterator<Item = usize> {
 
 /// Runs tasks until it is killed.
 #[derive(Debug)]
-struct Mortal {
+struct KillableSpawner {
     inner: ManualSpawner,
     killed: watch::Sender<bool>,
 }
 
-impl Spawner for Mortal {
+impl Spawner for KillableSpawner {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let mut killed = self.killed.subscribe();
         self.inner.spawn(Box::pin(async move {

@@ -7,20 +7,20 @@ use crate::{
     plan::{Event, MACHINES, Ms, Rules, SECOND, YEAR, name},
 };
 
-/// How the fleet stands from a moment on.
+/// The state of the fleet from a moment on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct FleetState {
     pub(crate) at: Ms,
-    /// The version that runs on each machine whose process is there and reaches a quorum.
+    /// The version on each machine whose process runs and reaches a quorum.
     pub(crate) fit: [Option<usize>; MACHINES],
     pub(crate) is_lossy: bool,
     /// Between a release and its deployment on all machines.
     pub(crate) is_deploying: bool,
 }
 
-/// Ticks that a process told of as missed.
+/// Ticks that a process reported as missed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ToldMissed {
+pub(crate) struct ReportedMissed {
     /// When it was reported, at the latest.
     pub(crate) at: Ms,
     pub(crate) machine: usize,
@@ -30,16 +30,16 @@ pub(crate) struct ToldMissed {
     pub(crate) last: Ms,
 }
 
-/// All that is to be judged.
+/// The input of the model.
 pub(crate) struct History {
     pub(crate) versions: Vec<Vec<Rules>>,
     pub(crate) runs: Vec<Run>,
-    pub(crate) standings: Vec<Standing>,
-    pub(crate) missed: Vec<ToldMissed>,
+    pub(crate) standings: Vec<FleetState>,
+    pub(crate) missed: Vec<ReportedMissed>,
     pub(crate) events: Vec<(Ms, Event)>,
     /// When each version was first booted.
     pub(crate) first_boots: Vec<Option<Ms>>,
-    /// When a process may have lost what it was about to do.
+    /// Times at which a process may have lost its work.
     pub(crate) breaks: Vec<Ms>,
 }
 
@@ -62,7 +62,7 @@ impl History {
             );
             lines.push((run.began, text));
         }
-        lines.extend(self.missed.iter().map(|told| (told.at, format!("{told:?}"))));
+        lines.extend(self.missed.iter().map(|report| (report.at, format!("{report:?}"))));
         lines.retain(|(at, _)| (from..=until).contains(at));
         lines.sort_by_key(|(at, _)| *at);
         let mut text = String::new();
@@ -72,7 +72,7 @@ impl History {
         text
     }
 
-    /// A number that tells this history from others.
+    /// A hash of the history.
     pub(crate) fn fingerprint(&self) -> u64 {
         let text = self.around(0, YEAR);
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

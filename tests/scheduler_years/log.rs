@@ -1,4 +1,4 @@
-//! What ran, where and when.
+//! The runs, with their machines and times.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,8 +26,8 @@ pub(crate) struct Log {
     clock: ManualClock,
 }
 
-/// Notes the end of a run, also where it is dropped.
-pub(crate) struct Going {
+/// Records the end of a run, also if it is dropped.
+pub(crate) struct RunGuard {
     log: Log,
     run: usize,
 }
@@ -48,7 +48,7 @@ impl Log {
         machine: usize,
         version: usize,
         cx: &JobContext,
-    ) -> Going {
+    ) -> RunGuard {
         let began = self.now();
         let mut runs = self.runs.lock().unwrap();
         runs.push(Run {
@@ -63,14 +63,14 @@ impl Log {
             ended: None,
             finished: false,
         });
-        Going { log: self.clone(), run: runs.len() - 1 }
+        RunGuard { log: self.clone(), run: runs.len() - 1 }
     }
 
     pub(crate) fn runs(&self) -> Vec<Run> {
         self.runs.lock().unwrap().clone()
     }
 
-    /// How many jobs began a run since then.
+    /// Number of jobs that began a run since a moment.
     pub(crate) fn jobs_since(&self, since: Ms) -> usize {
         let runs = self.runs.lock().unwrap();
         let since = runs.iter().rev().take_while(|run| run.began >= since);
@@ -83,13 +83,13 @@ impl Log {
     }
 }
 
-impl Going {
+impl RunGuard {
     pub(crate) fn finished(self) {
         self.log.runs.lock().unwrap()[self.run].finished = true;
     }
 }
 
-impl Drop for Going {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         let now = self.log.now();
         self.log.runs.lock().unwrap()[self.run].ended = Some(now);

@@ -1,5 +1,5 @@
-//! Years of virtual time over three replicas whose clocks jump, that crash, are cut off and deployed
-//! anew: every tick that the policies promise is run, none twice, and no job falls silent.
+//! Years of virtual time over three replicas with clock jumps, crashes, partitions and deployments:
+//! every tick that the policies promise is run, none twice, and no job stops running.
 //!
 //! | variable | |
 //! |---|---|
@@ -19,6 +19,8 @@ mod allowed;
 mod fleet;
 mod history;
 mod log;
+#[path = "../support/mock_node.rs"]
+mod mock_node;
 mod model;
 mod plan;
 mod promised;
@@ -45,7 +47,7 @@ fn year(seed: u64, faults: Faults) -> History {
     Fleet::new(seed, Plan::new(seed, faults)).live()
 }
 
-/// What is wrong with a year, for people.
+/// The report of a year's fault.
 fn verdict(seed: u64, faults: Faults) -> Result<Judged, String> {
     let history = year(seed, faults);
     if env::var_os("SCHEDULER_YEARS_PRINT").is_some() {
@@ -128,13 +130,13 @@ fn seeds_give_the_same_year_again() {
     }
 }
 
-/// Each with faults of one kind that it once found.
+/// Seeds that found faults once, each with one kind of faults.
 #[test]
 fn years_that_failed_once_hold() {
-    // Jumps that silenced a job for months; ticks of before a new schedule, run and told of as
-    // missed; a claim that came to nothing took the new schedule back; a replica that was cut off
-    // told of ticks as missed that others ran; a replica waited for a lock held by nobody, up to
-    // its TTL; another jitter is no other schedule; an end that one node of three kept was found,
+    // Jumps that stopped a job for months; ticks before a new schedule, run and reported as
+    // missed; a failed claim that restored the old schedule; a partitioned replica that
+    // reported ticks of others as missed; a replica that waited for a free lock, up to
+    // its TTL; another jitter taken for another schedule; an end on one node of three, found
     // and lost again.
     let years = [
         ("jumps", 0),

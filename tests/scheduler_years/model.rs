@@ -1,4 +1,4 @@
-//! What must have run, by the words of the documentation alone: judged after the year.
+//! A model of the documented policies, which judges a year after its end.
 //!
 //! * No tick starts twice, but one whose run was broken off where the job claims at the end.
 //! * No tick starts before its time, later than the policy allows, or in place of a newer one that was
@@ -7,7 +7,7 @@
 //! * A run that was broken off is repeated, where it is, within half a minute of when a process could.
 //! * A tick that comes while a process is there and reaches a quorum runs at once. One that came while
 //!   none did is made up for as the policy says, within half a minute of the end of the outage.
-//! * No job is silent for longer than its period, the outages in between, and a minute.
+//! * No job pauses for longer than its period, the outages in between, and a minute.
 
 use crate::{
     history::History,
@@ -15,11 +15,11 @@ use crate::{
     plan::{MACHINES, Ms, Rules, SECOND, YEAR, name},
 };
 
-/// When all disturbances are over.
+/// The end of all disturbances.
 pub(crate) const SETTLED: Ms = 30 * SECOND;
-/// By when a tick runs where nothing is disturbed.
+/// Maximum lateness of a tick without disturbances.
 pub(crate) const AT_ONCE: Ms = 3 * SECOND / 2;
-/// By when a process that is there again has asked the nodes.
+/// Time within which a process has read the nodes after an outage.
 pub(crate) const ASKED: Ms = 14 * SECOND;
 
 /// What was judged.
@@ -41,7 +41,7 @@ pub(crate) struct Fault {
 
 /// A time in which a process is there, reaches a quorum, and nothing gets lost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct HealthyPeriod {
     pub(crate) from: Ms,
     pub(crate) until: Ms,
     pub(crate) version: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Model<'a> {
     pub(crate) job: usize,
     /// Of the job, in the order of their beginnings.
     pub(crate) runs: Vec<&'a Run>,
-    pub(crate) stretches: &'a [Stretch],
+    pub(crate) stretches: &'a [HealthyPeriod],
     /// Since when ticks of each version count.
     pub(crate) bases: Vec<Ms>,
 }
@@ -76,7 +76,7 @@ pub(crate) fn judge(history: &History) -> (Judged, Vec<Fault>) {
     (judged, faults)
 }
 
-fn stretches(history: &History) -> Vec<Stretch> {
+fn stretches(history: &History) -> Vec<HealthyPeriod> {
     let mut stretches = Vec::new();
     for machine in 0..MACHINES {
         let mut open: Option<(Ms, usize)> = None;
@@ -87,12 +87,12 @@ fn stretches(history: &History) -> Vec<Stretch> {
                 continue;
             }
             if let Some((from, version)) = open {
-                stretches.push(Stretch { from, until: standing.at, version });
+                stretches.push(HealthyPeriod { from, until: standing.at, version });
             }
             open = fit.map(|version| (standing.at, version));
         }
         if let Some((from, version)) = open {
-            stretches.push(Stretch { from, until: YEAR, version });
+            stretches.push(HealthyPeriod { from, until: YEAR, version });
         }
     }
     stretches.retain(|stretch| stretch.until > stretch.from);

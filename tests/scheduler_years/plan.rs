@@ -1,4 +1,4 @@
-//! What happens in a year: jobs, their schedules, and all that goes wrong, out of a seed.
+//! The plan of a year, from a seed: jobs, their schedules, and faults.
 
 use std::time::Duration;
 

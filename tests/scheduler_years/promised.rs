@@ -4,7 +4,7 @@ use tower_redlock::scheduler::{Claim, Missed};
 
 use crate::{
     history::clock,
-    model::{ASKED, AT_ONCE, Fault, Judged, Model, SETTLED, Stretch},
+    model::{ASKED, AT_ONCE, Fault, HealthyPeriod, Judged, Model, SETTLED},
     plan::{HOUR, MINUTE, Ms, Rules, SECOND, YEAR},
 };
 
@@ -18,7 +18,7 @@ impl Model<'_> {
             .iter()
             .any(|run| run.began >= base.saturating_sub(1) && run.began < by && same(run.version));
         let makes_up = !matches!(self.rules(version).missed, Missed::Skip);
-        let had_time = |stretch: &&Stretch| {
+        let had_time = |stretch: &&HealthyPeriod| {
             stretch.version == version && stretch.from.max(base) + SETTLED < by.min(stretch.until)
         };
         ran || (makes_up && self.stretches.iter().any(|stretch| had_time(&stretch)))
@@ -50,7 +50,7 @@ impl Model<'_> {
 
     fn tick_ran(
         &self,
-        stretch: &Stretch,
+        stretch: &HealthyPeriod,
         (tick, start): (Ms, Ms),
         rules: &Rules,
         judged: &mut Judged,
@@ -86,10 +86,10 @@ impl Model<'_> {
         })
     }
 
-    /// Ticks that came before the stretch, while nobody was there.
+    /// Ticks that were due before the period, while no process was available.
     fn pending_ran(
         &self,
-        stretch: &Stretch,
+        stretch: &HealthyPeriod,
         from: Ms,
         rules: &Rules,
         judged: &mut Judged,

@@ -1,4 +1,4 @@
-//! Asking a node about a job's ticks.
+//! Promises and claims of a job's ticks, sent to one node.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,15 +11,15 @@ use tower_redlock::{
     },
 };
 
-/// Long enough never to matter.
+/// Longer than any test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) type Said = Result<Answer, Reason>;
+pub(crate) type Response = Result<Answer, Reason>;
 
-/// Sends the operation now, and gives what the node will say.
-pub(crate) fn ask(node: &Arc<dyn Node>, op: Op) -> impl Future<Output = Said> + use<> {
+/// Sends the operation now, and returns a future of the answer.
+pub(crate) fn ask(node: &Arc<dyn Node>, op: Op) -> impl Future<Output = Response> + use<> {
     let (answer, answered) = oneshot::channel();
-    node.send(op, Reply::from_fn(move |said| drop(answer.send(said))));
+    node.send(op, Reply::from_fn(move |response| drop(answer.send(response))));
     async { answered.await.expect("every reply is answered or dropped") }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn claims<'a>(jobs: impl IntoIterator<Item = &'a str>) -> Op {
     Op::Claims(jobs.into_iter().map(Arc::from).collect())
 }
 
-/// The first run of a tick, and nothing before it.
+/// The first run of a tick, without a previous run.
 pub(crate) fn of_tick(token: u64, tick: u64) -> TickClaim {
     TickClaim::new(token, run(tick), format!("owner of {token}").into(), None)
 }
@@ -44,16 +44,16 @@ pub(crate) fn run(tick: u64) -> TickRun {
     TickRun::new(Duration::from_millis(tick), 1, Duration::from_millis(tick + 3))
 }
 
-/// What a node says that never lost what it knew.
-#[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
-pub(crate) fn promised(claim: Option<&TickClaim>) -> Said {
+/// The promise of a node that has lost nothing.
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with a node's answer")]
+pub(crate) fn promised(claim: Option<&TickClaim>) -> Response {
     Ok(Answer::Promised(PromisedAnswer::new(0, claim.cloned().map(Box::new))))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "to be compared with what a node says")]
-pub(crate) fn told<const N: usize>(claims: [Option<&TickClaim>; N]) -> Said {
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with a node's answer")]
+pub(crate) fn stored<const N: usize>(claims: [Option<&TickClaim>; N]) -> Response {
     Ok(Answer::Claims(ClaimsAnswer::new(0, claims.map(Option::<&TickClaim>::cloned).into())))
 }
 
-pub(crate) const CLAIMED: Said = Ok(Answer::Claimed);
-pub(crate) const SUPERSEDED: Said = Err(Reason::Superseded);
+pub(crate) const CLAIMED: Response = Ok(Answer::Claimed);
+pub(crate) const SUPERSEDED: Response = Err(Reason::Superseded);

@@ -6,14 +6,14 @@ mod support;
 mod cases;
 mod clocks;
 mod conformance;
-mod facts;
+mod failures;
 #[cfg(feature = "scheduler")]
 mod fleet;
 mod guards;
 mod jobs;
 mod layer;
 mod once;
+mod support_checks;
 #[cfg(feature = "tls")]
 mod tls;
 mod wakeups;
-mod workbench;

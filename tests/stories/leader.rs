@@ -62,7 +62,7 @@ pub(crate) async fn stand(builder: RedlockBuilder, io: Io) -> Result<(), Failure
         async move {
             let mut stopping = pin!(term.stopping());
             loop {
-                io.say(&Step { at: now(), token: term.fencing_token().get() });
+                io.print(&Step { at: now(), token: term.fencing_token().get() });
                 tokio::select! {
                     () = tokio::time::sleep(STEP) => {}
                     () = &mut stopping => return,
@@ -123,13 +123,13 @@ impl Election {
     fn start_candidate(&mut self) -> Result<(), Failure> {
         self.started += 1;
         let (number, report) = (self.started, self.report.clone());
-        let hear = move |line: String| {
+        let on_line = move |line: String| {
             let step = line.parse().expect("a step");
-            // At the end of the test nobody receives it.
+            // At the end of the test the receiver is gone.
             let _ = report.send((number, step));
         };
         let part = Part::new(Role::Candidate, &format!("candidate-{number}"), &"-");
-        self.candidates.insert(number, Member::start(&self.nodes, part, hear)?);
+        self.candidates.insert(number, Member::start(&self.nodes, part, on_line)?);
         Ok(())
     }
 

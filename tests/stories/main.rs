@@ -1,5 +1,5 @@
-//! Whole services under mishaps: replicas that are killed, holders that are frozen, events that are
-//! delivered again and forged, and what the clients see of that.
+//! Whole services under faults: replicas that are killed, holders that are frozen, events that are
+//! delivered again and forged; checks of what the clients see.
 //!
 //! Each story runs over nodes inside this process and over real servers, where its members are
 //! processes of their own. The examples are run as their users run them.

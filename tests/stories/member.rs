@@ -71,24 +71,24 @@ impl Part {
 /// The input and output of a member.
 #[derive(Clone)]
 pub(crate) struct Io {
-    say: Arc<dyn Fn(String) + Send + Sync>,
+    print: Arc<dyn Fn(String) + Send + Sync>,
     input: Arc<Mutex<mpsc::Receiver<()>>>,
 }
 
 impl Io {
-    pub(crate) fn say(&self, line: &(impl ToString + ?Sized)) {
-        (self.say)(line.to_string());
+    pub(crate) fn print(&self, line: &(impl ToString + ?Sized)) {
+        (self.print)(line.to_string());
     }
 
     /// Blocks the thread until the next input; false at the end of the input.
-    pub(crate) fn hear(&self) -> bool {
+    pub(crate) fn next_input(&self) -> bool {
         self.input.lock().unwrap().recv().is_ok()
     }
 
     /// Waits for the end of the input, which asks the member to stop.
     pub(crate) async fn stopped(&self) {
         let io = self.clone();
-        let end = tokio::task::spawn_blocking(move || while io.hear() {});
+        let end = tokio::task::spawn_blocking(move || while io.next_input() {});
         end.await.expect("it does not panic");
     }
 }
@@ -100,18 +100,18 @@ async fn member() {
     let [role, name, arg, urls] = text.split(' ').collect::<Vec<_>>()[..] else { panic!("{text}") };
     let roles = [Role::Candidate, Role::Receiver, Role::Replica, Role::Worker];
     let role = roles.into_iter().find(|known| format!("{known:?}") == role).expect("a role");
-    let (tell, input) = mpsc::channel();
+    let (sender, input) = mpsc::channel();
     thread::spawn(move || {
         let mut lines = std::io::stdin().lines();
         while let Some(Ok(_)) = lines.next() {
-            let _ = tell.send(());
+            let _ = sender.send(());
         }
     });
-    let say = |line| {
-        // At the end of the test process nobody reads it.
+    let print = |line| {
+        // At the end of the test process the reader is gone.
         let _ = writeln!(std::io::stdout(), "{PREFIX}{line}");
     };
-    let io = Io { say: Arc::new(say), input: Arc::new(Mutex::new(input)) };
+    let io = Io { print: Arc::new(print), input: Arc::new(Mutex::new(input)) };
     let builder = over(urls.split(',').map(ToOwned::to_owned));
     Part::new(role, name, &arg).run(builder, io).await.unwrap();
 }
@@ -130,18 +130,18 @@ enum Body {
 type Ended = JoinHandle<Result<(), Failure>>;
 
 impl Member {
-    /// Starts a member; `hear` is called with each line that it says.
+    /// Starts a member; `on_line` is called with each line that it prints.
     pub(crate) fn start(
         nodes: &Nodes,
         part: Part,
-        hear: impl Fn(String) + Send + Sync + 'static,
+        on_line: impl Fn(String) + Send + Sync + 'static,
     ) -> Result<Self, Failure> {
         let name = part.name.clone();
         let body = match nodes {
-            Nodes::Servers(_) => start_process(&part, &nodes.urls(), hear)?,
+            Nodes::Servers(_) => start_process(&part, &nodes.urls(), on_line)?,
             Nodes::Embedded(nodes) => {
-                let (input, hears) = mpsc::channel();
-                let io = Io { say: Arc::new(hear), input: Arc::new(Mutex::new(hears)) };
+                let (input, inputs) = mpsc::channel();
+                let io = Io { print: Arc::new(on_line), input: Arc::new(Mutex::new(inputs)) };
                 let link = Link::default();
                 let builder = link.builder(nodes);
                 let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -158,12 +158,12 @@ impl Member {
     /// The same; the lines are received from the channel.
     pub(crate) fn start_with_lines(nodes: &Nodes, part: Part) -> Result<(Self, Lines), Failure> {
         let (sender, receiver) = unbounded_channel();
-        let hear = move |line| drop(sender.send(line));
-        Ok((Self::start(nodes, part, hear)?, Lines(receiver)))
+        let on_line = move |line| drop(sender.send(line));
+        Ok((Self::start(nodes, part, on_line)?, Lines(receiver)))
     }
 
     /// Sends it one input.
-    pub(crate) async fn tell(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn send_input(&mut self) -> Result<(), Failure> {
         match self.body.as_mut().expect("it runs") {
             Body::Process { input, .. } => Ok(input.write_all(b"go\n").await?),
             Body::Runtime { input, .. } => Ok(input.send(())?),
@@ -217,7 +217,7 @@ impl Member {
 fn start_process(
     part: &Part,
     urls: &[String],
-    hear: impl Fn(String) + Send + Sync + 'static,
+    on_line: impl Fn(String) + Send + Sync + 'static,
 ) -> Result<Body, Failure> {
     let Part { role, name, arg } = part;
     let mut child = Command::new(env::current_exe()?)
@@ -233,7 +233,7 @@ fn start_process(
         let mut lines = BufReader::new(output).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             if let Some(line) = line.strip_prefix(PREFIX) {
-                hear(line.to_owned());
+                on_line(line.to_owned());
             }
         }
     });

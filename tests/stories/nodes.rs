@@ -10,13 +10,13 @@ use std::{
 
 use tower_redlock::{
     Redlock, RedlockBuilder,
-    node::EmbeddedNodes,
-    node::NodeHealth,
-    node::{Hints, Node, Op, Reply, Subscription},
-    time::Timestamp,
+    node::{EmbeddedNodes, NodeHealth},
 };
 
-use crate::support::{RedisServer, eventually_async};
+use crate::support::{
+    RedisServer, eventually_async,
+    mock_node::{MockNode, with_nodes},
+};
 
 /// Also `max_ttl`: how long the servers are in probation at first.
 const TTL: Duration = Duration::from_secs(2);
@@ -97,41 +97,15 @@ impl Link {
     }
 
     pub(crate) fn builder(&self, nodes: &EmbeddedNodes) -> RedlockBuilder {
-        let direct = Redlock::builder().nodes_from(nodes).build().unwrap();
-        let linked = direct.nodes().iter().map(|node| Linked(Arc::clone(node), self.clone()));
-        linked.fold(Redlock::builder().ttl(TTL), RedlockBuilder::node)
-    }
-}
-
-/// A node behind a [`Link`].
-#[derive(Debug)]
-struct Linked(Arc<dyn Node>, Link);
-
-impl Node for Linked {
-    fn send(&self, op: Op, reply: Reply) {
-        // A reply that is dropped never comes.
-        if !self.1.is_cut.load(Ordering::SeqCst) {
-            self.0.send(op, reply);
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.0.health()
-    }
-
-    fn wall(&self, now: Timestamp, wall: Duration) -> Option<Duration> {
-        self.0.wall(now, wall)
-    }
-
-    fn has_own_wall(&self) -> bool {
-        self.0.has_own_wall()
-    }
-
-    fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {
-        self.0.subscribe(name, hints)
+        let linked = nodes.nodes("redlock").map(|node| {
+            let is_cut = Arc::clone(&self.is_cut);
+            // A reply that is dropped never comes.
+            MockNode::over(&node, move |op, reply, node| {
+                if !is_cut.load(Ordering::SeqCst) {
+                    node.send(op, reply);
+                }
+            })
+        });
+        with_nodes(Redlock::builder().ttl(TTL), linked)
     }
 }

@@ -1,8 +1,8 @@
 //! Servers whose wall clock the test sets.
 
-use super::clock::Clock;
 use super::home::Home;
 use super::server::RedisServer;
+use super::server_clock::Clock;
 
 impl RedisServer {
     /// Starts a server whose wall clock can be set; further arguments as for

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use super::cli;
-use super::clock::Clock;
 use super::home::Home;
 use super::process::Process;
 use super::resp::Resp;
+use super::server_clock::Clock;
 use super::wait::HANG_GUARD;
 
 #[derive(Debug)]

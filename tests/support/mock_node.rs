@@ -22,10 +22,20 @@ pub(crate) struct MockNode {
     name: Arc<str>,
     inner: Option<Arc<dyn Node>>,
     state: Option<NodeState>,
+    has_wall: bool,
     handler: Arc<Handler>,
 }
 
 impl MockNode {
+    fn new(
+        name: impl Into<Arc<str>>,
+        inner: Option<Arc<dyn Node>>,
+        handler: impl Fn(Op, Reply, &dyn Node) + Send + Sync + 'static,
+    ) -> Self {
+        let (name, has_wall) = (name.into(), inner.is_some());
+        Self { name, inner, state: None, has_wall, handler: Arc::new(handler) }
+    }
+
     /// Forwards every operation to `inner`.
     pub(crate) fn forwarding(inner: &Arc<dyn Node>) -> Self {
         Self::over(inner, |op, reply, inner| inner.send(op, reply))
@@ -36,8 +46,7 @@ impl MockNode {
         inner: &Arc<dyn Node>,
         handler: impl Fn(Op, Reply, &dyn Node) + Send + Sync + 'static,
     ) -> Self {
-        let name = inner.name().into();
-        Self { name, inner: Some(Arc::clone(inner)), state: None, handler: Arc::new(handler) }
+        Self::new(inner.name(), Some(Arc::clone(inner)), handler)
     }
 
     /// Calls `observe` with each operation before it is forwarded.
@@ -67,15 +76,13 @@ impl MockNode {
         name: impl Into<Arc<str>>,
         answer: impl Fn(Op) -> Result<Answer, Reason> + Send + Sync + 'static,
     ) -> Self {
-        let handler = move |op, reply: Reply, _: &dyn Node| reply.send(answer(op));
-        Self { name: name.into(), inner: None, state: None, handler: Arc::new(handler) }
+        Self::new(name, None, move |op, reply, _| reply.send(answer(op)))
     }
 
     /// Never answers, and drops no reply, which would be an answer.
     pub(crate) fn silent(name: impl Into<Arc<str>>) -> Self {
         let unanswered = Mutex::new(Vec::new());
-        let handler = move |_, reply, _: &dyn Node| unanswered.lock().unwrap().push(reply);
-        Self { name: name.into(), inner: None, state: None, handler: Arc::new(handler) }
+        Self::new(name, None, move |_, reply, _| unanswered.lock().unwrap().push(reply))
     }
 
     /// The name of the node in errors and logs.
@@ -88,6 +95,16 @@ impl MockNode {
     pub(crate) fn in_state(mut self, state: NodeState) -> Self {
         self.state = Some(state);
         self
+    }
+
+    /// Has no wall clock of its own, but that of its client.
+    pub(crate) fn without_wall(mut self) -> Self {
+        self.has_wall = false;
+        self
+    }
+
+    fn clocked(&self) -> Option<&Arc<dyn Node>> {
+        self.inner.as_ref().filter(|_| self.has_wall)
     }
 }
 
@@ -137,20 +154,6 @@ impl Withheld {
     }
 }
 
-/// An inner node for mocks that have none.
-#[derive(Debug)]
-struct NoNode;
-
-impl Node for NoNode {
-    fn send(&self, op: Op, _: Reply) {
-        panic!("there is no node for {op:?}");
-    }
-
-    fn name(&self) -> &'static str {
-        "none"
-    }
-}
-
 impl fmt::Debug for MockNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("MockNode").field(&self.name).finish()
@@ -159,7 +162,8 @@ impl fmt::Debug for MockNode {
 
 impl Node for MockNode {
     fn send(&self, op: Op, reply: Reply) {
-        (self.handler)(op, reply, self.inner.as_deref().unwrap_or(&NoNode));
+        // The handlers of a node without an inner node forward nothing.
+        (self.handler)(op, reply, self.inner.as_deref().unwrap_or(self));
     }
 
     fn name(&self) -> &str {
@@ -178,11 +182,11 @@ impl Node for MockNode {
     }
 
     fn wall(&self, now: Timestamp, wall: Duration) -> Option<Duration> {
-        self.inner.as_ref().map_or(Some(wall), |inner| inner.wall(now, wall))
+        self.clocked().map_or(Some(wall), |inner| inner.wall(now, wall))
     }
 
     fn has_own_wall(&self) -> bool {
-        self.inner.as_ref().is_some_and(|inner| inner.has_own_wall())
+        self.clocked().is_some_and(|inner| inner.has_own_wall())
     }
 
     fn subscribe(&self, name: &Arc<str>, hints: Hints) -> Subscription {

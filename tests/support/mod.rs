@@ -1,16 +1,23 @@
-//! What the integration tests stand on: real servers, and two ways to make a server misbehave.
+//! What the integration tests share: servers, nodes, clocks, and managers over them.
 //!
 //! - [`RedisServer`]: a real `redis-server` process that can be frozen, killed, restarted with or
-//!   without its data, full, a replica, or wrong about the time.
+//!   without its data, full, a replica, or have a wrong clock.
 //! - [`Proxy`]: a network between a client and a server that can be slow, silent or down, and that
-//!   can deliver a request after its client is gone.
-//! - [`FakeServer`]: a scripted server, for replies that a real one gives only on a bad day.
+//!   can deliver a request after the client has closed the connection.
+//! - [`FakeServer`]: a scripted server, for replies that a real one rarely gives.
+//! - [`ServerScene`]: servers behind proxies, and managers over them.
+//! - [`scene::Scene`]: a clock that is moved by hand, nodes inside the process, and a manager.
+//! - [`mock_node::MockNode`]: a node whose operations a closure handles.
+//! - [`hand_clock::HandClock`]: a clock that is moved by hand, or runs apart from another.
 //! - [`acl`]: the user that the README describes; [`RedisServer::url`] logs in as it.
 //! - [`eventually`], [`eventually_async`]: wait for a condition, with a guard against hanging.
 //!
-//! All of them listen on 127.0.0.1, on a port of their own, and are gone when dropped. None needs a
-//! tokio runtime, and [`Proxy`] and [`FakeServer`] run on threads of their own, so a test may block
+//! Servers and proxies listen on 127.0.0.1, each on its own port, and end when they are dropped. None
+//! needs a tokio runtime: [`Proxy`] and [`FakeServer`] run on their own threads, so a test may block
 //! and may use any runtime flavour.
+//!
+//! Targets without servers include single files of this folder. `pair.rs` and `log.rs` are included
+//! by those that need them, as not every target has their dependencies.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -21,7 +28,6 @@
 pub mod acl;
 mod background;
 mod cli;
-mod clock;
 mod clocked;
 mod fake;
 pub mod hand_clock;
@@ -38,12 +44,14 @@ mod relay;
 mod replication;
 mod resp;
 mod restart;
+pub mod scene;
 mod server;
+mod server_clock;
 mod temp_dir;
 mod wait;
 
 pub use fake::{Command, FakeServer, Reaction};
-pub use managers::over;
+pub use managers::{LONG, ServerScene, all_vote, connected, in_time, over, patient, urls};
 pub use port::{Port, unused as unused_port};
 pub use process::Process;
 pub use proxy::Proxy;

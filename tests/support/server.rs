@@ -6,11 +6,11 @@ use std::thread;
 use rustix::process::Signal;
 
 use super::acl;
-use super::clock::Clock;
 use super::home::Home;
 use super::launch::{PortTaken, launch};
 use super::port::{self, Port};
 use super::process::Process;
+use super::server_clock::Clock;
 
 /// A `redis-server` (or `valkey-server`) on 127.0.0.1, without persistence unless told otherwise.
 ///

@@ -79,7 +79,7 @@ impl Asked {
 }
 
 #[test]
-fn frozen_node_runs_timely_claims_in_order() {
+fn frozen_node_runs_timely_claims() {
     let asked = Asked::new();
     asked.nodes.freeze([0]);
     for op in [prepare(5), claim(5), prepare(7), claim(5), claim(7)] {

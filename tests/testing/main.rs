@@ -7,7 +7,8 @@ mod contexts;
 mod failures;
 mod frozen;
 mod goodput;
-
+#[path = "../support/hand_clock.rs"]
+mod hand_clock;
 mod load;
 mod managers;
 #[path = "../support/mock_node.rs"]

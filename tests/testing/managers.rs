@@ -1,10 +1,6 @@
 //! Managers over the kit's clock and nodes.
 
-use std::{
-    future::IntoFuture,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{future::IntoFuture, time::Duration};
 
 use tower_redlock::{
     LockError,
@@ -12,6 +8,8 @@ use tower_redlock::{
     testing::{ManualClock, Nodes},
     time::Clock,
 };
+
+use crate::hand_clock::HandClock;
 
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(10);
@@ -122,35 +120,11 @@ async fn drift_bounds_slow_replica() {
 
 #[test]
 fn dropped_manager_leaves_nothing() {
-    #[derive(Debug)]
-    struct Watched(ManualClock, #[expect(dead_code, reason = "it is counted")] Arc<()>);
-
-    impl Clock for Watched {
-        fn now(&self) -> tower_redlock::time::Timestamp {
-            self.0.now()
-        }
-
-        fn wall(&self) -> Duration {
-            self.0.wall()
-        }
-
-        fn wait(
-            &self,
-            until: tower_redlock::time::Timestamp,
-        ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
-            self.0.wait(until)
-        }
-
-        fn granularity(&self) -> Duration {
-            self.0.granularity()
-        }
-    }
-
     let clock = ManualClock::new();
-    let alive = Arc::new(());
-    let of_clock: Weak<()> = Arc::downgrade(&alive);
+    let managers = HandClock::over(clock.clone()).with_granularity(Duration::ZERO);
+    let of_clock = managers.downgrade();
     let replica = Nodes::new(3, &clock).replica("blue");
-    let redlock = replica.builder().clock(Watched(clock.clone(), alive)).build().unwrap();
+    let redlock = replica.builder().clock(managers).build().unwrap();
     let mut lock = clock.spawn(redlock.lock("x").into_future());
     clock.advance(5 * SECOND);
     drop(lock.take().expect("taken").unwrap());

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use crate::ask::ask;
-use crate::support::clock::Clock;
 use crate::support::process::Process;
 use crate::support::resp::Resp;
+use crate::support::server_clock::Clock;
 
 /// After this time, what has not happened will not happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

@@ -29,7 +29,7 @@ use std::thread;
 use options::Options;
 use report::{Outcome, Report};
 use stop::Stop;
-use support::clock::Clock;
+use support::server_clock::Clock;
 use trial::Trial;
 use worker::{WORKER, WorkerOptions};
 

@@ -10,10 +10,10 @@ use rustix::process::Signal;
 use crate::ask::command;
 use crate::fault::{Fault, LONGEST_COPY};
 use crate::launch::{PATIENCE, launch};
-use crate::support::clock::Clock;
 use crate::support::port::{self, Port};
 use crate::support::process::Process;
 use crate::support::resp::Resp;
+use crate::support::server_clock::Clock;
 use crate::support::temp_dir::TempDir;
 
 const SNAPSHOTS: usize = 5;

@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer) or a
-/// [`FencingLayer`](crate::FencingLayer): that of the service, polled under its lock if there is one, or
-/// an empty one for a rejected request.
+/// [`FencingLayer`](crate::FencingLayer): the service's own, polled under its lock if there is one, or an
+/// empty one for a rejected request.
 ///
 /// The lock is released with the trailers, on an error and on drop. A stream that outlives the
 /// lock ends with the status of a lost lock, as trailers.

@@ -20,14 +20,14 @@
 //! # }
 //! ```
 //!
-//! On the whole server, each method has a key: without the metadata, health checks and reflection
-//! are turned away here. Let the key return `None` for what needs no lock, or put the layer around
-//! one service: `add_service(one_at_a_time.layer(OrdersServer::new(orders)))`. The whole
-//! of it, with a stream, is the example `tonic`.
+//! Around a server, the layer applies to each method: this one rejects health checks and reflection, which
+//! lack the metadata. Let the key return `None` for methods without a lock, or put the layer around one
+//! service: `add_service(one_at_a_time.layer(OrdersServer::new(orders)))`. The example `tonic` is a whole
+//! service, with a stream.
 
 mod body;
 mod service;
 pub(crate) mod timeout;
 
 pub use body::GrpcBody;
-pub use service::Grpc;
+pub use service::RedlockGrpc;

@@ -1,4 +1,4 @@
-//! The settings over gRPC, the service, and the future of a request.
+//! The settings of a layer over gRPC, its service, and the future of a request.
 
 use std::{
     fmt,
@@ -17,15 +17,16 @@ use super::{GrpcBody, timeout::timeout};
 use crate::{
     guard::{LockContext, LockContexts},
     layer::{
-        Error, RedlockLayer, RedlockService, ResourceKey, ResponseFuture, call::Protocol,
+        GuardError, RedlockFuture, RedlockLayer, RedlockService, ResourceKey, call::Protocol,
         token_header::TokenHeader,
     },
     reject::{DefaultResponse, OnReject, RejectReason, Rejection},
 };
 
-/// Lock errors are gRPC statuses. Made by [`RedlockLayer::grpc`].
+/// The settings of a [`RedlockLayer`] over gRPC, where lock errors are statuses. Created by
+/// [`RedlockLayer::grpc`].
 #[derive(Clone, Debug)]
-pub struct Grpc<R = DefaultResponse> {
+pub struct RedlockGrpc<R = DefaultResponse> {
     token_header: TokenHeader,
     on_reject: R,
 }
@@ -42,36 +43,37 @@ impl<K> RedlockLayer<K> {
     /// | no usable key | `INVALID_ARGUMENT` | | no |
     /// | a TTL or wait that the manager refuses, a key at the wrong place | `INTERNAL` | | no |
     ///
-    /// A lost lock is not `ABORTED`: clients take that for "not done, try again". The responses are marked
+    /// A lost lock is not `ABORTED`, after which clients repeat the call. The responses are marked
     /// with a [`RequestOutcome`](crate::reject::RequestOutcome) for layers outside.
     ///
     /// The lock is held until the response's trailers; a stream that outlives it ends with the
-    /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions; where
-    /// layers are around each other, [`LockContexts`] has each layer's.
+    /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions;
+    /// [`LockContexts`] has those of nested layers.
     ///
-    /// The key is found in the path or the metadata, as the message is not decoded yet; for a key
-    /// from the message, a method takes the lock by itself with
-    /// [`try_run`](crate::LockRequest::try_run): its error becomes a status with `?`.
+    /// The key is found in the path or the metadata, as the message is not decoded yet. For a key from the
+    /// message, a method acquires the lock itself with [`try_run`](crate::LockRequest::try_run), whose error
+    /// `?` converts to a status.
     ///
-    /// A request waits for its lock no longer than its `grpc-timeout`, on the client's side as on the
-    /// server's. One that is over before the answer begins drops the method, and the lock is given
-    /// back. A client that stops reading a stream keeps its lock, until `max_hold` at most.
-    /// Around a client's `Channel` the layer answers with the same statuses, without a request.
-    pub fn grpc(self) -> RedlockLayer<K, Grpc> {
-        self.map_protocol(|_| Grpc {
+    /// A call waits for its lock no longer than its `grpc-timeout`, on the client's side as on the
+    /// server's. If that is over before the response begins, the method is dropped and the lock released.
+    /// A client that stops reading a stream keeps its lock, for `max_hold` at most. Around a client's
+    /// `Channel` the layer responds with the same statuses, without a request.
+    pub fn grpc(self) -> RedlockLayer<K, RedlockGrpc> {
+        self.map_protocol(|_| RedlockGrpc {
             token_header: TokenHeader::default(),
             on_reject: DefaultResponse::default(),
         })
     }
 }
 
-impl<K, R> RedlockLayer<K, Grpc<R>> {
-    /// The service finds the fencing token in this metadata of the request. Default: in none. A client
-    /// can't set it.
+/// # Methods and rejections over gRPC
+impl<K, R> RedlockLayer<K, RedlockGrpc<R>> {
+    /// Sets the metadata of the request that carries the fencing token to the service. Default: none. A
+    /// value that the client sent is removed.
     ///
     /// # Panics
     ///
-    /// If it is not the name of a header.
+    /// If `name` is not a valid header name.
     pub fn token_header<N>(mut self, name: N) -> Self
     where
         N: TryInto<HeaderName>,
@@ -81,25 +83,28 @@ impl<K, R> RedlockLayer<K, Grpc<R>> {
         self
     }
 
-    /// Makes the statuses of rejected requests by `respond` instead of [`Rejection::grpc_status`]: of those
-    /// that did not get the lock, or lost it before they had a response. A stream that outlives its lock
-    /// ends with the latter.
-    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, Grpc<G>>
+    /// Sets the closure that makes the statuses of rejected calls: those that did not get the lock, or lost
+    /// it before they had a response. Default: [`Rejection::grpc_status`], with which a stream that outlives
+    /// its lock always ends.
+    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, RedlockGrpc<G>>
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.map_protocol(|Grpc { token_header, .. }| Grpc { token_header, on_reject: respond })
+        self.map_protocol(|RedlockGrpc { token_header, .. }| RedlockGrpc {
+            token_header,
+            on_reject: respond,
+        })
     }
 }
 
-impl<B, R> Protocol<Request<B>> for Grpc<R> {
+impl<B, R> Protocol<Request<B>> for RedlockGrpc<R> {
     fn prepare(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
         self.token_header.set(request.headers_mut(), context.fencing_token());
         LockContexts::enter(request.extensions_mut(), layer, context.clone());
     }
 }
 
-impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Grpc<R>>
+impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, RedlockGrpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
@@ -108,7 +113,7 @@ where
 {
     type Response = Response<GrpcBody<A>>;
     type Error = S::Error;
-    type Future = ResponseFuture<S, Request<B>, Grpc<R>>;
+    type Future = RedlockFuture<S, Request<B>, RedlockGrpc<R>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -119,11 +124,11 @@ where
         grpc.token_header.strip(request.headers_mut());
         let timeout = timeout(request.headers());
         let call = self.begin(request, |lock| lock.wait_at_most(timeout));
-        ResponseFuture::new(call, grpc)
+        RedlockFuture::new(call, grpc)
     }
 }
 
-impl<S, B, R, A> Future for ResponseFuture<S, Request<B>, Grpc<R>>
+impl<S, B, R, A> Future for RedlockFuture<S, Request<B>, RedlockGrpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>>,
     R: OnReject<Status>,
@@ -135,8 +140,8 @@ where
         let mut this = self.project();
         Poll::Ready(match ready!(this.call.as_mut().poll_covered(cx)) {
             Ok((response, hold)) => Ok(response.map(|body| GrpcBody::of_service(body, hold))),
-            Err(Error::Service(error)) => Err(error),
-            Err(Error::Lock(error)) => {
+            Err(GuardError::Service(error)) => Err(error),
+            Err(GuardError::Lock(error)) => {
                 let rejection = Rejection::new(RejectReason::Lock(&error), this.call.resource());
                 rejection.log();
                 Ok(GrpcBody::of_rejection(rejection, &this.protocol.on_reject))
@@ -145,7 +150,7 @@ where
     }
 }
 
-/// For `Server::add_service` with a wrapped service.
+/// For `Server::add_service` with the service inside the layer.
 impl<S: NamedService, K, P> NamedService for RedlockService<S, K, P> {
     const NAME: &'static str = S::NAME;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-/// Reads `grpc-timeout`: up to eight digits and a unit. `None` where it is missing or malformed.
+/// Reads `grpc-timeout`: up to eight digits and a unit. `None` if it is missing or malformed.
 ///
 /// Source: *gRPC over HTTP2* (doc/PROTOCOL-HTTP2.md of grpc/grpc), section "Requests".
 pub(crate) fn timeout(headers: &HeaderMap) -> Option<Duration> {

@@ -17,18 +17,18 @@ use crate::{
 };
 
 /// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer), an
-/// [`OnceLayer`](crate::OnceLayer) or a [`FencingLayer`](crate::FencingLayer): that of the service,
-/// polled under its lock if there is one, or that of the response to a rejected request.
+/// [`OnceLayer`](crate::OnceLayer) or a [`FencingLayer`](crate::FencingLayer): the service's own, polled
+/// under its lock if there is one, or that of the response to a rejected request.
 ///
 /// Data, trailers, size hint and end are those of the service's body. The lock is released at the last
-/// frame, on an error and on drop, after the service's body was dropped. A body that outlives the lock
-/// is cut with [`BodyError::Lost`], so that no client takes it for complete.
+/// frame, on an error and on drop, after the service's body is dropped. A body that outlives the lock
+/// ends with [`BodyError::Lost`], so that clients detect that it is incomplete.
 #[pin_project]
 #[derive(Debug)]
 pub struct HttpBody<B: Body> {
     #[pin]
     body: HeldBody<B>,
-    /// Whether the last poll was pending: servers flush then.
+    /// The last poll was pending, so the server has flushed.
     has_paused: bool,
     /// Returned after the rest of the body.
     failure: Option<BodyError<B::Error>>,
@@ -49,10 +49,10 @@ impl<B: Body> HttpBody<B> {
     }
 
     /// A body of these bytes that fails after them, so that the server drops the connection. After a
-    /// body that ends, hyper completes a pending upgrade when an HTTP/1.1 connection is closed,
-    /// whatever the status was.
+    /// body without an error, hyper completes a pending upgrade when an HTTP/1.1 connection is closed, with
+    /// any status.
     ///
-    /// Has no effect where no body is sent, as in an answer to HEAD: servers don't poll it.
+    /// Has no effect if no body is sent, as in a response to HEAD: servers don't poll it.
     pub(super) const fn of_last_bytes(bytes: Bytes) -> Self {
         let failure = Some(BodyError::NotUpgraded);
         Self { body: HeldBody::Bytes(Some(bytes)), has_paused: false, failure }
@@ -64,7 +64,7 @@ impl<B: Body> HttpBody<B> {
     }
 }
 
-/// An empty body, for layers outside that respond by themselves.
+/// An empty body, for layers outside that make responses of their own.
 impl<B: Body> Default for HttpBody<B> {
     fn default() -> Self {
         Self::new(HeldBody::Bytes(None))
@@ -124,7 +124,7 @@ where
     }
 }
 
-/// Why a response's body ended early.
+/// The error of a response's body that ended early.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum BodyError<E> {
@@ -132,8 +132,8 @@ pub enum BodyError<E> {
     Lost(LockError),
     /// The service's own body failed.
     Body(E),
-    /// The connection may not be upgraded, as the lock has ended. All of the answer was sent; the
-    /// error makes the server drop the connection instead of handing it to the handler.
+    /// The connection is not upgraded, as the lock has ended. The whole response was sent; the error makes
+    /// the server drop the connection instead of passing it to the handler.
     NotUpgraded,
 }
 
@@ -150,7 +150,7 @@ impl<E: fmt::Display> fmt::Display for BodyError<E> {
 }
 
 /// Also where `E` is a `Box<dyn Error + Send + Sync>`. For the chain of causes, see
-/// [`layer::Error`](crate::layer::Error#impl-Error-for-Error<E>).
+/// [`GuardError`](crate::layer::GuardError#impl-Error-for-GuardError<E>).
 impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for BodyError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {

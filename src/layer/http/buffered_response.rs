@@ -30,7 +30,7 @@ pub(super) struct BufferResponse<A> {
     read: BytesMut,
 }
 
-/// Why a response was not read to its end. Its body is dropped, and the lock released.
+/// The reason why a response was not read to its end. Its body is dropped, and the lock released.
 pub(super) enum Unread {
     Lost(LockError),
     TooLarge,

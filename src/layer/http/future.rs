@@ -17,13 +17,13 @@ use pin_project::pin_project;
 use tower_service::Service;
 
 use super::{
-    Http, HttpBody,
+    HttpBody, RedlockHttp,
     buffered_response::{BufferResponse, Unread, too_large},
     upgrade::Offered,
 };
 use crate::{
     error::LockError,
-    layer::{Error, call::Call},
+    layer::{GuardError, call::RedlockCall},
     reject::{OnReject, RejectReason, Rejection, problem},
     resource::Resource,
 };
@@ -32,29 +32,29 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the inner future, then gives the lock back.
+/// Dropping it drops the inner future, then releases the lock.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics; the lock is given back then.
+/// If polled again after it was ready, or if the service panics; the lock is then released.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct HttpFuture<S: Service<Request<B>>, B, R, A> {
+pub struct RedlockHttpFuture<S: Service<Request<B>>, B, R, A> {
     #[pin]
     state: HttpFutureState<S, B, R, A>,
-    http: Http<R>,
+    http: RedlockHttp<R>,
     facts: RequestFacts,
 }
 
 #[pin_project(project = HttpFutureStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
 enum HttpFutureState<S: Service<Request<B>>, B, R, A> {
     Calling {
         #[pin]
-        call: Call<S, Request<B>, Http<R>>,
+        call: RedlockCall<S, Request<B>, RedlockHttp<R>>,
     },
     Buffering {
         #[pin]
@@ -69,15 +69,15 @@ pub(super) struct RequestFacts {
     connects: bool,
     is_head: bool,
     version: Version,
-    /// The handler may have taken the connection, which it gets when that leaves HTTP or ends. In
-    /// HTTP/2 a stream is handed over with its response, or never.
+    /// The handler may have taken the connection, which it gets when HTTP ends on it. In HTTP/2 a stream
+    /// is handed over with its response, or never.
     may_upgrade: bool,
-    /// The handler may take the lock for the connection that it upgrades.
+    /// `Some` if the handler may take the lock for the connection that it upgrades.
     offered: Option<Offered>,
 }
 
 impl RequestFacts {
-    pub(super) fn of<B, R, M>(request: &mut Request<B>, http: &Http<R, M>) -> Self {
+    pub(super) fn of<B, R, M>(request: &mut Request<B>, http: &RedlockHttp<R, M>) -> Self {
         let connects = request.method() == Method::CONNECT;
         Self {
             connects,
@@ -89,14 +89,14 @@ impl RequestFacts {
         }
     }
 
-    /// Whether the connection changes its protocol.
+    /// Returns whether the connection changes its protocol.
     fn upgrades<A>(&self, response: &Response<A>) -> bool {
         response.status() == StatusCode::SWITCHING_PROTOCOLS
             || (self.connects && response.status().is_success())
     }
 
-    /// Whether the end of the connection ends the body, as before HTTP/1.1: a truncated body looks
-    /// complete there.
+    /// Returns whether the end of the connection ends the body, as before HTTP/1.1. A truncated body then
+    /// looks complete.
     fn ends_with_connection<A: Body>(&self, response: &Response<A>) -> bool {
         let body = response.body();
         self.version <= Version::HTTP_10
@@ -106,8 +106,8 @@ impl RequestFacts {
             && !response.headers().contains_key(CONTENT_LENGTH)
     }
 
-    /// Responds instead of a handler that has begun, and has lost its lock: the handler does not get
-    /// the connection either.
+    /// Responds instead of a handler that has started, and has lost its lock. The handler does not get the
+    /// connection either.
     fn refuse<A: Body>(&self, mut answer: Response<Bytes>) -> Response<HttpBody<A>> {
         if !self.may_upgrade {
             return answer.map(HttpBody::of_bytes);
@@ -120,17 +120,17 @@ impl RequestFacts {
     }
 }
 
-impl<S: Service<Request<B>>, B, R, A> HttpFuture<S, B, R, A> {
+impl<S: Service<Request<B>>, B, R, A> RedlockHttpFuture<S, B, R, A> {
     pub(super) const fn new(
-        call: Call<S, Request<B>, Http<R>>,
-        http: Http<R>,
+        call: RedlockCall<S, Request<B>, RedlockHttp<R>>,
+        http: RedlockHttp<R>,
         facts: RequestFacts,
     ) -> Self {
         Self { state: HttpFutureState::Calling { call }, http, facts }
     }
 }
 
-impl<S, B, R, A> Future for HttpFuture<S, B, R, A>
+impl<S, B, R, A> Future for RedlockHttpFuture<S, B, R, A>
 where
     S: Service<Request<B>, Response = Response<A>>,
     R: OnReject<Response<Bytes>>,
@@ -145,8 +145,8 @@ where
                 HttpFutureStateProj::Calling { mut call } => {
                     let (response, hold) = match ready!(call.as_mut().poll_covered(cx)) {
                         Ok(made) => made,
-                        Err(Error::Service(error)) => return Poll::Ready(Err(error)),
-                        Err(Error::Lock(error)) => {
+                        Err(GuardError::Service(error)) => return Poll::Ready(Err(error)),
+                        Err(GuardError::Lock(error)) => {
                             let answer = reject(this.http, this.facts, &error, call.resource());
                             return Poll::Ready(Ok(answer));
                         }
@@ -157,7 +157,7 @@ where
                         (_, hold) => hold.filter(|_| this.http.hold_body),
                     };
                     if hold.is_some() && upgrades {
-                        // Dropped before the lock is given back.
+                        // Before the release of the lock.
                         drop(response);
                         drop(hold);
                         let answer = unguarded_upgrade(call.resource());
@@ -187,7 +187,7 @@ where
 }
 
 fn reject<R: OnReject<Response<Bytes>>, A: Body>(
-    http: &Http<R>,
+    http: &RedlockHttp<R>,
     facts: &RequestFacts,
     error: &LockError,
     resource: Option<&Resource>,
@@ -202,7 +202,7 @@ fn reject<R: OnReject<Response<Bytes>>, A: Body>(
     })
 }
 
-/// Nothing drops a connection that has left HTTP when the lock ends.
+/// Refuses an upgrade without a handle: no layer could drop that connection at the end of the lock.
 fn unguarded_upgrade(resource: Option<&Resource>) -> Response<Bytes> {
     crate::log::error!(
         resource = resource.map(tracing::field::display),
@@ -218,12 +218,12 @@ fn unguarded_upgrade(resource: Option<&Resource>) -> Response<Bytes> {
     )
 }
 
-impl<S: Service<Request<B>>, B, R, A> fmt::Debug for HttpFuture<S, B, R, A> {
+impl<S: Service<Request<B>>, B, R, A> fmt::Debug for RedlockHttpFuture<S, B, R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             HttpFutureState::Calling { call } => call.name(),
             HttpFutureState::Buffering { .. } => "reading the response",
         };
-        f.debug_struct("HttpFuture").field("state", &state).finish_non_exhaustive()
+        f.debug_struct("RedlockHttpFuture").field("state", &state).finish_non_exhaustive()
     }
 }

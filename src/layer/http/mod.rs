@@ -12,7 +12,7 @@ mod upgrade;
 
 pub use body::{BodyError, HttpBody};
 pub use buffered_response::GATHER_LIMIT;
-pub use future::HttpFuture;
+pub use future::RedlockHttpFuture;
 pub use read_first::{DEFAULT_BODY_TIMEOUT, ReadFirst, ReadFirstFuture};
-pub use service::{Http, Streamed};
+pub use service::{RedlockHttp, Streamed};
 pub use upgrade::{HeldUpgrade, RunUpgrade};

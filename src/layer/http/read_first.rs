@@ -15,11 +15,11 @@ use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{Http, HttpBody, HttpFuture, Streamed, future::RequestFacts};
+use super::{HttpBody, RedlockHttp, RedlockHttpFuture, Streamed, future::RequestFacts};
 use crate::{
     body::{Intact, ReadBody},
     error::LockError,
-    layer::{RedlockLayer, RedlockService, ResourceKey, call::Call},
+    layer::{RedlockLayer, RedlockService, ResourceKey, call::RedlockCall},
     lock::LockRequest,
     reject::OnReject,
     resource::Resource,
@@ -28,7 +28,7 @@ use crate::{
 /// Default timeout for reading the body of a request: 30 s.
 pub const DEFAULT_BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The body of a request is read before its lock is acquired. Made by
+/// The mode in which the body of a request is read before its lock is acquired. Created by
 /// [`RedlockLayer::read_body_first`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReadFirst {
@@ -36,10 +36,10 @@ pub struct ReadFirst {
     timeout: Duration,
 }
 
-impl<K, R> RedlockLayer<K, Http<R>> {
+impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
     /// Reads the body of each guarded request, of at most `limit` bytes, before its lock is acquired,
-    /// and passes it on unchanged as an [`Intact`](crate::once::Intact). The key is found first, in the
-    /// head.
+    /// and passes it on unchanged as an [`Intact`](crate::once::Intact). The key is found before that, in
+    /// the head.
     ///
     /// For public routes: otherwise a client that sends half a body keeps the resource locked until
     /// `max_hold`. Each request may take `limit` bytes of memory while it waits for its lock, and all
@@ -65,14 +65,14 @@ impl<K, R> RedlockLayer<K, Http<R>> {
     ///     .route_layer(layer);
     /// # let _ = app;
     /// ```
-    pub fn read_body_first(self, limit: usize) -> RedlockLayer<K, Http<R, ReadFirst>> {
+    pub fn read_body_first(self, limit: usize) -> RedlockLayer<K, RedlockHttp<R, ReadFirst>> {
         let mode = ReadFirst { limit, timeout: DEFAULT_BODY_TIMEOUT };
         self.map_protocol(|http| http.with_mode(mode))
     }
 }
 
-impl<K, R> RedlockLayer<K, Http<R, ReadFirst>> {
-    /// Timeout for reading the body of a request, from its head to its end. Default:
+impl<K, R> RedlockLayer<K, RedlockHttp<R, ReadFirst>> {
+    /// Sets the maximum time from a request's head to the end of its body. Default:
     /// [`DEFAULT_BODY_TIMEOUT`], 30 s.
     pub fn body_timeout(mut self, timeout: Duration) -> Self {
         self.protocol.mode.timeout = timeout;
@@ -80,7 +80,7 @@ impl<K, R> RedlockLayer<K, Http<R, ReadFirst>> {
     }
 }
 
-impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Http<R, ReadFirst>>
+impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, RedlockHttp<R, ReadFirst>>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
@@ -121,25 +121,25 @@ where
                 let state = ReadFirstState::Reading { read, start: Some(start) };
                 return ReadFirstFuture { state };
             }
-            Ok(None) => Call::unguarded(self.inner.call(request.map(Intact::untouched))),
-            Err(error) => Call::rejected(LockError::InvalidResource(error.into()), None),
+            Ok(None) => RedlockCall::unguarded(self.inner.call(request.map(Intact::untouched))),
+            Err(error) => RedlockCall::rejected(LockError::InvalidResource(error.into()), None),
         };
         ReadFirstFuture {
-            state: ReadFirstState::Calling { future: HttpFuture::new(call, http, facts) },
+            state: ReadFirstState::Calling { future: RedlockHttpFuture::new(call, http, facts) },
         }
     }
 }
 
-/// The future of a request behind [`RedlockLayer::read_body_first`]: reads the body, then is as
-/// [`HttpFuture`].
+/// The future of a request behind [`RedlockLayer::read_body_first`]: reads the body, then behaves as
+/// [`RedlockHttpFuture`].
 ///
 /// # Cancel safety
 ///
-/// Dropping it drops the body or the inner future, then gives the lock back.
+/// Dropping it drops the body or the inner future, then releases the lock.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics; the lock is given back then.
+/// If polled again after it was ready, or if the service panics; the lock is then released.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct ReadFirstFuture<S: Service<Request<Intact<B>>>, B: Body, R, A> {
@@ -150,7 +150,7 @@ pub struct ReadFirstFuture<S: Service<Request<Intact<B>>>, B: Body, R, A> {
 #[pin_project(project = ReadFirstStateProj)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "what a task keeps in its own memory need not be allocated once more"
+    reason = "the task's own memory holds the state: boxing costs an allocation"
 )]
 enum ReadFirstState<S: Service<Request<Intact<B>>>, B: Body, R, A> {
     Reading {
@@ -159,14 +159,14 @@ enum ReadFirstState<S: Service<Request<Intact<B>>>, B: Body, R, A> {
     },
     Calling {
         #[pin]
-        future: HttpFuture<S, Intact<B>, R, A>,
+        future: RedlockHttpFuture<S, Intact<B>, R, A>,
     },
 }
 
 struct ReadFirstCall<S, R> {
-    /// It is ready.
+    /// Ready to be called.
     service: S,
-    http: Http<R>,
+    http: RedlockHttp<R>,
     facts: RequestFacts,
     parts: Parts,
     lock: LockRequest,
@@ -196,11 +196,18 @@ where
                         Ok(body) => {
                             let body = Intact::from(body).holding(read.take_held());
                             let request = Request::from_parts(parts, body);
-                            Call::acquiring(lock, resource, layer, (service, request, http.clone()))
+                            RedlockCall::acquiring(
+                                lock,
+                                resource,
+                                layer,
+                                (service, request, http.clone()),
+                            )
                         }
-                        Err(incomplete) => Call::rejected(incomplete.lock_error(), Some(resource)),
+                        Err(incomplete) => {
+                            RedlockCall::rejected(incomplete.lock_error(), Some(resource))
+                        }
                     };
-                    let future = HttpFuture::new(call, http, facts);
+                    let future = RedlockHttpFuture::new(call, http, facts);
                     this.state.set(ReadFirstState::Calling { future });
                 }
                 ReadFirstStateProj::Calling { future } => return future.poll(cx),

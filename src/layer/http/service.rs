@@ -1,4 +1,4 @@
-//! The settings over HTTP, and the service.
+//! The settings of a layer over HTTP, and its service.
 
 use std::{
     fmt,
@@ -11,16 +11,17 @@ use http::{HeaderName, Request, Response};
 use http_body::Body;
 use tower_service::Service;
 
-use super::{HttpBody, HttpFuture, future::RequestFacts, upgrade::Offer};
+use super::{HttpBody, RedlockHttpFuture, future::RequestFacts, upgrade::Offer};
 use crate::{
     guard::{LockContext, LockContexts},
     layer::{RedlockLayer, RedlockService, ResourceKey, call::Protocol, token_header::TokenHeader},
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
-/// Lock errors are HTTP responses. Made by [`RedlockLayer::http`].
+/// The settings of a [`RedlockLayer`] over HTTP, where lock errors are responses. Created by
+/// [`RedlockLayer::http`].
 #[derive(Clone, Debug)]
-pub struct Http<R = DefaultResponse, M = Streamed> {
+pub struct RedlockHttp<R = DefaultResponse, M = Streamed> {
     pub(super) hold_body: bool,
     pub(super) hold_upgrade: bool,
     pub(super) token_header: TokenHeader,
@@ -28,14 +29,14 @@ pub struct Http<R = DefaultResponse, M = Streamed> {
     pub(super) mode: M,
 }
 
-/// The service reads the request's body under the lock.
+/// The mode in which the service reads the request's body under the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Streamed(pub(super) ());
 
-impl<R, M> Http<R, M> {
-    pub(super) fn with_mode<N>(self, mode: N) -> Http<R, N> {
+impl<R, M> RedlockHttp<R, M> {
+    pub(super) fn with_mode<N>(self, mode: N) -> RedlockHttp<R, N> {
         let Self { hold_body, hold_upgrade, token_header, on_reject, .. } = self;
-        Http { hold_body, hold_upgrade, token_header, on_reject, mode }
+        RedlockHttp { hold_body, hold_upgrade, token_header, on_reject, mode }
     }
 }
 
@@ -64,8 +65,8 @@ impl<K> RedlockLayer<K> {
     ///
     /// axum's `Router::layer` also wraps the fallback: a request without a route gets its 404, but one
     /// without a key gets 400. With `Router::route_layer` both get 404.
-    pub fn http(self) -> RedlockLayer<K, Http> {
-        self.map_protocol(|_| Http {
+    pub fn http(self) -> RedlockLayer<K, RedlockHttp> {
+        self.map_protocol(|_| RedlockHttp {
             hold_body: true,
             hold_upgrade: false,
             token_header: TokenHeader::default(),
@@ -75,8 +76,9 @@ impl<K> RedlockLayer<K> {
     }
 }
 
-impl<K, R, M> RedlockLayer<K, Http<R, M>> {
-    /// Whether the lock is held until the response's body has ended, failed or was dropped.
+/// # Hold over HTTP
+impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
+    /// Sets whether the lock is held until the response's body has ended, failed or was dropped.
     /// Default: yes. A body that outlives the lock is cut with an error.
     ///
     /// Over HTTP/1.0, where a body of unannounced length ends with the connection, a client can't detect
@@ -84,8 +86,8 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
     /// and so is a body of more than 1 MiB (`response-too-large`). Configure a proxy that speaks HTTP/1.0
     /// to its servers (nginx's `proxy_http_version`) to speak 1.1.
     ///
-    /// A client that reads slowly keeps the lock, for `max_hold` at most. Where the work is done before
-    /// the response, hold no body, or keep `max_hold` short.
+    /// A client that reads slowly keeps the lock, for `max_hold` at most. If the work is done before the
+    /// response, hold no body, or keep `max_hold` short.
     ///
     /// A response that upgrades the connection (101 for a websocket, or a 2xx to CONNECT) is refused with
     /// 500 (`upgrade-unguarded`) and logged at ERROR, as the connection would outlive the lock.
@@ -106,28 +108,31 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
         self
     }
 
-    /// Whether the lock can be held for the life of a connection that the response upgrades: of a
-    /// websocket, over HTTP/1.1 or HTTP/2, say. Default: no, and such a response is refused.
+    /// Sets whether the lock can be held for the life of a connection that the response upgrades, such as
+    /// a websocket over HTTP/1.1 or HTTP/2. Default: no, and such a response is refused.
     ///
     /// The handler takes a [`HeldUpgrade`](super::HeldUpgrade), with the feature `axum` as an extractor,
-    /// and runs the work with the connection under it: see there. The lock is released when the work has
-    /// ended, or [`max_hold`](RedlockLayer::max_hold) is over; choose it above the duration of a
-    /// connection. A handler that upgrades the connection without the handle is refused: see
+    /// and [runs](super::HeldUpgrade::run) the work with the connection under it. The lock is released
+    /// when the work has ended, or [`max_hold`](RedlockLayer::max_hold) is over; choose it above the
+    /// duration of a connection. A handler that upgrades the connection without the handle is refused: see
     /// [`hold_body`](Self::hold_body).
     pub fn hold_upgrade(mut self, hold: bool) -> Self {
         self.protocol.hold_upgrade = hold;
         self
     }
+}
 
-    /// The service finds the fencing token in this header of the request, in decimal digits: for
-    /// services that can't see the request's extensions. Default: in none.
+/// # Handlers and rejections over HTTP
+impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
+    /// Sets the header of the request that carries the fencing token to the service, in decimal digits:
+    /// for services that can't read the request's extensions. Default: none.
     ///
-    /// A client can't set it: its value is replaced, and removed from requests that run without a lock.
+    /// A value that the client sent is replaced, and removed from requests that run without a lock.
     /// Nested layers need different names.
     ///
     /// # Panics
     ///
-    /// If it is not the name of a header.
+    /// If `name` is not a valid header name.
     ///
     /// ```
     /// # use tower_redlock::{Redlock, RedlockLayer};
@@ -146,25 +151,21 @@ impl<K, R, M> RedlockLayer<K, Http<R, M>> {
         self
     }
 
-    /// Makes the responses to rejected requests by `respond` instead of [`Rejection::response`]: to those
-    /// that did not get the lock, or lost it before they had a response.
+    /// Sets the closure that makes the responses to rejected requests: those that did not get the lock, or
+    /// lost it before they had a response. Default: [`Rejection::response`].
     ///
-    /// Closures need the type of their argument where they are written apart from this call.
-    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, Http<G, M>>
+    /// A closure that is not written inside this call needs the type of its argument.
+    pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, RedlockHttp<G, M>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.map_protocol(|Http { hold_body, hold_upgrade, token_header, mode, .. }| Http {
-            hold_body,
-            hold_upgrade,
-            token_header,
-            on_reject: respond,
-            mode,
+        self.map_protocol(|RedlockHttp { hold_body, hold_upgrade, token_header, mode, .. }| {
+            RedlockHttp { hold_body, hold_upgrade, token_header, on_reject: respond, mode }
         })
     }
 }
 
-impl<B, R> Protocol<Request<B>> for Http<R> {
+impl<B, R> Protocol<Request<B>> for RedlockHttp<R> {
     fn prepare(&self, request: &mut Request<B>, layer: Option<Arc<str>>, context: &LockContext) {
         self.token_header.set(request.headers_mut(), context.fencing_token());
         if self.hold_upgrade {
@@ -174,7 +175,7 @@ impl<B, R> Protocol<Request<B>> for Http<R> {
     }
 }
 
-impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, Http<R>>
+impl<S, K, R, B, A> Service<Request<B>> for RedlockService<S, K, RedlockHttp<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone,
     K: ResourceKey<Request<B>>,
@@ -183,7 +184,7 @@ where
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;
-    type Future = HttpFuture<S, B, R, A>;
+    type Future = RedlockHttpFuture<S, B, R, A>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -193,6 +194,6 @@ where
         let http = self.layer().protocol.clone();
         http.token_header.strip(request.headers_mut());
         let facts = RequestFacts::of(&mut request, &http);
-        HttpFuture::new(self.begin(request, |lock| lock), http, facts)
+        RedlockHttpFuture::new(self.begin(request, |lock| lock), http, facts)
     }
 }

@@ -1,7 +1,7 @@
 //! The lock of a request, held for the life of the connection that its response upgrades.
 //!
 //! After an upgrade the handler gets the connection as a type of the server, which a layer can't wrap.
-//! So the handler takes a handle, and the layer puts the lock into it when the response passes.
+//! So the handler takes a handle, and the layer moves the lock into it when the response passes.
 
 use std::{
     fmt,
@@ -20,26 +20,25 @@ use crate::{
     sync,
 };
 
-/// The lock of a request, for the life of the connection that its response upgrades: a websocket,
-/// say. Found in requests behind
-/// [`hold_upgrade(true)`](crate::RedlockLayer::hold_upgrade).
+/// A handle to the lock of a request, for the life of the connection that its response upgrades, such as
+/// a websocket. Requests behind [`hold_upgrade(true)`](crate::RedlockLayer::hold_upgrade) have it.
 ///
 /// [`run`](Self::run) polls the work with the connection while the lock is valid, and releases the lock
-/// when the work has ended. Where the handle is kept instead, the lock is held until the handle is
-/// dropped; work whose lock is lost is not stopped then, unless it checks the
-/// [`context`](Self::context). In both cases the lock is released after `max_hold` at the latest.
+/// when the work has ended. If the handle is kept instead, the lock is held until the handle is dropped.
+/// Work whose lock is lost then continues, unless it checks the [`context`](Self::context). In both cases
+/// the lock is released after `max_hold` at the latest.
 ///
 /// | what the handler does | the upgrade | the lock is released |
 /// |---|---|---|
 /// | runs work under the handle, or keeps it | passes | when the work has ended, or the handle is dropped |
-/// | drops the handle before it answers | passes, without a lock | with the response |
+/// | drops the handle before it responds | passes, without a lock | with the response |
 /// | does not take the handle | refused: 500, `upgrade-unguarded`; the connection is closed | with the response |
 /// | does not upgrade the connection | | with the response or its body |
 ///
 /// The work notices a lost peer when it reads from or writes to the connection: send pings to silent
 /// peers.
 ///
-/// Where a layer outside replaces the response that upgrades the connection, the lock is kept until the
+/// If a layer outside replaces the response that upgrades the connection, the lock is held until the
 /// handle is dropped, or `max_hold` is over. Over HTTP/1.1, a handle that was moved into axum's
 /// `on_upgrade` is dropped when the client has closed the connection: put layers that refuse upgrades
 /// inside. An outer `RedlockLayer` that refuses one makes the server drop the connection, and the handle
@@ -94,10 +93,10 @@ pub struct HeldUpgrade {
 }
 
 impl HeldUpgrade {
-    /// Takes the handle of a request with these extensions. Where several layers that hold upgrades are
-    /// around each other, each call takes that of the next one outwards; all of them must be taken.
+    /// Takes the handle from a request's extensions. Behind several layers that hold upgrades, each call
+    /// takes the handle of the next layer outwards. All of them must be taken.
     ///
-    /// `None` for a request without a lock, without
+    /// Returns `None` for a request without a lock, without
     /// [`hold_upgrade(true)`](crate::RedlockLayer::hold_upgrade), or whose handle was taken.
     pub fn take(extensions: &Extensions) -> Option<Self> {
         let offer = extensions.get::<Offer>()?;
@@ -107,32 +106,31 @@ impl HeldUpgrade {
         })
     }
 
-    /// The lock, as the request has it: also
-    /// [`stopping`](LockContext::stopping), for work that ends by itself.
+    /// Returns the lock's context, for example to end the work when it is
+    /// [`stopping`](LockContext::stopping).
     pub const fn context(&self) -> &LockContext {
         &self.context
     }
 
-    /// Runs `work` under the lock, from when the response that upgrades the connection has passed the
-    /// layer; then gives the lock back. The work is dropped, and the connection with it if the work owns
-    /// it, before the lock ends.
+    /// Waits until the response that upgrades the connection has passed the layer, runs `work` under the
+    /// lock, and releases the lock. The work is dropped before the lock ends, and with it the connection
+    /// that it owns.
     ///
-    /// It waits for the response: run it in a task, such as that of axum's `on_upgrade`, and not in
-    /// the handler before it answers.
+    /// Run it in a task, such as that of axum's `on_upgrade`, as the handler has to respond first.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] when the lock was lost while the work ran: the work was dropped. Also where
-    /// the response did not upgrade the connection, with the cause
-    /// [`Released`](crate::error::LossCause::Released) or what ended the request: the work did not begin then.
+    /// [`LockError::Lost`] if the lock was lost while the work ran: the work was dropped. Also if the
+    /// response did not upgrade the connection, with the cause
+    /// [`Released`](crate::error::LossCause::Released) or what ended the request: the work did not start.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the work, then gives the lock back.
+    /// Dropping the future drops the work, then releases the lock.
     ///
     /// # Panics
     ///
-    /// Where the work panics; the lock is given back then too.
+    /// If the work panics; the lock is then released.
     pub fn run<F, Fut>(self, work: F) -> RunUpgrade<F, Fut>
     where
         F: FnOnce(LockContext) -> Fut,
@@ -160,7 +158,7 @@ impl fmt::Debug for HeldUpgrade {
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the work panics.
+/// If polled again after it was ready, or if the work panics.
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
 pub struct RunUpgrade<F, Fut> {
@@ -250,7 +248,7 @@ impl UpgradeSlot {
         is_free
     }
 
-    /// The lock, taken out; `None` if the response did not upgrade the connection.
+    /// Takes the lock out; `None` if the response did not upgrade the connection.
     fn poll_hold(&self, cx: &Context<'_>) -> Poll<Option<Hold>> {
         let waker = sync::clone_waker(cx.waker());
         let mut state = sync::lock(&self.state);
@@ -302,7 +300,7 @@ impl Offered {
         Self(slot)
     }
 
-    /// Passes the lock to the handle, as the response upgrades the connection. Returns the lock if the
+    /// Moves the lock into the handle, as the response upgrades the connection. Returns the lock if the
     /// handle was not taken.
     pub(super) fn keep(&self, hold: Hold) -> Option<Hold> {
         let mut state = sync::lock(&self.0.state);

@@ -88,13 +88,10 @@ impl SharedLease {
                     true
                 }
                 Action::Released(verdict) => {
+                    let released = &mut state.grant.released;
                     match verdict {
-                        ReleaseVerdict::Released => {
-                            state.grant.released = Some(Ok(Released::Released));
-                        }
-                        ReleaseVerdict::AlreadyLost => {
-                            state.grant.released = Some(Ok(Released::AlreadyLost));
-                        }
+                        ReleaseVerdict::Released => *released = Some(Ok(Released::Released)),
+                        ReleaseVerdict::AlreadyLost => *released = Some(Ok(Released::AlreadyLost)),
                         ReleaseVerdict::NoQuorum { votes } => report.not_released = Some(votes),
                     }
                     true
@@ -352,12 +349,7 @@ impl SharedLease {
         state.announced = true;
         // A thread that is sending passes the turn on after the release.
         let gone = (state.grant.holder_gone && !state.sending) || state.grant.loss.is_some();
-        let unwanted = if gone {
-            ticket
-        } else {
-            state.ticket = ticket;
-            None
-        };
+        let unwanted = if gone { ticket } else { std::mem::replace(&mut state.ticket, ticket) };
         state.grant.watchers.take(wakers);
         drop(state);
         drop(unwanted);

@@ -16,8 +16,8 @@ use super::{
 use crate::{
     error::{LockError, LossCause},
     lock::{
-        attempts::Permit, core::Core, queue::Ticket, quota::Charge, settings::Plan,
-        stall::StallWatch,
+        Redlock, attempts::Permit, core::Core, queue::Ticket, quota::Charge, records,
+        settings::Plan, stall::StallWatch,
     },
     metrics,
     protocol::LeaseId,
@@ -329,6 +329,22 @@ impl ActiveLease {
         StallWatch::start(&lease, &lease.plan);
         crate::sync::wake_all(wakers);
         crate::sync::wake(waker);
+    }
+
+    /// The manager that the lease belongs to.
+    pub(crate) fn redlock(&self) -> Redlock {
+        Redlock::new(Arc::clone(self.core()))
+    }
+
+    /// Deletes the record of the lease on the nodes. Waits for no answer.
+    pub(crate) fn forget_record(&self, name: &Arc<str>) {
+        records::forget(self.core(), name, self.id().nonce());
+    }
+
+    /// Reserves quota for a stored answer of `bytes`. Returns false if the answer is not to be kept.
+    #[cfg(feature = "http")]
+    pub(crate) fn admit_answer(&self, bytes: usize) -> bool {
+        self.charge().admit(self.core(), bytes)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     },
     node::{ClockJump, ReplySink},
     protocol::{
-        Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, names::View,
+        Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, views::View,
     },
     quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, NextHolder, Refusal},
     resource::Resource,

@@ -11,7 +11,7 @@ use crate::{
     lock::core::Core,
     metrics,
     node::{Memory, NodeHealth},
-    protocol::rules,
+    protocol::formulas,
     sync,
     time::{Timers, Timestamp},
 };
@@ -238,7 +238,7 @@ impl ServerMemory {
         crate::sync::assert_unlocked();
         let health: Vec<NodeHealth> = core.nodes.iter().map(|node| node.health()).collect();
         let known: Vec<&Memory> = health.iter().filter_map(|node| node.memory.as_ref()).collect();
-        let quorum = rules::quorum(health.len());
+        let quorum = formulas::quorum(health.len());
         Self { limit: of_quorum(&known, quorum, limit), room: of_quorum(&known, quorum, room) }
     }
 }

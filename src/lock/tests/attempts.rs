@@ -155,7 +155,7 @@ fn threads_lose_no_permit() {
                         let permit = attempts.try_enter().unwrap_or_else(|| {
                             let mut entry = attempts.enter(worker % 2 == 0, Timestamp::MAX);
                             let thread = std::thread::current();
-                            let waker = Waker::from(Arc::new(Unpark(thread)));
+                            let waker = Waker::from(Arc::new(WorkerWaker(thread)));
                             let mut cx = Context::from_waker(&waker);
                             loop {
                                 match entry.poll(&mut cx) {
@@ -177,9 +177,9 @@ fn threads_lose_no_permit() {
     assert_eq!(attempts.waiting.load(Ordering::SeqCst), 0);
 }
 
-struct Unpark(std::thread::Thread);
+struct WorkerWaker(std::thread::Thread);
 
-impl std::task::Wake for Unpark {
+impl std::task::Wake for WorkerWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }

@@ -17,12 +17,12 @@ use crate::{
 const TTL: Duration = Duration::from_secs(10);
 const WAIT: Duration = Duration::from_secs(3_600);
 
-struct Scene {
+struct LeaseFixture {
     clock: ManualClock,
     redlock: Redlock,
 }
 
-impl Scene {
+impl LeaseFixture {
     fn new() -> Self {
         let clock = ManualClock::new();
         let redlock = Nodes::new(3, &clock).replica("a").redlock();
@@ -55,7 +55,7 @@ impl Scene {
 
 #[test]
 fn clock_jump_prevents_a_hand_off() {
-    let scene = Scene::new();
+    let scene = LeaseFixture::new();
     let first = scene.lock();
     let token = first.fencing_token().get();
     let jump = |lock: &Lock| {
@@ -74,7 +74,7 @@ fn clock_jump_prevents_a_hand_off() {
 
 /// A lock on three nodes without renewal, and jumps of their clocks.
 struct Jumping {
-    scene: Scene,
+    scene: LeaseFixture,
     nodes: Nodes,
     lock: Lock,
 }
@@ -84,7 +84,7 @@ impl Jumping {
         let clock = ManualClock::new();
         let nodes = Nodes::new(3, &clock);
         let redlock = nodes.replica("a").redlock();
-        let scene = Scene { clock, redlock };
+        let scene = LeaseFixture { clock, redlock };
         let request = scene.redlock.lock("x").auto_extend(false);
         let mut acquired = scene.clock.spawn(request.into_future());
         scene.clock.settle();
@@ -166,7 +166,7 @@ mod jumps {
 
 #[test]
 fn handed_on_lease_is_renewed() {
-    let scene = Scene::new();
+    let scene = LeaseFixture::new();
     let lock = scene.lock();
     let lock = scene.next_after(lock, |request| request, |_| {});
     let redlock = scene.redlock.clone();
@@ -191,7 +191,7 @@ fn handed_on_lease_is_renewed() {
 #[test]
 fn each_holder_has_its_stall_watch() {
     const LIMIT: Duration = Duration::from_secs(4);
-    let scene = Scene::new();
+    let scene = LeaseFixture::new();
     let lock = scene.lock();
     let timers = Arc::clone(lock.lease().timers());
     let watched = scene.next_after(
@@ -218,7 +218,7 @@ fn each_holder_has_its_stall_watch() {
 #[test]
 fn next_holders_end_is_detected() {
     const HOLD: Duration = Duration::from_secs(1);
-    let scene = Scene::new();
+    let scene = LeaseFixture::new();
     let lock = scene.lock();
     let lock = scene.next_after(lock, |request| request.max_hold(HOLD), |_| {});
     let mut lost = scene.clock.spawn(lock.lost());
@@ -230,7 +230,7 @@ fn next_holders_end_is_detected() {
 
 #[test]
 fn hand_off_wakes_watchers() {
-    let scene = Scene::new();
+    let scene = LeaseFixture::new();
     let lock = scene.lock();
     let mut lost = scene.clock.spawn(lock.lost());
     let stopping = scene.clock.spawn(lock.context().stopping());
@@ -246,7 +246,7 @@ fn hand_off_wakes_watchers() {
 #[cfg(feature = "scheduler")]
 #[test]
 fn stop_request_concerns_one_holder() {
-    let scene = Scene::new();
+    let scene = LeaseFixture::new();
     let lock = scene.lock();
     let mut renewals = lock.context().renewals();
     let mut told = scene.clock.spawn(async move { renewals.next().await });

@@ -129,11 +129,11 @@ fn overlapping_sets_do_not_deadlock() {
 }
 
 /// A task that is dropped with its last waker, and leaves a line then.
-struct Task {
+struct QueueTask {
     _waits: Mutex<Option<Request>>,
 }
 
-impl Wake for Task {
+impl Wake for QueueTask {
     fn wake(self: Arc<Self>) {}
 }
 
@@ -145,7 +145,7 @@ fn waker_drop_may_leave_a_line() {
     let mut second = enter(&queue, &a, false);
     let mut third = enter(&queue, &a, false);
     assert!(poll(&mut second).is_pending());
-    let task = Waker::from(Arc::new(Task { _waits: Mutex::new(Some(second)) }));
+    let task = Waker::from(Arc::new(QueueTask { _waits: Mutex::new(Some(second)) }));
     assert!(third.0.poll(&third.1, &mut Context::from_waker(&task)).is_pending());
     drop(task);
     assert!(poll(&mut third).is_pending(), "with another waker");

@@ -20,7 +20,7 @@ use crate::{
         settings::Plan,
     },
     node::Node,
-    protocol::rules,
+    protocol::formulas,
     quorum::LeadNode,
     random,
     resource::Resource,
@@ -215,7 +215,7 @@ impl Pause {
         cx: &Context<'_>,
     ) -> ReleaseStatus {
         let tried = retries.tried.unwrap_or(Timestamp::ZERO);
-        let quorum = rules::quorum(core.nodes.len());
+        let quorum = formulas::quorum(core.nodes.len());
         let Some(waiting) = &mut retries.waiting else { return ReleaseStatus::Unwatched };
         let of_name = |name_wait: &mut NameWait| {
             let terms = ((tried, name_wait.seen), self.first, quorum);

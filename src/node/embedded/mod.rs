@@ -1,6 +1,6 @@
 //! Voting nodes inside the process, by the same rules as the servers.
 
-mod jobs;
+mod claims;
 mod nodes;
 mod records;
 mod store;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{jobs::EmbeddedJobs, records::EmbeddedRecords};
+use super::{claims::EmbeddedClaims, records::EmbeddedRecords};
 use crate::{
     error::Reason,
     protocol::{
@@ -25,7 +25,7 @@ use crate::{
 pub(super) struct EmbeddedStore {
     keys: HashMap<Arc<str>, StoredKey>,
     fences: Box<[u64]>,
-    jobs: EmbeddedJobs,
+    jobs: EmbeddedClaims,
     records: EmbeddedRecords,
     /// The size at which keys that expired unreleased are swept out.
     sweep_at: usize,
@@ -46,7 +46,7 @@ impl Default for EmbeddedStore {
         Self {
             keys: HashMap::new(),
             fences: vec![0; STRIPES].into_boxed_slice(),
-            jobs: EmbeddedJobs::default(),
+            jobs: EmbeddedClaims::default(),
             records: EmbeddedRecords::default(),
             sweep_at: FIRST_SWEEP,
         }
@@ -102,7 +102,7 @@ impl EmbeddedStore {
     #[cfg(feature = "testing")]
     pub(super) fn above(floor: u64) -> Self {
         let fences = vec![floor; STRIPES].into_boxed_slice();
-        Self { fences, jobs: EmbeddedJobs::above(floor), ..Self::default() }
+        Self { fences, jobs: EmbeddedClaims::above(floor), ..Self::default() }
     }
 
     #[cfg(feature = "testing")]

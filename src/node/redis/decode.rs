@@ -275,3 +275,11 @@ fn without_secrets(text: &str) -> String {
     shown.pop();
     shown
 }
+/// Returns the items of the last reply, which has to be a list.
+pub(super) fn list(mut replies: Vec<Value>) -> Result<Vec<Value>, Reason> {
+    match replies.pop() {
+        Some(Value::Array(items)) => Ok(items),
+        Some(Value::ServerError(error)) => Err(reason(&error)),
+        _ => Err(Reason::Protocol("a list was expected".into())),
+    }
+}

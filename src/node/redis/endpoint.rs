@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_host_port_and_database_and_no_password() {
+    fn names_omit_the_password() {
         let name = |url| Endpoint::parse(1, url).unwrap().name.to_string();
         assert_eq!(name("redis://10.0.0.1"), "10.0.0.1:6379/0");
         assert_eq!(name("redis://user:pw@db.example:7000/3"), "db.example:7000/3");

@@ -7,11 +7,11 @@ use futures_util::FutureExt;
 
 use super::{
     Endpoint,
-    backoff::Backoff,
     decode::{reason, text},
     enrol::Membership,
     handshake::{self, TIMEOUT},
     status::Status,
+    supervisor::Backoff,
     wire::{Command, Wire},
 };
 use crate::{error::Reason, node::subscriptions::Subscriptions};

@@ -5,18 +5,16 @@
 //! | URL, credentials, TLS: where the server is and how to get in | `endpoint`, `credentials`, `tls` |
 //! | opening a stream; a seam for proxies and simulated networks | [`Connector`] |
 //! | what runs on the server | `scripts` and the Lua files beside it |
-//! | operation → command, answer → vote | `batch`, `encode`, `decode` |
+//! | operation → command, answer → vote | `request`, `encode`, `decode` |
 //! | bytes out and in | `wire` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
-//! | connection kept up, replaced, batched | `supervisor`, `session`, `backoff` |
+//! | connection kept up, replaced, batched | `supervisor`, `session` |
 //! | which commands the server denies to our user | `permissions` |
 //! | connection that reports releases, open while a waiter subscribes | `listener` |
 //! | a server that is no node | `single_server` |
 //! | which of the set's servers may vote | `enrol` |
 //! | what outlives a connection: clock readings, unanswered grants | `reconnect_state` |
 
-mod backoff;
-mod batch;
 mod claim_text;
 mod connector;
 mod credentials;
@@ -43,7 +41,6 @@ mod supervisor;
 #[cfg(feature = "tls")]
 mod tls;
 mod tls_options;
-mod vote_bar;
 mod wire;
 
 pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
@@ -52,7 +49,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use enrol::{Layout, Lowering, NodeSet, adopt, count};
 pub(crate) use listener::Listener;
 pub(crate) use node::RedisNode;
-pub(crate) use settings::{Access, Guards, RedisSettings};
+pub(crate) use settings::{Access, AccessOptions, Guards, RedisSettings};
 pub use settings::{EvictionGuard, RestartGuard};
 #[cfg(feature = "http")]
 pub(crate) use single_server::SingleServer;

@@ -1,4 +1,4 @@
-//! Detects which of the commands that the README lists the server denies to the user.
+//! Detects which of the commands listed in docs/servers.md the server denies to the user.
 
 use std::{collections::BTreeSet, sync::Arc};
 

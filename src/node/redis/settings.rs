@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Connector, Credentials};
-use crate::time::Clock;
+use super::{Connector, Credentials, Endpoint, SocketConnector, TlsOptions};
+use crate::{error::BuildError, time::Clock};
 
 /// Settings shared by all nodes of a set.
 #[derive(Clone, Debug)]
@@ -27,6 +27,43 @@ pub(crate) struct Access {
     pub(crate) tls: super::tls::TlsConfig,
 }
 
+/// The settings of a builder for connections, before they are checked.
+pub(crate) struct AccessOptions {
+    pub(crate) credentials: Option<Credentials>,
+    pub(crate) tls: Option<TlsOptions>,
+    pub(crate) connector: Arc<dyn Connector>,
+}
+
+impl Default for AccessOptions {
+    fn default() -> Self {
+        Self { credentials: None, tls: None, connector: Arc::new(SocketConnector::new()) }
+    }
+}
+
+impl AccessOptions {
+    /// # Errors
+    ///
+    /// [`BuildError`] for credentials that cannot be used, and for TLS options that are invalid or need the
+    /// feature `tls`.
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "only TLS depends on them"))]
+    pub(crate) fn check(self, endpoints: &[Endpoint]) -> Result<Access, BuildError> {
+        if let Some(Err(reason)) = self.credentials.as_ref().map(Credentials::check) {
+            return Err(BuildError::setting("credentials", &*reason));
+        }
+        #[cfg(not(feature = "tls"))]
+        if self.tls.is_some() {
+            let reason = "enable the feature `tls` of tower-redlock to use TLS options".into();
+            return Err(BuildError::Tls { reason });
+        }
+        Ok(Access {
+            #[cfg(feature = "tls")]
+            tls: super::tls_config(self.tls.as_ref(), endpoints)?,
+            credentials: self.credentials,
+            connector: self.connector,
+        })
+    }
+}
+
 /// What is done about servers that restart, lose their data or go back to older data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
@@ -36,7 +73,7 @@ pub enum RestartGuard {
     /// `max_ttl` and the drift allowance, counted by each client for itself. A new set waits once
     /// as well, as it cannot be distinguished from a set that lost everything.
     #[default]
-    Quarantine,
+    Probation,
     /// Servers vote at once, whatever they forgot: for throw-away servers, in tests.
     Off,
 }
@@ -65,7 +102,7 @@ pub(crate) struct Guards {
 impl fmt::Display for RestartGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Quarantine => "on",
+            Self::Probation => "on",
             Self::Off => "off",
         })
     }

@@ -113,7 +113,7 @@ impl SingleServer {
     }
 }
 
-/// Logs where a reply came in that nobody asked for.
+/// Logs replies without a request.
 fn logged(checked: Result<(), Reason>, endpoint: &Endpoint) -> Result<(), Reason> {
     if let Err(Reason::Protocol(_)) = &checked {
         crate::log::warn!(

@@ -11,9 +11,8 @@ use std::{
 use super::{
     enrol::NodeReport,
     permissions::Denied,
-    status_detail::{ConnectionState, Copied, StatusDetail},
+    status_detail::{ConnectionState, Copied, StatusDetail, VoteBar, VoteBarKind},
     status_event::StatusEvent,
-    vote_bar::{VoteBar, VoteBarKind},
 };
 use crate::{
     error::Reason,
@@ -113,9 +112,7 @@ impl Status {
         }
         match &self.detail().state {
             ConnectionState::Down { reason, .. } => Some(reason.clone()),
-            ConnectionState::Connecting
-            | ConnectionState::Up
-            | ConnectionState::Refusing { .. } => None,
+            _ => None,
         }
     }
 
@@ -283,7 +280,6 @@ impl Status {
         });
     }
 
-    /// Updates the denied commands.
     pub(super) fn set_denied(&self, change: impl FnOnce(&mut Denied)) {
         self.change(|detail, _| {
             change(&mut detail.denied);
@@ -332,7 +328,6 @@ impl Status {
         crate::metrics::copying(&self.name, is_copying);
     }
 
-    /// Sets the progress of copying.
     pub(super) fn set_copied(&self, copied: Copied) {
         if let Some((known, _)) = &mut self.detail().copying {
             *known = copied;
@@ -353,7 +348,7 @@ impl Status {
 
     /// Emits queued events, unless another thread does.
     pub(super) fn emit(&self) {
-        let _telling = {
+        let _emitting = {
             let mut detail = self.detail();
             if detail.events.queue.is_empty() || detail.events.emitting {
                 return;

@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 
 use super::{
     Endpoint,
-    backoff::Backoff,
     enrol::{AdminRequest, Membership},
     handshake::{self, ReadyConnection},
     reconnect_state::ReconnectState,
@@ -103,5 +102,30 @@ impl Supervisor {
                 link = &mut connecting => return Some(link),
             }
         }
+    }
+}
+
+/// The first pause before connecting again.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The pauses between attempts to connect: exponential, with jitter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Backoff(Duration);
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self(FIRST_PAUSE)
+    }
+}
+
+impl Backoff {
+    /// Returns half to all of the pause, so that a fleet does not reconnect in step, and doubles the
+    /// next one.
+    pub(super) fn next(&mut self) -> Duration {
+        let Self(pause) = std::mem::replace(self, Self((self.0 * 2).min(LONGEST_PAUSE)));
+        let half = pause / 2;
+        let jitter = crate::random::below(u64::try_from(half.as_micros()).unwrap_or(u64::MAX));
+        half + Duration::from_micros(jitter)
     }
 }

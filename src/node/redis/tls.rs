@@ -213,3 +213,19 @@ impl fmt::Debug for TlsConfig {
         f.debug_struct("TlsConfig").field("enabled", &self.0.is_some()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificate_needs_its_key() {
+        let pem = || Some(b"x".to_vec());
+        let error = |options| TlsClient::new(options).err().expect("an error");
+        let options = TlsOptions::new().ca(include_bytes!("../../../tests/servers/tls/ca.pem"));
+        let without_key = TlsOptions { client_cert: pem(), ..options.clone() };
+        assert!(error(without_key).contains("without client_key"));
+        let without_cert = TlsOptions { client_key: pem(), ..options };
+        assert!(error(without_cert).contains("without client_cert"));
+    }
+}

@@ -2,71 +2,66 @@
 
 use std::{fmt, path::PathBuf};
 
-/// How `rediss://` nodes are verified, and how we identify ourselves to them.
+/// How `rediss://` nodes are verified, and how this client identifies itself to them. Needs the
+/// feature `tls`.
 ///
-/// Certificates and keys are PEM, given as text or as files. Files are read by
-/// [`build`](crate::RedlockBuilder::build), and again at every connect, so that they may change: new
-/// connections use what is in them then. Files that can't be used are a
-/// [`Reason::NotConnected`](crate::error::Reason::NotConnected) of the node until they can; connections
-/// that stand are not touched. Needs the feature `tls`.
+/// Certificates and keys are PEM, as text or in files. Files are read by
+/// [`build`](crate::RedlockBuilder::build), and again for every new connection, so they may change.
+/// While a file can't be used, the node fails with
+/// [`Reason::NotConnected`](crate::error::Reason::NotConnected); open connections are not affected.
 #[derive(Clone, Default)]
+#[must_use = "options do nothing until a builder takes them"]
 pub struct TlsOptions {
-    /// The certificates to trust. Default: those of the operating system.
-    pub ca: Option<Vec<u8>>,
-    /// The file of the certificates to trust, in place of `ca`.
-    pub ca_file: Option<PathBuf>,
-    /// Our certificate chain, for servers that ask for one. Needs `client_key`.
-    pub client_cert: Option<Vec<u8>>,
-    /// The file of our certificate chain, in place of `client_cert`.
-    pub client_cert_file: Option<PathBuf>,
-    /// The key of our certificate.
-    pub client_key: Option<Vec<u8>>,
-    /// The file of our certificate's key, in place of `client_key`.
-    pub client_key_file: Option<PathBuf>,
-    /// The name expected in the servers' certificates, also sent as SNI. Default: the host of each
-    /// URL.
-    pub server_name: Option<String>,
+    /// Trusted certificates. Default: those of the operating system.
+    pub(crate) ca: Option<Vec<u8>>,
+    /// File of trusted certificates, in place of `ca`.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// Client certificate chain. Needs `client_key`.
+    pub(crate) client_cert: Option<Vec<u8>>,
+    /// File of the client certificate chain, in place of `client_cert`.
+    pub(crate) client_cert_file: Option<PathBuf>,
+    /// Private key of the client certificate.
+    pub(crate) client_key: Option<Vec<u8>>,
+    /// File of the private key, in place of `client_key`.
+    pub(crate) client_key_file: Option<PathBuf>,
+    /// Name in the servers' certificates. Default: the host of each URL.
+    pub(crate) server_name: Option<String>,
 }
 
 impl TlsOptions {
-    /// The operating system's certificates, and no client certificate.
+    /// Creates options with the operating system's certificates, and no client certificate.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Trusts these certificates only.
-    #[must_use]
     pub fn ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.ca = Some(pem.into());
         self
     }
 
     /// Trusts the certificates in this file only.
-    #[must_use]
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.ca_file = Some(path.into());
         self
     }
 
-    /// Identifies us by this certificate chain and key.
-    #[must_use]
+    /// Sets the client certificate chain and its private key.
     pub fn client(mut self, cert_pem: impl Into<Vec<u8>>, key_pem: impl Into<Vec<u8>>) -> Self {
         self.client_cert = Some(cert_pem.into());
         self.client_key = Some(key_pem.into());
         self
     }
 
-    /// Identifies us by the certificate chain and the key in these files.
-    #[must_use]
+    /// Sets the files of the client certificate chain and of its private key.
     pub fn client_files(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.client_cert_file = Some(cert.into());
         self.client_key_file = Some(key.into());
         self
     }
 
-    /// Expects certificates for this name, whatever the hosts of the URLs: for servers that are
-    /// reached by address, or through a tunnel.
-    #[must_use]
+    /// Expects certificates for this name, which is also sent as SNI. Default: the host of each URL.
+    /// For servers that are reached by address, or through a tunnel.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self

@@ -22,37 +22,37 @@ use crate::{
 };
 
 /// The body of a response behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): the service's own,
-/// which is polled under the lock of its key, or nothing for a call that did not run.
+/// polled under the lock of its key, or an empty one for a call that did not run.
 ///
-/// Its trailers go out when it is recorded what they say. A call that outlives the lock ends with the
-/// status of a lost lock, as trailers.
+/// The trailers are sent when the outcome is recorded. A call that outlives the lock ends with the status
+/// of a lost lock, as trailers.
 ///
 /// # Cancel safety
 ///
-/// Where it is dropped before its end, the service's body is read to its end, and what that says is
-/// recorded, unless [`detached`](crate::OnceLayer::detached) says something else.
+/// After a drop before its end, the layer reads the service's body to its end, and records the outcome,
+/// unless [`detached`](crate::OnceLayer::detached) is off.
 #[pin_project]
-pub struct GrpcBody<A: Body> {
+pub struct OnceGrpcBody<A: Body> {
     #[pin]
     state: BodyState<A>,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = BodyStateProj)]
 enum BodyState<A: Body> {
-    /// The service's own: without a lock, or behind a head with the status.
+    /// The service's own: without a lock, or after a head with the status.
     Own {
         #[pin]
         body: A,
     },
     Answered {
-        /// Dropped first, so that the call knows that nobody reads.
+        /// Dropped first: the call then has no reader.
         reader: Reader<A>,
         call: Pin<Box<dyn Answered<A>>>,
     },
     Over,
 }
 
-impl<A: Body> GrpcBody<A> {
+impl<A: Body> OnceGrpcBody<A> {
     pub(super) const fn own(body: A) -> Self {
         Self { state: BodyState::Own { body } }
     }
@@ -62,14 +62,14 @@ impl<A: Body> GrpcBody<A> {
     }
 }
 
-/// An empty body: for layers outside that answer by themselves.
-impl<A: Body> Default for GrpcBody<A> {
+/// An empty body, for layers outside that make responses of their own.
+impl<A: Body> Default for OnceGrpcBody<A> {
     fn default() -> Self {
         Self { state: BodyState::Over }
     }
 }
 
-impl<A: Body> Body for GrpcBody<A> {
+impl<A: Body> Body for OnceGrpcBody<A> {
     type Data = A::Data;
     type Error = A::Error;
 
@@ -79,15 +79,15 @@ impl<A: Body> Body for GrpcBody<A> {
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let mut state = self.project().state;
         let end = match state.as_mut().project() {
-            StateProj::Own { body } => return body.poll_frame(cx),
-            StateProj::Answered { reader, call } => match call.as_mut().poll_end(cx) {
+            BodyStateProj::Own { body } => return body.poll_frame(cx),
+            BodyStateProj::Answered { reader, call } => match call.as_mut().poll_end(cx) {
                 Poll::Ready(end) => end,
                 Poll::Pending => {
                     let Some(Out::Data(data)) = reader.take() else { return Poll::Pending };
                     return Poll::Ready(Some(Ok(data)));
                 }
             },
-            StateProj::Over => return Poll::Ready(None),
+            BodyStateProj::Over => return Poll::Ready(None),
         };
         state.set(BodyState::Over);
         Poll::Ready(match end {
@@ -118,7 +118,7 @@ impl<A: Body> Body for GrpcBody<A> {
     }
 }
 
-/// What a call ends with that lost its lock behind its head.
+/// Returns the trailers of a call that lost its lock after its head was sent.
 fn trailers(error: &LockError) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     let rejection = Rejection::new(RejectReason::Lock(error), None);
@@ -127,13 +127,13 @@ fn trailers(error: &LockError) -> HeaderMap {
     trailers
 }
 
-impl<A: Body> fmt::Debug for GrpcBody<A> {
+impl<A: Body> fmt::Debug for OnceGrpcBody<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             BodyState::Own { .. } => "own",
             BodyState::Answered { .. } => "under the lock",
             BodyState::Over => "over",
         };
-        f.debug_struct("GrpcBody").field("state", &state).finish_non_exhaustive()
+        f.debug_struct("OnceGrpcBody").field("state", &state).finish_non_exhaustive()
     }
 }

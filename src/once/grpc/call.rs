@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// A call of the service, from its beginning to its status.
+/// A call of the service, from its start to its status.
 pub(super) struct GrpcCall<S, B, A: Body, C> {
     pub(super) call: HttpCall<S, B>,
     pub(super) writer: Writer<A>,
@@ -45,12 +45,12 @@ where
 }
 
 /// A call under the lock of its key.
-pub(super) type Call<S, B, A, C> = OnceCall<GrpcCall<S, B, A, C>, Unchecked, ByStatus>;
+pub(super) type OnceGrpcCall<S, B, A, C> = OnceCall<GrpcCall<S, B, A, C>, Unchecked, ByStatus>;
 
-/// On the heap: it moves from the future into the response's body.
-pub(super) type BoxedCall<S, B, A, C> = Pin<Box<Call<S, B, A, C>>>;
+/// Boxed, as it moves from the future into the response's body.
+pub(super) type BoxedCall<S, B, A, C> = Pin<Box<OnceGrpcCall<S, B, A, C>>>;
 
-/// A call whose head has gone out. For bodies, which need not know the service.
+/// A call whose head was sent, for bodies without the type of the service.
 pub(super) trait Answered<A: Body>: Send {
     fn poll_end(
         self: Pin<&mut Self>,
@@ -58,7 +58,7 @@ pub(super) trait Answered<A: Body>: Send {
     ) -> Poll<Result<OnceOutcome<Made<A>>, LockError>>;
 }
 
-impl<S, B, A, C> Answered<A> for Call<S, B, A, C>
+impl<S, B, A, C> Answered<A> for OnceGrpcCall<S, B, A, C>
 where
     Self: Send,
     S: Service<Request<B>, Response = Response<A>>,

@@ -15,8 +15,8 @@ use tonic_types::StatusExt;
 use tower_service::Service;
 
 use super::{
-    CompletesGrpc, GrpcBody,
-    call::{BoxedCall, Call},
+    CompletesGrpc, OnceGrpcBody,
+    call::{BoxedCall, OnceGrpcCall},
     relay::End,
     slot::{Out, Reader},
 };
@@ -27,20 +27,20 @@ use crate::{
 };
 
 /// The future of a call behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): ends with the head of the
-/// response. Its [body](GrpcBody) drives the call to its status.
+/// response. Its [body](OnceGrpcBody) drives the call to its status.
 ///
 /// # Cancel safety
 ///
-/// Dropping it before the service was called gives the key back. After that the service runs to its
-/// end, and that is recorded, unless [`detached`](crate::OnceLayer::detached) says something else.
+/// Dropping it before the call of the service frees the key. After that the service runs to its end,
+/// which is recorded, unless [`detached`](crate::OnceLayer::detached) is off.
 ///
 /// # Panics
 ///
-/// If polled again after it was ready, and where the service panics: its outcome is unknown then, see
+/// If polled again after it was ready, or if the service panics: see
 /// [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct GrpcFuture<S, B, A, C, R>
+pub struct OnceGrpcFuture<S, B, A, C, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
     A: Body,
@@ -51,7 +51,7 @@ where
     on_reject: R,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = FutureStateProj)]
 enum FutureState<S, B, A, C>
 where
     S: Service<Request<B>, Response = Response<A>>,
@@ -64,14 +64,13 @@ where
         future: S::Future,
     },
     Calling {
-        /// Dropped first, so that the call knows that nobody reads. Both are `None` once the head
-        /// has gone out.
+        /// Dropped first: the call then has no reader. Both are `None` after the head was sent.
         reader: Option<Reader<A>>,
         call: Option<BoxedCall<S, B, A, C>>,
     },
 }
 
-impl<S, B, A, C, R> GrpcFuture<S, B, A, C, R>
+impl<S, B, A, C, R> OnceGrpcFuture<S, B, A, C, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
     A: Body,
@@ -81,7 +80,7 @@ where
         Self { state: FutureState::Unguarded { future }, on_reject }
     }
 
-    pub(super) fn calling(reader: Reader<A>, call: Call<S, B, A, C>, on_reject: R) -> Self {
+    pub(super) fn calling(reader: Reader<A>, call: OnceGrpcCall<S, B, A, C>, on_reject: R) -> Self {
         Self {
             state: FutureState::Calling { reader: Some(reader), call: Some(Box::pin(call)) },
             on_reject,
@@ -89,7 +88,7 @@ where
     }
 }
 
-impl<S, B, A, C, R> Future for GrpcFuture<S, B, A, C, R>
+impl<S, B, A, C, R> Future for OnceGrpcFuture<S, B, A, C, R>
 where
     S: Service<Request<B>, Response = Response<A>> + Send + 'static,
     S::Future: Send + 'static,
@@ -99,15 +98,15 @@ where
     C: CompletesGrpc + Send + 'static,
     R: OnReject<Status>,
 {
-    type Output = Result<Response<GrpcBody<A>>, S::Error>;
+    type Output = Result<Response<OnceGrpcBody<A>>, S::Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let (reader, call) = match this.state.project() {
-            StateProj::Unguarded { future } => {
-                return Poll::Ready(Ok(ready!(future.poll(cx))?.map(GrpcBody::own)));
+            FutureStateProj::Unguarded { future } => {
+                return Poll::Ready(Ok(ready!(future.poll(cx))?.map(OnceGrpcBody::own)));
             }
-            StateProj::Calling { reader, call } => (reader, call),
+            FutureStateProj::Calling { reader, call } => (reader, call),
         };
         let under_way = call.as_mut().expect("polled after it was ready");
         let Poll::Ready(ended) = under_way.as_mut().poll(cx) else {
@@ -116,17 +115,17 @@ where
             };
             let body = reader.take().zip(call.take());
             return Poll::Ready(Ok(head.map(|()| match body {
-                Some((reader, call)) => GrpcBody::answered(reader, call),
-                None => GrpcBody::default(),
+                Some((reader, call)) => OnceGrpcBody::answered(reader, call),
+                None => OnceGrpcBody::default(),
             })));
         };
         let on_reject = &*this.on_reject;
         let resource = under_way.resource();
         let (status, outcome) = match ended {
-            // Also where no node records that it is done: otherwise the client sends it again.
+            // Also without a record: after an error the client would repeat the call.
             Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => {
                 let End::Head(response) = made.end else { unreachable!("the head comes first") };
-                return Poll::Ready(Ok(response.map(GrpcBody::own)));
+                return Poll::Ready(Ok(response.map(OnceGrpcBody::own)));
             }
             Ok(OnceOutcome::Done { .. }) => (duplicate(), RequestOutcome::Done),
             Ok(OnceOutcome::Busy { retry_after, by, unknown }) => {
@@ -136,12 +135,12 @@ where
             Err(OnceError::Work(error)) => return Poll::Ready(Err(error)),
             Err(OnceError::Lock(error)) => reject(on_reject, RejectReason::Lock(&error), resource),
         };
-        let response = status.into_http::<()>().map(|()| GrpcBody::default());
+        let response = status.into_http::<()>().map(|()| OnceGrpcBody::default());
         Poll::Ready(Ok(outcome.mark(response)))
     }
 }
 
-/// Logs the rejection, and makes the status.
+/// Logs the rejection, and returns its status.
 fn reject(
     on_reject: &impl OnReject<Status>,
     reason: RejectReason<'_>,
@@ -152,7 +151,7 @@ fn reject(
     rejection.answer(on_reject)
 }
 
-/// The status of a call that was done before. It can't be `OK`, which needs a message.
+/// Returns the status of a call that was done before. It can't be `OK`, which needs a message.
 fn duplicate() -> Status {
     let text = "this was done before; nothing was done now";
     let details = error_info("DUPLICATE", "done");
@@ -161,7 +160,7 @@ fn duplicate() -> Status {
     status
 }
 
-impl<S, B, A, C, R> fmt::Debug for GrpcFuture<S, B, A, C, R>
+impl<S, B, A, C, R> fmt::Debug for OnceGrpcFuture<S, B, A, C, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
     A: Body,
@@ -172,6 +171,6 @@ where
             FutureState::Unguarded { .. } => "unguarded",
             FutureState::Calling { call, .. } => call.as_ref().map_or("over", |call| call.name()),
         };
-        f.debug_struct("GrpcFuture").field("state", &state).finish_non_exhaustive()
+        f.debug_struct("OnceGrpcFuture").field("state", &state).finish_non_exhaustive()
     }
 }

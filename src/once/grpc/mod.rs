@@ -1,8 +1,8 @@
 //! [`OnceLayer`](crate::OnceLayer) over gRPC: calls that run to success once per key.
 //!
-//! The HTTP status of a gRPC call is 200 also where the call fails; the `grpc-status` at its end says how it
-//! ended. So [`OnceLayer::http`](crate::OnceLayer::http) can't tell which calls are
-//! done, and refuses gRPC requests with a key; this one can.
+//! The HTTP status of a gRPC call is always 200; the `grpc-status` at its end is its outcome. So
+//! [`OnceLayer::http`](crate::OnceLayer::http) can't decide which calls are done, and refuses gRPC requests
+//! with a key.
 //!
 //! ```
 //! use tonic::transport::Server;
@@ -20,20 +20,19 @@
 //! ```
 //!
 //! Or around one service: `add_service(once.layer(OrdersServer::new(orders)))`. Methods under one
-//! layer share its keys: give each method keys of its own by
-//! [`key::joined`](crate::key::joined) with [`key::method_and_path`](crate::key::method_and_path),
-//! where clients may use an id for several. Who calls is not part of the key either: join it with an
-//! authenticated principal ([`key::extension`](crate::key::extension)), so that no caller can block or
-//! probe another's ids. What checks who calls belongs outside of this layer.
+//! layer share its keys. If clients may use an id for several methods, join it with the method:
+//! [`key::joined`](crate::key::joined), [`key::method_and_path`](crate::key::method_and_path). Join it with
+//! the authenticated principal ([`key::extension`](crate::key::extension)), so that no caller can block or
+//! probe another's ids. Authentication belongs outside of this layer.
 //!
-//! Responses are not kept: a duplicate learns that the call was done, not what it was answered.
+//! Responses are not stored: a duplicate gets the status that the call is done, without its response.
 //!
 //! | part | where |
 //! |---|---|
-//! | settings | [`Grpc`] |
-//! | which status means that a call is done | [`CallOutcome`], [`CompletesGrpc`] |
-//! | which status says what | [`Rejection::grpc_status`](crate::reject::Rejection::grpc_status) |
-//! | the future of a call, the body of a response | [`GrpcFuture`], [`GrpcBody`] |
+//! | settings | [`OnceGrpc`] |
+//! | the effect of a call's status on its key | [`CallOutcome`], [`CompletesGrpc`] |
+//! | the statuses of rejected calls | [`Rejection::grpc_status`](crate::reject::Rejection::grpc_status) |
+//! | the future of a call, the body of a response | [`OnceGrpcFuture`], [`OnceGrpcBody`] |
 //! | a call up to its status | `relay`, `slot` |
 
 mod body;
@@ -44,7 +43,7 @@ mod relay;
 mod service;
 mod slot;
 
-pub use body::GrpcBody;
-pub use future::GrpcFuture;
+pub use body::OnceGrpcBody;
+pub use future::OnceGrpcFuture;
 pub use outcome::{CallOutcome, CompletesGrpc};
-pub use service::Grpc;
+pub use service::OnceGrpc;

@@ -1,28 +1,28 @@
-//! What a call's status does to its key.
+//! The effect of a call's status on its key.
 
 use tonic::Code;
 
 use crate::once::Always;
 
-/// What became of the work of a call, as its status tells.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallOutcome {
-    /// It is done: that is recorded, and duplicates of the call do not run.
+    /// The call is done. It is recorded, and duplicates do not run.
     Done,
-    /// It is not done, and can be tried again: the key is free at once.
+    /// The call is not done. Its key is free at once.
     NotDone,
-    /// Nobody knows how far it came: see [`UnknownOutcome`](crate::once::UnknownOutcome). A WARN says so.
+    /// The call may have had an effect: see [`UnknownOutcome`](crate::once::UnknownOutcome). A WARN is
+    /// logged.
     Unknown,
 }
 
 impl From<Code> for CallOutcome {
-    /// What a status says where [`complete_when`](crate::OnceLayer::complete_when) does not say
-    /// anything else.
+    /// Converts the status of a call without [`complete_when`](crate::OnceLayer::complete_when).
     ///
     /// `OK` is done. `UNKNOWN`, `DEADLINE_EXCEEDED`, `INTERNAL`, `DATA_LOSS` and `CANCELLED` are unknown:
-    /// they may come when the work has had its effect. With the others the service says that it did
-    /// not do the work, or, by `ABORTED` and `UNAVAILABLE`, that the call can be sent again.
+    /// the work may have had its effect. After the others the work was not done, or, by `ABORTED` and
+    /// `UNAVAILABLE`, the call can be repeated.
     ///
     /// Source: *Status codes and their use in gRPC* (doc/statuscodes.md of grpc/grpc).
     fn from(code: Code) -> Self {
@@ -48,18 +48,19 @@ impl From<Code> for CallOutcome {
     }
 }
 
-/// Tells what the status of a call means for its key: closures from [`Code`] to [`CallOutcome`] do
-/// ([`complete_when`](crate::OnceLayer::complete_when)); without one, [`CallOutcome::from`].
+/// Decides by the status of a call on its outcome. Implemented by closures from [`Code`] to [`CallOutcome`],
+/// for [`complete_when`](crate::OnceLayer::complete_when); without one, the layer uses
+/// [`CallOutcome::from`].
 ///
-/// Not asked where the response says by itself what became of the call
-/// ([`RequestOutcome`](crate::reject::RequestOutcome)). Without that, a call that ends without a status is unknown.
+/// Not called if the response has a [`RequestOutcome`](crate::reject::RequestOutcome). Otherwise a call that
+/// ends without a status has an unknown outcome.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say what a gRPC status means",
     note = "`complete_when` of a layer with `.grpc()` takes a closure from `tonic::Code` to \
             `once::grpc::CallOutcome`; `code.into()` is what the layer says without one"
 )]
 pub trait CompletesGrpc {
-    /// What became of the work.
+    /// Returns the outcome of a call with this status.
     fn outcome(&self, code: Code) -> CallOutcome;
 }
 

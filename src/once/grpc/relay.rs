@@ -21,23 +21,23 @@ use crate::{
     sync,
 };
 
-/// A call that has come to its end.
+/// A call that has ended.
 pub(super) struct Made<A: Body> {
     pub(super) end: End<A>,
     outcome: CallOutcome,
 }
 
-/// How it ended.
+/// The end of a call.
 pub(super) enum End<A: Body> {
-    /// With the head, which has the status: nothing of it has gone out yet.
+    /// The head has the status. Nothing was sent yet.
     Head(Response<A>),
     Trailers(HeaderMap),
     Failed(A::Error),
-    /// The body was over without trailers.
+    /// The body ended without trailers.
     Cut,
 }
 
-/// The rule for that.
+/// Completes the key by the outcome of the call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByStatus;
 
@@ -55,11 +55,11 @@ impl<A: Body> Completes<Made<A>> for ByStatus {
     }
 }
 
-/// Calls the service, and hands its response on until the status is known. Without a reader, it still
-/// reads the body to its end, and drops what it reads.
+/// Calls the service, and passes its response on until the status is known. Without a reader, it still
+/// reads the body to its end, and drops the data.
 ///
-/// Pending while the slot is full, without a wake-up: the reader empties the slot and polls again, and
-/// the task that a detached call moves to polls it first.
+/// While the slot is full, this is pending without a wake-up: the reader empties the slot and polls again,
+/// and a detached call is polled first by its new task.
 #[pin_project]
 pub(super) struct Relay<F, A: Body, C> {
     #[pin]
@@ -68,7 +68,7 @@ pub(super) struct Relay<F, A: Body, C> {
     complete: C,
 }
 
-#[pin_project(project = StateProj)]
+#[pin_project(project = RelayStateProj)]
 enum RelayState<F, A> {
     Calling {
         #[pin]
@@ -77,7 +77,7 @@ enum RelayState<F, A> {
     Streaming {
         #[pin]
         body: A,
-        /// What the head says of the call by itself.
+        /// The outcome that the head states.
         said: Option<CallOutcome>,
     },
     Over,
@@ -89,7 +89,7 @@ impl<F, A: Body, C> Relay<F, A, C> {
     }
 }
 
-/// What a head says of the call by itself, which goes before the status.
+/// Returns the outcome that a head states. It takes precedence over the status.
 fn said_in<B>(head: &Response<B>) -> Option<CallOutcome> {
     Some(match RequestOutcome::of(head)? {
         RequestOutcome::Done => CallOutcome::Done,
@@ -98,7 +98,7 @@ fn said_in<B>(head: &Response<B>) -> Option<CallOutcome> {
     })
 }
 
-/// What the status says, if there is one.
+/// Returns the outcome by the status, if there is one.
 fn outcome(complete: &impl CompletesGrpc, headers: &HeaderMap) -> Option<CallOutcome> {
     let status = headers.get("grpc-status")?;
     Some(complete.outcome(Code::from_bytes(status.as_bytes())))
@@ -119,7 +119,7 @@ where
         let mut this = self.project();
         let made = loop {
             match this.state.as_mut().project() {
-                StateProj::Calling { future } => {
+                RelayStateProj::Calling { future } => {
                     let response = ready!(future.poll(cx))?;
                     let said = said_in(&response);
                     if let Some(by_status) = outcome(this.complete, response.headers()) {
@@ -130,7 +130,7 @@ where
                     this.state.set(RelayState::Streaming { body, said });
                     this.writer.put(Out::Head(Response::from_parts(parts, ())));
                 }
-                StateProj::Streaming { body, said } => {
+                RelayStateProj::Streaming { body, said } => {
                     let said = *said;
                     if this.writer.is_full() {
                         return Poll::Pending;
@@ -158,7 +158,7 @@ where
                     let outcome = said.or(by_status).unwrap_or(CallOutcome::Unknown);
                     break Made { end, outcome };
                 }
-                StateProj::Over => panic!("polled after it was ready"),
+                RelayStateProj::Over => panic!("polled after it was ready"),
             }
         };
         this.state.set(RelayState::Over);

@@ -1,4 +1,4 @@
-//! The settings over gRPC, and the service.
+//! The settings of a once layer over gRPC, and its service.
 
 use std::{
     fmt,
@@ -11,7 +11,9 @@ use http_body::Body;
 use tonic::{Status, server::NamedService};
 use tower_service::Service;
 
-use super::{CompletesGrpc, GrpcBody, GrpcFuture, call::GrpcCall, relay::ByStatus, slot::slot};
+use super::{
+    CompletesGrpc, OnceGrpcBody, OnceGrpcFuture, call::GrpcCall, relay::ByStatus, slot::slot,
+};
 use crate::{
     error::LockError,
     layer::{ResourceKey, grpc::timeout::timeout, token_header::TokenHeader},
@@ -25,9 +27,9 @@ use crate::{
     reject::{DefaultResponse, OnReject, Rejection},
 };
 
-/// Outcomes are gRPC statuses. Made by [`OnceLayer::grpc`].
+/// The settings of a [`OnceLayer`] over gRPC, where outcomes are statuses. Created by [`OnceLayer::grpc`].
 #[derive(Clone, Debug)]
-pub struct Grpc<R = DefaultResponse> {
+pub struct OnceGrpc<R = DefaultResponse> {
     missing: Missing,
     token_header: TokenHeader,
     on_reject: R,
@@ -44,21 +46,20 @@ impl<K, C> OnceLayer<K, C> {
     /// | another call with the key runs | `ABORTED` | `ErrorInfo`: `IN_PROGRESS`; `RetryInfo`: an estimate of when it ends | no |
     /// | its outcome is unknown, and [held](crate::once::UnknownOutcome::Hold) | `FAILED_PRECONDITION` | `ErrorInfo`: `UNKNOWN_OUTCOME` | no |
     /// | no key | `INVALID_ARGUMENT`; or see [`missing`](Self::missing) | | no |
-    /// | a key that is no key | `INVALID_ARGUMENT` | | no |
+    /// | an invalid key | `INVALID_ARGUMENT` | | no |
     /// | no quorum, too slow, shutting down | `UNAVAILABLE` | `RetryInfo`: 1 s | no |
     /// | the lock was lost while it ran, or `max_hold` was over | `UNKNOWN` | `ErrorInfo`: `LOCK_LOST` | yes, to some point |
-    /// | the client went away | nobody is there | | yes, to its end: see [`detached`](Self::detached) |
+    /// | the client disconnected | none | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | `INTERNAL` | | no |
     ///
     /// `ErrorInfo`s are of the domain `tower-redlock`, and their metadata has the `outcome`: `done`,
-    /// `not-run` or `unknown`. A duplicate is not `OK`, since that needs a message, and this layer
-    /// does not know which.
+    /// `not-run` or `unknown`. A duplicate is not `OK`, which needs a message that this layer does not have.
     ///
-    /// # What a call's status means
+    /// # The effect of a call's status
     ///
-    /// What a response says of itself ([`RequestOutcome`](crate::reject::RequestOutcome), in the extensions of its
-    /// head) goes before its status, which also may come later or not at all. So a lock's layer inside that
-    /// turns a call away leaves the key free, over HTTP too. Without that:
+    /// A [`RequestOutcome`](crate::reject::RequestOutcome) in the extensions of the response's head takes
+    /// precedence over the status: after a refusal of a `RedlockLayer` inside, over HTTP too, the key is
+    /// free. Without it:
     ///
     /// | the call ends with | the key |
     /// |---|---|
@@ -68,9 +69,9 @@ impl<K, C> OnceLayer<K, C> {
     /// | no status: its body fails, or ends without trailers | unknown; a WARN |
     /// | an error of the service, instead of a response | free at once |
     ///
-    /// [`complete_when`](OnceLayer::complete_when) says otherwise for statuses, by a closure from
-    /// [`tonic::Code`] to [`CallOutcome`](super::CallOutcome). Use it for a method that forwards the `UNAVAILABLE` of
-    /// a server behind it, which may have done its part.
+    /// [`complete_when`](OnceLayer::complete_when) replaces this table by a closure from [`tonic::Code`] to
+    /// [`CallOutcome`](super::CallOutcome). Use it for a method that forwards the `UNAVAILABLE` of a server
+    /// behind it, as the call to that server may have had an effect.
     ///
     /// ```
     /// use tonic::Code;
@@ -78,7 +79,7 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// let once = OnceLayer::new(Redlock::embedded(), "orders", key::header("request-id"))
     ///     .complete_when(|code| match code {
-    ///         // The order was there before.
+    ///         // The order existed before.
     ///         Code::AlreadyExists => CallOutcome::Done,
     ///         Code::Unavailable => CallOutcome::Unknown,
     ///         code => code.into(),
@@ -87,19 +88,19 @@ impl<K, C> OnceLayer<K, C> {
     /// # let _ = once;
     /// ```
     ///
-    /// The status is in the trailers: a stream runs under the lock of its key until then, and its trailers
-    /// are sent when its end is recorded, or too few nodes keep it (a WARN). A client that stops reading
-    /// keeps its call in progress for `max_hold` at most; the outcome is unknown then. Calls whose requests
-    /// are streams run once like others; the layer reads no message. Put the translation of gRPC-Web
-    /// outside of this layer, as its trailers are part of the body. A request whose message is truncated
-    /// may end with one of the unknown statuses, though the method never ran.
+    /// The status is in the trailers. A stream runs under the lock of its key up to them, and they are sent
+    /// when its end is recorded, or with a WARN if too few nodes store the record. A client that stops
+    /// reading keeps its call in progress for `max_hold` at most; the outcome is then unknown. Calls with
+    /// streams of requests run once too: the layer reads no message. Put the translation of gRPC-Web outside
+    /// of this layer, as its trailers are part of the body. A request with a truncated message may end with
+    /// one of the unknown statuses, although the method never ran.
     ///
     /// A call waits for its lock no longer than its `grpc-timeout`. The
-    /// [`LockContext`](crate::LockContext) is in the request's extensions, and with those of other layers
-    /// in [`LockContexts`](crate::LockContexts). Around a client's
-    /// `Channel` the layer answers with the same statuses, without a request.
-    pub fn grpc(self) -> OnceLayer<K, C, Grpc> {
-        self.map_protocol(|_| Grpc {
+    /// [`LockContext`](crate::LockContext) is in the request's extensions, and with those of other layers in
+    /// [`LockContexts`](crate::LockContexts). Around a client's `Channel` the layer responds with the same
+    /// statuses, without a request.
+    pub fn grpc(self) -> OnceLayer<K, C, OnceGrpc> {
+        self.map_protocol(|_| OnceGrpc {
             missing: Missing::Reject,
             token_header: TokenHeader::default(),
             on_reject: DefaultResponse::default(),
@@ -108,33 +109,33 @@ impl<K, C> OnceLayer<K, C> {
     }
 }
 
-impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
-    /// What becomes of a call without a key. Default: [`Missing::Reject`], with `INVALID_ARGUMENT`.
+/// # Calls over gRPC
+impl<K, C, R> OnceLayer<K, C, OnceGrpc<R>> {
+    /// Sets what happens to a call without a key. Default: [`Missing::Reject`], with `INVALID_ARGUMENT`.
     ///
-    /// A key that is a closure says so with [`KeyError::missing`](crate::layer::KeyError::missing); one that
-    /// returns `None` lets the call run in any case.
+    /// A closure reports such a call by [`KeyError::missing`](crate::layer::KeyError::missing). If it returns
+    /// `None`, the call runs with either setting.
     pub fn missing(mut self, missing: Missing) -> Self {
         self.protocol.missing = missing;
         self
     }
 
-    /// Whether a call that has begun continues when its client disconnects, its deadline is over, or a
-    /// layer outside drops it. Default: yes. Its response is read to its end then, also a stream, and its
-    /// status is recorded. Otherwise it is dropped, as if the process had crashed: see
-    /// [`UnknownOutcome`](crate::once::UnknownOutcome).
+    /// Sets whether a call that has started continues when its client disconnects, its deadline is over, or
+    /// a layer outside drops it. Default: yes. The layer then reads the response to its end, also of a
+    /// stream, and records the status. Otherwise the call is dropped, and its outcome is
+    /// [unknown](crate::once::UnknownOutcome).
     ///
-    /// The task is that of a request over HTTP: see there.
+    /// It continues as a task of the tokio runtime that polled it, like a request over HTTP.
     pub fn detached(mut self, detached: bool) -> Self {
         self.protocol.detached = detached;
         self
     }
 
-    /// The service finds the fencing token in this metadata of the request. Default: in none. A client
-    /// can't set it.
+    /// See [`RedlockLayer::token_header`](crate::RedlockLayer::token_header).
     ///
     /// # Panics
     ///
-    /// If it is not the name of a header.
+    /// If `name` is not a valid header name.
     pub fn token_header<N>(mut self, name: N) -> Self
     where
         N: TryInto<HeaderName>,
@@ -144,13 +145,14 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
         self
     }
 
-    /// Makes the statuses of rejected calls by `respond` instead of [`Rejection::grpc_status`], with which
-    /// a call ends that loses its lock after its head was sent. Duplicates of done work are not rejected.
-    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, Grpc<G>>
+    /// Sets the closure that makes the statuses of rejected calls. Default: [`Rejection::grpc_status`], with
+    /// which a call that loses its lock after its head was sent always ends. Duplicates of done work are not
+    /// rejected.
+    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, OnceGrpc<G>>
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.map_protocol(|Grpc { missing, token_header, detached, .. }| Grpc {
+        self.map_protocol(|OnceGrpc { missing, token_header, detached, .. }| OnceGrpc {
             missing,
             token_header,
             on_reject: respond,
@@ -159,7 +161,7 @@ impl<K, C, R> OnceLayer<K, C, Grpc<R>> {
     }
 }
 
-impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, Grpc<R>>
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceGrpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -170,9 +172,9 @@ where
     B: Send + 'static,
     A: Body<Data: Send, Error: Send> + Send + 'static,
 {
-    type Response = Response<GrpcBody<A>>;
+    type Response = Response<OnceGrpcBody<A>>;
     type Error = S::Error;
-    type Future = GrpcFuture<S, B, A, C, R>;
+    type Future = OnceGrpcFuture<S, B, A, C, R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)
@@ -195,14 +197,14 @@ where
                 let call = GrpcCall { call, writer, complete };
                 begin(asked, call, ByStatus).detached(detach)
             }
-            Ok(None) => return GrpcFuture::unguarded(self.inner.call(request), on_reject),
+            Ok(None) => return OnceGrpcFuture::unguarded(self.inner.call(request), on_reject),
             Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), ByStatus),
         };
-        GrpcFuture::calling(reader, call, on_reject)
+        OnceGrpcFuture::calling(reader, call, on_reject)
     }
 }
 
-/// For `Server::add_service` with a wrapped service.
+/// For `Server::add_service` with the service inside the layer.
 impl<S: NamedService, K, C, P> NamedService for OnceService<S, K, C, P> {
     const NAME: &'static str = S::NAME;
 }

@@ -1,4 +1,4 @@
-//! Where a call puts what its caller takes: the head of the response, then its data, one at a time.
+//! Passes the response from a call to its caller: the head, then the data, one item at a time.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -7,7 +7,7 @@ use http_body::{Body, Frame};
 
 use crate::sync;
 
-/// What goes out before the status is known.
+/// A part of the response that is sent before the status is known.
 pub(super) enum Out<A: Body> {
     Head(Response<()>),
     Data(Frame<A::Data>),
@@ -15,10 +15,10 @@ pub(super) enum Out<A: Body> {
 
 type Slot<A> = Mutex<Option<Out<A>>>;
 
-/// The caller's side. Where it is dropped, nobody reads any more.
+/// The caller's side. Dropping it ends the reading.
 pub(super) struct Reader<A: Body>(Arc<Slot<A>>);
 
-/// The side of the call, which may outlive its caller.
+/// The call's side, which may outlive the caller.
 pub(super) struct Writer<A: Body>(Weak<Slot<A>>);
 
 pub(super) fn slot<A: Body>() -> (Reader<A>, Writer<A>) {
@@ -34,12 +34,12 @@ impl<A: Body> Reader<A> {
 }
 
 impl<A: Body> Writer<A> {
-    /// The caller has not taken what was put there last.
+    /// Returns whether the caller has not taken the last item yet.
     pub(super) fn is_full(&self) -> bool {
         self.0.upgrade().is_some_and(|slot| sync::lock(&slot).is_some())
     }
 
-    /// Puts it there; drops it where nobody reads.
+    /// Passes an item to the reader, or drops it without one.
     pub(super) fn put(&self, out: Out<A>) {
         if let Some(slot) = self.0.upgrade() {
             let before = sync::lock(&slot).replace(out);

@@ -15,7 +15,7 @@ use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::{CompletesHttp, Http, HttpFuture, future::reject};
+use super::{CompletesHttp, OnceHttp, OnceHttpFuture, future::reject};
 use crate::{
     key::{BodyKey, RequestHead},
     layer::http::{DEFAULT_BODY_TIMEOUT, HttpBody},
@@ -24,14 +24,14 @@ use crate::{
     reject::{DefaultResponse, OnReject, RejectReason},
 };
 
-/// Webhooks whose key is in the request's body. Created by [`OnceLayer::by_body`].
+/// The mode for webhooks whose key is in the request's body. Created by [`OnceLayer::by_body`].
 #[derive(Clone, Copy, Debug)]
 pub struct ByBody {
     limit: usize,
     timeout: Duration,
 }
 
-impl<K> OnceLayer<K, Always, Http<DefaultResponse, ByBody>> {
+impl<K> OnceLayer<K, Always, OnceHttp<DefaultResponse, ByBody>> {
     /// Creates a layer for webhooks like [`http`](OnceLayer::http), with the key in the body: a JSON
     /// pointer ([`key::json_pointer`](crate::key::json_pointer)), or any
     /// [`BodyKey`](crate::key::BodyKey).
@@ -66,11 +66,12 @@ impl<K> OnceLayer<K, Always, Http<DefaultResponse, ByBody>> {
     /// If the name is invalid: see [`new`](OnceLayer::new).
     pub fn by_body(redlock: Redlock, name: impl Into<Arc<str>>, key: K) -> Self {
         let mode = ByBody { limit: DEFAULT_BODY_LIMIT, timeout: DEFAULT_BODY_TIMEOUT };
-        OnceLayer::new(redlock, name, key).map_protocol(|_| Http::new(mode))
+        OnceLayer::new(redlock, name, key).map_protocol(|_| OnceHttp::new(mode))
     }
 }
 
-impl<K, C, R> OnceLayer<K, C, Http<R, ByBody>> {
+/// # The request's body
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, ByBody>> {
     /// Sets the maximum size of a request's body, in bytes. Default:
     /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB.
     pub const fn body_limit(mut self, bytes: usize) -> Self {
@@ -86,7 +87,7 @@ impl<K, C, R> OnceLayer<K, C, Http<R, ByBody>> {
     }
 }
 
-impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R, ByBody>>
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, ByBody>>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -117,7 +118,7 @@ where
 }
 
 /// The future of a webhook behind [`OnceLayer::by_body`]: reads the body, then behaves as
-/// [`HttpFuture`].
+/// [`OnceHttpFuture`].
 ///
 /// # Cancel safety
 ///
@@ -147,11 +148,11 @@ enum ByBodyState<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
     },
     Calling {
         #[pin]
-        future: HttpFuture<S, Intact<B>, C, R>,
+        future: OnceHttpFuture<S, Intact<B>, C, R>,
     },
 }
 
-type ReadyRequest<S, K, C, R> = (OnceService<S, K, C, Http<R, ByBody>>, Parts);
+type ReadyRequest<S, K, C, R> = (OnceService<S, K, C, OnceHttp<R, ByBody>>, Parts);
 
 impl<S, B, K, C, R, A> Future for ByBodyFuture<S, B, K, C, R>
 where

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 
-use super::Http;
+use super::OnceHttp;
 use crate::{
     error::LockError,
     layer::KeyError,
@@ -83,7 +83,7 @@ impl<A, C: CompletesHttp<A>> Completes<Response<A>> for SuccessCompletion<C> {
 /// What happens to a key whose request was answered with a server error, a 5xx.
 ///
 /// See [`server_errors`](crate::OnceLayer::server_errors).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerErrors {
     /// It is free: the next try runs. For handlers that do nothing before they fail, or whose steps
@@ -101,12 +101,13 @@ pub enum ServerErrors {
     Hold(Duration),
 }
 
-impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
+/// # Server errors
+impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
     /// Sets what happens to a key whose request was answered with a 5xx. Default:
     /// [`ServerErrors::Free`].
     ///
     /// The response's own [`RequestOutcome`](crate::reject::RequestOutcome) takes precedence, then a
-    /// [`complete_when`](OnceLayer::complete_when) that calls the response done. An error of the
+    /// [`complete_when`](OnceLayer::complete_when) that completes the key. An error of the
     /// service, instead of a response, leaves the key free.
     ///
     /// ```
@@ -117,7 +118,7 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
     /// };
     ///
     /// let hold = Duration::from_secs(24 * 3600);
-    /// # let _layer: OnceLayer<_, _, tower_redlock::once::http::Http> =
+    /// # let _layer: OnceLayer<_, _, tower_redlock::once::http::OnceHttp> =
     /// OnceLayer::new(Redlock::embedded(), "ledger", key::header("webhook-id"))
     ///     .http()
     ///     .unknown(UnknownOutcome::Hold(hold))

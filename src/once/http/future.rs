@@ -69,19 +69,19 @@ type GuardedHttpCall<S, B, C> = OnceCall<HttpCall<S, B>, Unchecked, SuccessCompl
 /// If polled again after it was ready, or if the service panics: see [`UnknownOutcome`](crate::once::UnknownOutcome).
 #[pin_project]
 #[must_use = "futures do nothing unless polled"]
-pub struct HttpFuture<S: Service<Request<B>>, B, C, R> {
+pub struct OnceHttpFuture<S: Service<Request<B>>, B, C, R> {
     #[pin]
     call: GuardedHttpCall<S, B, C>,
     on_reject: R,
 }
 
-impl<S: Service<Request<B>>, B, C, R> HttpFuture<S, B, C, R> {
+impl<S: Service<Request<B>>, B, C, R> OnceHttpFuture<S, B, C, R> {
     pub(super) const fn new(call: GuardedHttpCall<S, B, C>, on_reject: R) -> Self {
         Self { call, on_reject }
     }
 }
 
-impl<S, B, C, R, A> Future for HttpFuture<S, B, C, R>
+impl<S, B, C, R, A> Future for OnceHttpFuture<S, B, C, R>
 where
     S: Service<Request<B>, Response = Response<A>>,
     C: CompletesHttp<A>,
@@ -131,8 +131,8 @@ fn duplicate() -> Response<Bytes> {
     RequestOutcome::Done.mark(response)
 }
 
-impl<S: Service<Request<B>>, B, C, R> fmt::Debug for HttpFuture<S, B, C, R> {
+impl<S: Service<Request<B>>, B, C, R> fmt::Debug for OnceHttpFuture<S, B, C, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpFuture").field("state", &self.call.name()).finish_non_exhaustive()
+        f.debug_struct("OnceHttpFuture").field("state", &self.call.name()).finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use crate::{layer::KeyError, resource::Resource};
 /// What happens to a request without a key.
 ///
 /// A request whose key is invalid (empty, given twice, a body that is not JSON) is always refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Missing {
     /// It is refused with 400, and does not run.

@@ -79,9 +79,9 @@ mod service;
 
 pub use by_body::{ByBody, ByBodyFuture};
 pub use completion::{CompletesHttp, ServerErrors};
-pub use future::HttpFuture;
+pub use future::OnceHttpFuture;
 pub use idempotency::{
     DEFAULT_RESPONSE_LIMIT, Idempotency, IdempotencyFuture, KeptStatuses, OnNodes, Scope, Unscoped,
 };
 pub use key::Missing;
-pub use service::{ByHead, Http};
+pub use service::{ByHead, OnceHttp};

@@ -1,4 +1,4 @@
-//! The settings over HTTP, and the service of webhooks with a key in the head.
+//! The settings of a once layer over HTTP, and the service of webhooks with a key in the head.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use http_body::Body;
 use tower_service::Service;
 
 use super::{
-    CompletesHttp, HttpFuture, Missing, ServerErrors,
+    CompletesHttp, Missing, OnceHttpFuture, ServerErrors,
     completion::{CompletionRules, SuccessCompletion},
     future::HttpCall,
     key::refuse_grpc,
@@ -24,10 +24,10 @@ use crate::{
     resource::Resource,
 };
 
-/// Outcomes are HTTP responses. Made by [`OnceLayer::http`], [`OnceLayer::by_body`] and
-/// [`OnceLayer::idempotency`]; `M` says which.
+/// The settings of a [`OnceLayer`] over HTTP, where outcomes are responses. Created by [`OnceLayer::http`],
+/// [`OnceLayer::by_body`] and [`OnceLayer::idempotency`], each with a mode `M`.
 #[derive(Clone, Debug)]
-pub struct Http<R = DefaultResponse, M = ByHead> {
+pub struct OnceHttp<R = DefaultResponse, M = ByHead> {
     pub(super) missing: Missing,
     pub(super) token_header: TokenHeader,
     pub(super) on_reject: R,
@@ -36,11 +36,11 @@ pub struct Http<R = DefaultResponse, M = ByHead> {
     pub(super) mode: M,
 }
 
-/// Webhooks whose key is in the request's head. Made by [`OnceLayer::http`].
+/// The mode for webhooks whose key is in the request's head. Created by [`OnceLayer::http`].
 #[derive(Clone, Copy, Debug)]
 pub struct ByHead(());
 
-impl<M> Http<DefaultResponse, M> {
+impl<M> OnceHttp<DefaultResponse, M> {
     pub(super) fn new(mode: M) -> Self {
         let (missing, token_header) = (Missing::Reject, TokenHeader::default());
         let server_errors = ServerErrors::Free;
@@ -50,41 +50,42 @@ impl<M> Http<DefaultResponse, M> {
 }
 
 impl<K, C> OnceLayer<K, C> {
-    /// Makes outcomes HTTP responses, for webhooks: senders go on sending until they see a 2xx.
+    /// Makes outcomes HTTP responses, for webhooks, whose senders repeat a request until they get a 2xx.
     ///
     /// | what happened | status | `Retry-After` | does the handler run? |
     /// |---|---|---|---|
     /// | the key is free | the handler's | the handler's | yes |
     /// | done before | 200, empty, `once: duplicate` | | no |
     /// | another request with the key runs | 409, `in-progress` | an estimate of when it ends | no |
-    /// | stopped in the middle, and [held](crate::once::UnknownOutcome::Hold) | 409, `unknown-outcome` | none: nobody knows when it is decided | no |
+    /// | stopped before its end, and [held](crate::once::UnknownOutcome::Hold) | 409, `unknown-outcome` | none | no |
     /// | no key | 400, `bad-key`; or see [`missing`](Self::missing) | none | no |
-    /// | a key that is no key | 400, `bad-key` | none | no |
+    /// | an invalid key | 400, `bad-key` | none | no |
     /// | no quorum, too slow, shutting down | 503 | 1 s | no |
     /// | the lock was lost while it ran, or `max_hold` was over | 500, `lost`, `outcome: unknown` | none | yes, to some point |
-    /// | the handler, or a layer around it, says that the outcome is [unknown](crate::reject::RequestOutcome) | as it is | as it is | yes; then [`unknown`](OnceLayer::unknown) says what becomes of the key |
-    /// | the sender went away | nobody is there | | yes, to its end: see [`detached`](Self::detached) |
+    /// | the handler, or a layer around it, reports an [unknown](crate::reject::RequestOutcome) outcome | the response's | the response's | yes; [`unknown`](OnceLayer::unknown) decides on the key |
+    /// | the sender disconnected | none | | yes, to its end: see [`detached`](Self::detached) |
     /// | a TTL or wait that the manager refuses, a set of names as a key | 500 | none | no |
     /// | a gRPC request with a key: see `grpc()` | 500 | none | no |
     ///
     /// Refusals have problem bodies after RFC 9457: see [`on_reject`](Self::on_reject).
     ///
-    /// A 2xx means that the key is done, unless [`complete_when`](Self::complete_when) says otherwise.
-    /// After any other status the key is free for the next try; after a 5xx it may be
-    /// [kept or held](Self::server_errors). The record is written, and the lock released, when the handler
-    /// has made its response, before that is sent: a body that fails on its way changes nothing. If too few
-    /// nodes keep the record, the response is sent nevertheless, with a WARN: the sender must not retry.
+    /// A 2xx completes the key, unless [`complete_when`](Self::complete_when) decides otherwise. After any
+    /// other status the key is free for the next try; after a 5xx it may be
+    /// [kept or held](Self::server_errors). When the handler has returned its response, the record is
+    /// stored, the lock released, and the response sent. An error of the body has no effect on the record.
+    /// If too few nodes store the record, a WARN is logged, and the response is still sent, so that the
+    /// sender does not retry.
     ///
-    /// A [`RequestOutcome`](crate::reject::RequestOutcome) in the response takes precedence over its status: that
-    /// of a [`RedlockLayer`](crate::RedlockLayer) inside whose lock was lost leaves an unknown outcome.
+    /// A [`RequestOutcome`](crate::reject::RequestOutcome) in the response takes precedence over its status:
+    /// after a lost lock of a [`RedlockLayer`](crate::RedlockLayer) inside, the outcome is unknown.
     ///
     /// # Signatures come first
     ///
     /// Verify signatures *outside* of this layer. Inside, anyone could probe which events are done, and
-    /// block one that is not by sending its id and a body that does not end.
+    /// block another by sending its id and a body that does not end.
     ///
     /// Standard Webhooks sign the id. GitHub and Shopify sign the body alone: a captured delivery can be
-    /// sent again under another id, and is handled again. Where that matters, take the key from the body:
+    /// sent again under another id, and is handled again. To prevent that, take the key from the body:
     /// [`by_body`](OnceLayer::by_body).
     ///
     /// ```
@@ -130,43 +131,41 @@ impl<K, C> OnceLayer<K, C> {
     /// let app: Router = Router::new().route("/hook", post(handle)).route_layer(once);
     /// # let _ = app;
     /// ```
-    pub fn http(self) -> OnceLayer<K, C, Http> {
-        self.map_protocol(|_| Http::new(ByHead(())))
+    pub fn http(self) -> OnceLayer<K, C, OnceHttp> {
+        self.map_protocol(|_| OnceHttp::new(ByHead(())))
     }
 }
 
-impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
-    /// What becomes of a request without a key. Default: [`Missing::Reject`].
+/// # Requests over HTTP
+impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
+    /// Sets what happens to a request without a key. Default: [`Missing::Reject`].
     ///
-    /// A key that is a closure says so with [`KeyError::missing`]; one that returns `None` lets the
-    /// request run in any case.
+    /// A closure reports such a request by [`KeyError::missing`]. If it returns `None`, the request runs
+    /// with either setting.
     pub fn missing(mut self, missing: Missing) -> Self {
         self.protocol.missing = missing;
         self
     }
 
-    /// Whether a request that has begun continues when its client disconnects, or a layer outside drops
-    /// it (a timeout, say). Default: yes, so that it is done at the client's next try. Otherwise it is
-    /// dropped, as if the process had crashed: see [`UnknownOutcome`](crate::once::UnknownOutcome).
+    /// Sets whether a request that has started continues when its client disconnects, or a layer outside
+    /// drops it, such as a timeout. Default: yes, so that it is done at the client's next try. Otherwise it
+    /// is dropped, and its outcome is [unknown](crate::once::UnknownOutcome).
     ///
-    /// It continues as a task of the tokio runtime that polled it, in its span and under its lock:
-    /// renewed, stopped at [`max_hold`](OnceLayer::max_hold) at the latest, and awaited by
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown). At the end of the runtime, and outside a tokio
-    /// runtime, it is dropped with a WARN. It loses the task-local values of the connection's task. A
-    /// request without a key does not continue.
+    /// It continues as a task of the tokio runtime that polled it, in its span and under its lock, which
+    /// is renewed up to [`max_hold`](OnceLayer::max_hold).
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) waits for it. At the end of the runtime, and outside
+    /// a tokio runtime, it is dropped with a WARN. It loses the task-local values of the connection's task.
+    /// A request without a key does not continue.
     pub fn detached(mut self, detached: bool) -> Self {
         self.protocol.detached = detached;
         self
     }
 
-    /// The service finds the fencing token in this header of the request, in decimal digits: for
-    /// services that can't see the request's extensions. Default: in none.
-    ///
-    /// A client can't set it: its value is replaced, and removed from requests that run without a key.
+    /// See [`RedlockLayer::token_header`](crate::RedlockLayer::token_header).
     ///
     /// # Panics
     ///
-    /// If it is not the name of a header.
+    /// If `name` is not a valid header name.
     pub fn token_header<N>(mut self, name: N) -> Self
     where
         N: TryInto<HeaderName>,
@@ -176,28 +175,28 @@ impl<K, C, R, M> OnceLayer<K, C, Http<R, M>> {
         self
     }
 
-    /// Makes the responses to rejected requests by `respond` instead of [`Rejection::response`].
+    /// Sets the closure that makes the responses to rejected requests. Default: [`Rejection::response`].
     /// Duplicates of done work are not rejected.
     ///
-    /// Closures need the type of their argument where they are written apart from this call.
-    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, Http<G, M>>
+    /// A closure that is not written inside this call needs the type of its argument.
+    pub fn on_reject<G>(self, respond: G) -> OnceLayer<K, C, OnceHttp<G, M>>
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
         self.map_protocol(|http| {
-            let Http { missing, token_header, detached, server_errors, mode, .. } = http;
-            Http { missing, token_header, on_reject: respond, detached, server_errors, mode }
+            let OnceHttp { missing, token_header, detached, server_errors, mode, .. } = http;
+            OnceHttp { missing, token_header, on_reject: respond, detached, server_errors, mode }
         })
     }
 }
 
-impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
-    /// Begins a call of the service, which was made ready.
+impl<S, K, C, R, M> OnceService<S, K, C, OnceHttp<R, M>> {
+    /// Starts a call of the ready service.
     pub(super) fn begin_http<B, A>(
         &mut self,
         request: Request<B>,
         found: Result<Option<Resource>, KeyError>,
-    ) -> HttpFuture<S, B, C, R>
+    ) -> OnceHttpFuture<S, B, C, R>
     where
         S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
         S::Future: Send + 'static,
@@ -226,11 +225,11 @@ impl<S, K, C, R, M> OnceService<S, K, C, Http<R, M>> {
             Ok(None) => OnceCall::unguarded(self.inner.call(request), completion),
             Err(error) => OnceCall::rejected(error, completion),
         };
-        HttpFuture::new(call, on_reject)
+        OnceHttpFuture::new(call, on_reject)
     }
 }
 
-impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R>>
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -243,7 +242,7 @@ where
 {
     type Response = Response<HttpBody<A>>;
     type Error = S::Error;
-    type Future = HttpFuture<S, B, C, R>;
+    type Future = OnceHttpFuture<S, B, C, R>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(cx)

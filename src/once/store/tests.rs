@@ -1,32 +1,16 @@
 //! The memory store, against a model.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use proptest::{collection::vec, prelude::*};
 
 use super::{MemoryStore, ResponseStore, StoreError};
 use crate::{
+    hand_clock::HandClock,
     once::{StoredHeaders, StoredResponse},
-    time::{Clock, Timestamp},
     token::FencingToken,
 };
-
-/// Seconds, moved by hand.
-#[derive(Clone, Debug, Default)]
-struct Hand(Arc<AtomicU64>);
-
-impl Clock for Hand {
-    fn now(&self) -> Timestamp {
-        Timestamp::ZERO + Duration::from_secs(self.0.load(Ordering::SeqCst))
-    }
-}
 
 fn response(body: u64) -> Arc<StoredResponse> {
     let (parts, body) = http::Response::new(body.to_string().into()).into_parts();
@@ -51,7 +35,7 @@ fn get(store: &MemoryStore, key: &str) -> Option<(u64, u64)> {
 
 #[test]
 fn older_token_is_stale() {
-    let store = MemoryStore::new().clock(Hand::default());
+    let store = MemoryStore::new().clock(HandClock::new());
     assert_eq!(get(&store, "a"), None);
     assert!(put(&store, "a", 1, 9, 5));
     assert!(!put(&store, "a", 2, 9, 4));
@@ -64,13 +48,13 @@ fn older_token_is_stale() {
 
 #[test]
 fn response_expires() {
-    let clock = Hand::default();
+    let clock = HandClock::new();
     let store = MemoryStore::new().clock(clock.clone());
     assert!(put(&store, "a", 1, 10, 5));
     assert!(put(&store, "never", 2, u64::MAX, 5));
-    clock.0.store(9, Ordering::SeqCst);
+    clock.advance(Duration::from_secs(9));
     assert_eq!(get(&store, "a"), Some((5, 1)));
-    clock.0.store(10, Ordering::SeqCst);
+    clock.advance(Duration::from_secs(1));
     assert_eq!(get(&store, "a"), None);
     assert!(put(&store, "b", 3, 10, 1));
     assert_eq!(store.len(), 2, "what is over takes no memory");
@@ -80,7 +64,7 @@ fn response_expires() {
 
 #[test]
 fn capacity_evicts_the_next_to_expire() {
-    let store = MemoryStore::with_capacity(2).clock(Hand::default());
+    let store = MemoryStore::with_capacity(2).clock(HandClock::new());
     assert!(put(&store, "long", 1, 30, 1));
     assert!(put(&store, "short", 2, 10, 1));
     assert!(put(&store, "longer", 3, 40, 1));
@@ -121,14 +105,14 @@ proptest! {
         steps in vec(step(), 0..60),
         capacity in 1..5_usize,
     ) {
-        let clock = Hand::default();
+        let clock = HandClock::new();
         let store = MemoryStore::with_capacity(capacity).clock(clock.clone());
         let (mut known, mut now) = (Vec::<Known>::new(), 0);
         for (body, step) in (0..).zip(steps) {
             match step {
                 Step::Wait(seconds) => {
                     now += seconds;
-                    clock.0.store(now, Ordering::SeqCst);
+                    clock.advance(Duration::from_secs(seconds));
                 }
                 Step::Put { key, token, retain } => {
                     known.retain(|entry| entry.end > now);

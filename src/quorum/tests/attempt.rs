@@ -26,7 +26,7 @@ pub(super) struct Attempt {
     /// Commands under way to each node, oldest first.
     pub(super) requests: Vec<VecDeque<LeaseCommand>>,
     /// Answers under way, in any order.
-    pub(super) replies: Vec<PendingReply>,
+    pub(super) replies: Vec<ReplyInTransit>,
     /// The first holder's token: where the block starts.
     pub(super) token: Option<u64>,
     /// The present holder's.
@@ -45,7 +45,7 @@ pub(super) struct Attempt {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct PendingReply {
+pub(super) struct ReplyInTransit {
     pub(super) node: usize,
     pub(super) command: LeaseCommand,
     pub(super) result: Result<Answer, Reason>,
@@ -141,12 +141,12 @@ impl Attempt {
     /// Hands an answer to the lease.
     pub(super) fn deliver(
         &mut self,
-        reply: PendingReply,
+        reply: ReplyInTransit,
         now: Timestamp,
         nodes: &[ModelNode],
         strict: bool,
     ) -> Vec<Action> {
-        let PendingReply { node, command, result } = reply;
+        let ReplyInTransit { node, command, result } = reply;
         let first_of_release = self.heard[node].hear(self.started, command, &result);
         let failed = !matches!(result, Ok(Answer::Released(_)));
         let event = Event::Answer { node, op: op_id(command), result, view: None };

@@ -9,7 +9,7 @@ use super::{
     safety::config,
 };
 use crate::{
-    protocol::{TickClaim, TickRun, rules},
+    protocol::{TickClaim, TickRun, formulas},
     quorum::claims::{ClaimStatus, status},
 };
 
@@ -161,7 +161,7 @@ impl ClaimWorld {
             {
                 let replica = &mut self.replicas[to];
                 replica.accepted += 1;
-                if replica.accepted == rules::quorum(self.voters.len()) {
+                if replica.accepted == formulas::quorum(self.voters.len()) {
                     self.accepted(to);
                 }
             }
@@ -233,7 +233,7 @@ impl ClaimWorld {
     /// to run: every earlier request has run by now, or is refused as late.
     fn activate(&mut self, node: usize, since: usize) {
         let nodes = self.voters.len();
-        let needed = nodes - rules::quorum(nodes) + 1;
+        let needed = nodes - formulas::quorum(nodes) + 1;
         let votes = |other: &usize| self.voters[*other].since.is_none();
         let mut others: Vec<usize> = (0..nodes).filter(votes).collect();
         while others.len() > needed {
@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn no_tick_is_started_twice_after_restarts(
+    fn restarts_start_no_tick_twice(
         nodes in 3_usize..=7,
         replicas in 1_usize..=4,
         seed: u64,

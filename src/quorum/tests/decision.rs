@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, rules},
+    protocol::{Answer, GrantedAnswer, HeldAnswer, OpId, RaisedAnswer, formulas},
     quorum::{Action, Event, Lease, LeaseCommand, LeaseParams, Refusal},
     time::Timestamp,
 };
@@ -119,7 +119,7 @@ proptest! {
     /// One node timeout for the votes and one for each of three raises, whatever the nodes say
     /// and whatever gets lost.
     #[test]
-    fn every_attempt_ends_within_four_node_timeouts(nodes in nodes(), slow in any::<bool>()) {
+    fn attempts_end_within_four_node_timeouts(nodes in nodes(), slow in any::<bool>()) {
         let mut run = AttemptRun::start(nodes.len());
         let started = run.now;
         for _ in 0..4 {
@@ -188,7 +188,7 @@ proptest! {
         };
         let granted = count(|answer| matches!(answer, Answer::Granted(_)));
         let held = count(|answer| matches!(answer, Answer::Held(_)));
-        let quorum = rules::quorum(votes.len());
+        let quorum = formulas::quorum(votes.len());
         let expected = if granted >= quorum {
             "acquired"
         } else if held > 0 && granted + held >= quorum {

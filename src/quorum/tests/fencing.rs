@@ -14,7 +14,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn tokens_grow_even_where_keys_are_lost(setup in setup(), steps in steps(true)) {
+    fn tokens_grow_despite_lost_keys(setup in setup(), steps in steps(true)) {
         run(&WorldSetup { fencing: true, ..setup }, &steps);
     }
 

@@ -17,6 +17,7 @@
 //! | records of work that is done: what a quorum stores, every quorum reports | `records` |
 //! | names that move between servers: the rule of which servers vote and start | `names` |
 //! | servers that move from one layout to another | `layouts` |
+//! | walks over a model that continue from new states, and short traces | `search` |
 //! | small worlds of which every state is visited | `explored` |
 //! | examples, one for each rule | `cases` |
 //!
@@ -38,5 +39,6 @@ mod node;
 mod records;
 mod restarts;
 mod safety;
+mod search;
 mod world;
 mod world_steps;

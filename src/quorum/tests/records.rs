@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::safety::config;
 use crate::{
-    protocol::rules::Sources,
-    protocol::{Nonce, Record, StoredLease, rules},
+    protocol::formulas::Sources,
+    protocol::{Nonce, Record, StoredLease, formulas},
     quorum::records::{RecordStatus, status},
 };
 
@@ -77,7 +77,7 @@ fn records_of_all_others_are_read() {
         assert!(!suffice(nodes, needed - 1, 1, false), "{nodes}");
         assert!(suffice(nodes, 0, nodes, false), "{nodes}: no other may keep more");
         assert!(!suffice(nodes, 0, nodes - 1, false), "{nodes}: one may keep more");
-        let quorum = rules::quorum(nodes);
+        let quorum = formulas::quorum(nodes);
         assert!(suffice(nodes, 0, quorum, true) && suffice(nodes, quorum - 1, 1, true), "{nodes}");
         assert!(!suffice(nodes, 0, quorum - 1, true), "{nodes}");
     }
@@ -100,7 +100,7 @@ proptest! {
         order in any::<u64>(),
         is_done in any::<bool>(),
     ) {
-        let quorum = rules::quorum(nodes);
+        let quorum = formulas::quorum(nodes);
         let mut kept = before;
         // Work runs only where nothing was found, so no other is done on any node.
         kept.retain(|kept| kept.as_ref().is_none_or(|record| !record.is_done));

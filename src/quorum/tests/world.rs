@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    attempt::{Attempt, PendingReply},
+    attempt::{Attempt, ReplyInTransit},
     node::{ModelKey, ModelNode, TOKEN_LEAD, wall},
 };
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
         node_status::{ActivationOutcome, ActivationPlan, NodeStatus},
     },
     protocol::{
-        names::{Incarnation, View},
-        rules,
+        formulas,
+        views::{Incarnation, View},
     },
     quorum::{Action, Event, LeadNode, LeaseParams, NextHolder},
     time::Timestamp,
@@ -77,12 +77,12 @@ pub(super) struct Tally {
 
 impl LeaseWorld {
     pub(super) fn new(setup: &WorldSetup) -> Self {
-        let validity = rules::validity(setup.ttl, 0.01, None);
+        let validity = formulas::validity(setup.ttl, 0.01, None);
         let params = LeaseParams {
             nodes: setup.nodes,
             validity,
             slack: Duration::ZERO,
-            node_timeout: rules::node_timeout(Duration::from_millis(50), setup.ttl),
+            node_timeout: formulas::node_timeout(Duration::from_millis(50), setup.ttl),
             max_hold: setup.max_hold,
             auto_extend: setup.auto_extend,
             proposal: setup.fencing.then_some(0),
@@ -157,7 +157,7 @@ impl LeaseWorld {
                 Err(reason)
             }
         };
-        self.attempts[id].replies.push(PendingReply { node, command, result });
+        self.attempts[id].replies.push(ReplyInTransit { node, command, result });
     }
 
     /// An answer arrives; if it comes `twice`, a second time later on.

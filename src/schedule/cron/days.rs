@@ -1,7 +1,7 @@
 //! The date fields of a cron expression.
 
 use super::field::{DAY, Fault, Field, MONTH, Values, WEEKDAY, entries, has};
-use crate::schedule::calendar::Date;
+use crate::schedule::wall_time::Date;
 
 /// The dates that match: the last three fields of an expression.
 #[derive(Debug, Default)]

@@ -1,20 +1,18 @@
-//! Cron expressions, on clocks that are put forward and back.
+//! Cron expressions in time zones whose clocks change.
 //!
 //! | part | where |
 //! |---|---|
-//! | what users write | [`CronSchedule`] |
+//! | cron schedules | [`CronSchedule`] |
 //! | which local times match | `expression` |
 //! | one field: numbers, names, ranges, steps | `field` |
 //! | which dates match: months, days, `L`, `W`, `#` | `days` |
-//! | when a local time is | `zone` |
-//! | ticks: both together | `ticks` |
+//! | time zones, and the ticks in them | `ticks` |
 
 mod days;
 mod expression;
 mod field;
 mod schedule;
 mod ticks;
-mod zone;
 
 pub use schedule::CronSchedule;
 pub(super) use ticks::CronTicks;

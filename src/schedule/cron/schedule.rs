@@ -1,9 +1,9 @@
-//! Cron schedules as users write them.
+//! Cron schedules.
 
 use std::{sync::Arc, time::Duration};
 
 use super::ticks::CronTicks;
-use crate::schedule::{Schedule, ScheduleError};
+use crate::schedule::{Schedule, ScheduleError, schedule::Rule};
 
 /// The ticks of a cron expression; see [`Schedule::cron`].
 ///
@@ -23,9 +23,9 @@ use crate::schedule::{Schedule, ScheduleError};
 ///
 /// # Expressions
 ///
-/// Five fields (minute, hour, day of month, month, day of week), or six with the second first. They
-/// are read as Vixie cron reads them, whose manual is crontab(5), with the additions that are named
-/// here. An expression that it takes, and that would surprise, is refused.
+/// Five fields (minute, hour, day of month, month, day of week), or six with the second first, in the
+/// syntax of Vixie cron, crontab(5), with the additions below. Ambiguous expressions that Vixie cron
+/// accepts are refused.
 ///
 /// | in a field | what | refused |
 /// |---|---|---|
@@ -44,12 +44,12 @@ use crate::schedule::{Schedule, ScheduleError};
 ///
 /// # Day of month and day of week
 ///
-/// Where both are restricted, **either one is enough**: `0 0 1 * MON` is the first of the month and
-/// every Monday. A field that begins with `*` is not restricted, not by a step either, and then
-/// **both have to match**: `0 0 */2 * MON` is each Monday with an odd date. With a `+` before the day
-/// of week both have to match as well: `0 0 1-7 * +MON`. What would always match beside another
-/// restriction (`0 0 1-31 * MON`) is refused, and so is a list of days with a `*/2` in it, as its
-/// order would decide.
+/// If both are restricted, **either one suffices**: `0 0 1 * MON` is the first of the month and every
+/// Monday. A field that begins with `*` is not restricted, even with a step, and then **both have to
+/// match**: `0 0 */2 * MON` is each Monday with an odd date. With a `+` before the day of week, both
+/// have to match as well: `0 0 1-7 * +MON`. A field that always matches beside a restricted one
+/// (`0 0 1-31 * MON`) is refused, and so is a list of days that contains `*/2`, as its meaning would
+/// depend on the order.
 ///
 /// # When the clocks change
 ///
@@ -58,8 +58,8 @@ use crate::schedule::{Schedule, ScheduleError};
 /// | fixed times, as `30 2 * * *` or `0 2,14 * * *` | once, at the first valid time after the gap | once, the first time |
 /// | intervals: `*` or `/` in the second, minute or hour, as `*/30 * * * *` | skipped | both times, in order |
 ///
-/// The zone database is part of the program: replicas of the same build have the same ticks,
-/// whatever is installed on their machines. The last ticks are in the year 9999.
+/// The zone database is part of the program: replicas of the same build have the same ticks on any
+/// machine. The last ticks are in the year 9999.
 #[derive(Clone, Debug)]
 #[must_use = "a cron schedule does nothing until a job has it"]
 pub struct CronSchedule {
@@ -73,8 +73,7 @@ impl CronSchedule {
         Ok(Self { expression, ticks })
     }
 
-    /// Reads the expression in the time zone of this name in the IANA database; UTC by default,
-    /// never the machine's own.
+    /// Sets the time zone, by its name in the IANA database. Default: UTC, not that of the machine.
     ///
     /// # Errors
     ///
@@ -92,6 +91,6 @@ impl CronSchedule {
 
 impl From<CronSchedule> for Schedule {
     fn from(cron: CronSchedule) -> Self {
-        Self::of_cron(cron.ticks)
+        Self::new(Ok(Rule::Cron(cron.ticks)))
     }
 }

@@ -161,7 +161,7 @@ async fn shut_down_manager_hands_nothing_on() {
 }
 
 #[tokio::test]
-async fn each_holder_has_its_own_max_hold_and_its_own_renewal() {
+async fn holders_have_separate_max_hold() {
     const HOLD: Duration = Duration::from_secs(2);
     let scene = Scene::new();
     let lock = granted(&mut scene.request("x").max_hold(HOLD).into_future());

@@ -2,6 +2,7 @@
 
 use std::{
     future::{Future, IntoFuture},
+    ops::Deref,
     pin::Pin,
     sync::{
         Arc,
@@ -12,21 +13,14 @@ use std::{
 };
 
 use tower_redlock::{
-    Lock, LockRequest, Redlock, RedlockBuilder, Resource,
-    error::ResourceError,
-    lock::Acquire,
-    node::{EmbeddedNodes, Node, Op},
+    Lock, LockRequest, Redlock, RedlockBuilder, Resource, error::ResourceError, lock::Acquire,
+    node::Op,
 };
 
-use crate::support::{
-    hand_clock::HandClock,
-    mock_node::{MockNode, with_nodes},
-};
+pub(crate) use crate::support::scene::{TTL, VALIDITY};
+use crate::support::{mock_node::MockNode, scene as support};
 
 pub(crate) const NODES: usize = 3;
-pub(crate) const TTL: Duration = Duration::from_secs(10);
-/// TTL − (1 % + 2 ms).
-pub(crate) const VALIDITY: Duration = Duration::from_millis(9_898);
 pub(crate) const WAIT: Duration = Duration::from_secs(3_600);
 
 /// How many operations were sent to all nodes together.
@@ -37,11 +31,16 @@ struct Counts {
 }
 
 pub(crate) struct Scene {
-    pub(crate) clock: HandClock,
-    pub(crate) nodes: EmbeddedNodes,
-    pub(crate) redlock: Redlock,
+    scene: support::Scene,
     counts: Arc<Counts>,
-    _lender: Redlock,
+}
+
+impl Deref for Scene {
+    type Target = support::Scene;
+
+    fn deref(&self) -> &support::Scene {
+        &self.scene
+    }
 }
 
 impl Scene {
@@ -50,27 +49,22 @@ impl Scene {
     }
 
     pub(crate) fn with(set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> Self {
-        let clock = HandClock::new();
-        let nodes = EmbeddedNodes::with_clock(NODES, clock.clone());
-        let lender = Redlock::builder().nodes_from(&nodes).build().unwrap();
         let counts = Arc::<Counts>::default();
-        let builder = set(Redlock::builder().ttl(TTL).clock(clock.clone()).owner("we"));
-        let count = |inner: &Arc<dyn Node>| {
+        let count = |inner| {
             let counts = Arc::clone(&counts);
-            MockNode::observing(inner, move |op| {
+            MockNode::observing(&inner, move |op| {
                 let is_acquire = matches!(op, Op::Acquire(_));
                 counts.acquires.fetch_add(usize::from(is_acquire), Ordering::SeqCst);
                 counts.all.fetch_add(1, Ordering::SeqCst);
             })
         };
-        let redlock = with_nodes(builder, lender.nodes().iter().map(count)).build().unwrap();
-        Self { clock, nodes, redlock, counts, _lender: lender }
+        let scene = support::Scene::by_hand(NODES).over(|builder| set(builder.owner("we")), count);
+        Self { scene, counts }
     }
 
     /// Another process, whose messages are not counted.
     pub(crate) fn other(&self) -> Redlock {
-        let builder = Redlock::builder().nodes_from(&self.nodes).ttl(TTL);
-        builder.clock(self.clock.clone()).owner("other").build().unwrap()
+        self.manager(|builder| builder.owner("other"))
     }
 
     /// Number of acquired leases.

@@ -149,7 +149,7 @@ async fn run(seed: u64) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn whatever_tasks_do_one_is_inside_nobody_is_forgotten_and_no_key_is_left() {
+async fn random_tasks_exclude_each_other() {
     for seed in 0..4 {
         let grants = run(seed).await;
         assert!(grants > 200, "{grants}");

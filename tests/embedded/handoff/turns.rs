@@ -34,7 +34,7 @@ impl Log {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_take_turns_and_their_tokens_grow() {
+async fn processes_alternate_with_growing_tokens() {
     let nodes = EmbeddedNodes::new(3);
     let log = Arc::<Mutex<Log>>::default();
     let mut tasks = Vec::new();

@@ -19,7 +19,7 @@ use tower_redlock::{
     OnceLayer, Redlock,
     once::{
         Always, OnceState, UnknownOutcome,
-        grpc::{Grpc, GrpcBody},
+        grpc::{OnceGrpc, OnceGrpcBody},
     },
 };
 
@@ -57,7 +57,7 @@ fn trailers(trailers: HeaderMap) -> io::Result<Frame<Bytes>> {
     Ok(Frame::trailers(trailers))
 }
 
-fn layer<K>(redlock: &Redlock, key: K) -> OnceLayer<K, Always, Grpc> {
+fn layer<K>(redlock: &Redlock, key: K) -> OnceLayer<K, Always, OnceGrpc> {
     OnceLayer::new(redlock.clone(), "orders", key).unknown(UnknownOutcome::Hold(HOUR)).grpc()
 }
 
@@ -66,7 +66,7 @@ async fn answer(
     redlock: &Redlock,
     headers: HeaderMap,
     frames: impl Into<VecDeque<io::Result<Frame<Bytes>>>>,
-) -> Response<Pin<Box<GrpcBody<Frames>>>> {
+) -> Response<Pin<Box<OnceGrpcBody<Frames>>>> {
     let mut response = Response::new(Frames(frames.into()));
     *response.headers_mut() = headers;
     let response = Arc::new(Mutex::new(Some(response)));
@@ -78,7 +78,7 @@ async fn answer(
     service.oneshot(Request::new(())).await.unwrap().map(Box::pin)
 }
 
-async fn next(body: &mut Pin<Box<GrpcBody<Frames>>>) -> Option<io::Result<Frame<Bytes>>> {
+async fn next(body: &mut Pin<Box<OnceGrpcBody<Frames>>>) -> Option<io::Result<Frame<Bytes>>> {
     poll_fn(|cx| body.as_mut().poll_frame(cx)).await
 }
 

@@ -8,7 +8,7 @@ use tower_redlock::{
     key::{self, Header, Key},
     once::{
         Always, OnceState,
-        grpc::{CompletesGrpc, Grpc},
+        grpc::{CompletesGrpc, OnceGrpc},
     },
     reject::OnReject,
 };
@@ -22,7 +22,7 @@ use crate::{
     support::{RedisServer, eventually_async},
 };
 
-pub(crate) type Layer = OnceLayer<Key<Header>, Always, Grpc>;
+pub(crate) type Layer = OnceLayer<Key<Header>, Always, OnceGrpc>;
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
@@ -82,7 +82,7 @@ impl Site {
 }
 
 pub(crate) async fn serve_orders<C, R>(
-    layer: OnceLayer<Key<Header>, C, Grpc<R>>,
+    layer: OnceLayer<Key<Header>, C, OnceGrpc<R>>,
     orders: &Orders,
 ) -> Client
 where

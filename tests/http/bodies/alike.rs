@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty, Full, Limited, StreamBody, channel::Channel
 use proptest::{collection::vec, prelude::*};
 
 use super::scripted::{Scripted, Step, transcript};
-use crate::bench::Bench;
+use crate::fixture::Bench;
 
 #[track_caller]
 fn assert_alike<B>(make: impl Fn() -> B)
@@ -64,7 +64,7 @@ fn body_without_a_lock_passes_unchanged() {
     let bench = Bench::new();
     let request = http::Request::get("/").body(()).unwrap();
     let response = http::Response::new(stream());
-    let through = crate::bench::answer(&bench.layer(), request, response).into_body();
+    let through = crate::fixture::answer(&bench.layer(), request, response).into_body();
     assert_eq!(transcript(through), transcript(stream()));
 }
 

@@ -10,24 +10,22 @@ use std::{
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tower_redlock::{
-    LockContext, LockError, RedlockBuilder,
+    LockContext, LockError,
     layer::http::{BodyError, HttpBody},
-    node::{EmbeddedNodes, Op},
+    node::Op,
 };
 
 use super::scripted::{Broken, Scripted, Step, frame};
 use crate::support::mock_node::MockNode;
 use crate::{
-    bench::{Bench, answer},
-    tools::{Flag, HandClock, VALIDITY, builder, just_before},
+    fixture::{Bench, answer},
+    tools::{Flag, VALIDITY, just_before},
 };
 
 /// A bench whose releases are written down, and a flag for its body.
 fn watched() -> (Bench, Flag, Arc<Mutex<Vec<bool>>>) {
-    let clock = HandClock::unwatched();
     let (flag, is_dropped) = Flag::new();
     let releases = Arc::<Mutex<Vec<bool>>>::default();
-    let nodes = EmbeddedNodes::with_clock(5, clock.clone());
     let watched = |inner| {
         let (is_dropped, releases) = (Arc::clone(&is_dropped), Arc::clone(&releases));
         MockNode::observing(&inner, move |op| {
@@ -36,8 +34,7 @@ fn watched() -> (Bench, Flag, Arc<Mutex<Vec<bool>>>) {
             }
         })
     };
-    let redlock = nodes.nodes("redlock").map(watched).fold(builder(&clock), RedlockBuilder::node);
-    (Bench { clock, redlock: redlock.build().unwrap(), nodes }, flag, releases)
+    (Bench::new().over(|builder| builder, watched), flag, releases)
 }
 
 fn data() -> Step {

@@ -21,7 +21,9 @@ use super::{
     client::Answer,
     site::{serve, soon},
 };
-use crate::support::{HANG_GUARD, Process, RedisServer, TempDir, eventually_async, over};
+use crate::support::{
+    self, HANG_GUARD, Process, RedisServer, TempDir, eventually_async, over, urls,
+};
 
 const ORDERS: &str = "TOWER_REDLOCK_FROZEN";
 const TTL: Duration = Duration::from_secs(2);
@@ -110,9 +112,7 @@ impl Child {
 }
 
 async fn connected(servers: &[RedisServer]) -> Redlock {
-    let redlock = over(short(), servers.iter().map(RedisServer::url)).build().unwrap();
-    redlock.ready().await.unwrap();
-    redlock
+    support::connected(over(short(), urls(servers))).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,19 +5,14 @@ use std::time::{Duration, Instant};
 use tower_redlock::{Redlock, RedlockBuilder};
 
 use super::site::{Site, soon};
-use crate::support::{HANG_GUARD, RedisServer, eventually_async};
+use crate::support::{HANG_GUARD, RedisServer, connected, urls};
 
 const TTL: Duration = Duration::from_secs(2);
 
 /// With the guard against servers that forgot their locks, which is on unless it is switched off.
 async fn guarded(servers: &[RedisServer]) -> Redlock {
     let builder: RedlockBuilder = Redlock::builder().ttl(TTL).node_timeout(TTL / 10);
-    let redlock = builder.nodes(servers.iter().map(RedisServer::url)).build().unwrap();
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
-    })
-    .await;
-    redlock
+    connected(builder.nodes(urls(servers))).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -23,10 +23,8 @@ use super::{
     client::{Client, http1},
     log::Log,
 };
-use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
-
-/// Longer than any test runs: keys that go within it were released.
-pub(super) const LONG: Duration = Duration::from_secs(60);
+use crate::support::{HANG_GUARD, RedisServer, connected, eventually_async, over, urls};
+pub(super) use crate::support::{LONG, patient};
 
 pub(super) type StreamError = std::io::Error;
 
@@ -45,18 +43,8 @@ pub(super) struct Shared {
     next_stream: Arc<Mutex<Option<Channel<Bytes, StreamError>>>>,
 }
 
-/// Settings under which a busy machine times nothing out and nothing expires.
-pub(super) fn patient() -> RedlockBuilder {
-    Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
-}
-
 pub(super) async fn manager(servers: &[RedisServer], builder: RedlockBuilder) -> Redlock {
-    let redlock = over(builder, servers.iter().map(RedisServer::url)).build().unwrap();
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
-    })
-    .await;
-    redlock
+    connected(over(builder, urls(servers))).await
 }
 
 impl Site {

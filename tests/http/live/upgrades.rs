@@ -29,7 +29,7 @@ use tokio_tungstenite::{
 use tower_redlock::{
     LockContext, LockError, RedlockLayer,
     error::LossCause,
-    layer::http::{HeldUpgrade, Http},
+    layer::http::{HeldUpgrade, RedlockHttp},
 };
 
 use super::{
@@ -72,7 +72,7 @@ pub(super) struct Scene {
     ends: UnboundedReceiver<Result<(), LockError>>,
 }
 
-pub(super) type Layer = RedlockLayer<fn(&Request) -> Option<String>, Http>;
+pub(super) type Layer = RedlockLayer<fn(&Request) -> Option<String>, RedlockHttp>;
 
 impl Scene {
     pub(super) async fn open(app: impl FnOnce(&Ends) -> Router) -> Self {

@@ -29,7 +29,7 @@ fn of_tenant(tenant: &str, caller: &str) -> Request<Body> {
 
 #[tokio::test]
 async fn callers_never_share_responses() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
     for replayed in [None, Some("true")] {
         for caller in ["alice", "bob"] {
@@ -43,7 +43,7 @@ async fn callers_never_share_responses() {
 
 #[tokio::test]
 async fn scope_none_shares_keys() {
-    let site = Site::new();
+    let site = Site::new(3);
     let once = OnceLayer::idempotency(site.at_blue.clone(), "pay").scope(Scope::none());
     let client = serve(app(&site.runs).route_layer(once)).await;
     for caller in ["alice", "bob"] {
@@ -53,7 +53,7 @@ async fn scope_none_shares_keys() {
 
 #[tokio::test]
 async fn unknown_caller_is_always_refused() {
-    let site = Site::new();
+    let site = Site::new(3);
     let once = layer(&site.at_blue).missing(Missing::Run);
     let client = serve(app(&site.runs).route_layer(once)).await;
     let mut nobody = pay("k", "x");
@@ -70,7 +70,7 @@ async fn unknown_caller_is_always_refused() {
 /// A set would be the same for a tenant and a user of each other's name.
 #[tokio::test]
 async fn set_scope_is_refused() {
-    let site = Site::new();
+    let site = Site::new(3);
     let tenant_and_user = |request: &Request<_>| {
         let header = |name: &str| request.headers()[name].to_str().unwrap().to_owned();
         [header("x-tenant"), header("x-caller")]
@@ -98,7 +98,7 @@ async fn set_scope_is_refused() {
 
 #[tokio::test]
 async fn callers_who_need_no_keys_pass() {
-    let site = Site::new();
+    let site = Site::new(3);
     let caller = |request: &Request<_>| {
         Some(request.headers()["x-caller"].to_str().unwrap().to_owned()).filter(|it| it != "root")
     };
@@ -113,7 +113,7 @@ async fn callers_who_need_no_keys_pass() {
 
 #[tokio::test]
 async fn long_names_are_valid() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
     let (caller, key) = ("c".repeat(512), "k".repeat(255));
     for replayed in [None, Some("true")] {

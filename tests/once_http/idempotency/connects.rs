@@ -57,7 +57,7 @@ async fn connect(addr: SocketAddr) -> http::Response<Incoming> {
 
 #[tokio::test]
 async fn http2_connect_passes_without_key() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = serve(app().layer(layer(&site.at_blue))).await;
     let answer = connect(client.addr()).await;
     assert_eq!((answer.version(), answer.status()), (Version::HTTP_2, StatusCode::OK));
@@ -69,7 +69,7 @@ async fn http2_connect_passes_without_key() {
 
 #[tokio::test]
 async fn connect_needs_a_key_if_named() {
-    let site = Site::new();
+    let site = Site::new(3);
     let once = layer(&site.at_blue).methods([Method::CONNECT]);
     let client = serve(app().layer(once)).await;
     assert_eq!(connect(client.addr()).await.status(), StatusCode::BAD_REQUEST);

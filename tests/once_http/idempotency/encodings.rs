@@ -51,7 +51,7 @@ async fn answers(client: &Client, encodings: &[Option<&'static str>]) -> Vec<Ans
 
 #[tokio::test]
 async fn inner_compression_is_bypassed() {
-    let site = Site::new();
+    let site = Site::new(3);
     let inside = app(&site.runs).route_layer(CompressionLayer::new());
     let client = serve(inside.route_layer(layer(&site.at_blue))).await;
     for answer in answers(&client, &[Some("gzip"), None, Some("identity"), Some("gzip")]).await {
@@ -63,7 +63,7 @@ async fn inner_compression_is_bypassed() {
 
 #[tokio::test]
 async fn compression_outside_encodes_for_each_client() {
-    let site = Site::new();
+    let site = Site::new(3);
     let once = app(&site.runs).route_layer(layer(&site.at_blue));
     let client = serve(once.route_layer(CompressionLayer::new())).await;
     let answers = answers(&client, &[Some("gzip"), None, Some("identity"), Some("gzip")]).await;
@@ -95,7 +95,7 @@ async fn encoded(client: &Client, runs: &Runs) {
 
 #[tokio::test]
 async fn encoded_response_needs_acceptance() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let handler = async move || {
         runs.run();
@@ -107,7 +107,7 @@ async fn encoded_response_needs_acceptance() {
 
 #[tokio::test]
 async fn stored_encoded_response_needs_acceptance() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let handler = async move || {
         runs.run();
@@ -120,7 +120,7 @@ async fn stored_encoded_response_needs_acceptance() {
 
 #[tokio::test]
 async fn ranges_are_ignored() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let handler = async move |headers: HeaderMap| {
         runs.run();

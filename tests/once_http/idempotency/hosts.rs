@@ -53,7 +53,7 @@ async fn over_http10(addr: SocketAddr, lines: &str) -> String {
 
 #[tokio::test]
 async fn hosts_have_keys_of_their_own() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
     for replayed in [None, Some("true")] {
         for (host, run) in [("a.example", "1"), ("b.example", "2"), ("a.example:8080", "3")] {
@@ -68,7 +68,7 @@ async fn hosts_have_keys_of_their_own() {
 
 #[tokio::test]
 async fn http_versions_name_one_host_alike() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
     assert_eq!(client.send(at("a.example")).await.body, "1");
     assert_eq!(client.send(at("A.Example")).await.body, "1");
@@ -82,7 +82,7 @@ async fn http_versions_name_one_host_alike() {
 
 #[tokio::test]
 async fn missing_hosts_share_keys() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
     assert_eq!(client.send(at("a.example")).await.body, "1");
     for replayed in [false, true] {
@@ -96,7 +96,7 @@ async fn missing_hosts_share_keys() {
 
 #[tokio::test]
 async fn two_hosts_are_a_bad_request() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue))).await;
     for host in ["a b", "user@a.example"] {
         client.send(at(host)).await.assert_problem(400, None, "bad-key", "not-run");
@@ -108,7 +108,7 @@ async fn two_hosts_are_a_bad_request() {
 
 #[tokio::test]
 async fn any_host_shares_keys() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client = serve(app(&site.runs).route_layer(layer(&site.at_blue).any_host())).await;
     assert_eq!(client.send(at("a.example")).await.body, "1");
     assert_eq!(client.send(at("b.example")).await.body, "1");

@@ -40,7 +40,7 @@ struct Streams {
 
 /// Each response is a stream that the test feeds; 10 bytes are kept.
 async fn streams() -> Streams {
-    let site = Site::new();
+    let site = Site::new(3);
     let (runs, feeds) = (site.runs.clone(), Arc::<Mutex<Vec<Feed>>>::default());
     let given = Arc::clone(&feeds);
     let app = Router::new().route(

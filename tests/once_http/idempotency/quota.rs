@@ -12,7 +12,7 @@ async fn answer(body: String) -> String {
 
 #[tokio::test]
 async fn response_beyond_quota_is_dropped() {
-    let site = Site::new();
+    let site = Site::new(3);
     let redlock = site.blue.builder().max_stored_response_bytes(100_000).build().unwrap();
     let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
     let client = serve(app).await;
@@ -43,7 +43,7 @@ async fn response_beyond_quota_is_dropped() {
 
 #[tokio::test]
 async fn full_quota_still_records_requests() {
-    let site = Site::new();
+    let site = Site::new(3);
     let redlock = site.blue.builder().max_stored_response_bytes(0).build().unwrap();
     let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
     let client = serve(app).await;
@@ -54,7 +54,7 @@ async fn full_quota_still_records_requests() {
 
 #[tokio::test]
 async fn excess_record_is_503() {
-    let site = Site::new();
+    let site = Site::new(3);
     let redlock = site.blue.builder().max_records(1).build().unwrap();
     let app = Router::new().route("/pay", post(answer)).route_layer(layer(&redlock));
     let client = serve(app).await;

@@ -34,7 +34,7 @@ fn echo(runs: &Runs) -> Router {
 
 #[tokio::test]
 async fn reused_key_is_422() {
-    let site = Site::new();
+    let site = Site::new(3);
     let client =
         serve(echo(&site.runs).route_layer(layer(&site.at_blue).token_header("x-token"))).await;
     assert_eq!(client.send(pay("k", "3 EUR")).await.body, "3 EUR");
@@ -62,7 +62,7 @@ async fn reused_key_is_422() {
 
 #[tokio::test]
 async fn missing_key_is_400_by_default() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (runs, once) = (&site.runs, layer(&site.at_blue).token_header("x-token"));
     let strict = serve(echo(runs).route_layer(once.clone())).await;
     let lenient = serve(echo(runs).route_layer(once.missing(Missing::Run))).await;
@@ -86,7 +86,7 @@ async fn missing_key_is_400_by_default() {
 
 #[tokio::test]
 async fn bodies_are_bounded_and_arrive_intact() {
-    let site = Site::new();
+    let site = Site::new(3);
     let once = layer(&site.at_blue).body_limit(10).token_header("x-token");
     let client = serve(echo(&site.runs).route_layer(once)).await;
     client.send(pay("k", "12345678901")).await.assert_problem(
@@ -115,7 +115,7 @@ async fn bodies_are_bounded_and_arrive_intact() {
 
 #[tokio::test]
 async fn unknown_outcome_is_not_done() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",
@@ -148,7 +148,7 @@ async fn unknown_outcome_is_not_done() {
 
 #[tokio::test]
 async fn attached_disconnect_frees_the_key() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",

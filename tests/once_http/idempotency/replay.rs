@@ -62,7 +62,7 @@ fn assert_replayed(first: &Answer, again: &Answer) {
 
 #[tokio::test]
 async fn every_replica_replays_the_response() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route("/pay", post(async move || made(runs.run())));
     let (blue, green) = both(&app, [&site.at_blue, &site.at_green]).await;
@@ -89,7 +89,7 @@ async fn every_replica_replays_the_response() {
 
 #[tokio::test]
 async fn store_replays_chosen_headers() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (runs, store) = (site.runs.clone(), MemoryStore::new());
     let app = Router::new().route("/pay", post(async move || made(runs.run())));
     let layer = |redlock| stored(redlock, &store);
@@ -112,7 +112,7 @@ async fn store_replays_chosen_headers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_fifty_runs() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
     let gone = Arc::clone(&go);
     let app = Router::new().route(
@@ -143,7 +143,7 @@ async fn one_of_fifty_runs() {
 
 #[tokio::test]
 async fn waiter_gets_the_response() {
-    let site = Site::new();
+    let site = Site::new(3);
     let (runs, go) = (site.runs.clone(), Arc::new(Notify::new()));
     let gone = Arc::clone(&go);
     let app = Router::new().route(
@@ -172,7 +172,7 @@ async fn waiter_gets_the_response() {
 
 #[tokio::test]
 async fn headers_count_towards_the_limit() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",
@@ -192,7 +192,7 @@ async fn headers_count_towards_the_limit() {
 
 #[tokio::test]
 async fn empty_response_is_replayed() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",
@@ -209,7 +209,7 @@ async fn empty_response_is_replayed() {
 
 #[tokio::test]
 async fn methods_are_configurable() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
     let once = layer(&site.at_blue).methods([http::Method::POST, http::Method::GET]);
@@ -230,7 +230,7 @@ async fn methods_are_configurable() {
 
 #[tokio::test]
 async fn safe_methods_pass() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route("/pay", axum::routing::any(async move || runs.run().to_string()));
     // Needs no scope either.

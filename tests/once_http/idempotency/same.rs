@@ -47,7 +47,7 @@ fn assert_other(answer: &Answer) {
 
 #[tokio::test]
 async fn headers_count_where_they_are_named() {
-    let site = Site::new();
+    let site = Site::new(3);
     let once = layer(&site.at_blue).fingerprint_headers([CONTENT_TYPE, ACCEPT]);
     let client = serve(handler(&site).route_layer(once)).await;
     let json = ("content-type", "application/json");
@@ -72,7 +72,7 @@ async fn headers_count_as_they_were_sent() {
         Fingerprint::of(head, format!("{sent:?}").as_bytes())
     };
     for is_hook in [false, true] {
-        let site = Site::new();
+        let site = Site::new(3);
         let once = layer(&site.at_blue);
         let once = if is_hook {
             once.fingerprint(hook)
@@ -93,7 +93,7 @@ async fn headers_count_as_they_were_sent() {
 
 #[tokio::test]
 async fn other_fingerprint_settings_are_422() {
-    let site = Site::new();
+    let site = Site::new(3);
     let serve = async |once| serve(handler(&site).route_layer(once)).await;
     let hook = |head: &RequestHead<'_>, body: &[u8]| Fingerprint::of(head, body);
     let settings = [
@@ -166,12 +166,12 @@ const AGAIN: &str = "----formdata-0pZl2HqYtR9sKd3";
 
 #[tokio::test]
 async fn custom_fingerprint_ignores_boundaries() {
-    let (site, file) = (Site::new(), b"\x89PNG\r\n\x1a\n\0--\xff");
+    let (site, file) = (Site::new(3), b"\x89PNG\r\n\x1a\n\0--\xff");
     let client = serve(handler(&site).route_layer(layer(&site.at_blue))).await;
     assert_eq!(client.send(upload(FIRST, 3, file)).await.code(), 200);
     assert_other(&client.send(upload(AGAIN, 3, file)).await);
 
-    let site = Site::new();
+    let site = Site::new(3);
     let once = layer(&site.at_blue).fingerprint(of_parts);
     let client = serve(handler(&site).route_layer(once)).await;
     let first = client.send(upload(FIRST, 3, file)).await;
@@ -191,7 +191,7 @@ async fn custom_fingerprint_ignores_boundaries() {
 
 #[tokio::test]
 async fn panicking_fingerprint_runs_nothing() {
-    let site = Site::new();
+    let site = Site::new(3);
     let asked = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&asked);
     let once = layer(&site.at_blue).fingerprint(move |head, body| {

@@ -11,7 +11,7 @@ type OnNodes = Layer<tower_redlock::once::http::OnNodes>;
 
 /// How often a request runs that is sent twice, and answered so.
 async fn runs_of_two(status: u16, adjust: impl FnOnce(OnNodes) -> OnNodes) -> usize {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",
@@ -63,7 +63,7 @@ async fn all_answers_may_be_kept() {
 
 #[tokio::test]
 async fn third_try_succeeds() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",
@@ -82,7 +82,7 @@ async fn third_try_succeeds() {
 
 #[tokio::test]
 async fn kept_statuses_are_configurable() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",

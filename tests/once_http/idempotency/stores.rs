@@ -112,7 +112,7 @@ fn app(runs: &Runs) -> Router {
 
 #[tokio::test]
 async fn put_precedes_the_record() {
-    let (site, store) = (Site::new(), Other::new());
+    let (site, store) = (Site::new(3), Other::new());
     let once = layer(&site.at_blue).store(store.clone()).retain(HOUR);
     let client = serve(app(&site.runs).route_layer(once)).await;
     let first = client.send(pay("k", "")).await;
@@ -128,7 +128,7 @@ async fn put_precedes_the_record() {
 
 #[tokio::test]
 async fn unreadable_store_is_503() {
-    let (site, store) = (Site::new(), Other::new());
+    let (site, store) = (Site::new(3), Other::new());
     let client =
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
     let first = client.send(pay("k", "")).await;
@@ -141,7 +141,7 @@ async fn unreadable_store_is_503() {
 
 #[tokio::test]
 async fn failed_put_is_done() {
-    let (site, store) = (Site::new(), Other::new());
+    let (site, store) = (Site::new(3), Other::new());
     let client =
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
     store.is(FAILS);
@@ -158,7 +158,7 @@ async fn failed_put_is_done() {
 
 #[tokio::test]
 async fn lost_response_is_not_replayed() {
-    let (site, store) = (Site::new(), MemoryStore::with_capacity(1));
+    let (site, store) = (Site::new(3), MemoryStore::with_capacity(1));
     let client =
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
     client.send(pay("k", "")).await;
@@ -177,7 +177,7 @@ async fn lost_response_is_not_replayed() {
 /// Two replicas with one store; the first request's response is being put there when blue's process is
 /// cut off: before its head is recorded, or after that.
 async fn cut_off_while_put(before: bool) -> (Site, Other, [Client; 2]) {
-    let (site, store) = (Site::new(), Other::new());
+    let (site, store) = (Site::new(3), Other::new());
     let (blue_nodes, runs) = (site.blue.clone(), site.runs.clone());
     let cut = Router::new().route(
         "/pay",
@@ -238,7 +238,7 @@ async fn crash_during_put_is_replayed() {
 
 #[tokio::test]
 async fn hung_store_loses_the_response() {
-    let (site, store) = (Site::new(), Other::new());
+    let (site, store) = (Site::new(3), Other::new());
     let once = layer(&site.at_blue).store(store.clone()).max_hold(TTL);
     let client = serve(app(&site.runs).route_layer(once)).await;
     store.is(HANGS);
@@ -257,7 +257,7 @@ async fn hung_store_loses_the_response() {
 
 #[tokio::test]
 async fn disconnect_during_put_is_replayed() {
-    let (site, store) = (Site::new(), Other::new());
+    let (site, store) = (Site::new(3), Other::new());
     let client =
         serve(app(&site.runs).route_layer(layer(&site.at_blue).store(store.clone()))).await;
     store.is(WAITS);
@@ -279,7 +279,7 @@ async fn disconnect_during_put_is_replayed() {
 
 #[tokio::test]
 async fn attached_disconnect_leaves_stored_response() {
-    let (site, store) = (Site::new(), Other::new());
+    let (site, store) = (Site::new(3), Other::new());
     let once = layer(&site.at_blue).store(store.clone()).detached(false);
     let client = serve(app(&site.runs).route_layer(once)).await;
     for (mood, key) in [(PUTS_AND_HANGS, "a"), (HANGS, "b")] {

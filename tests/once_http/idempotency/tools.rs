@@ -7,14 +7,15 @@ use tower_redlock::{
     key::{Header, Key},
     once::{
         Always, MemoryStore,
-        http::{Http, Idempotency},
+        http::{Idempotency, OnceHttp},
     },
     reject::DefaultResponse,
 };
 
 use crate::{client::Client, site::serve};
 
-pub(crate) type Layer<St> = OnceLayer<Key<Header>, Always, Http<DefaultResponse, Idempotency<St>>>;
+pub(crate) type Layer<St> =
+    OnceLayer<Key<Header>, Always, OnceHttp<DefaultResponse, Idempotency<St>>>;
 
 /// Keys belong to whom `x-caller` names: in production, something that a caller can't choose.
 pub(crate) fn layer(redlock: &Redlock) -> Layer<tower_redlock::once::http::OnNodes> {

@@ -31,7 +31,7 @@ fn handler(site: &Site) -> Router {
 
 #[tokio::test]
 async fn corrected_content_type_runs() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",
@@ -60,7 +60,7 @@ async fn corrected_content_type_runs() {
 
 #[tokio::test]
 async fn unknown_route_runs_on_new_replica() {
-    let site = Site::new();
+    let site = Site::new(3);
     let old = Router::new().route("/other", post(async || "other"));
     let old = serve(old.layer(layer(&site.at_blue))).await;
     let method = Router::new().route("/pay", axum::routing::get(async || "list"));
@@ -97,7 +97,7 @@ async fn assert_never_kept(site: &Site, inner: Router, status: u16) {
 
 #[tokio::test]
 async fn a_stale_token_is_never_kept() {
-    let site = Site::new();
+    let site = Site::new(3);
     let is_newer = |request: &Request<Body>| request.headers().contains_key("x-newer");
     let fence = FencingLayer::new(key::header("x-caller"))
         .token(move |request: &Request<Body>| Some(1 + u64::from(is_newer(request))));
@@ -110,14 +110,14 @@ async fn a_stale_token_is_never_kept() {
 
 #[tokio::test]
 async fn a_missing_token_is_never_kept() {
-    let site = Site::new();
+    let site = Site::new(3);
     let inner = handler(&site).route_layer(FencingLayer::new(key::header("x-caller")).http());
     assert_never_kept(&site, inner, 428).await;
 }
 
 #[tokio::test]
 async fn inner_held_lock_is_not_kept() {
-    let site = Site::new();
+    let site = Site::new(3);
     let inner = RedlockLayer::new(site.at_blue.clone(), |_: &Request<Body>| "account");
     let _held = site.at_green.lock("account").await.unwrap();
     assert_never_kept(&site, handler(&site).route_layer(inner.http()), 409).await;
@@ -125,7 +125,7 @@ async fn inner_held_lock_is_not_kept() {
 
 #[tokio::test]
 async fn inner_no_quorum_is_not_kept() {
-    let site = Site::new();
+    let site = Site::new(3);
     let closed = site.blue.redlock();
     closed.shutdown().await;
     let inner = RedlockLayer::new(closed, |_: &Request<Body>| "account");
@@ -134,7 +134,7 @@ async fn inner_no_quorum_is_not_kept() {
 
 #[tokio::test]
 async fn inner_in_progress_is_not_kept() {
-    let site = Site::new();
+    let site = Site::new(3);
     let inner = OnceLayer::new(site.at_blue.clone(), "inner", |_: &Request<Body>| "x").http();
     let _held = site.at_green.lock(tower_redlock::Resource::of_once("inner:x").unwrap()).await;
     assert_never_kept(&site, handler(&site).route_layer(inner), 409).await;
@@ -142,7 +142,7 @@ async fn inner_in_progress_is_not_kept() {
 
 #[tokio::test]
 async fn inner_unkept_response_is_not_kept() {
-    let site = Site::new();
+    let site = Site::new(3);
     site.at_blue.once("idempotency:pay://pay.example/5:alice:k").mark_done().await.unwrap();
     let inner = handler(&site).route_layer(layer(&site.at_blue));
     let outer =
@@ -158,7 +158,7 @@ async fn inner_unkept_response_is_not_kept() {
 /// What an inner layer sends again was done.
 #[tokio::test]
 async fn inner_replay_is_kept() {
-    let site = Site::new();
+    let site = Site::new(3);
     let runs = site.runs.clone();
     let app = Router::new().route(
         "/pay",
@@ -185,7 +185,7 @@ async fn handler_marks_one_response() {
         (RequestOutcome::Refused, 500, keeping_all, 2),
         (RequestOutcome::Unknown, 200, keeping_all, 2),
     ] {
-        let site = Site::new();
+        let site = Site::new(3);
         let (count, status) = (site.runs.clone(), StatusCode::from_u16(status).unwrap());
         let app = Router::new()
             .route("/pay", post(async move || (status, Extension(said), count.run().to_string())));
@@ -196,7 +196,7 @@ async fn handler_marks_one_response() {
         assert_eq!(site.runs.count(), runs, "{said:?} {status}");
     }
     // And where such keys are held, it is.
-    let site = Site::new();
+    let site = Site::new(3);
     let app = Router::new().route("/pay", post(async || Extension(RequestOutcome::Unknown)));
     let once = keeping_all(&site.at_blue).unknown(UnknownOutcome::Hold(HOUR));
     let client = serve(app.route_layer(once)).await;

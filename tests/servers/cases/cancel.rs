@@ -14,7 +14,7 @@ use tower_redlock::{LockError, Redlock};
 use super::scene::{LONG, Scene, key, patient, poll_once};
 use crate::support::{HANG_GUARD, Proxy, eventually_async};
 
-/// Nobody holds the name, and it can be had at once.
+/// No client holds the name: one attempt acquires it.
 async fn is_free(scene: &Scene, redlock: &Redlock) {
     scene.all_keys_gone().await;
     redlock.lock("x").await.expect("free").release().await.expect("released");
@@ -63,10 +63,10 @@ async fn acquire_dropped_between_tries_leaves_nothing() {
     let mut acquire = pin!(Some(redlock.lock("x").wait(LONG).into_future()));
     let mut poll = || {
         let mut cx = Context::from_waker(Waker::noop());
-        acquire.as_mut().as_pin_mut().expect("it is there").poll(&mut cx)
+        acquire.as_mut().as_pin_mut().expect("a pending request").poll(&mut cx)
     };
     assert!(poll().is_pending());
-    eventually_async("the try is over", async || {
+    eventually_async("the attempt ends", async || {
         assert!(poll().is_pending());
         scene.key_counts() == [1, 1, 0] && redlock.health().iter().all(|n| n.in_flight == 0)
     })
@@ -135,12 +135,12 @@ async fn work_that_panics_gives_lock_back() {
     let in_task = redlock.clone();
     let task = tokio::spawn(async move {
         let _lock = in_task.lock("x").await.unwrap();
-        panic!("on purpose, with a lock in the hand");
+        panic!("on purpose, while a lock is held");
     });
     assert!(task.await.unwrap_err().is_panic());
     is_free(&scene, &redlock).await;
 
-    // Making the work panics, too.
+    // The closure that creates the work panics.
     let make = |_| -> std::future::Ready<()> { panic!("on purpose") };
     let run = redlock.lock("x").run(make);
     AssertUnwindSafe(run).catch_unwind().await.unwrap_err();
@@ -170,7 +170,7 @@ async fn dropped_acquires_answer_is_not_reused() {
     assert!(poll_once(&mut dropped).is_pending());
     scene.keys_everywhere().await;
     drop(dropped);
-    // The name becomes free and is taken by another before our late grants arrive.
+    // The name becomes free and is taken by another before the late grants arrive.
     scene.all_keys_gone().await;
     let lock = other.lock("x").await.unwrap();
     let result = redlock.lock("x").await;

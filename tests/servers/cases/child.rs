@@ -1,7 +1,7 @@
-//! Processes of our own: this test binary, run again for one test.
+//! Child processes: this test binary, run again for one test.
 //!
-//! A test that is meant for it asks for its orders with [`orders`] and returns at once when it has
-//! none, as in an ordinary run of all tests.
+//! A test for such a process reads its argument with [`orders`]. In an ordinary run of all tests
+//! there is none, and it returns at once.
 
 use std::{
     env,
@@ -12,12 +12,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const VARIABLE: &str = "TOWER_REDLOCK_CHILD";
 
-/// What the parent wants of this process; `None` in an ordinary run.
+/// The argument that the parent process passed; `None` in an ordinary run.
 pub(crate) fn orders() -> Option<String> {
     env::var(VARIABLE).ok()
 }
 
-/// What runs the test `name` of the module `module_path!()` in a process of its own.
+/// The command that runs the test `name` of the module `module_path!()` in a child process.
 pub(crate) fn command(module: &str, name: &str, orders: &str) -> Vec<String> {
     let binary = env::current_exe().expect("the binary knows its path");
     let binary = binary.to_str().expect("a UTF-8 name").to_owned();
@@ -31,9 +31,9 @@ fn path(module: &str, name: &str) -> String {
 }
 
 /// A process that runs one test; killed when it is dropped unfinished.
-pub(crate) struct Kin(Option<Child>);
+pub(crate) struct TestProcess(Option<Child>);
 
-impl Kin {
+impl TestProcess {
     /// Runs the test `name` of the module `module_path!()`.
     pub(crate) fn start(module: &str, name: &str, orders: &str) -> Self {
         let child = Command::new(env::current_exe().expect("the binary knows its path"))
@@ -56,13 +56,13 @@ impl Kin {
         kill_process(Pid::from_child(child), signal).expect("our child");
     }
 
-    /// Waits for the end, whatever it is.
+    /// Waits for the end of the process, and returns its output.
     pub(crate) fn output(mut self) -> Output {
         let child = self.0.take().expect("it is finished once");
         child.wait_with_output().expect("our child")
     }
 
-    /// Waits for the end; panics with all that was printed where the test failed, or did not run.
+    /// Waits for the end; panics with the output if the test failed or did not run.
     pub(crate) fn finish(self) {
         let Output { status, stdout, stderr } = self.output();
         let stdout = String::from_utf8_lossy(&stdout);
@@ -72,7 +72,7 @@ impl Kin {
     }
 }
 
-impl Drop for Kin {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
             let _ = child.kill();

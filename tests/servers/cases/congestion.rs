@@ -1,4 +1,4 @@
-//! Thousands of requests of one process wait for names that another one holds.
+//! Thousands of requests of one process wait for names that another process holds.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -12,14 +12,14 @@ use crate::support::{HANG_GUARD, RedisServer};
 const WAITERS: usize = 2_000;
 /// Thousands of requests take longer than one.
 const GUARD: Duration = HANG_GUARD.saturating_mul(5);
-/// Long enough that connections to a silent server are replaced.
+/// Longer than it takes until a connection to a silent server is replaced.
 const PAUSE: Duration = Duration::from_secs(1);
 
 fn name(waiter: usize) -> String {
     format!("crowd:{waiter}")
 }
 
-/// Acquires every name, some at a time.
+/// Acquires every name, in batches.
 async fn hold_all(redlock: &Redlock) -> Vec<Lock> {
     let requests = (0..WAITERS).map(|i| redlock.lock(name(i)).wait(LONG).into_future());
     let held = futures_util::stream::iter(requests).buffer_unordered(64);
@@ -41,10 +41,11 @@ async fn all_listen(scene: &Scene) {
     let listens = |server: &RedisServer| server.info("stats", "pubsub_channels") == channels;
     let all = async {
         while !scene.servers.iter().all(listens) {
+            // Pause between queries: the servers send no event for it.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(GUARD, all).await.expect("every waiter listens on every server");
+    timeout(GUARD, all).await.expect("every waiter subscribes on every server");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,6 +60,7 @@ async fn a_pause_of_the_servers_heals() {
 
     let silent = &scene.servers[..2];
     silent.iter().for_each(RedisServer::freeze);
+    // The silence itself is what the clients have to survive.
     tokio::time::sleep(PAUSE).await;
     silent.iter().for_each(RedisServer::thaw);
     drop(held);

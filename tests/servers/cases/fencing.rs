@@ -4,29 +4,11 @@ use std::time::Duration;
 
 use tower_redlock::{
     FencingToken, Redlock,
-    time::{Clock, SystemClock, Timestamp},
+    time::{Clock, SystemClock},
 };
 
 use super::scene::{Scene, patient};
-use crate::support::{RedisServer, Resp};
-
-/// A clock whose wall time is some seconds off.
-#[derive(Debug)]
-struct Skewed {
-    seconds: i64,
-}
-
-impl Clock for Skewed {
-    fn now(&self) -> Timestamp {
-        SystemClock::new().now()
-    }
-
-    fn wall(&self) -> Duration {
-        let wall = SystemClock::new().wall();
-        let by = Duration::from_secs(self.seconds.unsigned_abs());
-        if self.seconds < 0 { wall.saturating_sub(by) } else { wall + by }
-    }
-}
+use crate::support::{RedisServer, Resp, hand_clock::HandClock};
 
 async fn token(redlock: &Redlock) -> FencingToken {
     let lock = redlock.lock("x").wait(super::scene::LONG).await.unwrap();
@@ -42,27 +24,27 @@ fn grows(last: &mut FencingToken, next: FencingToken) {
 }
 
 #[tokio::test]
-async fn two_managers_whose_clocks_differ_by_seconds_hand_out_growing_tokens_in_turn() {
+async fn tokens_grow_across_differing_clocks() {
     let scene = Scene::new(5);
     let right = scene.direct(patient()).await;
-    let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
-    let fast = scene.direct(patient().clock(Skewed { seconds: 5 })).await;
+    let slow = scene.direct(patient().clock(HandClock::skewed(-5_000))).await;
+    let fast = scene.direct(patient().clock(HandClock::skewed(5_000))).await;
     let mut last = FencingToken::default();
     for _ in 0..10 {
         for redlock in [&slow, &right, &fast, &right, &slow] {
             grows(&mut last, token(redlock).await);
         }
     }
-    // One that has never seen a fence.
-    let fresh = scene.direct(patient().clock(Skewed { seconds: -50 })).await;
+    // A manager that has seen no fence.
+    let fresh = scene.direct(patient().clock(HandClock::skewed(-50_000))).await;
     grows(&mut last, token(&fresh).await);
     grows(&mut last, token(&right).await);
 }
 
 #[tokio::test]
-async fn tokens_grow_through_changing_minorities_of_frozen_nodes() {
+async fn tokens_grow_despite_frozen_minorities() {
     let scene = Scene::new(5);
-    let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
+    let slow = scene.direct(patient().clock(HandClock::skewed(-5_000))).await;
     let right = scene.direct(patient()).await;
     let mut last = FencingToken::default();
     for round in 0..10 {
@@ -79,7 +61,7 @@ async fn tokens_grow_through_changing_minorities_of_frozen_nodes() {
     }
 }
 
-/// The fences of all names lie an hour ahead on this server.
+/// Moves the fences of all names on this server an hour ahead.
 fn put_fences_ahead(server: &RedisServer) {
     let fence = (SystemClock::new().wall() + Duration::from_secs(3_600)).as_micros().to_string();
     let stripes = (0..1_024).flat_map(|stripe| [format!("f{stripe}"), fence.clone()]);
@@ -87,7 +69,7 @@ fn put_fences_ahead(server: &RedisServer) {
     assert!(matches!(server.cli(&command.collect::<Vec<_>>()), Resp::Int(_)));
 }
 
-/// The token of a lock that is had at the first attempt.
+/// The token of a lock that the first attempt acquires.
 async fn token_at_once(scene: &Scene, redlock: &Redlock) -> FencingToken {
     let lock = redlock.lock("x").await.unwrap_or_else(|error| panic!("no lock: {error}"));
     let token = lock.fencing_token();
@@ -98,7 +80,7 @@ async fn token_at_once(scene: &Scene, redlock: &Redlock) -> FencingToken {
 }
 
 #[tokio::test]
-async fn fences_hour_ahead_stop_nobody() {
+async fn fences_hour_ahead_block_no_lock() {
     for ahead in 0..3 {
         let scene = Scene::new(3);
         let (one, two) = (scene.direct(patient()).await, scene.direct(patient()).await);
@@ -122,8 +104,8 @@ async fn token_passes_fences_hour_ahead() {
         let mut last = token_at_once(&scene, &right).await;
         put_fences_ahead(&scene.servers[ahead]);
         for _ in 0..5 {
-            // One that knows no fence yet, and whose own clock is below those of the others.
-            let slow = scene.direct(patient().clock(Skewed { seconds: -5 })).await;
+            // A manager that has seen no fence, and whose clock is behind those of the others.
+            let slow = scene.direct(patient().clock(HandClock::skewed(-5_000))).await;
             grows(&mut last, token_at_once(&scene, &slow).await);
             grows(&mut last, token_at_once(&scene, &slow).await);
             grows(&mut last, token_at_once(&scene, &right).await);

@@ -47,7 +47,7 @@ async fn foreign_majority_holds_without_end() {
 }
 
 #[tokio::test]
-async fn foreign_keys_of_another_type_block_and_are_not_touched() {
+async fn keys_of_another_type_stay_untouched() {
     let scene = Scene::new(3);
     for server in &scene.servers[1..] {
         server.cli(&["LPUSH", &key("x"), "a list"]);

@@ -1,4 +1,4 @@
-//! Renewal does not depend on the runtime of the work, and is cheap.
+//! Renewals do not depend on the runtime of the work, and share writes.
 
 use std::{
     sync::mpsc,
@@ -28,6 +28,7 @@ fn blocked_runtime_keeps_the_lock() {
             let result = request
                 .run(|cx| async move {
                     begin.send(()).unwrap();
+                    // Blocks the only thread in real time, as the servers' TTLs count real time.
                     thread::sleep(TTL * 3);
                     cx.ensure_valid().map(|()| cx.fencing_token())
                 })
@@ -54,9 +55,9 @@ fn blocked_runtime_keeps_the_lock() {
     assert!(servers.iter().all(|server| !server.exists(&key("x"))));
 }
 
-/// Ten thousand locks, one timer structure on one thread, and writes that are shared.
+/// All renewals of a process wait in one ordered map on one thread, and share writes.
 #[tokio::test]
-async fn ten_thousand_locks_are_renewed_by_few_writes_and_no_tasks_of_ours() {
+async fn many_renewals_share_few_writes() {
     const LOCKS: usize = 10_000;
     let server = RedisServer::start();
     let ttl = Duration::from_secs(20);
@@ -75,7 +76,7 @@ async fn ten_thousand_locks_are_renewed_by_few_writes_and_no_tasks_of_ours() {
     let before = reads();
     // A renewal begins when a third of the validity has passed.
     let shortest = |at_least: Duration| locks.iter().all(|lock| lock.remaining() > at_least);
-    eventually_async("the first is due", async || !shortest(ttl * 2 / 3)).await;
+    eventually_async("the first renewal is due", async || !shortest(ttl * 2 / 3)).await;
     eventually_async("all are renewed", async || shortest(ttl * 2 / 3)).await;
     let used = reads() - before;
     assert!(used < LOCKS / 10, "{used} reads of the server for {LOCKS} renewals");

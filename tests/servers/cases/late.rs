@@ -21,7 +21,7 @@ async fn late(builder: RedlockBuilder) -> (Scene, Redlock) {
 async fn late_votes_leave_no_key() {
     let (scene, redlock) = late(Redlock::builder().ttl(SHORT)).await;
     // A busy machine may need more than the node timeout (a tenth of the TTL: 20 ms) to send.
-    eventually_async("all requests are sent, and time out", async || {
+    eventually_async("all requests are sent and time out", async || {
         let started = Instant::now();
         let result = redlock.lock("x").await;
         let elapsed = started.elapsed();

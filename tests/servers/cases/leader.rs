@@ -1,4 +1,4 @@
-//! Leaders: processes that are killed and frozen, and a thread that hangs.
+//! Leader election between processes that are killed or frozen, and with a thread that hangs.
 
 use std::{
     sync::{Mutex, mpsc},
@@ -15,18 +15,18 @@ use tokio::{
 use tower_redlock::{Job, Redlock, Schedule, Scheduler, Term, leader::Leadership};
 
 use super::{
-    child::{Kin, orders},
+    child::{TestProcess, orders},
     scene::{Scene, connected, patient},
 };
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, RedisServer, Resp, eventually, eventually_async, over},
 };
 
 const TTL: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(10);
 
-/// Writes down which process leads, how often it works, and work of a former leader.
+/// Records which process leads, how many steps of work it did, and steps of a former leader.
 const TICK_SCRIPT: &str = "local newest = tonumber(redis.call('GET', 'token') or '0') \
     local token = tonumber(ARGV[1]) \
     if token > newest then \
@@ -44,11 +44,12 @@ async fn work(term: Term, witness: &str) {
         answer.clear();
         stream.read_line(&mut answer).await.unwrap();
         assert!(answer.starts_with(':'), "{answer}");
+        // Pause between two steps of the work.
         tokio::time::sleep(TICK).await;
     }
 }
 
-/// Runs in processes of its own, until it is killed.
+/// Runs in child processes, until it is killed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn candidate() {
     let Some(orders) = orders() else { return };
@@ -62,21 +63,21 @@ async fn candidate() {
     run.await.unwrap();
 }
 
-struct Company {
+struct Candidates {
     servers: Vec<RedisServer>,
-    kin: Vec<Kin>,
+    processes: Vec<TestProcess>,
 }
 
-impl Company {
+impl Candidates {
     /// Candidates, of which one leads.
     fn start(candidates: usize) -> Self {
         let servers = RedisServer::start_n(6);
         let urls = servers[1..].iter().map(RedisServer::url).collect::<Vec<_>>().join(" ");
         let orders = format!("{} {urls}", servers[0].addr());
-        let start = |_| Kin::start(module_path!(), "candidate", &orders);
-        let company = Self { servers, kin: (0..candidates).map(start).collect() };
-        eventually("somebody leads", || company.terms() == 1);
-        company
+        let start = |_| TestProcess::start(module_path!(), "candidate", &orders);
+        let candidates = Self { servers, processes: (0..candidates).map(start).collect() };
+        eventually("a candidate leads", || candidates.terms() == 1);
+        candidates
     }
 
     fn ask(&self, command: &[&str]) -> u64 {
@@ -95,50 +96,50 @@ impl Company {
         self.ask(&["GET", "ticks"])
     }
 
-    /// Takes the process that leads out of the company.
-    fn take_leader(&mut self) -> Kin {
+    /// Removes the leading process from the candidates and returns it.
+    fn take_leader(&mut self) -> TestProcess {
         let pid = self.ask(&["LINDEX", "leaders", "-1"]);
-        let leads = self.kin.iter().position(|kin| u64::from(kin.pid()) == pid);
-        self.kin.remove(leads.expect("one of ours"))
+        let leads = self.processes.iter().position(|processes| u64::from(processes.pid()) == pid);
+        self.processes.remove(leads.expect("one of ours"))
     }
 
     fn another_leads(&self, terms: u64, since: Instant) {
         eventually("another leads", || self.terms() == terms);
-        println!("nobody led for {:.2?}, of a TTL of {TTL:?}", since.elapsed());
+        println!("no leader for {:.2?}, of a TTL of {TTL:?}", since.elapsed());
         let ticks = self.ticks();
-        eventually("it works", || self.ticks() > ticks + 20);
-        assert_eq!(self.ask(&["GET", "stale"]), 0, "work of a former leader");
+        eventually("the leader works", || self.ticks() > ticks + 20);
+        assert_eq!(self.ask(&["GET", "stale"]), 0, "steps of a former leader");
     }
 }
 
 #[test]
 fn killed_process_is_followed_by_another() {
-    let mut company = Company::start(3);
+    let mut candidates = Candidates::start(3);
     for terms in 2..4 {
-        let leader = company.take_leader();
+        let leader = candidates.take_leader();
         let since = Instant::now();
         // SIGKILL.
         drop(leader);
-        company.another_leads(terms, since);
+        candidates.another_leads(terms, since);
     }
 }
 
-/// Frozen, it can't drop its work in time; thawed, it must not poll it any more.
+/// A frozen leader cannot drop its work in time; after it is thawed it must not poll the work.
 #[test]
 fn thawed_process_does_not_work() {
-    let mut company = Company::start(2);
-    let frozen = company.take_leader();
+    let mut candidates = Candidates::start(2);
+    let frozen = candidates.take_leader();
     frozen.signal(Signal::STOP);
-    company.another_leads(2, Instant::now());
+    candidates.another_leads(2, Instant::now());
     frozen.signal(Signal::CONT);
-    let ticks = company.ticks();
-    eventually("the other works on", || company.ticks() > ticks + 100);
-    assert_eq!(company.terms(), 2);
-    assert_eq!(company.ask(&["GET", "stale"]), 0, "work of a former leader");
-    // It stands by again.
-    let leader = company.take_leader();
+    let ticks = candidates.ticks();
+    eventually("the other leader continues", || candidates.ticks() > ticks + 100);
+    assert_eq!(candidates.terms(), 2);
+    assert_eq!(candidates.ask(&["GET", "stale"]), 0, "steps of a former leader");
+    // The thawed process is on standby.
+    let leader = candidates.take_leader();
     drop(leader);
-    eventually("the thawed one leads", || company.terms() == 3);
+    eventually("the thawed process leads", || candidates.terms() == 3);
 }
 
 #[tokio::test]
@@ -149,17 +150,17 @@ async fn hanging_thread_loses_the_lock() {
     let spawner = LoggedSpawner::start(&log);
     let hanging = scene.direct(Redlock::builder().ttl(TTL).spawner(spawner)).await;
     let (go_on, blocked) = mpsc::channel::<()>();
-    let (told, mut causes) =
+    let (reported, mut causes) =
         tokio::sync::mpsc::unbounded_channel::<tower_redlock::error::LossCause>();
     let leader = hanging.leader("x").stall_limit(LIMIT).on_lost(move |cause| {
-        told.send(cause).unwrap();
+        reported.send(cause).unwrap();
     });
     let known = leader.clone();
     let blocked = Mutex::new(blocked);
     let thread = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(leader.run(|_| async {
-            // The second term has no work to wait for.
+            // The second term ends at once.
             let _ = blocked.lock().unwrap().recv_timeout(HANG_GUARD);
             std::future::ready(()).await;
         }))
@@ -178,7 +179,7 @@ async fn hanging_thread_loses_the_lock() {
     tokio::time::timeout(HANG_GUARD, is_elected).await.expect("another leads").unwrap();
     assert!(!known.is_leader());
     go_on.send(()).unwrap();
-    // The poll began under the lock: its result stands.
+    // The poll began under the lock, so its result counts.
     assert_eq!(thread.join().unwrap(), Ok(Some(())));
     assert!(causes.try_recv().is_err(), "the work had returned");
     second.abort();
@@ -216,12 +217,15 @@ async fn jobs_move_while_leaders_runtime_hangs() {
     let jobs = jobs.start().unwrap();
     tokio::time::timeout(HANG_GUARD, at_second.recv()).await.expect("the second leads");
     assert!(!busy.is_finished(), "the first still hangs");
-    // What had begun before it hung is all that it ran.
+    // It ran only what had begun before it hung.
     while at_first.try_recv().is_ok() {}
     go_on.send(()).unwrap();
     busy.await.unwrap().unwrap();
     for _ in 0..5 {
-        tokio::time::timeout(HANG_GUARD, at_second.recv()).await.expect("it goes on").unwrap();
+        tokio::time::timeout(HANG_GUARD, at_second.recv())
+            .await
+            .expect("the second continues")
+            .unwrap();
     }
     assert!(at_first.try_recv().is_err(), "the first runs nothing while another leads");
     jobs.shutdown(HANG_GUARD).await;
@@ -236,7 +240,7 @@ async fn ended_run_frees_the_lock() {
         a.leader("x").run(|term| async move { term.fencing_token() }).await.unwrap();
         b.lock(tower_redlock::Resource::of_leader("x").unwrap())
             .await
-            .expect("no wait is needed")
+            .expect("it leads at once")
             .release()
             .await
             .unwrap();
@@ -244,7 +248,7 @@ async fn ended_run_frees_the_lock() {
     scene.all_keys_gone().await;
 }
 
-/// Longer than any hand-over takes that is woken; a busy machine gets as much more.
+/// Interval between attempts of a standby candidate. A handover after a hint takes far less.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -264,16 +268,18 @@ async fn resigning_leader_is_followed_soon() {
     let leads = || candidates.iter().position(|(leader, _)| leader.is_leader());
     let mut took = Vec::new();
     for _ in 0..ROUNDS {
-        eventually_async("somebody leads", async || leads().is_some()).await;
-        let former = leads().expect("it just led");
-        // The others stand by, and listen.
-        eventually_async("the others know", async || {
+        eventually_async("a candidate leads", async || leads().is_some()).await;
+        let former = leads().expect("it led a moment ago");
+        // The others are on standby.
+        eventually_async("the others are on standby", async || {
             let standing_by =
                 |at: &Leadership| matches!(at, Leadership::Standby { leader: Some(_) });
             let mut others = candidates.iter().enumerate().filter(|(number, _)| *number != former);
             others.all(|(_, (leader, _))| standing_by(&leader.transitions().borrow()))
         })
         .await;
+        // A subscription follows the standby state. If it comes later than this, the round only takes
+        // a renewal interval, which the median tolerates.
         tokio::time::sleep(Duration::from_millis(20)).await;
         let mut elected: FuturesUnordered<_> = candidates
             .iter()

@@ -1,4 +1,4 @@
-//! Managers and runtimes: which outlives which.
+//! Managers that outlive their runtime, and runtimes that outlive their manager.
 
 use std::{
     fs,
@@ -11,12 +11,12 @@ use tokio::time::timeout;
 use tower_redlock::{LockError, Redlock, lock::Released, node::NodeState};
 
 use super::{
-    child::{Kin, orders},
+    child::{TestProcess, orders},
     scene::{LONG, Scene, brisk, key, patient, poll_once},
 };
 use crate::support::{HANG_GUARD, RedisServer, eventually, over};
 
-/// Runs in a runtime that is gone afterwards.
+/// Runs in a runtime that is dropped afterwards.
 fn in_a_runtime<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
@@ -45,6 +45,7 @@ fn lock_is_renewed_without_runtime() {
     let started = Instant::now();
     while started.elapsed() < ttl * 2 {
         assert!(lock.is_valid());
+        // The lock has to stay valid for two TTLs of the servers; this is the sampling interval.
         std::thread::sleep(Duration::from_millis(10));
     }
     drop(lock);
@@ -63,9 +64,9 @@ async fn late_servers_are_connected() {
     assert_eq!(poll_once(&mut ready), Poll::Pending);
     servers[0].restart();
     eventually("one node votes", || redlock.health()[0].is_voting());
-    assert_eq!(poll_once(&mut ready), Poll::Pending, "one is no quorum");
+    assert_eq!(poll_once(&mut ready), Poll::Pending, "one node is no quorum");
     servers[1].restart();
-    timeout(HANG_GUARD, ready).await.expect("it hangs").expect("a quorum votes");
+    timeout(HANG_GUARD, ready).await.expect("it returns in time").expect("a quorum votes");
     drop(redlock.lock("x").wait(HANG_GUARD).await.unwrap());
 }
 
@@ -73,7 +74,7 @@ async fn late_servers_are_connected() {
 async fn first_request_waits_for_first_connections() {
     let servers = RedisServer::start_n(3);
     let redlock = over(patient(), servers.iter().map(RedisServer::url)).build().unwrap();
-    drop(redlock.lock("x").await.expect("not turned away for want of a connection"));
+    drop(redlock.lock("x").await.expect("a request before the first connection waits for it"));
 }
 
 #[tokio::test]
@@ -94,7 +95,7 @@ async fn shutdown_leaves_no_key_or_lock() {
     }
     assert_eq!(clone.lock("y").await.unwrap_err(), LockError::Closed);
     assert_eq!(clone.lock("y").wait(LONG).await.unwrap_err(), LockError::Closed);
-    assert!(held.is_valid(), "what is held stays held");
+    assert!(held.is_valid(), "the lock remains held");
     held.extend().await.unwrap();
     drop(held);
     timeout(HANG_GUARD, redlock.shutdown()).await.expect("it ends a second time");
@@ -124,7 +125,7 @@ async fn shutdown_ends_waits_for_other_clients() {
     eventually("it has been refused", || redlock.health().iter().all(|node| node.in_flight == 0));
     assert!(poll_once(&mut request).is_pending());
     redlock.shutdown().await;
-    let result = timeout(HANG_GUARD, request).await.expect("it is told");
+    let result = timeout(HANG_GUARD, request).await.expect("the request returns");
     assert_eq!(result.unwrap_err(), LockError::Closed);
 }
 
@@ -139,7 +140,7 @@ async fn last_handle_and_lock_drop_anyhow() {
             drop(redlock);
         } else {
             drop(redlock);
-            lock.extend().await.expect("a lock needs no handle");
+            lock.extend().await.expect("a lock outlives the handle");
             drop(lock);
         }
         scene.all_keys_gone().await;
@@ -183,6 +184,6 @@ fn census() {
 fn background_thread_ends_with_last_handle() {
     let servers = RedisServer::start_n(3);
     let urls = servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(" ");
-    Kin::start(module_path!(), "census", &urls).finish();
+    TestProcess::start(module_path!(), "census", &urls).finish();
     assert!(servers.iter().all(|server| server.keys("redlock:lock:*").is_empty()));
 }

@@ -24,8 +24,8 @@ async fn stolen_lock_is_lost_at_renewal() {
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
     let lost = lock.lost();
     scene.servers[..2].iter().for_each(|server| server.set(&key("x"), "thief"));
-    let cause = tokio::time::timeout(HANG_GUARD, lost).await.expect("the loss is noticed");
-    // Without a renewal it would have expired.
+    let cause = tokio::time::timeout(HANG_GUARD, lost).await.expect("the loss is detected");
+    // A lock without a renewal would have expired.
     assert_eq!(cause, LossCause::Stolen { owner: None });
     assert!(!lock.is_valid());
     assert_eq!(lock.remaining(), Duration::ZERO);
@@ -47,8 +47,9 @@ async fn work_under_stolen_lock_stops() {
         .run(|cx| {
             scene.servers[..2].iter().for_each(|server| server.set(&key("x"), "thief"));
             async move {
-                // Ready the moment it is polled after a loss: it must not be.
+                // Returns if it is polled after the loss, which must not happen.
                 while cx.ensure_valid().is_ok() {
+                    // Pause between polls of the work.
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 "polled under a lost lock"
@@ -82,17 +83,18 @@ async fn unrenewable_lock_ends_before_deadline() {
     let redlock = scene.proxied(short()).await;
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
     scene.proxies.iter().for_each(Proxy::stall);
-    // Answers that were on their way may still move the deadline: it is read until the end.
+    // Answers in flight may still move the deadline, so it is read until the end.
     let mut lost = lock.lost();
     let clock = SystemClock::new();
     let stalled = clock.now();
     let mut deadline = stalled;
     let cause = loop {
-        // What passes between the two readings only makes it come out earlier.
+        // Time between the two readings only makes the result earlier.
         let seen = clock.now() + lock.remaining();
         tokio::select! {
             biased;
             cause = &mut lost => break cause,
+            // Sampling interval of the deadline.
             () = tokio::time::sleep(Duration::from_millis(1)) => {}
         }
         if lock.is_valid() {
@@ -101,9 +103,9 @@ async fn unrenewable_lock_ends_before_deadline() {
     };
     let ended = clock.now();
     let LossCause::Expired { votes } = cause else { panic!("{cause:?}") };
-    // Nobody answered a renewal, so nobody is said to have granted.
+    // No node answered a renewal, so no node is listed as having granted.
     assert_eq!(reasons(&votes).len(), 3);
-    assert!(deadline > stalled, "it was held after the stall");
+    assert!(deadline > stalled, "the lock was held after the stall");
     assert!(
         ended + LONGEST_LEAD >= deadline,
         "lost {:?} before its end",
@@ -117,15 +119,15 @@ async fn unrenewable_lock_ends_before_deadline() {
     assert!(!lock.is_valid());
 }
 
-/// The system's clock; each thread remembers what it read last.
+/// The system's clock; each thread keeps its last reading.
 #[derive(Debug)]
-struct Remembering;
+struct RecordingClock;
 
 thread_local! {
     static LAST: Cell<Timestamp> = const { Cell::new(Timestamp::ZERO) };
 }
 
-impl Clock for Remembering {
+impl Clock for RecordingClock {
     fn now(&self) -> Timestamp {
         let now = SystemClock::new().now();
         LAST.set(now);
@@ -136,7 +138,7 @@ impl Clock for Remembering {
 #[tokio::test]
 async fn unrenewable_work_stops_at_deadline() {
     let scene = Scene::new(3);
-    let redlock = scene.proxied(short().clock(Remembering)).await;
+    let redlock = scene.proxied(short().clock(RecordingClock)).await;
     let mut polls = 0;
     let mut last = (Timestamp::ZERO, Timestamp::ZERO);
     let run = redlock.lock("x").wait(HANG_GUARD).run(|cx| {
@@ -149,17 +151,18 @@ async fn unrenewable_work_stops_at_deadline() {
                 let deadline = if left.is_zero() { last.1 } else { LAST.get() + left };
                 *polls += 1;
                 *last = (began, deadline);
+                // Pause between polls of the work.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
     });
-    let result = tokio::time::timeout(HANG_GUARD * 2, run).await.expect("it is stopped");
+    let result = tokio::time::timeout(HANG_GUARD * 2, run).await.expect("the work is stopped");
     let Err::<(), _>(LockError::Lost { cause: LossCause::Expired { .. } }) = result else {
         panic!("{result:?}")
     };
-    assert!(polls > 1, "it is polled while the lock is held");
-    // tests/hard_stop has the same rule on a clock that is moved by hand.
+    assert!(polls > 1, "the work is polled while the lock is held");
+    // tests/hard_stop checks the same on a manual clock.
     let (began, deadline) = last;
     assert!(began < deadline, "{:?} late", began.saturating_duration_since(deadline));
-    assert!(Remembering.now() < deadline + HANG_GUARD);
+    assert!(RecordingClock.now() < deadline + HANG_GUARD);
 }

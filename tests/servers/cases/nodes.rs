@@ -1,14 +1,17 @@
-//! Nodes around nodes: one that takes notes, and one that brings about an even split.
+//! Wrappers of nodes: one records operations, one causes an even split.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
 
-use tower_redlock::{error::Reason, node::NodeHealth};
-
-use crate::support::mock_node::MockNode;
 use tower_redlock::{
     Redlock,
+    error::Reason,
     node::{Answer, Node, Op, Reply},
 };
+
+use crate::support::mock_node::MockNode;
 
 pub(super) type Outcome = Result<Answer, Reason>;
 
@@ -32,9 +35,9 @@ pub(super) fn noted(of: &Redlock) -> (Vec<MockNode>, Arc<Mutex<Vec<Outcome>>>) {
     (of.nodes().iter().map(node).collect(), notes)
 }
 
-/// Brings about that the first acquire operations of two clients split the nodes: each client is
-/// the first at half of them, and nobody hears an answer before all answers are there. Whatever
-/// follows passes untouched.
+/// Makes the first acquire operations of two clients split the nodes: each client is
+/// the first at half of them, and no answer is delivered before all answers have arrived. Whatever
+/// follows is passed on unchanged.
 #[derive(Debug)]
 pub(super) struct Split {
     state: Mutex<State>,
@@ -42,7 +45,7 @@ pub(super) struct Split {
 
 #[derive(Debug)]
 struct State {
-    /// The second client's operations, until the first one's is answered; by node.
+    /// The second client's operations by node, held until the first client's is answered.
     waiting: Vec<Option<(Op, Reply)>>,
     first_answered: Vec<bool>,
     answers: Vec<(Reply, Outcome)>,
@@ -61,34 +64,34 @@ impl Split {
     }
 
     /// What client 0 or 1 sees of the nodes.
-    pub(super) fn nodes(self: &Arc<Self>, client: usize, of: &Redlock) -> Vec<SplitNode> {
+    pub(super) fn nodes(self: &Arc<Self>, client: usize, of: &Redlock) -> Vec<MockNode> {
         let half = of.nodes().len() / 2;
-        let node = |(index, inner): (usize, &Arc<dyn Node>)| SplitNode {
-            split: Arc::clone(self),
-            inner: inner.clone(),
-            index,
-            is_first: (index < half) == (client == 0),
-            done: Mutex::new(false),
+        let node = |(index, inner): (usize, &Arc<dyn Node>)| {
+            let (split, node) = (Arc::clone(self), Arc::clone(inner));
+            let is_first = (index < half) == (client == 0);
+            let done = AtomicBool::new(false);
+            MockNode::over(inner, move |op, reply, inner| {
+                if done.swap(true, Ordering::SeqCst) {
+                    return inner.send(op, reply);
+                }
+                {
+                    let mut state = split.state.lock().unwrap();
+                    if !is_first && !state.first_answered[index] {
+                        state.waiting[index] = Some((op, reply));
+                        return;
+                    }
+                }
+                Arc::clone(&split).forward(&node, index, op, reply);
+            })
         };
         of.nodes().iter().enumerate().map(node).collect()
     }
-}
 
-#[derive(Debug)]
-pub(super) struct SplitNode {
-    split: Arc<Split>,
-    inner: Arc<dyn Node>,
-    index: usize,
-    is_first: bool,
-    done: Mutex<bool>,
-}
-
-impl SplitNode {
-    fn forward(inner: &Arc<dyn Node>, split: Arc<Split>, index: usize, op: Op, reply: Reply) {
+    fn forward(self: Arc<Self>, inner: &Arc<dyn Node>, index: usize, op: Op, reply: Reply) {
         let node = Arc::clone(inner);
         let collect = Reply::from_fn(move |result| {
             let (next, all) = {
-                let mut state = split.state.lock().unwrap();
+                let mut state = self.state.lock().unwrap();
                 state.answers.push((reply, result));
                 state.outstanding -= 1;
                 state.first_answered[index] = true;
@@ -97,37 +100,12 @@ impl SplitNode {
                 (next, all)
             };
             if let Some((op, reply)) = next {
-                Self::forward(&node, Arc::clone(&split), index, op, reply);
+                Arc::clone(&self).forward(&node, index, op, reply);
             }
             for (reply, result) in all.into_iter().flatten() {
                 reply.send(result);
             }
         });
         inner.send(op, collect);
-    }
-}
-
-impl Node for SplitNode {
-    fn send(&self, op: Op, reply: Reply) {
-        let is_later = std::mem::replace(&mut *self.done.lock().unwrap(), true);
-        if is_later {
-            return self.inner.send(op, reply);
-        }
-        {
-            let mut state = self.split.state.lock().unwrap();
-            if !self.is_first && !state.first_answered[self.index] {
-                state.waiting[self.index] = Some((op, reply));
-                return;
-            }
-        }
-        Self::forward(&self.inner, Arc::clone(&self.split), self.index, op, reply);
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn health(&self) -> NodeHealth {
-        self.inner.health()
     }
 }

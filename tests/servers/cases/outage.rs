@@ -44,7 +44,7 @@ async fn dying_nodes_leave_no_quorum() {
     })
     .await;
     let result = other.lock("x").await;
-    assert!(matches!(result, Err(LockError::NoQuorum { .. })), "one vote is none: {result:?}");
+    assert!(matches!(result, Err(LockError::NoQuorum { .. })), "one vote is no quorum: {result:?}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Work that blocks past the end of its lock: told by the manager's own thread, or the end of the
+//! Work that blocks past the end of its lock: the manager's thread reports it or ends the
 //! process.
 
 use std::{os::unix::process::ExitStatusExt, sync::mpsc, thread, time::Duration};
@@ -9,24 +9,24 @@ use tower_redlock::{
 };
 
 use super::{
-    child::{Kin, orders},
+    child::{TestProcess, orders},
     scene::connected,
 };
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, RedisServer, over},
 };
 
 const TTL: Duration = Duration::from_millis(500);
 
-/// The work blocks until the warning is there: nobody but the manager's thread can have
+/// The work blocks until the warning is logged: only the manager's thread can have
 /// written it.
 #[tokio::test]
 async fn warning_names_resource_and_overrun() {
     let server = RedisServer::start();
     let log = Log::new();
     let (url, spawner) = (server.url(), LoggedSpawner::start(&log));
-    let (go_on, told) = mpsc::channel::<()>();
+    let (go_on, continued) = mpsc::channel::<()>();
     let blocked = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -35,7 +35,7 @@ async fn warning_names_resource_and_overrun() {
             let request = redlock.lock("invoice:7").auto_extend(false).wait(HANG_GUARD);
             request
                 .run(|cx| async move {
-                    told.recv_timeout(HANG_GUARD).unwrap();
+                    continued.recv_timeout(HANG_GUARD).unwrap();
                     cx.ensure_valid().unwrap_err();
                 })
                 .await
@@ -43,7 +43,7 @@ async fn warning_names_resource_and_overrun() {
     });
     log.wait_for("WARN", &["resource=invoice:7", "blocks past the end of its lock", "by="]).await;
     go_on.send(()).unwrap();
-    // The poll began under the lock: its result is the truth about the work.
+    // The poll began under the lock, so its result counts.
     assert_eq!(blocked.join().unwrap(), Ok(()));
 }
 
@@ -57,7 +57,7 @@ async fn timely_stop_logs_nothing() {
     let result = request.run(|_| std::future::pending::<()>()).await;
     let expired = LockError::Lost { cause: LossCause::Released };
     assert!(std::mem::discriminant(&result.unwrap_err()) == std::mem::discriminant(&expired));
-    // Later than the look would have been.
+    // Later than the check would have been.
     let lock = redlock.lock("x").wait(HANG_GUARD).auto_extend(false).await.unwrap();
     lock.lost().await;
     assert!(!log.text().contains("blocks past the end"), "{}", log.text());
@@ -73,13 +73,13 @@ fn process_aborts_where_configured() {
         "blocks_as_a_leader_that_aborts",
     ];
     for child in children {
-        let output = Kin::start(module_path!(), child, &server.url()).output();
+        let output = TestProcess::start(module_path!(), child, &server.url()).output();
         assert_eq!(output.status.signal(), Some(6), "SIGABRT: {output:?}");
         assert!(!String::from_utf8_lossy(&output.stdout).contains("went on"), "{output:?}");
     }
 }
 
-/// A child of the test above, as those that follow.
+/// A child process of the test above, as the tests that follow.
 #[test]
 fn blocks_under_a_manager_that_aborts() {
     let Some(url) = orders() else { return };
@@ -99,10 +99,12 @@ fn blocks_as_a_job_that_aborts() {
     runtime.block_on(async {
         let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
         let often = Schedule::every(Duration::from_millis(50));
+        // Blocks until the manager ends the process; the limit is a hang guard.
         let job = Job::blocking("x", often, |_| thread::sleep(HANG_GUARD))
             .max_run(TTL)
             .on_overrun(Overrun::Abort);
         let _jobs = Scheduler::new(redlock).job(job).start().unwrap();
+        // The process has to end meanwhile.
         tokio::time::sleep(HANG_GUARD).await;
         println!("went on");
     });
@@ -115,6 +117,7 @@ fn blocks_as_a_leader_that_aborts() {
     runtime.block_on(async {
         let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
         let leader = redlock.leader("x").stall_limit(TTL).on_overrun(Overrun::Abort);
+        // Blocks until the manager ends the process; the limit is a hang guard.
         let _ = leader.run(|_| async { thread::sleep(HANG_GUARD) }).await;
         println!("went on");
     });
@@ -125,6 +128,7 @@ fn block(url: String, builder: RedlockBuilder, set: impl FnOnce(LockRequest) -> 
     runtime.block_on(async {
         let redlock = connected(over(builder.ttl(TTL), [url])).await;
         let request = set(redlock.lock("x").auto_extend(false).wait(HANG_GUARD));
+        // Blocks until the manager ends the process; the limit is a hang guard.
         let _ = request.run(|_| async { thread::sleep(HANG_GUARD) }).await;
         println!("went on");
     });

@@ -1,4 +1,4 @@
-//! What an earlier try of ours left on the servers.
+//! Keys that an earlier attempt of the same client left on the servers.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::support::HANG_GUARD;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Long enough to send on a busy machine.
+/// Time to send on a busy machine.
 fn impatient() -> RedlockBuilder {
     brisk().node_timeout(TIMEOUT)
 }
 
-/// A manager that answers what the servers say; the first one only lends its nodes.
+/// A manager over the nodes of the first one, which only provides them.
 async fn noting(scene: &Scene) -> (Redlock, Redlock, impl Fn() -> Vec<super::nodes::Outcome>) {
     let lender = scene.proxied(impatient()).await;
     let (nodes, answers) = noted(&lender);
@@ -29,7 +29,7 @@ async fn noting(scene: &Scene) -> (Redlock, Redlock, impl Fn() -> Vec<super::nod
 async fn retry_passes_its_timed_out_key() {
     let scene = Scene::new(3);
     let (_lender, redlock, answers) = noting(&scene).await;
-    // The servers grant, and their answers come too late to count: again and again.
+    // The servers grant, and every answer is too late to count.
     scene.proxies.iter().for_each(|proxy| proxy.set_delay(TIMEOUT * 3));
     let slow = redlock.lock("x").max_attempts(4).wait(HANG_GUARD).await;
     let Err(LockError::NoQuorum { votes }) = slow else { panic!("{slow:?}") };
@@ -52,7 +52,7 @@ async fn retry_passes_its_lost_grant() {
     let mut request = Box::pin(redlock.lock("x").wait(HANG_GUARD).run(|_| async {}));
     assert!(poll_once(&mut request).is_pending());
     scene.keys_everywhere().await;
-    // Neither do the grants arrive, nor can the keys be released before the links are back.
+    // Grants do not arrive, and keys cannot be released before the links are restored.
     for proxy in &scene.proxies {
         proxy.cut();
         proxy.set_delay(Duration::ZERO);

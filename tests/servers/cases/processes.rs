@@ -1,4 +1,4 @@
-//! Processes that fight for one name, before a witness.
+//! Processes that compete for one name, checked by a server without a vote.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio::{
 use tower_redlock::Redlock;
 
 use super::{
-    child::{Kin, orders},
+    child::{TestProcess, orders},
     scene::{LONG, connected, patient},
 };
 use crate::support::{RedisServer, over};
@@ -18,7 +18,7 @@ const PROCESSES: usize = 4;
 const TASKS: usize = 4;
 const FIGHT: Duration = Duration::from_secs(3);
 
-/// A server that is no voter: counts who is inside, and writes down tokens and turns.
+/// A server without a vote: counts the processes inside, and records tokens and turns.
 struct Witness(BufReader<TcpStream>);
 
 impl Witness {
@@ -35,7 +35,7 @@ impl Witness {
         line.trim().to_owned()
     }
 
-    /// How many are inside now, ourselves included.
+    /// Number of processes inside, including this one.
     async fn enter(&mut self, token: u64) -> String {
         let script = "redis.call('RPUSH','tokens',ARGV[1]) \
                       redis.call('HINCRBY','turns',ARGV[2],1) \
@@ -55,6 +55,7 @@ async fn fight(redlock: Redlock, witness: String, hold: Duration) {
     while started.elapsed() < FIGHT {
         let work = async |cx: tower_redlock::LockContext| {
             assert_eq!(witness.enter(cx.fencing_token().get()).await, ":1");
+            // The duration of the work.
             tokio::time::sleep(hold).await;
             assert_eq!(witness.leave().await, ":0");
         };
@@ -76,16 +77,16 @@ async fn fighter() {
     redlock.shutdown().await;
 }
 
-/// Lets the processes fight, each turn lasting `hold` ms; how many turns each of them had. A task's
-/// last turn may come after the fight.
+/// Runs the processes, with turns of `hold` ms, and returns the number of turns of each. A task's
+/// last turn may come after the end.
 fn turns(hold: u32) -> Vec<u64> {
     let servers = RedisServer::start_n(6);
     let (witness, voters) = servers.split_first().unwrap();
     let urls = voters.iter().map(RedisServer::url).collect::<Vec<_>>().join(" ");
     let orders = format!("{} {hold} {urls}", witness.addr());
-    let kin: Vec<_> =
-        (0..PROCESSES).map(|_| Kin::start(module_path!(), "fighter", &orders)).collect();
-    kin.into_iter().for_each(Kin::finish);
+    let processes: Vec<_> =
+        (0..PROCESSES).map(|_| TestProcess::start(module_path!(), "fighter", &orders)).collect();
+    processes.into_iter().for_each(TestProcess::finish);
 
     let items = |command: &[&str]| -> Vec<u64> {
         let items = witness.cli(command).items().into_iter();
@@ -94,7 +95,7 @@ fn turns(hold: u32) -> Vec<u64> {
     let tokens = items(&["LRANGE", "tokens", "0", "-1"]);
     assert!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "in the order of holding");
     let handed_on = tokens.windows(2).filter(|pair| pair[0] + 1 == pair[1]).count();
-    assert!(handed_on > 0, "the tasks of a process hand on to each other");
+    assert!(handed_on > 0, "tasks of a process hand the lock over");
     let turns = items(&["HVALS", "turns"]);
     println!("turns: {turns:?}");
     assert_eq!(turns.iter().sum::<u64>(), tokens.len() as u64);
@@ -103,10 +104,10 @@ fn turns(hold: u32) -> Vec<u64> {
 }
 
 #[test]
-fn processes_with_tasks_fight_for_one_name_and_never_hold_it_together() {
+fn competing_processes_never_hold_together() {
     let turns = turns(1);
-    assert_eq!(turns.len(), PROCESSES, "every process came to an end: {turns:?}");
-    assert!(turns.iter().sum::<u64>() > 100, "the work goes on: {turns:?}");
+    assert_eq!(turns.len(), PROCESSES, "every process ended: {turns:?}");
+    assert!(turns.iter().sum::<u64>() > 100, "the processes make progress: {turns:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The line within one process.
+//! The local queue of one process.
 
 use std::{
     sync::{
@@ -64,7 +64,7 @@ async fn local_conflict_fails_without_asking() {
     let builder = nodes.into_iter().fold(patient().owner("ourselves"), RedlockBuilder::node);
     let redlock = builder.build().unwrap();
     let _lock = redlock.lock("x").await.unwrap();
-    crate::support::eventually("all answers are in", || answers.lock().unwrap().len() == 3);
+    crate::support::eventually("all answers have arrived", || answers.lock().unwrap().len() == 3);
     let result = poll_once(&mut redlock.lock("x").into_future());
     let Poll::Ready(Err(LockError::Held { owner, expires_in: Some(_), .. })) = result else {
         panic!("{result:?}")
@@ -74,7 +74,7 @@ async fn local_conflict_fails_without_asking() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn overlapping_sets_exclude_each_other_and_do_not_deadlock() {
+async fn overlapping_sets_exclude_without_deadlock() {
     const NAMES: [&str; 4] = ["a", "b", "c", "d"];
     let scene = Scene::new(3);
     let redlocks = [scene.direct(patient()).await, scene.direct(patient()).await];
@@ -117,7 +117,7 @@ async fn single_attempt_ignores_unpolled_head() {
     scene.proxies.iter().for_each(Proxy::resume);
     scene.keys_everywhere().await;
     let attempt = tokio::time::timeout(HANG_GUARD, redlock.lock("x")).await;
-    let result = attempt.expect("a single attempt ends by itself");
+    let result = attempt.expect("a single attempt ends without a wait");
     assert!(matches!(result, Err(LockError::Held { .. })), "{result:?}");
     drop(head);
 }
@@ -135,6 +135,6 @@ async fn max_attempts_return_the_last_error() {
         matches!(result, Err(LockError::Held { expires_in: None, owner: None, .. })),
         "{result:?}"
     );
-    crate::support::eventually("all answers are in", || answers.lock().unwrap().len() >= 12);
+    crate::support::eventually("all answers have arrived", || answers.lock().unwrap().len() >= 12);
     assert_eq!(answers.lock().unwrap().len(), 4 * 3);
 }

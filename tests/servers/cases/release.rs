@@ -1,4 +1,4 @@
-//! How a release comes out.
+//! Outcomes of a release.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn unacknowledged_release_is_repeated() {
     let Err(ReleaseError::NoQuorum { votes }) = result else { panic!("{result:?}") };
     assert_eq!(votes.len(), 5);
     scene.servers[..3].iter().for_each(RedisServer::thaw);
-    // The TTL of a minute is not what frees them.
+    // The TTL of a minute does not free them within the test.
     scene.all_keys_gone().await;
 }
 
@@ -72,7 +72,7 @@ async fn frozen_majority_releases_after_thaw() {
     scene.keys_everywhere().await;
     scene.servers[..2].iter().for_each(RedisServer::freeze);
     drop(lock);
-    eventually("the connections to frozen servers are given up", || {
+    eventually("the connections to frozen servers are closed", || {
         redlock.health().iter().filter(|node| !node.is_voting()).count() == 2
     });
     scene.servers[..2].iter().for_each(RedisServer::thaw);

@@ -1,4 +1,4 @@
-//! How long a lock lasts, and what makes it last longer.
+//! The end of a lock, with and without renewals.
 
 use std::{
     task::Poll,
@@ -24,6 +24,7 @@ async fn lock_outlives_three_ttls() {
         let pttls = scene.pttls("x");
         assert!(pttls.iter().all(|left| *left > 0), "{pttls:?}");
         assert!(lock.is_valid());
+        // The keys have to be renewed for three TTLs of the servers; this is the sampling interval.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(poll_once(&mut lock.lost()), Poll::Pending);
@@ -41,12 +42,12 @@ async fn unrenewed_lock_is_lost_early() {
     let asked = Instant::now();
     let left = lock.remaining();
     assert!(left <= TTL);
-    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("it is lost");
+    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("the lock is lost");
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause:?}");
     let held = asked.elapsed();
     assert!(held + LONGEST_LEAD >= left, "{held:?} of {left:?}");
     let after = lock.extend().await;
-    assert!(matches!(after, Err(LockError::Lost { .. })), "never revived: {after:?}");
+    assert!(matches!(after, Err(LockError::Lost { .. })), "a lost lock stays lost: {after:?}");
 }
 
 #[tokio::test]
@@ -62,7 +63,7 @@ async fn unrenewed_lock_can_be_extended() {
     let left = lock.extend().await.unwrap();
     assert!(left + HANG_GUARD > LONG, "{left:?}");
     assert!(Instant::now() + lock.remaining() >= before + left);
-    eventually("every key lives for a TTL again", || {
+    eventually("every key has a full TTL again", || {
         scene.pttls("x").iter().all(|left| *left > 40_000)
     });
 }
@@ -76,7 +77,7 @@ async fn max_hold_beats_successful_renewals() {
     let lock = redlock.lock("x").max_hold(limit).await.unwrap();
     let after = Instant::now();
     assert!(lock.remaining() <= limit);
-    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("it is lost");
+    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("the lock is lost");
     assert_eq!(cause, LossCause::MaxHold { limit });
     assert!(before.elapsed() + LONGEST_LEAD >= limit && after.elapsed() < HANG_GUARD);
     assert!(!lock.is_valid());
@@ -92,7 +93,7 @@ async fn long_max_hold_stops_renewals() {
     let request = redlock.lock("x").ttl(TTL).max_hold(limit).wait(HANG_GUARD);
     let before = Instant::now();
     let lock = request.await.unwrap();
-    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("it is lost");
+    let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.expect("the lock is lost");
     assert_eq!(cause, LossCause::MaxHold { limit });
     assert!(before.elapsed() + LONGEST_LEAD >= limit);
     // The holder keeps the lock, and blocks others for at most a TTL.

@@ -10,57 +10,14 @@ use std::{
 use tower_redlock::{
     Redlock, RedlockBuilder,
     error::{Reason, VoteOutcome, Votes},
-    node::NodeHealth,
 };
 
-use crate::support::{Proxy, RedisServer, eventually_async, over};
+pub(crate) use crate::support::{LONG, ServerScene as Scene, all_vote, connected, patient};
 
-/// Longer than any test runs: keys that go within it were released.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// Longest time by which a lock is lost before the end of its validity.
 pub(crate) const LONGEST_LEAD: Duration = Duration::from_millis(22);
 
-pub(crate) struct Scene {
-    pub(crate) servers: Vec<RedisServer>,
-    pub(crate) proxies: Vec<Proxy>,
-}
-
 impl Scene {
-    pub(crate) fn new(count: usize) -> Self {
-        let servers = RedisServer::start_n(count);
-        let proxies = servers.iter().map(|server| Proxy::start(server.addr())).collect();
-        Self { servers, proxies }
-    }
-
-    /// A manager that goes straight to the servers.
-    pub(crate) async fn direct(&self, builder: RedlockBuilder) -> Redlock {
-        connected(over(builder, self.servers.iter().map(RedisServer::url))).await
-    }
-
-    /// A manager that goes through the proxies.
-    pub(crate) async fn proxied(&self, builder: RedlockBuilder) -> Redlock {
-        connected(over(builder, self.proxies.iter().map(Proxy::url))).await
-    }
-
-    /// How many lock keys each server keeps.
-    pub(crate) fn key_counts(&self) -> Vec<usize> {
-        self.servers.iter().map(|server| server.keys("redlock:lock:*").len()).collect()
-    }
-
-    pub(crate) async fn all_keys_gone(&self) {
-        eventually_async("no server keeps a lock key", async || {
-            self.key_counts().iter().all(|count| *count == 0)
-        })
-        .await;
-    }
-
-    pub(crate) async fn keys_everywhere(&self) {
-        eventually_async("every server keeps a lock key", async || {
-            self.key_counts().iter().all(|count| *count > 0)
-        })
-        .await;
-    }
-
     /// The remaining lives of the key of `name`, in ms.
     pub(crate) fn pttls(&self, name: &str) -> Vec<i64> {
         self.servers.iter().map(|server| server.pttl(&key(name))).collect()
@@ -72,27 +29,9 @@ pub(crate) fn key(name: &str) -> String {
     format!("redlock:lock:{name}")
 }
 
-/// Settings under which a busy machine times nothing out and nothing expires.
-pub(crate) fn patient() -> RedlockBuilder {
-    Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
-}
-
 /// Settings with the default node timeout, under which nothing expires.
 pub(crate) fn brisk() -> RedlockBuilder {
     Redlock::builder().ttl(LONG)
-}
-
-pub(crate) async fn connected(builder: RedlockBuilder) -> Redlock {
-    let redlock = builder.build().expect("valid settings");
-    all_vote(&redlock).await;
-    redlock
-}
-
-pub(crate) async fn all_vote(redlock: &Redlock) {
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(NodeHealth::is_voting)
-    })
-    .await;
 }
 
 /// One poll, with a waker that does nothing.

@@ -2,22 +2,21 @@
 
 use std::time::Instant;
 
-use tower_redlock::{LockError, Redlock, RedlockBuilder};
+use tower_redlock::{LockError, Redlock};
 
 use super::{
     nodes::Split,
     scene::{LONG, Scene, patient},
 };
-use crate::support::HANG_GUARD;
+use crate::support::{HANG_GUARD, mock_node::with_nodes};
 
-/// Two clients whose first attempts split the servers. The first manager only lends its nodes.
+/// Two clients whose first attempts split the servers. The first manager only provides its nodes.
 async fn divided(scene: &Scene) -> (Redlock, [Redlock; 2]) {
     let lender = scene.direct(patient()).await;
     let split = Split::new(scene.servers.len());
     let clients = [0, 1].map(|client| {
         let builder = patient().owner(format!("client {client}"));
-        let nodes = split.nodes(client, &lender);
-        nodes.into_iter().fold(builder, RedlockBuilder::node).build().unwrap()
+        with_nodes(builder, split.nodes(client, &lender)).build().unwrap()
     });
     (lender, clients)
 }

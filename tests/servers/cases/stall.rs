@@ -1,4 +1,4 @@
-//! A majority that is silent for a while during a renewal.
+//! A majority is silent during a renewal.
 
 use std::{
     task::Poll,
@@ -17,7 +17,7 @@ const TTL: Duration = Duration::from_secs(12);
 async fn survives(scene: &Scene, lock: Lock, speak_again: impl FnOnce()) {
     let mut lost = lock.lost();
     let left = lock.remaining();
-    assert!(left + STALL > Duration::from_secs(10), "the scene took too long to set: {left:?}");
+    assert!(left + STALL > Duration::from_secs(10), "the setup took too long: {left:?}");
     let before = end_of(&lock);
 
     let stalled = Instant::now();
@@ -26,16 +26,17 @@ async fn survives(scene: &Scene, lock: Lock, speak_again: impl FnOnce()) {
     while stalled.elapsed() < STALL {
         assert!(lock.is_valid());
         assert_eq!(poll_once(&mut lost), Poll::Pending);
+        // The lock has to stay valid during the silence; this is the sampling interval.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     speak_again();
     // Renewal continues: the deadline and the expiry of the keys advance.
-    eventually_async("the deadline grows", async || {
+    eventually_async("the deadline advances", async || {
         assert!(lock.is_valid());
         end_of(&lock) > before + STALL / 2
     })
     .await;
-    eventually_async("a quorum of keys lives longer than without renewal", async || {
+    eventually_async("a quorum of keys outlasts the first TTL", async || {
         let unrenewed = TTL.saturating_sub(stalled.elapsed());
         scene.pttls("x").iter().filter(|left| millis(**left) > unrenewed).count() >= 2
     })

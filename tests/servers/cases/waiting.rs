@@ -1,4 +1,4 @@
-//! Waiting for what another client holds.
+//! Waiting for a lock of another client.
 
 use std::{
     task::Poll,
@@ -11,7 +11,7 @@ use super::scene::{LONG, Scene, key, patient, poll_once};
 use crate::support::{HANG_GUARD, eventually};
 
 #[tokio::test]
-async fn who_waits_gets_what_another_client_gives_back() {
+async fn waiter_gets_a_released_lock() {
     let scene = Scene::new(3);
     let (a, b) = (scene.direct(patient()).await, scene.direct(patient()).await);
     let lock = a.lock("x").await.unwrap();
@@ -44,12 +44,14 @@ async fn failed_wait_names_last_holder() {
 #[tokio::test]
 async fn last_try_ends_the_wait() {
     let scene = Scene::new(3);
-    // The pause is longer than the wait: there is a try at the start and one at the end.
+    // The pause is longer than the wait: one attempt at the start and one at the end.
     let redlock = scene.direct(patient().retry_delay(LONG..=LONG)).await;
     scene.servers.iter().for_each(|server| server.set(&key("x"), "foreign"));
     let mut waiting = redlock.lock("x").wait(Duration::from_secs(1)).into_future();
     assert!(poll_once(&mut waiting).is_pending());
-    eventually("the first try is over", || redlock.health().iter().all(|node| node.in_flight == 0));
+    eventually("the first attempt ends", || {
+        redlock.health().iter().all(|node| node.in_flight == 0)
+    });
     assert!(matches!(poll_once(&mut waiting), Poll::Pending));
     for server in &scene.servers {
         assert_eq!(server.cli(&["DEL", &key("x")]).int(), 1);

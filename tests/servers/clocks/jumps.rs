@@ -7,16 +7,13 @@ use tower_redlock::{
     error::{LossCause, Reason, VoteOutcome},
 };
 
-use super::{
-    own_clock::OwnClock,
-    scene::{LONG, MINUTES, Scene, in_time, is_jump, jump_is_seen, patient, refusal, vote},
-};
-use crate::support::eventually_async;
+use super::scene::{LONG, MINUTES, Scene, in_time, is_jump, jump_is_seen, patient, refusal, vote};
+use crate::support::{eventually_async, hand_clock::HandClock};
 
 #[tokio::test]
 async fn first_vote_after_jump_is_void() {
-    // Keys live on after a small jump or one back, and commands arrive in time: nothing but the clock
-    // speaks against such a grant. After a large one the command is too late, or too early.
+    // Keys survive a small jump or a jump back, and commands arrive in time: only the clock check
+    // refuses such a grant. After a large jump the command is too late, or too early.
     for by in [2.0, -2.0, MINUTES, -MINUTES] {
         let mut scene = Scene::new();
         let redlock = scene.manager(patient()).await;
@@ -47,24 +44,24 @@ async fn jump_bars_votes_for_max_ttl() {
         eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
         let jumped = Instant::now();
         scene.servers[0].set_clock_offset(by);
-        assert_eq!(scene.keys(), [by < 0.0, true, true], "keys vanish by the server's clock");
+        assert_eq!(scene.keys(), [by < 0.0, true, true], "keys expire by the server's clock");
         jump_is_seen(&redlock, 0).await;
-        let reason = refusal(&redlock, 0).expect("it is barred");
+        let reason = refusal(&redlock, 0).expect("the node is barred");
         let Reason::ClockJumped { by_micros } = reason else { panic!("{reason}") };
         #[expect(clippy::cast_precision_loss, reason = "a few minutes")]
-        let told = by_micros as f64 / 1e6;
-        assert!((told - by).abs() < 1.0, "{told} s");
+        let reported = by_micros as f64 / 1e6;
+        assert!((reported - by).abs() < 1.0, "{reported} s");
         let way = if by < 0.0 { "back" } else { "forward" };
         scene.log.wait_for("WARN", &["the server's clock jumped", "node-1", way]).await;
-        assert!(lock.is_valid(), "two sound nodes have the key");
+        assert!(lock.is_valid(), "two healthy nodes have the key");
         drop(lock);
 
-        eventually_async("it votes again", async || redlock.health()[0].is_voting()).await;
+        eventually_async("the node votes again", async || redlock.health()[0].is_voting()).await;
         assert!(jumped.elapsed() >= max_ttl, "{:?}", jumped.elapsed());
         assert!(!scene.log.text().contains("our own clock"), "{}", scene.log.text());
         let grants = async {
             let lock = redlock.lock("a").await.unwrap();
-            eventually_async("it grants", async || scene.keys()[0]).await;
+            eventually_async("the node grants", async || scene.keys()[0]).await;
             lock.release().await.unwrap();
         };
         in_time(grants).await;
@@ -92,7 +89,7 @@ async fn lock_without_quorum_ends_at_jump() {
         let jumped = |outcome: &VoteOutcome| matches!(outcome, VoteOutcome::NotCounted(reason) if is_jump(reason));
         assert!(jumped(&votes[0].outcome), "{votes}");
         assert!(!on_two.is_valid());
-        assert!(on_all.is_valid(), "the two others confirmed it");
+        assert!(on_all.is_valid(), "the other two nodes confirmed it");
         scene.log.wait_for("WARN", &["lock lost", "resource=a", "clocks jumped"]).await;
     }
 }
@@ -134,28 +131,28 @@ async fn vanished_key_stays_unavailable() {
     eventually_async("the third votes again", async || second.health()[2].is_voting()).await;
 
     scene.servers[0].set_clock_offset(MINUTES);
-    eventually_async("the first knows", async || {
+    eventually_async("the first client detects the jump", async || {
         let other = in_time(async { second.lock("a").await }).await;
-        assert!(!(other.is_ok() && lock.is_valid()), "two have it");
+        assert!(!(other.is_ok() && lock.is_valid()), "two clients hold the lock");
         !lock.is_valid()
     })
     .await;
     assert!(matches!(in_time(lock.lost()).await, LossCause::ClockJumped { .. }));
-    // Not even then: it is too early for the second to know.
+    // Not even then: the second client cannot have detected the jump.
     assert!(second.lock("a").await.is_err());
 }
 
-/// What the strict guard is for.
+/// Only the strict guard prevents this.
 #[tokio::test]
 async fn undone_jump_between_checks_is_missed() {
     let mut scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let first = scene.manager(patient().clock(clock.clone())).await;
     scene.servers[2].kill();
     scene.is_down(&first, 2).await;
     let lock = first.lock("a").await.unwrap();
     scene.servers[2].restart();
-    // Nobody looks at the server meanwhile.
+    // No health check runs meanwhile.
     clock.hold();
     scene.blink(0);
     clock.go_on();
@@ -180,5 +177,9 @@ async fn small_jump_matters_to_short_lock() {
     assert!(!scene.keys()[2]);
     scene.servers[0].set_clock_offset(0.5);
     let next = second.lock("a").wait(lock.remaining()).await;
-    assert!(next.is_err() || !lock.is_valid(), "two hold one lock: {:?} left", lock.remaining());
+    assert!(
+        next.is_err() || !lock.is_valid(),
+        "two clients hold the lock: {:?} left",
+        lock.remaining()
+    );
 }

@@ -1,4 +1,4 @@
-//! Commands that reach a server behind the release that was sent after them.
+//! Commands that reach a server after the release that was sent after them.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -7,62 +7,62 @@ use tower_redlock::{LockError, Redlock, RedlockBuilder, node::NodeState};
 use super::scene::{KEY, LONG, in_time};
 use crate::support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually, eventually_async, over};
 
-/// A late command may run for two of these.
+/// A late command may run until two of these have passed.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest time by which a lock is lost before the end of its validity.
+/// Maximum time between the loss of a lock and the end of its validity.
 const LONGEST_LEAD: Duration = Duration::from_millis(22);
 
-struct Way {
+struct InFlight {
     server: RedisServer,
     proxy: Proxy,
     redlock: Redlock,
 }
 
-async fn way(builder: RedlockBuilder) -> Way {
+async fn in_flight(builder: RedlockBuilder) -> InFlight {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let redlock = over(builder.ttl(LONG), [proxy.url()]).build().unwrap();
     in_time(redlock.ready()).await.unwrap();
-    Way { server, proxy, redlock }
+    InFlight { server, proxy, redlock }
 }
 
-impl Way {
+impl InFlight {
     /// A connection whose acquire is in flight, while the client uses another one.
     async fn with_a_late_acquire() -> Self {
-        let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
-        way.proxy.hold();
-        let attempt = async { way.redlock.lock("a").await };
+        let in_flight = in_flight(Redlock::builder().node_timeout(TIMEOUT)).await;
+        in_flight.proxy.hold();
+        let attempt = async { in_flight.redlock.lock("a").await };
         let cut = async {
-            way.is_held().await;
-            way.proxy.drop_clients();
+            in_flight.is_held().await;
+            in_flight.proxy.drop_clients();
         };
         let (result, ()) = in_time(async { tokio::join!(attempt, cut) }).await;
         assert!(matches!(result, Err(LockError::NoQuorum { .. })), "{result:?}");
-        way
+        in_flight
     }
 
     /// The same with the renewal of a lock whose key is gone.
     async fn with_a_late_renewal() -> Self {
-        let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
-        // Without a second renewal that would come by the new connection.
-        let lock = way.redlock.lock("a").auto_extend(false).await.unwrap();
-        way.server.cli(&["DEL", KEY]);
-        way.server.cli(&["CONFIG", "RESETSTAT"]);
-        way.proxy.hold();
+        let in_flight = in_flight(Redlock::builder().node_timeout(TIMEOUT)).await;
+        // No second renewal, which would use the new connection.
+        let lock = in_flight.redlock.lock("a").auto_extend(false).await.unwrap();
+        in_flight.server.cli(&["DEL", KEY]);
+        in_flight.server.cli(&["CONFIG", "RESETSTAT"]);
+        in_flight.proxy.hold();
         tokio::select! {
             biased;
             extended = lock.extend() => panic!("{extended:?}"),
-            () = way.is_held() => way.proxy.drop_clients(),
+            () = in_flight.is_held() => in_flight.proxy.drop_clients(),
         }
         drop(lock);
-        way
+        in_flight
     }
 
     async fn is_held(&self) {
-        eventually_async("it is on the way", async || self.proxy.holds(KEY)).await;
+        eventually_async("the command is in flight", async || self.proxy.holds(KEY)).await;
     }
 
-    /// How often the server ran a command without an error, in scripts too.
+    /// Number of runs of a command without an error, including those by scripts.
     fn count(&self, command: &str) -> u64 {
         let stats = self.server.info("commandstats", &format!("cmdstat_{command}"));
         let stats = stats.unwrap_or_default();
@@ -77,15 +77,15 @@ impl Way {
         self.redlock.health()[0].pending_releases
     }
 
-    /// A release came to the server, by a new connection: nothing else is sent there by a digest.
+    /// Waits until a release reaches the server by a new connection: only releases use a digest there.
     async fn is_released_once(&self) {
-        eventually_async("it is released", async || self.count("evalsha") > 0).await;
-        assert_eq!(self.count("set"), 0, "what is on the way has not come");
+        eventually_async("the release arrives", async || self.count("evalsha") > 0).await;
+        assert_eq!(self.count("set"), 0, "the command in flight has not arrived");
     }
 
-    /// The server has passed the deadline of the command in flight, and answered another since.
+    /// Waits until the server has passed the deadline of the command in flight and has answered another one.
     async fn is_released_for_good(&self) {
-        eventually_async("it is released again until there is nothing left", async || {
+        eventually_async("releases are repeated until none is pending", async || {
             self.count("evalsha") > 1 && self.pending() == 0
         })
         .await;
@@ -94,113 +94,118 @@ impl Way {
 
 #[tokio::test]
 async fn acquire_behind_its_release_is_undone() {
-    let way = Way::with_a_late_acquire().await;
-    way.is_released_once().await;
-    way.proxy.deliver();
-    assert_eq!(way.count("set"), 1, "it came within its deadline, and ran");
-    eventually("the key is gone", || !way.server.exists(KEY));
-    way.is_released_for_good().await;
-    assert!(!way.server.exists(KEY));
+    let in_flight = InFlight::with_a_late_acquire().await;
+    in_flight.is_released_once().await;
+    in_flight.proxy.deliver();
+    assert_eq!(in_flight.count("set"), 1, "it arrived within its deadline, and ran");
+    eventually("the key is gone", || !in_flight.server.exists(KEY));
+    in_flight.is_released_for_good().await;
+    assert!(!in_flight.server.exists(KEY));
 }
 
 #[tokio::test]
 async fn acquire_after_last_release_is_dropped() {
-    let way = Way::with_a_late_acquire().await;
-    way.is_released_for_good().await;
-    way.proxy.deliver();
-    assert_eq!(way.count("set"), 0);
-    assert!(!way.server.exists(KEY));
+    let in_flight = InFlight::with_a_late_acquire().await;
+    in_flight.is_released_for_good().await;
+    in_flight.proxy.deliver();
+    assert_eq!(in_flight.count("set"), 0);
+    assert!(!in_flight.server.exists(KEY));
 }
 
 #[tokio::test]
 async fn renewal_behind_its_release_is_undone() {
-    let way = Way::with_a_late_renewal().await;
-    way.is_released_once().await;
-    way.proxy.deliver();
-    assert_eq!(way.count("set"), 1, "it came within its deadline, and stored the key again");
-    eventually("the key is gone", || !way.server.exists(KEY));
-    way.is_released_for_good().await;
-    assert!(!way.server.exists(KEY));
+    let in_flight = InFlight::with_a_late_renewal().await;
+    in_flight.is_released_once().await;
+    in_flight.proxy.deliver();
+    assert_eq!(
+        in_flight.count("set"),
+        1,
+        "it arrived within its deadline, and stored the key again"
+    );
+    eventually("the key is gone", || !in_flight.server.exists(KEY));
+    in_flight.is_released_for_good().await;
+    assert!(!in_flight.server.exists(KEY));
 }
 
 #[tokio::test]
 async fn renewal_after_last_release_stores_nothing() {
-    let way = Way::with_a_late_renewal().await;
-    way.is_released_for_good().await;
-    way.proxy.deliver();
-    assert_eq!(way.count("set"), 0);
-    assert!(!way.server.exists(KEY));
+    let in_flight = InFlight::with_a_late_renewal().await;
+    in_flight.is_released_for_good().await;
+    in_flight.proxy.deliver();
+    assert_eq!(in_flight.count("set"), 0);
+    assert!(!in_flight.server.exists(KEY));
 }
 
 #[tokio::test]
 async fn renewal_after_its_validity_is_dropped() {
     // The validity ends long before two node timeouts have passed.
-    let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
-    let lock = way.redlock.lock("a").max_hold(TIMEOUT / 4).await.unwrap();
-    way.server.cli(&["DEL", KEY]);
-    way.server.cli(&["CONFIG", "RESETSTAT"]);
-    way.proxy.hold();
+    let in_flight = in_flight(Redlock::builder().node_timeout(TIMEOUT)).await;
+    let lock = in_flight.redlock.lock("a").max_hold(TIMEOUT / 4).await.unwrap();
+    in_flight.server.cli(&["DEL", KEY]);
+    in_flight.server.cli(&["CONFIG", "RESETSTAT"]);
+    in_flight.proxy.hold();
     let held = async {
-        way.is_held().await;
+        in_flight.is_held().await;
         lock.lost().await;
-        // It is lost before the end.
+        // The lock is lost before the end of its validity.
+        // The servers and the client count real time; no event marks the end of the validity.
         tokio::time::sleep(LONGEST_LEAD).await;
     };
     let (extended, ()) = in_time(async { tokio::join!(lock.extend(), held) }).await;
     assert!(extended.is_err());
-    way.proxy.deliver();
-    assert_eq!(way.count("set"), 0);
+    in_flight.proxy.deliver();
+    assert_eq!(in_flight.count("set"), 0);
 }
 
 #[tokio::test]
 async fn paused_server_keeps_nothing_late() {
-    // The connection is given up after ten of these, and what was sent on it has to run within two.
-    let way = way(Redlock::builder().node_timeout(Duration::from_millis(50))).await;
-    way.server.freeze();
+    // The connection is closed after ten of these; what was sent on it has to run within two.
+    let in_flight = in_flight(Redlock::builder().node_timeout(Duration::from_millis(50))).await;
+    in_flight.server.freeze();
     for _ in 0..3 {
-        let result = in_time(async { way.redlock.lock("a").await }).await;
+        let result = in_time(async { in_flight.redlock.lock("a").await }).await;
         assert!(matches!(result, Err(LockError::NoQuorum { .. })), "{result:?}");
     }
     eventually_async("the connection is replaced", async || {
-        matches!(way.redlock.health()[0].state, NodeState::Down { .. })
+        matches!(in_flight.redlock.health()[0].state, NodeState::Down { .. })
     })
     .await;
-    eventually_async("they are still to be released", async || way.pending() == 3).await;
-    way.server.thaw();
-    eventually_async("nothing is left to release", async || way.pending() == 0).await;
-    assert!(!way.server.exists(KEY));
-    assert_eq!(way.count("set"), 0, "nothing ran: it was too late");
+    eventually_async("the releases are pending", async || in_flight.pending() == 3).await;
+    in_flight.server.thaw();
+    eventually_async("no release is pending", async || in_flight.pending() == 0).await;
+    assert!(!in_flight.server.exists(KEY));
+    assert_eq!(in_flight.count("set"), 0, "no late command ran");
 }
 
 #[tokio::test]
 async fn server_resuming_in_time_keeps_nothing() {
-    let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
-    way.server.freeze();
-    let before = way.proxy.bytes_up();
-    let attempt = async { way.redlock.lock("a").await };
+    let in_flight = in_flight(Redlock::builder().node_timeout(TIMEOUT)).await;
+    in_flight.server.freeze();
+    let before = in_flight.proxy.bytes_up();
+    let attempt = async { in_flight.redlock.lock("a").await };
     let cut = async {
-        eventually_async("it is sent", async || way.proxy.bytes_up() > before).await;
-        way.proxy.cut();
-        way.proxy.heal();
-        way.server.thaw();
+        eventually_async("the command is sent", async || in_flight.proxy.bytes_up() > before).await;
+        in_flight.proxy.cut();
+        in_flight.proxy.heal();
+        in_flight.server.thaw();
     };
     let (result, ()) = in_time(async { tokio::join!(attempt, cut) }).await;
     assert!(matches!(result, Err(LockError::NoQuorum { .. })), "{result:?}");
-    eventually_async("what it was sent runs", async || way.count("set") == 1).await;
-    way.is_released_for_good().await;
-    assert!(!way.server.exists(KEY));
+    eventually_async("the command runs", async || in_flight.count("set") == 1).await;
+    in_flight.is_released_for_good().await;
+    assert!(!in_flight.server.exists(KEY));
 }
 
 #[tokio::test]
 async fn every_attempt_has_its_own_nonce() {
-    let way = way(Redlock::builder().node_timeout(TIMEOUT)).await;
-    way.server.set(KEY, "somebody's");
-    way.server.set_config("slowlog-max-len", "1000");
-    way.server.set_config("slowlog-log-slower-than", "0");
+    let in_flight = in_flight(Redlock::builder().node_timeout(TIMEOUT)).await;
+    in_flight.server.set(KEY, "somebody's");
+    in_flight.server.set_config("slowlog-max-len", "1000");
+    in_flight.server.set_config("slowlog-log-slower-than", "0");
     let attempts = 5;
-    let result = way.redlock.lock("a").wait(HANG_GUARD).max_attempts(attempts).await;
+    let result = in_flight.redlock.lock("a").wait(HANG_GUARD).max_attempts(attempts).await;
     assert!(matches!(result, Err(LockError::Held { .. })), "{result:?}");
-    let acquires: Vec<_> = slow_log(&way.server)
+    let acquires: Vec<_> = slow_log(&in_flight.server)
         .into_iter()
         .filter(|args| args[0] == "EVALSHA" && args.iter().any(|arg| arg.starts_with("a 0")))
         .collect();

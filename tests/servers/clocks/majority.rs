@@ -6,7 +6,7 @@ use tower_redlock::{error::LossCause, node::NodeHealth};
 
 use super::scene::{Scene, in_time, is_jump, patient, refusal};
 use crate::{
-    facts::log::LoggedSpawner,
+    failures::log::LoggedSpawner,
     support::{Proxy, eventually_async, over},
 };
 
@@ -21,26 +21,30 @@ async fn is_found_out_by_the_third() {
     eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
     scene.servers[0].set_clock_offset(HOUR);
     scene.servers[1].set_clock_offset(HOUR);
-    eventually_async("the first knows", async || {
+    eventually_async("the first client detects the jump", async || {
         let other = in_time(async { second.lock("a").await }).await;
-        assert!(!(other.is_ok() && lock.is_valid()), "two have it:\n{}", scene.log.text());
+        assert!(
+            !(other.is_ok() && lock.is_valid()),
+            "two clients hold the lock:\n{}",
+            scene.log.text()
+        );
         !lock.is_valid()
     })
     .await;
     let cause = in_time(lock.lost()).await;
     assert!(matches!(cause, LossCause::ClockJumped { .. }), "{cause}");
     for redlock in [&first, &second] {
-        eventually_async("both are barred", async || {
+        eventually_async("both nodes are barred", async || {
             (0..2).all(|node| refusal(redlock, node).as_ref().is_some_and(is_jump))
         })
         .await;
         assert!(redlock.health()[2].is_voting());
     }
-    assert!(second.lock("a").await.is_err(), "too early for the second to know");
+    assert!(second.lock("a").await.is_err(), "the second client cannot have detected the jump");
     assert!(!scene.log.text().contains(OWN), "{}", scene.log.text());
 }
 
-/// The limit: nobody is left who could tell.
+/// A limit of the guard: no node with a correct clock is left to compare with.
 #[tokio::test]
 async fn is_taken_for_pause_without_third() {
     let mut scene = Scene::new();
@@ -52,7 +56,7 @@ async fn is_taken_for_pause_without_third() {
     scene.log.wait_for("WARN", &[OWN]).await;
 }
 
-/// The limit again: the verdict waits for the third as long as it is connected.
+/// The same limit: the verdict waits for the third node while it is connected.
 #[tokio::test]
 async fn waits_for_a_third_that_hangs() {
     let scene = Scene::new();

@@ -1,7 +1,6 @@
-//! Time that does not pass as it should: commands that come late, servers whose clocks jump, and a
+//! Wrong clocks and late commands: commands that arrive late, servers whose clocks jump, and a
 //! local clock that pauses or jumps.
 
-mod own_clock;
 mod scene;
 
 mod claims;

@@ -7,11 +7,8 @@ use tower_redlock::{
     once::{Once, OnceError},
 };
 
-use super::{
-    own_clock::OwnClock,
-    scene::{LONG, MINUTES, Scene, in_time, patient},
-};
-use crate::support::eventually_async;
+use super::scene::{LONG, MINUTES, Scene, in_time, patient};
+use crate::support::{eventually_async, hand_clock::HandClock};
 
 const DONE: &str = "redlock:done:once:order:7";
 
@@ -21,7 +18,7 @@ fn strict() -> RedlockBuilder {
 
 type Ended = Result<Once<()>, OnceError<Infallible>>;
 
-/// Work at whose end `act` happens.
+/// Work that calls `act` at its end.
 async fn run(redlock: &Redlock, act: impl FnOnce()) -> Ended {
     let work = redlock.once("order:7").run(|_| async {
         act();
@@ -43,7 +40,10 @@ async fn wrong_clock_keeps_no_record() {
         scene.servers[0].set_clock_offset(off);
         let redlock = scene.manager(strict()).await;
         assert_eq!(run(&redlock, || {}).await, Ok(Once::Ran(())), "{off} s");
-        eventually_async("the others have it", async || scene.records()[1..] == [true; 2]).await;
+        eventually_async("the other nodes have the record", async || {
+            scene.records()[1..] == [true; 2]
+        })
+        .await;
         assert!(!scene.servers[0].exists(DONE), "{off} s");
         let ended = run(&redlock, || panic!("it is done")).await;
         assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");
@@ -51,7 +51,7 @@ async fn wrong_clock_keeps_no_record() {
 }
 
 #[tokio::test]
-async fn work_that_ends_on_servers_whose_clocks_are_off_is_not_called_done() {
+async fn wrong_clocks_leave_the_end_unrecorded() {
     for off in [MINUTES, -MINUTES] {
         let scene = Scene::new();
         let redlock = scene.manager(strict()).await;
@@ -66,17 +66,19 @@ async fn work_that_ends_on_servers_whose_clocks_are_off_is_not_called_done() {
     }
 }
 
-/// The process was asleep, or its clock was put forward: others may be at work.
+/// The process was suspended, or its clock was put forward: another process may run the work.
 #[tokio::test]
 async fn late_work_by_wall_is_undone() {
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
-    let ended = run(&redlock, || clock.put_wall_forward(LONG)).await;
+    let ended = run(&redlock, || clock.set_wall_ahead(LONG)).await;
     assert!(matches!(ended, Ok(Once::RanUnrecorded((), LockError::Lost { .. }))), "{ended:?}");
     assert_eq!(scene.records(), [false; 3]);
-    clock.put_wall_forward(Duration::ZERO);
+    clock.set_wall_ahead(Duration::ZERO);
     let other = scene.manager(strict()).await;
-    eventually_async("it is free again", async || run(&other, || {}).await == Ok(Once::Ran(())))
-        .await;
+    eventually_async("the key is free again", async || {
+        run(&other, || {}).await == Ok(Once::Ran(()))
+    })
+    .await;
 }

@@ -1,21 +1,20 @@
 //! Servers whose clocks are set by the test, and managers that write to a log.
 
-use std::{thread, time::Duration};
+use std::thread;
 
 use tower_redlock::{
     LockError, Redlock, RedlockBuilder,
     error::{Reason, VoteOutcome},
-    node::{NodeHealth, NodeState},
+    node::NodeState,
 };
 
-use crate::facts::log::{Log, LoggedSpawner};
-use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
+use crate::failures::log::{Log, LoggedSpawner};
+pub(super) use crate::support::{LONG, in_time, patient};
+use crate::support::{RedisServer, all_vote, eventually_async, over, urls};
 
-/// Longer than any test runs: what goes within it did not end by itself.
-pub(super) const LONG: Duration = Duration::from_secs(60);
 /// The key of the lock on "a".
 pub(super) const KEY: &str = "redlock:lock:a";
-/// Further than any lease lasts, in seconds.
+/// Longer than any lease, in seconds.
 pub(super) const MINUTES: f64 = 300.0;
 
 pub(super) struct Scene {
@@ -37,16 +36,13 @@ impl Scene {
     /// A manager whose nodes all vote.
     pub(super) async fn manager(&self, builder: RedlockBuilder) -> Redlock {
         let redlock = self.unready(builder);
-        eventually_async("every node votes", async || {
-            redlock.health().iter().all(NodeHealth::is_voting)
-        })
-        .await;
+        all_vote(&redlock).await;
         redlock
     }
 
     pub(super) fn unready(&self, builder: RedlockBuilder) -> Redlock {
         let spawner = LoggedSpawner::start(&self.log);
-        over(builder, self.servers.iter().map(RedisServer::url)).spawner(spawner).build().unwrap()
+        over(builder, urls(&self.servers)).spawner(spawner).build().unwrap()
     }
 
     /// Whether each server has the key of the lock on "a".
@@ -54,7 +50,7 @@ impl Scene {
         self.servers.iter().map(|server| server.exists(KEY)).collect()
     }
 
-    /// Moves a server's clock forward and back, just long enough for its keys to expire.
+    /// Moves a server's clock forward and back, so that its keys expire.
     pub(super) fn blink(&self, server: usize) {
         self.servers[server].set_clock_offset(MINUTES);
         assert!(self.servers[server].cli(&["TTL", KEY]).int() != 0);
@@ -67,11 +63,6 @@ impl Scene {
         })
         .await;
     }
-}
-
-/// Settings under which nothing expires, and a busy machine times nothing out.
-pub(super) fn patient() -> RedlockBuilder {
-    Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
 }
 
 /// Why the node has no vote, if it says so.
@@ -94,15 +85,10 @@ pub(super) async fn jump_is_seen(redlock: &Redlock, node: usize) {
     .await;
 }
 
-/// What a node said to an attempt that found no quorum.
+/// The votes of an attempt that finds no quorum.
 pub(super) async fn vote(redlock: &Redlock, node: usize) -> VoteOutcome {
     match in_time(async { redlock.lock("a").await }).await {
         Err(LockError::NoQuorum { votes }) => votes[node].outcome.clone(),
         other => panic!("expected NoQuorum, got {other:?}"),
     }
-}
-
-/// Panics if it hangs.
-pub(super) async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
 }

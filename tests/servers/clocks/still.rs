@@ -4,17 +4,14 @@ use std::time::Duration;
 
 use tower_redlock::{Redlock, error::LossCause, node::NodeHealth, time::Clock};
 
-use super::{
-    own_clock::OwnClock,
-    scene::{MINUTES, Scene, in_time, is_jump, jump_is_seen, refusal},
-};
-use crate::support::eventually_async;
+use super::scene::{MINUTES, Scene, in_time, is_jump, jump_is_seen, refusal};
+use crate::support::{eventually_async, hand_clock::HandClock};
 
 #[tokio::test]
 async fn local_pause_advances_deadlines() {
     let ttl = Duration::from_secs(5);
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
     let began = clock.now();
     let lock = redlock.lock("a").auto_extend(false).await.unwrap();
@@ -23,14 +20,14 @@ async fn local_pause_advances_deadlines() {
 
     clock.hold();
     eventually_async("the keys have expired", async || scene.keys() == [false; 3]).await;
-    assert!(lock.is_valid(), "our own clock has not moved");
+    assert!(lock.is_valid(), "the local clock has not moved");
     clock.go_on();
     let cause = in_time(lock.lost()).await;
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
     assert!(!lock.is_valid());
     assert!(
         clock.now().saturating_duration_since(began) < validity,
-        "our own clock alone would not have told"
+        "the local clock alone does not show the pause"
     );
 
     scene.log.wait_for("WARN", &["our own clock stood still"]).await;
@@ -41,18 +38,15 @@ async fn local_pause_advances_deadlines() {
     .await;
     // It stays so after the next health checks.
     let (looked, again) = (clock.now(), Duration::from_secs(2));
-    eventually_async("all are looked at", async || {
+    eventually_async("every node is checked", async || {
         clock.now().saturating_duration_since(looked) > again
     })
     .await;
     assert!(redlock.health().iter().all(NodeHealth::is_voting), "{:?}", redlock.health());
-    assert!(
-        clock.now().saturating_duration_since(looked) < ttl,
-        "a bar would have ended by itself"
-    );
+    assert!(clock.now().saturating_duration_since(looked) < ttl, "a bar would have expired");
     assert_eq!(scene.log.text().matches("our own clock stood still").count(), 1);
 
-    // From now on the deadlines are true ones.
+    // Later deadlines use the corrected clock.
     let lock = redlock.lock("a").await.unwrap();
     assert!(lock.is_valid() && lock.remaining() > ttl / 2 && lock.remaining() < ttl);
     lock.release().await.unwrap();
@@ -62,12 +56,12 @@ async fn local_pause_advances_deadlines() {
 async fn valid_lock_is_valid_for_less() {
     let ttl = Duration::from_secs(60);
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
     let lock = redlock.lock("a").await.unwrap();
     eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
     clock.hold();
-    // Further than clocks come apart in 60 s.
+    // More than clocks drift apart in 60 s.
     let enough = Duration::from_secs(57).as_millis();
     eventually_async("time passes", async || {
         u128::try_from(scene.servers[0].pttl(super::scene::KEY)).unwrap() < enough
@@ -85,7 +79,7 @@ async fn valid_lock_is_valid_for_less() {
 async fn jumped_server_stays_barred() {
     let ttl = Duration::from_secs(60);
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(Redlock::builder().ttl(ttl).clock(clock.clone())).await;
     scene.servers[2].set_clock_offset(MINUTES);
     jump_is_seen(&redlock, 2).await;
@@ -96,7 +90,7 @@ async fn jumped_server_stays_barred() {
         .await;
     clock.go_on();
     scene.log.wait_for("WARN", &["our own clock stood still"]).await;
-    eventually_async("the two others vote", async || {
+    eventually_async("the other two nodes vote", async || {
         redlock.health()[..2].iter().all(NodeHealth::is_voting)
     })
     .await;

@@ -7,11 +7,8 @@ use tower_redlock::{
     error::{LossCause, Reason, VoteOutcome},
 };
 
-use super::{
-    own_clock::OwnClock,
-    scene::{KEY, LONG, MINUTES, Scene, in_time, patient, vote},
-};
-use crate::support::{HANG_GUARD, Resp, eventually_async};
+use super::scene::{KEY, LONG, MINUTES, Scene, in_time, patient, vote};
+use crate::support::{HANG_GUARD, Resp, eventually_async, hand_clock::HandClock};
 
 /// Wide enough for a busy machine.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -64,7 +61,7 @@ async fn wrong_clock_extends_nothing() {
 #[tokio::test]
 async fn undone_jump_costs_no_key() {
     let mut scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let first = scene.manager(strict().clock(clock.clone())).await;
     scene.servers[2].kill();
     scene.is_down(&first, 2).await;
@@ -82,23 +79,23 @@ async fn undone_jump_costs_no_key() {
     in_time(lock.extend()).await.unwrap();
 }
 
-/// The client's own clock counts too: it has been asleep, or was put forward.
+/// The client's own clock is checked too: it was suspended, or put forward.
 #[tokio::test]
 async fn wall_jump_ends_unpolled_validity() {
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     // No timer of a lock is due before a third of its TTL, or the node timeout of its grant.
     let builder = strict().ttl(LONG * 4).node_timeout(LONG / 3);
     let redlock = scene.manager(builder.clock(clock.clone())).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
-    // Nor does an answer come that it would be noticed by.
-    eventually_async("every answer has come", async || {
+    // No answer arrives that would reveal it.
+    eventually_async("every answer has arrived", async || {
         redlock.health().iter().all(|node| node.in_flight == 0)
     })
     .await;
     let lost = lock.lost();
-    clock.put_wall_forward(LONG * 4);
-    assert!(!lock.is_valid(), "who asks is told at once");
+    clock.set_wall_ahead(LONG * 4);
+    assert!(!lock.is_valid(), "is_valid() reports it at once");
     let cause = in_time(lost).await;
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
 }
@@ -106,10 +103,10 @@ async fn wall_jump_ends_unpolled_validity() {
 #[tokio::test]
 async fn wall_jump_drops_guarded_work() {
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
     let work = redlock.lock("a").run(|_| {
-        clock.put_wall_forward(LONG);
+        clock.set_wall_ahead(LONG);
         std::future::pending::<()>()
     });
     let error = in_time(work).await.unwrap_err();
@@ -119,16 +116,16 @@ async fn wall_jump_drops_guarded_work() {
 #[tokio::test]
 async fn small_wall_jump_shortens_validity() {
     let scene = Scene::new();
-    let clock = OwnClock::default();
+    let clock = HandClock::system();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
-    clock.put_wall_forward(LONG / 2);
+    clock.set_wall_ahead(LONG / 2);
     assert!(lock.is_valid());
-    // The servers are off now, as seen from here.
+    // The servers' clocks are off now, compared with the client's.
     assert!(in_time(lock.extend()).await.is_err());
-    clock.put_wall_forward(Duration::ZERO);
+    clock.set_wall_ahead(Duration::ZERO);
     in_time(lock.extend()).await.unwrap();
-    clock.put_wall_forward(validity());
+    clock.set_wall_ahead(validity());
     assert!(!lock.is_valid());
 }
 
@@ -153,7 +150,10 @@ async fn reported_lease_excludes_the_backstop() {
     eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
     for server in &scene.servers {
         let day = 24 * 3600 * 1000;
-        assert!((day..=day + 60_000).contains(&server.pttl(KEY)), "the key itself lives longer");
+        assert!(
+            (day..=day + 60_000).contains(&server.pttl(KEY)),
+            "the key itself has a longer TTL"
+        );
     }
     let error = in_time(async { other.lock("a").await }).await.unwrap_err();
     let LockError::Held { expires_in: Some(after), owner, .. } = error else { panic!("{error}") };

@@ -1,11 +1,11 @@
-//! Under the strict clock guard a key outlives its lease, and is taken over then.
+//! Under the strict clock guard a key outlives its lease, and is then taken over.
 
 use std::time::Duration;
 
 use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder};
 
 use super::scene::{KEY, in_time};
-use crate::support::{HANG_GUARD, Proxy, RedisServer, eventually_async, over};
+use crate::support::{HANG_GUARD, Proxy, RedisServer, ServerScene, eventually_async};
 
 const TTL: Duration = Duration::from_secs(3);
 const WITHIN: Duration = Duration::from_millis(500);
@@ -23,15 +23,13 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
-        let servers = RedisServer::start_n(3);
-        let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
-        let crashed = over(strict(), proxies.iter().map(Proxy::url)).build().unwrap();
-        let other = over(strict(), servers.iter().map(RedisServer::url)).build().unwrap();
-        in_time(async { tokio::try_join!(crashed.ready(), other.ready()) }).await.unwrap();
+        let scene = ServerScene::new(3);
+        let (crashed, other) = tokio::join!(scene.proxied(strict()), scene.direct(strict()));
+        let ServerScene { servers, proxies } = scene;
         Self { servers, proxies, crashed, other }
     }
 
-    /// The holder is cut off, and does not even learn that it has lost the lock.
+    /// The holder is partitioned, and does not learn that it has lost the lock.
     fn crash(&self) {
         self.proxies.iter().for_each(Proxy::cut);
     }
@@ -61,7 +59,7 @@ async fn expired_lease_is_taken_over() {
     let refused = in_time(async { scene.other.lock("a").await }).await;
     assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
     let taken = takes(&scene.other, &["a"]).await.unwrap();
-    assert!(!lock.is_valid(), "two have it");
+    assert!(!lock.is_valid(), "two clients hold the lock");
     scene.assert_everywhere();
     assert!(taken.fencing_token() > lock.fencing_token());
     in_time(taken.extend()).await.unwrap();
@@ -83,7 +81,7 @@ async fn set_is_taken_over_as_whole() {
     let refused = in_time(async { scene.other.lock(["a", "d"]).await }).await;
     assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
     let taken = takes(&scene.other, &["b", "c", "d"]).await.unwrap();
-    assert!(!lock.is_valid() && !later.is_valid(), "two have it");
+    assert!(!lock.is_valid() && !later.is_valid(), "two clients hold the lock");
     let rest = takes(&scene.other, &["a"]).await.unwrap();
     for lock in [taken, rest] {
         in_time(lock.release()).await.unwrap();

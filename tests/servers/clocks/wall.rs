@@ -9,18 +9,15 @@ use tower_redlock::{
     time::{Clock, SystemClock},
 };
 
-use super::{
-    own_clock::OwnClock,
-    scene::{Scene, in_time, patient},
-};
-use crate::support::eventually_async;
+use super::scene::{Scene, in_time, patient};
+use crate::support::{eventually_async, hand_clock::HandClock};
 
 const HOURS: Duration = Duration::from_secs(2 * 3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 const OWN: &str = "this process's wall clock is off";
 const SERVERS: &str = "the server's wall clock is off";
 
-/// A lock that is had at the first attempt.
+/// A lock that the first attempt acquires.
 async fn token(redlock: &Redlock) -> u64 {
     let lock = in_time(async { redlock.lock("a").await }).await;
     let lock = lock.unwrap_or_else(|error| panic!("no lock: {error}"));
@@ -29,7 +26,7 @@ async fn token(redlock: &Redlock) -> u64 {
     token
 }
 
-/// Whether a token was made of a clock that is right.
+/// Whether a token was derived from a correct clock.
 fn is_of_now(token: u64) -> bool {
     u128::from(token).abs_diff(SystemClock::new().wall().as_micros()) < 30_000_000
 }
@@ -49,39 +46,41 @@ mod of_the_client {
     use super::*;
 
     #[tokio::test]
-    async fn is_told_and_stops_nothing() {
+    async fn wrong_wall_clock_is_only_reported() {
         let day = i64::try_from(DAY.as_micros()).unwrap();
         for by in [day, -day] {
             let scene = Scene::new();
-            let clock = OwnClock::default();
+            let clock = HandClock::system();
             let redlock = scene.manager(patient().clock(clock.clone())).await;
             let mut last = token(&redlock).await;
             assert!(is_of_now(last));
             if by < 0 {
-                clock.put_wall_back(DAY);
+                clock.set_wall_behind(DAY);
             } else {
-                clock.put_wall_forward(DAY);
+                clock.set_wall_ahead(DAY);
             }
             for _ in 0..5 {
                 let next = token(&redlock).await;
                 assert!(next > last && is_of_now(next), "{next} after {last}");
                 last = next;
             }
-            eventually_async("it is found", async || own_is_off(&redlock, by)).await;
+            eventually_async("the offset is detected", async || own_is_off(&redlock, by)).await;
             let way = if by < 0 { "back" } else { "forward" };
             scene.log.wait_for("WARN", &[OWN, way]).await;
             // It stays so after the next health checks.
             let looked = clock.now();
             let again = Duration::from_millis(2_500);
-            eventually_async("looks", async || {
+            eventually_async("further health checks", async || {
                 clock.now().saturating_duration_since(looked) > again
             })
             .await;
             assert!(own_is_off(&redlock, by));
-            clock.put_wall_right();
+            clock.set_wall_ahead(Duration::ZERO);
             assert!(token(&redlock).await > last);
-            eventually_async("it is right", async || findings(&redlock).iter().all(Vec::is_empty))
-                .await;
+            eventually_async("the clock is correct", async || {
+                findings(&redlock).iter().all(Vec::is_empty)
+            })
+            .await;
             scene.log.wait_for("INFO", &["wall clock is right again"]).await;
             assert_eq!(scene.log.text().matches(OWN).count(), 1, "{}", scene.log.text());
         }
@@ -91,11 +90,11 @@ mod of_the_client {
     async fn is_known_before_the_first_lock() {
         let scene = Scene::new();
         for ahead in [true, false] {
-            let clock = OwnClock::default();
+            let clock = HandClock::system();
             if ahead {
-                clock.put_wall_forward(HOURS);
+                clock.set_wall_ahead(HOURS);
             } else {
-                clock.put_wall_back(HOURS);
+                clock.set_wall_behind(HOURS);
             }
             let redlock = scene.manager(patient().clock(clock)).await;
             assert!(is_of_now(token(&redlock).await));
@@ -116,7 +115,7 @@ mod of_a_server {
             for _ in 0..5 {
                 assert!(is_of_now(token(&redlock).await));
             }
-            eventually_async("it is found", async || match &findings(&redlock)[..] {
+            eventually_async("the offset is detected", async || match &findings(&redlock)[..] {
                 [one, off, three] => {
                     one.is_empty()
                         && three.is_empty()
@@ -144,7 +143,7 @@ mod of_a_server {
             server.set_clock_offset(HOURS.as_secs_f64());
         }
         let redlock = scene.manager(patient()).await;
-        assert!(!is_of_now(token(&redlock).await), "two of three are ahead");
+        assert!(!is_of_now(token(&redlock).await), "two of three clocks are ahead");
         scene.servers[0].kill();
         scene.is_down(&redlock, 0).await;
         let error = in_time(async { redlock.lock("a").await }).await.unwrap_err();

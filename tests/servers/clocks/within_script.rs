@@ -1,5 +1,5 @@
-//! Under the strict clock guard, a server's clock that jumps while a script runs: behind the look
-//! at the clock, and before what depends on it.
+//! Under the strict clock guard, a server's clock jumps while a script runs: after the script has
+//! read the clock, and before it uses the reading.
 
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,8 +11,8 @@ use crate::support::{RedisServer, Resp, eventually, over};
 
 const META: &str = "redlock:meta";
 const LOOK: &str = "local now = time[1] * 1000000 + time[2]\n";
-/// Says that the clock was looked at, and goes on when it has jumped. The server answers nobody
-/// meanwhile, but it logs.
+/// Logs that the clock was read, and continues when it has jumped. The server answers no client
+/// meanwhile.
 const AWAIT_JUMP: &str = "redis.log(redis.LOG_WARNING, 'looked at the clock')
 local tries = 0
 while redis.call('TIME')[1] - time[1] < 100 do
@@ -43,7 +43,7 @@ fn guard(server: &RedisServer) -> String {
     format!("{}{:016}{:016}", &history[..16], now - minute, now + minute)
 }
 
-/// Runs a script in which the clock jumps behind the look at it.
+/// Runs a script in which the clock jumps after it was read.
 fn run(server: &RedisServer, script: &str, args: &[&str]) -> Vec<Resp> {
     let waiting = script.replacen(LOOK, &format!("{LOOK}{AWAIT_JUMP}"), 1);
     assert_ne!(waiting, script);

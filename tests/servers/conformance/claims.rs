@@ -7,130 +7,138 @@ use tower_redlock::{Resource, error::Reason};
 
 use super::Subject;
 use crate::jobs::{
-    CLAIMED, SUPERSEDED, Said, ask, claim, claims, of_tick, prepare, promised, run, told,
+    CLAIMED, Response, SUPERSEDED, ask, claim, claims, of_tick, prepare, promised, run, stored,
 };
 use crate::support::Resp;
 
 on_both! {
-    a_job_that_nobody_claimed_has_no_claim
-    a_promise_shuts_out_smaller_tokens_and_no_others
-    a_claim_is_a_promise_too
-    what_is_refused_changes_nothing
-    a_claim_is_told_by_the_next_prepare_and_on_demand
-    a_later_claim_replaces_the_one_before
-    the_end_of_a_run_is_kept_by_a_claim_with_the_same_token
-    of_claims_with_one_token_the_last_stands
-    schedules_are_kept_with_all_they_tell
-    runs_before_are_kept_with_all_they_tell
-    owners_come_back_as_they_are
-    job_names_are_kept_apart_whatever_they_are
-    claims_of_many_jobs_are_told_in_the_order_of_the_question
-    jobs_and_locks_of_one_name_have_nothing_to_do_with_each_other
+    unclaimed_job_has_no_claim
+    promise_refuses_smaller_tokens
+    claim_implies_a_promise
+    refused_operations_change_nothing
+    prepare_and_query_return_the_claim
+    later_claim_replaces_the_earlier
+    same_token_stores_the_end
+    higher_number_wins_within_a_token
+    schedule_marks_are_kept_whole
+    previous_runs_are_kept_whole
+    owners_are_returned_unchanged
+    similar_job_names_stay_separate
+    claims_follow_the_requested_order
+    jobs_and_locks_are_separate
 }
 
-async fn say(subject: &Subject, op: Op) -> Said {
+async fn send(subject: &Subject, op: Op) -> Response {
     ask(subject.node(), op).await
 }
 
-async fn a_job_that_nobody_claimed_has_no_claim(subject: &Subject) {
-    assert_eq!(say(subject, claims(["a"])).await, told([None]));
-    assert_eq!(say(subject, prepare("a", 1)).await, promised(None));
-    assert_eq!(say(subject, claims(["a"])).await, told([None]), "a promise is no claim");
+async fn unclaimed_job_has_no_claim(subject: &Subject) {
+    assert_eq!(send(subject, claims(["a"])).await, stored([None]));
+    assert_eq!(send(subject, prepare("a", 1)).await, promised(None));
+    assert_eq!(send(subject, claims(["a"])).await, stored([None]), "a promise is no claim");
 }
 
-async fn a_promise_shuts_out_smaller_tokens_and_no_others(subject: &Subject) {
-    // The largest tokens that there are: exact to the last digit.
+async fn promise_refuses_smaller_tokens(subject: &Subject) {
+    // The largest tokens: compared exactly, not as floating-point numbers.
     let t = (1 << 53) - 2;
-    assert_eq!(say(subject, prepare("a", t)).await, promised(None));
-    assert_eq!(say(subject, prepare("a", t - 1)).await, SUPERSEDED);
-    assert_eq!(say(subject, claim("a", &of_tick(t - 1, 9))).await, SUPERSEDED);
-    assert_eq!(say(subject, prepare("a", t)).await, promised(None), "the same token again");
-    assert_eq!(say(subject, prepare("a", t + 1)).await, promised(None));
-    assert_eq!(say(subject, prepare("a", t)).await, SUPERSEDED);
-    assert_eq!(say(subject, claim("a", &of_tick(t, 9))).await, SUPERSEDED);
-    assert_eq!(say(subject, prepare("b", 1)).await, promised(None), "another job");
+    assert_eq!(send(subject, prepare("a", t)).await, promised(None));
+    assert_eq!(send(subject, prepare("a", t - 1)).await, SUPERSEDED);
+    assert_eq!(send(subject, claim("a", &of_tick(t - 1, 9))).await, SUPERSEDED);
+    assert_eq!(send(subject, prepare("a", t)).await, promised(None), "a repeated token");
+    assert_eq!(send(subject, prepare("a", t + 1)).await, promised(None));
+    assert_eq!(send(subject, prepare("a", t)).await, SUPERSEDED);
+    assert_eq!(send(subject, claim("a", &of_tick(t, 9))).await, SUPERSEDED);
+    assert_eq!(send(subject, prepare("b", 1)).await, promised(None), "another job");
 }
 
-async fn a_claim_is_a_promise_too(subject: &Subject) {
+async fn claim_implies_a_promise(subject: &Subject) {
     let kept = of_tick(10, 100);
     // Without a promise before it: this node was not among those that promised.
-    assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
-    assert_eq!(say(subject, prepare("a", 9)).await, SUPERSEDED);
-    assert_eq!(say(subject, claim("a", &of_tick(9, 200))).await, SUPERSEDED);
-    assert_eq!(say(subject, prepare("a", 10)).await, promised(Some(&kept)));
+    assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
+    assert_eq!(send(subject, prepare("a", 9)).await, SUPERSEDED);
+    assert_eq!(send(subject, claim("a", &of_tick(9, 200))).await, SUPERSEDED);
+    assert_eq!(send(subject, prepare("a", 10)).await, promised(Some(&kept)));
 }
 
-async fn what_is_refused_changes_nothing(subject: &Subject) {
+async fn refused_operations_change_nothing(subject: &Subject) {
     let kept = of_tick(10, 100);
-    assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
-    assert_eq!(say(subject, prepare("a", 20)).await, promised(Some(&kept)));
+    assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
+    assert_eq!(send(subject, prepare("a", 20)).await, promised(Some(&kept)));
     // The client with the older token was slow: its claim came before the promise.
-    assert_eq!(say(subject, claim("a", &of_tick(15, 200))).await, SUPERSEDED);
-    assert_eq!(say(subject, prepare("a", 15)).await, SUPERSEDED);
-    assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]));
-    assert_eq!(say(subject, prepare("a", 20)).await, promised(Some(&kept)));
-    assert_eq!(say(subject, claim("a", &of_tick(20, 200))).await, CLAIMED);
+    assert_eq!(send(subject, claim("a", &of_tick(15, 200))).await, SUPERSEDED);
+    assert_eq!(send(subject, prepare("a", 15)).await, SUPERSEDED);
+    assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]));
+    assert_eq!(send(subject, prepare("a", 20)).await, promised(Some(&kept)));
+    assert_eq!(send(subject, claim("a", &of_tick(20, 200))).await, CLAIMED);
 }
 
-async fn a_claim_is_told_by_the_next_prepare_and_on_demand(subject: &Subject) {
+async fn prepare_and_query_return_the_claim(subject: &Subject) {
     let kept = of_tick(10, 100);
-    assert_eq!(say(subject, prepare("a", 10)).await, promised(None));
-    assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
+    assert_eq!(send(subject, prepare("a", 10)).await, promised(None));
+    assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
     for _ in 0..2 {
-        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]), "asking binds nobody");
+        assert_eq!(
+            send(subject, claims(["a"])).await,
+            stored([Some(&kept)]),
+            "a query has no effect"
+        );
     }
-    assert_eq!(say(subject, prepare("a", 11)).await, promised(Some(&kept)));
-    assert_eq!(say(subject, prepare("a", 12)).await, promised(Some(&kept)));
+    assert_eq!(send(subject, prepare("a", 11)).await, promised(Some(&kept)));
+    assert_eq!(send(subject, prepare("a", 12)).await, promised(Some(&kept)));
 }
 
-async fn a_later_claim_replaces_the_one_before(subject: &Subject) {
+async fn later_claim_replaces_the_earlier(subject: &Subject) {
     for token in 10..15 {
         let kept = of_tick(token, 1_000 - token);
-        assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
-        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]), "whatever its tick");
+        assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
+        assert_eq!(
+            send(subject, claims(["a"])).await,
+            stored([Some(&kept)]),
+            "also for an earlier tick"
+        );
     }
 }
 
-async fn the_end_of_a_run_is_kept_by_a_claim_with_the_same_token(subject: &Subject) {
+async fn same_token_stores_the_end(subject: &Subject) {
     let begun = of_tick(10, 100);
     let mut ended = begun.clone();
     ended.run = begun.run.ended(Duration::from_millis(105));
-    assert_eq!(say(subject, claim("a", &begun)).await, CLAIMED);
-    assert_eq!(say(subject, claim("a", &ended)).await, CLAIMED);
-    assert_eq!(say(subject, claims(["a"])).await, told([Some(&ended)]));
-    assert_eq!(say(subject, prepare("a", 11)).await, promised(Some(&ended)));
-    assert_eq!(say(subject, claim("a", &ended)).await, SUPERSEDED, "it is too late for that");
+    assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED);
+    assert_eq!(send(subject, claim("a", &ended)).await, CLAIMED);
+    assert_eq!(send(subject, claims(["a"])).await, stored([Some(&ended)]));
+    assert_eq!(send(subject, prepare("a", 11)).await, promised(Some(&ended)));
+    assert_eq!(send(subject, claim("a", &ended)).await, SUPERSEDED, "superseded by the promise");
 }
 
-async fn of_claims_with_one_token_the_last_stands(subject: &Subject) {
+async fn higher_number_wins_within_a_token(subject: &Subject) {
     let begun = of_tick(10, 100);
     let back = of_tick(10, 90).numbered(1);
-    assert_eq!(say(subject, claim("a", &begun)).await, CLAIMED);
-    assert_eq!(say(subject, claim("a", &begun)).await, CLAIMED, "once more");
-    assert_eq!(say(subject, claim("a", &back)).await, CLAIMED);
-    // Sent before that, and late.
-    assert_eq!(say(subject, claim("a", &begun)).await, SUPERSEDED);
-    assert_eq!(say(subject, claim("a", &back)).await, CLAIMED);
-    assert_eq!(say(subject, claim("a", &back.clone().numbered(11))).await, CLAIMED);
-    assert_eq!(say(subject, claim("a", &back.clone().numbered(9))).await, SUPERSEDED);
+    assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED);
+    assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED, "a repetition");
+    assert_eq!(send(subject, claim("a", &back)).await, CLAIMED);
+    // Sent earlier, and delivered late.
+    assert_eq!(send(subject, claim("a", &begun)).await, SUPERSEDED);
+    assert_eq!(send(subject, claim("a", &back)).await, CLAIMED);
+    assert_eq!(send(subject, claim("a", &back.clone().numbered(11))).await, CLAIMED);
+    assert_eq!(send(subject, claim("a", &back.clone().numbered(9))).await, SUPERSEDED);
     let last = back.numbered(11);
-    assert_eq!(say(subject, claims(["a"])).await, told([Some(&last)]));
-    assert_eq!(say(subject, prepare("a", 10)).await, promised(Some(&last)));
-    assert_eq!(say(subject, claim("a", &of_tick(11, 200))).await, CLAIMED, "another token");
+    assert_eq!(send(subject, claims(["a"])).await, stored([Some(&last)]));
+    assert_eq!(send(subject, prepare("a", 10)).await, promised(Some(&last)));
+    assert_eq!(send(subject, claim("a", &of_tick(11, 200))).await, CLAIMED, "another token");
 }
 
-async fn schedules_are_kept_with_all_they_tell(subject: &Subject) {
+async fn schedule_marks_are_kept_whole(subject: &Subject) {
     let fingerprints = [1, 0xabc, u64::MAX];
     for (token, (fingerprint, by)) in (10..).zip(fingerprints.into_iter().zip(["", "a b", "日本#"]))
     {
         let mark = ScheduleMark::new(fingerprint, Duration::from_millis(token), by.into());
         let kept = of_tick(token, 100).by_schedule(mark);
-        assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
-        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]));
+        assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
+        assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]));
     }
 }
 
-async fn runs_before_are_kept_with_all_they_tell(subject: &Subject) {
+async fn previous_runs_are_kept_whole(subject: &Subject) {
     let mut again = run(1 << 42);
     again.attempt = u32::MAX;
     let on_demand = run(0);
@@ -139,12 +147,12 @@ async fn runs_before_are_kept_with_all_they_tell(subject: &Subject) {
     for (token, before) in (10..).zip(befores) {
         let mut kept = of_tick(token, 100);
         (kept.run, kept.before) = (again, before);
-        assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
-        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]));
+        assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
+        assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]));
     }
 }
 
-async fn owners_come_back_as_they_are(subject: &Subject) {
+async fn owners_are_returned_unchanged(subject: &Subject) {
     let owners = [
         "svc@host:7",
         "",
@@ -159,12 +167,12 @@ async fn owners_come_back_as_they_are(subject: &Subject) {
     for (token, owner) in (10..).zip(owners) {
         let mut kept = of_tick(token, 100);
         kept.owner = owner.into();
-        assert_eq!(say(subject, claim("a", &kept)).await, CLAIMED);
-        assert_eq!(say(subject, claims(["a"])).await, told([Some(&kept)]), "{owner:?}");
+        assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
+        assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]), "{owner:?}");
     }
 }
 
-/// Names that are easily confused, and the longest ones.
+/// Similar names, and the longest ones.
 fn names() -> Vec<String> {
     let long = "x".repeat(Resource::MAX_NAME_BYTES - 1);
     let odd = [
@@ -189,65 +197,69 @@ fn names() -> Vec<String> {
         .collect()
 }
 
-async fn job_names_are_kept_apart_whatever_they_are(subject: &Subject) {
+async fn similar_job_names_stay_separate(subject: &Subject) {
     let names = names();
     let kept: Vec<TickClaim> =
         (10..).take(names.len()).map(|token| of_tick(token, token)).collect();
     for (name, kept) in names.iter().zip(&kept) {
-        assert_eq!(say(subject, prepare(name, kept.token)).await, promised(None), "{name:?}");
-        assert_eq!(say(subject, claim(name, kept)).await, CLAIMED, "{name:?}");
+        assert_eq!(send(subject, prepare(name, kept.token)).await, promised(None), "{name:?}");
+        assert_eq!(send(subject, claim(name, kept)).await, CLAIMED, "{name:?}");
     }
     for (name, kept) in names.iter().zip(&kept) {
-        assert_eq!(say(subject, prepare(name, kept.token)).await, promised(Some(kept)), "{name:?}");
-        assert_eq!(say(subject, prepare(name, kept.token - 1)).await, SUPERSEDED, "{name:?}");
+        assert_eq!(
+            send(subject, prepare(name, kept.token)).await,
+            promised(Some(kept)),
+            "{name:?}"
+        );
+        assert_eq!(send(subject, prepare(name, kept.token - 1)).await, SUPERSEDED, "{name:?}");
     }
 }
 
-async fn claims_of_many_jobs_are_told_in_the_order_of_the_question(subject: &Subject) {
+async fn claims_follow_the_requested_order(subject: &Subject) {
     let names: Vec<String> = (0..Op::MAX_JOBS_A_CALL).map(|i| format!("job {i}")).collect();
     let kept = |i: usize| (!i.is_multiple_of(3)).then(|| of_tick(i as u64, 7 * i as u64));
     for (i, name) in names.iter().enumerate() {
         if let Some(kept) = kept(i) {
-            assert_eq!(say(subject, claim(name, &kept)).await, CLAIMED);
+            assert_eq!(send(subject, claim(name, &kept)).await, CLAIMED);
         }
     }
     let expected: Vec<_> = (0..names.len()).map(kept).collect();
-    let said = say(subject, claims(names.iter().map(String::as_str))).await;
-    assert_eq!(said, Ok(Answer::Claims(ClaimsAnswer::new(0, expected.clone()))));
+    let response = send(subject, claims(names.iter().map(String::as_str))).await;
+    assert_eq!(response, Ok(Answer::Claims(ClaimsAnswer::new(0, expected.clone()))));
     let backwards: Vec<_> = expected.into_iter().rev().collect();
-    let said = say(subject, claims(names.iter().rev().map(String::as_str))).await;
-    assert_eq!(said, Ok(Answer::Claims(ClaimsAnswer::new(0, backwards))));
-    let said = say(subject, claims(["job 1", "job 0", "job 1", "unheard of"])).await;
-    assert_eq!(said, told([kept(1).as_ref(), None, kept(1).as_ref(), None]));
+    let response = send(subject, claims(names.iter().rev().map(String::as_str))).await;
+    assert_eq!(response, Ok(Answer::Claims(ClaimsAnswer::new(0, backwards))));
+    let response = send(subject, claims(["job 1", "job 0", "job 1", "unheard of"])).await;
+    assert_eq!(response, stored([kept(1).as_ref(), None, kept(1).as_ref(), None]));
 }
 
-async fn jobs_and_locks_of_one_name_have_nothing_to_do_with_each_other(subject: &Subject) {
-    let holder = subject.party("a");
+async fn jobs_and_locks_are_separate(subject: &Subject) {
+    let holder = subject.contender("a");
     let fence = super::fence_of(&holder.acquire_with(super::now_token()).await);
     assert_eq!(fence, 0);
-    assert_eq!(say(subject, prepare("a", 1)).await, promised(None), "tokens are not compared");
-    assert_eq!(say(subject, claim("a", &of_tick(1, 1))).await, CLAIMED);
+    assert_eq!(send(subject, prepare("a", 1)).await, promised(None), "tokens are not compared");
+    assert_eq!(send(subject, claim("a", &of_tick(1, 1))).await, CLAIMED);
     assert_eq!(holder.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
-    assert_eq!(say(subject, claims(["a"])).await, told([Some(&of_tick(1, 1))]));
+    assert_eq!(send(subject, claims(["a"])).await, stored([Some(&of_tick(1, 1))]));
 }
 
-/// The node keeps claims of as many jobs as it may.
+/// Checks a node that keeps claims of the maximum number of jobs.
 async fn assert_full(subject: &Subject, known: &str) {
     for op in [prepare("new", 9), claim("new", &of_tick(9, 9))] {
-        assert_eq!(say(subject, op).await, Err(Reason::TooManyJobs));
+        assert_eq!(send(subject, op).await, Err(Reason::TooManyJobs));
     }
-    assert_eq!(say(subject, claims(["new"])).await, told([None]));
+    assert_eq!(send(subject, claims(["new"])).await, stored([None]));
     let kept = of_tick(9, 9);
-    assert_eq!(say(subject, claim(known, &kept)).await, CLAIMED, "a known job");
-    assert_eq!(say(subject, prepare(known, 10)).await, promised(Some(&kept)));
-    assert_eq!(say(subject, prepare("new", 9)).await, Err(Reason::TooManyJobs));
+    assert_eq!(send(subject, claim(known, &kept)).await, CLAIMED, "a known job");
+    assert_eq!(send(subject, prepare(known, 10)).await, promised(Some(&kept)));
+    assert_eq!(send(subject, prepare("new", 9)).await, Err(Reason::TooManyJobs));
 }
 
 #[tokio::test]
 async fn embedded_node_limits_its_jobs() {
     let subject = Subject::embedded();
     for i in 0..Op::MAX_JOBS {
-        assert_eq!(say(&subject, prepare(&format!("job {i}"), 1)).await, promised(None));
+        assert_eq!(send(&subject, prepare(&format!("job {i}"), 1)).await, promised(None));
     }
     assert_full(&subject, "job 7").await;
 }
@@ -261,6 +273,6 @@ async fn server_limits_its_jobs() {
     let jobs = Op::MAX_JOBS.to_string();
     let fields = subject.redis().cli(&["EVAL", fill, "1", "redlock:marks", &jobs]);
     assert_eq!(fields, Resp::Int(2 * i64::try_from(Op::MAX_JOBS).unwrap() - 2));
-    assert_eq!(say(&subject, claim("job 1", &of_tick(1, 1))).await, CLAIMED);
+    assert_eq!(send(&subject, claim("job 1", &of_tick(1, 1))).await, CLAIMED);
     assert_full(&subject, "job 7").await;
 }

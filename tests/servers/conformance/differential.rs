@@ -1,4 +1,4 @@
-//! Both kinds of node, the same operations in the same order: the same answers.
+//! Both kinds of node give the same answers to the same operations in the same order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tower_redlock::node::{
     Answer, ForgetOp, HeldAnswer, Op, Record, RecordOp, RepairOp, StoredLease,
 };
 
-use super::party::{Said, TTL};
-use super::{Party, Subject, now_token};
+use super::contender::{Response, TTL};
+use super::{Contender, Subject, now_token};
 use crate::jobs::{SUPERSEDED, ask, claim, claims, of_tick, prepare, run};
 
 /// Resources that overlap in several ways.
@@ -16,7 +16,7 @@ const RESOURCES: [&[&str]; 6] =
     [&["a"], &["b"], &["a", "b"], &["b", "c"], &["a", "b", "c"], &["d", "a"]];
 
 #[tokio::test]
-async fn both_nodes_answer_four_thousand_random_operations_alike() {
+async fn random_lock_operations_agree() {
     for seed in 1..=4 {
         let (embedded, server) = (Subject::embedded(), Subject::server().await);
         let mut random = Random(seed);
@@ -38,7 +38,7 @@ async fn both_nodes_answer_four_thousand_random_operations_alike() {
 }
 
 #[tokio::test]
-async fn both_nodes_answer_bursts_of_acquires_alike() {
+async fn bursts_of_acquires_agree() {
     let (embedded, server) = (Subject::embedded(), Subject::server().await);
     let mut random = Random(99);
     let base = now_token();
@@ -47,7 +47,7 @@ async fn both_nodes_answer_bursts_of_acquires_alike() {
         for _ in 0..=random.below(30) {
             let (ours, theirs) = pair(&embedded, &server, random.below(100));
             let token = token(&mut random, base, step * 5);
-            // All of a burst are on their way before the first is answered.
+            // All operations of a burst are sent before the first is answered.
             let answers =
                 (ours.ask(ours.acquire_op(TTL, token)), theirs.ask(theirs.acquire_op(TTL, token)));
             sent.push(((ours, theirs), answers));
@@ -57,7 +57,7 @@ async fn both_nodes_answer_bursts_of_acquires_alike() {
             assert_eq!(comparable(ours.await), comparable(theirs.await), "step {step}");
             parties.push(pair);
         }
-        let release = |(ours, theirs): &(Party, Party)| {
+        let release = |(ours, theirs): &(Contender, Contender)| {
             (ours.ask(ours.release_op()), theirs.ask(theirs.release_op()))
         };
         let released: Vec<_> = parties.iter().map(release).collect();
@@ -68,7 +68,7 @@ async fn both_nodes_answer_bursts_of_acquires_alike() {
 }
 
 #[tokio::test]
-async fn both_nodes_answer_random_promises_and_claims_alike() {
+async fn random_promises_and_claims_agree() {
     for seed in 1..=4 {
         let (embedded, server) = (Subject::embedded(), Subject::server().await);
         let mut random = Random(seed);
@@ -85,7 +85,7 @@ async fn both_nodes_answer_random_promises_and_claims_alike() {
     }
 }
 
-/// Tokens around those that were promised; a run before, an end, a second attempt now and then.
+/// Tokens near the promised ones; sometimes a previous run, an end or a second attempt.
 fn about_jobs(random: &mut Random, step: u64) -> Op {
     const JOBS: [&str; 4] = ["a", "b", "a b", ""];
     let job = JOBS[random.below(JOBS.len())];
@@ -109,9 +109,9 @@ fn about_jobs(random: &mut Random, step: u64) -> Op {
     }
 }
 
-/// Locks of one name each, and what is recorded of them.
+/// Locks with one name each, and their records.
 #[tokio::test]
-async fn both_nodes_answer_four_thousand_random_operations_on_records_alike() {
+async fn random_record_operations_agree() {
     const NAMES: usize = 3;
     for seed in 11..=14 {
         let (embedded, server) = (Subject::embedded(), Subject::server().await);
@@ -119,7 +119,7 @@ async fn both_nodes_answer_four_thousand_random_operations_on_records_alike() {
         let single = |number: usize| {
             let (owner, name) = (format!("owner {number}"), format!("name {}", number % NAMES));
             // The leases of both nodes have the same nonce, as nodes report it.
-            let ours = embedded.party_named(&owner, &*name);
+            let ours = embedded.contender_named(&owner, &*name);
             let theirs = ours.at(server.node());
             (ours, theirs)
         };
@@ -139,8 +139,8 @@ async fn both_nodes_answer_four_thousand_random_operations_on_records_alike() {
     }
 }
 
-fn record_operation(party: &Party, random: &mut Random, step: u64) -> Op {
-    let lease = Arc::clone(party.lease());
+fn record_operation(contender: &Contender, random: &mut Random, step: u64) -> Op {
+    let lease = Arc::clone(contender.lease());
     let name: Arc<str> = lease.resource().names().next().expect("one name").into();
     let retain = Duration::from_secs(3600);
     let mut record = |is_done| {
@@ -153,27 +153,27 @@ fn record_operation(party: &Party, random: &mut Random, step: u64) -> Op {
     };
     let (begun, done) = (record(false), record(true));
     match random.below(12) {
-        0..=2 => party.acquire_op(TTL, 0),
-        3 | 4 => party.release_op(),
+        0..=2 => contender.acquire_op(TTL, 0),
+        3 | 4 => contender.release_op(),
         5 | 6 => Op::ReadRecord(name),
         7 => Op::Repair(RepairOp::new(name, done, retain)),
         8 | 9 => Op::Forget(ForgetOp::new(name, lease.nonce())),
         kind => {
             let record = if kind == 10 { begun } else { done };
-            let (until, patience) = (super::party::soon(), retain);
+            let (until, patience) = (super::contender::soon(), retain);
             Op::Record(RecordOp::new(Arc::clone(&lease), record, retain, until, patience))
         }
     }
 }
 
-fn pair(embedded: &Subject, server: &Subject, number: usize) -> (Party, Party) {
+fn pair(embedded: &Subject, server: &Subject, number: usize) -> (Contender, Contender) {
     let names = RESOURCES[number % RESOURCES.len()];
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let owner = format!("owner {number}");
-    (embedded.party_named(&owner, names.clone()), server.party_named(&owner, names))
+    (embedded.contender_named(&owner, names.clone()), server.contender_named(&owner, names))
 }
 
-/// Around the fences that are there, in both directions; sometimes none, sometimes far ahead.
+/// Tokens near the stored fences, in both directions; sometimes none, sometimes far ahead.
 fn token(random: &mut Random, base: u64, step: u64) -> u64 {
     match random.below(12) {
         0 => 0,
@@ -182,18 +182,18 @@ fn token(random: &mut Random, base: u64, step: u64) -> u64 {
     }
 }
 
-fn operation(party: &Party, (kind, token): (usize, u64)) -> Op {
+fn operation(contender: &Contender, (kind, token): (usize, u64)) -> Op {
     match kind {
-        0..=3 => party.acquire_op(TTL, token),
-        4 | 5 => party.raise_op(token),
-        6 | 7 => party.extend_op(TTL, super::party::soon()),
-        _ => party.release_op(),
+        0..=3 => contender.acquire_op(TTL, token),
+        4 | 5 => contender.raise_op(token),
+        6 | 7 => contender.extend_op(TTL, super::contender::soon()),
+        _ => contender.release_op(),
     }
 }
 
-/// Times to live differ by what passes between two calls.
-fn comparable(said: Said) -> Said {
-    said.map(|answer| match answer {
+/// TTLs differ by the time between two calls.
+fn comparable(response: Response) -> Response {
+    response.map(|answer| match answer {
         Answer::Held(HeldAnswer { owner, remaining, fence, .. }) => {
             let remaining = remaining.map(|_| Duration::ZERO);
             Answer::Held(HeldAnswer::new(owner, remaining, fence))

@@ -1,9 +1,9 @@
-//! What is stored on a server, and keys that this crate did not write.
+//! Keys on a server: those of this crate, and those of other programs.
 
 use tower_redlock::node::{Answer, HeldAnswer, ReleasedAnswer};
 use tower_redlock::{LockError, Redlock};
 
-use super::party::TTL;
+use super::contender::TTL;
 use super::{Subject, assert_held, granted, now_token, raised};
 use crate::support::{Resp, over};
 
@@ -14,11 +14,14 @@ async fn foreign_key_without_ttl_is_respected() {
     for value in ["", "x", "0123456789abcdef0123456789abcdef", "not ours at all", "a b c d", &long]
     {
         subject.redis().set("redlock:lock:a", value);
-        let party = subject.party("a");
+        let contender = subject.contender("a");
         let expected = Ok(Answer::Held(HeldAnswer::new(None, None, 0)));
-        assert_eq!(party.acquire().await, expected, "{value:.40}");
-        assert_eq!(party.extend().await, expected, "{value:.40}");
-        assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
+        assert_eq!(contender.acquire().await, expected, "{value:.40}");
+        assert_eq!(contender.extend().await, expected, "{value:.40}");
+        assert_eq!(
+            contender.release().await,
+            Ok(Answer::Released(ReleasedAnswer::new(false, false)))
+        );
         assert_eq!(subject.redis().get("redlock:lock:a").unwrap(), value.as_bytes());
     }
 }
@@ -27,9 +30,10 @@ async fn foreign_key_without_ttl_is_respected() {
 async fn foreign_type_is_left_alone() {
     let subject = Subject::server().await;
     subject.redis().cli(&["RPUSH", "redlock:lock:a", "item"]);
-    let party = subject.party("a");
-    for said in [party.acquire().await, party.extend().await, party.release().await] {
-        assert!(!matches!(said, Ok(Answer::Granted(_) | Answer::Extended)), "{said:?}");
+    let contender = subject.contender("a");
+    for response in [contender.acquire().await, contender.extend().await, contender.release().await]
+    {
+        assert!(!matches!(response, Ok(Answer::Granted(_) | Answer::Extended)), "{response:?}");
     }
     assert_eq!(subject.redis().cli(&["LLEN", "redlock:lock:a"]), Resp::Int(1));
 }
@@ -49,15 +53,15 @@ async fn foreign_key_is_held_by_unknown() {
 async fn key_shows_owner_and_time() {
     let subject = Subject::server().await;
     let t = now_token();
-    let party = subject.party_named("app@host:7", "two words");
-    assert_eq!(party.acquire_with(t).await, granted(true, 0));
+    let contender = subject.contender_named("app@host:7", "two words");
+    assert_eq!(contender.acquire_with(t).await, granted(true, 0));
     let stored = || {
         let value = subject.redis().get("redlock:lock:two words").unwrap();
         String::from_utf8(value).unwrap()
     };
-    let nonce = party.hex_nonce();
+    let nonce = contender.hex_nonce();
     assert_eq!(stored(), format!("{nonce} {t} 1700000000000 app@host:7"));
-    assert_eq!(party.raise(t + 256).await, raised(true, t + 255));
+    assert_eq!(contender.raise(t + 256).await, raised(true, t + 255));
     assert_eq!(stored(), format!("{nonce} {} 1700000000000 app@host:7", t + 256));
     let time_to_live = subject.redis().pttl("redlock:lock:two words");
     assert!((1..=60_000).contains(&time_to_live), "{time_to_live}");
@@ -72,9 +76,9 @@ async fn fences_stay_in_one_hash() {
     let redis = subject.redis();
     assert_eq!(redis.cli(&["HLEN", "redlock:meta"]), Resp::Int(FIELDS));
     for i in 0..200 {
-        let party = subject.party(&*format!("n{i}"));
-        party.acquire_with(now_token()).await.unwrap();
-        party.release().await.unwrap();
+        let contender = subject.contender(&*format!("n{i}"));
+        contender.acquire_with(now_token()).await.unwrap();
+        contender.release().await.unwrap();
     }
     assert_eq!(redis.cli(&["HLEN", "redlock:meta"]), Resp::Int(FIELDS));
     assert_eq!(redis.pttl("redlock:meta"), -1);
@@ -84,22 +88,22 @@ async fn fences_stay_in_one_hash() {
 #[tokio::test]
 async fn own_key_regains_its_ttl() {
     let subject = Subject::server().await;
-    let party = subject.party_named("alice", "a");
-    assert_eq!(party.acquire().await, granted(false, 0));
+    let contender = subject.contender_named("alice", "a");
+    assert_eq!(contender.acquire().await, granted(false, 0));
     subject.redis().cli(&["PERSIST", "redlock:lock:a"]);
-    assert_eq!(party.extend().await, Ok(Answer::Extended));
-    assert_held(&subject.party("a").acquire().await, "alice");
+    assert_eq!(contender.extend().await, Ok(Answer::Extended));
+    assert_held(&subject.contender("a").acquire().await, "alice");
 }
 
 #[tokio::test]
-async fn managers_with_different_prefixes_do_not_see_each_others_locks() {
+async fn prefixes_separate_locks() {
     let subject = Subject::server().await;
     let outer = manager(&subject, "app").await;
     let inner = manager(&subject, "app:x").await;
     let held = outer.lock("x:lock:y").await.unwrap();
     inner.lock("y").await.expect("another prefix, so another lock").release().await.unwrap();
     held.release().await.unwrap();
-    // Nor each other's fences.
+    // Fences are separate as well.
     outer.lock("x:meta").await.expect("a name like any other").release().await.unwrap();
 }
 
@@ -112,7 +116,7 @@ fn ambiguous_prefix_is_refused() {
     }
 }
 
-/// With ample time for each answer.
+/// With a long timeout for each answer.
 async fn manager(subject: &Subject, prefix: &str) -> Redlock {
     let builder = over(Redlock::builder(), [subject.redis().plain_url()]).key_prefix(prefix);
     let manager = builder.ttl(TTL).node_timeout(TTL / 10).build().unwrap();

@@ -5,50 +5,50 @@ use std::time::Duration;
 use tower_redlock::error::Reason;
 use tower_redlock::node::{Answer, ReleasedAnswer};
 
-use super::party::TTL;
-use super::{Party, Subject, assert_held, granted, raised};
+use super::contender::TTL;
+use super::{Contender, Subject, assert_held, granted, raised};
 use crate::support::eventually_async;
 
 on_both! {
-    a_free_name_is_granted_and_then_held_against_others
-    a_refusal_tells_the_owner_as_it_calls_itself
+    granted_name_is_held_against_others
+    refusal_returns_the_owner_unchanged
     the_same_nonce_is_granted_again
     an_expired_key_is_free
-    names_of_every_shape_are_locked_one_by_one
-    a_leases_operations_take_effect_in_the_order_in_which_they_were_sent
-    a_thousand_locks_given_back_at_once_leave_no_key
+    similar_names_lock_separately
+    lease_operations_keep_their_order
+    thousand_releases_leave_no_key
 }
 
-async fn a_free_name_is_granted_and_then_held_against_others(subject: &Subject) {
-    let (alice, bob) = (subject.party_named("alice", "a"), subject.party_named("bob", "a"));
+async fn granted_name_is_held_against_others(subject: &Subject) {
+    let (alice, bob) = (subject.contender_named("alice", "a"), subject.contender_named("bob", "a"));
     assert_eq!(alice.acquire().await, granted(false, 0));
     assert_held(&bob.acquire().await, "alice");
     assert_held(&bob.acquire().await, "alice");
-    assert_eq!(subject.party("b").acquire().await, granted(false, 0));
+    assert_eq!(subject.contender("b").acquire().await, granted(false, 0));
 }
 
-async fn a_refusal_tells_the_owner_as_it_calls_itself(subject: &Subject) {
+async fn refusal_returns_the_owner_unchanged(subject: &Subject) {
     let long = "o".repeat(128);
     let owners =
         ["app@host:42", "with two  spaces", " ", "7 8 9", "Kontó ≤ 漢字", "a\"b'c\\", &long];
     for owner in owners {
         let name = format!("of {owner}");
-        assert_eq!(subject.party_named(owner, &*name).acquire().await, granted(false, 0));
-        assert_held(&subject.party(&*name).acquire().await, owner);
+        assert_eq!(subject.contender_named(owner, &*name).acquire().await, granted(false, 0));
+        assert_held(&subject.contender(&*name).acquire().await, owner);
     }
 }
 
 async fn the_same_nonce_is_granted_again(subject: &Subject) {
-    let alice = subject.party_named("alice", "a");
+    let alice = subject.contender_named("alice", "a");
     assert_eq!(alice.acquire().await, granted(false, 0));
     assert_eq!(alice.acquire().await, granted(false, 0));
-    assert_held(&subject.party("a").acquire().await, "alice");
+    assert_held(&subject.contender("a").acquire().await, "alice");
     assert_eq!(alice.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
-    assert_eq!(subject.party("a").acquire().await, granted(false, 0));
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
 }
 
 async fn an_expired_key_is_free(subject: &Subject) {
-    let (brief, next) = (subject.party("a"), subject.party_named("next", "a"));
+    let (brief, next) = (subject.contender("a"), subject.contender_named("next", "a"));
     assert_eq!(brief.acquire_for(Duration::from_millis(20)).await, granted(false, 0));
     eventually_async("the key expires", async || {
         matches!(next.acquire().await, Ok(Answer::Granted(_)))
@@ -58,7 +58,7 @@ async fn an_expired_key_is_free(subject: &Subject) {
     assert_held(&brief.extend().await, "next");
 }
 
-async fn names_of_every_shape_are_locked_one_by_one(subject: &Subject) {
+async fn similar_names_lock_separately(subject: &Subject) {
     let long = "x".repeat(512);
     let almost = format!("{}y", "x".repeat(511));
     let wide = "漢".repeat(170);
@@ -90,26 +90,26 @@ async fn names_of_every_shape_are_locked_one_by_one(subject: &Subject) {
         &wide,
     ];
     for name in names {
-        let said = subject.party_named(name, name).acquire().await;
-        assert_eq!(said, granted(false, 0), "{name:?}");
+        let response = subject.contender_named(name, name).acquire().await;
+        assert_eq!(response, granted(false, 0), "{name:?}");
     }
     for name in names {
-        assert_held(&subject.party(name).acquire().await, name);
+        assert_held(&subject.contender(name).acquire().await, name);
     }
 }
 
-async fn a_leases_operations_take_effect_in_the_order_in_which_they_were_sent(subject: &Subject) {
-    let (alice, bob) = (subject.party("a"), subject.party("b"));
+async fn lease_operations_keep_their_order(subject: &Subject) {
+    let (alice, bob) = (subject.contender("a"), subject.contender("b"));
     for _ in 0..100 {
-        for party in [&alice, &bob] {
+        for contender in [&alice, &bob] {
             let answers = [
-                party.ask(party.acquire_op(TTL, 0)),
-                party.ask(party.release_op()),
-                party.ask(party.release_op()),
-                party.ask(party.raise_op(0)),
-                party.ask(party.acquire_op(TTL, 0)),
-                party.ask(party.raise_op(0)),
-                party.ask(party.release_op()),
+                contender.ask(contender.acquire_op(TTL, 0)),
+                contender.ask(contender.release_op()),
+                contender.ask(contender.release_op()),
+                contender.ask(contender.raise_op(0)),
+                contender.ask(contender.acquire_op(TTL, 0)),
+                contender.ask(contender.raise_op(0)),
+                contender.ask(contender.release_op()),
             ];
             let [first, back, nothing, gone, second, there, end] = answers;
             assert_eq!(first.await, granted(false, 0));
@@ -123,16 +123,18 @@ async fn a_leases_operations_take_effect_in_the_order_in_which_they_were_sent(su
     }
 }
 
-async fn a_thousand_locks_given_back_at_once_leave_no_key(subject: &Subject) {
-    let parties: Vec<_> = (0..1000).map(|i| subject.party(&*format!("n{i}"))).collect();
-    let send = |party: &Party| (party.ask(party.acquire_op(TTL, 0)), party.ask(party.release_op()));
+async fn thousand_releases_leave_no_key(subject: &Subject) {
+    let parties: Vec<_> = (0..1000).map(|i| subject.contender(&*format!("n{i}"))).collect();
+    let send = |contender: &Contender| {
+        (contender.ask(contender.acquire_op(TTL, 0)), contender.ask(contender.release_op()))
+    };
     let answers: Vec<_> = parties.iter().map(send).collect();
     for (acquired, released) in answers {
         assert_eq!(acquired.await, granted(false, 0));
         assert_eq!(released.await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
     }
     for i in 0..1000 {
-        let again = subject.party(&*format!("n{i}"));
+        let again = subject.contender(&*format!("n{i}"));
         assert_eq!(again.acquire().await, granted(false, 0), "n{i} was left behind");
     }
 }

@@ -1,4 +1,4 @@
-//! What is over is not run any more.
+//! Operations after their deadline are not run.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,73 +6,73 @@ use tower_redlock::Redlock;
 use tower_redlock::node::{Answer, LeaseId, ReleasedAnswer};
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 
-use super::party::{Said, TTL};
-use super::{Party, Subject, granted, now_token};
+use super::contender::{Response, TTL};
+use super::{Contender, Subject, granted, now_token};
 use crate::support::mock_node::MockNode;
 
 on_both! {
-    an_acquire_after_its_end_is_not_run
-    an_extension_after_the_validity_is_not_run
-    a_lease_that_is_over_is_not_prolonged
-    an_acquire_of_a_lease_that_is_over_is_not_run_after_its_end
+    late_acquire_is_not_run
+    late_extension_is_not_run
+    ended_lease_is_not_prolonged
+    late_acquire_of_ended_lease
 }
 
-async fn an_acquire_after_its_end_is_not_run(subject: &Subject) {
-    let party = subject.party("a");
+async fn late_acquire_is_not_run(subject: &Subject) {
+    let contender = subject.contender("a");
     for expires in [Timestamp::ZERO, SystemClock::new().now()] {
-        let reason = party.ask(party.acquire_op_until(expires, TTL, 1)).await.unwrap_err();
+        let reason = contender.ask(contender.acquire_op_until(expires, TTL, 1)).await.unwrap_err();
         assert!(!reason.may_have_run(), "{reason}");
     }
-    assert_eq!(subject.party("a").acquire().await, granted(false, 0));
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
 }
 
-async fn an_extension_after_the_validity_is_not_run(subject: &Subject) {
-    let party = subject.party("a");
+async fn late_extension_is_not_run(subject: &Subject) {
+    let contender = subject.contender("a");
     for until in [Timestamp::ZERO, SystemClock::new().now()] {
-        let reason = party.ask(party.extend_op(TTL, until)).await.unwrap_err();
+        let reason = contender.ask(contender.extend_op(TTL, until)).await.unwrap_err();
         assert!(!reason.may_have_run(), "{reason}");
     }
-    assert_eq!(subject.party("a").acquire().await, granted(false, 0));
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
 }
 
-async fn a_lease_that_is_over_is_not_prolonged(subject: &Subject) {
+async fn ended_lease_is_not_prolonged(subject: &Subject) {
     let lease = lease_that_is_over(subject).await;
     assert!(lease.is_over());
-    let party = Party::new(subject.node().clone(), lease);
-    assert_neither_raised_nor_extended(&party).await;
-    assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
+    let contender = Contender::new(subject.node().clone(), lease);
+    assert_neither_raised_nor_extended(&contender).await;
+    assert_eq!(contender.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
 
-    // Its acquire may come late, as its release comes behind.
-    let fence = super::fence_of(&party.acquire().await);
-    assert_neither_raised_nor_extended(&party).await;
-    let said = subject.party("a").acquire().await;
-    assert!(matches!(said, Ok(Answer::Held(_))), "{said:?}");
-    assert_eq!(super::fence_of(&said), fence, "a lease that was over moved a fence");
-    let (acquire, release) = (party.acquire_op(TTL, 0), party.release_op());
-    let (acquired, released) = (party.ask(acquire), party.ask(release));
+    // Its acquire may arrive late, as its release follows.
+    let fence = super::fence_of(&contender.acquire().await);
+    assert_neither_raised_nor_extended(&contender).await;
+    let response = subject.contender("a").acquire().await;
+    assert!(matches!(response, Ok(Answer::Held(_))), "{response:?}");
+    assert_eq!(super::fence_of(&response), fence, "an ended lease moved a fence");
+    let (acquire, release) = (contender.acquire_op(TTL, 0), contender.release_op());
+    let (acquired, released) = (contender.ask(acquire), contender.ask(release));
     assert_eq!(acquired.await, granted(false, fence));
     assert_eq!(released.await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
-    assert_eq!(subject.party("a").acquire().await, granted(false, fence));
+    assert_eq!(subject.contender("a").acquire().await, granted(false, fence));
 }
 
-async fn an_acquire_of_a_lease_that_is_over_is_not_run_after_its_end(subject: &Subject) {
-    let party = Party::new(subject.node().clone(), lease_that_is_over(subject).await);
+async fn late_acquire_of_ended_lease(subject: &Subject) {
+    let contender = Contender::new(subject.node().clone(), lease_that_is_over(subject).await);
     let expires = SystemClock::new().now();
-    assert_not_run(&party.ask(party.acquire_op_until(expires, TTL, 0)).await);
-    assert_eq!(party.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
+    assert_not_run(&contender.ask(contender.acquire_op_until(expires, TTL, 0)).await);
+    assert_eq!(contender.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
 }
 
-async fn assert_neither_raised_nor_extended(party: &Party) {
-    assert_not_run(&party.raise(now_token() + 2_000_000).await);
-    assert_not_run(&party.extend().await);
+async fn assert_neither_raised_nor_extended(contender: &Contender) {
+    assert_not_run(&contender.raise(now_token() + 2_000_000).await);
+    assert_not_run(&contender.extend().await);
 }
 
 #[track_caller]
-fn assert_not_run(said: &Said) {
-    assert!(matches!(said, Err(reason) if !reason.may_have_run()), "{said:?}");
+fn assert_not_run(response: &Response) {
+    assert!(matches!(response, Err(reason) if !reason.may_have_run()), "{response:?}");
 }
 
-/// The lease of a lock on "a" that a manager took and gave back.
+/// The lease of a lock on "a" that a manager acquired and released.
 async fn lease_that_is_over(subject: &Subject) -> Arc<LeaseId> {
     let seen = Arc::<Mutex<Option<Arc<LeaseId>>>>::default();
     let last = Arc::clone(&seen);

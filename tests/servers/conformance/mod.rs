@@ -21,19 +21,19 @@ macro_rules! on_both {
 }
 
 mod claims;
+mod contender;
 mod differential;
 mod extending;
 mod fences;
 mod foreign_keys;
 mod grants;
+mod hints;
 mod late;
-mod party;
 mod raising;
 mod records;
 mod releasing;
 mod sets;
 mod subject;
-mod waking;
 
-use party::{Party, assert_held, fence_of, granted, now_token, raised};
+use contender::{Contender, assert_held, fence_of, granted, now_token, raised};
 use subject::Subject;

@@ -1,4 +1,4 @@
-//! Records of work: who may have them kept, and what stands.
+//! Records of work: which contender may store them, and which record remains.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,31 +8,32 @@ use tower_redlock::{
 };
 
 use super::{
-    Party, Subject, granted,
-    party::{Said, TTL, soon},
+    Contender, Subject,
+    contender::{Response, TTL, soon},
+    granted,
 };
 
 const RETAIN: Duration = Duration::from_secs(3600);
 
 on_both! {
-    a_record_is_kept_for_who_holds_the_lock_and_told_to_everybody
+    holders_record_is_readable_by_all
     without_the_lock_nothing_is_kept
-    work_that_is_done_stands_and_work_that_was_begun_does_not
-    a_repair_keeps_only_what_is_done_where_nothing_else_is
-    only_the_own_record_is_forgotten
-    a_record_ends
-    a_record_may_be_anything
-    a_lock_and_its_record_do_not_meet
+    done_stays_and_begun_is_replaced
+    repair_adds_only_missing_done_records
+    forgetting_needs_the_own_nonce
+    records_expire
+    payloads_may_be_any_bytes
+    lock_and_record_are_separate
 }
 
-impl Party {
+impl Contender {
     fn record(&self, is_done: bool, payload: &[u8]) -> Arc<Record> {
         let lease = self.lease();
         let stored = StoredLease::new(lease.nonce(), 7, lease.since(), Arc::clone(lease.owner()));
         Arc::new(Record::new(is_done, stored, payload.into()))
     }
 
-    async fn has_kept(&self, record: &Arc<Record>, retain: Duration) -> Said {
+    async fn has_kept(&self, record: &Arc<Record>, retain: Duration) -> Response {
         self.ask(Op::Record(RecordOp::new(
             Arc::clone(self.lease()),
             Arc::clone(record),
@@ -43,16 +44,16 @@ impl Party {
         .await
     }
 
-    async fn reads(&self) -> Said {
+    async fn reads(&self) -> Response {
         self.ask(Op::ReadRecord(self.name())).await
     }
 
-    async fn repairs(&self, record: &Arc<Record>) -> Said {
+    async fn repairs(&self, record: &Arc<Record>) -> Response {
         let record = Arc::clone(record);
         self.ask(Op::Repair(RepairOp::new(self.name(), record, RETAIN))).await
     }
 
-    async fn forgets(&self) -> Said {
+    async fn forgets(&self) -> Response {
         self.ask(Op::Forget(ForgetOp::new(self.name(), self.lease().nonce()))).await
     }
 
@@ -61,18 +62,18 @@ impl Party {
     }
 }
 
-const NOTHING: Said = Ok(Answer::Recorded(None));
+const NOTHING: Response = Ok(Answer::Recorded(None));
 
 #[track_caller]
-fn assert_kept(said: &Said, record: &Arc<Record>) {
-    let Ok(Answer::Recorded(Some((kept, remaining)))) = said else { panic!("{said:?}") };
+fn assert_kept(response: &Response, record: &Arc<Record>) {
+    let Ok(Answer::Recorded(Some((kept, remaining)))) = response else { panic!("{response:?}") };
     assert_eq!(kept, record);
     let least = RETAIN.saturating_sub(Duration::from_secs(60));
     assert!((least..=RETAIN).contains(remaining), "{remaining:?}");
 }
 
-async fn a_record_is_kept_for_who_holds_the_lock_and_told_to_everybody(subject: &Subject) {
-    let (ours, other) = (subject.party("a"), subject.party("a"));
+async fn holders_record_is_readable_by_all(subject: &Subject) {
+    let (ours, other) = (subject.contender("a"), subject.contender("a"));
     let record = ours.record(true, b"");
     assert_eq!(other.reads().await, NOTHING);
     assert_eq!(ours.acquire().await, granted(false, 0));
@@ -80,12 +81,12 @@ async fn a_record_is_kept_for_who_holds_the_lock_and_told_to_everybody(subject: 
     assert_kept(&other.reads().await, &record);
     ours.release().await.unwrap();
     assert_kept(&other.reads().await, &record);
-    assert_eq!(subject.party("b").reads().await, NOTHING);
+    assert_eq!(subject.contender("b").reads().await, NOTHING);
 }
 
 async fn without_the_lock_nothing_is_kept(subject: &Subject) {
-    let (ours, other) = (subject.party("a"), subject.party("a"));
-    let gone: Said = Err(Reason::KeyGone);
+    let (ours, other) = (subject.contender("a"), subject.contender("a"));
+    let gone: Response = Err(Reason::KeyGone);
     assert_eq!(ours.has_kept(&ours.record(true, b""), RETAIN).await, gone);
     other.acquire().await.unwrap();
     assert_eq!(ours.has_kept(&ours.record(true, b""), RETAIN).await, gone);
@@ -94,19 +95,20 @@ async fn without_the_lock_nothing_is_kept(subject: &Subject) {
     assert_eq!(ours.reads().await, NOTHING);
 }
 
-async fn work_that_is_done_stands_and_work_that_was_begun_does_not(subject: &Subject) {
-    let (first, second, third) = (subject.party("a"), subject.party("a"), subject.party("a"));
+async fn done_stays_and_begun_is_replaced(subject: &Subject) {
+    let (first, second, third) =
+        (subject.contender("a"), subject.contender("a"), subject.contender("a"));
     let begun = first.record(false, b"");
     first.acquire().await.unwrap();
     assert_kept(&first.has_kept(&begun, RETAIN).await, &begun);
     first.release().await.unwrap();
-    // Another begins, and is done.
+    // Another contender begins, and completes.
     second.acquire().await.unwrap();
     let begun = second.record(false, b"");
     assert_kept(&second.has_kept(&begun, RETAIN).await, &begun);
     let done = second.record(true, b"made");
     assert_kept(&second.has_kept(&done, RETAIN).await, &done);
-    // It may tell more of it.
+    // It may replace its own record.
     let done = second.record(true, b"made, and more");
     assert_kept(&second.has_kept(&done, RETAIN).await, &done);
     second.release().await.unwrap();
@@ -117,8 +119,8 @@ async fn work_that_is_done_stands_and_work_that_was_begun_does_not(subject: &Sub
     assert_kept(&first.reads().await, &done);
 }
 
-async fn a_repair_keeps_only_what_is_done_where_nothing_else_is(subject: &Subject) {
-    let (ours, other) = (subject.party("a"), subject.party("a"));
+async fn repair_adds_only_missing_done_records(subject: &Subject) {
+    let (ours, other) = (subject.contender("a"), subject.contender("a"));
     other.acquire().await.unwrap();
     let begun = other.record(false, b"");
     assert_kept(&other.has_kept(&begun, RETAIN).await, &begun);
@@ -128,8 +130,8 @@ async fn a_repair_keeps_only_what_is_done_where_nothing_else_is(subject: &Subjec
     assert_kept(&ours.reads().await, &done);
 }
 
-async fn only_the_own_record_is_forgotten(subject: &Subject) {
-    let (ours, other) = (subject.party("a"), subject.party("a"));
+async fn forgetting_needs_the_own_nonce(subject: &Subject) {
+    let (ours, other) = (subject.contender("a"), subject.contender("a"));
     let existed = |existed| Ok(Answer::Forgotten(existed));
     assert_eq!(ours.forgets().await, existed(false));
     ours.acquire().await.unwrap();
@@ -142,18 +144,20 @@ async fn only_the_own_record_is_forgotten(subject: &Subject) {
     assert_eq!(ours.reads().await, NOTHING);
 }
 
-async fn a_record_ends(subject: &Subject) {
-    let ours = subject.party("a");
+async fn records_expire(subject: &Subject) {
+    let ours = subject.contender("a");
     ours.acquire_for(TTL).await.unwrap();
     ours.has_kept(&ours.record(true, b""), Duration::from_millis(1)).await.unwrap();
-    crate::support::eventually_async("it is over", async || ours.reads().await == NOTHING).await;
+    crate::support::eventually_async("the record expires", async || ours.reads().await == NOTHING)
+        .await;
     assert_eq!(ours.forgets().await, Ok(Answer::Forgotten(false)));
 }
 
-async fn a_record_may_be_anything(subject: &Subject) {
+async fn payloads_may_be_any_bytes(subject: &Subject) {
     let all: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     for (i, payload) in [&b""[..], b"\n", b"\n\nd x\r\n", b"\0", &all].into_iter().enumerate() {
-        let ours = subject.party_named("Ow ner: ä\u{2028}1 2 3", &*format!("name {i} \u{e4}:*"));
+        let ours =
+            subject.contender_named("Ow ner: ä\u{2028}1 2 3", &*format!("name {i} \u{e4}:*"));
         ours.acquire().await.unwrap();
         let record = ours.record(true, payload);
         assert_kept(&ours.has_kept(&record, RETAIN).await, &record);
@@ -161,8 +165,8 @@ async fn a_record_may_be_anything(subject: &Subject) {
     }
 }
 
-async fn a_lock_and_its_record_do_not_meet(subject: &Subject) {
-    let (ours, other) = (subject.party("a"), subject.party("a"));
+async fn lock_and_record_are_separate(subject: &Subject) {
+    let (ours, other) = (subject.contender("a"), subject.contender("a"));
     ours.acquire().await.unwrap();
     ours.has_kept(&ours.record(true, b""), RETAIN).await.unwrap();
     assert_eq!(ours.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
@@ -172,12 +176,12 @@ async fn a_lock_and_its_record_do_not_meet(subject: &Subject) {
 }
 
 #[tokio::test]
-async fn what_this_crate_did_not_write_is_no_word_that_there_is_no_record() {
+async fn foreign_value_is_a_protocol_error() {
     let subject = Subject::server().await;
     for value in ["", "x", "done by hand", "d\n", "d 0123456789abcdef0123456789abcdef 7 0\n"] {
         subject.redis().set("redlock:done:a", value);
-        let said = subject.party("a").reads().await;
-        assert!(matches!(said, Err(Reason::Protocol(_))), "{value:?}: {said:?}");
+        let response = subject.contender("a").reads().await;
+        assert!(matches!(response, Err(Reason::Protocol(_))), "{value:?}: {response:?}");
         assert_eq!(subject.redis().get("redlock:done:a").unwrap(), value.as_bytes());
     }
 }

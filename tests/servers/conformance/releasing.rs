@@ -1,4 +1,4 @@
-//! Giving a lease back.
+//! Releasing a lease.
 
 use tower_redlock::node::{Answer, ReleasedAnswer};
 
@@ -12,40 +12,40 @@ const NOTHING: Result<Answer, tower_redlock::error::Reason> =
     Ok(Answer::Released(ReleasedAnswer::new(false, false)));
 
 on_both! {
-    a_release_tells_whether_the_key_was_there
-    a_release_never_deletes_a_strangers_key
-    a_released_set_existed_only_if_all_of_its_keys_did
-    a_release_of_a_set_leaves_what_others_hold
+    release_reports_whether_key_existed
+    release_deletes_no_foreign_key
+    set_existed_if_every_key_did
+    set_release_leaves_foreign_keys
 }
 
-async fn a_release_tells_whether_the_key_was_there(subject: &Subject) {
-    let party = subject.party("a");
-    assert_eq!(party.release().await, NOTHING);
-    assert_eq!(party.acquire().await, granted(false, 0));
-    assert_eq!(party.release().await, EXISTED);
-    assert_eq!(party.release().await, NOTHING);
-    assert_eq!(subject.party("a").acquire().await, granted(false, 0));
+async fn release_reports_whether_key_existed(subject: &Subject) {
+    let contender = subject.contender("a");
+    assert_eq!(contender.release().await, NOTHING);
+    assert_eq!(contender.acquire().await, granted(false, 0));
+    assert_eq!(contender.release().await, EXISTED);
+    assert_eq!(contender.release().await, NOTHING);
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
 }
 
-async fn a_release_never_deletes_a_strangers_key(subject: &Subject) {
-    let (ours, theirs) = (subject.party("a"), subject.party_named("they", "a"));
+async fn release_deletes_no_foreign_key(subject: &Subject) {
+    let (ours, theirs) = (subject.contender("a"), subject.contender_named("they", "a"));
     assert_eq!(theirs.acquire().await, granted(false, 0));
     assert_eq!(ours.release().await, NOTHING);
     assert_held(&ours.acquire().await, "they");
     assert_eq!(theirs.release().await, AWAITED);
 }
 
-async fn a_released_set_existed_only_if_all_of_its_keys_did(subject: &Subject) {
-    let trio = subject.party(["a", "b", "c"]);
+async fn set_existed_if_every_key_did(subject: &Subject) {
+    let trio = subject.contender(["a", "b", "c"]);
     assert_eq!(trio.acquire().await, granted(false, 0));
     assert_eq!(trio.release().await, EXISTED);
     assert_eq!(trio.release().await, NOTHING);
 }
 
-async fn a_release_of_a_set_leaves_what_others_hold(subject: &Subject) {
-    let (pair, single) = (subject.party(["a", "b"]), subject.party_named("single", "b"));
+async fn set_release_leaves_foreign_keys(subject: &Subject) {
+    let (pair, single) = (subject.contender(["a", "b"]), subject.contender_named("single", "b"));
     assert_eq!(single.acquire().await, granted(false, 0));
     assert_eq!(pair.release().await, NOTHING);
-    assert_held(&subject.party("b").acquire().await, "single");
+    assert_held(&subject.contender("b").acquire().await, "single");
     assert_eq!(single.release().await, AWAITED);
 }

@@ -5,31 +5,31 @@ use tower_redlock::node::{Answer, ReleasedAnswer};
 use super::{Subject, assert_held, fence_of, granted, now_token};
 
 on_both! {
-    a_set_is_granted_when_all_of_its_names_are_free
-    a_set_of_which_one_name_is_held_stores_nothing
-    a_set_that_overlaps_a_held_set_is_refused
-    a_sets_fence_is_the_greatest_of_its_names_and_is_stored_for_each
-    a_refused_set_tells_its_fence_and_does_not_move_it
-    sixteen_names_of_full_length_are_locked_at_once
-    the_same_nonce_is_granted_a_set_again
+    set_with_free_names_is_granted
+    partly_held_set_stores_nothing
+    overlapping_set_is_refused
+    greatest_fence_applies_to_every_name
+    refused_set_returns_unmoved_fence
+    sixteen_longest_names_are_locked
+    same_nonce_gets_the_set_again
 }
 
-async fn a_set_is_granted_when_all_of_its_names_are_free(subject: &Subject) {
-    let pair = subject.party_named("pair", ["a", "b"]);
+async fn set_with_free_names_is_granted(subject: &Subject) {
+    let pair = subject.contender_named("pair", ["a", "b"]);
     assert_eq!(pair.acquire().await, granted(false, 0));
-    assert_held(&subject.party("a").acquire().await, "pair");
-    assert_held(&subject.party("b").acquire().await, "pair");
-    assert_eq!(subject.party("c").acquire().await, granted(false, 0));
+    assert_held(&subject.contender("a").acquire().await, "pair");
+    assert_held(&subject.contender("b").acquire().await, "pair");
+    assert_eq!(subject.contender("c").acquire().await, granted(false, 0));
 }
 
-async fn a_set_of_which_one_name_is_held_stores_nothing(subject: &Subject) {
+async fn partly_held_set_stores_nothing(subject: &Subject) {
     for taken in ["a", "b", "c"] {
-        let holder = subject.party_named("holder", taken);
+        let holder = subject.contender_named("holder", taken);
         assert_eq!(holder.acquire().await, granted(false, 0));
-        let trio = subject.party(["a", "b", "c"]);
+        let trio = subject.contender(["a", "b", "c"]);
         assert_held(&trio.acquire().await, "holder");
         for free in ["a", "b", "c"].into_iter().filter(|name| *name != taken) {
-            let other = subject.party(free);
+            let other = subject.contender(free);
             assert_eq!(other.acquire().await, granted(false, 0), "{free} beside {taken}");
             other.release().await.unwrap();
         }
@@ -37,74 +37,74 @@ async fn a_set_of_which_one_name_is_held_stores_nothing(subject: &Subject) {
     }
 }
 
-async fn a_set_that_overlaps_a_held_set_is_refused(subject: &Subject) {
-    let left = subject.party_named("left", ["a", "b"]);
+async fn overlapping_set_is_refused(subject: &Subject) {
+    let left = subject.contender_named("left", ["a", "b"]);
     assert_eq!(left.acquire().await, granted(false, 0));
-    let right = subject.party(["b", "c"]);
+    let right = subject.contender(["b", "c"]);
     assert_held(&right.acquire().await, "left");
     left.release().await.unwrap();
     assert_eq!(right.acquire().await, granted(false, 0));
 }
 
-async fn a_sets_fence_is_the_greatest_of_its_names_and_is_stored_for_each(subject: &Subject) {
+async fn greatest_fence_applies_to_every_name(subject: &Subject) {
     let t = now_token();
     give_and_take(subject, "a", t).await;
     give_and_take(subject, "b", t + 1000).await;
-    let trio = subject.party(["a", "b", "c"]);
+    let trio = subject.contender(["a", "b", "c"]);
     assert_eq!(trio.acquire_with(t + 1255).await, granted(false, t + 1255));
     assert_eq!(fences(subject).await, [t + 255, t + 1255, 0]);
     trio.release().await.unwrap();
 
-    let trio = subject.party(["c", "b", "a"]);
+    let trio = subject.contender(["c", "b", "a"]);
     assert_eq!(trio.acquire_with(t + 1256).await, granted(true, t + 1255));
     assert_eq!(fences(subject).await, [t + 1511; 3]);
 }
 
-async fn a_refused_set_tells_its_fence_and_does_not_move_it(subject: &Subject) {
+async fn refused_set_returns_unmoved_fence(subject: &Subject) {
     let t = now_token();
     give_and_take(subject, "a", t).await;
-    let holder = subject.party_named("holder", "b");
+    let holder = subject.contender_named("holder", "b");
     assert_eq!(holder.acquire().await, granted(false, 0));
-    let said = subject.party(["a", "b", "c"]).acquire_with(t + 256).await;
-    assert_held(&said, "holder");
-    assert_eq!(fence_of(&said), t + 255);
+    let response = subject.contender(["a", "b", "c"]).acquire_with(t + 256).await;
+    assert_held(&response, "holder");
+    assert_eq!(fence_of(&response), t + 255);
     assert_eq!(fences(subject).await, [t + 255, 0, 0]);
 }
 
-async fn sixteen_names_of_full_length_are_locked_at_once(subject: &Subject) {
+async fn sixteen_longest_names_are_locked(subject: &Subject) {
     let names: Vec<String> = (0..16).map(|i| format!("{i:0>512}")).collect();
-    let all = subject.party_named("all", names.clone());
+    let all = subject.contender_named("all", names.clone());
     let t = now_token();
     assert_eq!(all.acquire_with(t).await, granted(true, 0));
     for name in &names {
-        let said = subject.party(name.as_str()).acquire().await;
-        assert_held(&said, "all");
-        assert_eq!(fence_of(&said), t + 255);
+        let response = subject.contender(name.as_str()).acquire().await;
+        assert_held(&response, "all");
+        assert_eq!(fence_of(&response), t + 255);
     }
     assert_eq!(all.extend().await, Ok(Answer::Extended));
     assert_eq!(all.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, true))));
 }
 
-async fn the_same_nonce_is_granted_a_set_again(subject: &Subject) {
-    let pair = subject.party(["a", "b"]);
+async fn same_nonce_gets_the_set_again(subject: &Subject) {
+    let pair = subject.contender(["a", "b"]);
     assert_eq!(pair.acquire().await, granted(false, 0));
     assert_eq!(pair.acquire().await, granted(false, 0));
     assert_eq!(pair.release().await, Ok(Answer::Released(ReleasedAnswer::new(true, false))));
 }
 
 async fn give_and_take(subject: &Subject, name: &str, token: u64) {
-    let party = subject.party(name);
-    assert_eq!(party.acquire_with(token).await, granted(true, 0));
-    party.release().await.unwrap();
+    let contender = subject.contender(name);
+    assert_eq!(contender.acquire_with(token).await, granted(true, 0));
+    contender.release().await.unwrap();
 }
 
 /// The fences of "a", "b" and "c", held or not.
 async fn fences(subject: &Subject) -> [u64; 3] {
     let mut fences = [0; 3];
     for (fence, name) in fences.iter_mut().zip(["a", "b", "c"]) {
-        let party = subject.party(name);
-        *fence = fence_of(&party.acquire().await);
-        party.release().await.unwrap();
+        let contender = subject.contender(name);
+        *fence = fence_of(&contender.acquire().await);
+        contender.release().await.unwrap();
     }
     fences
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tower_redlock::node::{LeaseId, Node, Nonce};
 use tower_redlock::{Redlock, Resource, node::EmbeddedNodes};
 
-use super::Party;
-use super::party::TTL;
+use super::Contender;
+use super::contender::TTL;
 use crate::support::{RedisServer, over};
 
-/// One node, with whatever keeps it alive.
+/// One node, with the manager and the server that it needs.
 pub(super) struct Subject {
     node: Arc<dyn Node>,
     /// The manager first: its connection must be gone before the server is.
@@ -25,10 +25,10 @@ impl Subject {
         Self { node, _manager: None, server: None }
     }
 
-    /// A node of the kind that speaks to a server, and a server of its own.
+    /// A Redis node with a server of its own.
     pub(super) async fn server() -> Self {
         let server = RedisServer::start();
-        // Ample time for each answer: no connection is given up on a busy machine.
+        // A long timeout for each answer: no connection is closed on a busy machine.
         let builder = over(Redlock::builder(), [server.url()]).ttl(TTL).node_timeout(TTL / 10);
         let manager = builder.build().expect("valid settings");
         manager.ready().await.unwrap();
@@ -40,29 +40,29 @@ impl Subject {
         &self.node
     }
 
-    /// Only for cases about what is stored on a server.
+    /// Only for cases about the keys on a server.
     pub(super) fn redis(&self) -> &RedisServer {
         self.server.as_ref().expect("a subject with a server")
     }
 
-    /// Somebody who wants the resource: a lease that the node has not heard of.
-    pub(super) fn party(&self, resource: impl Names) -> Party {
-        self.party_named("someone", resource)
+    /// A contender for the resource, with a new lease.
+    pub(super) fn contender(&self, resource: impl Names) -> Contender {
+        self.contender_named("someone", resource)
     }
 
-    pub(super) fn party_named(&self, owner: &str, resource: impl Names) -> Party {
+    pub(super) fn contender_named(&self, owner: &str, resource: impl Names) -> Contender {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = u128::from(NEXT.fetch_add(1, Ordering::Relaxed));
         let nonce = Nonce::from_bytes(number.to_be_bytes());
         let since = Duration::from_secs(1_700_000_000);
-        Party::new(
+        Contender::new(
             self.node.clone(),
             Arc::new(LeaseId::new(resource.resource(), nonce, owner.into(), since)),
         )
     }
 }
 
-/// What a case may write for a resource.
+/// Values that a case may pass as a resource.
 pub(super) trait Names {
     fn resource(self) -> Resource;
 }

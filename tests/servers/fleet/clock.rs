@@ -1,17 +1,17 @@
-//! A wall clock at a chosen time.
+//! A wall clock with a changing offset.
 
 use std::time::Duration;
 
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 
-/// The system's clock, but the wall clock is ahead of it, by another amount every other second: so
-/// each replica is the first at times, and clocks jump back as well as forward.
+/// The system's clock with a wall clock that is ahead, by an amount that changes every two seconds:
+/// each replica is sometimes the first, and clocks jump back and forward.
 #[derive(Debug)]
 pub(super) struct WanderingClock {
     pub(super) seed: u64,
 }
 
-/// Clocks are apart by at most this.
+/// Maximum difference between two clocks.
 const APART_MS: u64 = 90;
 const STEP: Duration = Duration::from_secs(2);
 
@@ -27,7 +27,7 @@ impl Clock for WanderingClock {
     }
 }
 
-/// The finalizer of `SplitMix64`: nearby numbers give numbers that have nothing in common.
+/// The finalizer of `SplitMix64`: similar inputs give unrelated outputs.
 pub(super) const fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

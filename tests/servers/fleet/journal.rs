@@ -1,4 +1,4 @@
-//! What the replicas write, all into one file, a line at a time.
+//! The file to which all replicas write lines.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 
 use tower_redlock::time::{Clock, SystemClock, Timestamp};
 
-/// One run of the job, and who writes of it.
+/// One run of the job, and the replica that writes the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run {
     pub(super) token: u64,
@@ -20,22 +20,22 @@ pub(super) struct Run {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum LineKind {
     /// A replica's scheduler was started.
     Up,
     /// The work's first and last line.
     Start,
     End,
-    /// A poll of the work, from its begin to its end.
+    /// A poll of the work, with its begin and end.
     Poll,
-    /// The same, but at its begin the lock was over.
+    /// The same, begun after the end of the lock.
     LatePoll,
 }
 
-/// All moments are of a clock that the processes of a machine have in common.
+/// All moments are of a clock that the processes of a machine share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    pub(super) what: What,
+    pub(super) what: LineKind,
     pub(super) run: Run,
     pub(super) from: Timestamp,
     pub(super) to: Timestamp,
@@ -46,7 +46,7 @@ pub(super) fn now() -> Timestamp {
 }
 
 impl Line {
-    pub(super) fn at(what: What, run: Run, moment: Timestamp) -> Self {
+    pub(super) fn at(what: LineKind, run: Run, moment: Timestamp) -> Self {
         Self { what, run, from: moment, to: moment }
     }
 }
@@ -58,7 +58,7 @@ impl Writer {
         Self(OpenOptions::new().append(true).create(true).open(path).unwrap())
     }
 
-    /// One call of the system, so that a line is there as a whole or not at all.
+    /// One system call, so that a line is written whole or not at all.
     pub(super) fn write(&self, line: Line) {
         (&self.0).write_all(format!("{line}\n").as_bytes()).unwrap();
     }
@@ -76,7 +76,7 @@ impl Reader {
         Self { file: File::open(path).unwrap(), rest: String::new(), lines: Vec::new() }
     }
 
-    /// All lines up to now.
+    /// All lines so far.
     pub(super) fn lines(&mut self) -> &[Line] {
         self.file.read_to_string(&mut self.rest).unwrap();
         if let Some(end) = self.rest.rfind('\n') {
@@ -103,11 +103,11 @@ impl FromStr for Line {
         let strange = || format!("a strange line: {line:?}");
         let (what, numbers) = line.split_once(' ').ok_or_else(strange)?;
         let what = match what {
-            "Up" => What::Up,
-            "Start" => What::Start,
-            "End" => What::End,
-            "Poll" => What::Poll,
-            "LatePoll" => What::LatePoll,
+            "Up" => LineKind::Up,
+            "Start" => LineKind::Start,
+            "End" => LineKind::End,
+            "Poll" => LineKind::Poll,
+            "LatePoll" => LineKind::LatePoll,
             _ => return Err(strange()),
         };
         let numbers: Option<Vec<u64>> = numbers.split(' ').map(|n| n.parse().ok()).collect();

@@ -3,50 +3,51 @@
 use std::{thread, time::Duration};
 
 use super::{
-    company::{Company, Freeze},
     journal::{Line, now},
     replica::{PERIOD, Plan, TTL},
+    replicas::{Fleet, Freeze},
     verdict::Verdict,
 };
 
 const REPLICAS: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
-/// From one mishap to the next.
+/// Interval between mishaps.
 const PAUSE: Duration = Duration::from_secs(3);
-/// How long a replica that was killed is away.
+/// Time until a killed replica is started again.
 const AWAY: Duration = Duration::from_millis(500);
 const FREEZE: Duration = TTL.saturating_mul(3);
 
-/// What is promised, and to whom.
+/// What is promised:
 ///
 /// - A tick is started at most once: the job claims at the start.
 /// - Two runs are never *polled* at the same time, and no poll begins once the run's lock is over.
-///   A frozen process does not see the end of its lock: it may be inside a poll then, and what is
-///   left of that poll happens when it is thawed. So of a poll in which its process was frozen, only
-///   the begin counts. What it still writes has an old token: whoever checks tokens is not harmed.
+///   A frozen process does not detect the end of its lock. If it is inside a poll, the rest of that
+///   poll runs when it is thawed. Therefore only the begin of a poll counts in which the process was
+///   frozen. Its late writes have an old token, and resources that check tokens reject them.
 /// - A run that was frozen between two polls never continues: its last line is missing.
-/// - Tokens rise in the order of starts.
-/// - A mishap costs the ticks that come while the lock of a run that was broken off is still held
-///   (a TTL, so two or three), and no others: at least nine in ten run.
+/// - Tokens grow in the order of starts.
+/// - A mishap costs only the ticks that are due while the lock of a broken-off run is still held
+///   (a TTL, so two or three): at least nine in ten run.
 #[test]
 fn tick_starts_once_despite_faults() {
-    let mut company = Company::start(Plan::Short, 3, REPLICAS);
+    let mut fleet = Fleet::start(Plan::Short, 3, REPLICAS);
     let begun = now();
     let mut freezes = Vec::new();
     for mishap in 0.. {
-        // At another point of the period each time.
+        // Each mishap is at another point of the period.
         thread::sleep(PAUSE + PERIOD * (mishap * 7 % 20) / 20);
         if now().saturating_duration_since(begun) + PAUSE > MINUTE {
             break;
         }
         match mishap % 4 {
-            1 => freezes.push(freeze(&mut company)),
-            3 => kill_in_a_run(&mut company),
-            _ => kill(&mut company, mishap as usize / 2 % REPLICAS),
+            1 => freezes.push(freeze(&mut fleet)),
+            3 => kill_in_a_run(&mut fleet),
+            _ => kill(&mut fleet, mishap as usize / 2 % REPLICAS),
         }
     }
+    // The fleet runs for a minute of real time.
     thread::sleep(MINUTE.saturating_sub(now().saturating_duration_since(begun)));
-    let lines = company.stop();
+    let lines = fleet.stop();
 
     let verdict = Verdict::of(&lines, &freezes);
     println!("{verdict}");
@@ -57,22 +58,23 @@ fn any(_: &Line) -> bool {
     true
 }
 
-fn kill_in_a_run(company: &mut Company) {
-    let run = company.next_run("a run to be killed", any);
-    kill(company, run.run.replica);
+fn kill_in_a_run(fleet: &mut Fleet) {
+    let run = fleet.next_run("a run to be killed", any);
+    kill(fleet, run.run.replica);
 }
 
-fn kill(company: &mut Company, replica: usize) {
-    let killed = company.kill(replica);
+fn kill(fleet: &mut Fleet, replica: usize) {
+    let killed = fleet.kill(replica);
+    // The time for which the replica is down.
     thread::sleep(AWAY);
-    company.start_replica(replica);
-    company.is_up(replica, killed);
+    fleet.start_replica(replica);
+    fleet.is_up(replica, killed);
 }
 
-fn freeze(company: &mut Company) -> Freeze {
+fn freeze(fleet: &mut Fleet) -> Freeze {
     let mut tries = (0..10).filter_map(|_| {
-        let run = company.next_run("a run to be frozen", any);
-        company.freeze_in(&run, FREEZE)
+        let run = fleet.next_run("a run to be frozen", any);
+        fleet.freeze_in(&run, FREEZE)
     });
     tries.next().expect("one of ten runs is caught before its end")
 }

@@ -3,15 +3,15 @@
 //! | what | where |
 //! |---|---|
 //! | a minute with kills and freezes | `minute` |
-//! | how soon somebody takes over from a killed replica | `takeover` |
+//! | the time until another replica takes over from a killed one | `takeover` |
 //! | a replica: its clock, its job | `replica`, `clock` |
-//! | replicas that are started, killed and frozen | `company` |
-//! | what the job writes, and what is judged by it | `journal`, `verdict` |
+//! | replicas that are started, killed and frozen | `replicas` |
+//! | the lines that the job writes, and checks of them | `journal`, `verdict` |
 
 mod clock;
-mod company;
 mod journal;
 mod minute;
 mod replica;
+mod replicas;
 mod takeover;
 mod verdict;

@@ -1,4 +1,4 @@
-//! A replica: a process that does nothing but run the job.
+//! A replica: a process that runs the job.
 
 use std::{
     fmt,
@@ -15,13 +15,13 @@ use tower_redlock::{Job, JobContext, Redlock, Schedule, Scheduler, scheduler::Cl
 
 use super::{
     clock::{WanderingClock, mix},
-    journal::{Line, Run, What, Writer, now},
+    journal::{Line, LineKind, Run, Writer, now},
 };
 use crate::{cases::child, support::over};
 
-/// What a replica is to do.
+/// The options of a replica.
 #[derive(Clone)]
-pub(super) struct Orders {
+pub(super) struct ReplicaOptions {
     pub(super) replica: usize,
     pub(super) plan: Plan,
     pub(super) journal: PathBuf,
@@ -30,9 +30,9 @@ pub(super) struct Orders {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Short runs, each tick at most once.
+    /// Short runs; each tick runs at most once.
     Short,
-    /// A first attempt that never ends; its successor ends at once.
+    /// A first attempt that never ends; the second attempt ends at once.
     Long,
 }
 
@@ -42,32 +42,32 @@ pub(super) const PERIOD: Duration = Duration::from_millis(200);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The process.
+/// The test that a replica's process runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replica() {
-    let Some(orders) = child::orders() else { return };
-    let orders: Orders = orders.parse().unwrap();
+    let Some(options) = child::orders() else { return };
+    let options: ReplicaOptions = options.parse().unwrap();
     let mut terminate = signal(SignalKind::terminate()).unwrap();
     let builder = Redlock::builder()
-        .ttl(if orders.plan == Plan::Short { TTL } else { LONG_TTL })
+        .ttl(if options.plan == Plan::Short { TTL } else { LONG_TTL })
         .node_timeout(NODE_TIMEOUT)
-        .owner(format!("replica {}", orders.replica))
-        .clock(WanderingClock { seed: orders.replica as u64 });
-    let redlock = over(builder, &orders.urls).build().unwrap();
+        .owner(format!("replica {}", options.replica))
+        .clock(WanderingClock { seed: options.replica as u64 });
+    let redlock = over(builder, &options.urls).build().unwrap();
     redlock.ready().await.unwrap();
 
-    let writer = Arc::new(Writer::open(&orders.journal));
-    let nothing = Run { token: 0, tick: 0, attempt: 0, replica: orders.replica };
-    let scheduler = Scheduler::new(redlock.clone()).job(job(&orders, &writer)).start().unwrap();
-    writer.write(Line::at(What::Up, nothing, now()));
+    let writer = Arc::new(Writer::open(&options.journal));
+    let nothing = Run { token: 0, tick: 0, attempt: 0, replica: options.replica };
+    let scheduler = Scheduler::new(redlock.clone()).job(job(&options, &writer)).start().unwrap();
+    writer.write(Line::at(LineKind::Up, nothing, now()));
 
     terminate.recv().await;
     scheduler.shutdown(GRACE).await;
     redlock.shutdown().await;
 }
 
-fn job(orders: &Orders, writer: &Arc<Writer>) -> Job {
-    let (replica, plan, writer) = (orders.replica, orders.plan, Arc::clone(writer));
+fn job(options: &ReplicaOptions, writer: &Arc<Writer>) -> Job {
+    let (replica, plan, writer) = (options.replica, options.plan, Arc::clone(writer));
     let work = move |cx: JobContext| {
         let writer = Arc::clone(&writer);
         async move {
@@ -78,9 +78,10 @@ fn job(orders: &Orders, writer: &Arc<Writer>) -> Job {
                 replica,
             };
             let work = async {
-                writer.write(Line::at(What::Start, run, now()));
+                writer.write(Line::at(LineKind::Start, run, now()));
+                // The duration of the work.
                 tokio::time::sleep(plan.takes(run)).await;
-                writer.write(Line::at(What::End, run, now()));
+                writer.write(Line::at(LineKind::End, run, now()));
             };
             polled(&writer, &cx, run, work).await;
         }
@@ -89,16 +90,15 @@ fn job(orders: &Orders, writer: &Arc<Writer>) -> Job {
     if plan == Plan::Long { job.claim(Claim::AtEnd) } else { job }
 }
 
-/// Writes down every poll, and whether the lock was valid when it began.
+/// Records every poll, and whether the lock was valid when it began.
 ///
-/// Its begin is read after the guard has let the poll begin. A freeze that hits just between the two
-/// is not told from a poll that begins too late; but a frozen run is asleep, its next poll a long
-/// way off.
+/// The moment is read after the guard has admitted the poll. A freeze between the two looks like a
+/// poll that begins too late; but a run is frozen while it waits, long before its next poll.
 async fn polled(writer: &Writer, cx: &JobContext, run: Run, work: impl Future<Output = ()>) {
     let mut work = pin!(work);
     std::future::poll_fn(|task| {
         let from = now();
-        let what = if cx.ensure_valid().is_ok() { What::Poll } else { What::LatePoll };
+        let what = if cx.ensure_valid().is_ok() { LineKind::Poll } else { LineKind::LatePoll };
         let polled = work.as_mut().poll(task);
         writer.write(Line { what, run, from, to: now() });
         polled
@@ -116,26 +116,26 @@ impl Plan {
     }
 }
 
-impl Orders {
+impl ReplicaOptions {
     /// Starts the process, by the name of its test.
     pub(super) fn command(&self) -> Vec<String> {
         child::command(module_path!(), "replica", &self.to_string())
     }
 }
 
-impl fmt::Display for Orders {
+impl fmt::Display for ReplicaOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let urls = self.urls.join(" ");
         write!(f, "{} {:?} {} {urls}", self.replica, self.plan, self.journal.display())
     }
 }
 
-impl FromStr for Orders {
+impl FromStr for ReplicaOptions {
     type Err = String;
 
-    fn from_str(orders: &str) -> Result<Self, String> {
-        let strange = || format!("strange orders: {orders:?}");
-        let mut words = orders.split(' ');
+    fn from_str(options: &str) -> Result<Self, String> {
+        let strange = || format!("strange orders: {options:?}");
+        let mut words = options.split(' ');
         let mut word = || words.next().ok_or_else(strange);
         let replica = word()?.parse().map_err(|_| strange())?;
         let plan = match word()? {

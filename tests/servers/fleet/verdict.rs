@@ -1,4 +1,4 @@
-//! What the lines of all replicas tell.
+//! Checks of the lines of all replicas.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,9 +8,9 @@ use std::{
 use tower_redlock::time::Timestamp;
 
 use super::{
-    company::Freeze,
-    journal::{Line, Run, What},
+    journal::{Line, LineKind, Run},
     replica::PERIOD,
+    replicas::Freeze,
 };
 
 #[derive(Debug, Default)]
@@ -20,26 +20,26 @@ pub(super) struct Verdict {
     started: usize,
     ended: usize,
     by_replica: BTreeMap<usize, usize>,
-    /// Starts beyond a tick's first.
+    /// Starts of a tick after its first.
     again: usize,
     overlaps: usize,
     /// Starts whose token is not above that of the start before.
     backward: usize,
     late_polls: usize,
-    /// Runs frozen past the end of their lock, and those of them that continued.
+    /// Runs that were frozen past the end of their lock, and the number of them that continued.
     frozen: usize,
     went_on: usize,
     /// Runs that were broken off by a kill.
     killed: usize,
-    /// Starts of other runs during the pause of a replica.
+    /// Starts of other runs while a replica was frozen.
     meanwhile: usize,
-    /// Lines that whoever checks tokens would have turned away.
+    /// Lines that a check of tokens would have rejected.
     stale: usize,
 }
 
-/// What one run did.
+/// The lines of one run.
 #[derive(Debug)]
-struct Deeds {
+struct RunRecord {
     run: Run,
     start: Timestamp,
     end: Option<Timestamp>,
@@ -48,7 +48,7 @@ struct Deeds {
 
 impl Verdict {
     pub(super) fn of(lines: &[Line], freezes: &[Freeze]) -> Self {
-        let mut runs = deeds(lines);
+        let mut runs = run_records(lines);
         runs.sort_by_key(|run| run.start);
         let ticks: BTreeSet<u64> = runs.iter().map(|run| run.run.tick).collect();
         let span = ticks.last().unwrap_or(&0) - ticks.first().unwrap_or(&0);
@@ -56,10 +56,10 @@ impl Verdict {
         let mut verdict = Self {
             ticks: usize::try_from(u128::from(span) / PERIOD.as_millis()).unwrap() + 1,
             started: ticks.len(),
-            ended: count(What::End),
+            ended: count(LineKind::End),
             again: runs.len() - ticks.len(),
             backward: runs.windows(2).filter(|run| run[1].run.token <= run[0].run.token).count(),
-            late_polls: count(What::LatePoll),
+            late_polls: count(LineKind::LatePoll),
             overlaps: overlaps(&runs, freezes),
             stale: stale(lines),
             killed: runs.iter().filter(|run| run.end.is_none()).count(),
@@ -69,11 +69,11 @@ impl Verdict {
             *verdict.by_replica.entry(run.run.replica).or_default() += 1;
         }
         for freeze in freezes {
-            let was_in = |run: &&Deeds| {
+            let was_in = |run: &&RunRecord| {
                 let ended_before = run.end.is_some_and(|end| end < freeze.from);
                 run.run.replica == freeze.replica && run.start < freeze.from && !ended_before
             };
-            // Runs that a kill broke off are over as well: only the last one may go on.
+            // Runs that a kill broke off are over as well: only the last one may continue.
             let Some(run) = runs.iter().rev().find(was_in) else { continue };
             let others = runs.iter().filter(|other| other.run.replica != freeze.replica);
             let meanwhile = others.filter(|run| freeze.from < run.start && run.start < freeze.to);
@@ -91,32 +91,36 @@ impl Verdict {
         let Self { again, overlaps, backward, late_polls, went_on, .. } = *self;
         assert_eq!([again, overlaps, backward, late_polls, went_on], [0; 5], "{self}");
         assert!(10 * self.started >= 9 * self.ticks, "nine in ten: {self}");
-        assert!(self.by_replica.len() == 3, "each has its share: {self}");
-        assert!(self.killed > 0, "a kill came in the middle of a run: {self}");
-        assert!(self.frozen >= 2 && self.meanwhile >= self.frozen, "so did freezes: {self}");
+        assert!(self.by_replica.len() == 3, "each replica ran ticks: {self}");
+        assert!(self.killed > 0, "a kill hit a run: {self}");
+        assert!(self.frozen >= 2 && self.meanwhile >= self.frozen, "freezes hit runs: {self}");
     }
 }
 
-fn deeds(lines: &[Line]) -> Vec<Deeds> {
-    // By token and tick: should one tick be started twice, these are two runs.
-    let mut runs: BTreeMap<Run, Deeds> = BTreeMap::new();
-    for start in lines.iter().filter(|line| line.what == What::Start) {
-        let deeds = Deeds { run: start.run, start: start.from, end: None, polls: Vec::new() };
-        assert!(runs.insert(start.run, deeds).is_none(), "started twice with one token: {start:?}");
+fn run_records(lines: &[Line]) -> Vec<RunRecord> {
+    // By token and tick: a tick that is started twice has two runs.
+    let mut runs: BTreeMap<Run, RunRecord> = BTreeMap::new();
+    for start in lines.iter().filter(|line| line.what == LineKind::Start) {
+        let run_records =
+            RunRecord { run: start.run, start: start.from, end: None, polls: Vec::new() };
+        assert!(
+            runs.insert(start.run, run_records).is_none(),
+            "started twice with one token: {start:?}"
+        );
     }
     for line in lines {
         let Some(run) = runs.get_mut(&line.run) else { continue };
         match line.what {
-            What::End => run.end = Some(line.from),
-            What::Poll | What::LatePoll => run.polls.push((line.from, line.to)),
-            What::Start | What::Up => {}
+            LineKind::End => run.end = Some(line.from),
+            LineKind::Poll | LineKind::LatePoll => run.polls.push((line.from, line.to)),
+            LineKind::Start | LineKind::Up => {}
         }
     }
     runs.into_values().collect()
 }
 
-/// How many runs began before the last poll of one that had begun earlier was over.
-fn overlaps(runs: &[Deeds], freezes: &[Freeze]) -> usize {
+/// Number of runs that began before the last poll of an earlier run had ended.
+fn overlaps(runs: &[RunRecord], freezes: &[Freeze]) -> usize {
     let frozen_in = |run: &Run, (from, to): (Timestamp, Timestamp)| {
         let mut of_replica = freezes.iter().filter(|freeze| freeze.replica == run.replica);
         of_replica.any(|freeze| from <= freeze.to && freeze.to <= to)
@@ -131,10 +135,10 @@ fn overlaps(runs: &[Deeds], freezes: &[Freeze]) -> usize {
     overlaps
 }
 
-/// How many lines come after one with a greater token.
+/// Number of lines after a line with a greater token.
 fn stale(lines: &[Line]) -> usize {
     let (mut newest, mut stale) = (0, 0);
-    for line in lines.iter().filter(|line| matches!(line.what, What::Start | What::End)) {
+    for line in lines.iter().filter(|line| matches!(line.what, LineKind::Start | LineKind::End)) {
         stale += usize::from(line.run.token < newest);
         newest = newest.max(line.run.token);
     }

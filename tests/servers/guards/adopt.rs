@@ -14,7 +14,7 @@ use super::scene::{
 };
 use crate::support::{Proxy, RedisServer, eventually_async};
 
-/// Named by their own addresses, as sets are that grow.
+/// Nodes named by their addresses, as in sets that grow.
 fn set(urls: impl IntoIterator<Item = String>) -> Redlock {
     quick().nodes(urls).build().unwrap()
 }
@@ -23,13 +23,13 @@ fn picked(servers: &[RedisServer], nodes: impl IntoIterator<Item = usize>) -> Ve
     nodes.into_iter().map(|i| servers[i].url()).collect()
 }
 
-/// The name that a server has where none is given.
+/// The default name of a server.
 fn name(server: &RedisServer) -> String {
     format!("{}/0", server.addr())
 }
 
-/// From the servers 0, 1, 2 to those of `new`, while a client of the old set holds a lock and renews
-/// it.
+/// Moves from the servers 0, 1, 2 to those of `new`, while a client of the old set holds a lock and
+/// renews it.
 async fn moves(new: &[usize]) {
     let servers = RedisServer::start_n(7);
     let old_urls = picked(&servers, 0..3);
@@ -59,11 +59,14 @@ async fn moves(new: &[usize]) {
     for node in 0..3 {
         assert!(matches!(refusal(&holder, node).await, Reason::OtherLayout { .. }));
     }
-    let said = refused(&holder, "y").await;
-    assert!(said.to_string().contains("3 nodes (") && said.to_string().contains("adopt"), "{said}");
-    // Nor renew: what it holds ends, and only then the new set grants.
+    let votes = refused(&holder, "y").await;
+    assert!(
+        votes.to_string().contains("3 nodes (") && votes.to_string().contains("adopt"),
+        "{votes}"
+    );
+    // It cannot renew either: its lock ends, and only then the new set grants.
     let next = in_time(first).await.unwrap();
-    assert!(!held.is_valid(), "two hold one lock");
+    assert!(!held.is_valid(), "two clients hold the lock");
     assert!(started.elapsed() > MAX_TTL, "{:?}", started.elapsed());
     assert!(next.fencing_token() > held.fencing_token());
     all_vote(&client).await;
@@ -95,7 +98,7 @@ async fn set_shrinks_from_three_to_one() {
     moves(&[1]).await;
 }
 
-/// An operator's way to the servers 0, 1, 2, of which it reaches 0 only.
+/// An operator's client of the servers 0, 1, 2, of which it reaches only 0.
 async fn cut_off(servers: &[RedisServer]) -> (Redlock, Vec<Proxy>) {
     let proxies: Vec<_> = servers[..3].iter().map(|server| Proxy::start(server.addr())).collect();
     let add =
@@ -104,7 +107,7 @@ async fn cut_off(servers: &[RedisServer]) -> (Redlock, Vec<Proxy>) {
     all_vote(&operator).await;
     proxies[1].cut();
     proxies[2].cut();
-    eventually_async("both are seen to be down", async || {
+    eventually_async("both servers are down", async || {
         operator.health()[1..].iter().all(|health| !health.is_voting())
     })
     .await;
@@ -145,7 +148,7 @@ async fn adoption_short_of_old_nodes_repeats() {
     all_vote_but(&operator, 0).await;
     in_time(client.adopt(&operator)).await.unwrap();
     let next = taken(&client, "x").await;
-    assert!(!held.is_valid(), "two hold one lock");
+    assert!(!held.is_valid(), "two clients hold the lock");
     assert!(next.fencing_token() > held.fencing_token());
     all_vote(&client).await;
 }
@@ -181,8 +184,8 @@ async fn half_adopted_set_does_not_start() {
     let error = in_time(client.adopt(&operator)).await.unwrap_err();
     assert!(matches!(error, AdoptError::OldSet { .. }), "{error}");
     let next = in_time(async { client.lock("x").wait(MAX_TTL * 4).await }).await;
-    assert!(held.is_valid(), "a majority of the old set is left alone");
-    assert!(next.is_err(), "two hold one lock");
+    assert!(held.is_valid(), "a majority of the old set is unchanged");
+    assert!(next.is_err(), "two clients hold the lock");
 }
 
 #[tokio::test]
@@ -236,7 +239,7 @@ async fn absent_old_node_is_moved_later() {
 }
 
 #[tokio::test]
-async fn only_guarded_sets_of_servers_are_adopted() {
+async fn only_guarded_sets_are_adopted() {
     let servers = RedisServer::start_n(3);
     let guarded = settled(&servers).await;
     let off = quick().nodes(urls(&servers)).restart_guard(RestartGuard::Off).build().unwrap();
@@ -248,11 +251,11 @@ async fn only_guarded_sets_of_servers_are_adopted() {
     }
     let same = settled(&servers).await;
     assert_eq!(same.adopt(&guarded).await, Err(AdoptError::SameLayout));
-    assert!(servers.iter().all(|server| tag(server).starts_with("a ")), "nothing was touched");
+    assert!(servers.iter().all(|server| tag(server).starts_with("a ")), "no tag was changed");
 }
 
 #[tokio::test]
-async fn another_prefix_and_another_guard_are_adopted_too() {
+async fn another_prefix_or_guard_is_adopted() {
     let servers = RedisServer::start_n(3);
     let old = settled(&servers).await;
     let held = taken(&old, "x").await;
@@ -260,7 +263,7 @@ async fn another_prefix_and_another_guard_are_adopted_too() {
     let strict = strict.build().unwrap();
     in_time(strict.adopt(&old)).await.unwrap();
     let next = taken(&strict, "x").await;
-    assert!(!held.is_valid(), "two hold one lock");
+    assert!(!held.is_valid(), "two clients hold the lock");
     assert!(next.fencing_token() > held.fencing_token());
 }
 
@@ -279,6 +282,6 @@ async fn blank_server_does_not_stand_in() {
     let client = guarded(quick(), reached()).clock_guard(MAX_TTL / 10).build().unwrap();
     let adopted = in_time(client.adopt(&operator)).await;
     let next = in_time(async { client.lock("x").wait(MAX_TTL * 4).await }).await;
-    assert!(next.is_err(), "two may hold one lock: {} {}", tag(&blank), tag(&b));
+    assert!(next.is_err(), "two clients may hold the lock: {} {}", tag(&blank), tag(&b));
     assert!(matches!(adopted, Err(AdoptError::OldSet { needed: 2, .. })), "{adopted:?}");
 }

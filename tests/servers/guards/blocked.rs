@@ -1,4 +1,4 @@
-//! Probations that can't be ended say why.
+//! Probations that cannot end show the reason.
 
 use tower_redlock::{
     Redlock,
@@ -7,10 +7,10 @@ use tower_redlock::{
 };
 
 use super::scene::{MAX_TTL, all_vote, guarded, quick, settled, urls};
-use crate::facts::log::{Log, LoggedSpawner};
+use crate::failures::log::{Log, LoggedSpawner};
 use crate::support::{RedisServer, acl, eventually_async};
 
-/// Waits until the node shows what the end of its probation runs into.
+/// Waits until the node shows why its probation cannot end.
 async fn blocked(redlock: &Redlock, node: usize) -> Blocked {
     let mut found = None;
     eventually_async("the probation is shown as blocked", async || {
@@ -20,7 +20,7 @@ async fn blocked(redlock: &Redlock, node: usize) -> Blocked {
         found.is_some()
     })
     .await;
-    found.expect("it was found")
+    found.expect("a reason")
 }
 
 #[tokio::test]

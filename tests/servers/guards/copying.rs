@@ -1,4 +1,4 @@
-//! Records that are large or many, and how they come to a node that forgot them.
+//! Copies of large or many records to a node that forgot them.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +9,16 @@ use tower_redlock::{
 
 use super::scene::{all_vote, guarded, meta, probation, quick, settled, votes, works};
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually_async},
 };
 
 const RECORD: usize = 60_000;
 
-/// What a node is asked to copy in one second, in bytes.
+/// Bytes that a node copies per second.
 const RATE: u64 = 10_000_000;
 
-/// Keeps so many large records on a server, for an hour.
+/// Stores a number of large records on a server, for an hour.
 fn record(server: &RedisServer, records: usize) {
     let fill = "local value = string.rep('x', ARGV[2]) \
                 for i = 1, ARGV[1] do \
@@ -32,7 +32,7 @@ fn record(server: &RedisServer, records: usize) {
 fn assert_recorded(server: &RedisServer, records: usize) {
     assert_eq!(server.keys("redlock:done:*").len(), records);
     for i in [1, records / 2, records] {
-        let value = server.get(&format!("redlock:done:{i}")).expect("it was copied");
+        let value = server.get(&format!("redlock:done:{i}")).expect("a copied record");
         assert_eq!(value.len(), RECORD + i.to_string().len());
         assert!(value.ends_with(i.to_string().as_bytes()));
     }
@@ -42,7 +42,7 @@ fn is_complete(server: &RedisServer) -> bool {
     meta(server).get("once").is_some_and(String::is_empty)
 }
 
-/// Looks until the node has all records; what `look` is told is how far it is.
+/// Polls until the node has all records, and calls `look` with the progress.
 async fn watch(
     redlock: &Redlock,
     server: &RedisServer,
@@ -52,6 +52,7 @@ async fn watch(
     while !is_complete(server) {
         assert!(started.elapsed() < 10 * HANG_GUARD, "{:?}", redlock.health());
         look(redlock.health()[1].copying).await;
+        // Sampling interval of the progress.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -87,7 +88,7 @@ async fn slow_links_carry_large_records() {
     }
     let mut seen = Vec::new();
     watch(&redlock, &servers[1], async |progress| {
-        assert_eq!(down(&redlock), [], "the connections that vote stay as they are");
+        assert_eq!(down(&redlock), [], "the connections that vote stay open");
         seen.extend(progress);
         works(&redlock).await;
     })
@@ -97,15 +98,14 @@ async fn slow_links_carry_large_records() {
     assert!(bytes.is_sorted() && seen.is_sorted_by_key(|progress| progress.records), "{seen:?}");
     let steps = bytes.chunk_by(|a, b| a == b).count();
     assert!(steps > 10, "{bytes:?}");
-    // No more than one of each, and none that was replaced.
+    // At most one of each, and none that was replaced.
     let more = [0, 1].map(|node| connections()[node] - before[node]);
     assert!(more.iter().all(|more| *more <= 1), "{more:?}\n{}", log.text());
     for server in [&servers[0], &servers[2]] {
         let longest = server.info("clients", "client_recent_max_output_buffer").unwrap();
         assert!(longest.parse::<usize>().unwrap() < 2_000_000, "{longest} bytes in one answer");
     }
-    eventually_async("nothing is copied any more", async || redlock.health()[1].copying.is_none())
-        .await;
+    eventually_async("the copy has ended", async || redlock.health()[1].copying.is_none()).await;
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn a_second_carries_ten_megabytes() {
     let least = Duration::from_micros((RECORDS * RECORD) as u64 * 1_000_000 / RATE);
     assert!(took > least, "{took:?} instead of {least:?}");
     assert_recorded(&servers[1], RECORDS);
-    // What the first one gave is not asked of the second one.
+    // Records that the first node gave are not read from the second one.
     let sent = |server: &RedisServer| -> usize {
         server.info("stats", "total_net_output_bytes").unwrap().parse().unwrap()
     };
@@ -145,27 +145,21 @@ async fn others_show_and_finish_it() {
     for client in &clients {
         probation(client, &[1]).await;
     }
-    let copier = async || {
-        let started = Instant::now();
-        loop {
-            let far = |client: &Redlock| {
-                client.health()[1].copying.is_some_and(|progress| progress.records > 20)
-            };
-            if let Some(copier) = clients.iter().position(far) {
-                break copier;
-            }
-            assert!(started.elapsed() < HANG_GUARD, "nobody copies");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let copier = copier().await;
-    let first = clients.remove(copier);
+    let has_copied =
+        |client: &Redlock| client.health()[1].copying.is_some_and(|progress| progress.records > 20);
+    let mut copier = None;
+    eventually_async("a client copies records", async || {
+        copier = clients.iter().position(has_copied);
+        copier.is_some()
+    })
+    .await;
+    let first = clients.remove(copier.expect("a client that copies"));
     let rest = &clients[0];
-    let started = Instant::now();
-    while rest.health()[1].copying.is_none_or(|progress| progress.records == 0) {
-        assert!(!is_complete(&servers[1]) && started.elapsed() < HANG_GUARD, "not shown");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually_async("another client shows the progress", async || {
+        assert!(!is_complete(&servers[1]), "the progress is not shown");
+        rest.health()[1].copying.is_some_and(|progress| progress.records > 0)
+    })
+    .await;
     assert!(!is_complete(&servers[1]), "{:?}", rest.health());
     drop(first);
     watch(rest, &servers[1], async |_| {}).await;
@@ -178,11 +172,11 @@ async fn a_source_that_forgets_is_incomplete() {
     let mut servers = RedisServer::start_n(5);
     let log = Log::new();
     let settings = quick().spawner(LoggedSpawner::start(&log));
-    // The default user, whose permissions change.
+    // Changes the permissions of the default user.
     let urls = servers.iter().map(RedisServer::plain_url);
     let redlock = guarded(settings, urls).build().unwrap();
     all_vote(&redlock).await;
-    eventually_async("a new set has none", async || servers.iter().all(is_complete)).await;
+    eventually_async("a new set has no records", async || servers.iter().all(is_complete)).await;
     record(&servers[0], RECORDS);
     // Three of the four others have to be complete.
     servers[4].cli(&["ACL", "SETUSER", "default", "-scan"]);
@@ -193,13 +187,13 @@ async fn a_source_that_forgets_is_incomplete() {
     let before = ends();
     servers[1].restart();
     probation(&redlock, &[1]).await;
-    eventually_async("it is under way", async || {
+    eventually_async("the copy is under way", async || {
         redlock.health()[1].copying.is_some_and(|progress| progress.records > 0)
     })
     .await;
     servers[0].cli(&["FLUSHALL"]);
-    eventually_async("it was tried", async || ends() > before).await;
+    eventually_async("an end was attempted", async || ends() > before).await;
     assert!(!is_complete(&servers[1]), "{}", log.text());
     servers[4].cli(&["ACL", "SETUSER", "default", "+scan"]);
-    eventually_async("all is copied", async || is_complete(&servers[1])).await;
+    eventually_async("all records are copied", async || is_complete(&servers[1])).await;
 }

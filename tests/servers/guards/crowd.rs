@@ -1,4 +1,4 @@
-//! Many clients at once, and clients that die on the way.
+//! Many clients at once, and clients that are killed while they enrol.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,8 +9,8 @@ use super::scene::{
     urls, works,
 };
 use crate::{
-    cases::child::{Kin, orders},
-    facts::log::{Log, LoggedSpawner},
+    cases::child::{TestProcess, orders},
+    failures::log::{Log, LoggedSpawner},
     support::{RedisServer, eventually_async},
 };
 
@@ -39,7 +39,7 @@ async fn many_clients_activate_each_node_once() {
     assert_eq!(descriptions.len(), 1, "{descriptions:?}");
     tokens_are_unique_and_grow(&clients).await;
 
-    // And so it is with one node that comes back blank.
+    // The same for one node that restarts blank.
     servers[1].restart();
     for client in &clients {
         probation(client, &[1]).await;
@@ -90,19 +90,22 @@ async fn client_may_leave_during_probation() {
     let before = remaining(&second);
     drop(first);
     let after = remaining(&second);
-    assert!(before.iter().zip(&after).all(|(before, after)| after <= before), "no new wait");
+    assert!(
+        before.iter().zip(&after).all(|(before, after)| after <= before),
+        "no wait starts anew"
+    );
     assert_eq!(servers.iter().map(enrolment).collect::<Vec<_>>(), tags, "the same probation");
     let longest = Duration::from_millis(500) + *after.iter().max().unwrap();
     let started = std::time::Instant::now();
     all_vote(&second).await;
     assert!(started.elapsed() < longest, "{:?} instead of {longest:?}", started.elapsed());
-    // The very probation that the first one began is what ended.
+    // The probation that the first client began has ended.
     for (server, begun) in servers.iter().zip(tags) {
         assert_eq!(enrolment(server), begun);
     }
 }
 
-/// Enrols the servers of its orders, and waits to be killed.
+/// Enrols the servers of its argument, and waits to be killed.
 #[tokio::test]
 async fn enroller() {
     let Some(orders) = orders() else { return };
@@ -113,7 +116,7 @@ async fn enroller() {
 #[tokio::test]
 async fn killed_client_leaves_nothing_stuck() {
     let servers = RedisServer::start_n(3);
-    let child = Kin::start(module_path!(), "enroller", &urls(&servers).join(" "));
+    let child = TestProcess::start(module_path!(), "enroller", &urls(&servers).join(" "));
     eventually_async("every server is enrolled", async || {
         servers.iter().all(|server| tag(server).starts_with("p "))
     })
@@ -133,7 +136,7 @@ async fn late_client_uses_the_others_end() {
     let servers = RedisServer::start_n(3);
     let first = manager(&servers);
     probation(&first, &[0, 1, 2]).await;
-    eventually_async("half of it is over", async || {
+    eventually_async("half of the probation has passed", async || {
         first.health().iter().all(|health| match health.state {
             NodeState::Probation { remaining, .. } => remaining < MAX_TTL / 2,
             _ => false,
@@ -142,7 +145,10 @@ async fn late_client_uses_the_others_end() {
     .await;
     let second = manager(&servers);
     probation(&second, &[0, 1, 2]).await;
-    assert!(remaining(&second).iter().all(|left| *left > MAX_TTL * 3 / 5), "its own clock");
+    assert!(
+        remaining(&second).iter().all(|left| *left > MAX_TTL * 3 / 5),
+        "each client counts on its own clock"
+    );
     all_vote(&first).await;
     all_vote(&second).await;
 }

@@ -1,4 +1,4 @@
-//! One server under two names: it would vote twice.
+//! One server under two names, which would vote twice.
 
 use tokio::net::{TcpListener, TcpStream};
 use tower_redlock::{
@@ -12,7 +12,7 @@ use super::scene::{
 };
 use crate::support::{Proxy, RedisServer, eventually_async, over, unused_port};
 
-const GUARDS: [RestartGuard; 2] = [RestartGuard::Quarantine, RestartGuard::Off];
+const GUARDS: [RestartGuard; 2] = [RestartGuard::Probation, RestartGuard::Off];
 
 fn over_with(guard: RestartGuard, urls: Vec<String>) -> Redlock {
     over(quick(), urls).restart_guard(guard).build().unwrap()
@@ -28,7 +28,7 @@ fn same_as(other: &str) -> Reason {
 }
 
 #[tokio::test]
-async fn one_server_by_two_ways_has_no_vote_by_either() {
+async fn server_listed_twice_never_votes() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.addr());
     let another_way = [
@@ -45,12 +45,12 @@ async fn one_server_by_two_ways_has_no_vote_by_either() {
             let redlock = over_with(guard, urls);
             assert_eq!(refusal(&redlock, 0).await, same_as("node-3"));
             assert_eq!(refusal(&redlock, 2).await, same_as("node-1"));
-            let said = refused(&redlock, "x").await;
-            assert_eq!(reason(&said, 0), same_as("node-3"));
-            assert_eq!(reason(&said, 2), same_as("node-1"));
-            let text = said.to_string();
+            let votes = refused(&redlock, "x").await;
+            assert_eq!(reason(&votes, 0), same_as("node-3"));
+            assert_eq!(reason(&votes, 2), same_as("node-1"));
+            let text = votes.to_string();
             assert!(text.contains("node-1: is the same server as node-3"), "{text}");
-            assert!(!server.exists("redlock:lock:x"), "it was not even asked");
+            assert!(!server.exists("redlock:lock:x"), "no acquire was sent");
         }
     }
 }
@@ -82,12 +82,12 @@ async fn late_duplicate_bars_both_names() {
         proxy.heal();
         assert_eq!(refusal(&redlock, 2).await, same_as("node-1"));
         assert_eq!(refusal(&redlock, 0).await, same_as("node-3"));
-        let said = refused(&redlock, "x").await;
-        assert_eq!(reason(&said, 0), same_as("node-3"), "{said}");
+        let votes = refused(&redlock, "x").await;
+        assert_eq!(reason(&votes, 0), same_as("node-3"), "{votes}");
     }
 }
 
-/// Requests that come before the first connection wait for it, and it shows only then that the
+/// Requests before the first connection wait for it, and only the connection shows that the
 /// server has no vote.
 #[tokio::test]
 async fn early_request_gets_one_shared_vote() {
@@ -101,13 +101,13 @@ async fn early_request_gets_one_shared_vote() {
     }
 }
 
-/// It is known by its process, which is another after a restart.
+/// A server is recognized by its run id, which changes with a restart.
 #[tokio::test]
 async fn redirected_name_votes_again() {
     let mut servers = RedisServer::start_n(3);
     let redlock = guarded(quick(), urls(&servers)).build().unwrap();
     all_vote(&redlock).await;
-    // All of them restart, one after the other: never are two the same.
+    // All of them restart, one after the other: no two are ever the same.
     for server in &mut servers {
         server.restart();
         all_vote(&redlock).await;
@@ -140,8 +140,8 @@ async fn shared_server_does_not_renew_twice() {
     let second = named([("a", servers[3].url()), ("b", servers[1].url()), ("c", servers[2].url())]);
     votes(&second, 0).await;
     let next = in_time(async { second.lock("x").wait(MAX_TTL * 3).await }).await;
-    assert!(next.is_err() || !held.is_valid(), "two hold one lock");
-    eventually_async("it ends", async || !held.is_valid()).await;
+    assert!(next.is_err() || !held.is_valid(), "two clients hold the lock");
+    eventually_async("the lock ends", async || !held.is_valid()).await;
 }
 
 /// A duplicate that is gone does not keep the vote of the node that stayed.

@@ -1,4 +1,4 @@
-//! Servers that are full when they come back with their data.
+//! Servers that are full when they restart with their data.
 
 use tower_redlock::Redlock;
 
@@ -20,18 +20,18 @@ async fn enrolled_and_renewing_after_restart() {
     let before = enrolment(&servers[0]);
     servers[0].restart_keeping_data();
     servers[0].set_config("maxmemory", "1");
-    eventually_async("it is enrolled anew", async || {
+    eventually_async("the server is enrolled anew", async || {
         in_probation(&redlock.health()[0]) && enrolment(&servers[0]) != before
     })
     .await;
-    // The other one of the majority is gone, so the lock lives by the renewals of the full server.
-    eventually_async("it renews again", async || !in_probation(&redlock.health()[0])).await;
+    // The other server of the majority is gone, so the lock depends on renewals of the full one.
+    eventually_async("the server renews again", async || !in_probation(&redlock.health()[0])).await;
     in_time(async { held.extend().await.unwrap() }).await;
     servers[2].kill();
     for _ in 0..5 {
         in_time(async { held.extend().await.unwrap() }).await;
     }
-    eventually_async("the key is kept", async || {
+    eventually_async("the key remains", async || {
         servers[0].pttl("redlock:lock:x") > 0 && held.is_valid()
     })
     .await;

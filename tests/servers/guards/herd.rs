@@ -16,13 +16,13 @@ use std::{
 use tower_redlock::{Redlock, lock::Spawner, node::NodeHealth};
 
 use super::scene::{guarded, hash, meta, quick, tag, urls};
-use crate::support::{HANG_GUARD, RedisServer, Resp};
+use crate::support::{HANG_GUARD, RedisServer, Resp, eventually_async};
 
 const CLIENTS: usize = 200;
 const JOBS: usize = 10_000;
 const RECORDS: usize = 5_000;
 
-/// Claims and promises of as many jobs as there may be, and records.
+/// Claims and promises of the maximum number of jobs, and records.
 fn fill(server: &RedisServer) {
     let fill = "for i = 1, ARGV[1] do \
                   local times = string.rep(' 1700000000000', 8) \
@@ -36,7 +36,7 @@ fn fill(server: &RedisServer) {
     assert_eq!(answer, Resp::Simple("OK".into()));
 }
 
-/// How often a command was called, by clients and scripts.
+/// Number of calls of a command, by clients and scripts.
 fn calls(server: &RedisServer, command: &str) -> usize {
     let stat = server.info("commandstats", &format!("cmdstat_{command}"));
     stat.map_or(0, |stat| stat.split(['=', ',']).nth(1).unwrap().parse().unwrap())
@@ -61,6 +61,7 @@ impl Pings {
                 stream.write_all(b"PING\r\n").unwrap();
                 stream.read_exact(&mut [0; 7]).unwrap();
                 trips.push(sent.elapsed());
+                // Interval between the measured round trips.
                 thread::sleep(Duration::from_millis(1));
             }
             trips
@@ -68,7 +69,7 @@ impl Pings {
         Self { stop, thread }
     }
 
-    /// The longest trip, and the 99th percentile.
+    /// The longest round trip, and the 99th percentile.
     fn end(self) -> (Duration, Duration) {
         self.stop.store(true, Ordering::Relaxed);
         let mut trips = self.thread.join().unwrap();
@@ -77,11 +78,11 @@ impl Pings {
     }
 }
 
-/// All clients on one runtime, with a core or two for all of them.
+/// Runs all clients on one runtime.
 #[derive(Debug)]
-struct Shared(tokio::runtime::Handle);
+struct SharedSpawner(tokio::runtime::Handle);
 
-impl Spawner for Shared {
+impl Spawner for SharedSpawner {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         self.0.spawn(task);
     }
@@ -91,18 +92,19 @@ async fn all_of_them_vote(clients: &[Redlock]) {
     let started = Instant::now();
     while !clients.iter().all(|client| client.health().iter().all(NodeHealth::is_voting)) {
         assert!(started.elapsed() < 6 * HANG_GUARD, "{:?}", clients[0].health());
+        // Pause between checks, longer than that of `eventually_async` to leave the clients the CPU.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_client_learns_and_copies_for_all() {
+async fn one_client_copies_for_all() {
     let mut servers = RedisServer::start_n(3);
     let control = RedisServer::start();
     let clients: Vec<Redlock> = (0..CLIENTS)
         .map(|_| {
             let settings = quick().node_timeout(Duration::from_secs(1));
-            let spawner = Shared(tokio::runtime::Handle::current());
+            let spawner = SharedSpawner(tokio::runtime::Handle::current());
             guarded(settings, urls(&servers)).spawner(spawner).build().unwrap()
         })
         .collect();
@@ -113,16 +115,14 @@ async fn one_client_learns_and_copies_for_all() {
     }
     let before = tag(&servers[1]);
     servers[1].restart();
-    let started = Instant::now();
-    while !tag(&servers[1]).starts_with("p ") {
-        assert!(started.elapsed() < HANG_GUARD, "{before} stays {}", tag(&servers[1]));
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let what = format!("the probation of the server begins, after {before}");
+    eventually_async(&what, async || tag(&servers[1]).starts_with("p ")).await;
     let pings = [&servers[0], &servers[2], &control].map(|server| Pings::start(server.addr()));
     all_of_them_vote(&clients).await;
     let started = Instant::now();
     while meta(&servers[1]).get("once").is_none_or(|once| !once.is_empty()) {
         assert!(started.elapsed() < 6 * HANG_GUARD, "{:?}", clients[0].health()[1]);
+        // Pause between queries, so that they do not load the server.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let [first, second, quiet] = pings.map(Pings::end);
@@ -134,7 +134,7 @@ async fn one_client_learns_and_copies_for_all() {
     for (server, longest) in [(&servers[0], first.0), (&servers[2], second.0)] {
         let calls = ["hgetall", "hscan", "scan", "get"].map(|command| calls(server, command));
         println!("HGETALL, HSCAN, SCAN, GET: {calls:?}");
-        // One pass; one more where a client was so slow that another took over.
+        // One pass, and another one if a slow client was replaced.
         let most = [1, (2 * JOBS).div_ceil(250), RECORDS.div_ceil(250), RECORDS / 2];
         assert!(calls.iter().zip(most).all(|(calls, most)| *calls <= 2 * most + 2), "{calls:?}");
         assert!(longest < quiet.0 + Duration::from_millis(50), "{longest:?}, not {:?}", quiet.0);

@@ -36,13 +36,13 @@ async fn flushed_server_loses_vote_at_once() {
     let redlock = settled(&servers).await;
     servers[1].cli(&["FLUSHALL"]);
     servers[2].cli(&["FLUSHALL"]);
-    // Nobody has looked yet: the servers themselves refuse.
-    let said = refused(&redlock, "x").await;
+    // No health check has run yet: the servers themselves refuse.
+    let votes = refused(&redlock, "x").await;
     for node in [1, 2] {
-        let why = reason(&said, node);
+        let why = reason(&votes, node);
         let found_out =
             matches!(why, Reason::WrongTag { .. } | tower_redlock::error::Reason::Probation { .. });
-        assert!(found_out, "{said}");
+        assert!(found_out, "{votes}");
     }
 }
 
@@ -98,7 +98,7 @@ async fn replica_of_other_node_enters_probation() {
     all_vote(&redlock).await;
 }
 
-/// The hardest to tell: the same process, and the very tag that it had. Only its history is another.
+/// The least visible change: the same process and the same tag. Only the history differs.
 #[tokio::test]
 async fn server_synced_backwards_enters_probation() {
     let servers = RedisServer::start_n(3);

@@ -1,4 +1,4 @@
-//! Clients that are not configured alike.
+//! Clients with different configurations.
 
 use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason, node::redis::RestartGuard};
 
@@ -6,7 +6,7 @@ use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, manager, quick, reason, refusal, refused, settled, taken,
     urls, works,
 };
-use crate::support::{Proxy, RedisServer};
+use crate::support::{RedisServer, ServerScene};
 
 fn named(builder: RedlockBuilder, nodes: &[(&str, String)]) -> Redlock {
     let add =
@@ -25,8 +25,7 @@ fn assert_other_layout(reason: &Reason, found: &str, ours: &str) {
 /// Two majorities that share no node: {a, b} of the one, {c, d} of the other.
 #[tokio::test]
 async fn overlapping_sets_exclude_each_other() {
-    let servers = RedisServer::start_n(4);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(4);
     let [a, b, c] = [0, 1, 2].map(|i: usize| proxies[i].url());
     let first = named(quick(), &[("a", a), ("b", b), ("c", c)]);
     all_vote(&first).await;
@@ -42,7 +41,7 @@ async fn overlapping_sets_exclude_each_other() {
             "3 nodes (b, c, d)",
         );
     }
-    // Long enough for the blank one, if it were left to itself.
+    // Long enough for the blank server to start without the others.
     let error = in_time(async { second.lock("x").wait(MAX_TTL * 3).await }).await.unwrap_err();
     let LockError::NoQuorum { votes } = error.root() else { panic!("{error}") };
     for node in [0, 1] {
@@ -51,7 +50,7 @@ async fn overlapping_sets_exclude_each_other() {
     assert!(matches!(reason(votes, 2), Reason::Probation { .. }), "{votes}");
     let text = error.to_string();
     assert!(text.contains("(a, b, c)") && text.contains("(b, c, d)"), "{text}");
-    assert!(held.is_valid(), "and the first one's lock is renewed all the time");
+    assert!(held.is_valid(), "the first client's lock is still renewed");
 }
 
 #[tokio::test]
@@ -62,7 +61,7 @@ async fn simultaneous_overlapping_sets_exclude_each_other() {
     let second = named(quick(), &[node(3), node(2), node(1)]);
     let try_it = async |redlock: &Redlock| redlock.lock("x").wait(MAX_TTL * 3).await;
     let (one, other) = in_time(async { tokio::join!(try_it(&first), try_it(&second)) }).await;
-    assert!(one.is_err() || other.is_err(), "two hold one lock");
+    assert!(one.is_err() || other.is_err(), "two clients hold the lock");
 }
 
 #[tokio::test]
@@ -79,8 +78,8 @@ async fn unnamed_hosts_make_another_set() {
     for node in 0..3 {
         assert_other_layout(&refusal(&second, node).await, &found, &ours);
     }
-    let said = refused(&second, "x").await;
-    assert_other_layout(&reason(&said, 0), &found, &ours);
+    let votes = refused(&second, "x").await;
+    assert_other_layout(&reason(&votes, 0), &found, &ours);
     works(&first).await;
 }
 
@@ -103,7 +102,7 @@ async fn named_hosts_make_the_same_set() {
 }
 
 #[tokio::test]
-async fn clients_with_different_guards_are_different_sets() {
+async fn different_guards_are_different_sets() {
     let servers = RedisServer::start_n(3);
     let first = settled(&servers).await;
     let off = guarded(quick(), urls(&servers)).restart_guard(RestartGuard::Off).build().unwrap();
@@ -125,6 +124,6 @@ async fn another_prefix_is_another_world() {
     let other = taken(&second, "x").await;
     assert!(held.is_valid() && other.is_valid());
     assert!(servers.iter().all(|server| server.exists("other:meta")));
-    // Nor does either change what the other one is enrolled for.
+    // Neither changes the enrolment of the other.
     all_vote(&manager(&servers)).await;
 }

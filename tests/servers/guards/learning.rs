@@ -1,4 +1,4 @@
-//! What a node learns before it votes: in parts, and by one client at a time.
+//! What a node learns before it votes: in parts, from one client at a time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -56,7 +56,7 @@ async fn claim_of_a_dead_learner_ends() {
     let claimed = Instant::now();
     let claim = format!("00000000deadbeef {} 0 0", now() + CLAIMED.as_micros());
     servers[1].cli(&["HSET", "redlock:meta", "learner", &claim]);
-    assert!(tag(&servers[1]).starts_with("p "), "too late for this test");
+    assert!(tag(&servers[1]).starts_with("p "), "the probation ended before the test could check");
     votes(&redlock, 1).await;
     let took = claimed.elapsed();
     assert!(took + Duration::from_millis(100) > CLAIMED, "{took:?}");
@@ -77,15 +77,15 @@ fn one_client_has_the_claim() {
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 0, 0]);
     assert_eq!(ask("a", "copying x", "4000000", ["7", "700"]), [1], "renewed");
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 7, 700]);
-    assert_eq!(ask("a", "copying x", "0", ["7", "700"]), [1], "given back");
+    assert_eq!(ask("a", "copying x", "0", ["7", "700"]), [1], "released");
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [1]);
-    // As a clock leaves it that was an hour ahead.
+    // As a client with a clock an hour ahead leaves it.
     let far = format!("a {} 0 0", now() + 3_600_000_000);
     server.cli(&["HSET", "meta", "copier", &far]);
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [1]);
 }
 
-/// Both are read at moments of their own.
+/// Both are read at different moments.
 #[test]
 fn promises_are_no_lower_than_claims() {
     let server = RedisServer::start();

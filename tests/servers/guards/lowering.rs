@@ -17,7 +17,7 @@ use super::scene::{
     LONG, MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, settled, taken,
     urls, votes, works,
 };
-use crate::support::{Proxy, RedisServer, eventually_async};
+use crate::support::{Proxy, RedisServer, ServerScene, eventually_async};
 
 const LONGER: Duration = Duration::from_millis(2500);
 
@@ -29,7 +29,7 @@ fn stored(servers: &[RedisServer], field: &str) -> Vec<String> {
     servers.iter().map(|server| meta(server).remove(field).unwrap_or_default()).collect()
 }
 
-/// Servers that were used with the longer TTLs, and are not any more.
+/// Servers that were used with longer TTLs in the past.
 async fn used_with_longer() -> Vec<RedisServer> {
     let servers = RedisServer::start_n(3);
     let long = guarded(longer(), urls(&servers)).build().unwrap();
@@ -38,7 +38,7 @@ async fn used_with_longer() -> Vec<RedisServer> {
     servers
 }
 
-/// Begins to lower it, and waits until all servers refuse longer TTLs.
+/// Begins to lower `max_ttl`, and waits until all servers refuse longer TTLs.
 async fn begun(redlock: &Redlock, servers: &[RedisServer]) -> tokio::task::JoinHandle<()> {
     let redlock = redlock.clone();
     let task = tokio::spawn(async move { in_time(redlock.lower_max_ttl()).await.unwrap() });
@@ -63,14 +63,13 @@ async fn takes_effect_after_the_old_value() {
     assert_eq!(stored(&servers, "max_ttl"), ["1000"; 3]);
     let started = Instant::now();
     in_time(short.lower_max_ttl()).await.unwrap();
-    assert!(started.elapsed() < LONGER, "there is nothing to wait for");
+    assert!(started.elapsed() < LONGER, "no lock is left to wait for");
 }
 
-/// The holder is cut off, and so can't raise it again.
+/// The holder is partitioned, so it cannot raise `max_ttl` again.
 #[tokio::test]
 async fn longer_locks_are_waited_out() {
-    let mut servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { mut servers, proxies } = ServerScene::new(3);
     let short = settled(&servers).await;
     let long = guarded(longer(), proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&long).await;
@@ -83,7 +82,7 @@ async fn longer_locks_are_waited_out() {
     servers[1].restart();
     assert!(held.is_valid(), "the restart took too long for this test");
     let next = taken(&short, "x").await;
-    assert!(!held.is_valid(), "two hold one lock");
+    assert!(!held.is_valid(), "two clients hold the lock");
     drop(next);
     lowering.abort();
 }
@@ -99,7 +98,7 @@ async fn probation_meanwhile_waits_the_old_value() {
     probation(&short, &[1]).await;
     votes(&short, 1).await;
     assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
-    // It keeps no lock with a longer TTL, so it need not know.
+    // The server keeps no lock with a longer TTL.
     assert_eq!(stored(&servers, "max_ttl"), ["1000"; 3]);
     assert_eq!(stored(&servers, "longer")[1], "");
 }
@@ -158,7 +157,7 @@ async fn client_of_longer_ttls_raises_it() {
     let raised = VoteOutcome::NotCounted(Reason::MaxTtlRaised { to: LONGER });
     assert!(votes.iter().all(|vote| vote.outcome == raised), "{error}");
     assert!(error.to_string().contains("lower ttl and max_ttl in the configuration"), "{error}");
-    assert!(lock.is_valid(), "its renewals went on");
+    assert!(lock.is_valid(), "the lock was renewed meanwhile");
     assert_eq!(stored(&servers, "max_ttl"), ["2500"; 3]);
     assert_eq!(stored(&servers, "longer"), [""; 3]);
     lock.release().await.unwrap();
@@ -169,7 +168,7 @@ async fn absent_node_is_named() {
     let mut servers = used_with_longer().await;
     let short = settled(&servers).await;
     servers[2].kill();
-    eventually_async("it is down", async || !short.health()[2].is_voting()).await;
+    eventually_async("the server is down", async || !short.health()[2].is_voting()).await;
     let error = in_time(short.lower_max_ttl()).await.unwrap_err();
     let LowerError::Incomplete { votes } = &error else { panic!("{error}") };
     let granted: Vec<_> = votes.iter().map(|vote| vote.outcome == VoteOutcome::Granted).collect();
@@ -177,7 +176,7 @@ async fn absent_node_is_named() {
     works(&short).await;
 }
 
-/// A renewal stores a TTL as a grant does: between two looks it is the script that refuses.
+/// A renewal stores a TTL as a grant does: between two health checks the script refuses.
 #[tokio::test]
 async fn longer_ttls_are_not_renewed() {
     let servers = RedisServer::start_n(1);
@@ -193,14 +192,14 @@ async fn longer_ttls_are_not_renewed() {
         )
     };
     assert_eq!(ask(&**node, extend()).await, Ok(Answer::Extended));
-    eventually_async("the script refuses it", async || {
+    eventually_async("the script refuses the TTL", async || {
         servers[0].cli(&["DEL", "redlock:lock:x"]);
         servers[0].cli(&["HSET", "redlock:meta", "max_ttl", "999"]);
         ask(&**node, extend()).await == Err(Reason::TtlTooLong)
     })
     .await;
     assert!(!servers[0].exists("redlock:lock:x"));
-    eventually_async("it is raised again", async || {
+    eventually_async("max_ttl is raised again", async || {
         ask(&**node, extend()).await == Ok(Answer::Extended)
     })
     .await;

@@ -9,8 +9,8 @@ use super::scene::{
     taken, urls, votes, works,
 };
 use crate::{
-    facts::log::{Log, LoggedSpawner},
-    support::{Proxy, RedisServer, eventually_async},
+    failures::log::{Log, LoggedSpawner},
+    support::{Proxy, RedisServer, ServerScene, eventually_async},
 };
 
 const LONGER: Duration = Duration::from_millis(2500);
@@ -25,8 +25,7 @@ fn stored(servers: &[RedisServer]) -> Vec<String> {
 
 #[tokio::test]
 async fn ttl_above_max_ttl_is_refused() {
-    let servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(3);
     let redlock = guarded(quick(), proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&redlock).await;
     let scripts = |server: &RedisServer| server.info("commandstats", "cmdstat_evalsha");
@@ -63,10 +62,10 @@ async fn raising_max_ttl_needs_a_quorum() {
     servers[2].freeze();
     let long = guarded(longer(), urls(&servers)).build().unwrap();
     assert_eq!(refusal(&long, 0).await, Reason::TtlTooLong);
-    // It has looked again, and left it as it was.
+    // Another health check ran, and changed nothing.
     let looks = || servers[0].info("commandstats", "cmdstat_eval").unwrap();
     let before = looks();
-    eventually_async("another look", async || looks() != before).await;
+    eventually_async("another health check", async || looks() != before).await;
     assert_eq!(meta(&servers[0])["max_ttl"], "1000");
     servers[1].thaw();
     servers[2].thaw();
@@ -88,7 +87,7 @@ async fn probation_lasts_for_longest_max_ttl() {
     votes(&long, 1).await;
 }
 
-/// The one who used it is gone, and the node itself knows no more of it.
+/// The client with the longer TTL is gone, and the node has forgotten the value.
 #[tokio::test]
 async fn longer_max_ttl_is_learnt() {
     let mut servers = RedisServer::start_n(3);
@@ -107,8 +106,7 @@ async fn longer_max_ttl_is_learnt() {
 
 #[tokio::test]
 async fn short_client_respects_longest_ttl() {
-    let mut servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { mut servers, proxies } = ServerScene::new(3);
     let short = settled(&servers).await;
     let long = guarded(longer(), proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&long).await;
@@ -118,7 +116,7 @@ async fn short_client_respects_longest_ttl() {
     servers[1].restart();
     assert!(held.is_valid(), "the restart took too long for this test");
     let next = taken(&short, "x").await;
-    assert!(!held.is_valid(), "two hold one lock");
+    assert!(!held.is_valid(), "two clients hold the lock");
     drop(next);
 }
 
@@ -134,13 +132,13 @@ async fn new_set_awaits_longest_ttl() {
     all_vote(&long).await;
 }
 
-/// Between two looks it is the script that refuses: on whichever way through it.
+/// Between two health checks the script refuses, on each of its paths.
 #[tokio::test]
 async fn node_with_shorter_max_ttl_refuses() {
     let servers = RedisServer::start_n(1);
     let redlock = settled(&servers).await;
     for names in [&["x"][..], &["x", "y"]] {
-        eventually_async("the script refuses it", async || {
+        eventually_async("the script refuses the TTL", async || {
             servers[0].cli(&["HSET", "redlock:meta", "max_ttl", "999"]);
             match redlock.lock(names.to_vec()).await {
                 Err(LockError::NoQuorum { votes }) => reason(&votes, 0) == Reason::TtlTooLong,
@@ -149,19 +147,21 @@ async fn node_with_shorter_max_ttl_refuses() {
         })
         .await;
         assert!(!servers[0].exists("redlock:lock:x"));
-        eventually_async("it is raised again", async || redlock.lock(names.to_vec()).await.is_ok())
-            .await;
+        eventually_async("max_ttl is raised again", async || {
+            redlock.lock(names.to_vec()).await.is_ok()
+        })
+        .await;
     }
 }
 
-/// Two of three forgot, so they start by themselves. The third, which is silent for a while,
+/// Two of three servers forgot, so they start without the third. The third, which is silent,
 /// knows of a longer TTL than they do.
 #[tokio::test]
 async fn starting_nodes_await_a_reachable_one() {
     let mut servers = RedisServer::start_n(3);
     let proxy = Proxy::start(servers[2].addr());
     let log = Log::new();
-    // Patient with the silence: the node stays connected.
+    // A long timeout: the silent node stays connected.
     let builder = quick().node_timeout(Duration::from_secs(1)).spawner(LoggedSpawner::start(&log));
     let at = [servers[0].url(), servers[1].url(), proxy.url()];
     let redlock = guarded(builder, at).build().unwrap();

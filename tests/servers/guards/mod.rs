@@ -1,4 +1,4 @@
-//! Servers that may have forgotten, that are counted twice, or that belong to others: none of them
+//! Servers that may have forgotten, that are listed twice, or that belong to other sets: none of them
 //! may vote.
 //!
 //! Probations are as short as the TTL. A test that passes only because of a guard has a counterpart

@@ -1,4 +1,4 @@
-//! An address that moves between two live servers again and again, under load.
+//! An address that moves between two running servers repeatedly, under load.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -21,12 +21,12 @@ use tower_redlock::{
 use super::scene::{all_vote, guarded, in_probation, in_time};
 use crate::support::{Proxy, RedisServer, eventually_async};
 
-/// How often the address moves; `REDLOCK_MOVES` sets another number.
+/// Number of moves of the address; `REDLOCK_MOVES` sets another one.
 const MOVES: usize = 6;
 
 const MAX_TTL: Duration = Duration::from_millis(500);
 const NAMES: usize = 4;
-/// Clients that came after a move and still work, at most.
+/// Maximum number of clients that started after a move and still work.
 const NEWCOMERS: usize = 4;
 
 /// A lookup whose answer for the first node changes.
@@ -55,7 +55,7 @@ impl Connector for Directory {
     }
 }
 
-/// What was granted: to whom a name belongs at the moment, and every token.
+/// What was granted: the present holder of each name, and every token.
 #[derive(Debug, Default)]
 struct Ledger {
     holders: [Option<(usize, Instant)>; NAMES],
@@ -65,7 +65,7 @@ struct Ledger {
     overlaps: Vec<String>,
     repeated: Vec<String>,
     out_of_order: Vec<String>,
-    /// How much work was done once, and what was done once more.
+    /// The work that was done once, and the work that was repeated.
     done: BTreeSet<u64>,
     done_again: Vec<String>,
 }
@@ -107,14 +107,15 @@ async fn work(redlock: Redlock, client: usize, ledger: Arc<Mutex<Ledger>>, stop:
         let until = Instant::now() + lock.remaining();
         let token = lock.fencing_token().get();
         ledger.lock().unwrap().granted(name, client, token, until);
+        // The duration of the work.
         tokio::time::sleep(Duration::from_millis(2)).await;
         ledger.lock().unwrap().given_back(name, client);
         let _ = lock.release().await;
     }
 }
 
-/// Does work once, piece after piece, until it is told to stop. All clients do the same pieces, and go
-/// back to earlier ones.
+/// Runs work once per key until stopped. All clients use the same keys, and go
+/// back to earlier keys.
 async fn work_once(
     redlock: Redlock,
     client: usize,
@@ -124,7 +125,7 @@ async fn work_once(
     let mut pieces = 0_u64..;
     while !stop.load(Ordering::Relaxed) {
         let newest = ledger.lock().unwrap().done.last().map_or(0, |newest| newest + 1);
-        // One that was done by another, maybe over other servers, or a new one.
+        // A key of another client, maybe done over other servers, or a new key.
         let piece = if pieces.next().is_some_and(|turn| turn % 2 == 0) {
             newest.saturating_sub(client as u64 % 7)
         } else {
@@ -138,6 +139,7 @@ async fn work_once(
                 ledger.done_again.push(format!("{piece} by {client}"));
             }
         }
+        // Pause between two pieces of work.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -155,7 +157,7 @@ async fn no_overlap_and_no_token_twice() {
     let servers = RedisServer::start_n(4);
     let directory =
         Directory { asked: servers[0].addr(), answer: Arc::new(Mutex::new(servers[0].addr())) };
-    // The client that stays has a link of its own to the third server, the others to the second one.
+    // The first client has a link of its own to the third server, the others to the second one.
     // While these stall, each side has a majority of names, and only the first name is in both.
     let links = [Proxy::start(servers[2].addr()), Proxy::start(servers[1].addr())];
     let client = |stays: bool| {
@@ -179,7 +181,7 @@ async fn no_overlap_and_no_token_twice() {
         ];
         (stop, tasks)
     };
-    // The first one stays; another one comes after each move, and works during a few more.
+    // The first client stays; another one starts after each move, and works during a few more.
     let stays = client(true);
     all_vote(&stays).await;
     let stayed = start(&stays, 0);
@@ -193,13 +195,14 @@ async fn no_overlap_and_no_token_twice() {
         }
         // Its server is not the one that the others are connected to: it is found displaced, in
         // probation or blank, and then votes.
-        eventually_async("the server that the name leads to is enrolled", async || {
+        eventually_async("the server of the name is enrolled", async || {
             let health = &newcomer.health()[0];
             in_probation(health) || health.is_voting()
         })
         .await;
         all_vote(&newcomer).await;
         links.iter().for_each(Proxy::stall);
+        // The duration of the stall.
         tokio::time::sleep(MAX_TTL / 2).await;
         links.iter().for_each(Proxy::resume);
         // The links that were open stay open: both servers have clients.

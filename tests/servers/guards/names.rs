@@ -1,4 +1,4 @@
-//! One name that leads to two servers: both live, and both are connected to by somebody.
+//! One name that leads to two running servers, each with connected clients.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ impl Client {
     }
 }
 
-/// What a server is under its name.
+/// The enrolment of a server under its name.
 fn incarnation(of: &RedisServer) -> String {
     let tag = tag(of);
     format!("{} {} {}", &tag[69..77], &tag[2..34], &tag[52..68])
 }
 
-/// Whom a server takes for the owner of a name.
+/// The owner of a name according to a server.
 fn owner(of: &RedisServer, name: &str) -> String {
     of.cli(&["HGET", "redlock:meta", &format!("owner:{name}")]).text()
 }
@@ -84,7 +84,7 @@ async fn held_lock_survives_the_move() {
     let after = Client::of([&new, &b, &c]);
     eventually_async("the newcomer is enrolled", async || in_probation(&after.redlock.health()[0]))
         .await;
-    eventually_async("the others are told of it", async || {
+    eventually_async("the others store the new owner", async || {
         [&b, &c].iter().all(|server| owner(server, "node-1") == incarnation(&new))
     })
     .await;
@@ -99,7 +99,7 @@ async fn held_lock_survives_the_move() {
 }
 
 #[tokio::test]
-async fn newcomer_with_too_few_others_does_not_start() {
+async fn newcomer_without_quorum_never_starts() {
     let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
     let before = Client::of([&old, &b, &c]);
     all_vote(&before.redlock).await;
@@ -108,7 +108,7 @@ async fn newcomer_with_too_few_others_does_not_start() {
     let after = Client::of([&new, &b, &c]);
     after.links[1].cut();
     let next = in_time(async { after.redlock.lock("x").wait(MAX_TTL * 4).await }).await;
-    assert!(next.is_err(), "two hold one lock");
+    assert!(next.is_err(), "two clients hold the lock");
     assert!(held.is_valid());
 }
 
@@ -152,7 +152,7 @@ async fn majority_that_stays_goes_on() {
 }
 
 #[tokio::test]
-async fn displaced_server_is_reclaimed_where_its_name_leads_there() {
+async fn displaced_server_is_reclaimed_by_name() {
     let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
     let (before, after) = moved(&old, &new, [&b, &c]).await;
     let first = enrolment(&old);
@@ -160,11 +160,11 @@ async fn displaced_server_is_reclaimed_where_its_name_leads_there() {
         is_displaced(&before.redlock.health()[0])
     })
     .await;
-    // Nobody is led to the newcomer any more.
+    // No client connects to the newcomer any more.
     drop(after);
     let granted = in_time(async { before.redlock.lock("x").wait(LONG).await.unwrap() }).await;
     votes(&before.redlock, 0).await;
-    assert_ne!(enrolment(&old), first, "it was enrolled anew");
+    assert_ne!(enrolment(&old), first, "the server was enrolled anew");
     assert!(granted.is_valid());
     all_vote(&before.redlock).await;
 }
@@ -176,7 +176,8 @@ async fn restarted_server_is_known_to_others() {
     for _ in 0..2 {
         let before = incarnation(&servers[0]);
         servers[0].restart();
-        eventually_async("it is in probation", async || in_probation(&redlock.health()[0])).await;
+        eventually_async("the server is in probation", async || in_probation(&redlock.health()[0]))
+            .await;
         votes(&redlock, 0).await;
         let own = incarnation(&servers[0]);
         assert!(own > before, "{own} after {before}");
@@ -199,6 +200,6 @@ async fn set_of_earlier_version_goes_on() {
     let redlock = guarded(quick().ttl(Duration::from_secs(30)), super::scene::urls(&servers));
     let redlock = redlock.build().unwrap();
     let lock = in_time(async { redlock.lock("x").ttl(MAX_TTL).wait(LONG).await.unwrap() }).await;
-    assert!(started.elapsed() < HANG_GUARD, "nobody waits for a probation of 30 s");
+    assert!(started.elapsed() < HANG_GUARD, "a request waited for a probation of 30 s");
     lock.release().await.unwrap();
 }

@@ -1,18 +1,18 @@
-//! Sets that are new as a whole: they wait once, and say so.
+//! New sets: they wait once, and show it.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use tower_redlock::{error::Reason, node::NodeState, time::SystemClock};
+use tower_redlock::{error::Reason, node::NodeState};
 
 use super::scene::{
-    LONG, MAX_TTL, Slow, all_vote, guarded, in_time, manager, meta, probation, quick, reason,
-    refused, settled, taken, urls, works,
+    LONG, MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, reason, refused,
+    settled, slow, taken, urls, works,
 };
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::RedisServer,
 };
 
@@ -43,11 +43,11 @@ async fn new_set_reports_its_probation() {
         assert!(remaining > Duration::ZERO);
         assert_eq!(health.max_ttl, Some(MAX_TTL));
     }
-    let said = refused(&redlock, "x").await;
+    let votes = refused(&redlock, "x").await;
     for node in 0..3 {
-        assert!(matches!(reason(&said, node), Reason::Probation { .. }), "{said}");
+        assert!(matches!(reason(&votes, node), Reason::Probation { .. }), "{votes}");
     }
-    let text = said.to_string();
+    let text = votes.to_string();
     assert!(text.contains("in probation: it may have forgotten locks, and votes in"), "{text}");
     for node in ["node=node-1", "node=node-2", "node=node-3"] {
         log.wait_for("INFO", &[node, "in probation", "votes_in=1.0"]).await;
@@ -83,12 +83,12 @@ async fn dead_majority_keeps_new_set_unusable() {
     let NodeState::Probation { remaining, .. } = redlock.health()[0].state else {
         panic!("{:?}", redlock.health())
     };
-    assert_eq!(remaining, Duration::ZERO, "it waits for the others only");
+    assert_eq!(remaining, Duration::ZERO, "the node waits only for the others");
     servers[1].restart();
     in_time(redlock.ready()).await.unwrap();
 }
 
-/// A loss of all data looks like a new set: no token of before may come again.
+/// A loss of all data looks like a new set: no earlier token may be granted again.
 #[tokio::test]
 async fn blank_set_continues_above_its_tokens() {
     let mut servers = RedisServer::start_n(3);
@@ -102,7 +102,7 @@ async fn blank_set_continues_above_its_tokens() {
     drop(redlock);
     servers.iter_mut().for_each(RedisServer::restart);
     // A client that knows no tokens, with a clock that proposes lower ones.
-    let slow = guarded(quick().clock(Slow(SystemClock::new())), urls(&servers)).build().unwrap();
+    let slow = guarded(quick().clock(slow()), urls(&servers)).build().unwrap();
     all_vote(&slow).await;
     let lock = taken(&slow, "x").await;
     assert!(lock.fencing_token().get() > last);
@@ -117,6 +117,6 @@ async fn total_loss_outlasts_earlier_locks() {
     let held = Arc::new(taken(&redlock, "x").await);
     servers.iter_mut().for_each(RedisServer::restart);
     let next = in_time(async { manager(&servers).lock("x").wait(LONG).await }).await.unwrap();
-    assert!(!held.is_valid(), "two hold one lock");
+    assert!(!held.is_valid(), "two clients hold the lock");
     assert!(next.fencing_token() > held.fencing_token());
 }

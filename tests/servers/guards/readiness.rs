@@ -1,4 +1,4 @@
-//! Why a set is not ready, and whether waiting helps.
+//! The reasons why a set is not ready, and whether waiting helps.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,15 @@ use tower_redlock::{
 
 use super::scene::{MAX_TTL, guarded, in_time, manager, quick, refusal, settled, urls, works};
 use crate::{
-    facts::log::Log,
+    failures::log::Log,
     support::{HANG_GUARD, Proxy, RedisServer, eventually_async, over},
 };
 
-/// The words have to name all of these.
+/// Checks that the text contains all of these parts.
 #[track_caller]
-fn says(why: &NotReady, words: &[&str]) {
+fn assert_contains(why: &NotReady, parts: &[&str]) {
     let text = why.to_string();
-    assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    assert!(parts.iter().all(|word| text.contains(word)), "{text}");
 }
 
 #[tokio::test]
@@ -26,12 +26,15 @@ async fn layout_in_use_fails() {
     let _users = settled(&servers).await;
     let started = Instant::now();
     let other = guarded(quick(), urls(&servers[..2])).build().unwrap();
-    // A set that is not in use would be taken over meanwhile.
+    // An unused set would be taken over meanwhile.
     let why = other.ready_within(HANG_GUARD * 12).await.unwrap_err();
     assert!(!why.heals && started.elapsed() > MAX_TTL, "{why}: {:?}", started.elapsed());
     assert_eq!((why.voting(), why.quorum, why.nodes.len()), (0, 2, 2));
     let both = ["[3 nodes (node-1, node-2, node-3)", "[2 nodes (node-1, node-2)"];
-    says(&why, &["0 of 2 nodes vote, 2 are needed, and waiting does not help", both[0], both[1]]);
+    assert_contains(
+        &why,
+        &["0 of 2 nodes vote, 2 are needed, and waiting does not help", both[0], both[1]],
+    );
     assert!(!other.readiness().unwrap_err().heals);
 }
 
@@ -42,7 +45,10 @@ async fn wrong_credentials_fail() {
     let redlock = guarded(quick(), wrong).build().unwrap();
     let why = in_time(redlock.ready()).await.unwrap_err();
     assert!(!why.heals);
-    says(&why, &["node-1: down", "authentication failed", "do: correct the user and the password"]);
+    assert_contains(
+        &why,
+        &["node-1: down", "authentication failed", "do: correct the user and the password"],
+    );
     let text = why.to_string();
     assert!(!text.contains("s3cret") && !text.contains("wr0ng"), "{text}");
 }
@@ -56,7 +62,10 @@ async fn one_server_twice_fails() {
     refusal(&redlock, 0).await;
     let why = in_time(redlock.ready()).await.unwrap_err();
     assert_eq!((why.heals, why.voting()), (false, 1));
-    says(&why, &["1 of 3", "is the same server as node-1", "do: put another server in its place"]);
+    assert_contains(
+        &why,
+        &["1 of 3", "is the same server as node-1", "do: put another server in its place"],
+    );
 }
 
 #[tokio::test]
@@ -79,8 +88,11 @@ async fn outages_are_waited_out() {
     let started = Instant::now();
     let why = in_time(redlock.ready_within(limit)).await.unwrap_err();
     assert!(why.heals && started.elapsed() >= limit, "{why}");
-    says(&why, &["0 of 3", "node-1: in probation until enough other nodes vote", "node-2: down"]);
-    says(&why, &["do: check that it runs"]);
+    assert_contains(
+        &why,
+        &["0 of 3", "node-1: in probation until enough other nodes vote", "node-2: down"],
+    );
+    assert_contains(&why, &["do: check that it runs"]);
     assert!(!why.to_string().contains("does not help"), "{why}");
     servers[1].restart();
     in_time(redlock.ready_within(Duration::MAX)).await.unwrap();
@@ -97,21 +109,21 @@ async fn small_sets_warn_once_at_build() {
         drop((redlock, again));
         (log.count("WARN"), log.text())
     };
-    for (servers, words) in [(1, "a single server"), (2, "both have to vote")] {
-        let (count, text) = warns(servers, RestartGuard::Quarantine).await;
-        assert!(count == 1 && text.contains(words), "{text}");
+    for (servers, parts) in [(1, "a single server"), (2, "both have to vote")] {
+        let (count, text) = warns(servers, RestartGuard::Probation).await;
+        assert!(count == 1 && text.contains(parts), "{text}");
         assert_eq!(warns(servers, RestartGuard::Off).await.0, 0);
     }
-    assert_eq!(warns(3, RestartGuard::Quarantine).await.0, 0);
+    assert_eq!(warns(3, RestartGuard::Probation).await.0, 0);
 }
 
-/// How a layout change is rolled out: the old services go on beside the new ones.
+/// How a layout change is rolled out: the old services run beside the new ones.
 #[tokio::test]
 async fn new_set_is_ready_once_adopted() {
     let servers = RedisServer::start_n(5);
     let old = settled(&servers[..3]).await;
     let new = manager(&servers);
-    eventually_async("it has seen the old set", async || {
+    eventually_async("the new client has detected the old set", async || {
         let belongs = |node: &NodeHealth| matches!(node.state, NodeState::Refusing { .. });
         new.health()[..3].iter().all(belongs)
     })

@@ -1,4 +1,4 @@
-//! What is kept beside locks and fences, and must not be forgotten with a server.
+//! Claims and records, which must not be lost with a server.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::scene::{
     all_vote, forgets, guarded, hash, meta, pairs, probation, quick, settled, tag, votes, works,
 };
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::{RedisServer, Resp, acl, eventually_async},
 };
 
@@ -67,7 +67,7 @@ async fn blank_node_learns_the_highest_marks() {
         ("big", "9007199254740991"),
         ("d", "0"),
         ("odd name\n%", "3 a b c"),
-        // Of claims with one token, the last.
+        // The last of the claims with one token.
         ("claim:first", "7 0 1 1 0 0 0 0 0 #10 0 0 0 o"),
         ("claim:last", "7 1 1 1 0 0 0 0 0 #10 0 0 0 o"),
         ("claim:old", "7 0 1 1 0 0 0 0 0 #1 0 0 0 o"),
@@ -77,7 +77,7 @@ async fn blank_node_learns_the_highest_marks() {
     ];
     assert_eq!(pairs(found.pop().unwrap()), map(&expected));
     votes(&redlock, 1).await;
-    // The others are left as they were.
+    // The others are unchanged.
     assert_eq!(hash(&servers[0], MARKS).len(), 7);
 }
 
@@ -94,7 +94,7 @@ async fn outdated_node_keeps_its_higher_marks() {
 
 const RECORDS: usize = 1_500;
 
-/// Records on one server: with a TTL of a minute, and every tenth without.
+/// Stores records on one server: with a TTL of a minute, and every tenth without a TTL.
 fn record(server: &RedisServer) {
     let fill = "for i = 1, ARGV[1] do \
                   local key, value = 'redlock:done:' .. i, 'value ' .. i .. string.char(0, 255) \
@@ -121,12 +121,12 @@ fn assert_recorded(server: &RedisServer) {
     assert_eq!(server.cli(&["EVAL", all, "0", &RECORDS.to_string()]), Resp::Int(150));
 }
 
-/// What the node says of its records; empty: it has all.
+/// The state of the node's copy of records; empty if it has all.
 fn once(server: &RedisServer) -> Option<String> {
     meta(server).get("once").cloned()
 }
 
-/// It says for which probation.
+/// The state names the probation.
 fn is_copying(server: &RedisServer) -> bool {
     once(server).is_some_and(|once| once.starts_with("copying "))
 }
@@ -135,13 +135,13 @@ fn is_copying(server: &RedisServer) -> bool {
 async fn records_are_copied_after_activation() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
-    eventually_async("a new set has none", async || {
+    eventually_async("a new set has no records", async || {
         servers.iter().all(|server| once(server).as_deref() == Some(""))
     })
     .await;
     record(&servers[0]);
     record(&servers[2]);
-    // Of node 3 the records can't be had for now.
+    // The records of node 3 cannot be read for now.
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
     servers[1].restart();
     probation(&redlock, &[1]).await;
@@ -151,11 +151,12 @@ async fn records_are_copied_after_activation() {
         servers[1].keys("redlock:done:*").len() == RECORDS
     })
     .await;
-    assert!(is_copying(&servers[1]), "there may be more at node 3");
+    assert!(is_copying(&servers[1]), "node 3 may have more");
     works(&redlock).await;
     servers[2].cli(&["SET", "redlock:done:of node 3", "late", "PX", "60000"]);
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
-    eventually_async("all is copied", async || once(&servers[1]).as_deref() == Some("")).await;
+    eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
+        .await;
     assert!(servers[1].exists("redlock:done:of node 3"));
     servers[1].cli(&["DEL", "redlock:done:of node 3"]);
     assert_recorded(&servers[1]);
@@ -182,8 +183,8 @@ async fn copying_quorum_awaits_the_records() {
         log.text().lines().filter(is_try).count()
     };
     let before = ["node=node-1", "node=node-2"].map(tries);
-    // Of each the second one begins when both lack records.
-    eventually_async("it was tried", async || {
+    // The second copy of each begins while both lack records.
+    eventually_async("an end was attempted", async || {
         let now = ["node=node-1", "node=node-2"].map(tries);
         let again = (0..2).all(|node| now[node] > before[node] + 1);
         again || !servers[..2].iter().all(is_copying)
@@ -192,7 +193,8 @@ async fn copying_quorum_awaits_the_records() {
     assert!(servers[..2].iter().all(is_copying), "{}", log.text());
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
     for server in &servers[..2] {
-        eventually_async("all is copied", async || once(server).as_deref() == Some("")).await;
+        eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
+            .await;
         assert_recorded(server);
     }
 }
@@ -207,7 +209,8 @@ async fn bootstrapped_quorum_needs_no_others() {
     probation(&redlock, &[0, 1]).await;
     all_vote(&redlock).await;
     for server in &servers[..2] {
-        eventually_async("all is copied", async || once(server).as_deref() == Some("")).await;
+        eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
+            .await;
     }
 }
 
@@ -226,7 +229,8 @@ async fn another_client_finishes_the_copying() {
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
     assert!(is_copying(&servers[1]));
     let second = settled(&servers).await;
-    eventually_async("all is copied", async || once(&servers[1]).as_deref() == Some("")).await;
+    eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
+        .await;
     assert_recorded(&servers[1]);
     all_vote(&second).await;
 }
@@ -242,7 +246,7 @@ async fn of_many_clients_one_copies() {
     ];
     record(&servers[0]);
     record(&servers[2]);
-    eventually_async("a new set has none", async || {
+    eventually_async("a new set has no records", async || {
         servers.iter().all(|server| once(server).as_deref() == Some(""))
     })
     .await;
@@ -250,18 +254,18 @@ async fn of_many_clients_one_copies() {
         server.cli(&["CONFIG", "RESETSTAT"]);
     }
     servers[1].cli(&["FLUSHALL"]);
-    eventually_async("all is copied", async || {
+    eventually_async("all records are copied", async || {
         servers[1].keys("redlock:done:*").len() == RECORDS
             && once(&servers[1]).as_deref() == Some("")
     })
     .await;
-    // Whoever is at it still would have read by then.
+    // A copy still under way would have read by then.
     for client in &clients {
         all_vote(client).await;
         works(client).await;
     }
     for server in [&servers[0], &servers[2]] {
-        let stat = server.info("commandstats", "cmdstat_scan").expect("it was read");
+        let stat = server.info("commandstats", "cmdstat_scan").expect("keys were scanned");
         let calls = stat.split(['=', ',']).nth(1).unwrap().parse::<usize>().unwrap();
         // One pass over the keys, in pages of 250.
         assert!(calls <= RECORDS / 250 + 2, "{stat}");
@@ -279,7 +283,8 @@ async fn node_flushed_while_copying_restarts_copy() {
     for _ in 0..2 {
         forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
     }
-    eventually_async("all is copied", async || once(&servers[1]).as_deref() == Some("")).await;
+    eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
+        .await;
     assert_recorded(&servers[1]);
 }
 
@@ -297,7 +302,8 @@ async fn survivor_restores_marks_and_records() {
     all_vote(&redlock).await;
     for server in &servers[..2] {
         assert_eq!(hash(server, MARKS), map(&[("a", "5 x")]));
-        eventually_async("all is copied", async || once(server).as_deref() == Some("")).await;
+        eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
+            .await;
         assert_recorded(server);
     }
 }

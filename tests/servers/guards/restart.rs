@@ -1,4 +1,4 @@
-//! A server that comes back blank while a lock is held, and another that had no part in it.
+//! A server that restarts blank while a lock is held, and another one that did not grant it.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -6,27 +6,25 @@ use tower_redlock::{
     Lock, LockError, Redlock, RedlockBuilder,
     error::{Reason, VoteOutcome},
     node::{NodeState, redis::RestartGuard},
-    time::SystemClock,
 };
 
 use super::scene::{
-    LONG, MAX_TTL, Slow, all_vote, fences, guarded, in_time, probation, quick, reason, refused,
-    settled, taken, votes, works,
+    LONG, MAX_TTL, all_vote, fences, guarded, in_time, probation, quick, reason, refused, settled,
+    slow, taken, votes, works,
 };
-use crate::support::{Proxy, RedisServer, over};
+use crate::support::{Proxy, RedisServer, ServerScene, over};
 
 /// A client that does not reach node 3, and one that reaches all.
-struct Two {
+struct TwoClients {
     servers: Vec<RedisServer>,
     _proxies: Vec<Proxy>,
     first: Redlock,
     second: Redlock,
 }
 
-impl Two {
+impl TwoClients {
     async fn new(builder: impl Fn() -> RedlockBuilder, guard: RestartGuard) -> Self {
-        let servers = RedisServer::start_n(3);
-        let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+        let ServerScene { servers, proxies } = ServerScene::new(3);
         let build = |urls: Vec<String>| {
             over(builder(), urls).restart_guard(guard).build().expect("valid settings")
         };
@@ -52,20 +50,20 @@ impl Two {
 #[tokio::test]
 async fn server_that_forgot_grants_nothing() {
     let ttl = Duration::from_secs(2);
-    let mut two = Two::new(|| quick().ttl(ttl), RestartGuard::Quarantine).await;
+    let mut two = TwoClients::new(|| quick().ttl(ttl), RestartGuard::Probation).await;
     let held = two.held_and_forgotten().await;
     assert!(held.is_valid(), "the restart took too long for this test");
     let next = taken(&two.second, "x").await;
-    assert!(!held.is_valid(), "two hold one lock");
+    assert!(!held.is_valid(), "two clients hold the lock");
     assert!(next.fencing_token() > held.fencing_token());
 }
 
 #[tokio::test]
 async fn unguarded_server_gives_lock_away() {
-    let mut two = Two::new(|| quick().ttl(LONG), RestartGuard::Off).await;
+    let mut two = TwoClients::new(|| quick().ttl(LONG), RestartGuard::Off).await;
     let held = two.held_and_forgotten().await;
     let next = taken(&two.second, "x").await;
-    assert!(held.is_valid() && next.is_valid(), "this is what the guard is for");
+    assert!(held.is_valid() && next.is_valid(), "the control without the guard has two holders");
 }
 
 #[tokio::test]
@@ -80,21 +78,24 @@ async fn blank_server_waits_out_probation() {
         panic!("not in probation: {:?}", redlock.health()[1])
     };
     assert!(remaining <= MAX_TTL.mul_f64(1.01) + Duration::from_millis(2), "{remaining:?}");
-    let said = refused(&redlock, "x").await;
+    let verdict = refused(&redlock, "x").await;
     let granted = [VoteOutcome::Granted, VoteOutcome::NotCounted(Reason::NotAwaited)];
-    assert!(granted.contains(&said[0].outcome), "{said}");
-    assert!(matches!(reason(&said, 1), Reason::Probation { .. }), "{said}");
-    assert!(matches!(reason(&said, 2), Reason::NotConnected(_) | Reason::Disconnected), "{said}");
+    assert!(granted.contains(&verdict[0].outcome), "{verdict}");
+    assert!(matches!(reason(&verdict, 1), Reason::Probation { .. }), "{verdict}");
+    assert!(
+        matches!(reason(&verdict, 2), Reason::NotConnected(_) | Reason::Disconnected),
+        "{verdict}"
+    );
 
-    // With one other node there are too few to learn from, and the former owner of its name may
-    // still serve others: so the set waits for the third one. That forgot as well, and with it a
-    // quorum did: they start above all tokens that anybody can have been granted.
+    // One other node is too few to learn from, and the former owner of its name may
+    // still serve others: so the set waits for the third one. It forgot as well, and with it a
+    // quorum did: they start above all tokens that can have been granted.
     let still = in_time(async { redlock.lock("x").wait(MAX_TTL * 2).await }).await;
     let Err(still) = still else { panic!("a minority granted") };
     assert!(matches!(still.root(), LockError::NoQuorum { .. }), "{still}");
     servers[2].restart();
     votes(&redlock, 1).await;
-    assert!(started.elapsed() > MAX_TTL * 3, "it votes after {:?}", started.elapsed());
+    assert!(started.elapsed() > MAX_TTL * 3, "the node votes after {:?}", started.elapsed());
     let lock = taken(&redlock, "x").await;
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
     let ahead = u128::from(lock.fencing_token().get()).saturating_sub(wall);
@@ -105,7 +106,7 @@ async fn blank_server_waits_out_probation() {
 
 #[tokio::test]
 async fn blank_server_learns_fences_first() {
-    let mut two = Two::new(quick, RestartGuard::Quarantine).await;
+    let mut two = TwoClients::new(quick, RestartGuard::Probation).await;
     let mut last = 0;
     for name in ["a", "b", "x", "x", "x"] {
         let lock = taken(&two.first, name).await;
@@ -117,12 +118,11 @@ async fn blank_server_learns_fences_first() {
     assert!(fences(&two.servers[1]).is_empty());
     votes(&two.second, 1).await;
     assert_eq!(fences(&two.servers[1]), fences(&two.servers[0]));
-    assert!(fences(&two.servers[2]).is_empty(), "node 3 had no part in it");
+    assert!(fences(&two.servers[2]).is_empty(), "node 3 did not grant the lock");
 
-    // Node 3 and the one that forgot are all that is left, and nobody proposes tokens by the clock.
+    // Only node 3 and the one that forgot are left, and no client proposes tokens by the clock.
     two.servers[0].kill();
-    let slow =
-        guarded(quick().clock(Slow(SystemClock::new())), two.servers.iter().map(RedisServer::url));
+    let slow = guarded(quick().clock(slow()), two.servers.iter().map(RedisServer::url));
     let slow = slow.build().unwrap();
     let lock = taken(&slow, "x").await;
     assert!(lock.fencing_token().get() > last, "{} after {last}", lock.fencing_token().get());

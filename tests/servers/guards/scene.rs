@@ -1,4 +1,4 @@
-//! Sets with the restart guard on, and what their servers keep of it.
+//! Sets with the restart guard on, and the guard's keys on their servers.
 
 use std::{
     collections::BTreeMap,
@@ -9,16 +9,13 @@ use tower_redlock::{
     Lock, LockError, Redlock, RedlockBuilder,
     error::{Reason, VoteOutcome, Votes},
     node::{NodeHealth, NodeState, redis::RestartGuard},
-    time::{Clock, SystemClock, Timestamp},
 };
 
-use crate::support::{HANG_GUARD, RedisServer, Resp, eventually_async, over};
+pub(crate) use crate::support::{LONG, all_vote, in_time, urls};
+use crate::support::{RedisServer, Resp, eventually_async, hand_clock::HandClock, over};
 
-/// The longest TTL, and so about the length of a probation.
+/// The longest TTL, and the approximate length of a probation.
 pub(crate) const MAX_TTL: Duration = Duration::from_secs(1);
-
-/// Longer than any test waits.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Settings under which a probation lasts about a second.
 pub(crate) fn quick() -> RedlockBuilder {
@@ -31,11 +28,7 @@ where
     I: IntoIterator,
     I::Item: Into<String>,
 {
-    over(builder, urls).restart_guard(RestartGuard::Quarantine)
-}
-
-pub(crate) fn urls(servers: &[RedisServer]) -> Vec<String> {
-    servers.iter().map(RedisServer::url).collect()
+    over(builder, urls).restart_guard(RestartGuard::Probation)
 }
 
 /// A guarded manager over all servers.
@@ -43,18 +36,11 @@ pub(crate) fn manager(servers: &[RedisServer]) -> Redlock {
     guarded(quick(), urls(servers)).build().expect("valid settings")
 }
 
-/// The same, once every node votes.
+/// The same, when every node votes.
 pub(crate) async fn settled(servers: &[RedisServer]) -> Redlock {
     let redlock = manager(servers);
     all_vote(&redlock).await;
     redlock
-}
-
-pub(crate) async fn all_vote(redlock: &Redlock) {
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(NodeHealth::is_voting)
-    })
-    .await;
 }
 
 pub(crate) async fn votes(redlock: &Redlock, node: usize) {
@@ -74,7 +60,7 @@ pub(crate) async fn probation(redlock: &Redlock, nodes: &[usize]) {
     .await;
 }
 
-/// Waits until the node is connected, and has no vote; why.
+/// Waits until the node is connected and has no vote, and returns the reason.
 pub(crate) async fn refusal(redlock: &Redlock, node: usize) -> Reason {
     let mut found = None;
     eventually_async("the node has no vote", async || {
@@ -84,7 +70,7 @@ pub(crate) async fn refusal(redlock: &Redlock, node: usize) -> Reason {
         found.is_some()
     })
     .await;
-    found.expect("it was found")
+    found.expect("a reason")
 }
 
 /// The votes of an attempt that finds no quorum.
@@ -95,18 +81,13 @@ pub(crate) async fn refused(redlock: &Redlock, name: &str) -> Votes {
     }
 }
 
-/// Why a vote did not count; panics if it did.
+/// The reason why a vote did not count; panics if it did.
 #[track_caller]
 pub(crate) fn reason(votes: &Votes, node: usize) -> Reason {
     match &votes[node].outcome {
         VoteOutcome::NotCounted(reason) => reason.clone(),
         other => panic!("{} has {other:?}", votes[node].node),
     }
-}
-
-/// Panics if it hangs.
-pub(crate) async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
 }
 
 /// `act` makes node `node` forget: it is found out soon, and votes again after a full probation.
@@ -116,12 +97,12 @@ pub(crate) async fn forgets(redlock: &Redlock, node: usize, act: impl FnOnce()) 
     let acted = Instant::now();
     probation(redlock, &[node]).await;
     // Health checks run every second.
-    assert!(acted.elapsed() < Duration::from_secs(3), "found out after {:?}", acted.elapsed());
+    assert!(acted.elapsed() < Duration::from_secs(3), "detected after {:?}", acted.elapsed());
     votes(redlock, node).await;
     assert!(started.elapsed() > MAX_TTL, "it votes after {:?}", started.elapsed());
 }
 
-/// What a server keeps of its enrolment.
+/// The enrolment stored on a server.
 pub(crate) fn meta(server: &RedisServer) -> BTreeMap<String, String> {
     hash(server, "redlock:meta")
 }
@@ -135,7 +116,7 @@ pub(crate) fn pairs(answer: Resp) -> BTreeMap<String, String> {
     items.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
 }
 
-/// What of a tag stays the same from an enrolment until the next.
+/// The part of a tag that stays the same until the next enrolment.
 pub(crate) fn enrolment(server: &RedisServer) -> String {
     tag(server)[1..77].to_owned()
 }
@@ -147,7 +128,7 @@ pub(crate) fn tag(server: &RedisServer) -> String {
         .map_or(String::new(), |tag| String::from_utf8(tag).expect("a tag is ASCII"))
 }
 
-/// The fences of all stripes that have one.
+/// The fences of all stripes with a fence.
 pub(crate) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
     let is_stripe = |field: &str| field.strip_prefix('f').is_some_and(|n| n.parse::<u16>().is_ok());
     let fields = meta(server).into_iter().filter(|(field, _)| is_stripe(field));
@@ -155,21 +136,12 @@ pub(crate) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
     numbers.filter(|(_, fence)| *fence > 0).collect()
 }
 
-/// A wall clock that is an hour slow: it proposes tokens that are below all others'.
-#[derive(Debug)]
-pub(crate) struct Slow(pub(crate) SystemClock);
-
-impl Clock for Slow {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn wall(&self) -> Duration {
-        self.0.wall().saturating_sub(Duration::from_secs(3600))
-    }
+/// A wall clock that is an hour behind: it proposes tokens below those of all others..
+pub(crate) fn slow() -> HandClock {
+    HandClock::skewed(-3_600_000)
 }
 
-/// Takes the lock, however often a probation or somebody else is in the way.
+/// Acquires the lock, with retries during a probation or while another client holds it.
 pub(crate) async fn taken(redlock: &Redlock, name: &str) -> Lock {
     in_time(async {
         loop {
@@ -183,7 +155,7 @@ pub(crate) async fn taken(redlock: &Redlock, name: &str) -> Lock {
     .await
 }
 
-/// Takes a lock and gives it back.
+/// Acquires and releases a lock.
 pub(crate) async fn works(redlock: &Redlock) {
     let released = taken(redlock, "works").await.release().await;
     released.unwrap_or_else(|error| panic!("no release: {error}"));

@@ -1,4 +1,4 @@
-//! What must not make two majorities of two sets out of one fleet.
+//! Changes that must not split one fleet into two sets with a majority each.
 
 use tower_redlock::{Redlock, RedlockBuilder, error::Reason};
 
@@ -20,7 +20,7 @@ fn named(nodes: &[(String, String)]) -> Redlock {
     nodes.iter().fold(quick(), add).build().unwrap()
 }
 
-/// Two of three servers are replaced by blank ones, and nobody has adopted yet.
+/// Two of three servers are replaced by blank ones before an adoption.
 #[tokio::test]
 async fn hidden_foreign_node_blocks_new_set() {
     let servers = RedisServer::start_n(5);
@@ -35,11 +35,11 @@ async fn hidden_foreign_node_blocks_new_set() {
     ]);
     assert!(matches!(refusal(&new, 0).await, Reason::OtherLayout { .. }));
     let next = in_time(async { new.lock("x").wait(MAX_TTL * 3).await }).await;
-    assert!(next.is_err(), "two hold one lock");
+    assert!(next.is_err(), "two clients hold the lock");
     way.cut();
     let next = in_time(async { new.lock("x").wait(MAX_TTL * 3).await }).await;
     assert!(held.is_valid());
-    assert!(next.is_err(), "two hold one lock");
+    assert!(next.is_err(), "two clients hold the lock");
 }
 
 /// One server becomes three; a client of the old configuration still runs when the first one loses
@@ -63,5 +63,5 @@ async fn old_client_takes_no_blank_node() {
     servers[0].cli(&["FLUSHALL"]);
     let next = in_time(async { old.lock("x").wait(MAX_TTL * 4).await }).await;
     assert!(held.is_valid());
-    assert!(next.is_err(), "two hold one lock; tag {}", tag(&servers[0]));
+    assert!(next.is_err(), "two clients hold the lock; tag {}", tag(&servers[0]));
 }

@@ -1,4 +1,4 @@
-//! Servers that a list of nodes bound to itself, and that nobody uses any more by that list.
+//! Servers of a layout that no client uses any more.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,12 @@ use tower_redlock::{LockError, Redlock, error::Reason};
 
 use super::scene::{MAX_TTL, all_vote, guarded, quick, refusal, taken};
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, RedisServer},
 };
 
-/// Longer than a set is watched until it counts as unused: 1.25 times `max_ttl`, its drift, and 10 s.
+/// Longer than the watch after which a set counts as unused: 1.25 times `max_ttl`, its drift, and
+/// 10 s.
 const WATCHED: Duration = Duration::from_secs(13);
 
 fn list(servers: &[RedisServer], log: &Log) -> Redlock {
@@ -59,9 +60,9 @@ async fn set_in_use_is_left_alone() {
     assert!(matches!(refusal(&other, 0).await, Reason::OtherLayout { .. }));
     let until = Instant::now() + WATCHED;
     while Instant::now() < until {
-        let lock = used.lock("x").wait(MAX_TTL * 5).await.expect("its set goes on");
+        let lock = used.lock("x").wait(MAX_TTL * 5).await.expect("its set continues");
         assert!(matches!(other.lock("x").await, Err(LockError::NoQuorum { .. })));
-        // A slow acknowledgement is no loss.
+        // A slow acknowledgement is not a loss.
         let _ = lock.release().await;
     }
     assert!(!log.text().contains("nobody uses"), "{}", log.text());

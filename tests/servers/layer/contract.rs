@@ -13,7 +13,7 @@ use std::{
 
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
-    LockContext, Redlock, RedlockLayer, layer::Error, layer::KeyError, lock::Released,
+    LockContext, Redlock, RedlockLayer, layer::GuardError, layer::KeyError, lock::Released,
 };
 
 use crate::support::HANG_GUARD;
@@ -141,7 +141,7 @@ fn readiness_is_the_inner_services() {
     is_ready.store(true, Ordering::SeqCst);
     assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())));
     let mut service = layer.layer(Moody { is_ready, fails: true });
-    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Err(Error::Service("broken"))));
+    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Err(GuardError::Service("broken"))));
 }
 
 #[tokio::test]

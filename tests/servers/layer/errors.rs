@@ -16,12 +16,12 @@ use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn, timeout::error::El
 use tower_redlock::{
     LockError, Redlock, RedlockLayer,
     error::{LossCause, ResourceError},
-    layer::Error,
+    layer::GuardError,
 };
 
 use crate::support::{HANG_GUARD, eventually_async};
 
-type Outcome = Result<(), Error<Infallible>>;
+type Outcome = Result<(), GuardError<Infallible>>;
 
 fn by_name(name: &&'static str) -> &'static str {
     name
@@ -50,21 +50,21 @@ async fn each_cause_has_its_own_error() {
         .unwrap();
     let lock = redlock.lock("x").await.unwrap();
     let held = stuck(layer(&redlock)).await;
-    let Err(Error::Lock(LockError::Held { owner, .. })) = held else { panic!("{held:?}") };
+    let Err(GuardError::Lock(LockError::Held { owner, .. })) = held else { panic!("{held:?}") };
     assert_eq!(owner.as_deref(), Some("ourselves"));
 
     let waited = stuck(layer(&redlock).wait(Duration::from_millis(20))).await;
-    assert!(matches!(waited, Err(Error::Lock(LockError::WaitTimedOut { .. }))), "{waited:?}");
+    assert!(matches!(waited, Err(GuardError::Lock(LockError::WaitTimedOut { .. }))), "{waited:?}");
     drop(lock);
 
     let limit = Duration::from_millis(20);
     let lost = stuck(layer(&redlock).max_hold(limit)).await;
     let cause = LossCause::MaxHold { limit };
-    assert_eq!(lost, Err(Error::Lock(LockError::Lost { cause })));
+    assert_eq!(lost, Err(GuardError::Lock(LockError::Lost { cause })));
     is_free(&redlock).await;
 
     let invalid = stuck(layer(&redlock).ttl(HANG_GUARD * 100)).await;
-    assert!(matches!(invalid, Err(Error::Lock(LockError::InvalidRequest(_)))), "{invalid:?}");
+    assert!(matches!(invalid, Err(GuardError::Lock(LockError::InvalidRequest(_)))), "{invalid:?}");
 
     let unnamed = ServiceBuilder::new()
         .layer(RedlockLayer::new(redlock.clone(), |_: &u8| String::new()))
@@ -72,18 +72,18 @@ async fn each_cause_has_its_own_error() {
         .oneshot(0)
         .await;
     let error = LockError::InvalidResource(ResourceError::EmptyName);
-    assert_eq!(unnamed, Err(Error::Lock(error)));
+    assert_eq!(unnamed, Err(GuardError::Lock(error)));
 
     let failed = ServiceBuilder::new()
         .layer(layer(&redlock))
         .service(service_fn(|_| async { Err::<(), _>("the service's own") }))
         .oneshot("x")
         .await;
-    assert_eq!(failed, Err(Error::Service("the service's own")));
+    assert_eq!(failed, Err(GuardError::Service("the service's own")));
     is_free(&redlock).await;
 
     redlock.shutdown().await;
-    assert_eq!(stuck(layer(&redlock)).await, Err(Error::Lock(LockError::Closed)));
+    assert_eq!(stuck(layer(&redlock)).await, Err(GuardError::Lock(LockError::Closed)));
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn inner_timeout_is_the_services_error() {
 
     works.store(true, Ordering::SeqCst);
     let result = service.oneshot("x").await;
-    let Err(Error::Service(error)) = result else { panic!("{result:?}") };
+    let Err(GuardError::Service(error)) = result else { panic!("{result:?}") };
     assert!(error.is::<Elapsed>());
     is_free(&redlock).await;
 }
@@ -170,5 +170,5 @@ async fn lost_request_drops_before_its_error() {
     eventually_async("it runs", async || running.load(Ordering::SeqCst)).await;
     let result = answer.await.unwrap();
     assert!(!running.load(Ordering::SeqCst));
-    assert!(matches!(result, Err(Error::Lock(LockError::Lost { .. }))), "{result:?}");
+    assert!(matches!(result, Err(GuardError::Lock(LockError::Lost { .. }))), "{result:?}");
 }

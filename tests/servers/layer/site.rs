@@ -24,10 +24,10 @@ use tokio::{
 };
 use tower::ServiceBuilder;
 use tower_redlock::{
-    LockContext, LockError, Redlock, RedlockLayer, Resource, layer::Error, layer::KeyError,
+    LockContext, LockError, Redlock, RedlockLayer, Resource, layer::GuardError, layer::KeyError,
 };
 
-use crate::support::{RedisServer, eventually_async, over};
+use crate::support::{RedisServer, connected, eventually_async, over, patient, urls};
 
 pub(super) struct Site {
     pub(super) addr: SocketAddr,
@@ -86,12 +86,12 @@ async fn handler(State(log): State<Log>, Path(key): Path<String>) -> String {
     LockContext::current().map_or("unguarded".into(), |cx| cx.fencing_token().to_string())
 }
 
-async fn refusal(error: Error<Infallible>) -> (StatusCode, String) {
+async fn refusal(error: GuardError<Infallible>) -> (StatusCode, String) {
     let status = match &error {
-        Error::Lock(LockError::Held { .. } | LockError::WaitTimedOut { .. }) => {
+        GuardError::Lock(LockError::Held { .. } | LockError::WaitTimedOut { .. }) => {
             StatusCode::CONFLICT
         }
-        Error::Lock(LockError::InvalidResource(_)) => StatusCode::BAD_REQUEST,
+        GuardError::Lock(LockError::InvalidResource(_)) => StatusCode::BAD_REQUEST,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     (status, error.to_string())
@@ -100,13 +100,7 @@ async fn refusal(error: Error<Infallible>) -> (StatusCode, String) {
 impl Site {
     pub(super) async fn open(wait: Duration) -> Self {
         let servers = RedisServer::start_n(3);
-        let redlock = over(Redlock::builder(), servers.iter().map(RedisServer::url))
-            .ttl(Duration::from_secs(60))
-            .node_timeout(Duration::from_secs(3))
-            .owner("site")
-            .build()
-            .unwrap();
-        redlock.ready().await.unwrap();
+        let redlock = connected(over(patient(), urls(&servers)).owner("site")).await;
         let log = Log::default();
         let layer = ServiceBuilder::new()
             .layer(HandleErrorLayer::new(refusal))

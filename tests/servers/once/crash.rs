@@ -10,7 +10,7 @@ use tower_redlock::{
 
 use crate::{
     cases::{
-        child::{Kin, orders},
+        child::{TestProcess, orders},
         scene::connected,
     },
     support::{RedisServer, TempDir, eventually, eventually_async, over},
@@ -26,7 +26,7 @@ fn settings() -> RedlockBuilder {
     Redlock::builder().ttl(TTL).node_timeout(TTL / 10)
 }
 
-/// Does the work, which ends when it may.
+/// Does the work, which ends when the test permits it.
 #[tokio::test]
 async fn worker() {
     let Some(orders) = orders() else { return };
@@ -36,8 +36,9 @@ async fn worker() {
     let unknown = if kind == "hold" { UnknownOutcome::Hold(HOUR) } else { UnknownOutcome::Release };
     let ended = redlock.once(KEY).unknown(unknown).wait(HOUR).run(|_| async {
         std::fs::write(files.join(WORKING), "").unwrap();
-        // Within one poll, so that its end is seen, however late that is.
+        // Within one poll, so that its end is reported, however late.
         while !files.join(GO_ON).exists() {
+            // Another process writes the file: this is the polling interval.
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok::<_, Infallible>(())
@@ -50,23 +51,23 @@ async fn worker() {
 }
 
 struct Worker {
-    kin: Kin,
+    processes: TestProcess,
     files: TempDir,
 }
 
 impl Worker {
-    /// A process that is in the middle of the work.
+    /// A process during the work.
     fn start(kind: &str, servers: &[RedisServer]) -> Self {
         let files = TempDir::new();
         let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
         let orders = format!("{kind} {} {}", files.path().display(), urls.join(" "));
-        let kin = Kin::start(module_path!(), "worker", &orders);
-        eventually("it works", || files.path().join(WORKING).exists());
-        Self { kin, files }
+        let processes = TestProcess::start(module_path!(), "worker", &orders);
+        eventually("the process works", || files.path().join(WORKING).exists());
+        Self { processes, files }
     }
 
     fn signal(&self, signal: Signal) {
-        self.kin.signal(signal);
+        self.processes.signal(signal);
     }
 }
 
@@ -81,13 +82,15 @@ async fn process_frozen_past_validity_is_refused() {
     worker.signal(Signal::STOP);
     let settings = settings().owner("retry");
     let redlock = connected(over(settings, servers.iter().map(RedisServer::url))).await;
-    eventually_async("another does it", async || matches!(run(&redlock).await, Ok(Once::Ran(()))))
-        .await;
+    eventually_async("another process runs the work", async || {
+        matches!(run(&redlock).await, Ok(Once::Ran(())))
+    })
+    .await;
     std::fs::write(worker.files.path().join(GO_ON), "").unwrap();
     worker.signal(Signal::CONT);
-    let output = worker.kin.output();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("refused"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let output = worker.processes.output();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(stdout.contains("refused"), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
     let ended = run(&redlock).await;
     let Ok(Once::AlreadyDone { by, .. }) = ended else { panic!("{ended:?}") };
     assert_eq!(&*by, "retry");
@@ -101,7 +104,8 @@ async fn killed_process_frees_key_after_ttl() {
     assert!(matches!(run(&redlock).await, Ok(Once::InProgress { unknown: false, .. })));
     worker.signal(Signal::KILL);
     drop(worker);
-    eventually_async("it is free", async || matches!(run(&redlock).await, Ok(Once::Ran(())))).await;
+    eventually_async("the key is free", async || matches!(run(&redlock).await, Ok(Once::Ran(()))))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,7 +115,7 @@ async fn killed_process_leaves_unknown_key() {
     let redlock = connected(over(settings(), servers.iter().map(RedisServer::url))).await;
     worker.signal(Signal::KILL);
     drop(worker);
-    eventually_async("it is unknown", async || {
+    eventually_async("the outcome is unknown", async || {
         matches!(run(&redlock).await, Ok(Once::InProgress { unknown: true, .. }))
     })
     .await;

@@ -27,6 +27,7 @@ const DUPLICATES: usize = 50;
 async fn deliver(redlock: Redlock, key: String, effects: Arc<AtomicUsize>) -> bool {
     loop {
         let work = |_| async {
+            // The duration of the work.
             tokio::time::sleep(Duration::from_millis(1)).await;
             effects.fetch_add(1, Ordering::SeqCst);
             Ok::<_, Infallible>(())
@@ -34,8 +35,9 @@ async fn deliver(redlock: Redlock, key: String, effects: Arc<AtomicUsize>) -> bo
         match redlock.once(key.clone()).run(work).await {
             Ok(Once::Ran(())) => return true,
             Ok(Once::AlreadyDone { .. }) => return false,
-            // Held by another, or the votes were split between the two managers.
+            // Held by another task, or votes split between the two managers.
             Ok(Once::InProgress { .. }) | Err(OnceError::Lock(_)) => {
+                // The pause of a sender before its retry.
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             ended => panic!("{ended:?}"),
@@ -44,7 +46,7 @@ async fn deliver(redlock: Redlock, key: String, effects: Arc<AtomicUsize>) -> bo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_fifty_duplicates_of_each_of_two_hundred_keys_one_runs() {
+async fn one_of_fifty_duplicates_runs() {
     let scene = Scene::new(3);
     let managers = [scene.direct(patient()).await, scene.direct(patient()).await];
     let effects: Vec<_> = (0..KEYS).map(|_| Arc::new(AtomicUsize::new(0))).collect();
@@ -84,7 +86,7 @@ async fn forgotten_scripts_are_sent_again() {
     // The record of a node that lost it comes back, by a script as well.
     scene.servers[0].cli(&["DEL", "redlock:done:once:a"]);
     scene.servers.iter().for_each(flush);
-    crate::support::eventually_async("it is repaired", async || {
+    crate::support::eventually_async("the record is repaired", async || {
         redlock.once("a").status().await.unwrap().expect("done");
         scene.servers[0].exists("redlock:done:once:a")
     })
@@ -105,7 +107,7 @@ async fn a_record_ends_with_its_retention() {
     assert!(matches!(run().await, Ok(Once::Ran(()))));
     let Ok(Once::AlreadyDone { remaining, .. }) = run().await else { panic!() };
     assert!(remaining <= Duration::from_secs(2), "{remaining:?}");
-    crate::support::eventually_async("it runs again", async || {
+    crate::support::eventually_async("the work runs again", async || {
         matches!(run().await, Ok(Once::Ran(())))
     })
     .await;

@@ -9,7 +9,7 @@ use tower_redlock::{
 
 use crate::{
     cases::scene::{Scene, connected},
-    facts::log::Log,
+    failures::log::Log,
     support::{Proxy, over},
 };
 

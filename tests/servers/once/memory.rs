@@ -1,4 +1,4 @@
-//! What it costs a server to remember that a key is done.
+//! The memory that a record takes on a server.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
 
 const MARKERS: usize = 10_000;
 
-/// The documentation of `retain` says so many bytes.
+/// Bytes per record according to the documentation of `retain`.
 const SAID: u64 = 300;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,7 +21,7 @@ async fn done_key_keeps_to_documented_memory() {
     let settings =
         Redlock::builder().ttl(Duration::from_secs(60)).node_timeout(Duration::from_secs(3));
     let redlock = connected(over(settings.owner("payments@host-1:4711"), [server.url()])).await;
-    // As ids of webhooks are.
+    // As long as ids of webhooks.
     let key = |i: usize| format!("msg_2KWPBgLlAfxdpx2AI54pPJ{i:05}");
     let used = || server.info("memory", "used_memory").unwrap().parse::<u64>().unwrap();
     let run = async |keys: std::ops::Range<usize>| {

@@ -1,4 +1,4 @@
-//! Answers that would take the servers' last memory.
+//! Limits on stored answers, which would fill the servers' memory.
 
 use std::{
     net::SocketAddr,
@@ -20,13 +20,13 @@ use tokio::net::TcpListener;
 use tower_redlock::{OnceLayer, Redlock, RedlockBuilder, once::http::Scope};
 
 use crate::{
-    cases::scene::{Scene, all_vote, patient},
-    facts::log::Log,
-    support::{RedisServer, over},
+    cases::scene::{Scene, connected, patient},
+    failures::log::Log,
+    support::{RedisServer, over, urls},
 };
 
 const REQUESTS: usize = 600;
-/// Side by side.
+/// Concurrent requests.
 const CLIENTS: usize = 16;
 const ANSWER: usize = 60_000;
 const LIMIT: [&str; 4] = ["--maxmemory", "12mb", "--maxmemory-policy", "noeviction"];
@@ -46,10 +46,7 @@ impl Site {
     }
 
     async fn manager(&self, builder: RedlockBuilder) -> Redlock {
-        let builder = over(builder, self.servers.iter().map(RedisServer::url));
-        let redlock = builder.build().unwrap();
-        all_vote(&redlock).await;
-        redlock
+        connected(over(builder, urls(&self.servers))).await
     }
 
     async fn serve(&self, redlock: &Redlock) -> SocketAddr {
@@ -72,7 +69,7 @@ impl Site {
         addr
     }
 
-    /// Again where a busy machine left too few answers in time, as clients do; not where a server is
+    /// Retries, as clients do, if a busy machine had too few answers in time; not if a server is
     /// full.
     async fn send(&self, addr: SocketAddr, key: usize) -> (StatusCode, String) {
         loop {
@@ -91,7 +88,7 @@ impl Site {
         }
     }
 
-    /// Each request once, spread over the replicas: all of them run.
+    /// Sends each request once, spread over the replicas, and checks that all of them run.
     async fn load(&self, replicas: &[SocketAddr]) {
         let all = (0..REQUESTS).map(|key| self.send(replicas[key % replicas.len()], key));
         let answers: Vec<_> = stream::iter(all).buffer_unordered(CLIENTS).collect().await;
@@ -102,7 +99,7 @@ impl Site {
         assert_eq!(self.runs.load(Ordering::SeqCst), REQUESTS);
     }
 
-    /// How many of the answers are there when the requests are repeated; none of which runs.
+    /// Repeats the requests, checks that none runs, and returns the number of stored answers.
     async fn replayed(&self, replica: SocketAddr) -> usize {
         let all = (0..REQUESTS).map(|key| self.send(replica, key));
         let answers: Vec<_> = stream::iter(all).buffer_unordered(CLIENTS).collect().await;
@@ -119,7 +116,7 @@ impl Site {
         replayed
     }
 
-    /// Of names of their own, as they are given back in the background.
+    /// With separate names, as they are released in the background.
     async fn two_hundred_locks_are_granted(&self, redlock: &Redlock, whose: &str) {
         let locks = join_all((0..200).map(|i| redlock.lock(format!("{whose} {i}")).into_future()));
         let granted = locks.await;
@@ -144,7 +141,7 @@ async fn large_answers_leave_room_for_locks() {
     // A quarter of 12 MB, in allocations of 64 KiB; an eighth of the room at first.
     assert!((10..=48).contains(&replayed), "{replayed} answers are kept");
     println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", site.used());
-    // Once for each reason, not with each of them.
+    // Logged once for each reason, not for each answer.
     site.log.wait_for("WARN", &["repeated requests get response-not-kept", "answers=1"]).await;
     let warned = site.log.text().matches("repeated requests get response-not-kept").count();
     assert!(warned <= 2, "{}", site.log.text());
@@ -173,5 +170,6 @@ async fn each_check_reports_used_memory() {
     let before = used();
     assert!(before > 100_000, "{before}");
     scene.servers[0].cli(&["SET", "filler", &"x".repeat(1 << 20)]);
-    crate::support::eventually_async("it is told", async || used() > before + (1 << 20)).await;
+    crate::support::eventually_async("the memory is used", async || used() > before + (1 << 20))
+        .await;
 }

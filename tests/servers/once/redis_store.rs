@@ -1,4 +1,4 @@
-//! Answers on a server of their own.
+//! Answers on a separate server.
 
 use std::{
     sync::Arc,
@@ -24,7 +24,7 @@ use crate::cases::scene::{Scene, patient};
 use crate::support::{HANG_GUARD, RedisServer, Resp, acl};
 
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Short enough for tests that wait for it, and long enough for a busy machine.
+/// A timeout that tests wait for, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn response(body: impl Into<bytes::Bytes>) -> Arc<StoredResponse> {
@@ -32,7 +32,7 @@ pub(super) fn response(body: impl Into<bytes::Bytes>) -> Arc<StoredResponse> {
     Arc::new(StoredResponse::new(&parts, body, &StoredHeaders::default()))
 }
 
-/// A busy machine times nothing out.
+/// With timeouts longer than any delay of a busy machine.
 pub(super) fn builder(server: &RedisServer) -> RedisStoreBuilder {
     RedisStore::builder(server.plain_url()).timeout(HANG_GUARD)
 }
@@ -56,7 +56,7 @@ pub(super) async fn put(
     }
 }
 
-/// The token, and the number that the body is.
+/// The token, and the body as a number.
 pub(super) async fn get(store: &RedisStore, key: &str) -> Option<(u64, u64)> {
     let StoredBy { token, response, .. } = store.get(key).await.unwrap()?;
     Some((token.get(), std::str::from_utf8(response.body()).unwrap().parse().unwrap()))
@@ -80,14 +80,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// So much the server's count of time may be off in a case.
+/// Maximum difference of the server's time in a case.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// As if so many hours went by.
+/// Lets a number of hours pass.
 fn age(server: &RedisServer, prefix: &str, hours: u64) {
     for key in server.keys(&format!("{prefix}:answer:*")) {
         let left = server.pttl(&key) - i64::try_from(hours * 3_600_000).unwrap();
-        // What has a few minutes left was to end at this hour.
+        // An answer with a few minutes left was to end at this hour.
         let left = if left < 1_800_000 { 0 } else { left };
         server.cli(&["PEXPIRE", &key, &left.to_string()]);
     }
@@ -152,12 +152,12 @@ async fn does_as_a_list(
 }
 
 #[tokio::test]
-async fn tokens_of_all_lengths_are_compared_as_numbers() {
+async fn tokens_are_compared_as_numbers() {
     let server = RedisServer::start();
     let store = store(&server);
     for token in [0, 9, 10, 1 << 53, (1 << 53) + 1, u64::MAX - 1, u64::MAX] {
         assert!(put(&store, "a", token, DAY, token).await);
-        assert!(put(&store.clone(), "a", token, DAY, token).await, "the same once more");
+        assert!(put(&store.clone(), "a", token, DAY, token).await, "a repetition");
         if token > 0 {
             assert!(!put(&store, "a", 7, DAY, token - 1).await);
         }
@@ -166,7 +166,7 @@ async fn tokens_of_all_lengths_are_compared_as_numbers() {
 }
 
 #[tokio::test]
-async fn retentions_from_nothing_to_ever_are_kept() {
+async fn retentions_from_zero_to_forever_apply() {
     let server = RedisServer::start();
     let store = store(&server);
     assert!(put(&store, "ever", 1, Duration::MAX, 1).await);
@@ -174,8 +174,10 @@ async fn retentions_from_nothing_to_ever_are_kept() {
     assert!(put(&store, "day", 1, DAY, 1).await);
     assert!((1..=86_400_000).contains(&server.pttl("redlock:answer:day")));
     assert!(put(&store, "none", 1, Duration::ZERO, 1).await);
-    crate::support::eventually_async("it is over", async || get(&store, "none").await.is_none())
-        .await;
+    crate::support::eventually_async("the answer expires", async || {
+        get(&store, "none").await.is_none()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -196,7 +198,7 @@ async fn many_at_once_are_all_served() {
     for (i, stored) in lengths.into_iter().enumerate() {
         assert_eq!(stored.unwrap().unwrap().response.body().len(), 10_000 + i);
     }
-    // Over one connection, beside the one that counts.
+    // One connection, and the one of this query.
     let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"]).text();
     assert_eq!(clients.lines().count(), 2, "{clients}");
 }
@@ -218,7 +220,8 @@ async fn outage_is_an_error_at_once() {
     }
     assert!(begun.elapsed() < HANG_GUARD, "{:?}", begun.elapsed());
     server.restart_keeping_data();
-    crate::support::eventually_async("it is back", async || store.get("a").await.is_ok()).await;
+    crate::support::eventually_async("the server is back", async || store.get("a").await.is_ok())
+        .await;
     assert_eq!(get(&store, "a").await, Some((1, 1)));
 }
 
@@ -228,7 +231,7 @@ async fn hung_server_ends_in_time() {
     let store = RedisStore::builder(server.plain_url()).timeout(TIMEOUT).build().unwrap();
     assert!(put(&store, "a", 1, DAY, 1).await);
     server.freeze();
-    // Each waits behind the others, for no longer than alone.
+    // Each waits behind the others, but no longer than alone.
     let begun = Instant::now();
     let all = (0..100).map(|i| {
         let store = store.clone();
@@ -248,7 +251,10 @@ async fn hung_server_ends_in_time() {
     let took = begun.elapsed();
     assert!(took >= TIMEOUT * 2 && took < TIMEOUT * 4, "{took:?}");
     server.thaw();
-    crate::support::eventually_async("it goes on", async || store.get("a").await.is_ok()).await;
+    crate::support::eventually_async("requests succeed again", async || {
+        store.get("a").await.is_ok()
+    })
+    .await;
     assert_eq!(get(&store, "a").await, Some((1, 1)));
 }
 
@@ -262,8 +268,11 @@ async fn crowd_on_hung_server_is_bounded() {
     let refused = errors.filter(|text| text.contains("1024 puts and gets wait")).count();
     assert_eq!(refused, 1_100 - 1_024);
     server.thaw();
-    // Those that nobody waits for any more are not counted for long.
-    crate::support::eventually_async("it goes on", async || store.get("a").await.is_ok()).await;
+    // Dropped requests are soon no longer counted.
+    crate::support::eventually_async("requests succeed again", async || {
+        store.get("a").await.is_ok()
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -285,7 +294,7 @@ async fn no_error_shows_a_password() {
 }
 
 #[tokio::test]
-async fn what_a_server_refuses_is_told() {
+async fn server_refusals_are_reported() {
     let server = RedisServer::start();
     let store = store(&server);
     server.cli(&["LPUSH", "redlock:answer:list", "x"]);
@@ -304,7 +313,7 @@ async fn what_a_server_refuses_is_told() {
 }
 
 #[tokio::test]
-async fn it_needs_no_more_permissions_than_are_said() {
+async fn documented_permissions_suffice() {
     let server = RedisServer::start();
     let rules =
         ["on", ">password", "~redlock:answer:*", "-@all", "+eval", "+get", "+set", "+getrange"];
@@ -316,7 +325,7 @@ async fn it_needs_no_more_permissions_than_are_said() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_refused() {
     let builder = || RedisStore::builder("redis://h");
     let refused = |builder: RedisStoreBuilder, setting: &str| {
         let error = builder.build().unwrap_err().to_string();
@@ -372,7 +381,7 @@ async fn requests_survive_store_faults() {
     assert_eq!(send(&blue, "while-it-is-down").await.0, 200);
 
     answers.restart();
-    crate::support::eventually_async("it is asked again", async || {
+    crate::support::eventually_async("the server is asked again", async || {
         send(&green, "first").await.0 != 503
     })
     .await;

@@ -29,7 +29,7 @@ use crate::cases::scene::{Scene, patient};
 const KEYS: usize = 20;
 const DUPLICATES: usize = 50;
 
-/// How often each event was handled to success. Every third run fails.
+/// Number of successful runs for each event. Every third run fails.
 #[derive(Clone, Default)]
 struct Effects(Arc<HashMap<String, AtomicUsize>>, Arc<AtomicUsize>);
 
@@ -44,7 +44,7 @@ impl Effects {
             return Err(http::StatusCode::INTERNAL_SERVER_ERROR);
         }
         let run = self.0[key].fetch_add(1, Ordering::SeqCst) + 1;
-        // Bytes that are no text, and hold what ends lines and strings.
+        // Bytes that are not text, with line and string terminators.
         let mut body = (0..=u8::MAX).cycle().take(5_000).collect::<Vec<_>>();
         body.extend(format!("{key} {run}").bytes());
         Ok(body)
@@ -62,6 +62,7 @@ async fn handle(
     State(effects): State<Effects>,
     headers: HeaderMap,
 ) -> Result<Vec<u8>, http::StatusCode> {
+    // The duration of the work.
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     effects.run(headers["idempotency-key"].to_str().unwrap())
 }
@@ -73,7 +74,7 @@ async fn serve(app: Router) -> SocketAddr {
     addr
 }
 
-/// Sends until it is a 2xx, as senders do. Whether it was a repetition, and the body.
+/// Sends until the status is 2xx, as senders do. Returns whether it was a repetition, and the body.
 async fn deliver(
     client: Client<HttpConnector, Body>,
     addr: SocketAddr,
@@ -90,7 +91,8 @@ async fn deliver(
             ["once", "idempotency-replayed"].iter().any(|it| answer.headers().contains_key(*it));
         match answer.status().as_u16() {
             200 => return (repeated, answer.into_body().collect().await.unwrap().to_bytes()),
-            // In progress, votes that were split between the managers, or the handler's own.
+            // In progress, votes split between the managers, or an error of the handler:
+            // the pause of a sender before its retry.
             409 | 500 | 503 => tokio::time::sleep(std::time::Duration::from_millis(5)).await,
             status => panic!("{status}"),
         }
@@ -132,7 +134,7 @@ async fn both(scene: &Scene) -> [Redlock; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_fifty_deliveries_of_each_webhook_one_is_handled_to_success() {
+async fn one_of_fifty_deliveries_succeeds() {
     let (scene, effects) = (Scene::new(3), Effects::new());
     let apps = both(&scene).await.map(|redlock| {
         app().route_layer(OnceLayer::new(redlock, "hook", key::header("idempotency-key")).http())
@@ -144,7 +146,7 @@ async fn of_fifty_deliveries_of_each_webhook_one_is_handled_to_success() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_fifty_copies_of_each_request_one_runs_and_all_get_its_bytes() {
+async fn fifty_copies_share_one_response() {
     let (scene, effects) = (Scene::new(3), Effects::new());
     let apps = both(&scene).await.map(|redlock| {
         app().route_layer(OnceLayer::idempotency(redlock, "pay").scope(Scope::none()))

@@ -17,7 +17,7 @@ async fn run(redlock: &Redlock, key: &str) -> Once<()> {
     run.await.expect("a quorum answers")
 }
 
-/// Servers whose nodes say what is recorded.
+/// Servers whose nodes report whether records are complete.
 async fn complete(servers: &[RedisServer]) -> Redlock {
     let redlock = settled(servers).await;
     eventually_async("a new set has no records to take over", async || {
@@ -29,7 +29,7 @@ async fn complete(servers: &[RedisServer]) -> Redlock {
 
 /// The nodes of a new set take over each other's records, of which there are none.
 #[tokio::test]
-async fn set_ready_tells_of_records() {
+async fn ready_set_reports_the_records() {
     for count in [2, 3, 5] {
         let servers = RedisServer::start_n(count);
         let redlock = manager(&servers);
@@ -40,7 +40,7 @@ async fn set_ready_tells_of_records() {
     }
 }
 
-/// Has the servers copy records again, and withhold them meanwhile.
+/// Makes the servers copy records again, and withhold them meanwhile.
 fn take_over(servers: &[RedisServer]) {
     for server in servers {
         server.cli(&["HSET", "redlock:meta", "once", "copying"]);
@@ -67,7 +67,7 @@ async fn waiting_request_outlasts_copying() {
 const KEYS: usize = 20;
 
 #[tokio::test]
-async fn done_keys_survive_that_one_server_after_another_is_flushed() {
+async fn done_keys_survive_successive_flushes() {
     let servers = RedisServer::start_n(3);
     let redlock = complete(&servers).await;
     for key in 0..KEYS {
@@ -75,7 +75,7 @@ async fn done_keys_survive_that_one_server_after_another_is_flushed() {
     }
     for (node, server) in servers.iter().enumerate() {
         forgets(&redlock, node, || drop(server.cli(&["FLUSHALL"]))).await;
-        // Nobody asks meanwhile: it is copied, not repaired.
+        // No requests run meanwhile: the record is copied, not repaired.
         eventually_async("the records are back", async || {
             server.keys("redlock:done:once:*").len() == KEYS
         })
@@ -100,7 +100,7 @@ async fn done_key_survives_loss_of_minority() {
     }
 }
 
-/// What is copied last says the most, or what is copied first.
+/// The most complete record is copied last, or first.
 #[tokio::test]
 async fn majority_of_a_key_is_copied() {
     const MINUTE: usize = 60_000;
@@ -113,7 +113,7 @@ async fn majority_of_a_key_is_copied() {
         async { Ok::<_, Infallible>(()) }
     });
     assert_eq!(request.await, Ok(Once::Ran(())));
-    eventually_async("it is done everywhere", async || {
+    eventually_async("every node has the done record", async || {
         servers.iter().all(|server| server.get(&at("a")).is_some_and(|kept| kept[0] == b'd'))
     })
     .await;
@@ -134,7 +134,7 @@ async fn majority_of_a_key_is_copied() {
         }
     }
     forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
-    eventually_async("all are copied", async || {
+    eventually_async("all records are copied", async || {
         servers[1].cli(&["HGET", "redlock:meta", "once"]).text().is_empty()
     })
     .await;

@@ -1,4 +1,4 @@
-//! Servers and connections of a `RedisStore` that go wrong, and what puts them right.
+//! Failures of servers and connections of a `RedisStore`, and the recovery from them.
 
 use std::sync::{
     Arc, Mutex,

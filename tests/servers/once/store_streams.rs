@@ -1,4 +1,4 @@
-//! Streams of a `RedisStore` that panic, or carry what nobody asked for.
+//! Streams of a `RedisStore` that panic, or that carry unsolicited replies.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use tower_redlock::{
 
 use super::redis_store::{DAY, builder, cause, get, put, response};
 use crate::{
-    facts::log::{Log, LoggedSpawner},
+    failures::log::{Log, LoggedSpawner},
     support::RedisServer,
 };
 
@@ -43,7 +43,7 @@ enum Surplus {
     Answered,
 }
 
-/// Opens streams of which one goes wrong when the test says so.
+/// Opens streams of which one fails on demand.
 #[derive(Clone, Debug, Default)]
 struct Faulty(Arc<Faults>);
 
@@ -59,7 +59,7 @@ impl Faulty {
         *self.0.panics.lock().unwrap() = Some(at);
     }
 
-    fn says(&self, surplus: Surplus, bytes: Vec<u8>) {
+    fn send(&self, surplus: Surplus, bytes: Vec<u8>) {
         *self.0.surplus.lock().unwrap() = Some((surplus, bytes));
     }
 
@@ -74,7 +74,7 @@ impl Faulty {
 
     fn pass(&self, at: Panic) {
         let taken = self.0.panics.lock().unwrap().take_if(|panics| *panics == at);
-        assert!(taken.is_none(), "as the test wants it: {at:?}");
+        assert!(taken.is_none(), "on purpose: {at:?}");
     }
 }
 
@@ -122,7 +122,7 @@ impl AsyncWrite for FaultyStream {
     ) -> Poll<io::Result<usize>> {
         self.faulty.pass(Panic::Write);
         if let Some(surplus) = self.faulty.take_surplus(Surplus::Asked) {
-            self.faulty.says(Surplus::Idle, surplus);
+            self.faulty.send(Surplus::Idle, surplus);
         }
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
@@ -179,14 +179,15 @@ async fn a_panic_while_connecting_is_logged() {
     let text = cause(&store.get("a").await.unwrap_err());
     assert!(text.contains("panicked"), "{text}");
     log.wait_for("WARN", &["panicked", &server.addr().to_string()]).await;
-    crate::support::eventually_async("it connects", async || store.get("a").await.is_ok()).await;
+    crate::support::eventually_async("the store connects", async || store.get("a").await.is_ok())
+        .await;
 }
 
 struct Unwakeable;
 
 impl Wake for Unwakeable {
     fn wake(self: Arc<Self>) {
-        panic!("as the test wants it: a waker");
+        panic!("on purpose: a waker");
     }
 }
 
@@ -212,14 +213,14 @@ fn reply(server: &RedisServer, key: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_surplus_reply_is_nobodys_answer() {
+async fn surplus_reply_answers_no_request() {
     for surplus in [Surplus::Idle, Surplus::Answered] {
         let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
         let store = store(&server, &faulty, &log);
         assert!(put(&store, "a", 1, DAY, 1).await);
         assert!(put(&store, "b", 2, DAY, 1).await);
         assert_eq!(faulty.connections(), 1);
-        faulty.says(surplus, reply(&server, "a"));
+        faulty.send(surplus, reply(&server, "a"));
         assert_eq!(get(&store, "b").await, Some((1, 2)), "{surplus:?}");
         assert_eq!(faulty.connections(), 2, "{surplus:?}");
         log.wait_for("WARN", &["nobody asked", &server.addr().to_string()]).await;
@@ -237,14 +238,14 @@ async fn reply_to_another_question_is_error() {
     assert!(put(&store, "b", 2, DAY, 1).await);
     let answer_of_a = reply(&server, "a");
     for (connections, surplus) in (2..).zip([answer_of_a, b":1\r\n".to_vec()]) {
-        faulty.says(Surplus::Asked, surplus);
+        faulty.send(Surplus::Asked, surplus);
         let text = cause(&store.get("b").await.unwrap_err());
         assert!(text.contains("something else"), "{text}");
-        // It would be answered with what was b's.
+        // The reply for b would answer it.
         assert_eq!(get(&store, "a").await, Some((1, 1)));
         assert_eq!(faulty.connections(), connections);
     }
-    faulty.says(Surplus::Asked, reply(&server, "a"));
+    faulty.send(Surplus::Asked, reply(&server, "a"));
     let token = FencingToken::new(1);
     let text = cause(&store.put("b", response("x"), DAY, token).await.unwrap_err());
     assert!(text.contains("0 or 1"), "{text}");

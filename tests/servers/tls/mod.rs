@@ -14,7 +14,7 @@ const STRANGER_CA: &str = include_str!("stranger-ca.pem");
 const CLIENT_CERT: &str = include_str!("client.pem");
 const CLIENT_KEY: &str = include_str!("client.key");
 
-/// A server that speaks TLS on a port of its own, and whether it wants client certificates.
+/// A TLS server on its own port; `auth` is whether it requires client certificates.
 fn server(auth_clients: &str) -> (RedisServer, Port) {
     let port = unused_port();
     let path = |file: &str| format!("{}/tests/servers/tls/{file}", env!("CARGO_MANIFEST_DIR"));
@@ -37,7 +37,7 @@ fn trusting(ca: &str) -> TlsOptions {
     TlsOptions::new().ca(ca)
 }
 
-/// Ample time for each answer, so that only answers decide.
+/// With a long timeout for each answer, so that only answers decide.
 fn patient(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {
     over(Redlock::builder(), urls).ttl(6 * HANG_GUARD).node_timeout(HANG_GUARD / 2)
 }
@@ -53,7 +53,7 @@ async fn ready(redlock: &Redlock) {
 }
 
 #[tokio::test]
-async fn locks_work_over_tls_by_name_and_by_address() {
+async fn name_and_address_both_work() {
     let (server, port) = server("no");
     for host in ["localhost", "127.0.0.1"] {
         let redlock = manager(&port, host, trusting(CA));
@@ -130,7 +130,7 @@ async fn files_are_read_at_every_connect() {
     let redlock = manager(&port, "localhost", options);
     ready(&redlock).await;
 
-    // A connection that stands is not touched.
+    // An open connection is not affected.
     write("ca", STRANGER_CA);
     redlock.lock("a").await.unwrap().release().await.unwrap();
     disconnect(&server);
@@ -173,7 +173,7 @@ async fn a_server_name_replaces_the_host() {
     assert!(built.unwrap_err().to_string().contains("server_name"));
 }
 
-/// Finds every host on this machine.
+/// Resolves every host to this machine.
 #[derive(Debug)]
 struct Loopback;
 
@@ -185,7 +185,7 @@ impl Connector for Loopback {
 }
 
 #[test]
-fn plain_nodes_beside_tls_options_are_refused() {
+fn plain_nodes_are_refused() {
     let mixtures: [&[&str]; 3] =
         [&["redis://localhost"], &["rediss://a", "redis://b"], &["redis+unix:///s", "redis://b"]];
     for urls in mixtures {
@@ -199,7 +199,7 @@ fn plain_nodes_beside_tls_options_are_refused() {
 }
 
 #[test]
-fn unusable_certificates_are_refused_before_anything_is_sent() {
+fn unusable_certificates_are_refused_early() {
     let build = |options| {
         let error = Redlock::builder().nodes(["rediss://localhost"]).tls(options).build();
         match error.unwrap_err() {
@@ -208,7 +208,5 @@ fn unusable_certificates_are_refused_before_anything_is_sent() {
         }
     };
     assert!(build(TlsOptions::new().ca("not a certificate")).contains("ca"));
-    let mut options = TlsOptions::new();
-    options.client_cert = Some(b"x".to_vec());
-    assert!(build(options.ca(CA)).contains("client_key"));
+    assert!(build(trusting(CA).client("x", "y")).contains("client_cert"));
 }

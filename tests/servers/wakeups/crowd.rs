@@ -1,4 +1,4 @@
-//! Many managers that want the same name.
+//! Many managers that wait for the same name.
 
 use std::{
     sync::{
@@ -31,14 +31,14 @@ async fn many_waiters_all_get_the_lock() {
     drop(lock);
     let served = waiting.into_iter().map(async |one| {
         let lock = granted(one).await;
-        assert!(!inside.swap(true, Ordering::SeqCst), "two have it");
+        assert!(!inside.swap(true, Ordering::SeqCst), "two managers hold the lock");
         tokio::task::yield_now().await;
         inside.store(false, Ordering::SeqCst);
         drop(lock);
     });
     futures_util::future::join_all(served).await;
     let calls = settled_calls(&servers).await - before;
-    // Each of 8 in turn: at most what all of them ask for when all ask everyone, twice over.
+    // Each of 8 in turn: at most twice the requests of all managers to all nodes.
     let most = u64::try_from(MANAGERS * MANAGERS * servers.len() * 2).unwrap();
     assert!(calls <= most, "{calls} calls");
 }
@@ -59,11 +59,11 @@ async fn first_waiter_needs_one_release() {
     settled_calls(&servers).await;
     drop(lock);
     let winner = tokio::time::timeout(HANG_GUARD, futures_util::future::select_all(waiting)).await;
-    drop(winner.expect("one is served").0.unwrap().unwrap());
+    drop(winner.expect("one request is granted").0.unwrap().unwrap());
 }
 
 #[tokio::test]
-async fn nobody_starves() {
+async fn no_waiter_starves() {
     let servers = RedisServer::start_n(5);
     let mut tasks = Vec::new();
     let over = Arc::new(AtomicBool::new(false));
@@ -75,14 +75,16 @@ async fn nobody_starves() {
             while !over.load(Ordering::Relaxed) {
                 let lock = manager.lock("x").wait(6 * HANG_GUARD).await.unwrap();
                 turns[me].fetch_add(1, Ordering::Relaxed);
+                // The duration of the work.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 drop(lock);
+                // The pause between two requests of a manager.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }));
     }
-    // Until everyone has had several turns, however long that takes.
-    crate::support::eventually_async("everyone has its turns", async || {
+    // Until every manager has had several turns.
+    crate::support::eventually_async("every manager has its turns", async || {
         turns.iter().all(|turns| turns.load(Ordering::Relaxed) >= 5)
     })
     .await;

@@ -6,16 +6,17 @@ use super::scene::{
     connected, granted, listeners, listening, patient, settled_calls, urls, wait_for,
     woken_or_never,
 };
-use crate::facts::{
+use crate::failures::{
     fake,
     log::{Log, LoggedSpawner},
 };
-use crate::support::{FakeServer, Proxy, Reaction, RedisServer, Resp, eventually_async};
+use crate::support::{
+    FakeServer, Proxy, Reaction, RedisServer, Resp, ServerScene, eventually_async,
+};
 
 #[tokio::test]
 async fn subscription_that_breaks_is_made_again() {
-    let servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(3);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let waiter = connected(woken_or_never(), proxies.iter().map(Proxy::url)).await;
     let lock = holder.lock("x").await.unwrap();
@@ -37,10 +38,9 @@ async fn subscription_that_breaks_is_made_again() {
 }
 
 #[tokio::test]
-async fn many_subscriptions_that_break_at_once_are_all_made_again() {
+async fn broken_subscriptions_are_all_renewed() {
     const NAMES: usize = 500;
-    let servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(3);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let waiter = connected(woken_or_never(), proxies.iter().map(Proxy::url)).await;
     let names: Vec<_> = (0..NAMES).map(|i| format!("n{i}")).collect();
@@ -52,7 +52,7 @@ async fn many_subscriptions_that_break_at_once_are_all_made_again() {
     let channels =
         |server: &RedisServer| server.cli(&["PUBSUB", "CHANNELS", "redlock:free:*"]).items().len();
     let all = async |count: usize| {
-        eventually_async("the servers know who listens", async || {
+        eventually_async("the servers have the subscriptions", async || {
             servers.iter().all(|server| channels(server) == count)
         })
         .await;
@@ -73,7 +73,7 @@ async fn many_subscriptions_that_break_at_once_are_all_made_again() {
     for one in waiting {
         drop(granted(one).await);
     }
-    // Without waiters, the subscription soon ends.
+    // A subscription without waiters soon ends.
     all(0).await;
 }
 
@@ -95,7 +95,7 @@ async fn endless_messages_end_the_subscription() {
     }
 }
 
-/// The answer to an acquire of a name that somebody else has.
+/// The answer to an acquire of a name that another client holds.
 fn held() -> Reaction {
     let value = format!("{} 1 1 other", "0".repeat(32));
     let parts = [Reaction::int(3), Reaction::int(1), Reaction::int(0), Reaction::bulk(&value)];
@@ -103,9 +103,8 @@ fn held() -> Reaction {
 }
 
 #[tokio::test]
-async fn what_was_missed_while_nothing_was_heard_is_made_up_for() {
-    let servers = RedisServer::start_n(3);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+async fn missed_hints_are_recovered() {
+    let ServerScene { servers, proxies } = ServerScene::new(3);
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient(), proxies.iter().map(Proxy::url)).await;
     let lock = holder.lock("x").await.unwrap();
@@ -120,7 +119,7 @@ async fn what_was_missed_while_nothing_was_heard_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_restarts_tells_again() {
+async fn restarted_server_sends_hints_again() {
     let mut servers = RedisServer::start_n(3);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let waiter = connected(woken_or_never(), urls(&servers)).await;
@@ -143,7 +142,7 @@ async fn fallback_replaces_missing_hints() {
     let waiting = wait_for(&waiter, "x");
     listening(&servers, "x", 1).await;
     settled_calls(&servers).await;
-    // Keys that go without a release go without a word.
+    // Keys that expire send no hint.
     for server in &servers {
         assert_eq!(server.cli(&["FLUSHALL"]), Resp::Simple("OK".into()));
     }
@@ -151,7 +150,7 @@ async fn fallback_replaces_missing_hints() {
     drop(lock);
 }
 
-/// `waiter` and `holder` log in as users with these rules on top of everything.
+/// `waiter` and `holder` log in as users with all permissions, changed by these rules.
 async fn works_without(holder: &[&str], waiter: &[&str]) {
     let servers = RedisServer::start_n(3);
     let user = |name: &str, rules: &[&str]| {
@@ -168,7 +167,7 @@ async fn works_without(holder: &[&str], waiter: &[&str]) {
     let waiter = connected(patient(), user("waiter", waiter).collect::<Vec<_>>()).await;
     let lock = holder.lock("x").await.unwrap();
     let waiting = wait_for(&waiter, "x");
-    eventually_async("it was refused", async || {
+    eventually_async("the command was refused", async || {
         let value = servers[0].get("redlock:lock:x").unwrap();
         value.ends_with(b"\n")
     })
@@ -179,7 +178,7 @@ async fn works_without(holder: &[&str], waiter: &[&str]) {
 }
 
 #[tokio::test]
-async fn users_without_leave_for_channels_get_their_locks_by_trying() {
+async fn without_channel_permission_waiters_retry() {
     works_without(&[], &[]).await;
     works_without(&["&redlock:free:*"], &[]).await;
     works_without(&[], &["&redlock:free:*"]).await;
@@ -206,7 +205,7 @@ async fn users_with_channels_alone_are_woken() {
 }
 
 #[tokio::test]
-async fn a_silent_minority_keeps_nobody_asleep() {
+async fn silent_minority_blocks_no_wakeup() {
     let servers = RedisServer::start_n(5);
     let holder = connected(woken_or_never(), urls(&servers)).await;
     let waiter = connected(woken_or_never(), urls(&servers)).await;

@@ -18,12 +18,12 @@ async fn release_causes_exactly_one_try() {
     let lock = holder.lock("x").await.unwrap();
     let waiting = wait_for(&waiter, "x");
     listening(&servers, "x", 1).await;
-    // The try that was refused, and one more once the subscriptions stood.
+    // The refused attempt, and another one after the subscriptions were active.
     let before = settled_calls(&servers).await;
     drop(lock);
     let lock = granted(waiting).await;
     let after = settled_calls(&servers).await;
-    // On each server: the release, and one try; a second one with its release where the hint of one
+    // On each server: the release, and one attempt; a second one with its release if the hint of one
     // server was faster than the release on another.
     let [least, most] = [10, 20];
     assert!((least..=most).contains(&(after - before)), "{} calls", after - before);
@@ -48,7 +48,7 @@ async fn of_a_set_each_name_wakes() {
 }
 
 #[tokio::test]
-async fn nobody_listens_before_somebody_waits_and_soon_after_nobody_does() {
+async fn subscriptions_last_while_waiting() {
     let servers = RedisServer::start_n(3);
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient(), urls(&servers)).await;
@@ -58,7 +58,7 @@ async fn nobody_listens_before_somebody_waits_and_soon_after_nobody_does() {
     assert_eq!(counts(), [2; 3], "one connection for each manager");
     let waiting = [wait_for(&waiter, "x"), wait_for(&waiter, "x"), wait_for(&waiter, "x")];
     listening(&servers, "x", 1).await;
-    assert_eq!(counts(), [3; 3], "one more for all that wait");
+    assert_eq!(counts(), [3; 3], "one more for all waiters");
     let other = holder.lock("y").await.unwrap();
     let also = wait_for(&waiter, "y");
     listening(&servers, "y", 1).await;
@@ -72,14 +72,14 @@ async fn nobody_listens_before_somebody_waits_and_soon_after_nobody_does() {
 }
 
 #[tokio::test]
-async fn who_wants_no_wakeups_opens_no_connection() {
+async fn disabled_wakeups_open_no_connection() {
     let servers = RedisServer::start_n(3);
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient().wakeups(false), urls(&servers)).await;
     let lock = holder.lock("x").await.unwrap();
     let waiting = wait_for(&waiter, "x");
     let before: u64 = servers.iter().map(calls).sum();
-    eventually_async("it tries again and again", async || {
+    eventually_async("the waiter retries", async || {
         servers.iter().map(calls).sum::<u64>() > before + 60
     })
     .await;

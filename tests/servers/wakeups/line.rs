@@ -1,4 +1,4 @@
-//! Managers whose tasks all want one name, and hold it for a while.
+//! Managers whose tasks all wait for one name, and hold it for a fixed time.
 
 use std::{
     sync::{
@@ -16,14 +16,14 @@ use crate::support::{HANG_GUARD, RedisServer};
 
 const MANAGERS: usize = 4;
 const TASKS: usize = 4;
-/// Those that each request finds before it in a fair line.
+/// Number of requests ahead of each request in a fair queue.
 const OTHERS: usize = MANAGERS * TASKS - 1;
 const HOLD: Duration = Duration::from_millis(2);
-/// Until it is known who waits.
+/// Time until the waiters are registered.
 const WARM_UP: usize = 200;
 const GRANTS: usize = 1_000;
 
-/// How long a request waited, and how often others were granted the name meanwhile.
+/// The time that a request waited, and the number of grants to others meanwhile.
 type Wait = (Duration, usize);
 
 async fn waits(redlock: Redlock, grants: Arc<AtomicUsize>) -> Vec<Wait> {
@@ -38,13 +38,14 @@ async fn waits(redlock: Redlock, grants: Arc<AtomicUsize>) -> Vec<Wait> {
         if before > WARM_UP {
             waits.push((asked.elapsed(), nth - before));
         }
+        // The duration of the work.
         tokio::time::sleep(HOLD).await;
         drop(lock);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_passed_over_for_long() {
+async fn no_waiter_is_overtaken_for_long() {
     let servers = RedisServer::start_n(5);
     let grants = Arc::<AtomicUsize>::default();
     let mut running = JoinSet::new();
@@ -74,8 +75,8 @@ async fn nobody_is_passed_over_for_long() {
         println!("{percent} %: {time:?}, {passed} grants of others");
     }
     println!("{served:?} grants in {:?}", started.elapsed());
-    // In the order of arrival each would let 15 go first. Where threads get no processor in time,
-    // some are late for their turn: those are few.
+    // In the order of arrival, 15 would be ahead of each. If threads get no processor in time,
+    // a few are late for their turn.
     let (nearly_all, most) = (passed[rank(99)], passed[rank(100)]);
     assert!(nearly_all <= 6 * OTHERS, "{nearly_all} others were granted it meanwhile");
     assert!(most <= 12 * OTHERS, "{most} others were granted it meanwhile");

@@ -3,21 +3,17 @@
 use std::{future::IntoFuture, time::Duration};
 
 use tokio::task::JoinHandle;
-use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder, node::NodeHealth};
+use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder};
 
-use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
+use crate::support::{self, HANG_GUARD, RedisServer, eventually_async, over};
+pub(super) use crate::support::{patient, urls};
 
-pub(super) const LONG: Duration = Duration::from_secs(60);
 /// No pause of this length ends within a test.
 const NEVER: Duration = Duration::from_secs(600);
 
-/// A waiter that is not woken retries only after the test has failed.
+/// Settings under which a waiter that is not woken retries only after the test has failed.
 pub(super) fn woken_or_never() -> RedlockBuilder {
     patient().retry_delay(NEVER..=NEVER)
-}
-
-pub(super) fn patient() -> RedlockBuilder {
-    Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
 }
 
 pub(super) async fn connected<I>(builder: RedlockBuilder, urls: I) -> Redlock
@@ -25,37 +21,28 @@ where
     I: IntoIterator,
     I::Item: Into<String>,
 {
-    let redlock = over(builder, urls).build().unwrap();
-    eventually_async("every node votes", async || {
-        redlock.health().iter().all(NodeHealth::is_voting)
-    })
-    .await;
-    redlock
+    support::connected(over(builder, urls)).await
 }
 
-pub(super) fn urls(servers: &[RedisServer]) -> Vec<String> {
-    servers.iter().map(RedisServer::url).collect()
-}
-
-/// A request that waits in a task of its own.
+/// A request that waits in a separate task.
 pub(super) fn wait_for(redlock: &Redlock, name: &str) -> JoinHandle<Result<Lock, LockError>> {
     tokio::spawn(redlock.lock(name).wait(6 * HANG_GUARD).into_future())
 }
 
-/// How many listen for releases of a name.
+/// Number of subscribers to releases of a name.
 pub(super) fn listeners(server: &RedisServer, name: &str) -> i64 {
     let channel = format!("redlock:free:{name}");
     server.cli(&["PUBSUB", "NUMSUB", &channel]).items()[1].int()
 }
 
 pub(super) async fn listening(servers: &[RedisServer], name: &str, count: i64) {
-    eventually_async("the servers know who listens", async || {
+    eventually_async("the servers have the subscriptions", async || {
         servers.iter().all(|server| listeners(server, name) == count)
     })
     .await;
 }
 
-/// How many scripts were called by digest: acquires, releases, and nothing else here.
+/// Number of calls of scripts by digest, which are only acquires and releases here.
 pub(super) fn calls(server: &RedisServer) -> u64 {
     let stats = server.info("commandstats", "cmdstat_evalsha").unwrap_or_default();
     let calls = stats.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
@@ -67,7 +54,7 @@ pub(super) async fn settled_calls(servers: &[RedisServer]) -> u64 {
     let sum = || servers.iter().map(calls).sum::<u64>();
     let mut last = sum();
     let mut same = 0;
-    eventually_async("nothing is asked for any more", async || {
+    eventually_async("no more commands arrive", async || {
         let now = sum();
         same = if now == last { same + 1 } else { 0 };
         last = now;
@@ -77,12 +64,12 @@ pub(super) async fn settled_calls(servers: &[RedisServer]) -> u64 {
     last
 }
 
-/// How many connections a server has, this question's not counted.
+/// Number of connections of a server, without the one of this query.
 pub(super) fn connections(server: &RedisServer) -> usize {
     server.cli(&["CLIENT", "LIST"]).text().lines().count() - 1
 }
 
-/// Within ten times what is expected.
+/// Waits up to ten times the expected duration.
 pub(super) async fn granted(waiting: JoinHandle<Result<Lock, LockError>>) -> Lock {
     tokio::time::timeout(HANG_GUARD, waiting).await.expect("woken").unwrap().unwrap()
 }

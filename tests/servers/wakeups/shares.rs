@@ -1,4 +1,4 @@
-//! Managers that take a name again and again, and one that wants it at times.
+//! Managers that acquire a name in a loop, and one that acquires it occasionally.
 
 use std::{
     sync::{
@@ -11,25 +11,25 @@ use std::{
 use tower_redlock::{LockError, LockRequest, Redlock};
 
 use super::scene::{connected, patient, urls};
-use crate::support::{HANG_GUARD, Proxy, RedisServer, eventually_async};
+use crate::support::{HANG_GUARD, Proxy, ServerScene, eventually_async};
 
-/// So many turns the one that wants it at times is to have.
+/// Number of turns that the occasional manager has to get.
 const TURNS: usize = 5;
-/// So many grants in a row, at most, the others have meanwhile.
+/// Maximum number of grants in a row that the others get meanwhile.
 const OTHERS: usize = 5_000;
 
-/// The work takes no time, and no server is far away.
+/// No hold time, and no network delay.
 const SHORT: (Duration, Duration) = (Duration::ZERO, Duration::ZERO);
 
 #[derive(Default)]
 struct Counts {
-    /// Grants of the greedy ones, since the last one of the modest one.
+    /// Grants to the greedy managers since the last one of the occasional manager.
     since: AtomicUsize,
     most: AtomicUsize,
     over: AtomicBool,
 }
 
-/// Takes the name again at once, each time.
+/// Acquires the name again immediately, each time.
 async fn greedy(
     redlock: Redlock,
     counts: Arc<Counts>,
@@ -42,6 +42,7 @@ async fn greedy(
                 let since = counts.since.fetch_add(1, Ordering::Relaxed) + 1;
                 counts.most.fetch_max(since, Ordering::Relaxed);
                 if !hold.is_zero() {
+                    // The duration of the work.
                     tokio::time::sleep(hold).await;
                 }
                 drop(lock);
@@ -59,8 +60,7 @@ async fn longest_row(
     ask: fn(LockRequest) -> LockRequest,
     (hold, way): (Duration, Duration),
 ) -> usize {
-    let servers = RedisServer::start_n(5);
-    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let ServerScene { servers, proxies } = ServerScene::new(5);
     for proxy in &proxies {
         proxy.set_delay(way);
     }
@@ -72,11 +72,17 @@ async fn longest_row(
         let one = || tokio::spawn(greedy(manager.clone(), Arc::clone(&counts), ask, hold));
         running.extend((0..tasks).map(|_| one()));
     }
-    eventually_async("it is taken", async || counts.since.load(Ordering::Relaxed) > 3).await;
+    eventually_async("the name is held", async || counts.since.load(Ordering::Relaxed) > 3).await;
     counts.most.store(0, Ordering::Relaxed);
     for _ in 0..TURNS {
         counts.since.store(0, Ordering::Relaxed);
-        drop(modest.lock("x").wait(6 * HANG_GUARD).await.expect("it has its turn"));
+        drop(
+            modest
+                .lock("x")
+                .wait(6 * HANG_GUARD)
+                .await
+                .expect("the occasional manager gets its turn"),
+        );
     }
     counts.over.store(true, Ordering::Relaxed);
     for one in running {
@@ -102,13 +108,13 @@ async fn occasional_waiter_beats_greedy_task() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_wants_it_at_times_has_turns_among_several_greedy_ones() {
+async fn occasional_waiter_competes_with_greedy_ones() {
     let most = longest_row((3, 4), waits, SHORT).await;
     assert!(most < OTHERS, "{most} grants in a row");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_has_turns_beside_one_that_does_not_wait() {
+async fn waiter_competes_with_immediate_attempts() {
     let most = longest_row((1, 1), |request| request, SHORT).await;
     assert!(most < OTHERS, "{most} grants in a row");
 }

@@ -1,4 +1,4 @@
-//! The accounts. They stand for a database that checks tokens, and detect two requests that work on one
+//! The accounts. They represent a database that checks tokens, and detect two requests for one
 //! account at the same time.
 
 use std::{

@@ -1,5 +1,5 @@
 //! A holder that is frozen for longer than its lock is valid: the storage rejects its late write by
-//! the fencing token, and its successor's write stands.
+//! the fencing token, and its successor's write is kept.
 
 mod storage;
 mod worker;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 pub(crate) use self::worker::work;
 use self::{
     storage::{Shelf, Storage},
-    worker::{FILE, Said, TTL},
+    worker::{FILE, Report, TTL},
 };
 use crate::{
     Failure, judge,
@@ -67,7 +67,7 @@ async fn play(nodes: Nodes) -> Result<(), Failure> {
         (backward == 0, format!("writes after one with a newer token: {backward}")),
         (increasing == ROUNDS, format!("rounds with a greater token: {increasing}")),
         (patient == ROUNDS, format!("rounds in which the lock ran out first: {patient}")),
-        (stands == ROUNDS, format!("rounds after which the successor's write stands: {stands}")),
+        (stands == ROUNDS, format!("rounds after which the successor's write was kept: {stands}")),
     ]);
     Ok(())
 }
@@ -92,16 +92,16 @@ impl Tally {
         self.patient += usize::from(waited >= TTL);
         self.increasing += usize::from(new > old);
         println!("  bob has the lock with token {new} after {waited:.2?}, and writes");
-        successor.tell().await?;
+        successor.send_input().await?;
         self.timely(&lines.next().await?.parse()?);
         finish(successor, lines).await?;
 
-        late.tell().await?;
+        late.send_input().await?;
         late.signal(Signal::CONT)?;
-        let written: Said = late_lines.next().await?.parse()?;
+        let written: Report = late_lines.next().await?.parse()?;
         self.late += 1;
         println!("  alice writes with token {old}: {written:?}");
-        self.rejected += usize::from(written == Said::Wrote { token: old, status: 412 });
+        self.rejected += usize::from(written == Report::Wrote { token: old, status: 412 });
         finish(late, late_lines).await?;
         self.stands += usize::from(is_by_successor(&storage.shelf));
         Ok(())
@@ -111,14 +111,14 @@ impl Tally {
     async fn draft(&mut self, lines: &mut Lines) -> Result<u64, Failure> {
         self.timely(&lines.next().await?.parse()?);
         match lines.next().await?.parse()? {
-            Said::Checked { token } => Ok(token),
-            said => Err(format!("no check of the lock: {said:?}").into()),
+            Report::Checked { token } => Ok(token),
+            report => Err(format!("no check of the lock: {report:?}").into()),
         }
     }
 
-    fn timely(&mut self, said: &Said) {
+    fn timely(&mut self, report: &Report) {
         self.timely += 1;
-        self.accepted += usize::from(matches!(said, Said::Wrote { status: 200, .. }));
+        self.accepted += usize::from(matches!(report, Report::Wrote { status: 200, .. }));
     }
 }
 
@@ -128,7 +128,7 @@ fn is_by_successor(shelf: &Shelf) -> bool {
 
 async fn finish(member: Member, mut lines: Lines) -> Result<(), Failure> {
     match lines.next().await?.parse()? {
-        Said::Done => member.stop().await,
-        said => Err(format!("{} is not done: {said:?}", member.name).into()),
+        Report::Done => member.stop().await,
+        report => Err(format!("{} is not done: {report:?}", member.name).into()),
     }
 }

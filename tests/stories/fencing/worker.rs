@@ -24,7 +24,7 @@ const WAIT: Duration = Duration::from_secs(20);
 
 /// A line of a worker.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum Report {
     Wrote { token: u64, status: u16 },
     Checked { token: u64 },
     Done,
@@ -38,21 +38,21 @@ pub(crate) async fn work(builder: RedlockBuilder, part: Part, io: Io) -> Result<
         let token = lock.fencing_token();
         let put = |version| {
             let status = put(storage, token, &content(&part.name, version))?;
-            io.say(&Said::Wrote { token: token.get(), status });
+            io.print(&Report::Wrote { token: token.get(), status });
             Ok::<_, Failure>(())
         };
         put("draft")?;
         lock.ensure_valid()?;
-        io.say(&Said::Checked { token: token.get() });
+        io.print(&Report::Checked { token: token.get() });
         // The lock is valid here. Between the check and the write any time may pass: a pause of the
         // process, a slow disk, a long computation. Nothing but the token helps.
-        if io.hear() {
+        if io.next_input() {
             put("final")?;
         }
         Ok::<_, Failure>(())
     };
     request.auto_extend(renews.parse()?).run(work).await??;
-    io.say(&Said::Done);
+    io.print(&Report::Done);
     redlock.shutdown().await;
     Ok(())
 }
@@ -76,7 +76,7 @@ pub(crate) fn content(name: &str, version: &str) -> String {
     format!("the {version} report of {name}")
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Wrote { token, status } => write!(f, "wrote {token} {status}"),
@@ -86,7 +86,7 @@ impl fmt::Display for Said {
     }
 }
 
-impl FromStr for Said {
+impl FromStr for Report {
     type Err = Failure;
 
     fn from_str(line: &str) -> Result<Self, Failure> {

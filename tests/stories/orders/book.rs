@@ -1,4 +1,4 @@
-//! Orders and stock. They stand for a database that checks tokens, and detect two calls that work on one
+//! Orders and stock. They represent a database that checks tokens, and detect two calls for one
 //! order or item at the same time.
 
 use std::{

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use tonic::{Request, Response, Status, body::Body};
 use tower_redlock::{
     LockContext, Redlock, RedlockLayer,
-    layer::{KeyError, grpc::Grpc},
+    layer::{KeyError, grpc::RedlockGrpc},
 };
 
 use super::{
@@ -26,7 +26,7 @@ const PACE: Duration = Duration::from_millis(2);
 type Key = fn(&http::Request<Body>) -> Result<String, KeyError>;
 
 /// The layer sees the request before its message is decoded, so the key is in the metadata.
-pub(crate) fn one_at_a_time(redlock: &Redlock) -> RedlockLayer<Key, Grpc> {
+pub(crate) fn one_at_a_time(redlock: &Redlock) -> RedlockLayer<Key, RedlockGrpc> {
     let key: Key = |request| order_id(request.headers()).map(|id| format!("order:{id}"));
     RedlockLayer::new(redlock.clone(), key).ttl(TTL).wait(WAIT).grpc()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::replica::{Moment, PERIOD, Said};
+use super::replica::{Moment, PERIOD, Report};
 use crate::judge;
 
 #[derive(Default)]
@@ -30,13 +30,13 @@ pub(crate) struct Mishap {
 }
 
 impl History {
-    pub(crate) fn add(&mut self, replica: usize, said: Said) {
-        match said {
-            Said::Began { tick, token, at } => {
+    pub(crate) fn add(&mut self, replica: usize, report: Report) {
+        match report {
+            Report::Began { tick, token, at } => {
                 self.by_token.insert(token, self.runs.len());
                 self.runs.push(Run { replica, tick, token, began: at, ended: None });
             }
-            Said::Ended { token, at } => {
+            Report::Ended { token, at } => {
                 if let Some(run) = self.by_token.get(&token) {
                     self.runs[*run].ended = Some(at);
                 }

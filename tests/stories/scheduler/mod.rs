@@ -14,7 +14,7 @@ use tokio::{
 pub(crate) use self::replica::replicate;
 use self::{
     history::{History, Mishap},
-    replica::{Said, now},
+    replica::{Report, now},
 };
 use crate::{
     Failure,
@@ -46,8 +46,8 @@ async fn ticks_run_once_over_servers() {
 struct Fleet {
     nodes: Nodes,
     replicas: [Option<Member>; REPLICAS],
-    report: UnboundedSender<(usize, Said)>,
-    reports: UnboundedReceiver<(usize, Said)>,
+    report: UnboundedSender<(usize, Report)>,
+    reports: UnboundedReceiver<(usize, Report)>,
     history: History,
 }
 
@@ -76,8 +76,8 @@ async fn play(nodes: Nodes) -> Result<(), Failure> {
     // The last lines of the replicas may still be on their way.
     drop(fleet.report);
     let rest = async {
-        while let Some((replica, said)) = fleet.reports.recv().await {
-            fleet.history.add(replica, said);
+        while let Some((replica, report)) = fleet.reports.recv().await {
+            fleet.history.add(replica, report);
         }
     };
     timeout(HANG_GUARD, rest).await?;
@@ -88,20 +88,20 @@ async fn play(nodes: Nodes) -> Result<(), Failure> {
 impl Fleet {
     fn start(&mut self, replica: usize) -> Result<(), Failure> {
         let report = self.report.clone();
-        let hear = move |line: String| {
-            // At the end of the test nobody receives it.
+        let on_line = move |line: String| {
+            // At the end of the test the receiver is gone.
             let _ = report.send((replica, line.parse().expect("a line about a run")));
         };
         let ahead = SKEW * (REPLICAS - 1 - replica);
         let part = Part::new(Role::Replica, &format!("replica-{replica}"), &ahead);
-        self.replicas[replica] = Some(Member::start(&self.nodes, part, hear)?);
+        self.replicas[replica] = Some(Member::start(&self.nodes, part, on_line)?);
         Ok(())
     }
 
     async fn watch(&mut self, time: Duration) {
         let end = Instant::now() + time;
-        while let Ok(Some((replica, said))) = timeout_at(end, self.reports.recv()).await {
-            self.history.add(replica, said);
+        while let Ok(Some((replica, report))) = timeout_at(end, self.reports.recv()).await {
+            self.history.add(replica, report);
         }
     }
 
@@ -109,9 +109,9 @@ impl Fleet {
     async fn next_run(&mut self) -> Result<usize, Failure> {
         loop {
             let next = timeout(HANG_GUARD, self.reports.recv()).await?;
-            let (replica, said) = next.ok_or("all replicas have ended")?;
-            self.history.add(replica, said);
-            if matches!(said, Said::Began { .. }) {
+            let (replica, report) = next.ok_or("all replicas have ended")?;
+            self.history.add(replica, report);
+            if matches!(report, Report::Began { .. }) {
                 return Ok(replica);
             }
         }

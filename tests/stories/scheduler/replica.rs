@@ -6,14 +6,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tower_redlock::{
-    Job, JobContext, RedlockBuilder, Schedule, Scheduler,
-    time::{Clock, SystemClock, Timestamp},
-};
+use tower_redlock::{Job, JobContext, RedlockBuilder, Schedule, Scheduler};
 
 use crate::{
     Failure,
     member::{Io, Part},
+    support::hand_clock::HandClock,
 };
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
@@ -26,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// A line of a replica about one of its runs. `at` is the machine's own clock, which the replicas
 /// have in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum Report {
     /// `tick` is in ms since 1970.
     Began {
         tick: u64,
@@ -49,8 +47,9 @@ pub(crate) fn now() -> Moment {
 /// Runs the job until the end of the input. The part's argument is how far its clock is ahead, in
 /// ms.
 pub(crate) async fn replicate(builder: RedlockBuilder, part: Part, io: Io) -> Result<(), Failure> {
-    let ahead = Duration::from_millis(part.arg.parse()?);
-    let redlock = builder.clock(SkewedClock { ahead }).build()?;
+    // The wall clock names the ticks, so replicas reach a tick at different times. The validity of
+    // locks does not depend on it.
+    let redlock = builder.clock(HandClock::skewed(part.arg.parse()?)).build()?;
     let scheduler = Scheduler::new(redlock.clone()).job(job(io.clone())).start()?;
     io.stopped().await;
     scheduler.shutdown(GRACE).await;
@@ -63,32 +62,15 @@ fn job(io: Io) -> Job {
         let io = io.clone();
         async move {
             let (tick, token) = (cx.tick().as_millis(), cx.fencing_token().get());
-            io.say(&Said::Began { tick, token, at: now() });
+            io.print(&Report::Began { tick, token, at: now() });
             tokio::time::sleep(WORK).await;
-            io.say(&Said::Ended { token, at: now() });
+            io.print(&Report::Ended { token, at: now() });
         }
     };
     Job::new("heartbeat", Schedule::every(PERIOD), work).ttl(TTL)
 }
 
-/// The wall clock names the ticks, so replicas reach a tick at different times. The validity of
-/// locks does not depend on it.
-#[derive(Debug)]
-struct SkewedClock {
-    ahead: Duration,
-}
-
-impl Clock for SkewedClock {
-    fn now(&self) -> Timestamp {
-        SystemClock::new().now()
-    }
-
-    fn wall(&self) -> Duration {
-        SystemClock::new().wall() + self.ahead
-    }
-}
-
-impl fmt::Display for Said {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Began { tick, token, at } => write!(f, "began {tick} {token} {at}"),
@@ -97,7 +79,7 @@ impl fmt::Display for Said {
     }
 }
 
-impl FromStr for Said {
+impl FromStr for Report {
     type Err = Failure;
 
     fn from_str(line: &str) -> Result<Self, Failure> {

@@ -55,13 +55,13 @@ const NAMES: [&str; 2] = ["a1", "b1"];
 const NAME_AGAIN: &str = "b2";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_are_handled_once_over_embedded_nodes() {
+async fn handled_once_over_embedded_nodes() {
     let _machine = busy_machine().await;
     play(Nodes::embedded()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_are_handled_once_over_servers() {
+async fn handled_once_over_servers() {
     let _machine = busy_machine().await;
     play(Nodes::servers().await).await.unwrap();
 }
@@ -98,6 +98,7 @@ async fn play(nodes: Nodes) -> Result<(), Failure> {
         half.wait_for(|done| *done >= deliveries.len() / 2).await?;
         other.member.kill().await?;
         let killed = Instant::now();
+        // The time for which the receiver is down.
         sleep(AWAY).await;
         let again = Receiver::start(&nodes, NAME_AGAIN, &effects).await?;
         sender.replace(1, &again);

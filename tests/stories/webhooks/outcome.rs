@@ -78,7 +78,7 @@ impl Outcome {
                     forgeries.sent, forgeries.wrong
                 ),
             ),
-            (cut_otherwise == 0, format!("live receivers that did not answer: {cut_otherwise}")),
+            (cut_otherwise == 0, format!("running receivers that did not answer: {cut_otherwise}")),
             (
                 tally.duplicates > 0 && conflicts > 0 && tally.not_connected > 0,
                 "duplicates, some at the same time, and one receiver for a while".into(),

@@ -1,4 +1,4 @@
-//! A receiver: checks who sent an event, then has it handled once.
+//! A receiver: checks the signature of an event, then has it handled once.
 
 use std::{
     sync::{
@@ -51,7 +51,7 @@ pub(crate) async fn receive(builder: RedlockBuilder, part: Part, io: Io) -> Resu
     // Before that, every request would be answered with 503.
     redlock.ready().await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    io.say(&listener.local_addr()?);
+    io.print(&listener.local_addr()?);
     axum::serve(listener, router(redlock.clone(), Key::new(SECRET)?, shop))
         .with_graceful_shutdown(async move { io.stopped().await })
         .await?;

@@ -2,14 +2,14 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use tower_redlock::time::{Clock, SystemClock, Timestamp};
 use tower_redlock::{Lock, Redlock};
 
 use super::options::WorkerOptions;
 use super::plain::{Plain, PlainLock};
 use crate::guards::guard;
+use crate::support::hand_clock::HandClock;
 use crate::trial::{LocksKind, PREFIX};
 
 /// How long a server has for an answer.
@@ -52,7 +52,7 @@ impl Locks {
                     .retry_delay(RETRY_DELAY)
                     .key_prefix(PREFIX)
                     .owner(format!("worker {}", options.worker))
-                    .clock(SkewedClock { worker: options.worker, skew });
+                    .clock(clock(options.worker, skew));
                 let built = guard(builder, guards).build();
                 built.map(Self::Redlock).map_err(|error| error.to_string())
             }
@@ -129,24 +129,13 @@ impl Held {
     }
 }
 
-/// The system's clock; the date is wrong by an amount that depends on the worker.
-#[derive(Clone, Copy, Debug)]
-struct SkewedClock {
-    worker: usize,
-    skew: Duration,
-}
-
-impl Clock for SkewedClock {
-    fn now(&self) -> Timestamp {
-        SystemClock::new().now()
+/// The system's clock, with an offset of the wall clock that depends on the worker.
+fn clock(worker: usize, skew: Duration) -> HandClock {
+    let clock = HandClock::system();
+    match worker % 3 {
+        0 => {}
+        1 => clock.set_wall_ahead(skew),
+        _ => clock.set_wall_behind(skew),
     }
-
-    fn wall(&self) -> Duration {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        match self.worker % 3 {
-            0 => wall,
-            1 => wall + self.skew,
-            _ => wall.saturating_sub(self.skew),
-        }
-    }
+    clock
 }

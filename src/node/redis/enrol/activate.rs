@@ -14,10 +14,10 @@ use crate::{
     membership::node_status::{ActivationOutcome, ActivationPlan, ActivationStep},
     node::redis::{
         claim_text,
-        decode::{int, reason, text},
+        decode::{int, list, reason, text},
         scripts,
     },
-    protocol::rules,
+    protocol::formulas,
     stripe::STRIPES,
 };
 
@@ -155,33 +155,27 @@ async fn learn_and_activate(
         return Err(failed.unwrap_or(unknown));
     }
     let longest = known.longest();
-    if step.waited < longest + rules::drift(longest, set.settings.drift_factor) {
+    if step.waited < longest + formulas::drift(longest, set.settings.drift_factor) {
         return Ok(ActivationOutcome::Longer(longest));
     }
     let taught = teach(set, step.node, &step.tag, &known.marks).await;
     if !taught.map_err(|reason| (step.node, reason))? {
         return Ok(ActivationOutcome::Done);
     }
-    let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(set.settings.max_ttl);
-    let cmd = pipeline.cmd("EVAL").arg(scripts::ACTIVATE.text(set.knows_flags(step.node))).arg(1);
-    cmd.arg(&set.keys.meta)
-        .arg(&*step.tag)
+    let mut call = set.call(step.node, scripts::ACTIVATE);
+    call.arg(&*step.tag)
         .arg(u64::try_from(step.waited.as_millis()).unwrap_or(u64::MAX))
         .arg(millis(max_ttl))
         .arg(known.floor)
         .arg(mode)
         .arg(copies);
     for (field, fence) in &known.fences {
-        cmd.arg(field).arg(*fence);
+        call.arg(field).arg(*fence);
     }
-    let answer = set.ask(step.node, pipeline).await.map_err(|reason| (step.node, reason))?;
+    let items =
+        set.ask(step.node, call).await.and_then(list).map_err(|reason| (step.node, reason))?;
     let name = set.members()[step.node].status.name();
-    let items = match answer.into_iter().next() {
-        Some(Value::Array(items)) => items,
-        Some(Value::ServerError(error)) => return Err((step.node, reason(&error))),
-        _ => return Err((step.node, Reason::Protocol("no answer to the activation".into()))),
-    };
     match items.first().and_then(int) {
         Some(1) => {
             crate::log::info!(node = %name, waited = ?step.waited, %mode, "probation ended");

@@ -3,20 +3,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::redis::{Pipeline, Value};
-
 use super::{NodeSet, activate::LearntState, node_report::millis};
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
     membership::{
-        leaving::{self, Left},
+        leaving::{self, Departure},
         takeover::{ForeignSet, blocking},
     },
     node::redis::{
-        decode::{int, reason, text},
+        decode::{int, list, text},
         scripts,
     },
-    protocol::rules,
+    protocol::formulas,
     stripe::STRIPES,
 };
 
@@ -49,7 +47,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
             Err(reason) => failed[node] = Some(reason),
         }
     }
-    let left: Vec<_> = left.into_iter().map(|left| Left::parse(&left?.1)).collect();
+    let left: Vec<_> = left.into_iter().map(|left| Departure::parse(&left?.1)).collect();
     if !leaving::is_stopped(&left, moved.len()) {
         let votes = old_votes(old, &left, failed);
         return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
@@ -76,16 +74,16 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
         };
         votes.push(Vote::new(name, outcome));
     }
-    let needed = rules::quorum(nodes);
+    let needed = formulas::quorum(nodes);
     if enrolled < needed || left_behind {
         return Err(AdoptError::NewSet { needed, votes: Votes::new(votes) });
     }
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);
-    Ok(max_ttl + rules::drift(max_ttl, new.settings.drift_factor))
+    Ok(max_ttl + formulas::drift(max_ttl, new.settings.drift_factor))
 }
 
 /// Returns the outcome of each old node: those count that voted and named each other.
-fn old_votes(old: &NodeSet, left: &[Option<Left>], failed: Vec<Option<Reason>>) -> Votes {
+fn old_votes(old: &NodeSet, left: &[Option<Departure>], failed: Vec<Option<Reason>>) -> Votes {
     let group = leaving::group(left);
     let votes = failed.into_iter().enumerate().map(|(node, failed)| {
         let outcome = match (failed, &left[node]) {
@@ -149,11 +147,9 @@ pub(super) async fn take(
     new: &NodeSet,
     known: &LearntState,
 ) -> Result<LearntState, Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);
-    let cmd = pipeline.cmd("EVAL").arg(scripts::ADOPT.text(through.knows_flags(node))).arg(1);
-    cmd.arg(&through.keys.meta)
-        .arg(leaving.layout)
+    let mut call = through.call(node, scripts::ADOPT);
+    call.arg(leaving.layout)
         .arg(&*new.layout.hash)
         .arg(&*new.layout.description)
         .arg(format!("{:016x}", crate::random::number()))
@@ -167,19 +163,15 @@ pub(super) async fn take(
     let mut others: Vec<_> = new.members().iter().map(|member| member.status.name()).collect();
     others.retain(|name| *name != itself);
     others.sort_unstable();
-    cmd.arg(others.len());
+    call.arg(others.len());
     for name in others {
-        cmd.arg(&**name);
+        call.arg(&**name);
     }
     for (field, fence) in &known.fences {
-        cmd.arg(field).arg(*fence);
+        call.arg(field).arg(*fence);
     }
-    cmd.arg("floor").arg(known.floor);
-    let items = match through.ask(node, pipeline).await?.into_iter().next() {
-        Some(Value::Array(items)) => items,
-        Some(Value::ServerError(error)) => return Err(reason(&error)),
-        _ => return Err(Reason::Protocol("no answer to the adoption".into())),
-    };
+    call.arg("floor").arg(known.floor);
+    let items = list(through.ask(node, call).await?)?;
     match items.first().and_then(int) {
         Some(1) => Ok(items.get(3).map(|meta| LearntState::of_meta(meta).1).unwrap_or_default()),
         Some(3) => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),

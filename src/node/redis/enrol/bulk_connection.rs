@@ -9,7 +9,7 @@ use super::NodeSet;
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{reason, text},
+        decode::{list, text},
         handshake,
         wire::Wire,
     },
@@ -22,23 +22,21 @@ pub(super) struct BulkConnection {
     wire: Wire,
 }
 
-impl NodeSet {
-    /// Opens a connection, unless the node is down.
-    pub(super) async fn open(&self, node: usize) -> Result<BulkConnection, Reason> {
-        let member = &self.members()[node];
+impl BulkConnection {
+    /// Opens a connection to a node, unless the node is down.
+    pub(super) async fn open(set: &NodeSet, node: usize) -> Result<Self, Reason> {
+        let member = &set.members()[node];
         if let Some(reason) = member.status.down() {
             return Err(reason);
         }
-        let opening = handshake::open_beside(&member.endpoint, &self.settings.access);
+        let opening = handshake::open_beside(&member.endpoint, &set.settings.access);
         // A callback for credentials, or a connector, is foreign code.
         match AssertUnwindSafe(opening).catch_unwind().await {
-            Ok(wire) => Ok(BulkConnection { wire: wire? }),
+            Ok(wire) => Ok(Self { wire: wire? }),
             Err(_) => Err(Reason::NotConnected("connecting panicked".into())),
         }
     }
-}
 
-impl BulkConnection {
     /// Runs commands; errors are among the replies.
     pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
         self.wire.ask_within(pipeline, SILENCE).await
@@ -46,11 +44,7 @@ impl BulkConnection {
 
     /// Runs one command that answers with a list.
     pub(super) async fn list(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
-        match self.ask(pipeline).await?.pop() {
-            Some(Value::Array(items)) => Ok(items),
-            Some(Value::ServerError(error)) => Err(reason(&error)),
-            _ => Err(Reason::Protocol("a list was expected".into())),
-        }
+        list(self.ask(pipeline).await?)
     }
 
     /// Returns the next cursor, and a page of the keys that match a pattern.
@@ -95,7 +89,7 @@ const MAX_TURNS: usize = 10_000;
 /// Counts the lock keys of a node in small steps, so that votes are not delayed.
 pub(crate) async fn count(set: &NodeSet, node: usize) -> Result<u64, Reason> {
     let pattern = prefix_pattern(&set.keys.lock_prefix);
-    let mut side = set.open(node).await?;
+    let mut side = BulkConnection::open(set, node).await?;
     let mut cursor = String::from("0");
     let mut found = 0_u64;
     for _ in 0..MAX_TURNS {

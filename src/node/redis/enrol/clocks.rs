@@ -13,9 +13,9 @@ use crate::{
     },
     node::{
         ClockJump, Finding,
-        redis::vote_bar::{VoteBar, VoteBarKind},
+        redis::status_detail::{VoteBar, VoteBarKind},
     },
-    protocol::rules,
+    protocol::formulas,
     time::{Clock, Timestamp},
     token::TOKEN_LEAD,
 };
@@ -35,10 +35,10 @@ impl NodeSet {
     /// off by more than the lead of fencing tokens is logged once and shown in the nodes' health.
     pub(crate) fn compare_clocks(&self, now: Timestamp) {
         let members = self.members();
-        let quorum = rules::quorum(members.len());
+        let quorum = formulas::quorum(members.len());
         let walls: Vec<_> = members.iter().map(|member| member.status.wall(now)).collect();
         let mut known: Vec<_> = walls.iter().flatten().copied().collect();
-        let Some(common) = rules::common_wall(&mut known, quorum) else { return };
+        let Some(common) = formulas::common_wall(&mut known, quorum) else { return };
         // Of two that differ, neither is known to be right.
         let agrees = |wall: &&Duration| ahead(**wall, common).unsigned_abs() <= TOKEN_LEAD;
         if known.iter().filter(agrees).count() < quorum {

@@ -20,11 +20,11 @@ use crate::{
     error::Reason,
     metrics,
     node::redis::{
-        decode::{reason, text},
+        decode::{list, reason, text},
         scripts,
         status_detail::Copied,
     },
-    protocol::rules::Sources,
+    protocol::formulas::Sources,
 };
 
 /// Number of keys scanned in one call.
@@ -112,12 +112,8 @@ fn add_report(pipeline: &mut Pipeline, set: &NodeSet) {
     pipeline.cmd("HMGET").arg(&set.keys.meta).arg("tag").arg("once");
 }
 
-fn report(set: &NodeSet, mut answers: Vec<Value>) -> Result<RecordsReport, Reason> {
-    let items = match answers.pop() {
-        Some(Value::Array(items)) => items,
-        Some(Value::ServerError(error)) => return Err(reason(&error)),
-        _ => return Err(Reason::Protocol("HMGET did not answer with a list".into())),
-    };
+fn report(set: &NodeSet, answers: Vec<Value>) -> Result<RecordsReport, Reason> {
+    let items = list(answers)?;
     let tag = Tag::new(items.first().map(text).unwrap_or_default());
     let once = items.get(1).map(text).unwrap_or_default();
     if tag.layout() != &*set.layout.hash {
@@ -136,17 +132,15 @@ struct Copier<'a> {
 impl<'a> Copier<'a> {
     /// Copies all records, and marks the node as complete.
     async fn run(set: &'a NodeSet, node: usize, begun: &RecordsReport) -> Result<Copied, Reason> {
-        let target = set.open(node).await?;
+        let target = BulkConnection::open(set, node).await?;
         let mut copier = Self { set, node, target, copied: Copied::default() };
         copier.report_progress(Copied::default());
         // The connection may lead to another server by now.
         Self::report(set, &mut copier.target).await?.are_those_of(begun)?;
         copier.copy_all(begun.once.starts_with(BOOTSTRAPPED)).await?;
-        let mut pipeline = Pipeline::with_capacity(1);
-        let script = scripts::COPIED.text(set.knows_flags(node));
-        let cmd = pipeline.cmd("EVAL").arg(script).arg(1).arg(&set.keys.meta);
-        cmd.arg(begun.tag.enrolment()).arg(&*begun.once);
-        match copier.target.ask(&pipeline).await?.pop() {
+        let mut call = set.call(node, scripts::COPIED);
+        call.arg(begun.tag.enrolment()).arg(&*begun.once);
+        match copier.target.ask(&call).await?.pop() {
             Some(Value::Int(1)) => Ok(copier.copied),
             Some(Value::ServerError(error)) => Err(reason(&error)),
             _ => Err(Reason::WrongTag { found: "".into() }),
@@ -177,7 +171,7 @@ impl<'a> Copier<'a> {
     /// complete.
     async fn copy_from(&mut self, from: usize) -> Result<bool, Reason> {
         let set = self.set;
-        let mut source = set.open(from).await?;
+        let mut source = BulkConnection::open(set, from).await?;
         let begun = Self::report(set, &mut source).await?;
         let pattern = prefix_pattern(&set.keys.done_prefix);
         let mut cursor = String::from("0");

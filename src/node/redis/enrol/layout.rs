@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use crate::{node::redis::Guards, protocol::names::Incarnation, stripe::fnv};
+use crate::{node::redis::Guards, protocol::views::Incarnation, stripe::fnv};
 
 /// The identity of a set of nodes. Clients with different layouts never vote on the same node: two
 /// majorities of different sets need not share a node.

@@ -3,17 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::redis::{Pipeline, Value};
+use ::redis::Value;
 use futures_util::future::join_all;
 
 use super::{NodeSet, node_report::millis};
 use crate::{
     error::{Reason, Vote, VoteOutcome, Votes},
     node::redis::{
-        decode::{int, reason, text},
+        decode::{int, list, reason, text},
         scripts,
     },
-    protocol::rules,
+    protocol::formulas,
     time::{Clock, Timestamp},
 };
 
@@ -50,7 +50,7 @@ impl<'a> Lowering<'a> {
         };
         // As in a probation, corrections of the local clock do not count.
         let since = self.since + self.set.clock.ahead().saturating_sub(self.ahead);
-        let end = since + longest + rules::drift(longest, self.set.settings.drift_factor);
+        let end = since + longest + formulas::drift(longest, self.set.settings.drift_factor);
         end.saturating_duration_since(self.set.clock.now())
     }
 
@@ -74,18 +74,9 @@ impl<'a> Lowering<'a> {
 }
 
 async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl, Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
-    let cmd = pipeline
-        .cmd("EVAL")
-        .arg(scripts::LOWER.text(set.knows_flags(node)))
-        .arg(1)
-        .arg(&set.keys.meta);
-    cmd.arg(&*set.layout.hash).arg(millis(set.settings.max_ttl)).arg(nonce);
-    let items = match set.ask(node, pipeline).await?.into_iter().next() {
-        Some(Value::Array(items)) => items,
-        Some(Value::ServerError(error)) => return Err(reason(&error)),
-        _ => return Err(Reason::Protocol("a script did not answer with a list".into())),
-    };
+    let mut call = set.call(node, scripts::LOWER);
+    call.arg(&*set.layout.hash).arg(millis(set.settings.max_ttl)).arg(nonce);
+    let items = list(set.ask(node, call).await?)?;
     let text = |i: usize| items.get(i).map(text).unwrap_or_default();
     match items.first().and_then(int) {
         Some(1) => {
@@ -101,14 +92,9 @@ async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl
 }
 
 async fn clear(set: &NodeSet, node: usize, before: &PreviousMaxTtl) -> Result<(), Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
-    let cmd = pipeline
-        .cmd("EVAL")
-        .arg(scripts::LOWERED.text(set.knows_flags(node)))
-        .arg(1)
-        .arg(&set.keys.meta);
-    cmd.arg(&*before.longer);
-    let longest = match set.ask(node, pipeline).await?.first() {
+    let mut call = set.call(node, scripts::LOWERED);
+    call.arg(&*before.longer);
+    let longest = match set.ask(node, call).await?.first() {
         Some(Value::ServerError(error)) => return Err(reason(error)),
         Some(value) => int(value).map(Duration::from_millis),
         None => None,

@@ -15,7 +15,7 @@ use crate::{
             scripts,
         },
     },
-    protocol::names::Incarnation,
+    protocol::views::Incarnation,
     stripe::STRIPES,
 };
 

@@ -24,10 +24,10 @@ use crate::{
             Endpoint, EvictionGuard, RedisSettings, RestartGuard,
             encode::Keys,
             status::Status,
-            vote_bar::{VoteBar, VoteBarKind},
+            status_detail::{VoteBar, VoteBarKind},
         },
     },
-    protocol::names::{Incarnation, View},
+    protocol::views::{Incarnation, View},
     sync::Guard,
     time::{AdjustedClock, Clock, Timestamp},
 };
@@ -127,7 +127,7 @@ impl NodeSet {
         let _ = self.members.set(members.into_iter().map(member).collect());
     }
 
-    /// The highest floor that a node told.
+    /// Returns the highest floor that a node reported.
     pub(crate) fn floor(&self) -> u64 {
         self.floor.load(Ordering::Relaxed)
     }
@@ -146,7 +146,7 @@ impl NodeSet {
             return true;
         }
         let state = self.state();
-        state.enrolment.active() >= crate::protocol::rules::quorum(state.run_ids.len())
+        state.enrolment.active() >= crate::protocol::formulas::quorum(state.run_ids.len())
     }
 
     /// Returns whether a node without a tag of this set may be enrolled.

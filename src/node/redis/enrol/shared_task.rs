@@ -4,13 +4,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::redis::{Pipeline, Value};
-
 use super::NodeSet;
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{int, reason},
+        decode::{int, list},
         scripts,
         status_detail::Copied,
     },
@@ -88,16 +86,10 @@ impl TaskClaim {
     async fn store(&self, set: &NodeSet, time: Duration) -> Result<TaskClaimed, Reason> {
         let (names, claim) = self.task.fields();
         let copied = set.members()[self.node].status.copied();
-        let mut pipeline = Pipeline::with_capacity(1);
-        let script = scripts::CLAIM_TASK.text(set.knows_flags(self.node));
-        let cmd = pipeline.cmd("EVAL").arg(script).arg(1).arg(&set.keys.meta);
-        cmd.arg(names).arg(&*self.named).arg(claim).arg(&self.number);
-        cmd.arg(time.as_micros().to_string()).arg(copied.records).arg(copied.bytes);
-        let items = match set.ask(self.node, pipeline).await?.pop() {
-            Some(Value::Array(items)) => items,
-            Some(Value::ServerError(error)) => return Err(reason(&error)),
-            _ => return Err(Reason::Protocol("a claim was not answered with a list".into())),
-        };
+        let mut call = set.call(self.node, scripts::CLAIM_TASK);
+        call.arg(names).arg(&*self.named).arg(claim).arg(&self.number);
+        call.arg(time.as_micros().to_string()).arg(copied.records).arg(copied.bytes);
+        let items = list(set.ask(self.node, call).await?)?;
         let number = |i: usize| items.get(i).and_then(int);
         Ok(match number(0) {
             Some(1) => TaskClaimed::Ours,

@@ -22,10 +22,10 @@ use crate::{
         takeover::ForeignSet,
     },
     node::redis::{
-        decode::{int, reason, text},
-        scripts,
+        decode::{int, list, text},
+        scripts::{self, Enrolling},
     },
-    protocol::names::Incarnation,
+    protocol::views::Incarnation,
     time::{Clock, Timestamp},
 };
 
@@ -184,6 +184,14 @@ impl NodeSet {
         }
     }
 
+    /// Begins a call of a script with the key of a node's metadata; the caller adds arguments.
+    pub(super) fn call(&self, node: usize, script: Enrolling) -> Pipeline {
+        let mut call = Pipeline::with_capacity(1);
+        let text = script.text(self.knows_flags(node));
+        call.cmd("EVAL").arg(text).arg(1).arg(&self.keys.meta);
+        call
+    }
+
     /// Runs commands over a node's connection.
     pub(super) async fn ask(&self, node: usize, pipeline: Pipeline) -> Result<Vec<Value>, Reason> {
         let (sender, receiver) = oneshot::channel();
@@ -203,18 +211,13 @@ pub(super) async fn inform(
     node: usize,
     owners: &[Option<Incarnation>],
 ) -> Result<(), Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
-    let cmd = pipeline.cmd("EVAL").arg(scripts::OWN.text(set.knows_flags(node))).arg(1);
-    cmd.arg(&set.keys.meta).arg(&*set.layout.hash);
+    let mut call = set.call(node, scripts::OWN);
+    call.arg(&*set.layout.hash);
     for other in set.others(node) {
         let owner = owners[other].map(|owner| owner.to_string()).unwrap_or_default();
-        cmd.arg(&**set.members()[other].status.name()).arg(owner);
+        call.arg(&**set.members()[other].status.name()).arg(owner);
     }
-    let items = match set.ask(node, pipeline).await?.into_iter().next() {
-        Some(Value::Array(items)) => items,
-        Some(Value::ServerError(error)) => return Err(reason(&error)),
-        _ => return Err(Reason::Protocol("no answer to the owners of names".into())),
-    };
+    let items = list(set.ask(node, call).await?)?;
     match items.first().and_then(int) {
         Some(1) => Ok(()),
         _ => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),

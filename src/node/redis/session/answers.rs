@@ -2,7 +2,10 @@
 
 use ::redis::{Pipeline, Value};
 
-use super::{BatchContent, SentBatch, Session, SessionEnd};
+use super::{
+    Session, SessionEnd,
+    sent_batch::{BatchContent, SentBatch},
+};
 use crate::{
     error::Reason,
     node::redis::{

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{BatchContent, Session};
+use super::{Session, sent_batch::BatchContent};
 use crate::{
     error::Reason,
     membership::{
@@ -18,7 +18,7 @@ use crate::{
             handshake::{self, TimedReport},
             permissions,
             server_clock::ServerClock,
-            vote_bar::{VoteBar, VoteBarKind},
+            status_detail::{VoteBar, VoteBarKind},
         },
     },
     time::Timestamp,

@@ -114,11 +114,11 @@ mod tests {
         resource::Resource,
     };
 
-    struct Scene {
+    struct QueueFixture {
         send_queue: SendQueue,
     }
 
-    impl Scene {
+    impl QueueFixture {
         fn new() -> Self {
             Self { send_queue: SendQueue::default() }
         }
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn renewals_and_releases_overtake_acquires() {
-        let mut scene = Scene::new();
+        let mut scene = QueueFixture::new();
         let [a, b, c, d] = [1, 2, 3, 4].map(lease);
         for op in [acquire(&a), acquire(&b), extend(&c), release(&d), extend(&c)] {
             scene.push(op, 1);
@@ -192,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn acquires_of_attempts_over_are_left_out() {
-        let mut scene = Scene::new();
+    fn acquires_of_ended_attempts_are_dropped() {
+        let mut scene = QueueFixture::new();
         let [a, b] = [1, 2].map(lease);
         for op in [acquire(&a), acquire(&b), release(&a)] {
             scene.push(op, 1);
@@ -203,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_one_lease_keep_their_order() {
-        let mut scene = Scene::new();
+    fn operations_of_a_lease_keep_order() {
+        let mut scene = QueueFixture::new();
         let [a, b, c] = [1, 2, 3].map(lease);
         for op in [acquire(&a), extend(&a), release(&b), release(&a), acquire(&c), acquire(&a)] {
             scene.push(op, 1);
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_longest_wait_is_known() {
-        let mut scene = Scene::new();
+        let mut scene = QueueFixture::new();
         let [a, b] = [1, 2].map(lease);
         scene.push(acquire(&a), 10);
         scene.push(extend(&b), 30);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn everything_is_taken_at_the_end() {
-        let mut scene = Scene::new();
+        let mut scene = QueueFixture::new();
         let [a, b] = [1, 2].map(lease);
         scene.push(acquire(&a), 1);
         scene.push(release(&b), 1);

@@ -7,8 +7,8 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     error::Reason,
-    node::redis::{batch::Group, enrol::Tag, server_clock::ServerClock},
-    protocol::{Op, names::View},
+    node::redis::{enrol::Tag, request::Group, server_clock::ServerClock},
+    protocol::{Op, views::View},
     time::Timestamp,
 };
 

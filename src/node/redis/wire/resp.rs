@@ -201,7 +201,7 @@ mod tests {
         }
     }
     #[test]
-    fn long_answers_are_refused_by_their_heads() {
+    fn long_answers_are_refused_by_header() {
         const LEFT: usize = 1_000;
         for (kind, most) in [('$', LEFT), ('*', LEFT / ITEM - 1)] {
             let head = |length: usize| format!("{kind}{length}\r\n");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_within_lists_are_read_as_deep_as_they_may_be() {
+    fn lists_nest_up_to_maximum_depth() {
         let heads = b"*1\r\n".repeat(MAX_DEPTH);
         let mut value = next(&[&heads[..], b":5\r\n"].concat());
         for _ in 0..MAX_DEPTH {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_keep_their_codes_wherever_they_stand() {
+    fn nested_errors_keep_their_codes() {
         let codes = [
             "NOAUTH",
             "WRONGPASS",
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_numbers_of_either_sign_are_read() {
+    fn nil_and_signed_numbers_are_read() {
         let bytes =
             b"*5\r\n$-1\r\n*-1\r\n:-9223372036854775808\r\n:9223372036854775807\r\n$0\r\n\r\n";
         let items = vec![

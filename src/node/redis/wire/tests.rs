@@ -27,7 +27,7 @@ async fn answer_before_disconnect_counts() {
 }
 
 #[tokio::test]
-async fn long_answers_are_read_whole_and_their_room_is_given_back() {
+async fn long_answer_buffers_are_freed() {
     let (mut wire, mut server) = wire();
     let long = vec![b'x'; 3 * MAX_KEPT];
     let (sent, length) = (long.clone(), long.len());
@@ -87,7 +87,7 @@ async fn rejection_text_is_the_reason() {
 }
 
 #[test]
-fn what_is_written_is_not_kept_though_there_is_always_more() {
+fn written_bytes_are_freed_under_backlog() {
     const BACKLOG: usize = 10_000;
     const ROUNDS: usize = 100_000;
     let mut cx = Context::from_waker(std::task::Waker::noop());

@@ -7,7 +7,7 @@ use http::HeaderName;
 use super::Idempotency;
 use crate::{
     key::RequestHead,
-    once::{Fingerprint, OnceLayer, http::Http},
+    once::{Fingerprint, OnceLayer, http::OnceHttp},
 };
 
 /// How requests are compared.
@@ -35,7 +35,7 @@ impl FingerprintRule {
     }
 }
 
-impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// Adds these headers to the comparison of requests with the same key: all values of each, in order.
     /// Default: none; only method, path, query and body count.
     ///

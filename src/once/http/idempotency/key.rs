@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::Idempotency;
 use crate::{
     layer::{KeyError, ResourceKey},
-    once::{OnceLayer, http::Http, terms::IDEMPOTENCY as PREFIX},
+    once::{OnceLayer, http::OnceHttp, terms::IDEMPOTENCY as PREFIX},
     resource::{Resource, ResourceError},
 };
 
@@ -65,7 +65,7 @@ pub(super) fn name(
     Resource::try_from(name)
 }
 
-impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
+impl<C, R, St> OnceLayer<Unscoped, C, OnceHttp<R, Idempotency<St>>> {
     /// Sets the scope of keys: the authenticated principal of a request, found by a closure or any
     /// [`ResourceKey`](crate::layer::ResourceKey). Each principal has keys of its own.
     ///
@@ -117,7 +117,7 @@ impl<C, R, St> OnceLayer<Unscoped, C, Http<R, Idempotency<St>>> {
     /// It is readable on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
     ///
     /// The host of a request is part of the scope too: see [`any_host`](Self::any_host).
-    pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+    pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
         self.with_key(scope)
     }
 }

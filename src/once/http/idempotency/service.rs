@@ -21,13 +21,13 @@ use crate::{
     layer::{KeyError, ResourceKey},
     once::{
         Intact, OnceService, ReadBody, ResponseStore,
-        http::{CompletesHttp, Http, completion::CompletionRules, key::refuse_grpc},
+        http::{CompletesHttp, OnceHttp, completion::CompletionRules, key::refuse_grpc},
     },
     reject::OnReject,
     resource::Resource,
 };
 
-impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
+impl<S, K, C, R, St> OnceService<S, K, C, OnceHttp<R, Idempotency<St>>> {
     /// Returns the name of a request's record; `None` for a request that needs no key.
     fn record<B>(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError>
     where
@@ -50,7 +50,8 @@ impl<S, K, C, R, St> OnceService<S, K, C, Http<R, Idempotency<St>>> {
     }
 }
 
-impl<S, K, C, R, St, B, A> Service<Request<B>> for OnceService<S, K, C, Http<R, Idempotency<St>>>
+impl<S, K, C, R, St, B, A> Service<Request<B>>
+    for OnceService<S, K, C, OnceHttp<R, Idempotency<St>>>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
     S::Future: Send + 'static,

@@ -10,7 +10,7 @@ use crate::{
     lock::Redlock,
     once::{
         Always, DEFAULT_BODY_LIMIT, OnceLayer, ResponseStore, StoreError, StoredBy, StoredHeaders,
-        StoredResponse, http::Http,
+        StoredResponse, http::OnceHttp,
     },
     reject::DefaultResponse,
     token::FencingToken,
@@ -19,7 +19,7 @@ use crate::{
 /// Default maximum size of a stored response, headers and body: 64 KiB.
 pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
 
-/// Requests with an `Idempotency-Key`, with responses in the store `St`. Created by
+/// The mode for requests with an `Idempotency-Key`, whose responses are in the store `St`. Created by
 /// [`OnceLayer::idempotency`].
 pub struct Idempotency<St = OnNodes> {
     pub(super) body_limit: usize,
@@ -63,7 +63,7 @@ impl<St> Idempotency<St> {
     }
 }
 
-impl OnceLayer<Unscoped, Always, Http<DefaultResponse, Idempotency>> {
+impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     /// Creates a layer for requests with an `Idempotency-Key`: the first request with a key runs, and its
     /// response is replayed for each repetition. It needs a [`scope`](OnceLayer::scope).
     ///
@@ -220,11 +220,12 @@ impl OnceLayer<Unscoped, Always, Http<DefaultResponse, Idempotency>> {
             methods: None,
         };
         let unscoped = OnceLayer::new(redlock, name, Unscoped(()));
-        unscoped.map_protocol(|_| Http::new(mode))
+        unscoped.map_protocol(|_| OnceHttp::new(mode))
     }
 }
 
-impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+/// # Requests that need a key
+impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// Sets the methods whose requests need a key; others pass unchanged. Default: all but GET, HEAD,
     /// OPTIONS and TRACE, which are safe, and CONNECT, which opens a tunnel (over HTTP/2 also a
     /// WebSocket). PUT and DELETE may need no key if the service makes them idempotent.
@@ -271,7 +272,10 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self.protocol.mode.any_host = true;
         self
     }
+}
 
+/// # The request's body
+impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// Sets the maximum size of a request's body, in bytes. Default:
     /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read for the
     /// fingerprint, and passed on unchanged: see [`Intact`](crate::once::Intact).
@@ -286,7 +290,10 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
         self.protocol.mode.body_timeout = timeout;
         self
     }
+}
 
+/// # Stored responses
+impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// Sets the maximum size of a stored response, in bytes: its body, with the names and values of the
     /// stored headers. Default:
     /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
@@ -318,11 +325,11 @@ impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
     ///     .response_limit(1 << 20)
     ///     .store(MemoryStore::new());
     /// ```
-    pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, Http<R, Idempotency<T>>> {
+    pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, OnceHttp<R, Idempotency<T>>> {
         self.map_protocol(|http| {
-            let Http { missing, token_header, on_reject, detached, server_errors, mode } = http;
+            let OnceHttp { missing, token_header, on_reject, detached, server_errors, mode } = http;
             let mode = mode.with_store(store);
-            Http { missing, token_header, on_reject, detached, server_errors, mode }
+            OnceHttp { missing, token_header, on_reject, detached, server_errors, mode }
         })
     }
 }

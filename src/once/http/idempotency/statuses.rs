@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use http::StatusCode;
 
 use super::Idempotency;
-use crate::once::{OnceLayer, http::Http};
+use crate::once::{OnceLayer, http::OnceHttp};
 
 /// The statuses whose responses are stored and replayed. After another status the key is free.
 ///
@@ -115,7 +115,7 @@ impl fmt::Debug for KeptStatuses {
     }
 }
 
-impl<K, C, R, St> OnceLayer<K, C, Http<R, Idempotency<St>>> {
+impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// Sets the statuses whose responses are stored. Default: [`KeptStatuses::successes`], 2xx and 3xx.
     ///
     /// [`complete_when`](OnceLayer::complete_when) replaces this; for another 5xx see

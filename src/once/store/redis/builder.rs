@@ -11,101 +11,99 @@ use tokio::sync::mpsc;
 use super::{RedisStore, client::StoreClient, worker};
 use crate::{
     error::BuildError,
-    lock::{Spawner, ThreadSpawner},
-    node::redis::{
-        Access, Connector, Credentials, Endpoint, SingleServer, SocketConnector, TlsOptions,
-    },
+    lock::{MAX_PREFIX_BYTES, Spawner, check_text, spawner_or_thread},
+    node::redis::{AccessOptions, Connector, Credentials, Endpoint, SingleServer, TlsOptions},
     time::{MAX_DURATION, SystemClock, Timers},
 };
 
-/// Builds a [`RedisStore`]. Made by [`RedisStore::builder`].
+/// Maximum `max_bytes`, as the size of one reply of a server is bounded.
+const MAX_BYTES: usize = 32 << 20;
+
+/// Builds a [`RedisStore`]. Created by [`RedisStore::builder`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct RedisStoreBuilder {
     url: String,
-    credentials: Option<Credentials>,
-    tls: Option<TlsOptions>,
+    access: AccessOptions,
     timeout: Duration,
     key_prefix: String,
     max_bytes: usize,
-    connector: Arc<dyn Connector>,
     spawner: Option<Arc<dyn Spawner>>,
 }
-
-/// Maximum length of a key prefix, in bytes.
-const MAX_PREFIX_BYTES: usize = 64;
 
 impl RedisStoreBuilder {
     pub(super) fn new(url: String) -> Self {
         Self {
             url,
-            credentials: None,
-            tls: None,
+            access: AccessOptions::default(),
             timeout: Duration::from_secs(1),
             key_prefix: "redlock".into(),
             max_bytes: 1 << 20,
-            connector: Arc::new(SocketConnector::new()),
             spawner: None,
         }
     }
+}
 
-    /// Credentials, where the URL names none.
+/// # Server
+impl RedisStoreBuilder {
+    /// Sets the credentials for a URL without any.
     pub fn credentials(mut self, credentials: Credentials) -> Self {
-        self.credentials = Some(credentials);
+        self.access.credentials = Some(credentials);
         self
     }
 
-    /// How a `rediss://` server is verified. Default: by the operating system's certificates.
+    /// Sets how a `rediss://` server is verified. Default: by the operating system's certificates.
     pub fn tls(mut self, options: TlsOptions) -> Self {
-        self.tls = Some(options);
+        self.access.tls = Some(options);
         self
     }
 
-    /// How long a put or a get may take, connecting included. Default: 1 s.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
+    /// Sets how the stream to the server is opened. Default: the system's sockets.
+    pub fn connector(mut self, connector: impl Connector) -> Self {
+        self.access.connector = Arc::new(connector);
         self
     }
 
-    /// What the names of all keys on the server begin with. Default `redlock`; `:answer:` follows.
+    /// Sets what runs the connection and timers. Default: a thread.
+    pub fn spawner(mut self, spawner: impl Spawner) -> Self {
+        self.spawner = Some(Arc::new(spawner));
+        self
+    }
+}
+
+/// # Responses
+impl RedisStoreBuilder {
+    /// Sets the prefix of all keys on the server, which `:answer:` follows: 1 to 64 bytes. Default:
+    /// `redlock`.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = prefix.into();
         self
     }
 
-    /// The largest body of a response that is put, in bytes; a larger one is an error of the put.
-    /// Default: 1 MiB, and at most 32 MiB. Choose it no smaller than
+    /// Sets the timeout of a put or a get, connecting included. Default: 1 s.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets the maximum size of the body of a response, in bytes. The put of a larger one fails. Default:
+    /// 1 MiB, and at most 32 MiB. Choose it no smaller than
     /// [`response_limit`](crate::OnceLayer::response_limit).
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
         self
     }
+}
 
-    /// How the stream to the server is opened. Default: the system's sockets.
-    pub fn connector(mut self, connector: impl Connector) -> Self {
-        self.connector = Arc::new(connector);
-        self
-    }
-
-    /// What runs the connection and timers. Default: a thread.
-    pub fn spawner(mut self, spawner: impl Spawner) -> Self {
-        self.spawner = Some(Arc::new(spawner));
-        self
-    }
-
-    /// Checks the settings. The server is connected when there is something to put or get.
+/// # Build
+impl RedisStoreBuilder {
+    /// Checks the settings. The first put or get connects to the server.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] says which setting is wrong, and why.
+    /// [`BuildError`]: the setting that is wrong, and why.
     pub fn build(self) -> Result<RedisStore, BuildError> {
         let endpoint = Endpoint::parse(1, &self.url)?;
-        let prefix = &self.key_prefix;
-        if prefix.is_empty() || prefix.len() > MAX_PREFIX_BYTES || prefix.contains(char::is_control)
-        {
-            let reason =
-                format!("it must have 1 to {MAX_PREFIX_BYTES} bytes and no control characters");
-            return Err(BuildError::setting("key_prefix", reason));
-        }
+        check_text("key_prefix", "it", &self.key_prefix, MAX_PREFIX_BYTES)?;
         if self.timeout.is_zero() || self.timeout > MAX_DURATION {
             let reason = format!("{:?} is not within 1 ms and {MAX_DURATION:?}", self.timeout);
             return Err(BuildError::setting("timeout", reason));
@@ -114,28 +112,8 @@ impl RedisStoreBuilder {
             let reason = format!("{} is more than {MAX_BYTES}", self.max_bytes);
             return Err(BuildError::setting("max_bytes", reason));
         }
-        if let Some(Err(reason)) = self.credentials.as_ref().map(Credentials::check) {
-            return Err(BuildError::setting("credentials", &*reason));
-        }
-        #[cfg(not(feature = "tls"))]
-        if self.tls.is_some() {
-            let reason = "enable the feature `tls` of tower-redlock to use TLS options".into();
-            return Err(BuildError::Tls { reason });
-        }
-        let access = Access {
-            credentials: self.credentials,
-            connector: self.connector,
-            #[cfg(feature = "tls")]
-            tls: crate::node::redis::tls_config(
-                self.tls.as_ref(),
-                std::slice::from_ref(&endpoint),
-            )?,
-        };
-        let system = |error| BuildError::System(Arc::new(error));
-        let spawner = match self.spawner {
-            Some(spawner) => spawner,
-            None => Arc::new(ThreadSpawner::start().map_err(system)?),
-        };
+        let access = self.access.check(std::slice::from_ref(&endpoint))?;
+        let spawner = spawner_or_thread(self.spawner)?;
         let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
         spawner.spawn(Box::pin(Arc::clone(&timers).run()));
         let (jobs, receiver) = mpsc::unbounded_channel();
@@ -157,10 +135,7 @@ impl RedisStoreBuilder {
     }
 }
 
-/// The greatest `max_bytes`: what one answer of a server may take is bounded.
-const MAX_BYTES: usize = 32 << 20;
-
-/// URLs may hold passwords: they are not shown.
+/// Without the URL, which may have a password.
 impl fmt::Debug for RedisStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStoreBuilder")

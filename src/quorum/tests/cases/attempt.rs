@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{
+use super::fixture::{
     Bench, PROPOSAL, TIMEOUT, VALIDITY, at, granted, held, params, releases, send, unheard,
 };
 use crate::{
@@ -110,7 +110,7 @@ fn single_node_is_quorum() {
 #[test]
 fn without_fencing_the_token_is_zero() {
     let mut bench = Bench::with(LeaseParams { proposal: None, ..params(1) });
-    let actions = bench.vote(0, super::bench::granted_below(77));
+    let actions = bench.vote(0, super::fixture::granted_below(77));
     assert_eq!(actions, [Action::Acquired { token: 0, until: at(9_000) }]);
 }
 

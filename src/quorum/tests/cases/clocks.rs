@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, at, extended, granted, held, releases, renewed, round, unheard};
+use super::fixture::{Bench, at, extended, granted, held, releases, renewed, round, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::OpId,
@@ -35,7 +35,7 @@ fn jump_voids_earlier_grant() {
     bench.at(1).vote(0, granted());
     assert_eq!(bench.at(2).unsound(0, 2), []);
     assert_eq!(bench.at(3).vote(1, granted()), [], "one of three");
-    let acquired = Action::Acquired { token: super::bench::PROPOSAL, until: at(9_000) };
+    let acquired = Action::Acquired { token: super::fixture::PROPOSAL, until: at(9_000) };
     assert_eq!(bench.at(4).vote(2, granted()), [acquired]);
 }
 
@@ -54,7 +54,7 @@ fn jump_ends_attempt_out_of_reach() {
 fn grant_after_jump_counts() {
     let mut bench = Bench::start(1);
     assert_eq!(bench.at(2).unsound(0, 1), [], "it has not voted");
-    let acquired = Action::Acquired { token: super::bench::PROPOSAL, until: at(9_000) };
+    let acquired = Action::Acquired { token: super::fixture::PROPOSAL, until: at(9_000) };
     assert_eq!(bench.vote(0, granted()), [acquired]);
 }
 

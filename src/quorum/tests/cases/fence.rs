@@ -1,6 +1,6 @@
 //! R9: the fencing token.
 
-use super::bench::{Bench, PROPOSAL, at, granted, granted_below, held, releases, send, unheard};
+use super::fixture::{Bench, PROPOSAL, at, granted, granted_below, held, releases, send, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{Answer, HeldAnswer, OpId, RaisedAnswer},
@@ -200,7 +200,7 @@ fn raise_waits_for_near_fences() {
 }
 
 #[test]
-fn raise_above_far_fence_as_last_resort() {
+fn raise_above_far_fence_comes_last() {
     let above = [raise(0, 1, FAR + 1), raise(1, 1, FAR + 1)];
     let far_and_near = || {
         let mut bench = Bench::start(3);
@@ -218,7 +218,7 @@ fn raise_above_far_fence_as_last_resort() {
 }
 
 #[test]
-fn far_fence_of_any_answer_is_left_out() {
+fn far_fence_in_any_answer_ignored() {
     let mut bench = Bench::start(3);
     bench.vote(0, Ok(Answer::Held(HeldAnswer { owner: None, remaining: None, fence: FAR })));
     bench.vote(1, granted_below(2_000));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, PROPOSAL, at, extended, held, params, renewed, round};
+use super::fixture::{Bench, PROPOSAL, at, extended, held, params, renewed, round};
 use crate::quorum::{Action, Event, Halt, HandOff, LeaseParams, Loss, NextHolder};
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, VALIDITY, at, granted, held, params};
+use super::fixture::{Bench, VALIDITY, at, granted, held, params};
 use crate::{
     error::Reason,
     quorum::{Action, LeadNode, Lease, LeaseCommand, LeaseParams, Refusal},

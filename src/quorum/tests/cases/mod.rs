@@ -2,7 +2,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a lease under test, and short names for its events | `bench` |
+//! | a lease under test, and short names for its events | `fixture` |
 //! | held, refused, and the verdict | `attempt` |
 //! | the fencing token | `fence` |
 //! | renewal, extension, loss | `renewal` |
@@ -16,9 +16,9 @@
 #![expect(clippy::unnecessary_wraps, reason = "what a node says is written as it arrives")]
 
 mod attempt;
-mod bench;
 mod clocks;
 mod fence;
+mod fixture;
 mod handoff;
 mod lead_node;
 mod release;

@@ -1,6 +1,6 @@
 //! R3: giving back.
 
-use super::bench::{Bench, at, granted, held, releases, unheard};
+use super::fixture::{Bench, at, granted, held, releases, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{Answer, OpId},
@@ -42,7 +42,7 @@ fn already_lost_without_quorum_of_keys() {
 /// With an even number of nodes, half of them is enough to deny a quorum.
 #[test]
 fn already_lost_if_half_are_missing() {
-    let mut bench = Bench::held_with(super::bench::params(4));
+    let mut bench = Bench::held_with(super::fixture::params(4));
     bench.release(true);
     assert_eq!(bench.acknowledge(1, false), []);
     assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));

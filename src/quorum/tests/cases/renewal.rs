@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::bench::{Bench, at, extended, granted, held, params, renewed, round, send, unheard};
+use super::fixture::{Bench, at, extended, granted, held, params, renewed, round, send, unheard};
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::OpId,
@@ -114,7 +114,7 @@ fn lost_lease_is_released_on_drop() {
     let mut bench = Bench::held();
     let lost = bench.at(9_000).wake();
     assert!(matches!(lost[..], [Action::Lost(_)]), "{lost:?}");
-    assert_eq!(bench.at(9_100).release(false), super::bench::releases(3));
+    assert_eq!(bench.at(9_100).release(false), super::fixture::releases(3));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! R4, where several rounds of renewal are under way.
 
-use super::bench::{Bench, extended, held, params, renewed, round};
+use super::fixture::{Bench, extended, held, params, renewed, round};
 use crate::{error::Reason, quorum::Action};
 
 /// Node 1 answers the first round, node 2 a later one: together they confirm the first.

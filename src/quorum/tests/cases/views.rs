@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::bench::{Bench, at, extended, granted, granted_below, renewed, round, send};
+use super::fixture::{Bench, at, extended, granted, granted_below, renewed, round, send};
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{
         Answer, OpId, RaisedAnswer,
-        names::{Incarnation, View},
+        views::{Incarnation, View},
     },
     quorum::{Action, Event, LeaseCommand, Refusal},
 };

@@ -9,7 +9,7 @@ use stateright::{Model, Property};
 
 use super::{explore, sort_key, violates};
 use crate::{
-    protocol::{TickClaim, TickRun, rules},
+    protocol::{TickClaim, TickRun, formulas},
     quorum::{
         claims::{ClaimStatus, status},
         tests::claims::{claim, run_of},
@@ -141,7 +141,7 @@ impl ClaimWorld {
                 if is_awaited {
                     of.accepted.push(node);
                     of.accepted.sort_unstable();
-                    if of.accepted.len() == rules::quorum(NODES) && of.replacing.is_some() {
+                    if of.accepted.len() == formulas::quorum(NODES) && of.replacing.is_some() {
                         state.replaced.push((claim.token, claim.run));
                         state.replaced.sort_by_key(|(token, _)| *token);
                     }
@@ -227,7 +227,7 @@ impl Model for ClaimWorld {
             if of.attempts < self.attempts[replica] {
                 steps.push(ClaimStep::Begin { replica });
             }
-            if !of.is_decided && of.promises.len() >= rules::quorum(NODES) {
+            if !of.is_decided && of.promises.len() >= formulas::quorum(NODES) {
                 steps.push(ClaimStep::Decide { replica, without: None });
                 if of.promises.len() == NODES {
                     steps.extend(
@@ -235,7 +235,7 @@ impl Model for ClaimWorld {
                     );
                 }
             }
-            if of.claiming.is_some() && of.accepted.len() >= rules::quorum(NODES) {
+            if of.claiming.is_some() && of.accepted.len() >= formulas::quorum(NODES) {
                 steps.push(ClaimStep::Conclude { replica, starts: true });
                 steps.push(ClaimStep::Conclude { replica, starts: false });
             }
@@ -245,7 +245,7 @@ impl Model for ClaimWorld {
         for (node, voter) in state.voters.iter().enumerate() {
             if voter.in_probation {
                 // N−q+1 others.
-                if voting >= NODES - rules::quorum(NODES) + 1 {
+                if voting >= NODES - formulas::quorum(NODES) + 1 {
                     steps.push(ClaimStep::Activate { node });
                 }
             } else if state.crashes > 0 {

@@ -42,7 +42,7 @@ where
     M::State: Clone + std::fmt::Debug + Hash + PartialEq + Send + Sync,
     M::Action: std::fmt::Debug + Clone + PartialEq + Send + Sync,
 {
-    let until = HasDiscoveries::AnyFailures;
+    let until = HasDiscoveries::AnyOf([property].into());
     let checker = model.checker().threads(2).finish_when(until).spawn_bfs().join();
     let states = checker.unique_state_count();
     let trace = checker.discovery(property);

@@ -3,9 +3,9 @@
 use super::{
     holds::WALKS,
     plans::{by_tokens, quiet, relocates, replaces, same, without},
-    search::{run, search},
     state::{LayoutPlan, Layouts},
     step::LayoutStep::{GoOn, In, LeaseCommand, Move, TakeNew, TakeOld, Tick},
+    walk::{run, search},
 };
 use crate::quorum::tests::names::{
     rule::RulePart,

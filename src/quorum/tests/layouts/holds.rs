@@ -5,8 +5,8 @@ use super::{
         by_locks, by_tokens, grows, relocates, replaces, same, shrinks, still, taken_over,
         taken_over_or_moved, two_lists,
     },
-    search::search,
     state::LayoutPlan,
+    walk::search,
 };
 
 pub(super) const WALKS: u64 = 1500;

@@ -9,14 +9,14 @@
 //! | the state, and what the layouts have in common | `state` |
 //! | how servers are moved | `moving` |
 //! | the steps, and the violations | `step` |
-//! | random walks and searches | `search` |
-//! | the layouts that are searched | `cases` |
+//! | random walks, and searches | `walk` |
+//! | the layouts that are searched | `plans` |
 //! | tests | `holds`, `controls` |
 
 mod controls;
 mod holds;
 mod moving;
 mod plans;
-mod search;
 mod state;
 mod step;
+mod walk;

@@ -6,12 +6,12 @@ use super::state::{LayoutTag, Layouts};
 use crate::{
     membership::takeover::blocking,
     protocol::{
-        names::{Member, View, largest_group},
-        rules::quorum,
+        formulas::quorum,
+        views::{Member, View, largest_group},
     },
     quorum::tests::names::{
         rule::RulePart,
-        world::{Left, ModelServer, PerName},
+        world::{ModelDeparture, ModelServer, PerName},
     },
 };
 
@@ -180,7 +180,7 @@ impl Layouts {
             let voted = server.active && self.worlds[layout].is_enrolled(node, machine);
             let view = server.view.clone().filter(|_| voted);
             let taken_over = state == MovedState::TakenOver;
-            server.left = Some(Left { layout: tag.layout, node, taken_over, view });
+            server.left = Some(ModelDeparture { layout: tag.layout, node, taken_over, view });
         }
         let known = tag.map_or(0, |tag| tag.epoch);
         let epoch = if self.has(RulePart::MovedEpoch) { known + 1 } else { known.max(1) };

@@ -8,7 +8,7 @@ use super::{
     work::{Lacks, StoredWork},
     world::{NAMES, NamesWorld, PerName, Tick},
 };
-use crate::protocol::names::View;
+use crate::protocol::views::View;
 
 /// An activation under way.
 #[derive(Clone, Debug, PartialEq, Eq)]

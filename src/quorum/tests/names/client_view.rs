@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{
     activation::Activation,
     rule::RulePart,
-    world::{CLIENTS, Left, NAMES, NamesWorld, PerName, Tick},
+    world::{CLIENTS, ModelDeparture, NAMES, NamesWorld, PerName, Tick},
 };
-use crate::protocol::names::{Incarnation, Member, View, largest_group, name_each_other};
+use crate::protocol::views::{Incarnation, Member, View, largest_group, name_each_other};
 
 /// One atomic look at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct ServerRead {
     pub(crate) active: bool,
     /// It was moved from another layout, which may still grant.
     pub(crate) moved: bool,
-    pub(crate) left: Option<Left>,
+    pub(crate) left: Option<ModelDeparture>,
 }
 
 impl ServerRead {

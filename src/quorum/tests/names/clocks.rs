@@ -11,7 +11,7 @@ use super::{
 
 /// A clock of a client or of a server.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Clock {
+pub(crate) struct ModelClock {
     /// Ticks ahead of the slowest clock.
     ahead: Tick,
     /// The true time of the last gain.
@@ -42,7 +42,7 @@ impl NamesSetup {
 }
 
 impl NamesWorld {
-    fn clock(&mut self, of: Whose) -> &mut Clock {
+    fn clock(&mut self, of: Whose) -> &mut ModelClock {
         let at = match of {
             Whose::Client(client) => client,
             Whose::Server { node, machine } => CLIENTS + node * self.setup.machines + machine,
@@ -68,7 +68,7 @@ impl NamesWorld {
         if !allowed || clock.gained.is_some_and(|at| now < at + ttl) {
             return false;
         }
-        *clock = Clock { ahead: clock.ahead + 1, gained: Some(now) };
+        *clock = ModelClock { ahead: clock.ahead + 1, gained: Some(now) };
         self.left.gains -= 1;
         true
     }

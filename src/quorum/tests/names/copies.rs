@@ -5,7 +5,7 @@ use super::{
     work::Lacks,
     world::{NAMES, NamesWorld, PerName},
 };
-use crate::{protocol::names::Incarnation, protocol::rules::Sources};
+use crate::{protocol::formulas::Sources, protocol::views::Incarnation};
 
 /// A client copies records to a server.
 #[derive(Clone, Copy, Debug)]

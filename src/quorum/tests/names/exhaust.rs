@@ -10,11 +10,11 @@ use super::{
     faults::FaultBudget,
     fingerprint::fingerprint,
     rule::RulePart,
-    search::shorten,
     setups::{by_groups, moves, without},
     step::{NamesStep, Violation},
     world::{CLIENTS, NamesSetup, NamesWorld, Tick},
 };
+use crate::quorum::tests::search::shorten;
 
 /// One or more steps that are taken together.
 type Steps = Vec<NamesStep>;
@@ -139,7 +139,7 @@ fn larger_set_needs_each_part() {
         let setup = without(part, one_move(2));
         let Exhausted { states, found, .. } = exhaust(setup, 3);
         let (violation, trace) = found.expect("the part prevents something");
-        let steps = shorten(setup, &trace).len();
+        let steps = shorten(&NamesWorld::new(setup), &trace).len();
         println!("without {part:?}: {violation:?} after {states} states, {steps} steps");
         assert_eq!(violation, Violation::DisjointGroups);
     }

@@ -7,7 +7,7 @@ use super::{
     client_view::{ClientView, ServerRead},
     world::{CLIENTS, NAMES, NamesWorld, Tick},
 };
-use crate::protocol::names::{Incarnation, View};
+use crate::protocol::views::{Incarnation, View};
 
 /// The least hash of a world under any order of its names and clients. For worlds without locks, whose
 /// clocks agree.

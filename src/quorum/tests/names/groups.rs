@@ -9,7 +9,7 @@ use super::{
     step::Violation,
     world::{NamesWorld, Tick},
 };
-use crate::protocol::names::name_each_other;
+use crate::protocol::views::name_each_other;
 
 /// A group that existed, and the last tick in which it did. One bit for each server that keeps
 /// what it granted.

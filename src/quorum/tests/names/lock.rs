@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::{
     rule::RulePart,
     step::Violation,
-    world::{CLIENTS, NAMES, NamesWorld, PerName, StoredKey, Tick},
+    world::{CLIENTS, NAMES, NamesWorld, PerName, Tick, WorldKey},
 };
-use crate::protocol::names::{Member, View, largest_group};
+use crate::protocol::views::{Member, View, largest_group};
 
 /// A node's latest grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Grant {
+pub(crate) struct ModelGrant {
     pub(crate) view: Arc<View>,
     /// Whether it accepted the number of the present round.
     pub(crate) accepted: bool,
@@ -29,7 +29,7 @@ pub(crate) struct ModelLease {
     /// The machines that the requests were sent to.
     pub(crate) targets: PerName<Option<usize>>,
     pub(crate) asked: PerName<bool>,
-    pub(crate) grants: PerName<Option<Grant>>,
+    pub(crate) grants: PerName<Option<ModelGrant>>,
     /// The number that is proposed or raised.
     pub(crate) number: u16,
     pub(crate) raising: bool,
@@ -97,18 +97,18 @@ impl NamesWorld {
         if server.lease(now).is_some_and(|other| other != lease.id) {
             return true;
         }
-        server.key = Some(StoredKey { lease: lease.id, expires: now + ttl });
+        server.key = Some(WorldKey { lease: lease.id, expires: now + ttl });
         let accepted = lease.number > server.fence;
         lease.seen = lease.seen.max(server.fence);
         server.fence = server.fence.max(lease.number);
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
-        lease.grants[node] = Some(Grant { view, accepted, confirmed: lease.started });
+        lease.grants[node] = Some(ModelGrant { view, accepted, confirmed: lease.started });
         self.decide(client);
         true
     }
 
     /// The size of the largest group among the grants that `counts` chooses.
-    fn group(&self, client: usize, counts: impl Fn(&Grant) -> bool) -> usize {
+    fn group(&self, client: usize, counts: impl Fn(&ModelGrant) -> bool) -> usize {
         let Some(lease) = &self.leases[client] else { return 0 };
         let views = match lease.until {
             Some(_) => self.has(RulePart::Views) && self.has(RulePart::ViewsOnExtensions),
@@ -217,9 +217,9 @@ impl NamesWorld {
         if !enrolled || !(server.active || (own && in_probation)) {
             return true;
         }
-        server.key = Some(StoredKey { lease: lease.id, expires: now + ttl });
+        server.key = Some(WorldKey { lease: lease.id, expires: now + ttl });
         let view = Arc::clone(server.view.as_ref().expect("it is enrolled"));
-        lease.grants[node] = Some(Grant { view, accepted: true, confirmed: lease.started });
+        lease.grants[node] = Some(ModelGrant { view, accepted: true, confirmed: lease.started });
         let starts: PerName<Option<Tick>> =
             std::array::from_fn(|n| lease.grants[n].as_ref().map(|grant| grant.confirmed));
         let confirmed = starts

@@ -12,7 +12,7 @@
 //! | what a client reads, stores, waits for and activates | `client_view`, `activation` |
 //! | locks and tokens; or the groups that could grant one | `lock`; `groups` |
 //! | work that is done once under a lock, ticks that are claimed; copies of records | `work`; `copies` |
-//! | random walks, and searches that continue from new states | `walk`, `search` |
+//! | random walks | `walk` |
 //! | every state of a small set; hashes of states | `exhaust`; `fingerprint` |
 //! | the parts of the rule; the sets that are searched | `rule`, `setups` |
 //! | tests: nothing is found with the rule | `holds` |
@@ -36,7 +36,6 @@ mod holds;
 mod limits;
 mod lock;
 pub(super) mod rule;
-pub(super) mod search;
 mod settle;
 pub(super) mod setups;
 pub(super) mod step;

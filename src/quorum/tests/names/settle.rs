@@ -2,11 +2,12 @@
 
 use super::{
     faults::FaultBudget,
-    search::NamesSearch,
-    setups::{MOVES, SEEDS, by_groups, factor, first_start, moves, restarts},
+    setups::{by_groups, first_start, moves, restarts},
     step::NamesStep,
+    walk::NamesWalk,
     world::{CLIENTS, NamesSetup, NamesWorld},
 };
+use crate::quorum::tests::search::{SEEDS, Search};
 
 /// Walks that look for states to start from.
 const WALKS: u64 = 500;
@@ -59,15 +60,15 @@ fn settles(mut world: NamesWorld, ticks: usize) -> bool {
 }
 
 /// The states that a search kept, and the trace to one that does not become whole within `ticks`.
-fn stuck(search: &NamesSearch, ticks: usize) -> (usize, Vec<&[NamesStep]>) {
-    let stuck = search.kept.iter().filter(|kept| !settles(kept.world.clone(), ticks));
+fn stuck(search: &Search<NamesWalk>, ticks: usize) -> (usize, Vec<&[NamesStep]>) {
+    let stuck = search.kept.iter().filter(|kept| !settles(kept.model.clone(), ticks));
     (search.kept.len(), stuck.map(|kept| &kept.trace[..]).collect())
 }
 
 fn becomes_whole(setup: NamesSetup) {
     let setup = by_groups(setup);
-    let mut search = NamesSearch::new(setup, SEEDS[0]);
-    assert!(search.run(WALKS * factor(), MOVES).is_none(), "a violation");
+    let mut search = Search::<NamesWalk>::new(NamesWorld::new(setup), SEEDS[0]);
+    assert!(search.run(WALKS).is_none(), "a violation");
     let ticks = 2 * usize::from(setup.ttl) + 1;
     let (states, stuck) = stuck(&search, ticks);
     println!(

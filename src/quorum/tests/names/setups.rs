@@ -3,16 +3,12 @@
 use super::{
     faults::FaultBudget,
     rule::RulePart,
-    search::{NamesSearch, shorten},
     step::{NamesStep, Violation},
+    walk::NamesWalk,
     work::WorkKind,
     world::{NamesSetup, NamesWorld},
 };
-
-/// Moves that a walk chooses.
-pub(crate) const MOVES: usize = 20;
-/// The seeds of each search.
-pub(crate) const SEEDS: [u64; 3] = [1, 2, 3];
+use crate::quorum::tests::search;
 
 /// A set whose names move, at the maximum rate that the rule allows.
 pub(crate) fn moves(names: usize) -> NamesSetup {
@@ -30,7 +26,7 @@ pub(crate) fn moves(names: usize) -> NamesSetup {
             cuts: 2,
             gains: 0,
         },
-        at_once: crate::protocol::rules::quorum(names) - 1,
+        at_once: crate::protocol::formulas::quorum(names) - 1,
         blank: false,
         upgraded: false,
         split_lookups: true,
@@ -102,40 +98,15 @@ pub(crate) fn without(part: RulePart, setup: NamesSetup) -> NamesSetup {
     NamesSetup { without: Some(part), ..setup }
 }
 
-/// The factor by which the environment asks for more walks.
-pub(crate) fn factor() -> u64 {
-    let factor = std::env::var("NAMES_WALKS").ok();
-    factor.map_or(1, |factor| factor.parse().expect("NAMES_WALKS is a whole number"))
-}
-
-/// Searches with each seed in turn for `walks` walks, times the factor; returns the first violation.
+/// Searches a set with each seed in turn. Returns the first violation, and a short trace to it.
 pub(crate) fn search(setup: NamesSetup, walks: u64) -> Option<(Violation, Vec<NamesStep>)> {
-    SEEDS.iter().find_map(|&seed| {
-        let mut search = NamesSearch::new(setup, seed);
-        let found = search.run(walks * factor(), MOVES);
-        let trace = found.as_ref().map(|found| shorten(setup, &found.trace));
-        println!(
-            "N = {}, {}, without {:?}, seed {seed}: {:?} after {} walks, {} steps, {} states; \
-             shortest trace: {:?} steps",
-            setup.names,
-            if setup.locks { "locks" } else { "groups" },
-            setup.without,
-            found.as_ref().map(|found| found.violation),
-            search.walks,
-            search.steps,
-            search.outlines(),
-            trace.as_ref().map(Vec::len),
-        );
-        Some((found?.violation, trace?))
-    })
+    let NamesSetup { names, locks, without, .. } = setup;
+    let watched = if locks { "locks" } else { "groups" };
+    let label = format!("N = {names}, {watched}, without {without:?}");
+    search::search::<NamesWalk>(&NamesWorld::new(setup), walks, &label)
 }
 
-/// Does the steps, each of which must be possible; returns the violation that they come to.
+/// Takes the steps, each of which must be possible. Returns the violation that they reach.
 pub(crate) fn run(setup: NamesSetup, steps: &[NamesStep]) -> Option<Violation> {
-    let mut world = NamesWorld::new(setup);
-    for (at, &step) in steps.iter().enumerate() {
-        assert!(world.violation.is_none(), "a violation before step {at}: {step:?}");
-        assert!(world.apply(step), "step {at} does nothing: {step:?}");
-    }
-    world.violation
+    search::run(NamesWorld::new(setup), steps)
 }

@@ -2,28 +2,10 @@
 
 use super::{
     clocks::Whose,
-    step::NamesStep,
+    step::{NamesStep, Violation},
     world::{CLIENTS, NAMES, NamesWorld, PerName},
 };
-
-/// A generator of random numbers: the same seed, the same walk. Source: Steele et al.,
-/// *Fast Splittable Pseudorandom Number Generators* (2014), `SplitMix64`.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(((self.next() >> 32) * limit as u64) >> 32).expect("it is below the limit")
-    }
-}
+use crate::quorum::tests::search::{KeptState, Model, ModelWalk, Random};
 
 /// How many kinds of moves a walk chooses from.
 const KINDS: usize = 18;
@@ -52,7 +34,7 @@ pub(crate) struct Habits {
 }
 
 impl Habits {
-    pub(crate) fn draw(world: &NamesWorld, random: &mut Random) -> Self {
+    fn draw(world: &NamesWorld, random: &mut Random) -> Self {
         let names = world.setup.names;
         let mut subset = |size: usize| {
             let order = order(names, random);
@@ -74,7 +56,7 @@ pub(crate) struct NamesWalk {
     pub(crate) trace: Vec<NamesStep>,
     random: Random,
     weights: [[usize; KINDS]; CLIENTS],
-    pub(crate) habits: [Habits; CLIENTS],
+    habits: [Habits; CLIENTS],
 }
 
 impl NamesWalk {
@@ -97,44 +79,8 @@ impl NamesWalk {
             }
             weights[0] = weights[0].max(1);
         }
-        let habits =
-            habits.unwrap_or_else(|| std::array::from_fn(|_| Habits::draw(&world, &mut random)));
+        let habits = habits.unwrap_or_else(|| Self::draw_habits(&world, &mut random));
         Self { world, trace: Vec::new(), random, weights, habits }
-    }
-
-    pub(crate) fn step(&mut self) {
-        let client = self.random.below(CLIENTS);
-        let weights = self.weights[client];
-        let mut at = self.random.below(weights.iter().sum());
-        let kind = weights.iter().position(|&weight| {
-            let found = at < weight;
-            at = at.saturating_sub(weight);
-            found
-        });
-        let node = self.random.below(self.world.setup.names);
-        let other = self.random.below(self.world.setup.names);
-        let machine = self.random.below(self.world.setup.machines);
-        match kind.expect("it is below the sum") {
-            0 => self.apply(NamesStep::Tick),
-            1 => self.disturb(client, node, machine),
-            2 => self.apply(NamesStep::Open { client, node }),
-            3 => self.apply(NamesStep::Look { client, node }),
-            4 => self.apply(NamesStep::Store { client, into: node, of: other }),
-            5 => self.apply(NamesStep::Merge { client, node }),
-            6 => self.apply(NamesStep::Begin { client, node }),
-            7 => self.apply(NamesStep::Fence { client, node }),
-            8 => self.apply(NamesStep::Activate { client }),
-            9 => self.lock_step(client, node),
-            10 => self.apply(NamesStep::Release { client, deletes: other != 0 }),
-            11 => self.lock(client),
-            12 => self.renew(client),
-            13 => self.look_at_all(client),
-            14 => self.drive(client),
-            15 => self.finish(client),
-            16 => self.work_step(client, node),
-            _ if other == 0 => self.copy(client, node),
-            _ => self.work(client),
-        }
     }
 
     pub(crate) fn apply(&mut self, step: NamesStep) {
@@ -282,5 +228,80 @@ impl NamesWalk {
             self.apply(NamesStep::Fence { client, node });
         }
         self.apply(NamesStep::Activate { client });
+    }
+}
+
+impl Model for NamesWorld {
+    type Step = NamesStep;
+
+    fn apply(&mut self, step: NamesStep) -> bool {
+        self.apply(step)
+    }
+
+    fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    fn outline(&self) -> u64 {
+        self.outline()
+    }
+}
+
+impl ModelWalk for NamesWalk {
+    type Model = NamesWorld;
+    type Habits = [Habits; CLIENTS];
+
+    const MAX_KEPT: usize = 40_000;
+
+    fn draw_habits(world: &NamesWorld, random: &mut Random) -> [Habits; CLIENTS] {
+        std::array::from_fn(|_| Habits::draw(world, random))
+    }
+
+    fn resume(from: &KeptState<Self>, is_start: bool, random: &mut Random) -> Self {
+        let keeps = random.below(4) > 0 && !is_start;
+        let walk = Self::new(from.model.clone(), keeps.then_some(from.habits), random.next());
+        Self { trace: from.trace.clone(), ..walk }
+    }
+
+    fn step(&mut self) {
+        let client = self.random.below(CLIENTS);
+        let weights = self.weights[client];
+        let kind = self.random.weighted(&weights);
+        let node = self.random.below(self.world.setup.names);
+        let other = self.random.below(self.world.setup.names);
+        let machine = self.random.below(self.world.setup.machines);
+        match kind {
+            0 => self.apply(NamesStep::Tick),
+            1 => self.disturb(client, node, machine),
+            2 => self.apply(NamesStep::Open { client, node }),
+            3 => self.apply(NamesStep::Look { client, node }),
+            4 => self.apply(NamesStep::Store { client, into: node, of: other }),
+            5 => self.apply(NamesStep::Merge { client, node }),
+            6 => self.apply(NamesStep::Begin { client, node }),
+            7 => self.apply(NamesStep::Fence { client, node }),
+            8 => self.apply(NamesStep::Activate { client }),
+            9 => self.lock_step(client, node),
+            10 => self.apply(NamesStep::Release { client, deletes: other != 0 }),
+            11 => self.lock(client),
+            12 => self.renew(client),
+            13 => self.look_at_all(client),
+            14 => self.drive(client),
+            15 => self.finish(client),
+            16 => self.work_step(client, node),
+            _ if other == 0 => self.copy(client, node),
+            _ => self.work(client),
+        }
+    }
+
+    fn model(&self) -> &NamesWorld {
+        &self.world
+    }
+
+    fn habits(&self) -> [Habits; CLIENTS] {
+        self.habits
+    }
+
+    fn trace(&self) -> &Vec<NamesStep> {
+        &self.trace
     }
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     protocol::{
         Nonce, Record, StoredLease, TickClaim, TickRun,
-        names::{Member, View, largest_group},
+        views::{Member, View, largest_group},
     },
     quorum::{claims, records},
 };

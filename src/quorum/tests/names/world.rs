@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     client_view::ClientView,
-    clocks::Clock,
+    clocks::ModelClock,
     copies::Copy,
     faults::FaultBudget,
     groups::GrantGroup,
@@ -13,7 +13,7 @@ use super::{
     step::Violation,
     work::{ClientWork, StoredWork, WorkKind},
 };
-use crate::protocol::names::{Incarnation, View, name_each_other};
+use crate::protocol::views::{Incarnation, View, name_each_other};
 
 /// The most names of a set.
 pub(crate) const NAMES: usize = 5;
@@ -37,7 +37,7 @@ pub(crate) struct ModelServer {
     pub(crate) retired: Vec<Incarnation>,
     /// Counts the restarts.
     pub(crate) run: u8,
-    pub(crate) key: Option<StoredKey>,
+    pub(crate) key: Option<WorldKey>,
     pub(crate) fence: u16,
     /// What it keeps of the clients' work.
     pub(crate) kept: StoredWork,
@@ -46,12 +46,12 @@ pub(crate) struct ModelServer {
     /// It was moved here from a set that may still grant.
     pub(crate) moved: bool,
     /// How it left the other layout.
-    pub(crate) left: Option<Left>,
+    pub(crate) left: Option<ModelDeparture>,
 }
 
 /// How a server left a layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Left {
+pub(crate) struct ModelDeparture {
     pub(crate) layout: usize,
     /// The index of its name there.
     pub(crate) node: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Left {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoredKey {
+pub(crate) struct WorldKey {
     pub(crate) lease: u16,
     pub(crate) expires: Tick,
 }
@@ -134,7 +134,7 @@ pub(crate) struct NamesWorld {
     /// The time by the slowest clock.
     pub(crate) now: Tick,
     /// Of the clients, then of the servers.
-    pub(crate) clocks: Vec<Clock>,
+    pub(crate) clocks: Vec<ModelClock>,
     pub(crate) servers: Vec<ModelServer>,
     /// Where each client's look-ups lead.
     pub(crate) leads: [PerName<usize>; CLIENTS],
@@ -163,7 +163,7 @@ impl NamesWorld {
         let mut world = Self {
             setup,
             now: 0,
-            clocks: vec![Clock::default(); CLIENTS + setup.names * setup.machines],
+            clocks: vec![ModelClock::default(); CLIENTS + setup.names * setup.machines],
             servers: vec![ModelServer::default(); setup.names * setup.machines],
             leads: [[0; NAMES]; CLIENTS],
             drivers: std::array::from_fn(|_| ClientView::new(0)),
@@ -215,7 +215,7 @@ impl NamesWorld {
     }
 
     pub(crate) fn quorum(&self) -> usize {
-        crate::protocol::rules::quorum(self.setup.names)
+        crate::protocol::formulas::quorum(self.setup.names)
     }
 
     /// N−q+1: so many nodes have one of each quorum among them.

@@ -14,7 +14,7 @@ fn the_first_run_is_at_once() {
 }
 
 #[test]
-fn the_next_run_is_a_delay_after_the_end() {
+fn next_run_follows_end_by_delay() {
     assert_eq!(ask(&ran_until(5, 8), 8), wait(18, None));
     assert_eq!(ask(&ran_until(5, 8), 18), run(18, None));
     // Not named after the moment of the question, so that replicas agree on it.
@@ -22,7 +22,7 @@ fn the_next_run_is_a_delay_after_the_end() {
 }
 
 #[test]
-fn a_triggered_run_puts_off_the_first() {
+fn triggered_run_delays_the_first() {
     assert_eq!(ask(&JobRecord { last_end: Some(at(8)), ..NEW }, 9), wait(18, None));
 }
 
@@ -40,7 +40,7 @@ fn what_is_lost_puts_nothing_off() {
 }
 
 #[test]
-fn a_run_whose_end_is_not_known_counts_from_its_tick() {
+fn unknown_end_counts_from_the_tick() {
     let broken_off = JobRecord { last_end: None, ..ran(5) };
     assert_eq!(ask(&broken_off, 6), wait(15, None));
     assert_eq!(ask(&broken_off, 15), run(15, None));
@@ -50,7 +50,7 @@ fn a_run_whose_end_is_not_known_counts_from_its_tick() {
 }
 
 #[test]
-fn the_tick_is_above_the_watermark_whatever_the_clocks_say() {
+fn tick_exceeds_watermark_despite_clocks() {
     let record = JobRecord { last_end: Some(at(1)), ..ran(60) };
     let soonest = WallTime::from_millis(60_001);
     assert_eq!(ask(&record, 20), Due::Wait { tick: soonest, start: soonest, missed: None });
@@ -59,7 +59,7 @@ fn the_tick_is_above_the_watermark_whatever_the_clocks_say() {
 /// Each run is broken off at once. Were they named a delay apart, from before the outage on, all
 /// that have passed would follow one another without a pause.
 #[test]
-fn an_outage_is_not_made_up_for() {
+fn outage_is_not_caught_up() {
     let mut record = ran(10);
     assert_eq!(ask(&record, 1_000), run(1_000, None));
     record = JobRecord { tick: Some(at(1_000)), last_end: None, ..record };
@@ -67,7 +67,7 @@ fn an_outage_is_not_made_up_for() {
 }
 
 #[test]
-fn jitter_puts_off_the_run_and_never_for_good() {
+fn jitter_delays_but_never_cancels() {
     let schedule = Schedule::every_after(seconds(10)).jitter(seconds(30));
     let record = ran_until(5, 8);
     let start = schedule.start(JOB, at(18));
@@ -82,7 +82,7 @@ fn jitter_puts_off_the_run_and_never_for_good() {
 }
 
 #[test]
-fn there_is_no_run_after_the_end_of_time() {
+fn no_run_beyond_maximum_time() {
     let record = JobRecord { last_end: Some(WallTime::MAX), ..ran(5) };
     assert_eq!(ask(&record, 6), Due::Never { missed: None });
 }

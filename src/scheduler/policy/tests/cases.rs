@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::{super::given_up, *};
 
 #[test]
-fn a_tick_is_run_at_its_start_and_once() {
+fn tick_runs_once_at_its_start() {
     let (schedule, policy) = every_ten();
     let ask = |record, now| due(&schedule, JOB, &policy, &record, at(now));
     assert_eq!(ask(NEW, 9), wait(10, None));
@@ -16,7 +16,7 @@ fn a_tick_is_run_at_its_start_and_once() {
 }
 
 #[test]
-fn a_tick_is_on_time_for_so_long_and_then_missed() {
+fn tick_is_missed_after_start_within() {
     let (schedule, policy) = every_ten();
     let ask = |millis| due(&schedule, JOB, &policy, &ran(10), WallTime::from_millis(millis));
     assert_eq!(ask(22_000), run(20, None));
@@ -24,7 +24,7 @@ fn a_tick_is_on_time_for_so_long_and_then_missed() {
 }
 
 #[test]
-fn a_tick_is_missed_once_the_next_has_started() {
+fn tick_is_missed_when_next_starts() {
     let (schedule, policy) = every_ten();
     let policy = Policy { start_within: seconds(60), ..policy };
     let ask = |now| due(&schedule, JOB, &policy, &ran(10), at(now));
@@ -33,7 +33,7 @@ fn a_tick_is_missed_once_the_next_has_started() {
 }
 
 #[test]
-fn ticks_before_the_job_was_registered_are_not_missed() {
+fn ticks_before_registration_are_not_missed() {
     let schedule = Schedule::every(seconds(10));
     for missed in [Missed::Skip, Missed::RunLatest, Missed::RunAll { at_most: 5 }] {
         let policy = policy(missed, Overlap::Skip);
@@ -44,7 +44,7 @@ fn ticks_before_the_job_was_registered_are_not_missed() {
 
 /// The fleet was down from tick 30 to 90, and is back between two ticks.
 #[test]
-fn after_an_outage_the_policy_decides_about_what_was_missed() {
+fn policy_decides_missed_ticks_after_outage() {
     let schedule = Schedule::every(seconds(10));
     let ask = |missed| drain(&schedule, &policy(missed, Overlap::Skip), ran(20), at(95));
     let ticks = |seconds: &[u64]| seconds.iter().copied().map(at).collect::<Vec<_>>();
@@ -62,7 +62,7 @@ fn after_an_outage_the_policy_decides_about_what_was_missed() {
 
 /// The same outage, but the fleet is back just as a tick comes.
 #[test]
-fn after_an_outage_a_tick_that_is_on_time_runs_under_every_policy() {
+fn tick_on_time_runs_after_outage() {
     let schedule = Schedule::every(seconds(10));
     let ask = |missed| drain(&schedule, &policy(missed, Overlap::Skip), ran(20), at(91)).0;
     assert_eq!(ask(Missed::Skip), [at(90)]);
@@ -71,7 +71,7 @@ fn after_an_outage_a_tick_that_is_on_time_runs_under_every_policy() {
 }
 
 #[test]
-fn what_started_before_the_window_is_given_up() {
+fn starts_before_window_are_given_up() {
     let schedule = Schedule::every(seconds(10));
     let ask = |missed, catch_up| {
         let policy = Policy { catch_up: seconds(catch_up), ..policy(missed, Overlap::Skip) };
@@ -86,7 +86,7 @@ fn what_started_before_the_window_is_given_up() {
 }
 
 #[test]
-fn a_tick_that_is_on_time_needs_no_window() {
+fn tick_on_time_needs_no_window() {
     let schedule = Schedule::every(seconds(10));
     for missed in [Missed::RunLatest, Missed::RunAll { at_most: 5 }] {
         let policy = Policy { catch_up: seconds(0), ..policy(missed, Overlap::Skip) };
@@ -95,7 +95,7 @@ fn a_tick_that_is_on_time_needs_no_window() {
 }
 
 #[test]
-fn a_broken_off_run_goes_first_whatever_has_passed() {
+fn broken_off_run_goes_first() {
     let (schedule, policy) = every_ten();
     let broken_off = JobRecord { last_end: None, unfinished: true, ..ran(20) };
     let again = Due::Run { tick: at(20), start: at(20), again: true, missed: None };
@@ -110,7 +110,7 @@ fn a_broken_off_run_goes_first_whatever_has_passed() {
 }
 
 #[test]
-fn a_broken_off_run_is_given_up_after_the_window_or_the_last_attempt() {
+fn window_or_attempts_end_broken_runs() {
     let schedule = Schedule::every(seconds(10));
     let policy = Policy { catch_up: seconds(100), max_attempts: 3, ..Policy::default() };
     let broken_off = JobRecord { last_end: None, unfinished: true, attempt: 1, ..ran(20) };
@@ -126,7 +126,7 @@ fn a_broken_off_run_is_given_up_after_the_window_or_the_last_attempt() {
 }
 
 #[test]
-fn ticks_before_the_schedule_was_changed_are_none_of_its_own() {
+fn ticks_before_schedule_change_are_ignored() {
     let schedule = Schedule::every(seconds(10));
     for missed in [Missed::Skip, Missed::RunLatest, Missed::RunAll { at_most: 5 }] {
         let policy = policy(missed, Overlap::Skip);
@@ -137,7 +137,7 @@ fn ticks_before_the_schedule_was_changed_are_none_of_its_own() {
 }
 
 #[test]
-fn ticks_that_may_have_run_are_not_repeated() {
+fn possibly_run_ticks_are_not_repeated() {
     let schedule = Schedule::every(seconds(10));
     let policy = policy(Missed::RunLatest, Overlap::Skip);
     let forgotten = JobRecord { burnt: Some(at(45)), ..NEW };
@@ -146,13 +146,13 @@ fn ticks_that_may_have_run_are_not_repeated() {
 }
 
 #[test]
-fn a_clock_behind_the_watermark_waits_for_the_tick_after_it() {
+fn clock_behind_watermark_waits_beyond_it() {
     let (schedule, policy) = every_ten();
     assert_eq!(due(&schedule, JOB, &policy, &ran(50), at(15)), wait(60, None));
 }
 
 #[test]
-fn a_single_tick_is_run_missed_or_past() {
+fn single_tick_runs_or_is_missed() {
     let schedule = Schedule::at(UNIX_EPOCH + seconds(10));
     let ask =
         |missed, record, now| due(&schedule, JOB, &policy(missed, Overlap::Skip), &record, at(now));
@@ -166,7 +166,7 @@ fn a_single_tick_is_run_missed_or_past() {
 }
 
 #[test]
-fn a_schedule_that_ends_or_is_wrong_has_no_more_ticks() {
+fn ended_or_invalid_schedule_never_runs() {
     let ends = Schedule::custom("once", |after: WallTime| (after < at(20)).then_some(at(20)));
     let (_, policy) = every_ten();
     assert_eq!(due(&ends, JOB, &policy, &NEW, at(20)), run(20, None));

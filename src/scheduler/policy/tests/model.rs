@@ -106,7 +106,7 @@ fn case() -> impl Strategy<Value = Case> {
 
 proptest! {
     #[test]
-    fn exactly_the_listed_ticks_run_in_order_and_the_rest_is_given_up(case in case()) {
+    fn expected_ticks_run_in_order(case in case()) {
         let (runs, given_up) = drain(&case.schedule(), &case.policy, case.record.clone(), case.now);
         prop_assert_eq!(&runs, &case.expected());
         prop_assert!(runs.is_sorted());
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn an_answer_is_about_ticks_above_the_watermark_and_on_the_right_side_of_now(case in case()) {
+    fn answers_exceed_watermark_and_match_now(case in case()) {
         let ahead = case.ahead();
         let pending = case.pending();
         let expected = case.expected().first().copied();
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn without_making_up_no_tick_runs_late(case in case()) {
+    fn without_catch_up_nothing_runs_late(case in case()) {
         let policy = Policy { missed: Missed::Skip, overlap: Overlap::Skip, ..case.policy.clone() };
         let answer = due(&case.schedule(), JOB, &policy, &case.record, case.now);
         if let Due::Run { start, .. } = answer {
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn overlaps_are_the_ticks_that_start_after_what_was_seen(case in case()) {
+    fn overlaps_start_after_seen_ticks(case in case()) {
         let running = case.record.tick.unwrap_or(case.record.base);
         let record = JobRecord { base: WallTime::ZERO, tick: Some(running), ..case.record.clone() };
         let ahead = Case { record, ..case.clone() }.ahead();
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn a_delay_after_the_end_has_passed_before_each_run(
+    fn delay_passes_before_each_run(
         case in case(),
         delay in 1..MOMENTS,
     ) {

@@ -4,7 +4,7 @@ use super::{super::next_overlap, *};
 
 /// The run of tick 10 ended at 37: ticks 20 and 30 came during it.
 #[test]
-fn a_tick_that_came_during_a_run_is_missed_or_has_waited() {
+fn overlapped_tick_is_missed_or_queued() {
     let schedule = Schedule::every(seconds(10));
     let ask = |missed, overlap, now| {
         due(&schedule, JOB, &policy(missed, overlap), &ran_until(10, 37), at(now))
@@ -26,7 +26,7 @@ fn a_tick_that_came_during_a_run_is_missed_or_has_waited() {
 }
 
 #[test]
-fn a_run_that_ends_as_a_tick_starts_overlaps_with_it() {
+fn end_at_tick_start_overlaps() {
     let schedule = Schedule::every(seconds(10));
     let policy = policy(Missed::Skip, Overlap::Skip);
     let ask = |end| {
@@ -38,21 +38,21 @@ fn a_run_that_ends_as_a_tick_starts_overlaps_with_it() {
 }
 
 #[test]
-fn ticks_that_came_during_a_triggered_run_count_as_overlapped() {
+fn triggered_run_overlaps_ticks() {
     let (schedule, policy) = every_ten();
     let triggered = JobRecord { last_end: Some(at(21)), ..NEW };
     assert_eq!(due(&schedule, JOB, &policy, &triggered, at(21)), wait(30, missed(2, 10, 20)));
 }
 
 #[test]
-fn a_run_whose_end_is_not_known_overlaps_with_nothing() {
+fn unknown_end_overlaps_nothing() {
     let (schedule, policy) = every_ten();
     let broken_off = JobRecord { last_end: None, ..ran(10) };
     assert_eq!(due(&schedule, JOB, &policy, &broken_off, at(21)), run(20, None));
 }
 
 #[test]
-fn each_tick_that_comes_during_a_run_is_found_once() {
+fn each_overlapping_tick_is_found_once() {
     let schedule = Schedule::every(seconds(10));
     let ask = |running, seen| {
         next_overlap(&schedule, JOB, at(running), at(seen)).map(|(tick, start)| {
@@ -70,7 +70,7 @@ fn each_tick_that_comes_during_a_run_is_found_once() {
 }
 
 #[test]
-fn no_tick_comes_during_a_run_of_a_schedule_without_ticks() {
+fn schedules_without_ticks_never_overlap() {
     let after_end = Schedule::every_after(seconds(10));
     assert_eq!(next_overlap(&after_end, JOB, at(10), at(10)), None);
     let once = Schedule::at(std::time::UNIX_EPOCH + seconds(10));
@@ -78,7 +78,7 @@ fn no_tick_comes_during_a_run_of_a_schedule_without_ticks() {
 }
 
 #[test]
-fn a_tick_comes_at_its_start_with_jitter() {
+fn jitter_moves_the_overlapping_start() {
     let schedule = Schedule::every(seconds(10)).jitter(seconds(10));
     let start = schedule.start(JOB, at(20));
     assert!(start > at(20), "choose a job whose jitter is not zero");

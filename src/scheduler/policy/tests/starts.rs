@@ -4,7 +4,7 @@ use super::*;
 
 /// Neighbouring ticks, each put off by its own delay.
 #[test]
-fn a_tick_is_due_at_its_start_not_before() {
+fn tick_is_due_at_its_start() {
     let schedule = Schedule::every(seconds(10)).jitter(seconds(10));
     let policy = policy(Missed::Skip, Overlap::Skip);
     for tick in (20..2_000).step_by(10) {
@@ -26,7 +26,7 @@ fn a_tick_is_due_at_its_start_not_before() {
 }
 
 #[test]
-fn a_tick_before_the_window_counts_if_its_start_is_within() {
+fn start_within_window_counts() {
     let schedule = Schedule::every(seconds(10)).jitter(seconds(10));
     let start = schedule.start(JOB, at(70));
     assert!(start > at(70), "choose a job whose jitter is not zero");
@@ -46,7 +46,7 @@ fn a_tick_before_the_window_counts_if_its_start_is_within() {
 /// Berlin, 26 October 2025: at three o'clock, 01:00 UTC, it is two again.
 #[cfg(feature = "cron")]
 #[test]
-fn an_hour_that_comes_twice_is_made_up_for_as_its_ticks_say() {
+fn repeated_hour_is_caught_up() {
     let midnight = 1_761_436_800 - 2 * 3_600;
     let down_since = JobRecord { base: at(midnight), ..NEW };
     let policy = policy(Missed::RunAll { at_most: 100 }, Overlap::Skip);

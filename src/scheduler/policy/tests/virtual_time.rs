@@ -62,7 +62,7 @@ fn the_latest_runs_without_a_pause() {
 }
 
 #[test]
-fn a_slow_job_is_never_further_behind_than_at_most() {
+fn slow_job_lags_by_at_most() {
     let all = |at_most| runs(Missed::RunAll { at_most }, Overlap::Skip, slow, 150);
     let two = [(10, 35), (20, 60), (50, 85), (70, 110), (100, 135), (120, 160)];
     assert_eq!(all(2), two);
@@ -73,7 +73,7 @@ fn a_slow_job_is_never_further_behind_than_at_most() {
 }
 
 #[test]
-fn one_long_run_is_caught_up_with() {
+fn long_run_is_caught_up() {
     let expect = |missed, overlap, expected: &[(u64, u64)]| {
         assert_eq!(runs(missed, overlap, slow_once, 60), expected, "{missed:?} {overlap:?}");
     };

@@ -1,0 +1,358 @@
+//! One connection in use: sends batches of operations and reads their answers.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use ::redis::Pipeline;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior},
+};
+
+use super::{
+    send_queue::SendQueue,
+    sent_batch::{BatchContent, SentBatch},
+    votes::VoteHealth,
+};
+use crate::{
+    error::Reason,
+    node::redis::{
+        RedisSettings,
+        encode::{Encoder, ScriptRef},
+        enrol::{AdminRequest, Membership, Tag},
+        handshake::ReadyConnection,
+        reconnect_state::ReconnectState,
+        request::{Group, NodeRequest, group},
+        status::Status,
+        wire::{Command, MAX_READS},
+    },
+    protocol::views::View,
+    time::Timestamp,
+};
+
+/// Maximum number of operations in one write.
+const MAX_BATCH: usize = 128;
+/// Maximum number of unanswered operations on a connection. Written operations can't be overtaken,
+/// and run even if their requests have ended.
+const MAX_UNANSWERED: usize = 1024;
+/// Interval between health checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of node timeouts without an answer after which a connection is replaced.
+const HANG_TIMEOUTS: u32 = 10;
+const MIN_HANG: Duration = Duration::from_millis(200);
+/// Time for which calls are not shared after an operation failed one: repeated operations run after
+/// later ones, which has to stay the exception.
+const SEPARATE_CALLS: Duration = Duration::from_secs(10);
+
+pub(in crate::node::redis) enum SessionEnd {
+    /// The node was dropped, and every operation is answered.
+    Closed,
+    /// The connection is not usable any more.
+    Broken(Reason),
+}
+
+/// Incoming requests of a node.
+#[derive(Debug)]
+pub(in crate::node::redis) struct NodeChannels {
+    pub(in crate::node::redis) requests: mpsc::UnboundedReceiver<NodeRequest>,
+    pub(in crate::node::redis) admin: mpsc::UnboundedReceiver<AdminRequest>,
+}
+
+pub(in crate::node::redis) struct Session<'a> {
+    pub(super) link: ReadyConnection,
+    pub(super) member: &'a Membership,
+    pub(super) settings: &'a RedisSettings,
+    pub(super) status: &'a Arc<Status>,
+    pub(super) reconnect: &'a mut ReconnectState,
+    /// The tag under which the server votes for this client; empty if it does not.
+    pub(super) tag: Tag,
+    /// The view that the tag stands for.
+    pub(super) view: Option<Arc<View>>,
+    /// Operations that met another tag, to be sent again when it is known.
+    pub(super) mistagged: Vec<NodeRequest>,
+    /// The first digits of the server's replication id, for the strict clock guard.
+    pub(super) history: Arc<str>,
+    /// A health check is under way.
+    pub(super) checking: bool,
+    /// A change was detected: check again now.
+    pub(super) check_now: bool,
+    /// In the order of writing, and so of their answers.
+    pub(super) batches: VecDeque<SentBatch>,
+    /// Number of operations in them.
+    pub(super) unanswered: usize,
+    /// Operations that wait for room.
+    pub(super) send_queue: SendQueue,
+    /// Maximum time for which an operation waited to be written since the last tick.
+    longest_wait: Duration,
+    /// The memory of the latest command.
+    command: Command,
+    /// Outcomes of recent votes.
+    pub(super) votes: VoteHealth,
+    /// The latest check of permissions, and whether another one is due.
+    pub(super) permissions_asked: Timestamp,
+    pub(super) permissions_doubted: bool,
+    /// When an operation last failed a call for its neighbours.
+    pub(super) last_spoilt: Option<Timestamp>,
+}
+
+impl<'a> Session<'a> {
+    pub(in crate::node::redis) fn new(
+        link: ReadyConnection,
+        member: &'a Membership,
+        status: &'a Arc<Status>,
+        reconnect: &'a mut ReconnectState,
+    ) -> Self {
+        Self {
+            link,
+            member,
+            settings: &member.set.settings,
+            status,
+            reconnect,
+            tag: Tag::new(""),
+            view: None,
+            mistagged: Vec::new(),
+            history: "".into(),
+            checking: false,
+            check_now: false,
+            batches: VecDeque::new(),
+            unanswered: 0,
+            send_queue: SendQueue::default(),
+            longest_wait: Duration::ZERO,
+            command: Command::default(),
+            votes: VoteHealth::default(),
+            permissions_asked: Timestamp::ZERO,
+            permissions_doubted: false,
+            last_spoilt: None,
+        }
+    }
+
+    pub(in crate::node::redis) async fn serve(mut self, inlets: &mut NodeChannels) -> SessionEnd {
+        let NodeChannels { requests, admin } = inlets;
+        self.begin();
+        let hang = (self.settings.node_timeout * HANG_TIMEOUTS).max(MIN_HANG);
+        let mut look = tokio::time::interval(hang.min(CHECK_INTERVAL));
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last_check = self.settings.clock.now();
+        let mut incoming = Vec::with_capacity(MAX_BATCH);
+        let mut open = true;
+        loop {
+            if !open && self.batches.is_empty() && self.send_queue.is_empty() {
+                return SessionEnd::Closed;
+            }
+            if self.check_now && !self.checking {
+                last_check = self.settings.clock.now();
+                self.check_health(last_check);
+            }
+            tokio::select! {
+                biased;
+                answered = poll_fn(|cx| self.poll_answered(cx)) => {
+                    if let Err(reason) = answered.and_then(|batch| self.on_answers(batch)) {
+                        return self.break_off(reason);
+                    }
+                    self.fill();
+                }
+                count = requests.recv_many(&mut incoming, MAX_BATCH), if open => {
+                    if count == 0 {
+                        open = false;
+                    } else {
+                        self.take_in(&mut incoming);
+                    }
+                }
+                Some(admin) = admin.recv() => match admin {
+                    AdminRequest::Check => self.check_now = true,
+                    AdminRequest::Run(pipeline, waiting) => {
+                        let now = self.settings.clock.now();
+                        self.send_all(&pipeline, now, BatchContent::AdminRequest(waiting));
+                    }
+                },
+                _ = look.tick() => {
+                    let now = self.settings.clock.now();
+                    let waited = self.batches.front().map(|batch| batch.waiting_since.elapsed());
+                    if waited.is_some_and(|waited| waited >= hang) {
+                        return self.break_off(Reason::TimedOut);
+                    }
+                    self.report_waits(now);
+                    if now.saturating_duration_since(last_check) >= CHECK_INTERVAL {
+                        self.check_now = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes and reads until the oldest batch is answered. Replies read before the end of the
+    /// connection still count.
+    fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<SentBatch, Reason>> {
+        let wire = &mut self.link.wire;
+        let is_broken = matches!(wire.poll_write(cx), Poll::Ready(Err(_)));
+        for _ in 0..MAX_READS {
+            match self.batches.front_mut() {
+                None => wire.check_answered()?,
+                Some(batch) => {
+                    while !batch.is_answered() {
+                        // The commands may have run.
+                        let answer = wire.answer(&mut batch.left);
+                        let answer = answer.map_err(|_| Reason::Disconnected)?;
+                        let Some(answer) = answer else { break };
+                        batch.answers.push(answer);
+                    }
+                }
+            }
+            if self.batches.front().is_some_and(SentBatch::is_answered)
+                && let Some(batch) = self.batches.pop_front()
+            {
+                return Poll::Ready(Ok(batch));
+            }
+            match wire.poll_read(cx) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Pending if !is_broken => return Poll::Pending,
+                _ => return Poll::Ready(Err(Reason::Disconnected)),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Adds commands to the next write.
+    pub(super) fn send_all(&mut self, pipeline: &Pipeline, sent: Timestamp, content: BatchContent) {
+        let commands = self.link.wire.push_all(pipeline);
+        self.push(sent, commands, content);
+    }
+
+    /// Records a batch, so that a broken connection reports its reason to every caller.
+    fn push(&mut self, sent: Timestamp, commands: usize, content: BatchContent) {
+        let server_clock = self.link.server_clock;
+        let waiting_since = Instant::now();
+        let answers = Vec::with_capacity(commands);
+        let left = content.most_memory();
+        let (tag, view) = (self.tag.clone(), self.view.clone());
+        let batch = SentBatch {
+            sent,
+            waiting_since,
+            server_clock,
+            tag,
+            view,
+            content,
+            commands,
+            answers,
+            left,
+        };
+        self.batches.push_back(batch);
+    }
+
+    /// Writes incoming operations in order, or queues them if there is no room for all.
+    fn take_in(&mut self, incoming: &mut Vec<NodeRequest>) {
+        let now = self.settings.clock.now();
+        let since = self.status.take_stamp().unwrap_or(now);
+        if self.send_queue.is_empty() && self.unanswered + incoming.len() <= MAX_UNANSWERED {
+            self.longest_wait = self.longest_wait.max(now.saturating_duration_since(since));
+            return self.batch(incoming, now);
+        }
+        for request in incoming.drain(..) {
+            self.send_queue.push(request, since);
+        }
+        self.fill();
+    }
+
+    /// Writes queued operations while there is room.
+    fn fill(&mut self) {
+        while !self.send_queue.is_empty() && self.unanswered < MAX_UNANSWERED {
+            let now = self.settings.clock.now();
+            let room = MAX_BATCH.min(MAX_UNANSWERED - self.unanswered);
+            let mut next = self.send_queue.next(room, now);
+            self.longest_wait = self.longest_wait.max(next.waited);
+            for request in next.over {
+                request.not_sent(Reason::Stale);
+            }
+            self.batch(&mut next.write, now);
+        }
+    }
+
+    /// Reports the time that operations wait before they are written.
+    fn report_waits(&mut self, now: Timestamp) {
+        let written = std::mem::take(&mut self.longest_wait);
+        let unwritten = self
+            .send_queue
+            .oldest()
+            .map_or(Duration::ZERO, |oldest| now.saturating_duration_since(oldest));
+        self.status.set_queue_delay(written.max(unwritten));
+    }
+
+    /// Writes operations in one batch, except stale ones.
+    fn batch(&mut self, incoming: &mut Vec<NodeRequest>, now: Timestamp) {
+        let mut requests = Self::fresh(incoming.drain(..), now);
+        // They may have arrived before the server lost its vote.
+        if self.status.barred().is_some() {
+            let mut others = Vec::with_capacity(requests.len());
+            for request in requests {
+                match self.status.bars(&request.op) {
+                    Some(reason) => request.not_sent(reason),
+                    None => others.push(request),
+                }
+            }
+            requests = others;
+        }
+        if !requests.is_empty() {
+            self.write(self.group(requests, now), ScriptRef::Digest, now);
+        }
+    }
+
+    pub(super) fn group(&self, requests: Vec<NodeRequest>, now: Timestamp) -> Vec<Group> {
+        match self.last_spoilt {
+            Some(at) if now.saturating_duration_since(at) < SEPARATE_CALLS => {
+                requests.into_iter().map(|r| vec![r]).collect()
+            }
+            _ => group(requests),
+        }
+    }
+
+    pub(super) fn fresh(
+        requests: impl Iterator<Item = NodeRequest>,
+        now: Timestamp,
+    ) -> Vec<NodeRequest> {
+        let mut fresh = Vec::with_capacity(requests.size_hint().0);
+        for request in requests {
+            if request.op.is_stale(now) {
+                request.not_sent(Reason::Stale);
+            } else {
+                fresh.push(request);
+            }
+        }
+        fresh
+    }
+
+    pub(super) fn write(&mut self, groups: Vec<Group>, by: ScriptRef, now: Timestamp) {
+        let strict = self.strict();
+        let ReadyConnection { wire, digests, server_clock, .. } = &mut self.link;
+        let encoder = Encoder {
+            keys: &self.member.set.keys,
+            digests,
+            tag: self.tag.text(),
+            layout: &self.member.set.layout.hash,
+            server_clock: *server_clock,
+            now,
+            may_grant: !self.reconnect.offsets.is_barred(now),
+            strict: &strict,
+        };
+        for group in &groups {
+            encoder.encode(group, by, &mut self.command);
+            wire.push(&self.command);
+        }
+        self.unanswered += groups.iter().map(Vec::len).sum::<usize>();
+        self.push(now, groups.len(), BatchContent::Operations(groups));
+    }
+
+    /// Returns the argument for the strict clock guard.
+    fn strict(&self) -> String {
+        let Some(within) = self.settings.guards.clock else { return String::new() };
+        let wall = self.settings.clock.wall();
+        let micros = |time: Duration| time.as_micros().min(9_999_999_999_999_999);
+        let (from, to) = (micros(wall.saturating_sub(within)), micros(wall + within));
+        format!("{}{from:016}{to:016}", self.history)
+    }
+}

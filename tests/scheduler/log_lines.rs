@@ -1,0 +1,89 @@
+//! A subscriber for log lines of a test whose thread moves the clock.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{Debug, Write},
+    sync::{Arc, Mutex},
+};
+
+use tracing::{
+    Dispatch, Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+/// Lines as `LEVEL field=value … text`, and the fields of spans named `job`.
+#[derive(Clone, Default)]
+pub(crate) struct Lines {
+    lines: Arc<Mutex<Vec<String>>>,
+    spans: Arc<Mutex<Vec<BTreeMap<&'static str, String>>>>,
+}
+
+impl Lines {
+    /// Runs a test with its own log.
+    pub(crate) fn during(test: impl FnOnce(&Self)) {
+        let lines = Self::default();
+        // With a single subscriber, callsites that another test's thread reaches first would be
+        // disabled for all.
+        let _spare = Dispatch::new(lines.clone());
+        let dispatch = Dispatch::new(lines.clone());
+        tracing::callsite::rebuild_interest_cache();
+        tracing::dispatcher::with_default(&dispatch, || test(&lines));
+    }
+
+    /// The lines of a level since the last call, those of the scheduler only.
+    pub(crate) fn take(&self, level: &str) -> Vec<String> {
+        let lines = std::mem::take(&mut *self.lines.lock().unwrap());
+        lines.into_iter().filter(|line| line.starts_with(level)).collect()
+    }
+
+    pub(crate) fn spans(&self) -> Vec<BTreeMap<&'static str, String>> {
+        self.spans.lock().unwrap().clone()
+    }
+}
+
+struct Fields<'a> {
+    line: String,
+    values: Option<&'a mut BTreeMap<&'static str, String>>,
+}
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.line, " {}={value:?}", field.name()).unwrap();
+        if let Some(values) = &mut self.values {
+            values.insert(field.name(), format!("{value:?}"));
+        }
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("tower_redlock::scheduler")
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let mut values = BTreeMap::new();
+        span.record(&mut Fields { line: String::new(), values: Some(&mut values) });
+        let mut spans = self.spans.lock().unwrap();
+        spans.push(values);
+        Id::from_u64(spans.len().try_into().unwrap())
+    }
+
+    fn record(&self, id: &Id, recorded: &Record<'_>) {
+        let place = usize::try_from(id.into_u64() - 1).unwrap();
+        let values = &mut self.spans.lock().unwrap()[place];
+        recorded.record(&mut Fields { line: String::new(), values: Some(values) });
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields { line: event.metadata().level().to_string(), values: None };
+        event.record(&mut fields);
+        self.lines.lock().unwrap().push(fields.line);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}

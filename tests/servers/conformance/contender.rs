@@ -1,0 +1,152 @@
+//! A client of the node, and checks of its answers.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::oneshot;
+use tower_redlock::error::Reason;
+use tower_redlock::node::{
+    AcquireOp, Answer, ExtendOp, GrantedAnswer, HeldAnswer, LeaseId, Node, Op, RaiseOp,
+    RaisedAnswer, Reply,
+};
+use tower_redlock::time::{Clock, SystemClock, Timestamp};
+
+pub(super) const TTL: Duration = Duration::from_secs(60);
+/// Longer than any test.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One lease, and the node that it asks.
+#[derive(Clone)]
+pub(super) struct Contender {
+    node: Arc<dyn Node>,
+    lease: Arc<LeaseId>,
+    waits: bool,
+}
+
+pub(super) type Response = Result<Answer, Reason>;
+
+impl Contender {
+    pub(super) fn new(node: Arc<dyn Node>, lease: Arc<LeaseId>) -> Self {
+        Self { node, lease, waits: true }
+    }
+
+    /// Makes a single attempt, without waiting.
+    pub(super) fn impatient(self) -> Self {
+        Self { waits: false, ..self }
+    }
+
+    /// The same lease at another node.
+    pub(super) fn at(&self, node: &Arc<dyn Node>) -> Self {
+        Self { node: node.clone(), ..self.clone() }
+    }
+
+    pub(super) const fn lease(&self) -> &Arc<LeaseId> {
+        &self.lease
+    }
+
+    pub(super) async fn acquire(&self) -> Response {
+        self.ask(self.acquire_op(TTL, 0)).await
+    }
+
+    pub(super) async fn acquire_for(&self, ttl: Duration) -> Response {
+        self.ask(self.acquire_op(ttl, 0)).await
+    }
+
+    pub(super) async fn acquire_with(&self, token: u64) -> Response {
+        self.ask(self.acquire_op(TTL, token)).await
+    }
+
+    pub(super) async fn raise(&self, token: u64) -> Response {
+        self.ask(self.raise_op(token)).await
+    }
+
+    pub(super) async fn extend(&self) -> Response {
+        self.extend_for(TTL).await
+    }
+
+    pub(super) async fn extend_for(&self, ttl: Duration) -> Response {
+        self.ask(self.extend_op(ttl, soon())).await
+    }
+
+    pub(super) async fn release(&self) -> Response {
+        self.ask(self.release_op()).await
+    }
+
+    pub(super) fn acquire_op(&self, ttl: Duration, token: u64) -> Op {
+        self.acquire_op_until(soon(), ttl, token)
+    }
+
+    pub(super) fn acquire_op_until(&self, expires: Timestamp, ttl: Duration, token: u64) -> Op {
+        let block_end = token + 255;
+        Op::Acquire(
+            AcquireOp::new(self.lease.clone(), ttl, expires, PATIENCE)
+                .fencing(token, block_end)
+                .waits(self.waits),
+        )
+    }
+
+    pub(super) fn raise_op(&self, token: u64) -> Op {
+        Op::Raise(RaiseOp::new(self.lease.clone(), token, token + 255))
+    }
+
+    pub(super) fn extend_op(&self, ttl: Duration, until: Timestamp) -> Op {
+        Op::Extend(ExtendOp::new(self.lease.clone(), ttl, until, PATIENCE).token(7))
+    }
+
+    pub(super) fn release_op(&self) -> Op {
+        Op::Release(self.lease.clone())
+    }
+
+    /// Sends the operation now, and returns a future of the answer.
+    pub(super) fn ask(&self, op: Op) -> impl Future<Output = Response> + use<> {
+        let (answer, answered) = oneshot::channel();
+        self.node.send(op, Reply::from_fn(move |response| drop(answer.send(response))));
+        async { answered.await.expect("every reply is answered or dropped") }
+    }
+
+    pub(super) fn hex_nonce(&self) -> String {
+        String::from_utf8(self.lease.nonce().to_hex().to_vec()).expect("digits")
+    }
+}
+
+/// A deadline later than any operation of a test.
+pub(super) fn soon() -> Timestamp {
+    SystemClock::new().now() + PATIENCE
+}
+
+/// The wall clock as a token, a second behind: larger tokens stay below the node's limit.
+pub(super) fn now_token() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(now.as_micros()).expect("before the year 586,524") - 1_000_000
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with a node's answer")]
+pub(super) fn granted(accepted: bool, fence: u64) -> Response {
+    Ok(Answer::Granted(GrantedAnswer::new(accepted, fence)))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "to be compared with a node's answer")]
+pub(super) fn raised(accepted: bool, fence: u64) -> Response {
+    Ok(Answer::Raised(RaisedAnswer::new(accepted, fence)))
+}
+
+/// Panics unless the node keeps the key for `owner`, with at most `TTL` to live.
+#[track_caller]
+pub(super) fn assert_held(response: &Response, owner: &str) {
+    let Ok(Answer::Held(HeldAnswer { owner: Some(holder), remaining: Some(remaining), .. })) =
+        response
+    else {
+        panic!("expected a refusal for {owner}, got {response:?}");
+    };
+    assert_eq!(&**holder, owner);
+    assert!(!remaining.is_zero() && *remaining <= TTL, "{remaining:?} to live");
+}
+
+/// The fence in a grant or a refusal.
+#[track_caller]
+pub(super) fn fence_of(response: &Response) -> u64 {
+    match response {
+        Ok(answer @ (Answer::Granted(_) | Answer::Held(_))) => answer.fence(),
+        other => panic!("expected a grant or a refusal, got {other:?}"),
+    }
+}

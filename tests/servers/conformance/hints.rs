@@ -1,0 +1,122 @@
+//! Subscribers are notified of a release if a waiter was refused before.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use tower_redlock::node::{Answer, Hint, Hints, RaisedAnswer, ReleasedAnswer, Subscription};
+
+use super::{Subject, assert_held, granted};
+use crate::support::eventually_async;
+
+on_both! {
+    release_after_refusal_sends_a_hint
+    impatient_attempt_causes_no_hint
+    hints_name_only_awaited_names
+    raise_and_extension_keep_waiters
+    all_subscribers_get_their_count
+}
+
+#[derive(Debug, Default)]
+struct HintCounter {
+    listening: AtomicBool,
+    freed: AtomicUsize,
+    others: AtomicUsize,
+}
+
+async fn subscribe(subject: &Subject, name: &str) -> (Arc<HintCounter>, Subscription) {
+    let counter = Arc::<HintCounter>::default();
+    let received = Arc::clone(&counter);
+    let hints = Hints::from_fn(move |hint| match hint {
+        Hint::Listening => received.listening.store(true, Ordering::SeqCst),
+        Hint::Freed { listening } => {
+            received.others.store(listening.unwrap_or(0), Ordering::SeqCst);
+            received.freed.fetch_add(1, Ordering::SeqCst);
+        }
+        other => panic!("{other:?}"),
+    });
+    let subscription = subject.node().subscribe(&name.into(), hints);
+    eventually_async("the subscription is active", async || {
+        counter.listening.load(Ordering::SeqCst)
+    })
+    .await;
+    (counter, subscription)
+}
+
+async fn assert_hints(counter: &HintCounter, times: usize) {
+    eventually_async("the hints arrive", async || counter.freed.load(Ordering::SeqCst) >= times)
+        .await;
+    assert_eq!(counter.freed.load(Ordering::SeqCst), times);
+}
+
+fn released(awaited: bool) -> Answer {
+    Answer::Released(ReleasedAnswer::new(true, awaited))
+}
+
+async fn release_after_refusal_sends_a_hint(subject: &Subject) {
+    let (counter, _subscription) = subscribe(subject, "a").await;
+    let (holder, other) = (subject.contender("a"), subject.contender("a"));
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    assert_eq!(holder.release().await, Ok(released(false)));
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    assert_held(&other.acquire().await, "someone");
+    assert_held(&other.acquire().await, "someone");
+    assert_eq!(other.release().await, Ok(Answer::Released(ReleasedAnswer::new(false, false))));
+    assert_eq!(holder.release().await, Ok(released(true)));
+    // A hint of the first release, or of the refused lease, would make it more.
+    assert_hints(&counter, 1).await;
+    assert_eq!(other.acquire().await, granted(false, 0));
+    assert_eq!(other.release().await, Ok(released(false)));
+}
+
+async fn impatient_attempt_causes_no_hint(subject: &Subject) {
+    for name in ["a", "b"] {
+        let holder = subject.contender(["a", "b"]);
+        assert_eq!(holder.acquire().await, granted(false, 0));
+        assert_held(&subject.contender(name).impatient().acquire().await, "someone");
+        assert_eq!(holder.release().await, Ok(released(false)));
+    }
+}
+
+async fn hints_name_only_awaited_names(subject: &Subject) {
+    let (a, _a) = subscribe(subject, "a").await;
+    let (b, _b) = subscribe(subject, "b").await;
+    let (holder, other) = (subject.contender(["a", "b"]), subject.contender("b"));
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    assert_held(&other.acquire().await, "someone");
+    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_hints(&b, 1).await;
+    assert_hints(&a, 0).await;
+}
+
+async fn raise_and_extension_keep_waiters(subject: &Subject) {
+    let (counter, _subscription) = subscribe(subject, "a").await;
+    let (holder, other) = (subject.contender("a"), subject.contender("a"));
+    assert_eq!(holder.acquire_with(1_000).await, granted(true, 0));
+    assert_held(&other.acquire().await, "someone");
+    assert_eq!(holder.raise(3_000).await, Ok(Answer::Raised(RaisedAnswer::new(true, 1_255))));
+    assert_eq!(holder.extend().await, Ok(Answer::Extended));
+    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_hints(&counter, 1).await;
+}
+
+async fn all_subscribers_get_their_count(subject: &Subject) {
+    let (first, _first) = subscribe(subject, "a").await;
+    let (second, gone) = subscribe(subject, "a").await;
+    let (holder, other) = (subject.contender("a"), subject.contender("a"));
+    for times in [1, 2] {
+        assert_eq!(holder.acquire().await, granted(false, 0));
+        assert_held(&other.acquire().await, "someone");
+        assert_eq!(holder.release().await, Ok(released(true)));
+        assert_hints(&first, times).await;
+    }
+    assert_hints(&second, 2).await;
+    assert!(first.others.load(Ordering::SeqCst) >= 1);
+    drop(gone);
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    assert_held(&other.acquire().await, "someone");
+    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_hints(&first, 3).await;
+    assert_hints(&second, 2).await;
+}

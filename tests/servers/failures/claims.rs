@@ -1,0 +1,163 @@
+//! Promises and claims on failing servers.
+
+use std::{sync::Arc, time::Duration};
+
+use tower_redlock::{
+    Redlock,
+    error::Reason,
+    node::{Answer, ClaimOp, Node, Op, PrepareOp},
+};
+
+use super::scene::{all_vote, in_time, manager, patient};
+use crate::{
+    jobs::{CLAIMED, Response, SUPERSEDED, ask, claim, claims, of_tick, prepare, promised, stored},
+    support::{Proxy, RedisServer, Resp, eventually_async},
+};
+
+const MARKS: &str = "redlock:marks";
+
+async fn send(node: &Arc<dyn Node>, op: Op) -> Response {
+    in_time(ask(node, op)).await
+}
+
+#[tokio::test]
+async fn forgotten_scripts_are_sent_as_text() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
+    let flush = || server.cli(&["SCRIPT", "FLUSH"]);
+    flush();
+    assert_eq!(send(node, prepare("a", 5)).await, promised(None));
+    flush();
+    assert_eq!(send(node, claim("a", &kept)).await, CLAIMED);
+    flush();
+    assert_eq!(send(node, claims(["a"])).await, stored([Some(&kept)]));
+    flush();
+    assert_eq!(send(node, claim("a", &of_tick(4, 50))).await, SUPERSEDED);
+    // Both are sent at once, and keep their order.
+    flush();
+    let (first, second) = (ask(node, prepare("a", 9)), ask(node, claim("a", &of_tick(8, 200))));
+    assert_eq!((in_time(first).await, in_time(second).await), (promised(Some(&kept)), SUPERSEDED));
+}
+
+#[tokio::test]
+async fn denied_claims_key_affects_claims_only() {
+    let server = RedisServer::start();
+    let rules = ["~redlock:meta", "~redlock:lock:*", "+@all"];
+    let user = ["ACL", "SETUSER", "app", "on", ">word"];
+    let command: Vec<&str> = user.into_iter().chain(rules).collect();
+    assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
+    let redlock = manager([server.plain_url().replace("redis://", "redis://app:word@")]);
+    all_vote(&redlock).await;
+    let node = &redlock.nodes()[0];
+    for op in [prepare("a", 5), claim("a", &of_tick(5, 100)), claims(["a"])] {
+        let response = send(node, op).await;
+        assert!(matches!(response, Err(Reason::NoPermission(_))), "{response:?}");
+    }
+    super::scene::works(&redlock).await;
+    assert!(!server.exists(MARKS));
+    server.cli(&["ACL", "SETUSER", "app", "~redlock:*"]);
+    assert_eq!(send(node, prepare("a", 5)).await, promised(None));
+}
+
+#[tokio::test]
+async fn foreign_claim_is_an_error() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let node = &redlock.nodes()[0];
+    let kept = of_tick(5, 100);
+    assert_eq!(send(node, claim("b", &kept)).await, CLAIMED);
+    server.cli(&["HSET", MARKS, "claim:a", "nonsense", "promise:a", "7"]);
+    assert_eq!(send(node, claims(["b"])).await, stored([Some(&kept)]));
+    for op in [claims(["b", "a"]), prepare("a", 7)] {
+        let response = send(node, op).await;
+        assert!(matches!(&response, Err(Reason::Protocol(_))), "{response:?}");
+    }
+    server.cli(&["DEL", MARKS]);
+    server.set(MARKS, "a string");
+    for op in [prepare("a", 9), claim("a", &kept), claims(["a"])] {
+        let response = send(node, op).await;
+        assert!(
+            matches!(&response, Err(Reason::Server(text)) if text.contains("WRONGTYPE")),
+            "{response:?}"
+        );
+    }
+}
+
+/// A full server stores no claim, and still returns stored ones.
+#[tokio::test]
+async fn a_full_server_keeps_no_claim() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
+    assert_eq!(send(node, claim("a", &kept)).await, CLAIMED);
+    server.set_config("maxmemory", "1");
+    for op in [prepare("a", 9), claim("a", &of_tick(9, 200))] {
+        assert_eq!(send(node, op).await, Err(Reason::OutOfMemory));
+    }
+    assert_eq!(send(node, claims(["a"])).await, stored([Some(&kept)]));
+    server.set_config("maxmemory", "0");
+    assert_eq!(send(node, prepare("a", 8)).await, promised(Some(&kept)), "9 was not promised");
+}
+
+/// A server whose clock passes the deadline of an operation before the operation arrives.
+struct DelayedServer {
+    server: RedisServer,
+    proxy: Proxy,
+    redlock: Redlock,
+}
+
+/// Recognized by its length among the other commands.
+const LONG_NAME: usize = 50_000;
+
+impl DelayedServer {
+    async fn new() -> Self {
+        let server = RedisServer::with_clock(&[]);
+        let proxy = Proxy::start(server.addr());
+        let redlock = patient([proxy.url()]).build().unwrap();
+        all_vote(&redlock).await;
+        Self { server, proxy, redlock }
+    }
+
+    /// Sends the operation, and delivers it after that many seconds.
+    async fn ask_and_wait(&self, op: Op, seconds: f64) -> Response {
+        self.server.freeze();
+        let before = self.proxy.bytes_up();
+        let response = ask(&self.redlock.nodes()[0], op);
+        let sent = async || self.proxy.bytes_up() >= before + LONG_NAME as u64;
+        eventually_async("the operation is sent", sent).await;
+        self.server.set_clock_offset(seconds);
+        self.server.thaw();
+        in_time(response).await
+    }
+}
+
+fn with_patience(op: Op, given: Duration) -> Op {
+    match op {
+        Op::Prepare(PrepareOp { job, token, .. }) => Op::Prepare(PrepareOp::new(job, token, given)),
+        Op::Claim(ClaimOp { job, claim, .. }) => Op::Claim(ClaimOp::new(job, claim, given)),
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn late_promises_and_claims_are_refused() {
+    let job = "x".repeat(LONG_NAME);
+    let minute = Duration::from_secs(60);
+    for op in [prepare(&job, 9), claim(&job, &of_tick(9, 100))] {
+        let delayed = DelayedServer::new().await;
+        let op = with_patience(op, minute);
+        assert_eq!(delayed.ask_and_wait(op, 120.0).await, Err(Reason::Late));
+        assert!(!delayed.server.exists(MARKS), "nothing is stored");
+    }
+    let in_time = DelayedServer::new().await;
+    let op = with_patience(claim(&job, &of_tick(9, 100)), minute);
+    assert_eq!(
+        in_time.ask_and_wait(op, 30.0).await,
+        Ok(Answer::Claimed),
+        "it arrives within its deadline"
+    );
+}

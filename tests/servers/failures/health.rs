@@ -1,0 +1,89 @@
+//! Health of a server without faults.
+
+use std::time::Duration;
+
+use tower_redlock::{
+    Redlock,
+    node::{NodeHealth, Role},
+};
+
+use super::scene::{all_vote, patient};
+use crate::support::{RedisServer, eventually_async};
+
+fn only(redlock: &Redlock) -> NodeHealth {
+    redlock.health().pop().expect("a node")
+}
+
+async fn of(server: &RedisServer) -> Redlock {
+    let redlock = patient([server.url()]).build().unwrap();
+    all_vote(&redlock).await;
+    redlock
+}
+
+#[tokio::test]
+async fn health_describes_the_server() {
+    let server = RedisServer::start();
+    let builder = Redlock::builder().named_node("one", server.url());
+    let redlock = builder.ttl(Duration::from_secs(1)).max_ttl(Duration::from_secs(3)).build();
+    let redlock = redlock.unwrap();
+    all_vote(&redlock).await;
+    let health = only(&redlock);
+    let info = |section, field| server.info(section, field).map(|text| text.trim().to_owned());
+    assert_eq!(&*health.name, "one");
+    assert_eq!(health.role(), Some(Role::Master));
+    assert_eq!(health.version.as_deref(), info("server", "redis_version").as_deref());
+    let run_id = info("server", "run_id").expect("a run id");
+    assert_eq!(health.run_id.as_deref(), Some(&*run_id));
+    let history = info("replication", "master_replid").expect("a replication id");
+    let incarnation = format!("{}{}", &run_id[..16], &history[..16]);
+    assert_eq!(health.incarnation.as_deref(), Some(&*incarnation));
+    assert_eq!(health.max_ttl, Some(Duration::from_secs(3)));
+    let memory = health.memory.expect("INFO reports it");
+    assert_eq!((memory.limit, &*memory.policy, memory.evicts()), (0, "noeviction", false));
+    let trip = health.round_trip.expect("the round trip was measured");
+    assert!(!trip.is_zero() && trip < Duration::from_secs(5), "{trip:?}");
+    assert_eq!((health.in_flight, health.pending_releases), (0, 0));
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_another_run() {
+    let mut server = RedisServer::start();
+    let redlock = of(&server).await;
+    let before = only(&redlock).run_id.expect("a run id");
+    server.restart();
+    eventually_async("the new run is detected", async || {
+        let health = only(&redlock);
+        health.is_voting() && health.run_id.is_some_and(|now| now != before)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn servers_clock_is_compared_with_ours() {
+    let server = RedisServer::with_clock(&[]);
+    let redlock = of(&server).await;
+    for offset in [0, 120, -45] {
+        server.set_clock_offset(f64::from(offset));
+        let wanted = i64::from(offset) * 1_000_000;
+        eventually_async("the offset is detected", async || {
+            let clock = only(&redlock).clock.expect("the clocks were compared");
+            let wrong = i64::try_from(clock.uncertainty.as_micros()).unwrap() + 2;
+            (clock.ahead_micros - wanted).abs() <= wrong
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn health_shows_persistence() {
+    let none = RedisServer::start();
+    let aof = RedisServer::with(&["--appendonly", "yes"]);
+    let snapshots = RedisServer::with(&["--save", "900 1"]);
+    let both = RedisServer::with(&["--appendonly", "yes", "--save", "900 1"]);
+    let cases =
+        [(none, false, false), (aof, true, false), (snapshots, false, true), (both, true, true)];
+    for (server, aof, snapshots) in cases {
+        let persistence = only(&of(&server).await).persistence.expect("INFO reports it");
+        assert_eq!((persistence.aof, persistence.snapshots), (aof, Some(snapshots)));
+    }
+}

@@ -1,0 +1,21 @@
+//! Failures of servers, and their effect on locks: a failing minority has no effect, a
+//! failing majority is an error that names each node's reason.
+
+mod claims;
+mod evicting;
+pub(crate) mod fake;
+mod flushed;
+mod full;
+mod health;
+mod hung;
+#[path = "../../support/log.rs"]
+pub(crate) mod log;
+mod nonsense;
+mod outage;
+mod passwords;
+mod permissions;
+mod refusing;
+mod scene;
+mod traces;
+mod unsent;
+mod votes;

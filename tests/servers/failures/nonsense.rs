@@ -1,0 +1,226 @@
+//! Servers that violate the protocol.
+
+use tokio::sync::oneshot;
+use tower_redlock::error::Reason;
+use tower_redlock::node::{Nonce, Op, Reply};
+
+use super::fake;
+use super::scene::{
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, assert_refused, down, lease_with,
+    manager, settled,
+};
+use crate::support::{FakeServer, Reaction, RedisServer};
+
+/// Well-formed replies that no script gives.
+fn misfits() -> Vec<Reaction> {
+    // Several of these at once are below a connection's limit.
+    let huge = Reaction::bulk(&"z".repeat(1 << 18));
+    let int = Reaction::int;
+    vec![
+        Reaction::ok(),
+        Reaction::null(),
+        Reaction::bulk(""),
+        Reaction::bulk("1"),
+        huge.clone(),
+        int(0),
+        int(1),
+        int(i64::MIN),
+        Reaction::array(&[]),
+        Reaction::array(&[Reaction::null(), Reaction::null()]),
+        Reaction::array(&[int(0), int(0)]),
+        Reaction::array(&[int(8), int(1)]),
+        Reaction::array(&[int(9), int(1)]),
+        Reaction::array(&[int(10), int(1)]),
+        Reaction::array(&[int(-1), int(-1), int(-1)]),
+        Reaction::array(&[int(i64::MAX), int(i64::MAX), int(i64::MAX)]),
+        Reaction::array(&[Reaction::bulk("1"), Reaction::bulk("2")]),
+        Reaction::array(&[Reaction::array(&[int(1)]), int(2)]),
+        Reaction::array(&[huge.clone(), huge]),
+        Reaction::Reply(b"*-1\r\n".to_vec()),
+        Reaction::Reply(b"$3\r\n\xff\xfe\xfd\r\n".to_vec()),
+    ]
+}
+
+#[tokio::test]
+async fn wrong_answer_is_no_vote() {
+    for reaction in misfits() {
+        let server = {
+            let reaction = reaction.clone();
+            fake::greeting(move |_| reaction.clone())
+        };
+        let redlock = manager([server.url()]);
+        settled(&redlock).await;
+        let is_protocol = |reason: &Reason| {
+            let shown = reason.to_string();
+            assert!(shown.len() < 1000, "{} bytes of text", shown.len());
+            matches!(reason, Reason::Protocol(_))
+        };
+        assert_refused(&redlock, &[0], is_protocol).await;
+        // The same holds for the next one on the connection.
+        assert_refused(&redlock, &[0], is_protocol).await;
+        assert_eq!(server.connections(), 1, "{reaction:.100?}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_malformed_majority_is_named() {
+    let server = || fake::greeting(|_| Reaction::simple("PONG"));
+    let servers = [server(), server()];
+    let urls = servers.each_ref().map(FakeServer::url);
+    let is_protocol = |reason: &Reason| matches!(reason, Reason::Protocol(_));
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_protocol).await;
+}
+
+#[tokio::test]
+async fn bytes_no_protocol_break_connection() {
+    for garbage in
+        ["HTTP/1.1 400 Bad Request\r\n\r\n", "?\r\n", "$x\r\n", ":one\r\n", "*1\r\n!!\r\n"]
+    {
+        let server = || fake::greeting(|_| Reaction::Reply(garbage.into()));
+        let servers = [server(), server()];
+        let urls = servers.each_ref().map(FakeServer::url);
+        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_answer).await;
+    }
+}
+
+#[tokio::test]
+async fn endless_answer_blocks_no_other_server() {
+    for begun in ["$9000000\r\n", "*2\r\n$9000000\r\n", "-ERR ", "+", ":1"] {
+        let server = || fake::greeting(|_| Reaction::Endless(begun.into()));
+        let servers = [server(), server()];
+        let urls = servers.each_ref().map(FakeServer::url);
+        let is_no_answer =
+            |reason: &Reason| matches!(reason, Reason::TimedOut) || is_no_answer(reason);
+        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_answer).await;
+    }
+}
+
+#[tokio::test]
+async fn unsolicited_answer_breaks_connection() {
+    let server = fake::greeting(|_| Reaction::Reply(b"$-1\r\n$-1\r\n".to_vec()));
+    let redlock = manager([server.url()]);
+    settled(&redlock).await;
+    assert_refused(&redlock, &[0], |reason| matches!(reason, Reason::Protocol(_))).await;
+    assert_eq!(down(&redlock, 0).await, Reason::Protocol("an answer to nothing".into()));
+}
+
+#[tokio::test]
+async fn truncated_answer_is_unknown() {
+    for part in ["", "*", "*3\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n$100\r\nabc", "-ERR half an err"] {
+        let server = || fake::greeting(|_| Reaction::Truncated(part.into()));
+        let servers = [server(), server()];
+        let urls = servers.each_ref().map(FakeServer::url);
+        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_answer).await;
+    }
+}
+
+/// Disconnected, or not connected again yet.
+fn is_no_answer(reason: &Reason) -> bool {
+    matches!(reason, Reason::Disconnected | Reason::NotConnected(_))
+}
+
+#[tokio::test]
+async fn wrong_greeting_is_no_node() {
+    for reaction in misfits() {
+        let server = FakeServer::start(move |_| reaction.clone());
+        let redlock = manager([server.url()]);
+        settled(&redlock).await;
+        assert_refused(&redlock, &[0], |reason| !matches!(reason, Reason::TimedOut)).await;
+        assert!(!redlock.health()[0].is_voting());
+        assert_eq!(server.count("EVALSHA"), 0);
+    }
+}
+
+#[tokio::test]
+async fn truncated_greeting_is_no_node() {
+    for name in ["SCRIPT", "INFO", "EVAL"] {
+        for reaction in [Reaction::Close, Reaction::Truncated("*2\r\n$".into())] {
+            let server = FakeServer::start(move |command| {
+                if command[0] == name.as_bytes() {
+                    return reaction.clone();
+                }
+                fake::greet(command).unwrap_or_else(Reaction::ok)
+            });
+            let redlock = manager([server.url()]);
+            settled(&redlock).await;
+            assert_refused(&redlock, &[0], is_no_answer).await;
+            assert!(!redlock.health()[0].is_voting());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_greeting_without_end_is_cut() {
+    for begun in ["$536870912\r\n", "*1048576\r\n$1000000\r\n", "$900000\r\n"] {
+        let server = FakeServer::start(move |_| Reaction::Endless(begun.into()));
+        let redlock = manager([server.url()]);
+        let is_cut = |reason: &Reason| {
+            let text = reason.to_string();
+            text.contains("longer than it may be") || text.contains("does not speak")
+        };
+        settled(&redlock).await;
+        assert_refused(&redlock, &[0], is_cut).await;
+    }
+}
+
+#[tokio::test]
+async fn unknown_error_is_passed_on() {
+    for (error, words) in [
+        ("ERR unknown command 'EVALSHA'", "unknown command"),
+        ("CROSSSLOT Keys in request don't hash to the same slot", "CROSSSLOT"),
+        ("MOVED 3999 127.0.0.1:6381", "MOVED"),
+        ("MASTERDOWN Link with MASTER is down", "MASTERDOWN"),
+        ("NOREPLICAS Not enough good replicas to write.", "NOREPLICAS"),
+        ("WHATEVER", "WHATEVER"),
+    ] {
+        let server = fake::greeting(move |_| Reaction::error(error));
+        let redlock = manager([server.url()]);
+        settled(&redlock).await;
+        let in_its_words = |reason: &Reason| {
+            matches!(reason, Reason::Server(_)) && reason.to_string().contains(words)
+        };
+        assert_refused(&redlock, &[0], in_its_words).await;
+    }
+}
+
+#[tokio::test]
+async fn repeated_nonce_is_hidden() {
+    // The text of servers that lack the command: "unknown command 'EVALSHA', with args beginning
+    // with".
+    let lacking = RedisServer::with(&["--rename-command", "EVALSHA", ""]);
+    assert_nonce_not_shown(lacking.url()).await;
+    // As a faulty proxy might send.
+    let echo = fake::greeting(|command| {
+        let args: Vec<_> = command.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+        Reaction::bulk(&args.join(" "))
+    });
+    assert_nonce_not_shown(echo.url()).await;
+}
+
+async fn assert_nonce_not_shown(url: String) {
+    let nonce = Nonce::from_bytes([0xab; 16]);
+    let redlock = manager([url]);
+    settled(&redlock).await;
+    let (answer, answered) = oneshot::channel();
+    let reply = Reply::from_fn(move |response| drop(answer.send(response)));
+    redlock.nodes()[0].send(Op::Release(lease_with(nonce)), reply);
+    let response = answered.await.unwrap();
+    let shown = format!("{response:?}");
+    assert!(response.is_err() && !shown.contains("abababababab"), "{shown}");
+}
+
+#[tokio::test]
+async fn script_errors_before_redis_7_differ() {
+    for (cause, expected) in [
+        ("-OOM command not allowed when used memory > 'maxmemory'.", Reason::OutOfMemory),
+        ("-READONLY You can't write against a read only replica.", Reason::ReadOnly),
+        ("-MISCONF Redis is configured to save RDB snapshots", Reason::PersistenceFailing),
+    ] {
+        let place = "Error running script (call to f_2fa2b029f72572e803ff55a09b1282699aecae6a)";
+        let text = format!("ERR {place}: @user_script:22: @user_script: 22: {cause} ");
+        let server = fake::greeting(move |_| Reaction::error(&text));
+        let redlock = manager([server.url()]);
+        settled(&redlock).await;
+        assert_refused(&redlock, &[0], |reason| *reason == expected).await;
+    }
+}

@@ -1,0 +1,225 @@
+//! Users with too few permissions.
+
+use std::time::Duration;
+
+use tower_redlock::{
+    LockError, Redlock,
+    error::{Reason, VoteOutcome, Votes},
+    node::NodeState,
+};
+
+use super::fake;
+use super::scene::{
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, in_time, manager, refused,
+    urls, works,
+};
+use crate::support::{FakeServer, Reaction, RedisServer, Resp, acl, eventually, eventually_async};
+
+fn is_no_permission(reason: &Reason) -> bool {
+    matches!(reason, Reason::NoPermission(_)) && !reason.to_string().contains("word")
+}
+
+/// Two servers with a user `app` of these rules; the URLs log in as it.
+async fn refuses_with(rules: &[&str]) {
+    let servers = RedisServer::start_n(2);
+    let urls = logins(&servers, rules);
+    let [first, second] = urls.try_into().expect("two servers");
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(
+        [first, second],
+        manager,
+        is_no_permission,
+    )
+    .await;
+}
+
+fn logins(servers: &[RedisServer], rules: &[&str]) -> Vec<String> {
+    for server in servers {
+        let user = ["ACL", "SETUSER", "app", "on", ">word"];
+        let command: Vec<&str> = user.iter().chain(rules).copied().collect();
+        assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
+    }
+    let login = |server: &RedisServer| server.plain_url().replace("://", "://app:word@");
+    servers.iter().map(login).collect()
+}
+
+#[tokio::test]
+async fn a_user_without_evalsha_lacks_permission() {
+    refuses_with(&["~*", "+@all", "-evalsha"]).await;
+}
+
+#[tokio::test]
+async fn a_user_without_scripts_lacks_permission() {
+    refuses_with(&["~*", "+@all", "-@scripting"]).await;
+}
+
+#[tokio::test]
+async fn user_without_keys_lacks_permission() {
+    refuses_with(&["~other:*", "+@all"]).await;
+}
+
+#[tokio::test]
+async fn user_without_lock_keys_lacks_permission() {
+    refuses_with(&["~redlock:meta", "+@all"]).await;
+}
+
+#[tokio::test]
+async fn denied_script_command_is_no_permission() {
+    refuses_with(&["~*", "+@all", "-set"]).await;
+    refuses_with(&["~*", "+@all", "-hset", "-hmget"]).await;
+}
+
+/// The texts of Redis and Valkey 8.
+#[tokio::test]
+async fn refusals_inside_scripts_are_recognised() {
+    for words in [
+        "ACL failure in script: User app has no permissions to run the 'set' command",
+        "ACL failure in script: User app has no permissions to access the 'redlock:lock:a' key",
+    ] {
+        let script = "script: 2fa2b029f72572e803ff55a09b1282699aecae6a, on @user_script:22.";
+        let error = format!("ERR {words} {script}");
+        let server = || {
+            let error = error.clone();
+            fake::greeting(move |_| Reaction::error(&error))
+        };
+        let servers = [server(), server()];
+        let urls = servers.each_ref().map(FakeServer::url);
+        a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_no_permission)
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn a_user_with_nothing_lacks_permission() {
+    refuses_with(&["~*", "-@all"]).await;
+}
+
+#[tokio::test]
+async fn documented_rules_suffice() {
+    let servers = RedisServer::start_n(1);
+    servers[0].set_rules(&acl::rules());
+    let redlock = manager(urls(&servers));
+    works(&redlock).await;
+    let lock = redlock.lock(["a", "b"]).await.unwrap();
+    lock.extend().await.unwrap();
+    // A waiter can store a mark for the holder.
+    let refused = manager(urls(&servers)).lock("a").wait(Duration::from_millis(1)).await;
+    assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
+    assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
+    lock.release().await.unwrap();
+    // CONFIG is not permitted: only the snapshot settings stay unknown.
+    let health = &redlock.health()[0];
+    assert_eq!(health.persistence.expect("INFO reports it").snapshots, None);
+    assert!(health.denied.is_empty(), "{health}");
+}
+
+/// Whether the node's health shows that its user lacks this rule.
+fn shows(redlock: &Redlock, rule: &str) -> bool {
+    let health = &redlock.health()[0];
+    let name = rule.strip_prefix('+').unwrap_or(rule);
+    health.denied.iter().any(|denied| &**denied == name)
+        || matches!(
+            &health.state,
+            NodeState::Down { reason: Reason::NoPermission(_), .. }
+                | NodeState::Refusing { reason: Reason::NoPermission(_), .. }
+        )
+}
+
+#[tokio::test]
+async fn each_documented_rule_missing_shows() {
+    let server = RedisServer::start();
+    let rules: Vec<_> = acl::rules();
+    let is_of_use = |rule: &&str| rule.starts_with(['+', '&']);
+    let missing: Vec<_> = rules.iter().copied().filter(is_of_use).collect();
+    assert!(missing.len() > 20, "{missing:?}");
+    for missing in missing {
+        let rest: Vec<_> = rules.iter().copied().filter(|rule| *rule != missing).collect();
+        let redlock = if missing.ends_with("subscribe") {
+            server.set_rules(&rules);
+            let redlock = manager([server.url()]);
+            all_vote(&redlock).await;
+            server.set_rules(&rest);
+            redlock
+        } else {
+            server.set_rules(&rest);
+            manager([server.url()])
+        };
+        let _waiting =
+            missing.ends_with("subscribe").then(|| listen_and_leave(&server, &redlock, missing));
+        eventually_async(&format!("{missing} is missed"), async || shows(&redlock, missing)).await;
+    }
+}
+
+/// Waits for a name, and for another one for longer.
+fn listen_and_leave(server: &RedisServer, redlock: &Redlock, rule: &str) -> [Redlock; 1] {
+    let holder = manager([server.plain_url()]);
+    let (held, waiter) = (holder.clone(), redlock.clone());
+    let [a, b] = ["a", "b"].map(|name| format!("{name} {rule}"));
+    tokio::spawn(async move {
+        let (_first, _second) = (held.lock(&*a).await.unwrap(), held.lock(&*b).await.unwrap());
+        let short = waiter.lock(&*a).wait(Duration::from_millis(100));
+        let long = waiter.lock(&*b).wait(Duration::from_secs(60));
+        tokio::join!(short, long)
+    });
+    [holder]
+}
+
+#[tokio::test]
+async fn newer_server_errors_are_understood() {
+    // Redis 7.2 and newer, and Valkey, inside a script.
+    let server = fake::greeting(|_| {
+        Reaction::error(
+            "ERR ACL failure in script: User locks has no permissions to run the 'set' command",
+        )
+    });
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let votes = refused(&redlock).await;
+    let is_understood =
+        matches!(&votes[0].outcome, VoteOutcome::NotCounted(reason) if is_no_permission(reason));
+    assert!(is_understood, "{votes}");
+}
+
+/// Requests share commands, and one forbidden key makes the whole command fail.
+#[tokio::test]
+async fn allowed_names_lock_beside_denied_ones() {
+    const ROUNDS: usize = 10;
+    let servers = RedisServer::start_n(3);
+    let redlock = manager(logins(&servers, &["~redlock:meta", "~redlock:lock:ok*", "+@all"]));
+    all_vote(&redlock).await;
+    let locks = |name: String, allowed: bool| {
+        let redlock = redlock.clone();
+        async move {
+            for _ in 0..ROUNDS {
+                match redlock.lock(&*name).await {
+                    Ok(lock) if allowed => drop(lock.release().await.unwrap()),
+                    Err(LockError::NoQuorum { votes }) if !allowed => assert_no_permission(&votes),
+                    other => panic!("{name}: {other:?}"),
+                }
+            }
+        }
+    };
+    let tasks: Vec<_> = (0..64)
+        .map(|i| match i % 8 {
+            0 => tokio::spawn(locks(format!("secret{i}"), false)),
+            _ => tokio::spawn(locks(format!("ok{i}"), true)),
+        })
+        .collect();
+    for task in tasks {
+        in_time(task).await.unwrap();
+    }
+    eventually("no key is left", || {
+        servers.iter().all(|server| server.keys("redlock:lock:*").is_empty())
+    });
+    redlock.lock("ok").await.unwrap().release().await.unwrap();
+}
+
+/// Each vote of the quorum has this reason; other nodes were not awaited.
+#[track_caller]
+fn assert_no_permission(votes: &Votes) {
+    let count = |what: &dyn Fn(&Reason) -> bool| {
+        let outcomes = votes.iter().map(|vote| &vote.outcome);
+        outcomes.filter(|o| matches!(o, VoteOutcome::NotCounted(reason) if what(reason))).count()
+    };
+    let (refused, rest) = (count(&is_no_permission), count(&|r| *r == Reason::NotAwaited));
+    assert!(refused >= 2 && refused + rest == votes.len(), "{votes}");
+}

@@ -1,0 +1,206 @@
+//! Servers that are up and refuse commands.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tower_redlock::{
+    error::Reason,
+    node::{NodeState, Role},
+};
+
+use super::fake;
+use super::scene::{
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, manager,
+    settled, urls, works,
+};
+use crate::support::{FakeServer, Reaction, RedisServer, Resp, eventually, eventually_async};
+
+#[tokio::test]
+async fn replica_of_blank_server_cannot_vote() {
+    let master = RedisServer::start();
+    let replicas = [replica_of(&master), replica_of(&master)];
+    let urls = replicas.each_ref().map(RedisServer::url);
+    let is_read_only = |reason: &Reason| *reason == Reason::ReadOnly;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_read_only).await;
+}
+
+#[tokio::test]
+async fn replica_of_voting_server_cannot_vote() {
+    let master = RedisServer::start();
+    works(&manager([master.url()])).await;
+    let replicas = [replica_of(&master), replica_of(&master)];
+    let urls = replicas.each_ref().map(RedisServer::url);
+    let is_read_only = |reason: &Reason| *reason == Reason::ReadOnly;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_read_only).await;
+}
+
+#[tokio::test]
+async fn replica_votes_again_when_promoted() {
+    let (master, server) = (RedisServer::start(), RedisServer::start());
+    let redlock = manager([server.url()]);
+    works(&redlock).await;
+    server.replica_of(&master);
+    eventually_async("the server does not vote", async || !redlock.health()[0].is_voting()).await;
+    assert_eq!(redlock.health()[0].role(), Some(Role::Replica));
+    assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
+    server.promote();
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+fn replica_of(master: &RedisServer) -> RedisServer {
+    let server = RedisServer::start();
+    server.replica_of(master);
+    server
+}
+
+#[tokio::test]
+async fn server_loading_says_so() {
+    let loading = || fake::erring("LOADING Redis is loading the dataset in memory");
+    let servers = [loading(), loading()];
+    let urls = servers.each_ref().map(FakeServer::url);
+    let is_loading = |reason: &Reason| *reason == Reason::Loading;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_loading).await;
+}
+
+#[tokio::test]
+async fn server_that_cannot_persist_says_so() {
+    let servers = RedisServer::start_n(2);
+    for server in &servers {
+        break_persistence(server);
+    }
+    let [first, second] = urls(&servers).try_into().expect("two servers");
+    let fails = |reason: &Reason| *reason == Reason::PersistenceFailing;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named([first, second], manager, fails).await;
+}
+
+#[tokio::test]
+async fn failing_persistence_is_reported() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    works(&redlock).await;
+    break_persistence(&server);
+    assert_refused(&redlock, &[0], |reason| *reason == Reason::PersistenceFailing).await;
+    server.set_config("save", "");
+    works(&redlock).await;
+}
+
+#[tokio::test]
+async fn failing_persistence_shows_as_refusing() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let is_broken = broken.clone();
+    let server = FakeServer::start(move |command| {
+        if command[0] == b"EVALSHA" && is_broken.load(Ordering::SeqCst) {
+            return Reaction::error("MISCONF Redis is configured to save RDB snapshots");
+        }
+        fake::greet(command).unwrap_or_else(fake::granted)
+    });
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    broken.store(true, Ordering::SeqCst);
+    assert_refused(&redlock, &[0], |reason| *reason == Reason::PersistenceFailing).await;
+    let refuses = || match &redlock.health()[0].state {
+        NodeState::Refusing { reason, .. } => *reason == Reason::PersistenceFailing,
+        _ => false,
+    };
+    assert!(refuses(), "{:?}", redlock.health());
+    let tried = server.count("EVALSHA");
+    eventually("votes are tried", || server.count("EVALSHA") >= tried + 4);
+    assert!(refuses(), "{:?}", redlock.health());
+    broken.store(false, Ordering::SeqCst);
+    all_vote(&redlock).await;
+    assert_eq!(server.connections(), 1);
+}
+
+/// Deletes the server's directory and makes a snapshot fail.
+fn break_persistence(server: &RedisServer) {
+    server.set_config("save", "3600 1000000");
+    fs::remove_dir_all(server.config("dir")).expect("the server's directory is ours");
+    server.cli(&["BGSAVE"]);
+    eventually("the snapshot fails", || {
+        server.info("persistence", "rdb_last_bgsave_status").as_deref() == Some("err")
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_script_makes_server_busy() {
+    let servers = RedisServer::start_n(3);
+    let redlock = manager(urls(&servers));
+    all_vote(&redlock).await;
+    thread::scope(|scope| {
+        let hogs = servers[..2].iter().map(|server| scope.spawn(|| hog(server)));
+        let hogs: Vec<_> = hogs.collect();
+        for server in &servers[..2] {
+            eventually(
+                "the server is busy",
+                || matches!(server.cli(&["PING"]), Resp::Error(text) if text.starts_with("BUSY")),
+            );
+        }
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| {
+            runtime.block_on(eventually_async("both nodes report busy", async || {
+                let votes = super::scene::refused(&redlock).await;
+                votes[..2].iter().all(|vote| vote.to_string().contains("busy: "))
+            }));
+        });
+        for server in &servers[..2] {
+            assert_eq!(server.cli(&["SCRIPT", "KILL"]), Resp::Simple("OK".into()));
+        }
+        for hog in hogs {
+            hog.join().expect("the script was killed");
+        }
+    });
+    all_vote(&redlock).await;
+    works(&redlock).await;
+}
+
+fn hog(server: &RedisServer) {
+    server.set_config("lua-time-limit", "10");
+    let response = server.cli(&["EVAL", "while true do end", "0"]);
+    assert!(matches!(response, Resp::Error(_)), "{response:?}");
+}
+
+#[tokio::test]
+async fn only_a_busy_majority_is_named() {
+    let busy = || fake::greeting(|_| Reaction::error("BUSY Redis is busy running a script"));
+    let servers = [busy(), busy()];
+    let urls = servers.each_ref().map(FakeServer::url);
+    let is_busy = |reason: &Reason| *reason == Reason::Busy;
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_busy).await;
+}
+
+#[tokio::test]
+async fn old_server_does_not_vote() {
+    let servers = [old_server(), old_server()];
+    let urls = servers.each_ref().map(FakeServer::url);
+    let is_too_old = |reason: &Reason| {
+        let text = reason.to_string();
+        text.contains("version 5.0.1 is too old") && text.contains("6.2 or newer")
+    };
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_too_old).await;
+
+    let redlock = manager([servers[0].url()]);
+    settled(&redlock).await;
+    assert!(matches!(redlock.health()[0].state, NodeState::Down { .. }));
+    assert_eq!(servers[0].count("EVALSHA"), 0);
+}
+
+pub(super) fn old_server() -> FakeServer {
+    FakeServer::start(|command| match fake::greet(command) {
+        Some(_) if command[0] == b"INFO" => Reaction::bulk("redis_version:5.0.1\r\n"),
+        Some(reaction) => reaction,
+        None => Reaction::int(0),
+    })
+}
+
+#[tokio::test]
+async fn replica_is_not_shown_as_voting() {
+    let master = RedisServer::start();
+    works(&manager([master.url()])).await;
+    let replica = replica_of(&master);
+    let redlock = manager([replica.url()]);
+    settled(&redlock).await;
+    assert!(!redlock.health()[0].is_voting(), "{:?}", redlock.health());
+}

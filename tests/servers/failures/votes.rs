@@ -1,0 +1,148 @@
+//! A node's health shows why its last votes were refused.
+
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
+
+use super::{
+    fake,
+    log::{Log, LoggedSpawner},
+    scene::{all_vote, in_time, manager, patient, refused, works},
+};
+use crate::support::{FakeServer, Reaction, RedisServer, acl, eventually_async};
+
+/// Waits until the first node's health is refusing.
+async fn refuses(redlock: &Redlock, expected: impl Fn(&Reason) -> bool) {
+    eventually_async("the health shows the refusal", async || match &redlock.health()[0].state {
+        NodeState::Refusing { reason, .. } => expected(reason),
+        _ => false,
+    })
+    .await;
+    let mut ready = pin!(redlock.ready());
+    let is_ready = poll_fn(|cx| Poll::Ready(ready.as_mut().poll(cx).is_ready())).await;
+    assert!(!is_ready, "ready without a vote");
+}
+
+/// A server that completes the greeting, and answers votes with `refusal` until it is cleared.
+fn refusing(refusal: fn() -> Reaction) -> (FakeServer, Arc<AtomicBool>) {
+    let refuses = Arc::new(AtomicBool::new(true));
+    let is_refusing = Arc::clone(&refuses);
+    let server = fake::greeting(move |_| {
+        if is_refusing.load(Ordering::SeqCst) { refusal() } else { fake::granted() }
+    });
+    (server, refuses)
+}
+
+async fn shows(refusal: fn() -> Reaction, expected: impl Fn(&Reason) -> bool) {
+    let (server, is_refusing) = refusing(refusal);
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    refused(&redlock).await;
+    refuses(&redlock, expected).await;
+    // No locks are requested: the node makes trials.
+    is_refusing.store(false, Ordering::SeqCst);
+    all_vote(&redlock).await;
+    in_time(redlock.ready()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_error_shows() {
+    let error = || Reaction::error("ERR something is wrong");
+    shows(error, |reason| matches!(reason, Reason::Server(text) if text.contains("wrong"))).await;
+}
+
+#[tokio::test]
+async fn an_answer_of_another_kind_shows() {
+    shows(|| Reaction::bulk("nonsense"), |reason| matches!(reason, Reason::Protocol(_))).await;
+}
+
+#[tokio::test]
+async fn a_token_ahead_shows() {
+    let ahead = || {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        let micros = i64::try_from(now.as_micros()).expect("before the year 294,000");
+        Reaction::array(&[Reaction::array(&[Reaction::int(6), Reaction::int(micros)])])
+    };
+    shows(ahead, |reason| *reason == Reason::TokenAhead).await;
+}
+
+#[tokio::test]
+async fn denied_command_shows_until_granted() {
+    let log = Log::new();
+    let server = RedisServer::start();
+    let rules = acl::rules();
+    let without_set: Vec<_> = rules.iter().copied().filter(|rule| *rule != "+set").collect();
+    server.set_rules(&without_set);
+    let builder = patient([server.url()]).spawner(LoggedSpawner::start(&log));
+    let redlock = builder.build().unwrap();
+    all_vote(&redlock).await;
+    refused(&redlock).await;
+    refuses(&redlock, |reason| matches!(reason, Reason::NoPermission(_))).await;
+    log.wait_for("WARN", &["node refuses", "permission denied"]).await;
+    server.set_rules(&rules);
+    all_vote(&redlock).await;
+    log.wait_for("INFO", &["node refuses no longer"]).await;
+    works(&redlock).await;
+    eventually_async("no permission is missing", async || redlock.health()[0].denied.is_empty())
+        .await;
+    assert!(!server.exists("redlock:lock:"), "a trial leaves no key");
+}
+
+#[tokio::test]
+async fn command_denied_later_shows() {
+    let server = RedisServer::start();
+    let redlock = manager([server.url()]);
+    works(&redlock).await;
+    server.set_rules(&["on", ">password", "~redlock:*", "+@all", "-set"]);
+    refused(&redlock).await;
+    refuses(&redlock, |reason| matches!(reason, Reason::NoPermission(_))).await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_off_shows() {
+    let server = RedisServer::with_clock(&[]);
+    server.set_clock_offset(5.0);
+    let builder = patient([server.url()]).clock_guard(Duration::from_millis(100));
+    let redlock = builder.build().unwrap();
+    all_vote(&redlock).await;
+    refused(&redlock).await;
+    refuses(&redlock, |reason| *reason == Reason::ClockOff).await;
+}
+
+#[tokio::test]
+async fn denied_name_affects_no_other() {
+    let log = Log::new();
+    let server = RedisServer::start();
+    let keys = ["~redlock:meta", "~redlock:lock:", "~redlock:lock:ok"];
+    server.set_rules(&[&["on", ">password", "+@all"], &keys[..]].concat());
+    let builder = patient([server.url()]).spawner(LoggedSpawner::start(&log));
+    let redlock = builder.build().unwrap();
+    all_vote(&redlock).await;
+    for _ in 0..20 {
+        refused(&redlock).await;
+        all_vote(&redlock).await;
+        in_time(async { redlock.lock("ok").await }).await.unwrap().release().await.unwrap();
+    }
+    assert!(!log.text().contains("refuses"), "{}", log.text());
+}
+
+#[tokio::test]
+async fn held_name_is_no_refusal() {
+    let server = RedisServer::start();
+    let (redlock, other) = (manager([server.url()]), manager([server.url()]));
+    all_vote(&redlock).await;
+    let held = in_time(async { redlock.lock("x").await }).await.unwrap();
+    let refused = in_time(async { other.lock("x").await }).await;
+    assert!(matches!(refused, Err(LockError::Held { .. })), "{refused:?}");
+    assert!(other.health()[0].is_voting());
+    drop(held);
+}
