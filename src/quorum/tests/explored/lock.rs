@@ -28,6 +28,8 @@ pub(super) struct LockWorld {
     pub(super) budget: Budget,
     /// Whether leases have fencing tokens.
     pub(super) fencing: bool,
+    /// Whether a client may drop a request that waits for its votes.
+    pub(super) drops: bool,
     pub(super) rules: LockRules,
 }
 

@@ -84,8 +84,9 @@ impl LockWorld {
                         steps.push(LockStep::HandOn { client });
                     }
                 }
-                // Also while it acquires: then the request is dropped.
-                steps.push(LockStep::Release { client });
+                if open.held_until.is_some() || self.drops {
+                    steps.push(LockStep::Release { client });
+                }
             }
         }
         steps.extend((0..state.strays.len()).map(|index| LockStep::RunStray { index }));
