@@ -86,6 +86,41 @@ fn rejection_codes_are_documented() {
     assert!(missing.is_empty(), "docs/requests.md lacks {missing:?}");
 }
 
+/// Tests between backticks, like `servers::cases::late::late_votes_leave_no_key`.
+fn named_tests(prose: &str) -> impl Iterator<Item = &str> {
+    let is_path = |span: &&str| {
+        span.contains("::")
+            && span
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_:".contains(c))
+    };
+    prose.split('`').skip(1).step_by(2).filter(is_path)
+}
+
+/// Whether a path of modules and a function leads to a test.
+fn is_test(path: &str) -> bool {
+    let (modules, name) = path.rsplit_once("::").unwrap();
+    let modules = modules.replace("::", "/");
+    let files = ["src", "tests"].into_iter().flat_map(|base| {
+        ["", "/main", "/mod"].map(|end| root().join(format!("{base}/{modules}{end}.rs")))
+    });
+    let test = format!("fn {name}(");
+    files.filter_map(|file| fs::read_to_string(file).ok()).any(|text| text.contains(&test))
+}
+
+#[test]
+fn named_tests_exist() {
+    let mut checked = 0;
+    for page in ["docs/guarantees.md", "docs/security.md"] {
+        for test in named_tests(&prose(&root().join(page))) {
+            checked += 1;
+            assert!(is_test(test), "{page} names {test}");
+        }
+    }
+    assert!(checked > 40, "{checked} tests were found");
+    assert!(!is_test("servers::cases::late::nothing"));
+}
+
 /// Paths between backticks, like `lock/lease/` or `src/lib.rs`.
 fn paths(prose: &str) -> impl Iterator<Item = &str> {
     let spans = prose.split('`').skip(1).step_by(2);
