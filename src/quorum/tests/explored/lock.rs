@@ -30,6 +30,8 @@ pub(super) struct LockWorld {
     pub(super) fencing: bool,
     /// Whether a client may drop a request that waits for its votes.
     pub(super) drops: bool,
+    /// Ticks between the earliest starts of one client and the next.
+    pub(super) apart: usize,
     pub(super) rules: LockRules,
 }
 

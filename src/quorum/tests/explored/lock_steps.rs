@@ -52,7 +52,8 @@ impl LockWorld {
             steps.push(LockStep::Tick);
         }
         for (client, of_client) in state.clients.iter().enumerate() {
-            if of_client.lease.is_none() && of_client.attempts < self.budget.attempts {
+            let may_start = usize::from(state.tick) >= client * self.apart;
+            if may_start && of_client.lease.is_none() && of_client.attempts < self.budget.attempts {
                 steps.push(LockStep::Start { client });
             }
             for (link, of_link) in of_client.links.iter().enumerate() {

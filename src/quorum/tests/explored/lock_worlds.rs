@@ -18,6 +18,7 @@ const PLAIN: LockWorld = LockWorld {
     budget: ONCE,
     fencing: false,
     drops: true,
+    apart: 0,
     rules: LockRules::ALL,
 };
 
@@ -62,7 +63,10 @@ fn node_loses_its_data() {
 #[ignore = "slow: see docs/model.md"]
 fn extension_on_request() {
     let budget = Budget { extends: 1, ..ONCE };
-    explore("an extension", LockWorld { ticks: 2, ttl: 2, drops: false, budget, ..PLAIN });
+    explore(
+        "an extension",
+        LockWorld { ticks: 2, ttl: 2, drops: false, apart: 2, budget, ..PLAIN },
+    );
 }
 
 #[test]
