@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 /// The vote of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Vote {
     /// The node's name, by default `host:port/db`. Never a password.
@@ -19,7 +19,7 @@ impl Vote {
 }
 
 /// The answer of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VoteOutcome {
     /// The node stored or renewed the key.
@@ -53,7 +53,7 @@ impl fmt::Display for Vote {
 }
 
 /// Why a node's vote does not count.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
     /// No answer within the node timeout. The operation may have run.

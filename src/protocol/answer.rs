@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Nonce, TickClaim};
 
 /// The answer of a node whose vote counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Answer {
     /// The keys are stored for the lease.
@@ -33,7 +33,7 @@ pub enum Answer {
 }
 
 /// The content of [`Answer::Granted`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct GrantedAnswer {
     /// Whether the proposed token was above the fence, and the end of its block is the new fence.
@@ -50,7 +50,7 @@ impl GrantedAnswer {
 }
 
 /// The content of [`Answer::Held`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct HeldAnswer {
     /// The owner; `None` for a key that this crate did not write.
@@ -69,7 +69,7 @@ impl HeldAnswer {
 }
 
 /// The content of [`Answer::Raised`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct RaisedAnswer {
     /// Whether the token was above the fence, and the end of its block is the new fence.
@@ -86,7 +86,7 @@ impl RaisedAnswer {
 }
 
 /// The content of [`Answer::Released`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ReleasedAnswer {
     /// Whether all keys existed.
@@ -103,7 +103,7 @@ impl ReleasedAnswer {
 }
 
 /// The content of [`Answer::Promised`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct PromisedAnswer {
     /// Time at which the node lost its data, plus 60 s, in µs since the Unix epoch; zero if it never
@@ -121,7 +121,7 @@ impl PromisedAnswer {
 }
 
 /// The content of [`Answer::Claims`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ClaimsAnswer {
     /// As in [`PromisedAnswer`].
@@ -138,7 +138,7 @@ impl ClaimsAnswer {
 }
 
 /// A record of a name's work, which outlasts the lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Record {
     /// Whether the work is done. Otherwise it was begun, and its outcome is unknown.
@@ -157,7 +157,7 @@ impl Record {
 }
 
 /// A lock's key, as stored by a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Stored {
     /// The lease that the key belongs to; `None` for a key that this crate did not write.
@@ -167,7 +167,7 @@ pub struct Stored {
 }
 
 /// A lease, as stored by a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct StoredLease {
     /// The secret of the lease. Never shown.

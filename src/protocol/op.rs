@@ -317,7 +317,7 @@ impl ForgetOp {
 
 /// Identifies an operation of one lease on one node.
 #[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpId {
     /// The first request.
     Acquire,

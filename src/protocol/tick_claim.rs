@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::token::TOKEN_LEAD;
 
 /// The claim of a job's tick by the replica that starts it. Nodes store the latest claim of each job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TickClaim {
     /// The fencing token of the job's lock under which it was claimed. Of two claims, the one with the
@@ -26,7 +26,7 @@ pub struct TickClaim {
 
 /// The run of a tick. Times are those of the wall clock since the Unix epoch, in whole
 /// milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct TickRun {
     /// The tick; zero for a run on demand before the first tick.
@@ -40,7 +40,7 @@ pub struct TickRun {
 }
 
 /// The schedule of a job, as stored by nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ScheduleMark {
     /// A hash of the schedule, above zero, equal in all processes and versions.

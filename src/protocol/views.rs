@@ -52,7 +52,7 @@ impl fmt::Debug for Incarnation {
 /// What a server was, and what it took the others for, when it gave an answer.
 ///
 /// The tag that a script compares stands for all of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct View {
     /// The server itself.
     pub incarnation: Incarnation,

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What one node answered to this lease, and what it may store for it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ballot {
     /// The node's latest answer on whose the key is; `None` until it answers.
     pub(super) vote: Option<VoteOutcome>,
@@ -38,7 +38,7 @@ pub(super) struct Ballot {
     pub(super) release: ReleaseState,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ReleaseState {
     NotSent,
     Sent,

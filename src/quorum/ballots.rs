@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// One ballot for each node.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Ballots {
     nodes: Box<[Ballot]>,
     pub(super) quorum: usize,

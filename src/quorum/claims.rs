@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::protocol::{ScheduleMark, TickClaim, TickRun, formulas};
 
 /// The latest run of a job, as far as it is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClaimStatus {
     /// Fewer than a quorum of nodes answered.
     TooFew,
@@ -29,7 +29,7 @@ pub(crate) enum ClaimStatus {
 }
 
 /// The latest run of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LatestClaim {
     /// The run.
     pub run: TickRun,

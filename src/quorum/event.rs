@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The parameters of one lease.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LeaseParams {
     /// Number of configured nodes.
     pub nodes: usize,
@@ -32,7 +32,7 @@ pub(crate) struct LeaseParams {
 }
 
 /// The node that receives the first request, so that a single contender wins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LeadNode {
     /// The node's index.
     pub node: usize,
@@ -41,7 +41,7 @@ pub(crate) struct LeadNode {
 }
 
 /// The next holder within the process; the TTL stays the same.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NextHolder {
     /// Maximum hold time, renewals included.
     pub max_hold: Duration,
@@ -50,7 +50,7 @@ pub(crate) struct NextHolder {
 }
 
 /// A lease as its next holder takes it over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HandOff {
     /// The fencing token: above those of all former holders; zero without fencing.
     pub token: u64,
@@ -59,7 +59,7 @@ pub(crate) struct HandOff {
 }
 
 /// An input to a lease.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Event {
     /// A node answered, or will not answer.
     Answer {
@@ -112,7 +112,7 @@ pub(crate) enum Event {
 }
 
 /// Why a lease is not renewed any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Halt {
     /// The work blocks in a poll.
     Stalled,
@@ -121,7 +121,7 @@ pub(crate) enum Halt {
 }
 
 /// An output of a lease.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
     /// Send a command to a node. Commands to one node are sent in the order of their actions.
     Send {
@@ -162,7 +162,7 @@ pub(crate) enum Action {
 }
 
 /// A command to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LeaseCommand {
     /// Store the key if it is free, and accept the token if it is above the fence.
     Acquire {
@@ -190,7 +190,7 @@ pub(crate) enum LeaseCommand {
 }
 
 /// Why an attempt failed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Refusal {
     /// Another lease holds the resource.
     Held {
@@ -212,7 +212,7 @@ pub(crate) enum Refusal {
 }
 
 /// Why a held lock is not held any more.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Loss {
     /// The validity ran out.
     Expired {
@@ -236,7 +236,7 @@ pub(crate) enum Loss {
 }
 
 /// The verdict on a release.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReleaseVerdict {
     /// A quorum deleted the key.
     Released,

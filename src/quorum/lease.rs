@@ -18,7 +18,7 @@ use crate::{
 ///
 /// A lease belongs to one nonce. It is never reused: the release of one attempt must not delete
 /// what the next was granted.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lease {
     pub(super) params: LeaseParams,
     pub(super) phase: LeasePhase,
@@ -53,7 +53,7 @@ pub(crate) struct Lease {
     release_timeout: Option<Timestamp>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LeasePhase {
     /// Votes are being counted.
     Acquiring,

@@ -12,7 +12,7 @@ const MAX_RAISES: u8 = 3;
 const _: () = assert!(MAX_RAISES < 8, "a ballot has one bit for each number");
 
 /// The numbers proposed to the nodes, round by round.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct TokenRounds {
     /// `numbers[0]` is the proposal, `numbers[r]` the r-th raise.
     numbers: [u64; MAX_RAISES as usize + 1],

@@ -18,6 +18,7 @@
 //! | names that move between servers: the rule of which servers vote and start | `names` |
 //! | servers that move from one layout to another | `layouts` |
 //! | walks over a model that continue from new states, and short traces | `search` |
+//! | small worlds of which every state is visited | `explored` |
 //! | examples, one for each rule | `cases` |
 //!
 //! `PROPTEST_CASES=10000 cargo test --lib quorum` runs more cases.
@@ -28,6 +29,7 @@ mod claim_model;
 mod claims;
 mod contention;
 mod decision;
+mod explored;
 mod fencing;
 mod heard_answers;
 mod layouts;

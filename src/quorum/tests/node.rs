@@ -18,7 +18,7 @@ use crate::{
 const WALL: u64 = 1_000_000_000;
 pub(super) const TOKEN_LEAD: u64 = 60_000_000;
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelNode {
     pub(super) key: Option<ModelKey>,
     pub(super) fence: u64,
@@ -31,7 +31,7 @@ pub(super) struct ModelNode {
     patience: Duration,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelKey {
     /// The lease that stored it; none for a key that this crate did not write.
     pub(super) lease: Option<usize>,

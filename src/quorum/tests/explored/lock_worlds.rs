@@ -1,0 +1,144 @@
+//! The worlds of leases that are explored, and what is found where a rule is left out.
+
+use super::{
+    explore,
+    lock::{Budget, LockRules, LockWorld},
+    violates,
+};
+
+const ONCE: Budget =
+    Budget { attempts: 1, breaks: 0, duplicates: 0, crashes: 0, extends: 0, hand_offs: 0 };
+const TWICE: Budget = Budget { attempts: 2, ..ONCE };
+
+const PLAIN: LockWorld = LockWorld {
+    clients: 2,
+    nodes: 3,
+    ticks: 0,
+    ttl: 1,
+    budget: ONCE,
+    fencing: false,
+    drops: true,
+    apart: 0,
+    rules: LockRules::ALL,
+};
+
+#[test]
+fn two_clients_at_one_moment() {
+    explore("two clients at one moment", PLAIN);
+}
+
+#[test]
+fn two_clients_at_one_moment_fenced() {
+    explore("two clients at one moment, fencing", LockWorld { fencing: true, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn expiry_between_two_clients() {
+    explore("expiry", LockWorld { ticks: 2, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn broken_connection_leaves_request() {
+    let budget = Budget { breaks: 1, ..ONCE };
+    explore("a broken connection", LockWorld { ticks: 1, budget, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn duplicated_message() {
+    let budget = Budget { duplicates: 1, ..ONCE };
+    explore("a duplicated message", LockWorld { ticks: 1, budget, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn node_loses_its_data() {
+    let budget = Budget { crashes: 1, ..ONCE };
+    explore("a node loses its data", LockWorld { ticks: 1, budget, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn extension_on_request() {
+    let budget = Budget { extends: 1, ..ONCE };
+    explore(
+        "an extension",
+        LockWorld { ticks: 2, ttl: 2, drops: false, apart: 2, budget, ..PLAIN },
+    );
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn hand_off_within_a_client() {
+    let budget = Budget { hand_offs: 1, ..ONCE };
+    explore("a hand-off", LockWorld { ticks: 1, budget, fencing: true, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn second_attempts() {
+    explore("second attempts", LockWorld { ticks: 0, budget: TWICE, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn three_clients_at_one_moment() {
+    explore("three clients at one moment", LockWorld { clients: 3, ..PLAIN });
+}
+
+fn without(rules: LockRules, world: LockWorld) -> LockWorld {
+    LockWorld { rules, ..world }
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn release_without_comparing_is_unsafe() {
+    let rules = LockRules { compares_on_release: false, ..LockRules::ALL };
+    let world = LockWorld { ticks: 1, budget: TWICE, ..PLAIN };
+    violates("release without comparing", without(rules, world), "one holder");
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn validity_from_the_grant_is_unsafe() {
+    let rules = LockRules { counts_from_start: false, ..LockRules::ALL };
+    let world = LockWorld { ticks: 2, ttl: 2, ..PLAIN };
+    violates("validity from the grant", without(rules, world), "one holder");
+}
+
+#[test]
+fn restart_without_probation_is_unsafe() {
+    let rules = LockRules { waits: false, ..LockRules::ALL };
+    let world = LockWorld { budget: Budget { crashes: 1, ..ONCE }, ..PLAIN };
+    violates("restart without probation", without(rules, world), "one holder");
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn restart_without_learning_repeats_tokens() {
+    let rules = LockRules { learns: false, ..LockRules::ALL };
+    let budget = Budget { crashes: 1, ..ONCE };
+    let world = LockWorld { ticks: 1, budget, fencing: true, ..PLAIN };
+    violates("restart without learning", without(rules, world), "tokens grow");
+}
+
+#[test]
+fn nodes_without_fences_repeat_tokens() {
+    let rules = LockRules { has_fences: false, ..LockRules::ALL };
+    violates("no fences", without(rules, LockWorld { fencing: true, ..PLAIN }), "tokens grow");
+}
+
+#[test]
+fn two_layouts_of_four_nodes_are_unsafe() {
+    let rules = LockRules { same_layout: false, ..LockRules::ALL };
+    violates("two layouts", without(rules, LockWorld { nodes: 4, ..PLAIN }), "one holder");
+}
+
+#[test]
+fn command_without_deadline_stores_late() {
+    let rules = LockRules { has_deadlines: false, ..LockRules::ALL };
+    let world = LockWorld { ticks: 1, ..PLAIN };
+    violates("no deadlines", without(rules, world), "no key for an ended lease");
+}
