@@ -11,9 +11,21 @@ type Belief = Arc<dyn Fn() -> bool + Send + Sync>;
 pub(super) struct Holds {
     next: u64,
     current: BTreeMap<u64, Hold>,
-    /// The greatest token of each name, and its holder.
-    tokens: BTreeMap<String, (u64, String)>,
+    /// The grants of each name, with the greatest token up to each.
+    tokens: BTreeMap<String, Vec<Granted>>,
+    /// From when to when each client's machine was suspended last.
+    suspended: BTreeMap<usize, (u64, u64)>,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    at: u64,
+    token: u64,
+    client: usize,
+}
+
+/// Time after a suspension in which a grant may be of a request from before it, in µs.
+const LATE: u64 = 5_000_000;
 
 #[derive(Clone)]
 struct Hold {
@@ -54,16 +66,25 @@ impl Oracle {
         let mut broken = Vec::new();
         let id = {
             let mut book = self.lock();
+            let now = self.now();
+            // A machine whose clock was stopped believes in what it was granted before that, and
+            // tokens only have to be above those that were granted before they were requested.
+            let before = match book.holds.suspended.get(&client) {
+                Some((from, until)) if now < until + LATE => *from,
+                _ => now + 1,
+            };
             for name in hold.names.iter().filter(|_| token > 0) {
                 let known = book.holds.tokens.entry(name.clone()).or_default();
-                if token <= known.0 && is_believed {
+                let greatest = known[..known.partition_point(|granted| granted.at < before)].last();
+                if let Some(greatest) = greatest.filter(|of| token <= of.token && is_believed) {
+                    let Granted { token: other, client: of, .. } = greatest;
                     broken.push(format!(
-                        "c{client} got token {token} for {name}, after {} of {}",
-                        known.0, known.1
+                        "c{client} got token {token} for {name}, after {other} of c{of}"
                     ));
-                } else if token > known.0 {
-                    *known = (token, format!("c{client}"));
                 }
+                let greatest = known.last().filter(|of| of.token > token);
+                let (token, client) = greatest.map_or((token, client), |of| (of.token, of.client));
+                known.push(Granted { at: now, token, client });
             }
             book.holds.next += 1;
             let id = book.holds.next;
@@ -76,6 +97,12 @@ impl Oracle {
         let guard = HoldGuard { oracle: self.clone(), id };
         guard.check();
         guard
+    }
+
+    /// A client's machine was suspended, with its clock, from this moment until now.
+    pub fn was_suspended(&self, client: usize, from: u64) {
+        let now = self.now();
+        self.lock().holds.suspended.insert(client, (from, now));
     }
 
     /// The processes of a client are gone, and with them what they believed.

@@ -162,6 +162,7 @@ impl Machines {
         if let Some(since) = self.suspended[client].take() {
             let stood = Duration::from_micros(self.net.now() - since);
             self.clocks[client].stood_still(stood);
+            self.oracle.was_suspended(client, since);
         }
         self.pause(client, false);
     }
