@@ -131,7 +131,7 @@ fn nodes_without_fences_repeat_tokens() {
 }
 
 #[test]
-fn two_layouts_of_four_nodes_are_unsafe() {
+fn layouts_of_four_nodes_are_unsafe() {
     let rule = LockRule::SameLayout;
     violates("two layouts", without(rule, LockWorld { nodes: 4, ..PLAIN }), "one holder");
 }
