@@ -162,6 +162,11 @@ pub mod schedule;
 #[cfg(feature = "scheduler")]
 pub mod scheduler;
 mod stripe;
+#[cfg(redlock_sim)]
+#[doc(hidden)]
+pub mod switches;
+#[cfg(not(redlock_sim))]
+mod switches;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -8,7 +8,7 @@ use std::{
 /// Fills `bytes` with random numbers of the system, or of the seed on a thread that runs a test's clock.
 /// Fails if the system has none.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
-    #[cfg(feature = "testing")]
+    #[cfg(any(feature = "testing", redlock_sim))]
     if seeded::fill(bytes) {
         return Ok(());
     }
@@ -16,7 +16,7 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
 }
 
 /// Random numbers of a test's seed.
-#[cfg(feature = "testing")]
+#[cfg(any(feature = "testing", redlock_sim))]
 pub(crate) mod seeded {
     use std::cell::Cell;
 
@@ -43,14 +43,14 @@ pub(crate) mod seeded {
 }
 
 /// The step of `SplitMix64`.
-#[cfg(any(feature = "scheduler", feature = "testing"))]
+#[cfg(any(feature = "scheduler", feature = "testing", redlock_sim))]
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The next number of `SplitMix64` in the state `seed`.
 ///
 /// Source: G. L. Steele, D. Lea, C. H. Flood, *Fast Splittable Pseudorandom Number Generators*
 /// (2014), with the constants of D. Stafford's variant 13.
-#[cfg(any(feature = "scheduler", feature = "testing"))]
+#[cfg(any(feature = "scheduler", feature = "testing", redlock_sim))]
 pub(crate) const fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -11,7 +11,7 @@ use std::{
 const LAYERS: [&[&str]; 16] = [
     &["sync"],
     &["log", "random", "time"],
-    &["resource"],
+    &["resource", "switches"],
     &["error", "stripe", "token"],
     &["metrics", "schedule"],
     &["protocol"],

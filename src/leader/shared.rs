@@ -155,6 +155,7 @@ impl TermGuard {
             }
         };
         tokio::select! {
+            biased;
             () = resigns => {}
             () = self.shared.is_stopped() => self.context.ask_to_stop(),
         }

@@ -82,6 +82,7 @@ impl ThreadSpawner {
             let mut running = JoinSet::new();
             loop {
                 tokio::select! {
+                    biased;
                     task = receiver.recv() => match task {
                         Some(task) => {
                             running.spawn(task);

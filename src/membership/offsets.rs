@@ -10,7 +10,11 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::{protocol::formulas, time::Timestamp};
+use crate::{
+    protocol::formulas,
+    switches::{self, Switch},
+    time::Timestamp,
+};
 
 /// Bounds on the offset of a server's clock from the local clock, in µs; positive where the server
 /// is ahead.
@@ -142,7 +146,9 @@ impl Offsets {
         let from_latest =
             latest.and_then(|latest| Some((apart(&Bucket::of(latest))?, latest.asked)));
         let from_earlier = || self.buckets.iter().find_map(|b| Some((apart(b)?, b.from)));
-        if let Some((by, since)) = from_latest.or_else(from_earlier) {
+        if let Some((by, since)) = from_latest.or_else(from_earlier)
+            && !switches::is_out(Switch::JumpDetection)
+        {
             let old = std::mem::take(&mut self.buckets);
             self.before = Some((old, self.barred_until));
             self.buckets.push_back(Bucket::new(reading, now));

@@ -156,13 +156,16 @@ impl Subscriptions {
             let mut guard = self.state();
             let state = &mut *guard;
             state.names.retain(|_, channel| !channel.hints.is_empty());
-            for channel in state.names.values_mut() {
+            // In an order that a seed repeats.
+            state.changes = state.names.keys().cloned().collect();
+            state.changes.sort_unstable();
+            for name in &state.changes {
+                let Some(channel) = state.names.get_mut(name) else { continue };
                 if channel.listening {
                     deaf.extend(channel.hints.iter().map(|(_, hints)| hints.clone()));
                 }
                 (channel.requested, channel.unconfirmed, channel.listening) = (false, 0, false);
             }
-            state.changes = state.names.keys().cloned().collect();
         }
         for hints in deaf {
             hints.send(Hint::Deaf);

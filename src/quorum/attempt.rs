@@ -5,7 +5,12 @@ use super::{
     event::{Action, LeadNode, LeaseCommand, Refusal},
     lease::{Lease, LeasePhase},
 };
-use crate::{error::VoteOutcome, time::Timestamp, token::block_end};
+use crate::{
+    error::VoteOutcome,
+    switches::{self, Switch},
+    time::Timestamp,
+    token::block_end,
+};
 
 /// The attempt: when the lock is held, when the attempt is over, and with which verdict.
 impl Lease {
@@ -93,6 +98,9 @@ impl Lease {
         if granted >= self.ballots.quorum {
             if let Some(token) = self.agreed_token() {
                 // The comparison with the clock comes last, after everything that takes time.
+                if switches::is_out(Switch::AcquireDeadline) {
+                    self.valid_until = now + self.params.validity;
+                }
                 if now < self.end() {
                     self.hold(token, out);
                 } else {
@@ -113,7 +121,13 @@ impl Lease {
     }
 
     fn agreed_token(&self) -> Option<u64> {
-        if self.params.proposal.is_some() { self.rounds.agreed(&self.ballots) } else { Some(0) }
+        if self.params.proposal.is_none() {
+            Some(0)
+        } else if switches::is_out(Switch::RaiseRound) {
+            Some(self.rounds.number(0))
+        } else {
+            self.rounds.agreed(&self.ballots)
+        }
     }
 
     fn hold(&mut self, token: u64, out: &mut Vec<Action>) {

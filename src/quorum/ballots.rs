@@ -16,6 +16,7 @@ use crate::{
         formulas,
         views::{self, Member},
     },
+    switches::{self, Switch},
     time::Timestamp,
 };
 
@@ -28,7 +29,7 @@ pub(super) struct Ballots {
 
 impl Ballots {
     pub(super) fn new(nodes: usize) -> Self {
-        let quorum = formulas::quorum(nodes);
+        let quorum = formulas::quorum(nodes) - usize::from(switches::is_out(Switch::Majority));
         Self { nodes: vec![Ballot::new(); nodes].into_boxed_slice(), quorum }
     }
 

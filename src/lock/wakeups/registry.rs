@@ -184,7 +184,9 @@ impl Wakeups {
         let now = self.timers.clock().now();
         let mut names = crate::sync::lock(&self.names);
         let is_over = |entry: &SubscriptionEntry| entry.waiting == 0 && entry.left + LINGER <= now;
-        let over: Vec<_> = names.entries.extract_if(|_, entry| is_over(entry)).collect();
+        let mut over: Vec<_> = names.entries.extract_if(|_, entry| is_over(entry)).collect();
+        // In an order that a seed repeats.
+        over.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let idle = names.entries.values().filter(|entry| entry.waiting == 0);
         // Bounds the number of sweeps where names are left one by one.
         let next = idle.map(|entry| entry.left + LINGER).min().map(|next| next.max(now + SWEEP));

@@ -79,6 +79,7 @@ impl Listener {
         tokio::pin!(sleep);
         while !self.subscriptions.is_closed() && !self.subscriptions.is_idle() {
             tokio::select! {
+                biased;
                 () = &mut sleep => return,
                 () = self.subscriptions.changed.notified() => {}
             }

@@ -73,6 +73,7 @@ impl TaskClaim {
             }
         };
         tokio::select! {
+            biased;
             ended = task => Some(ended),
             () = lost => None,
         }

@@ -77,9 +77,10 @@ impl NodeSet {
                 }
             };
             tokio::select! {
+                biased;
+                Some(ended) = under_way.next() => self.ended(&ended),
                 () = self.changed.notified() => {}
                 () = wait => {}
-                Some(ended) = under_way.next() => self.ended(&ended),
             }
         }
     }

@@ -1,0 +1,170 @@
+//! Guards that can be taken out: each is there for something, and the simulation finds it.
+
+use tower_redlock::switches::Switch;
+
+use crate::{
+    oracle::Promise,
+    redis::Patch,
+    world::{Contestant, Profile, Scene, Settings, Work},
+};
+
+/// A guard, and where its absence shows.
+#[derive(Clone, Debug)]
+pub struct Control {
+    /// What it is called.
+    pub name: &'static str,
+    /// What is taken out.
+    pub settings: Settings,
+    /// The implementation that locks.
+    pub contestant: Contestant,
+    /// The faults that show it.
+    pub profile: Profile,
+    /// The work that shows it.
+    pub work: Work,
+    /// Whether a client has a wrong list.
+    pub has_stray: bool,
+    /// What is broken without it.
+    pub breaks: Promise,
+    /// The seeds in which it is found at the latest.
+    pub seeds: u64,
+}
+
+impl Control {
+    /// The scene of a seed.
+    pub fn scene(&self, seed: u64) -> Scene {
+        let mut scene = Scene::with(seed, self.profile, self.work);
+        scene.contestant = self.contestant;
+        scene.has_stray = self.has_stray;
+        if self.has_stray {
+            scene.servers = 5;
+        }
+        if self.profile == Profile::Amnesia {
+            (scene.apart, scene.gap) = (15_000_000, 300);
+        }
+        if self.profile == Profile::Cuts {
+            (scene.ttl, scene.gap, scene.pace.most) = (400, 250, 16_000);
+        }
+        if self.profile == Profile::Pauses {
+            (scene.ttl, scene.gap, scene.pace.most) = (400, 120, 16_000);
+        }
+        scene
+    }
+}
+
+fn control(
+    name: &'static str,
+    profile: Profile,
+    work: Work,
+    breaks: Promise,
+    seeds: u64,
+) -> Control {
+    Control {
+        name,
+        settings: Settings::default(),
+        contestant: Contestant::Crate,
+        profile,
+        work,
+        has_stray: false,
+        breaks,
+        seeds,
+    }
+}
+
+fn patched(mut control: Control, patches: &[(&'static str, &'static str)]) -> Control {
+    let patches = patches.iter().map(|(from, to)| Patch { from, to }).collect();
+    control.settings.patches = patches;
+    control
+}
+
+fn switched(mut control: Control, switch: Switch) -> Control {
+    control.settings.switch = Some(switch);
+    control
+}
+
+/// All guards, and two contestants that have none.
+pub fn controls() -> Vec<Control> {
+    use Promise::{Done, Exclusion, Fencing, OneStart};
+    vec![
+        patched(
+            control("compare on release", Profile::Clients, Work::Locks, Exclusion, 10),
+            &[("if value and string.sub(value, 1, 32) == nonce then", "if value then")],
+        ),
+        switched(
+            control("majority", Profile::Network, Work::Locks, Exclusion, 10),
+            Switch::Majority,
+        ),
+        switched(
+            control(
+                "deadline at the end of an acquire",
+                Profile::Pauses,
+                Work::Locks,
+                Exclusion,
+                40,
+            ),
+            Switch::AcquireDeadline,
+        ),
+        switched(
+            control("raise round", Profile::Servers, Work::Locks, Fencing, 10),
+            Switch::RaiseRound,
+        ),
+        patched(
+            control("block ends", Profile::Network, Work::Locks, Fencing, 10),
+            &[
+                (
+                    "call('HSET', KEYS[1], ARGV[2], ARGV[9])",
+                    "call('HSET', KEYS[1], ARGV[2], ARGV[8])",
+                ),
+                ("local block_end = ARGV[at + 6]", "local block_end = ARGV[at + 5]"),
+                (
+                    "redis.call('HSET', KEYS[1], ARGV[i], ARGV[5])",
+                    "redis.call('HSET', KEYS[1], ARGV[i], ARGV[4])",
+                ),
+            ],
+        ),
+        patched(
+            control("restart probation", Profile::Servers, Work::Locks, Exclusion, 80),
+            &[("or incomplete and was or 'p'", "or 'a'")],
+        ),
+        patched(
+            control("floor", Profile::Amnesia, Work::Locks, Fencing, 60),
+            &[("if ARGV[5] == 'bootstrap' then", "if false then")],
+        ),
+        Control {
+            has_stray: true,
+            ..switched(
+                control("layout check", Profile::Network, Work::Locks, Exclusion, 10),
+                Switch::LayoutCheck,
+            )
+        },
+        switched(
+            control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 40),
+            Switch::JumpDetection,
+        ),
+        // A claim that comes late has a deadline as well.
+        patched(
+            control("claim's promise", Profile::Cuts, Work::Jobs, OneStart, 60),
+            &[
+                ("if tonumber(kept[1] or 0) > token then", "if false then"),
+                (
+                    "if now > tonumber(ARGV[2]) then return {5, now} end\nlocal promise",
+                    "local promise",
+                ),
+            ],
+        ),
+        patched(
+            control("record's nonce", Profile::Evictions, Work::Once, Done, 10),
+            &[(
+                "if not value or string.sub(value, 1, 32) ~= ARGV[4] then return {7, now} end\nif guard",
+                "if guard",
+            )],
+        ),
+        Control {
+            contestant: Contestant::Naive,
+            ..control("naive Redlock", Profile::Servers, Work::Locks, Exclusion, 10)
+        },
+        Control {
+            contestant: Contestant::LeaseOnly,
+            ..control("scheduler with leases alone", Profile::Clients, Work::Jobs, OneStart, 20)
+        },
+    ]
+}

@@ -1,0 +1,75 @@
+//! A server's machine: its process, its clock, what it has saved.
+
+use crate::redis::{ConnId, Server, Store};
+
+/// The moment at which every run begins by a clock that is right, in µs since the epoch.
+pub const EPOCH: u64 = 1_735_689_600_000_000;
+
+/// Whether the machine of a server answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Power {
+    /// The process runs.
+    #[default]
+    On,
+    /// The process is gone: connections are refused.
+    Down,
+    /// The machine is gone: nothing is answered.
+    Dark,
+}
+
+/// A server and its machine.
+#[derive(Debug)]
+pub struct ServerHost {
+    /// The process.
+    pub server: Server,
+    /// Whether it answers.
+    pub power: Power,
+    /// The process is stopped: connections stay, and nothing is run.
+    pub is_frozen: bool,
+    /// How much faster than time its clock runs, in millionths.
+    pub fast_by: i64,
+    /// How far its clock is ahead at the start, in µs, with all its jumps.
+    pub ahead: i64,
+    /// Which process runs; each restart makes another one.
+    pub(super) epoch: u64,
+    /// The data as it was saved, oldest first.
+    pub(super) saved: Vec<Store>,
+    /// Connections with commands that came while it was frozen.
+    pub(super) backlog: Vec<ConnId>,
+    /// The greatest time shown: a script's clock never goes back by rounding.
+    pub(super) shown: u64,
+}
+
+impl ServerHost {
+    /// A machine whose clock is right.
+    pub fn new(server: Server) -> Self {
+        Self {
+            server,
+            power: Power::On,
+            is_frozen: false,
+            fast_by: 0,
+            ahead: 0,
+            epoch: 1,
+            saved: Vec::new(),
+            backlog: Vec::new(),
+            shown: 0,
+        }
+    }
+
+    /// What its clock shows after `micros` of the run, in µs since the epoch.
+    pub fn clock(&self, micros: u64) -> u64 {
+        let passed = i64::try_from(micros).unwrap_or(i64::MAX);
+        let drifted = passed
+            + passed / 1_000_000 * self.fast_by
+            + passed % 1_000_000 * self.fast_by / 1_000_000;
+        EPOCH.saturating_add_signed(drifted + self.ahead)
+    }
+
+    /// Saves its data.
+    pub(super) fn save(&mut self) {
+        self.saved.push(self.server.store.clone());
+        if self.saved.len() > 4 {
+            self.saved.remove(0);
+        }
+    }
+}

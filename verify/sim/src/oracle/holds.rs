@@ -1,0 +1,125 @@
+//! The holders of names, their beliefs, and their tokens.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use super::{Oracle, Promise};
+
+/// Whether a holder believes at this moment that it holds its names.
+type Belief = Arc<dyn Fn() -> bool + Send + Sync>;
+
+#[derive(Debug, Default)]
+pub(super) struct Holds {
+    next: u64,
+    current: BTreeMap<u64, Hold>,
+    /// The greatest token of each name, and its holder.
+    tokens: BTreeMap<String, (u64, String)>,
+}
+
+#[derive(Clone)]
+struct Hold {
+    client: usize,
+    names: Vec<String>,
+    token: u64,
+    belief: Belief,
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold").field("client", &self.client).finish_non_exhaustive()
+    }
+}
+
+/// A hold that is known to the judge until it is dropped.
+#[derive(Debug)]
+pub struct HoldGuard {
+    oracle: Oracle,
+    id: u64,
+}
+
+impl Oracle {
+    /// A client holds these names from now on, as `belief` says. Token 0: without fencing.
+    pub fn held(
+        &self,
+        client: usize,
+        names: &[&str],
+        token: u64,
+        belief: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> HoldGuard {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        self.event(format!("c{client} holds {} token {token}", names.join("+")));
+        self.count("holds");
+        // A grant that is seen late, by a process that was stopped, counts for nothing.
+        let is_believed = belief();
+        let hold = Hold { client, names, token, belief: Arc::new(belief) };
+        let mut broken = Vec::new();
+        let id = {
+            let mut book = self.lock();
+            for name in hold.names.iter().filter(|_| token > 0) {
+                let known = book.holds.tokens.entry(name.clone()).or_default();
+                if token <= known.0 && is_believed {
+                    broken.push(format!(
+                        "c{client} got token {token} for {name}, after {} of {}",
+                        known.0, known.1
+                    ));
+                } else if token > known.0 {
+                    *known = (token, format!("c{client}"));
+                }
+            }
+            book.holds.next += 1;
+            let id = book.holds.next;
+            book.holds.current.insert(id, hold);
+            id
+        };
+        for text in broken {
+            self.broken(Promise::Fencing, text);
+        }
+        let guard = HoldGuard { oracle: self.clone(), id };
+        guard.check();
+        guard
+    }
+
+    /// The processes of a client are gone, and with them what they believed.
+    pub fn gone(&self, client: usize) {
+        self.lock().holds.current.retain(|_, hold| hold.client != client);
+        self.once_gone(client);
+    }
+}
+
+impl HoldGuard {
+    /// Checks that no other holder believes that it holds a name of this hold, if this one does.
+    pub fn check(&self) {
+        let (own, others) = {
+            let book = self.oracle.lock();
+            let Some(own) = book.holds.current.get(&self.id).cloned() else { return };
+            let shares = |hold: &Hold| hold.names.iter().any(|name| own.names.contains(name));
+            let others = book.holds.current.iter();
+            let others = others.filter(|(id, hold)| **id != self.id && shares(hold));
+            let others: Vec<_> = others.map(|(_, hold)| hold.clone()).collect();
+            (own, others)
+        };
+        if !(own.belief)() {
+            return;
+        }
+        for other in others {
+            if (other.belief)() {
+                self.oracle.broken(
+                    Promise::Exclusion,
+                    format!(
+                        "c{} ({}) and c{} ({}) both hold {}",
+                        own.client,
+                        own.token,
+                        other.client,
+                        other.token,
+                        own.names.join("+")
+                    ),
+                );
+            }
+        }
+    }
+}
+
+impl Drop for HoldGuard {
+    fn drop(&mut self) {
+        self.oracle.lock().holds.current.remove(&self.id);
+    }
+}

@@ -1,0 +1,91 @@
+//! Keys whose work is done once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use super::{Oracle, Promise};
+
+type Belief = Arc<dyn Fn() -> bool + Send + Sync>;
+
+#[derive(Default)]
+pub(super) struct OnceKeys {
+    /// Work under way, by key and number.
+    running: BTreeMap<(String, u64), (usize, Belief)>,
+    done: BTreeSet<String>,
+    next: u64,
+}
+
+impl fmt::Debug for OnceKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceKeys").field("done", &self.done).finish_non_exhaustive()
+    }
+}
+
+/// Work of a key, until it is dropped.
+#[derive(Debug)]
+pub struct OnceGuard {
+    oracle: Oracle,
+    key: (String, u64),
+}
+
+impl Oracle {
+    /// The work of a key starts, under a lock as `belief` says.
+    pub fn once_started(
+        &self,
+        client: usize,
+        key: &str,
+        belief: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> OnceGuard {
+        self.event(format!("c{client} does {key}"));
+        self.count("once");
+        let belief: Belief = Arc::new(belief);
+        let (is_done, others, number) = {
+            let mut book = self.lock();
+            book.once.next += 1;
+            let number = book.once.next;
+            let others = book.once.running.iter().filter(|((of, _), _)| of == key);
+            let others: Vec<_> = others.map(|(_, other)| other.clone()).collect();
+            book.once.running.insert((key.to_owned(), number), (client, belief));
+            (book.once.done.contains(key), others, number)
+        };
+        if is_done {
+            self.broken(Promise::Done, format!("c{client} does {key}, which is done"));
+        }
+        for (other, belief) in others {
+            if belief() {
+                self.broken(Promise::Once, format!("c{client} and c{other} do {key} at once"));
+            }
+        }
+        OnceGuard { oracle: self.clone(), key: (key.to_owned(), number) }
+    }
+
+    /// A client reports that it did the work of a key, and that a quorum recorded it.
+    pub fn once_done(&self, client: usize, key: &str) {
+        self.event(format!("c{client} has done {key}"));
+        let others = {
+            let mut book = self.lock();
+            book.once.done.insert(key.to_owned());
+            let others = book.once.running.iter().filter(|((of, _), _)| of == key);
+            others.map(|(_, other)| other.clone()).collect::<Vec<_>>()
+        };
+        for (other, belief) in others {
+            if belief() {
+                let text = format!("c{client} has done {key}, while c{other} does it");
+                self.broken(Promise::Done, text);
+            }
+        }
+    }
+
+    pub(super) fn once_gone(&self, client: usize) {
+        self.lock().once.running.retain(|_, (of, _)| *of != client);
+    }
+}
+
+impl Drop for OnceGuard {
+    fn drop(&mut self) {
+        self.oracle.lock().once.running.remove(&self.key);
+    }
+}

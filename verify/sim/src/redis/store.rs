@@ -1,0 +1,143 @@
+//! Keys, their values, and when they expire.
+
+use std::collections::BTreeMap;
+
+/// A byte string.
+pub type Bytes = Vec<u8>;
+
+/// The value of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A string.
+    Text(Bytes),
+    /// A hash.
+    Hash(BTreeMap<Bytes, Bytes>),
+    /// A list: of a type that the crate uses for nothing.
+    List(Vec<Bytes>),
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    value: Value,
+    /// In ms since the epoch, by the server's clock.
+    expires: Option<i64>,
+}
+
+/// The data of a server. A clone is a snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    entries: BTreeMap<Bytes, Entry>,
+}
+
+/// What a key's TTL is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// There is no such key.
+    NoKey,
+    /// The key does not expire.
+    Never,
+    /// The key expires at this moment, in ms since the epoch.
+    At(i64),
+}
+
+impl Store {
+    /// Returns the value of a key that has not expired at `now`, in ms since the epoch.
+    pub fn get(&self, key: &[u8], now: i64) -> Option<&Value> {
+        self.live(key, now).map(|entry| &entry.value)
+    }
+
+    /// Returns the hash of a key, to be changed; an empty one is created if there is no key. `None` if
+    /// the key has a value of another type.
+    pub fn hash_mut(&mut self, key: &[u8], now: i64) -> Option<&mut BTreeMap<Bytes, Bytes>> {
+        self.drop_expired(key, now);
+        let entry = self
+            .entries
+            .entry(key.to_vec())
+            .or_insert_with(|| Entry { value: Value::Hash(BTreeMap::new()), expires: None });
+        match &mut entry.value {
+            Value::Hash(fields) => Some(fields),
+            Value::Text(_) | Value::List(_) => None,
+        }
+    }
+
+    /// Sets a string, with the end of its life.
+    pub fn set(&mut self, key: &[u8], text: Bytes, expires: Option<i64>) {
+        self.entries.insert(key.to_vec(), Entry { value: Value::Text(text), expires });
+    }
+
+    /// Adds to the end of a list. Returns its length, or `None` for a key of another type.
+    pub fn push(&mut self, key: &[u8], items: &[Bytes], now: i64) -> Option<usize> {
+        self.drop_expired(key, now);
+        let entry = self
+            .entries
+            .entry(key.to_vec())
+            .or_insert_with(|| Entry { value: Value::List(Vec::new()), expires: None });
+        let Value::List(list) = &mut entry.value else { return None };
+        list.extend_from_slice(items);
+        Some(list.len())
+    }
+
+    /// Deletes a key. Returns whether it was there.
+    pub fn delete(&mut self, key: &[u8], now: i64) -> bool {
+        let was_live = self.live(key, now).is_some();
+        self.entries.remove(key);
+        was_live
+    }
+
+    /// Returns when a key expires.
+    pub fn expiry(&self, key: &[u8], now: i64) -> Expiry {
+        match self.live(key, now) {
+            None => Expiry::NoKey,
+            Some(Entry { expires: None, .. }) => Expiry::Never,
+            Some(Entry { expires: Some(at), .. }) => Expiry::At(*at),
+        }
+    }
+
+    /// Sets when a key expires. Returns false if there is no key. A moment that is over deletes it.
+    pub fn expire(&mut self, key: &[u8], at: i64, now: i64) -> bool {
+        if self.live(key, now).is_none() {
+            return false;
+        }
+        if at <= now {
+            self.entries.remove(key);
+        } else if let Some(entry) = self.entries.get_mut(key) {
+            entry.expires = Some(at);
+        }
+        true
+    }
+
+    /// Returns the keys that have not expired, in the order of their bytes.
+    pub fn keys(&self, now: i64) -> impl Iterator<Item = &Bytes> {
+        self.entries.iter().filter(move |(_, entry)| is_live(entry, now)).map(|(key, _)| key)
+    }
+
+    /// Deletes everything.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Returns about how many bytes the data takes.
+    pub fn used(&self) -> usize {
+        let value = |value: &Value| match value {
+            Value::Text(text) => text.len(),
+            Value::List(items) => items.iter().map(|item| item.len() + 16).sum(),
+            Value::Hash(fields) => fields.iter().map(|(f, v)| f.len() + v.len() + 64).sum(),
+        };
+        self.entries.iter().map(|(key, entry)| key.len() + value(&entry.value) + 96).sum()
+    }
+
+    fn live(&self, key: &[u8], now: i64) -> Option<&Entry> {
+        self.entries.get(key).filter(|entry| is_live(entry, now))
+    }
+
+    fn drop_expired(&mut self, key: &[u8], now: i64) {
+        if self.live(key, now).is_none() {
+            self.entries.remove(key);
+        }
+    }
+}
+
+/// A key is still there in the millisecond at which it expires.
+fn is_live(entry: &Entry, now: i64) -> bool {
+    entry.expires.is_none_or(|at| now <= at)
+}

@@ -1,0 +1,193 @@
+//! The machines of a run: what a fault does to them, and how they are mended.
+
+use std::time::Duration;
+
+use super::{
+    clock::HostClock,
+    plan::Fault,
+    process::Process,
+    scene::{Profile, Scene},
+};
+use crate::{
+    net::{Net, Power, Return, ServerHost},
+    oracle::{Oracle, Promise},
+    redis::{Condition, Role, Server},
+    rng::Rng,
+};
+
+/// All machines.
+#[derive(Debug)]
+pub(super) struct Machines {
+    scene: Scene,
+    net: Net,
+    oracle: Oracle,
+    clocks: Vec<HostClock>,
+    processes: Vec<Option<Process>>,
+    /// When each machine was suspended.
+    suspended: Vec<Option<u64>>,
+    /// How many processes were started.
+    started: u64,
+}
+
+/// How much clocks may differ from the time, in millionths: twice that is within the drift factor.
+const RATE: i64 = 4_000;
+
+/// Draws a number from `-most` to `most`.
+fn around(rng: &mut Rng, most: i64) -> i64 {
+    i64::try_from(rng.below(most.unsigned_abs() * 2 + 1)).unwrap_or(0) - most
+}
+
+/// The servers' machines.
+pub(super) fn hosts(scene: &Scene, rng: &mut Rng) -> Vec<ServerHost> {
+    let host = |_| {
+        let mut host = ServerHost::new(Server::new(rng.hex40(), rng.hex40()));
+        host.fast_by = around(rng, RATE);
+        host.ahead = around(rng, scene.apart);
+        host
+    };
+    (0..scene.servers).map(host).collect()
+}
+
+impl Machines {
+    pub(super) fn new(scene: &Scene, net: &Net, oracle: &Oracle, rng: &mut Rng) -> Self {
+        let clock = |_| HostClock::new(net, around(rng, RATE), around(rng, 40_000_000));
+        let clocks = (0..scene.clients).map(clock).collect();
+        Self {
+            scene: scene.clone(),
+            net: net.clone(),
+            oracle: oracle.clone(),
+            clocks,
+            processes: (0..scene.clients).map(|_| None).collect(),
+            suspended: vec![None; scene.clients],
+            started: 0,
+        }
+    }
+
+    pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.processes.iter().flatten()
+    }
+
+    /// Starts the next process of a client, unless one runs.
+    pub(super) fn start(&mut self, client: usize) {
+        if self.processes[client].is_none() {
+            self.started += 1;
+            let world = (&self.net, &self.oracle);
+            let clock = &self.clocks[client];
+            let process = Process::start(&self.scene, world, clock, client, self.started);
+            self.processes[client] = Some(process);
+        }
+    }
+
+    pub(super) fn kill(&mut self, client: usize, fin: bool) {
+        if let Some(process) = self.processes[client].take() {
+            self.net.end_client(client, fin);
+            self.oracle.gone(client);
+            process.gate.kill();
+            let keeps_time = !matches!(self.scene.profile, Profile::Clocks | Profile::Beyond);
+            if keeps_time && process.redlock.is_some() {
+                self.watch_keys(process.shared.owner());
+            }
+        }
+    }
+
+    /// Checks that the keys of a process that is gone go as well. A renewal of the process may arrive up
+    /// to one TTL later, while the key is still there, and sets its TTL once more.
+    fn watch_keys(&self, owner: String) {
+        let (net, oracle) = (self.net.clone(), self.oracle.clone());
+        let limit = Duration::from_millis(2 * self.scene.ttl + self.scene.ttl / 25 + 20);
+        tokio::spawn(async move {
+            tokio::time::sleep(limit).await;
+            let is_its = |value: &[u8]| {
+                let text = value.strip_suffix(b"\n").unwrap_or(value);
+                text.ends_with(format!(" {owner}").as_bytes())
+            };
+            for (server, keys) in net.locks(is_its).into_iter().enumerate() {
+                if !keys.is_empty() {
+                    let text = format!("s{server} keeps {} of {owner}", keys.join(", "));
+                    oracle.broken(Promise::NoDeadlock, text);
+                }
+            }
+        });
+    }
+
+    pub(super) fn apply(&mut self, fault: &Fault) {
+        let net = self.net.clone();
+        match *fault {
+            Fault::Block(client, server, up, down) => net.block(client, server, up, down),
+            Fault::Pace(client, server, pace) => net.set_pace(client, server, pace),
+            Fault::Crash(server, is_dark) => {
+                net.crash(server, if is_dark { Power::Dark } else { Power::Down });
+            }
+            Fault::Restart(server, with) => net.restart(server, with),
+            Fault::Freeze(server, is_frozen) => net.freeze(server, is_frozen),
+            Fault::Busy(server, true) => net.set_condition(server, Condition::Busy),
+            Fault::Loading(server, true) => net.set_condition(server, Condition::Loading),
+            Fault::Busy(server, false) | Fault::Loading(server, false) => {
+                net.set_condition(server, Condition::Ready);
+            }
+            Fault::Full(server, is_full) => net.set_maxmemory(server, is_full.into(), "noeviction"),
+            Fault::Replica(server, true) => net.set_role(server, Role::Replica),
+            Fault::Replica(server, false) => net.set_role(server, Role::Master),
+            Fault::Flush(server) => net.flush(server),
+            Fault::Evict(server) => {
+                if let Some(key) = net.evict(server) {
+                    self.oracle.event(format!("s{server} evicts {key}"));
+                }
+            }
+            Fault::EvictAlike => {
+                if let Some(key) = net.evict_alike() {
+                    self.oracle.event(format!("all servers evict {key}"));
+                }
+            }
+            Fault::Jump(server, micros) => net.jump(server, micros),
+            Fault::Save => net.save(),
+            Fault::Pause(client, is_paused) => self.pause(client, is_paused),
+            Fault::Suspend(client, true) => {
+                self.suspended[client] = Some(net.now());
+                self.pause(client, true);
+            }
+            Fault::Suspend(client, false) => self.resume(client),
+            Fault::Kill(client, fin) => self.kill(client, fin),
+            Fault::Start(client) => self.start(client),
+        }
+    }
+
+    fn pause(&self, client: usize, is_paused: bool) {
+        if let Some(process) = &self.processes[client] {
+            process.gate.pause(is_paused);
+        }
+    }
+
+    fn resume(&mut self, client: usize) {
+        if let Some(since) = self.suspended[client].take() {
+            let stood = Duration::from_micros(self.net.now() - since);
+            self.clocks[client].stood_still(stood);
+        }
+        self.pause(client, false);
+    }
+
+    /// Ends all faults.
+    pub(super) fn mend(&mut self) {
+        let net = self.net.clone();
+        for client in 0..self.scene.clients {
+            for server in 0..self.scene.servers {
+                net.block(client, server, false, false);
+                net.set_pace(client, server, self.scene.pace);
+            }
+        }
+        let powers = net.servers(|host, _| host.power);
+        for (server, power) in powers.into_iter().enumerate() {
+            if power != Power::On {
+                net.restart(server, Return::Whole);
+            }
+            net.freeze(server, false);
+            net.set_condition(server, Condition::Ready);
+            net.set_role(server, Role::Master);
+            net.set_maxmemory(server, 0, "noeviction");
+        }
+        for client in 0..self.scene.clients {
+            self.resume(client);
+            self.start(client);
+        }
+    }
+}

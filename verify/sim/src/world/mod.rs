@@ -1,0 +1,17 @@
+//! The world of a run: its machines, what goes wrong with them, and what the clients do.
+
+mod clock;
+mod gate;
+mod machine;
+mod naive;
+mod plan;
+mod process;
+mod run;
+mod scene;
+mod work;
+
+pub use self::{
+    plan::{Fault, Step, plan},
+    run::{Outcome, Settings, run},
+    scene::{Contestant, Profile, Scene, Work},
+};

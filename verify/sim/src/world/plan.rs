@@ -1,0 +1,353 @@
+//! Which faults happen when, out of a seed.
+
+use std::fmt;
+
+use super::scene::{Profile, Scene, Work};
+use crate::{
+    net::{Pace, Return},
+    rng::Rng,
+};
+
+/// Something that happens to the world.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// The way of a client to a server is blocked, or open: up, down.
+    Block(usize, usize, bool, bool),
+    /// How fast a link is.
+    Pace(usize, usize, Pace),
+    /// A server's process ends; with its machine, or without.
+    Crash(usize, bool),
+    /// A server's next process starts.
+    Restart(usize, Return),
+    /// A server's process is paused or resumed.
+    Freeze(usize, bool),
+    /// A server runs somebody's long script, or not.
+    Busy(usize, bool),
+    /// A server reads its data, or not.
+    Loading(usize, bool),
+    /// A server's memory is full, or not.
+    Full(usize, bool),
+    /// A server is a replica, or a master.
+    Replica(usize, bool),
+    /// A server forgets everything, without a restart.
+    Flush(usize),
+    /// A server evicts the key of a lock.
+    Evict(usize),
+    /// All servers evict the key of one lock.
+    EvictAlike,
+    /// A server's clock moves, by so many µs.
+    Jump(usize, i64),
+    /// All servers save their data.
+    Save,
+    /// A client's process is paused or resumed, while its clock runs.
+    Pause(usize, bool),
+    /// A client's machine is paused or resumed, with its clock.
+    Suspend(usize, bool),
+    /// A client's process ends; its system closes its connections, or is gone too.
+    Kill(usize, bool),
+    /// A client's next process starts.
+    Start(usize),
+}
+
+/// A fault, and when it happens, in ms.
+pub type Step = (u64, Fault);
+
+/// Draws the faults of a scene, in order of their times.
+pub fn plan(scene: &Scene, rng: &mut Rng) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let mut planner = Planner {
+        scene,
+        rng,
+        steps: &mut steps,
+        free: vec![0; scene.servers],
+        up: vec![0; scene.clients],
+        jumps: 0,
+    };
+    let mut at = scene.faults_from;
+    while at < scene.faults_until {
+        planner.draw(at);
+        at += planner.rng.within(scene.gap / 4, scene.gap * 2);
+    }
+    steps.sort_by_key(|(at, _)| *at);
+    steps
+}
+
+struct Planner<'a> {
+    scene: &'a Scene,
+    rng: &'a mut Rng,
+    steps: &'a mut Vec<Step>,
+    /// From when a server, or a client, may have its next fault of its own.
+    free: Vec<u64>,
+    up: Vec<u64>,
+    /// From when a clock may jump.
+    jumps: u64,
+}
+
+impl Planner<'_> {
+    fn draw(&mut self, at: u64) {
+        let kinds = self.scene.profile.kinds();
+        let total: u64 = kinds.iter().map(|(weight, _)| weight).sum();
+        let mut drawn = self.rng.below(total);
+        for (weight, kind) in kinds {
+            if drawn < *weight {
+                return self.add(at, *kind);
+            }
+            drawn -= weight;
+        }
+    }
+
+    /// Draws a duration in ms, most often a short one.
+    fn time(&mut self) -> u64 {
+        let most = [30, 120, 600, 1_500, 4_000][self.rng.index(5)];
+        self.rng.within(most / 4, most)
+    }
+
+    fn add(&mut self, at: u64, kind: Kind) {
+        let server = self.rng.index(self.scene.servers);
+        let client = self.rng.index(self.scene.clients);
+        let end = at + self.time();
+        let steps = match kind {
+            Kind::Partition => return self.partition(at, end),
+            Kind::Slow => return self.slow(at, end),
+            Kind::Cut => return self.cut(at, client),
+            Kind::Save => vec![(at, Fault::Save)],
+            Kind::EvictAlike => vec![(at, Fault::EvictAlike)],
+            Kind::Pause | Kind::Suspend | Kind::Kill => {
+                if at < self.up[client] {
+                    return;
+                }
+                self.up[client] = end + 1;
+                match kind {
+                    Kind::Pause => {
+                        vec![(at, Fault::Pause(client, true)), (end, Fault::Pause(client, false))]
+                    }
+                    Kind::Suspend => {
+                        vec![
+                            (at, Fault::Suspend(client, true)),
+                            (end, Fault::Suspend(client, false)),
+                        ]
+                    }
+                    _ => vec![
+                        (at, Fault::Kill(client, self.rng.chance(50))),
+                        (end, Fault::Start(client)),
+                    ],
+                }
+            }
+            Kind::Jump | Kind::JumpAlike => {
+                if at < self.jumps {
+                    return;
+                }
+                // Within this time a server grants nothing to those who saw it jump.
+                self.jumps = at + self.scene.ttl * 2;
+                let size = i64::try_from({
+                    let most = [300, 1_500, 5_000, 20_000][self.rng.index(4)];
+                    self.rng.within(60, most)
+                })
+                .unwrap_or(0)
+                    * 1_000;
+                let by = if self.rng.chance(65) { size } else { -size };
+                if kind == Kind::Jump {
+                    vec![(at, Fault::Jump(server, by))]
+                } else {
+                    (0..self.scene.servers).map(|server| (at, Fault::Jump(server, by))).collect()
+                }
+            }
+            _ => {
+                // Of records, what is on one server alone is lost with it.
+                let forgets = matches!(kind, Kind::Crash | Kind::Promote | Kind::Flush);
+                let server = if forgets && self.scene.work == Work::Once { 0 } else { server };
+                if at < self.free[server] {
+                    return;
+                }
+                self.free[server] = end + 1;
+                self.server(at, end, server, kind)
+            }
+        };
+        self.steps.extend(steps);
+    }
+
+    fn server(&mut self, at: u64, end: u64, server: usize, kind: Kind) -> Vec<Step> {
+        let pair = |fault: fn(usize, bool) -> Fault| {
+            vec![(at, fault(server, true)), (end, fault(server, false))]
+        };
+        match kind {
+            Kind::Crash => {
+                let with = [Return::Whole, Return::Blank, Return::Older][self.rng.index(3)];
+                let is_dark = self.rng.chance(30);
+                vec![(at, Fault::Crash(server, is_dark)), (end, Fault::Restart(server, with))]
+            }
+            Kind::CrashWhole => {
+                let is_dark = self.rng.chance(30);
+                vec![
+                    (at, Fault::Crash(server, is_dark)),
+                    (end, Fault::Restart(server, Return::Whole)),
+                ]
+            }
+            Kind::RestartAll => {
+                let mut with = [Return::Whole, Return::Blank, Return::Older][self.rng.index(3)];
+                if self.scene.profile == Profile::Amnesia {
+                    with = Return::Blank;
+                } else if self.scene.work == Work::Once {
+                    with = Return::Whole;
+                }
+                let mut steps = Vec::new();
+                for server in 0..self.scene.servers {
+                    self.free[server] = end + 1;
+                    steps.push((at, Fault::Crash(server, false)));
+                    steps.push((end, Fault::Restart(server, with)));
+                }
+                steps
+            }
+            Kind::Promote => vec![(at, Fault::Restart(server, Return::Promoted))],
+            Kind::Flush => vec![(at, Fault::Flush(server))],
+            Kind::Evict => vec![(at, Fault::Evict(server))],
+            Kind::Freeze => pair(Fault::Freeze),
+            Kind::Busy => pair(Fault::Busy),
+            Kind::Loading => pair(Fault::Loading),
+            Kind::Full => pair(Fault::Full),
+            _ => pair(Fault::Replica),
+        }
+    }
+
+    /// Some clients are cut off some servers, one way or both.
+    fn partition(&mut self, at: u64, end: u64) {
+        let (up, down) =
+            [(true, true), (true, false), (false, true), (true, true)][self.rng.index(4)];
+        let one_client = self.rng.chance(60).then(|| self.rng.index(self.scene.clients));
+        let share = self.rng.within(20, 90);
+        for client in 0..self.scene.clients {
+            for server in 0..self.scene.servers {
+                let is_cut = one_client.is_none_or(|of| of == client) && self.rng.chance(share);
+                if is_cut {
+                    self.steps.push((at, Fault::Block(client, server, up, down)));
+                    self.steps.push((end, Fault::Block(client, server, false, false)));
+                }
+            }
+        }
+    }
+
+    /// What a client sends arrives after one or a few seconds.
+    fn cut(&mut self, at: u64, client: usize) {
+        if at < self.up[client] {
+            return;
+        }
+        let end = at + self.rng.within(800, 2_500);
+        self.up[client] = end + 500;
+        for server in 0..self.scene.servers {
+            self.steps.push((at, Fault::Block(client, server, true, false)));
+            self.steps.push((end, Fault::Block(client, server, false, false)));
+        }
+    }
+
+    fn slow(&mut self, at: u64, end: u64) {
+        let server = self.rng.index(self.scene.servers);
+        let client = self.rng.chance(50).then(|| self.rng.index(self.scene.clients));
+        let most = [3_000, 30_000, 80_000, 400_000][self.rng.index(4)];
+        let pace = Pace { least: 200, most, loss: self.rng.below(20) };
+        for each in 0..self.scene.clients {
+            if client.is_none_or(|of| of == each) {
+                self.steps.push((at, Fault::Pace(each, server, pace)));
+                self.steps.push((end, Fault::Pace(each, server, self.scene.pace)));
+            }
+        }
+    }
+}
+
+/// A kind of fault that a plan draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Partition,
+    Slow,
+    Cut,
+    Save,
+    Pause,
+    Suspend,
+    Kill,
+    Jump,
+    JumpAlike,
+    Crash,
+    CrashWhole,
+    RestartAll,
+    Promote,
+    Flush,
+    Evict,
+    EvictAlike,
+    Freeze,
+    Busy,
+    Loading,
+    Full,
+    Replica,
+}
+
+impl Profile {
+    /// The kinds of faults, with their weights.
+    fn kinds(self) -> &'static [(u64, Kind)] {
+        use Kind::{
+            Busy, Crash, CrashWhole, Cut, Evict, EvictAlike, Flush, Freeze, Full, Jump, JumpAlike,
+            Kill, Loading, Partition, Pause, Promote, Replica, RestartAll, Save, Slow, Suspend,
+        };
+        match self {
+            Self::Network => &[(6, Partition), (4, Slow)],
+            Self::Servers => &[
+                (5, Crash),
+                (3, Save),
+                (1, RestartAll),
+                (2, Promote),
+                (3, Flush),
+                (3, Partition),
+                (2, Slow),
+            ],
+            Self::Hangs => &[
+                (3, Freeze),
+                (1, Busy),
+                (1, Loading),
+                (2, Full),
+                (1, Replica),
+                (2, Partition),
+                (2, Slow),
+                (2, Pause),
+            ],
+            Self::Clients => &[(4, Kill), (4, Pause), (2, Partition), (2, Slow), (2, CrashWhole)],
+            Self::Amnesia => &[(3, RestartAll), (4, CrashWhole), (4, Partition)],
+            Self::Cuts => &[(1, Cut)],
+            Self::Evictions => &[(8, EvictAlike), (1, Slow)],
+            Self::Pauses => &[(6, Pause), (2, Slow), (1, Partition)],
+            Self::Clocks => &[(5, Jump), (2, Partition), (3, Slow), (2, Pause), (1, Freeze)],
+            Self::All => &[
+                (3, Partition),
+                (3, Slow),
+                (2, Crash),
+                (1, Save),
+                (1, Promote),
+                (1, Flush),
+                (2, Freeze),
+                (1, Busy),
+                (1, Loading),
+                (1, Full),
+                (1, Replica),
+                (2, Kill),
+                (2, Pause),
+            ],
+            Self::Beyond => &[
+                (3, Partition),
+                (2, Slow),
+                (2, Crash),
+                (1, Save),
+                (1, Flush),
+                (2, Evict),
+                (2, Freeze),
+                (2, Kill),
+                (2, Pause),
+                (2, Suspend),
+                (2, Jump),
+                (2, JumpAlike),
+            ],
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fault: {self:?}")
+    }
+}

@@ -1,0 +1,116 @@
+//! One process of a client: a manager of the crate, and what uses it.
+
+use std::{
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
+
+use tower_redlock::Redlock;
+
+use super::{
+    clock::HostClock,
+    gate::Gate,
+    naive::Naive,
+    scene::{Contestant, Scene},
+    work,
+};
+use crate::{
+    net::{Net, SimConnector},
+    oracle::Oracle,
+    rng::Rng,
+};
+
+/// A process, until it is killed.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) gate: Gate,
+    pub(super) redlock: Option<Redlock>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What the tasks of a process share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) client: usize,
+    pub(super) number: u64,
+    pub(super) scene: Scene,
+    pub(super) oracle: Oracle,
+    pub(super) gate: Gate,
+    pub(super) clock: HostClock,
+    pub(super) stop: tokio::sync::watch::Sender<bool>,
+    pub(super) tasks: Arc<AtomicUsize>,
+}
+
+impl Shared {
+    /// Whether the work is to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
+    /// The owner name of the process.
+    pub(super) fn owner(&self) -> String {
+        format!("c{}.{}", self.client, self.number)
+    }
+
+    pub(super) fn ttl(&self) -> Duration {
+        Duration::from_millis(self.scene.ttl)
+    }
+}
+
+impl Process {
+    /// Starts a process on a client's machine, and its work. `number` tells the machine's processes
+    /// apart.
+    pub(super) fn start(
+        scene: &Scene,
+        (net, oracle): (&Net, &Oracle),
+        clock: &HostClock,
+        client: usize,
+        number: u64,
+    ) -> Self {
+        let gate = Gate::default();
+        let (stop, _) = tokio::sync::watch::channel(false);
+        let shared = Shared {
+            client,
+            number,
+            scene: scene.clone(),
+            oracle: oracle.clone(),
+            gate: gate.clone(),
+            clock: clock.clone(),
+            stop,
+            tasks: Arc::default(),
+        };
+        let shared = Arc::new(shared);
+        let rng = Rng::of(scene.seed, 1_000 + 50 * number + client as u64);
+        let connector = SimConnector::new(net, client);
+        if scene.contestant == Contestant::Naive {
+            let naive = Arc::new(Naive::new(connector, clock.clone(), scene.servers, rng.clone()));
+            work::start_naive(&shared, &naive, rng);
+            return Self { gate, redlock: None, shared };
+        }
+        let servers = if scene.has_stray && client + 1 == scene.clients {
+            scene.servers / 2 + 1
+        } else {
+            scene.servers
+        };
+        let mut builder = Redlock::builder();
+        for server in 0..servers {
+            builder = builder.named_node(format!("n{server}"), format!("redis://s:{server}"));
+        }
+        let redlock = builder
+            .ttl(shared.ttl())
+            .owner(shared.owner())
+            .max_hold(Duration::from_secs(3_600))
+            .connector(connector)
+            .clock(clock.clone())
+            .spawner(gate.clone())
+            .build()
+            .expect("the settings are valid");
+        work::start(&shared, &redlock, rng);
+        Self { gate, redlock: Some(redlock), shared }
+    }
+
+    /// Asks the work to end.
+    pub(super) fn stop(&self) {
+        self.shared.stop.send_replace(true);
+    }
+}

@@ -1,0 +1,172 @@
+//! One run: the world of a scene, from its start to the verdict.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tower_redlock::switches::{self, Switch};
+
+use super::{
+    machine::{Machines, hosts},
+    plan::plan,
+    scene::{Contestant, Profile, Scene, Work},
+};
+use crate::{
+    net::Net,
+    oracle::{Oracle, Promise, Violation},
+    redis::{Patch, set_patches, unused_patches},
+    rng::Rng,
+    trace::Trace,
+};
+
+/// What a run is to leave out, and to show.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// A guard of the client.
+    pub switch: Option<Switch>,
+    /// Guards of the scripts.
+    pub patches: Vec<Patch>,
+    /// Every command of the servers is a line of the trace.
+    pub shows_commands: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What was broken.
+    pub violations: Vec<Violation>,
+    /// What happened.
+    pub trace: String,
+    /// How much of what happened.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// For how long, in virtual time.
+    pub simulated: Duration,
+}
+
+/// Runs a scene.
+///
+/// # Panics
+///
+/// If no runtime can be created, the client panics, or a patch fits no script.
+pub fn run(scene: &Scene, settings: &Settings) -> Outcome {
+    set_patches(settings.patches.clone());
+    switches::take_out(settings.switch);
+    switches::seed(scene.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .rng_seed(tokio::runtime::RngSeed::from_bytes(&scene.seed.to_le_bytes()))
+        .build()
+        .expect("a runtime");
+    let outcome = runtime.block_on(tokio::task::unconstrained(play(scene, settings)));
+    drop(runtime);
+    let unused = unused_patches();
+    assert!(unused.is_empty(), "no script has {unused:?}: the guard is still there");
+    switches::take_out(None);
+    outcome
+}
+
+async fn play(scene: &Scene, settings: &Settings) -> Outcome {
+    let mut rng = Rng::of(scene.seed, 3);
+    let trace = Trace::new(settings.shows_commands);
+    let hosts = hosts(scene, &mut rng);
+    let net = Net::new(scene.clients, hosts, Rng::of(scene.seed, 4), trace.clone());
+    for client in 0..scene.clients {
+        (0..scene.servers).for_each(|server| net.set_pace(client, server, scene.pace));
+    }
+    let oracle = Oracle::new(&net, scene.profile.excuses());
+    trace.event(0, format!("{scene:?}"));
+    let delivery = tokio::spawn(tokio::task::unconstrained(net.clone().run()));
+    let mut machines = Machines::new(scene, &net, &oracle, &mut rng);
+    for client in 0..scene.clients {
+        if !(scene.has_stray && client + 1 == scene.clients) {
+            machines.start(client);
+        }
+    }
+    let mut steps = plan(scene, &mut Rng::of(scene.seed, 5));
+    if scene.has_stray {
+        steps.insert(0, (scene.faults_from, super::plan::Fault::Start(scene.clients - 1)));
+    }
+    for (at, fault) in steps {
+        let now = net.now() / 1_000;
+        tokio::time::sleep(Duration::from_millis(at.saturating_sub(now))).await;
+        oracle.event(&fault);
+        machines.apply(&fault);
+    }
+    oracle.event("faults end");
+    machines.mend();
+    settle(scene, &net, &oracle, &machines).await;
+    for client in 0..scene.clients {
+        machines.kill(client, true);
+    }
+    delivery.abort();
+    // Drops what was killed.
+    tokio::task::yield_now().await;
+    let simulated = Duration::from_micros(net.now());
+    let (violations, counts) = (oracle.violations(), oracle.counts());
+    Outcome { violations, trace: trace.text(), counts, simulated }
+}
+
+/// Checks the liveness after the faults: each client sees all nodes vote, gets each name, and leaves no key.
+async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
+    let pause = Duration::from_millis(100);
+    let deadline = net.now() + 1_000 * (4 * scene.ttl + 12_000);
+    let is_checked = scene.contestant != Contestant::Naive && !scene.has_stray;
+    loop {
+        let missing: Vec<_> = machines.processes().filter_map(missing).collect();
+        if missing.is_empty() || !is_checked {
+            break;
+        }
+        if net.now() > deadline {
+            oracle.broken(Promise::Liveness, missing.join("; "));
+            break;
+        }
+        tokio::time::sleep(pause).await;
+    }
+    oracle.event("all nodes vote");
+    // A name that was held, with those who wait for it.
+    tokio::time::sleep(Duration::from_millis(2 * scene.ttl)).await;
+    if is_checked {
+        super::work::everyone_gets(machines, oracle).await;
+        ticks_go_on(scene, oracle).await;
+    }
+    machines.processes().for_each(super::process::Process::stop);
+    // Holds end, and requests that wait.
+    tokio::time::sleep(Duration::from_millis(5_000 + 3 * scene.ttl)).await;
+    for process in machines.processes() {
+        let left = process.shared.tasks_left();
+        if left > 0 {
+            let client = process.shared.client;
+            oracle.broken(Promise::Ends, format!("{left} tasks of c{client} don't end"));
+        }
+    }
+    let late = Duration::from_millis(scene.ttl + scene.ttl / 50 + 10);
+    tokio::time::sleep(late).await;
+    for (server, keys) in net.locks(|_| true).into_iter().enumerate() {
+        if !keys.is_empty() {
+            oracle.broken(Promise::NoDeadlock, format!("s{server} keeps {}", keys.join(", ")));
+        }
+    }
+}
+
+fn missing(process: &super::process::Process) -> Option<String> {
+    let health = process.redlock.as_ref()?.health();
+    let silent: Vec<_> = health.iter().filter(|node| !node.is_voting()).collect();
+    let names = || silent.iter().map(|node| format!("{node:?}")).collect::<Vec<_>>().join(", ");
+    (!silent.is_empty()).then(|| format!("c{} misses votes of {}", process.shared.client, names()))
+}
+
+/// Waits until more ticks are run. Where the nodes that vote agree on an earlier clock than before, a job
+/// waits until that clock has caught up.
+async fn ticks_go_on(scene: &Scene, oracle: &Oracle) {
+    let keeps_time = !matches!(scene.profile, Profile::Clocks | Profile::Beyond);
+    if scene.work != Work::Jobs || scene.contestant != Contestant::Crate || !keeps_time {
+        return;
+    }
+    let (before, deadline) = (oracle.ticks_of("fast"), oracle.now() + 50_000_000);
+    while oracle.ticks_of("fast") < before + 2 {
+        if oracle.now() > deadline {
+            oracle.broken(Promise::Liveness, "no tick is run any more");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

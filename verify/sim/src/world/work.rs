@@ -1,0 +1,160 @@
+//! What the processes do.
+
+mod jobs;
+mod leader;
+mod locks;
+mod once;
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tower_redlock::{LockContext, Redlock};
+
+use super::{
+    machine::Machines,
+    naive::Naive,
+    process::Shared,
+    scene::{Contestant, Work},
+};
+use crate::{
+    oracle::{Oracle, Promise},
+    rng::Rng,
+};
+
+/// Names of locks.
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Starts the work of a process.
+pub(super) fn start(shared: &Arc<Shared>, redlock: &Redlock, mut rng: Rng) {
+    let lockers = if shared.scene.work == Work::Locks { 3 } else { 1 };
+    for _ in 0..lockers {
+        let rng = Rng::of(rng.number(), 6);
+        shared.spawn(locks::lock_again_and_again(Arc::clone(shared), redlock.clone(), rng));
+    }
+    let rng = Rng::of(rng.number(), 7);
+    match shared.scene.work {
+        Work::Locks => {}
+        Work::Jobs if shared.scene.contestant == Contestant::LeaseOnly => {
+            shared.spawn(jobs::by_lease_only(Arc::clone(shared), redlock.clone()));
+        }
+        Work::Jobs => shared.spawn(jobs::schedule(Arc::clone(shared), redlock.clone(), rng)),
+        Work::Once => {
+            for number in 0..2 {
+                let rng = Rng::of(rng.clone().number(), number);
+                shared.spawn(once::once_each(Arc::clone(shared), redlock.clone(), rng));
+            }
+        }
+        Work::Leader => shared.spawn(leader::lead(Arc::clone(shared), redlock.clone(), rng)),
+    }
+}
+
+/// Starts the work of a process of the control.
+pub(super) fn start_naive(shared: &Arc<Shared>, naive: &Arc<Naive>, mut rng: Rng) {
+    for _ in 0..2 {
+        let rng = Rng::of(rng.number(), 6);
+        shared.spawn(locks::lock_naively(Arc::clone(shared), Arc::clone(naive), rng));
+    }
+}
+
+impl Shared {
+    /// Runs a task of the work.
+    pub(super) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.fetch_add(1, Ordering::Relaxed);
+        let left = Left(Arc::clone(&self.tasks));
+        self.gate.run(async move {
+            let _left = left;
+            task.await;
+        });
+    }
+
+    /// How many tasks of the work have not ended.
+    pub(super) fn tasks_left(&self) -> usize {
+        self.tasks.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps, or returns early when the work is to end.
+    async fn sleep(&self, time: Duration) {
+        let mut stop = self.stop.subscribe();
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => {}
+            () = tokio::time::sleep(time) => {}
+        }
+    }
+}
+
+struct Left(Arc<AtomicUsize>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Work that checks at each poll that its lock has not ended.
+struct Checked<F> {
+    context: LockContext,
+    oracle: Oracle,
+    work: Pin<Box<F>>,
+}
+
+impl<F: Future> Checked<F> {
+    fn new(context: LockContext, oracle: &Oracle, work: F) -> Self {
+        Self { context, oracle: oracle.clone(), work: Box::pin(work) }
+    }
+}
+
+impl<F: Future> Future for Checked<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        if self.context.remaining().is_zero() {
+            let names = self.context.resource().to_string();
+            self.oracle
+                .broken(Promise::HardStop, format!("work under {names} is polled after its end"));
+        }
+        self.work.as_mut().poll(cx)
+    }
+}
+
+/// Time for a request of a name that others use, once nothing goes wrong any more.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// Each process gets each name.
+pub(super) async fn everyone_gets(machines: &Machines, oracle: &Oracle) {
+    let mut waiting = Vec::new();
+    for process in machines.processes() {
+        let Some(redlock) = &process.redlock else { continue };
+        for name in NAMES {
+            let (redlock, client) = (redlock.clone(), process.shared.client);
+            let (tell, told) = tokio::sync::oneshot::channel();
+            process.gate.run(async move {
+                let got = redlock.lock(name).wait(PATIENCE).await;
+                // The run may be over.
+                let _ = tell.send(got.map(drop));
+            });
+            waiting.push((client, name, told));
+        }
+    }
+    for (client, name, told) in waiting {
+        match tokio::time::timeout(PATIENCE + Duration::from_secs(2), told).await {
+            Ok(Ok(Ok(()))) => {}
+            Ok(Ok(Err(error))) => {
+                oracle.broken(Promise::Liveness, format!("c{client} does not get {name}: {error}"));
+            }
+            _ => {
+                oracle
+                    .broken(Promise::Ends, format!("c{client}'s request for {name} does not end"));
+            }
+        }
+    }
+    oracle.event("everyone got every name");
+}

@@ -1,0 +1,76 @@
+//! Jobs of a scheduler, and the control: each replica that gets the lock of a tick runs it.
+
+use std::{sync::Arc, time::Duration};
+
+use tower_redlock::{
+    Job, JobContext, Redlock, Schedule, Scheduler, scheduler::Missed, time::Clock,
+};
+
+use super::Checked;
+use crate::{
+    rng::Rng,
+    world::{process::Shared, scene::Profile},
+};
+
+/// The period of the job that is watched, in ms.
+const PERIOD: u64 = 700;
+
+pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng) {
+    let mut job = |name: &'static str, period: u64, most: u64| {
+        let shared = Arc::clone(&shared);
+        let mut rng = Rng::of(rng.number(), 8);
+        let ttl = shared.ttl();
+        // Ticks that seem missed run again one by one where claims come late.
+        let missed = match shared.scene.profile {
+            Profile::Cuts => Missed::RunAll { at_most: 20 },
+            _ => Missed::RunLatest,
+        };
+        let work = move |context: JobContext| {
+            let (shared, time) = (Arc::clone(&shared), rng.millis(0, most));
+            let oracle = shared.oracle.clone();
+            if !context.is_triggered() {
+                oracle.tick_started(shared.client, name, context.tick().as_millis());
+            }
+            let (belief, token) = (context.clone(), context.fencing_token().get());
+            let guard =
+                oracle.held(shared.client, &[name], token, move || !belief.remaining().is_zero());
+            let lock = (*context).clone();
+            let work = async move {
+                tokio::time::sleep(time).await;
+                guard.check();
+            };
+            Checked::new(lock, &oracle, work)
+        };
+        let job = Job::new(name, Schedule::every(Duration::from_millis(period)), work);
+        job.ttl(ttl).missed(missed)
+    };
+    let fast = job("fast", PERIOD, 300);
+    let slow = job("slow", 1_900, 2 * shared.scene.ttl);
+    let scheduler = Scheduler::new(redlock).spawner(shared.gate.clone()).job(fast).job(slow);
+    let handle = scheduler.start().expect("the jobs are valid");
+    let mut stop = shared.stop.subscribe();
+    // The sender is in `shared`.
+    let _ = stop.wait_for(|stop| *stop).await;
+    let report = handle.shutdown(Duration::from_secs(1)).await;
+    shared.oracle.event(format!("c{} shuts its jobs down: {report:?}", shared.client));
+}
+
+/// Runs a tick if its lock is free when the tick is due, as schedulers without claims do.
+pub(super) async fn by_lease_only(shared: Arc<Shared>, redlock: Redlock) {
+    let clock = shared.clock.clone();
+    let period = Duration::from_millis(PERIOD);
+    while !shared.is_stopping() {
+        let wall = clock.wall();
+        let tick = wall.as_millis() / period.as_millis() + 1;
+        let due = period * u32::try_from(tick).unwrap_or(u32::MAX);
+        shared.sleep(due.saturating_sub(wall)).await;
+        let run = redlock.lock("tick").run(|_| {
+            let tick = u64::try_from(due.as_millis()).unwrap_or(0);
+            shared.oracle.tick_started(shared.client, "tick", tick);
+            // Held for half of the period, so that no replica on time runs it again.
+            tokio::time::sleep(period / 2)
+        });
+        // Another replica has it.
+        let _ = run.await;
+    }
+}

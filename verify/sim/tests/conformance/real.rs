@@ -1,0 +1,137 @@
+//! A redis-server of the test's own.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use tower_redlock_sim::redis::{Bytes, Reply};
+
+/// A server, until it is dropped.
+pub(super) struct RealServer {
+    child: Child,
+    port: u16,
+    folder: PathBuf,
+    stream: TcpStream,
+    unread: Bytes,
+}
+
+/// Only a hang takes longer.
+const HANG: Duration = Duration::from_secs(30);
+
+impl RealServer {
+    pub(super) fn start() -> Self {
+        loop {
+            if let Some(server) = Self::try_start() {
+                return server;
+            }
+        }
+    }
+
+    /// `None` if somebody else took the port.
+    fn try_start() -> Option<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder =
+            std::env::temp_dir().join(format!("redlock-sim-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+        let mut child = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .arg("--dir")
+            .arg(&folder)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed");
+        let began = Instant::now();
+        loop {
+            if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
+                let mut server = Self { child, port, folder, stream, unread: Bytes::new() };
+                let id = format!("process_id:{}", server.child.id());
+                let info = match server.ask(&[b"INFO".to_vec(), b"server".to_vec()]) {
+                    Reply::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
+                    other => panic!("{other:?}"),
+                };
+                return info.contains(&id).then_some(server);
+            }
+            if child.try_wait().expect("a child").is_some() {
+                return None;
+            }
+            assert!(began.elapsed() < HANG, "redis-server does not start");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Another connection to it.
+    pub(super) fn connect(&self) -> TcpStream {
+        TcpStream::connect(("127.0.0.1", self.port)).expect("it listens")
+    }
+
+    /// Sends a command, and returns the answer.
+    pub(super) fn ask(&mut self, args: &[Bytes]) -> Reply {
+        self.stream.write_all(&encode(args)).expect("it reads");
+        loop {
+            let mut at = 0;
+            if let Some(reply) = decode(&self.unread, &mut at) {
+                self.unread.drain(..at);
+                return reply;
+            }
+            let mut buffer = [0; 4096];
+            let length = self.stream.read(&mut buffer).expect("it answers");
+            assert!(length > 0, "it hung up");
+            self.unread.extend_from_slice(&buffer[..length]);
+        }
+    }
+}
+
+impl Drop for RealServer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub(super) fn encode(args: &[Bytes]) -> Bytes {
+    let mut out = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        out.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
+
+fn decode(input: &[u8], at: &mut usize) -> Option<Reply> {
+    let end = *at + input[*at..].windows(2).position(|pair| pair == b"\r\n")?;
+    let line = String::from_utf8_lossy(&input[*at..end]).into_owned();
+    let (kind, rest) = line.split_at(1);
+    *at = end + 2;
+    Some(match kind {
+        "+" => Reply::Status(rest.into()),
+        "-" => Reply::Error(rest.into()),
+        ":" => Reply::Int(rest.parse().expect("a number")),
+        "$" => match usize::try_from(rest.parse::<i64>().expect("a number")) {
+            Err(_) => Reply::Nil,
+            Ok(length) => {
+                let text = input.get(*at..*at + length)?.to_vec();
+                *at += length + 2;
+                (input.len() >= *at).then_some(())?;
+                Reply::Bulk(text)
+            }
+        },
+        _ => match usize::try_from(rest.parse::<i64>().expect("a number")) {
+            Err(_) => Reply::Nil,
+            Ok(length) => {
+                let items: Option<Vec<_>> = (0..length).map(|_| decode(input, at)).collect();
+                Reply::Array(items?)
+            }
+        },
+    })
+}

@@ -1,0 +1,50 @@
+//! Each guard is taken out, and what it is for is found; with the guard the same seed finds nothing.
+
+use std::sync::{
+    Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tower_redlock_sim::{
+    control::{Control, controls},
+    world::{Contestant, Settings, run},
+};
+
+/// The first seed that shows that a guard is missing.
+fn found(control: &Control) -> Option<u64> {
+    (0..control.seeds).find(|seed| {
+        let outcome = run(&control.scene(*seed), &control.settings);
+        outcome.violations.iter().any(|violation| violation.promise == control.breaks)
+    })
+}
+
+/// What is wrong with a control, if something is.
+fn judge(control: &Control) -> Option<String> {
+    let Some(seed) = found(control) else {
+        return Some(format!("{}: nothing in {} seeds", control.name, control.seeds));
+    };
+    println!("{}: seed {seed}", control.name);
+    if control.contestant != Contestant::Crate {
+        return None;
+    }
+    // The guard alone makes the difference.
+    let violations = run(&control.scene(seed), &Settings::default()).violations;
+    (!violations.is_empty()).then(|| format!("with {}, seed {seed}: {violations:?}", control.name))
+}
+
+#[test]
+fn each_missing_guard_is_found() {
+    let (all, next, wrong) = (controls(), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(control) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            wrong.lock().unwrap().extend(judge(control));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -1,0 +1,17 @@
+//! Some seeds of every kind.
+
+use tower_redlock_sim::world::{Scene, Settings, run};
+
+#[test]
+fn seeds_keep_every_promise() {
+    let (mut holds, mut ticks, mut once) = (0, 0, 0);
+    for seed in 0..28 {
+        let outcome = run(&Scene::of(seed), &Settings::default());
+        assert_eq!(outcome.violations, [], "seed {seed}");
+        let count = |what| outcome.counts.get(what).copied().unwrap_or(0);
+        holds += count("holds");
+        ticks += count("ticks");
+        once += count("once");
+    }
+    assert!(holds > 1_000 && ticks > 30 && once > 30, "idle: {holds} {ticks} {once}");
+}
