@@ -151,7 +151,7 @@ impl ClaimWorld {
         }
     }
 
-    fn decide(&self, state: &mut ClaimState, replica: usize, without: Option<usize>) {
+    fn decide(state: &mut ClaimState, replica: usize, without: Option<usize>) {
         let of = &mut state.replicas[replica];
         let counted = || of.promises.iter().filter(|(node, _)| Some(*node) != without);
         let promises = || counted().map(|(_, claim)| claim.as_ref());
@@ -245,7 +245,7 @@ impl Model for ClaimWorld {
         for (node, voter) in state.voters.iter().enumerate() {
             if voter.in_probation {
                 // N−q+1 others.
-                if voting >= NODES - formulas::quorum(NODES) + 1 {
+                if voting > NODES - formulas::quorum(NODES) {
                     steps.push(ClaimStep::Activate { node });
                 }
             } else if state.crashes > 0 {
@@ -271,7 +271,7 @@ impl Model for ClaimWorld {
                 let message = next.messages.remove(index);
                 self.deliver(&mut next, message);
             }
-            ClaimStep::Decide { replica, without } => self.decide(&mut next, replica, without),
+            ClaimStep::Decide { replica, without } => Self::decide(&mut next, replica, without),
             ClaimStep::Conclude { replica, starts } => self.conclude(&mut next, replica, starts),
             ClaimStep::Crash { node } => {
                 next.crashes -= 1;

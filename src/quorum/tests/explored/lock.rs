@@ -15,7 +15,7 @@ use crate::{
 /// The unit of time. All clocks agree, so that a validity is as long as a TTL.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
-/// A world, and the parts of the rules that are in force.
+/// A world, and the part of the rules that is not in force.
 #[derive(Clone, Debug)]
 pub(super) struct LockWorld {
     pub(super) clients: usize,
@@ -32,7 +32,7 @@ pub(super) struct LockWorld {
     pub(super) drops: bool,
     /// Ticks between the earliest starts of one client and the next.
     pub(super) apart: usize,
-    pub(super) rules: LockRules,
+    pub(super) left_out: Option<LockRule>,
 }
 
 /// How often an event may happen in a world.
@@ -52,35 +52,23 @@ pub(super) struct Budget {
     pub(super) hand_offs: u8,
 }
 
-/// The parts of the rules; a control turns one off.
-#[derive(Clone, Debug)]
-pub(super) struct LockRules {
+/// A part of the rules, which a control leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LockRule {
     /// A release deletes the key only if it is the lease's own.
-    pub(super) compares_on_release: bool,
+    CompareOnRelease,
     /// The validity counts from the start of the attempt, not from its end.
-    pub(super) counts_from_start: bool,
+    CountFromStart,
     /// A node that forgot waits for a TTL before it votes.
-    pub(super) waits: bool,
+    Wait,
     /// A node that forgot learns the fences of the others.
-    pub(super) learns: bool,
+    Learn,
     /// A node accepts only tokens above its fence.
-    pub(super) has_fences: bool,
+    Fences,
     /// All clients have the same nodes.
-    pub(super) same_layout: bool,
-    /// A command is not run after the end of its lease's validity and the patience.
-    pub(super) has_deadlines: bool,
-}
-
-impl LockRules {
-    pub(super) const ALL: Self = Self {
-        compares_on_release: true,
-        counts_from_start: true,
-        waits: true,
-        learns: true,
-        has_fences: true,
-        same_layout: true,
-        has_deadlines: true,
-    };
+    SameLayout,
+    /// A command is not run after the end of its lease's validity.
+    Deadlines,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -95,21 +83,21 @@ pub(super) struct LockState {
     pub(super) budget: Budget,
     /// The greatest token of all completed grants.
     pub(super) newest: u64,
-    pub(super) reached: Reached,
+    pub(super) reached: Vec<Outcome>,
     /// What went wrong.
     pub(super) fault: Option<LockFault>,
 }
 
-/// Which outcomes the last step had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub(super) struct Reached {
-    pub(super) acquired: bool,
-    pub(super) raised: bool,
-    pub(super) renewed: bool,
-    pub(super) handed_on: bool,
-    pub(super) lost: bool,
-    pub(super) refused: bool,
-    pub(super) activated: bool,
+/// An outcome of the last step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Outcome {
+    Acquired,
+    Raised,
+    Renewed,
+    HandedOn,
+    Lost,
+    Refused,
+    Activated,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -174,6 +162,10 @@ pub(super) fn at(tick: u8) -> Timestamp {
 }
 
 impl LockWorld {
+    pub(super) fn has(&self, rule: LockRule) -> bool {
+        self.left_out != Some(rule)
+    }
+
     pub(super) fn params(&self, proposal: u64) -> LeaseParams {
         LeaseParams {
             nodes: 3,
@@ -199,7 +191,7 @@ impl Model for LockWorld {
     type Action = LockStep;
 
     fn init_states(&self) -> Vec<LockState> {
-        let patience = if self.rules.has_deadlines { Duration::ZERO } else { TICK * 100 };
+        let patience = if self.has(LockRule::Deadlines) { Duration::ZERO } else { TICK * 100 };
         let client = ClientState { links: vec![Link::default(); 3], ..ClientState::default() };
         vec![LockState {
             tick: 0,
@@ -209,7 +201,7 @@ impl Model for LockWorld {
             strays: Vec::new(),
             budget: self.budget.clone(),
             newest: 0,
-            reached: Reached::default(),
+            reached: Vec::new(),
             fault: None,
         }]
     }
@@ -220,8 +212,8 @@ impl Model for LockWorld {
 
     fn next_state(&self, state: &LockState, step: LockStep) -> Option<LockState> {
         let mut next = state.clone();
-        next.reached = Reached::default();
-        self.take(&mut next, step);
+        next.reached.clear();
+        self.take(&mut next, &step);
         Some(next)
     }
 
@@ -237,29 +229,37 @@ impl Model for LockWorld {
             Property::always("no key for an ended lease", |_, state: &LockState| {
                 state.fault != Some(LockFault::LateKey)
             }),
-            Property::sometimes("acquired", |_, state: &LockState| state.reached.acquired),
-            Property::sometimes("refused", |_, state: &LockState| state.reached.refused),
+            Property::sometimes("acquired", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Acquired)
+            }),
+            Property::sometimes("refused", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Refused)
+            }),
         ];
         if self.budget.extends > 0 {
-            properties
-                .push(Property::sometimes("renewed", |_, state: &LockState| state.reached.renewed));
+            properties.push(Property::sometimes("renewed", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Renewed)
+            }));
         }
         if u32::from(self.ticks) >= self.ttl {
-            properties.push(Property::sometimes("lost", |_, state: &LockState| state.reached.lost));
+            properties.push(Property::sometimes("lost", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Lost)
+            }));
         }
         if self.budget.hand_offs > 0 {
             properties.push(Property::sometimes("handed on", |_, state: &LockState| {
-                state.reached.handed_on
+                state.reached.contains(&Outcome::HandedOn)
             }));
         }
         if self.budget.crashes > 0 && u32::from(self.ticks) >= self.ttl {
             properties.push(Property::sometimes("a node votes again", |_, state: &LockState| {
-                state.reached.activated
+                state.reached.contains(&Outcome::Activated)
             }));
         }
         if self.fencing {
-            properties
-                .push(Property::sometimes("raised", |_, state: &LockState| state.reached.raised));
+            properties.push(Property::sometimes("raised", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Raised)
+            }));
         }
         properties
     }

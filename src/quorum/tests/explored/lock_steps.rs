@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    lock::{LockFault, LockState, LockWorld, OpenLease, Stray, TICK},
+    lock::{LockFault, LockRule, LockState, LockWorld, OpenLease, Outcome, Stray, TICK},
     sort_key,
 };
 use crate::{
@@ -106,16 +106,16 @@ impl LockWorld {
     fn may_activate(&self, state: &LockState, since: u8) -> bool {
         let waited = TICK * u32::from(state.tick - since);
         let others = state.nodes.iter().filter(|node| node.active).count();
-        (waited >= self.ttl() || !self.rules.waits) && others >= 2
+        (waited >= self.ttl() || !self.has(LockRule::Wait)) && others >= 2
     }
 
     /// The node of a client's connection.
     fn node_of(&self, client: usize, link: usize) -> usize {
-        if self.rules.same_layout { link } else { (link + client) % self.nodes }
+        if self.has(LockRule::SameLayout) { link } else { (link + client) % self.nodes }
     }
 
-    pub(super) fn take(&self, state: &mut LockState, step: LockStep) {
-        match step {
+    pub(super) fn take(&self, state: &mut LockState, step: &LockStep) {
+        match *step {
             LockStep::Tick => {
                 state.tick += 1;
                 let now = state.now();
@@ -199,9 +199,9 @@ impl LockWorld {
                     state.nodes.iter().filter(|other| other.active).map(|other| other.fence);
                 let learnt = fences.max().unwrap_or(0);
                 state.nodes[node].active = true;
-                state.nodes[node].fence = if self.rules.learns { learnt } else { 0 };
+                state.nodes[node].fence = if self.has(LockRule::Learn) { learnt } else { 0 };
                 state.forgot[node] = None;
-                state.reached.activated = true;
+                state.reached.push(Outcome::Activated);
             }
         }
         state.strays.sort_by_cached_key(sort_key);
@@ -238,9 +238,12 @@ impl LockWorld {
                     state.clients[client].links[node].requests.push_back((id, command));
                 }
                 Action::Acquired { token, until } => {
-                    state.reached.acquired = true;
-                    state.reached.raised = self.fencing && token != open.lease.number(0);
-                    let until = if self.rules.counts_from_start { until } else { now + self.ttl() };
+                    state.reached.push(Outcome::Acquired);
+                    if self.fencing && token != open.lease.number(0) {
+                        state.reached.push(Outcome::Raised);
+                    }
+                    let until =
+                        if self.has(LockRule::CountFromStart) { until } else { now + self.ttl() };
                     open.held_until = Some(until);
                     if self.fencing && token <= open.before {
                         state.fault = Some(LockFault::TokenOrder);
@@ -249,16 +252,16 @@ impl LockWorld {
                     self.check_keys(state, client, until);
                 }
                 Action::Renewed { until, .. } => {
-                    state.reached.renewed = true;
+                    state.reached.push(Outcome::Renewed);
                     open.held_until = Some(until);
                     self.check_keys(state, client, until);
                 }
                 Action::Lost(_) => {
-                    state.reached.lost = true;
+                    state.reached.push(Outcome::Lost);
                     open.held_until = None;
                 }
                 Action::Refused(_) => {
-                    state.reached.refused = true;
+                    state.reached.push(Outcome::Refused);
                     close(state, client);
                 }
                 Action::Renewing
@@ -291,7 +294,7 @@ impl LockWorld {
         let next = NextHolder { max_hold: Duration::MAX, auto_extend: false };
         let Some(hand_off) = open.lease.hand_on(next, now) else { return };
         open.held_until = Some(hand_off.until);
-        state.reached.handed_on = true;
+        state.reached.push(Outcome::HandedOn);
         if self.fencing && hand_off.token <= state.newest {
             state.fault = Some(LockFault::TokenOrder);
         }
@@ -308,10 +311,10 @@ impl LockWorld {
     ) -> Result<Answer, Reason> {
         let now = state.now();
         let node = &mut state.nodes[node];
-        if command == LeaseCommand::Release && !self.rules.compares_on_release {
+        if command == LeaseCommand::Release && !self.has(LockRule::CompareOnRelease) {
             node.key = None;
         }
-        if !self.rules.has_fences {
+        if !self.has(LockRule::Fences) {
             node.fence = 0;
         }
         let held_before = node.holds(id, now);
@@ -325,10 +328,10 @@ impl LockWorld {
             state.fault = Some(LockFault::LateKey);
         }
         match result {
-            Ok(Answer::Granted(GrantedAnswer { fence, .. })) if !self.rules.has_fences => {
+            Ok(Answer::Granted(GrantedAnswer { fence, .. })) if !self.has(LockRule::Fences) => {
                 Ok(Answer::Granted(GrantedAnswer { accepted: true, fence }))
             }
-            Ok(Answer::Raised(RaisedAnswer { fence, .. })) if !self.rules.has_fences => {
+            Ok(Answer::Raised(RaisedAnswer { fence, .. })) if !self.has(LockRule::Fences) => {
                 Ok(Answer::Raised(RaisedAnswer { accepted: true, fence }))
             }
             result => result,
