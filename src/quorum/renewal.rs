@@ -81,6 +81,10 @@ impl Lease {
     fn start_round(&mut self, now: Timestamp, out: &mut Vec<Action>) {
         // A round is identified by its start.
         if self.round_started == Some(now) {
+            // An answer to an earlier round may have made the next one due at this moment.
+            if self.renew_at <= now {
+                self.renew_at = now + formulas::renewal_retry(self.params.validity);
+            }
             return;
         }
         out.push(Action::Renewing);

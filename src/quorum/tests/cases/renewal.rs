@@ -50,6 +50,19 @@ fn failed_renewal_is_retried_until_deadline() {
     assert_eq!(lost, Loss::Expired { votes });
 }
 
+#[test]
+fn next_wake_follows_a_wake() {
+    let mut bench = Bench::held();
+    for ms in (3_000..=6_000).step_by(250) {
+        bench.at(ms).wake();
+    }
+    // A third of the validity after its start, and at the start of another round.
+    bench.extension(0, 3_000, extended());
+    assert_eq!(bench.extension(2, 3_000, extended()), [renewed(12_000)]);
+    assert_eq!(bench.wake(), []);
+    assert_eq!(bench.lease.next_wake(), Some(at(6_250)));
+}
+
 fn ms(moment: Timestamp) -> u64 {
     u64::try_from(moment.saturating_duration_since(at(0)).as_millis()).unwrap()
 }
