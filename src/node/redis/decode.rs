@@ -283,3 +283,83 @@ pub(super) fn list(mut replies: Vec<Value>) -> Result<Vec<Value>, Reason> {
         _ => Err(Reason::Protocol("a list was expected".into())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+    use crate::{
+        protocol::{AcquireOp, ExtendOp, LeaseId, PrepareOp, RaiseOp},
+        resource::Resource,
+        time::Timestamp,
+    };
+
+    fn ops() -> Vec<Op> {
+        let lease = || {
+            let resource = Resource::try_from("a").unwrap();
+            Arc::new(LeaseId::new(
+                resource,
+                Nonce::from_bytes([1; 16]),
+                "me".into(),
+                Duration::ZERO,
+            ))
+        };
+        let (ttl, patience) = (Duration::from_secs(1), Duration::ZERO);
+        vec![
+            Op::Acquire(AcquireOp {
+                lease: lease(),
+                ttl,
+                token: 1,
+                block_end: 1,
+                expires: Timestamp::MAX,
+                patience,
+                waits: false,
+            }),
+            Op::Raise(RaiseOp::new(lease(), 1, 1)),
+            Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until: Timestamp::MAX, patience }),
+            Op::Release(lease()),
+            Op::Inspect("a".into()),
+            Op::Prepare(PrepareOp { job: "a".into(), token: 1, patience }),
+            Op::ReadRecord("a".into()),
+            Op::Claims(vec!["a".into(), "b".into()].into()),
+        ]
+    }
+
+    /// Replies of any form, most of them lists that begin as ours do.
+    fn replies() -> impl Strategy<Value = Value> {
+        let text = prop_oneof![
+            vec(any::<u8>(), 0..40),
+            "[0-9a-f]{32} [0-9]{0,14} .{0,8}".prop_map(String::into_bytes),
+            "[0-9]{0,20}( [0-9-]{0,20}){0,9}".prop_map(String::into_bytes),
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Nil),
+            Just(Value::Okay),
+            (-1_i64..17).prop_map(Value::Int),
+            any::<i64>().prop_map(Value::Int),
+            text.prop_map(Value::BulkString),
+        ];
+        let any = leaf.prop_recursive(3, 24, 6, |inner| vec(inner, 0..6).prop_map(Value::Array));
+        let ours = (0_i64..17, vec(any.clone(), 0..6)).prop_map(|(code, mut items)| {
+            items.insert(0, Value::Int(code));
+            Value::Array(items)
+        });
+        prop_oneof![1 => any, 4 => ours]
+    }
+
+    proptest! {
+        #[test]
+        fn any_reply_is_decoded(reply in replies()) {
+            for op in ops() {
+                let is_list = matches!(reply, Value::Array(_));
+                let decoded = one(&op, reply.clone());
+                prop_assert!(is_list || decoded.result.is_err(), "{op:?}");
+                let grants = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
+                prop_assert!(grants || !decoded.granted, "{op:?}");
+                let takes = matches!(decoded.result, Ok(Answer::Granted(_)));
+                prop_assert!(!takes || (decoded.granted && matches!(op, Op::Acquire(_))), "{op:?}");
+            }
+        }
+    }
+}

@@ -134,6 +134,8 @@ fn number(line: &[u8]) -> Result<i64, Unreadable> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     /// Memory that no answer here takes, in bytes.
@@ -289,5 +291,31 @@ mod tests {
             Value::BulkString(Vec::new()),
         ];
         assert_eq!(next(&bytes[..]), Ok(Some(Value::Array(items))));
+    }
+
+    /// Bytes that are nearly replies: heads, numbers, ends of lines and anything else in any order.
+    fn nearly_replies() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            4 => "[*$:]-?[0-9]{1,2}\r\n".prop_map(String::into_bytes),
+            3 => "[-+][A-Z]{2,8}( [a-z]{0,8})?\r\n".prop_map(String::into_bytes),
+            3 => "\\$[0-9]\r\n[a-z]{0,9}\r\n".prop_map(String::into_bytes),
+            1 => Just(b"\r\n".to_vec()),
+            1 => vec(any::<u8>(), 0..6),
+        ];
+        vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        /// A reply is the one that the redis crate reads from the same bytes.
+        #[test]
+        fn replies_match_the_redis_crate(bytes in nearly_replies()) {
+            let (mut rest, mut left) = (&bytes[..], 64 * 1024);
+            loop {
+                let before = rest;
+                let Ok(Some(value)) = RespReader::default().next(&mut rest, &mut left) else { break };
+                let read = &before[..before.len() - rest.len()];
+                prop_assert_eq!(parse_redis_value(read).ok(), Some(value));
+            }
+        }
     }
 }
