@@ -115,6 +115,9 @@ struct Found {
     failed: Vec<(u64, Outcome)>,
 }
 
+/// Only a seed that never ends takes longer: its virtual time does not move any more.
+const HANG: Duration = Duration::from_secs(120);
+
 /// Runs seeds side by side.
 fn search(options: &Options) -> ExitCode {
     let began = Instant::now();
@@ -125,6 +128,8 @@ fn search(options: &Options) -> ExitCode {
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
     let (next, found, over) =
         (AtomicU64::new(0), Mutex::new(Found::default()), AtomicBool::new(false));
+    let running_seeds = Mutex::new(BTreeMap::new());
+    let under_way = || running_seeds.lock().unwrap_or_else(PoisonError::into_inner);
     let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
     std::thread::scope(|scope| {
         let work = || {
@@ -134,7 +139,9 @@ fn search(options: &Options) -> ExitCode {
                     return;
                 }
                 let seed = options.from + number;
+                under_way().insert(seed, Instant::now());
                 let outcome = run(&Scene::of(seed), &Settings::default());
+                under_way().remove(&seed);
                 let mut found = lock();
                 found.seeds += 1;
                 found.simulated += outcome.simulated;
@@ -151,6 +158,10 @@ fn search(options: &Options) -> ExitCode {
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let shows = scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
+                if let Some((seed, _)) = under_way().iter().find(|(_, at)| at.elapsed() > HANG) {
+                    println!("seed {seed} does not end: something runs without a pause");
+                    std::process::exit(1);
+                }
                 let done = lock();
                 let part = match limit {
                     Some(limit) => began.elapsed().as_secs_f64() / limit.as_secs_f64(),
