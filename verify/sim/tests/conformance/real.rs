@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    os::unix::net::UnixStream,
     path::PathBuf,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU64, Ordering},
@@ -14,62 +14,47 @@ use tower_redlock_sim::redis::{Bytes, Reply};
 /// A server, until it is dropped.
 pub(super) struct RealServer {
     child: Child,
-    port: u16,
     folder: PathBuf,
-    stream: TcpStream,
+    stream: UnixStream,
     unread: Bytes,
 }
+
+/// The name of its socket.
+const SOCKET: &str = "socket";
 
 /// Only a hang takes longer.
 const HANG: Duration = Duration::from_secs(30);
 
 impl RealServer {
     pub(super) fn start() -> Self {
-        loop {
-            if let Some(server) = Self::try_start() {
-                return server;
-            }
-        }
-    }
-
-    /// `None` if somebody else took the port.
-    fn try_start() -> Option<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder =
             std::env::temp_dir().join(format!("redlock-sim-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+        // A socket in its own folder: no other server can have it.
         let mut child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-            .arg("--dir")
+            .args(["--port", "0", "--save", "", "--dir"])
             .arg(&folder)
+            .arg("--unixsocket")
+            .arg(folder.join(SOCKET))
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed");
         let began = Instant::now();
         loop {
-            if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
-                let mut server = Self { child, port, folder, stream, unread: Bytes::new() };
-                let id = format!("process_id:{}", server.child.id());
-                let info = match server.ask(&[b"INFO".to_vec(), b"server".to_vec()]) {
-                    Reply::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
-                    other => panic!("{other:?}"),
-                };
-                return info.contains(&id).then_some(server);
+            if let Ok(stream) = UnixStream::connect(folder.join(SOCKET)) {
+                return Self { child, folder, stream, unread: Bytes::new() };
             }
-            if child.try_wait().expect("a child").is_some() {
-                return None;
-            }
+            assert!(child.try_wait().expect("a child").is_none(), "redis-server has ended");
             assert!(began.elapsed() < HANG, "redis-server does not start");
             std::thread::yield_now();
         }
     }
 
     /// Another connection to it.
-    pub(super) fn connect(&self) -> TcpStream {
-        TcpStream::connect(("127.0.0.1", self.port)).expect("it listens")
+    pub(super) fn connect(&self) -> UnixStream {
+        UnixStream::connect(self.folder.join(SOCKET)).expect("it listens")
     }
 
     /// Sends a command, and returns the answer.
