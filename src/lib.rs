@@ -65,7 +65,7 @@
 //! | rejecting stale writers in front of a resource | [`FencingLayer`] |
 //! | periodic jobs, once per tick across a fleet | [`Scheduler`] |
 //! | one process that leads | [`Redlock::leader`] |
-//! | the state of the servers | [`Redlock::health`], [`Redlock::ready`] |
+//! | the state of the servers | [`Redlock::health`], [`Redlock::ready`], [`Redlock::diagnosis`] |
 //! | tests of one's own | [`testing`] |
 //!
 //! `docs/` in the repository has pages on requests, once, jobs, servers, layering and production, and
@@ -135,9 +135,22 @@
 mod body;
 #[cfg(feature = "config")]
 mod config;
+pub mod diagnosis;
 pub mod error;
+pub(crate) mod events;
 #[cfg(feature = "fencing")]
 pub mod fencing;
+#[cfg(all(
+    any(test, fuzzing),
+    feature = "axum",
+    feature = "config",
+    feature = "cron",
+    feature = "fencing",
+    feature = "once",
+    feature = "tonic"
+))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guard;
 #[cfg(feature = "http")]
 pub mod key;

@@ -12,7 +12,22 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     if seeded::fill(bytes) {
         return Ok(());
     }
-    getrandom::fill(bytes)
+    system::fill(bytes)
+}
+
+#[cfg(not(redlock_shuttle))]
+use getrandom as system;
+
+/// Random numbers of the schedule, so that its replay draws the same.
+#[cfg(redlock_shuttle)]
+mod system {
+    use shuttle::rand::{RngCore, thread_rng};
+
+    #[expect(clippy::unnecessary_wraps, reason = "as that of the system")]
+    pub(super) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+        thread_rng().fill_bytes(bytes);
+        Ok(())
+    }
 }
 
 /// Random numbers of a test's seed.
@@ -20,24 +35,24 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
 pub(crate) mod seeded {
     use std::cell::Cell;
 
-    thread_local! {
+    crate::sync::thread_local! {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
     /// Makes this thread draw from a generator in this state, or from the system for `None`. Returns
     /// the state of the former generator.
     pub(crate) fn replace(state: Option<u64>) -> Option<u64> {
-        STATE.replace(state)
+        STATE.with(|cell| cell.replace(state))
     }
 
     pub(super) fn fill(bytes: &mut [u8]) -> bool {
-        let Some(mut state) = STATE.get() else { return false };
+        let Some(mut state) = STATE.with(Cell::get) else { return false };
         for chunk in bytes.chunks_mut(8) {
             let number = super::mix(state).to_le_bytes();
             chunk.copy_from_slice(&number[..chunk.len()]);
             state = state.wrapping_add(super::GOLDEN);
         }
-        STATE.set(Some(state));
+        STATE.with(|cell| cell.set(Some(state)));
         true
     }
 }

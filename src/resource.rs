@@ -139,9 +139,10 @@ impl Resource {
         }
     }
 
-    /// Returns a resource that no user can name, as names are not empty.
-    pub(crate) fn unnamed() -> Self {
-        Self { names: ResourceNames::One("".into()), is_own: false }
+    /// Returns a resource that no user can name: `name` is empty, or has a control character.
+    pub(crate) fn of_invalid(name: &str) -> Self {
+        debug_assert!(check(name).is_err(), "{name:?} is valid");
+        Self { names: ResourceNames::One(name.into()), is_own: false }
     }
 
     pub(crate) fn shared_names(&self) -> &[Arc<str>] {

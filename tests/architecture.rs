@@ -8,22 +8,23 @@ use std::{
 };
 
 /// The modules from the bottom to the top. A module uses those of earlier rows only.
-const LAYERS: [&[&str]; 16] = [
+const LAYERS: [&[&str]; 17] = [
     &["sync"],
     &["log", "random", "time"],
     &["resource", "switches"],
     &["error", "stripe", "token"],
-    &["metrics", "schedule"],
+    &["events", "metrics", "schedule"],
     &["protocol"],
     &["membership", "quorum"],
     &["node"],
     &["lock"],
-    &["body", "config", "guard"],
+    &["body", "config", "diagnosis", "guard"],
     &["reject"],
     &["layer"],
     &["fencing", "key", "leader"],
     &["once", "scheduler"],
     &["testing"],
+    &["fuzzing"],
     &["lib"],
 ];
 
@@ -45,39 +46,52 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a text names behind `crate::`, in a `use` with braces as well. Comments and unit tests do not
-/// count.
-fn used(text: &str) -> BTreeSet<String> {
+/// A text without comments and unit tests.
+fn code(text: &str) -> String {
     let code = text.split("\nmod tests {").next().expect("a first part");
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
-    let mut used = BTreeSet::new();
-    for (at, start) in code.match_indices("crate::") {
-        let rest = &code[at + start.len()..];
-        let Some(list) = rest.strip_prefix('{') else {
-            used.insert(identifier(rest));
-            continue;
-        };
-        let mut depth = 0;
-        let mut item = 0;
-        for (i, c) in list.char_indices() {
-            match c {
-                '{' => depth += 1,
-                '}' | ',' if depth == 0 => {
-                    used.insert(identifier(list[item..i].trim_start()));
-                    item = i + 1;
-                    if c == '}' {
-                        break;
-                    }
-                }
-                '}' => depth -= 1,
-                _ => {}
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The paths that code names behind `root`, in a `use` with braces as well.
+fn paths(code: &str, root: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, start) in code.match_indices(root) {
+        expand(&code[at + start.len()..], "", &mut found);
+    }
+    found
+}
+
+/// Adds the paths of a tree; returns the text behind it.
+fn expand<'a>(tree: &'a str, prefix: &str, found: &mut BTreeSet<String>) -> &'a str {
+    if let Some(mut list) = tree.strip_prefix('{') {
+        loop {
+            list = list.trim_start_matches([',', ' ', '\n']);
+            if list.is_empty() || list.starts_with('}') {
+                return list.get(1..).unwrap_or_default();
             }
+            list = expand(list, prefix, found);
         }
     }
+    let name = identifier(tree);
+    let rest = &tree[name.len()..];
+    match rest.strip_prefix("::").filter(|rest| !rest.starts_with('<')) {
+        _ if name.is_empty() => tree.get(1..).unwrap_or_default(),
+        Some(rest) => expand(rest, &format!("{prefix}{name}::"), found),
+        None => {
+            found.insert(format!("{prefix}{name}"));
+            let renamed = rest.strip_prefix(" as ");
+            renamed.map_or(rest, |renamed| &renamed[identifier(renamed).len()..])
+        }
+    }
+}
+
+/// The modules that a text names behind `crate::`.
+fn used(text: &str) -> BTreeSet<String> {
+    let paths = paths(&code(text), "crate::");
     // Macros and types are in the crate's root.
-    used.retain(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
-    used
+    let modules = paths.iter().filter(|path| path.starts_with(|c: char| c.is_ascii_lowercase()));
+    modules.map(|path| identifier(path)).collect()
 }
 
 fn identifier(text: &str) -> String {
@@ -122,6 +136,62 @@ fn only_the_lock_names_its_core() {
         }
     }
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// What a text names of those primitives of which `src/sync` has its own.
+fn foreign_primitives(text: &str) -> BTreeSet<String> {
+    let code = code(text);
+    let mut found = paths(&code, "std::");
+    found.retain(|path| match path.split_once("::") {
+        // `LazyLock` initializes statics; `mpsc` collects answers that are already there.
+        Some(("sync", name)) => {
+            !matches!(identifier(name).as_str(), "Arc" | "Weak" | "LazyLock" | "mpsc")
+        }
+        _ => path.starts_with("thread"),
+    });
+    found.extend(paths(&code, "tokio::").into_iter().filter(|path| path == "sync::Notify"));
+    let is_own = |at: &usize| code[..*at].ends_with("sync::");
+    let mut locals = code.match_indices("thread_local!").filter(|(at, _)| !is_own(at));
+    found.extend(locals.next().map(|(_, name)| name.to_owned()));
+    found
+}
+
+/// `verify/schedules` runs the threads of its tests in the orders that it chooses, at the operations of
+/// the types of `src/sync`.
+#[test]
+fn only_sync_names_foreign_primitives() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| !file.starts_with(root.join("sync"))) {
+        // Of the thread of the operating system, which all threads of a schedule share.
+        if file.ends_with("src/switches.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(file).expect("a text");
+        found.extend(
+            foreign_primitives(&text).iter().map(|name| format!("{}: {name}", file.display())),
+        );
+    }
+    assert!(found.is_empty(), "take these from `crate::sync`: {found:#?}");
+}
+
+#[test]
+fn foreign_primitives_are_found() {
+    let text = "//! std::sync::Mutex\nuse std::{\n    fmt,\n    sync::{Arc, Once, atomic::AtomicU64},\n\
+                    thread,\n};\nuse std::sync::Arc;\nuse tokio::sync::{Notify, watch};\n\
+                fn f() { std::sync::Condvar::new(); crate::sync::RwLock; }\n\
+                crate::sync::thread_local! {}\nthread_local! {}\nmod tests {\nuse std::sync::Barrier;\n}";
+    let names = [
+        "sync::Condvar::new",
+        "sync::Notify",
+        "sync::Once",
+        "sync::atomic::AtomicU64",
+        "thread",
+        "thread_local!",
+    ];
+    assert_eq!(foreign_primitives(text).into_iter().collect::<Vec<_>>(), names);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::{
 use tower_redlock::{
     FencingLayer, FencingToken, Lock, LockContext, LockError, LockRequest, Redlock, RedlockBuilder,
     RedlockLayer, Resource,
+    diagnosis::{Advice, Diagnosis, DiagnosisFuture, DiagnosisRequest, Severity, Verdict},
     error::{
         AdoptError, BuildError, LossCause, Reason, ReleaseError, ResourceError, Vote, VoteOutcome,
         Votes,
@@ -44,6 +45,13 @@ fn handles_are_shared() {
     sendable::<RedlockBuilder>();
     shared::<LockRequest>();
     cloned::<LockRequest>();
+    shared::<DiagnosisRequest>();
+    cloned::<DiagnosisRequest>();
+    sendable::<DiagnosisFuture>();
+    unpinned::<DiagnosisFuture>();
+    shared::<Diagnosis>();
+    shared::<Advice>();
+    shared::<(Verdict, Severity)>();
     shared::<LockContext>();
     cloned::<LockContext>();
     #[cfg(feature = "http")]

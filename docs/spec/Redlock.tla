@@ -6,7 +6,7 @@
 (* is as long as a TTL. Messages are a set: they are delivered in any order, *)
 (* any number of times, or never. A lease is one attempt, and has one nonce, *)
 (* which here is its own name.                                               *)
-EXTENDS Integers, FiniteSets
+EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
     Nodes,      \* the voters
@@ -251,4 +251,6 @@ MutualExclusion ==
 (* P5: above every token that was completed before the lease was requested. *)
 TokensGrow ==
     \A l \in Leases : phase[l] = "held" => token[l] > before[l]
+(* Names are alike: TLC visits one of each group of states. *)
+Symmetry == Permutations(Nodes) \cup Permutations(Leases)
 =============================================================================

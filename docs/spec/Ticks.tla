@@ -5,7 +5,7 @@
 (*                                                                          *)
 (* Source of the two rounds: L. Lamport, Paxos Made Simple (2001), 2.2. A    *)
 (* claim that may have been chosen is not proposed again; its tick counts.   *)
-EXTENDS Integers, FiniteSets
+EXTENDS Integers, FiniteSets, TLC
 
 CONSTANTS
     Nodes,  \* the voters
@@ -102,4 +102,6 @@ TickOf(t) == (CHOOSE c \in sent : c.token = t /\ c.store = 0).tick
 
 OneStartPerTick ==
     \A t, u \in started : t # u => TickOf(t) # TickOf(u)
+(* Names are alike: TLC visits one of each group of states. *)
+Symmetry == Permutations(Nodes)
 =============================================================================

@@ -10,15 +10,13 @@ use tower_redlock::{
 };
 
 use crate::{
-    NO_QUORUM,
     args::{Args, Until},
     confirm::confirm,
-    examine::{examine, settle},
+    diagnose::{DEGRADED, NO_QUORUM, diagnose, exit_code},
     json,
     setup::{Settings, Setup},
     text::{self, time},
-    verdict::{Report, Verdict},
-    wait,
+    wait::{self, settle},
 };
 
 /// Time that the wait may take beyond the probation.
@@ -52,14 +50,14 @@ pub(crate) async fn adopt(
     drop(old);
     eprintln!("step 3: moved; the new set votes in {}\n{AFTER}", time(takes));
     wait::wait(new, Until::Moved, args.timeout.unwrap_or(takes + MARGIN)).await;
-    let settings = setup.settings();
-    let report = Report::new(examine(new, &settings, args.probe).await, &settings);
+    let diagnosis = diagnose(new, args.probe).await;
     if args.json {
-        println!("{:#}", json!({ "adopted": true, "report": json::report(&report) }));
+        let report = json::report(&diagnosis, &setup.settings());
+        println!("{:#}", json!({ "adopted": true, "report": report }));
     } else {
-        print!("{}", text::report(&report));
+        print!("{}", text::report(&diagnosis));
     }
-    Ok(report.verdict.exit())
+    Ok(exit_code(diagnosis.verdict()).into())
 }
 
 fn failed(error: &AdoptError, args: &Args) -> ExitCode {
@@ -129,8 +127,8 @@ pub(crate) async fn lower(
         }
     }
     match lowered {
-        Ok(()) => Ok(Verdict::Healthy.exit()),
-        Err(LowerError::Incomplete { .. }) => Ok(Verdict::Degraded.exit()),
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(LowerError::Incomplete { .. }) => Ok(DEGRADED.into()),
         Err(error) => Err(error.into()),
     }
 }

@@ -8,19 +8,21 @@ use std::{
 
 use serde_json::{Value, json};
 use tower_redlock::{
-    Lock, LockError, Redlock, error::ReleaseError, lock::Released, node::EmbeddedNodes,
+    Lock, LockError, Redlock,
+    diagnosis::{Diagnosis, Severity, Verdict},
+    error::ReleaseError,
+    lock::Released,
+    node::EmbeddedNodes,
 };
 
 use crate::{
     args::{Args, Until},
     confirm::confirm,
-    examine::examine,
+    diagnose::diagnose,
     holder::inspect,
     json,
     setup::{Settings, Setup},
-    text,
-    verdict::{Report, Severity, Verdict},
-    wait,
+    text, wait,
 };
 
 const NAME: &str = "patient";
@@ -62,11 +64,11 @@ pub(crate) async fn check(setup: Setup, args: &Args) -> Result<ExitCode, Box<dyn
     let ready = wait::wait(&doctor, Until::Quorum, WAIT).await
         && wait::wait(&holder, Until::Quorum, WAIT).await;
     checks.note(ready, format!("a quorum of nodes votes within {WAIT:?}"));
-    let report = Report::new(examine(&doctor, &settings, true).await, &settings);
+    let diagnosis = diagnose(&doctor, true).await;
     if !args.json {
-        println!("\n{}", text::report(&report));
+        println!("\n{}", text::report(&diagnosis));
     }
-    judge_report(&mut checks, &report);
+    judge_report(&mut checks, &diagnosis, &settings);
     if ready {
         judge_holder(&mut checks, &holder, &doctor, &settings).await?;
         judge_living(&mut checks, &holder, &doctor).await?;
@@ -81,46 +83,44 @@ pub(crate) async fn check(setup: Setup, args: &Args) -> Result<ExitCode, Box<dyn
             .iter()
             .map(|(held, promise)| json!({ "held": held, "promise": promise }))
             .collect();
-        let report = json::report(&report);
+        let report = json::report(&diagnosis, &settings);
         println!(
             "{:#}",
             json!({ "kept": kept, "broken": broken, "promises": promises, "report": report })
         );
     } else {
-        let problems = count(&report, Severity::Problem);
-        let hints = count(&report, Severity::Hint);
+        let problems = count(&diagnosis, Severity::Problem);
+        let hints = count(&diagnosis, Severity::Hint);
         println!(
             "\n{} nodes, {} vote; {problems} problems, {hints} hints; {kept} promises kept, {broken} broken; {:.1?}",
-            report.seen.len(),
-            report.voting(),
+            diagnosis.nodes.len(),
+            diagnosis.voting(),
             begun.elapsed()
         );
     }
     Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn count(report: &Report, severity: Severity) -> usize {
-    report.findings.iter().filter(|finding| finding.severity == severity).count()
+fn count(diagnosis: &Diagnosis, severity: Severity) -> usize {
+    diagnosis.advice.iter().filter(|advice| advice.severity == severity).count()
 }
 
 /// Checks that the report is consistent.
-fn judge_report(checks: &mut Checks, report: &Report) {
-    checks.note(report.verdict != Verdict::NoQuorum, "the set grants locks");
-    let silent = report.seen.iter().filter(|node| !node.votes(&report.settings));
-    let told = |name: &str| {
-        let of_node = |node: &Option<std::sync::Arc<str>>| node.as_deref() == Some(name);
-        report.findings.iter().any(|finding| of_node(&finding.node))
-    };
+fn judge_report(checks: &mut Checks, diagnosis: &Diagnosis, settings: &Settings) {
+    let (verdict, advice) = (diagnosis.verdict(), &diagnosis.advice);
+    checks.note(verdict != Verdict::NoQuorum, "the set grants locks");
+    let silent = diagnosis.nodes.iter().filter(|node| !node.votes);
+    let told = |name: &str| advice.iter().any(|advice| advice.node.as_deref() == Some(name));
     let untold = silent.filter(|node| !told(&node.health.name)).count();
     checks.note(untold == 0, format!("every node without a vote is explained: {untold} are not"));
-    let todo = report.findings.iter().filter(|finding| finding.todo.is_empty()).count();
+    let todo = advice.iter().filter(|advice| advice.todo.is_empty()).count();
     checks.note(todo == 0, format!("every finding says what to do: {todo} don't"));
-    let text = json::report(report).to_string();
+    let text = json::report(diagnosis, settings).to_string();
     let parsed: Option<Value> = serde_json::from_str(&text).ok();
     let same = parsed.as_ref().is_some_and(|json| {
-        json["verdict"] == report.verdict.name()
-            && json["nodes"].as_array().is_some_and(|nodes| nodes.len() == report.seen.len())
-            && json["findings"].as_array().is_some_and(|all| all.len() == report.findings.len())
+        json["verdict"] == verdict.to_string()
+            && json["nodes"].as_array().is_some_and(|nodes| nodes.len() == diagnosis.nodes.len())
+            && json["findings"].as_array().is_some_and(|all| all.len() == advice.len())
     });
     checks.note(same, "the JSON says the same");
 }
@@ -153,7 +153,7 @@ async fn judge_holder(
     if !settings.embedded {
         let counts = doctor.key_counts().await;
         let with_keys = counts.iter().filter(|count| count.as_ref().is_ok_and(|n| *n > 0)).count();
-        let enough = with_keys >= crate::examine::quorum(counts.len());
+        let enough = with_keys >= wait::quorum(counts.len());
         checks.note(enough, format!("its keys are counted on {with_keys} nodes"));
     }
     let refused = confirm("", false);

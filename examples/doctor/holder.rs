@@ -15,7 +15,7 @@ use tower_redlock::{
     lock::{Holder, Released},
 };
 
-use crate::{NO_QUORUM, args::Args, confirm::confirm, examine::settle, json, text::time};
+use crate::{args::Args, confirm::confirm, diagnose::NO_QUORUM, json, text::time, wait::settle};
 
 /// Number of tries while a node is too busy to answer.
 const TRIES: usize = 5;

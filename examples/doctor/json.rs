@@ -8,75 +8,34 @@ use std::{
 use serde_json::{Value, json};
 use tower_redlock::{
     LockError,
+    diagnosis::{Advice, Diagnosis},
     error::{VoteOutcome, Votes},
     lock::Holder,
-    node::NodeState,
 };
 
-use crate::{
-    examine::Seen,
-    text,
-    verdict::{Finding, Report},
-};
+use crate::{diagnose::exit_code, setup::Settings};
 
-pub(crate) fn report(report: &Report) -> Value {
+pub(crate) fn report(diagnosis: &Diagnosis, settings: &Settings) -> Value {
     json!({
-        "verdict": report.verdict.name(),
-        "exit_code": report.verdict.code(),
-        "summary": report.summary(),
-        "voting": report.voting(),
-        "quorum": report.quorum(),
-        "prefix": report.settings.prefix,
-        "embedded": report.settings.embedded,
-        "nodes": report.seen.iter().map(|seen| node(seen, report)).collect::<Vec<_>>(),
-        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+        "verdict": diagnosis.verdict().to_string(),
+        "exit_code": exit_code(diagnosis.verdict()),
+        "summary": diagnosis.summary(),
+        "voting": diagnosis.voting(),
+        "quorum": diagnosis.quorum(),
+        "prefix": settings.prefix,
+        "embedded": settings.embedded,
+        "nodes": diagnosis.nodes,
+        "findings": diagnosis.advice.iter().map(finding).collect::<Vec<_>>(),
     })
 }
 
-fn node(seen: &Seen, report: &Report) -> Value {
-    let health = &seen.health;
-    let (state, remaining) = match &health.state {
-        NodeState::Voting => ("voting", None),
-        NodeState::Connecting => ("connecting", None),
-        NodeState::Probation { remaining, .. } => ("probation", Some(*remaining)),
-        NodeState::Refusing { .. } => ("refusing", None),
-        NodeState::Down { .. } => ("down", None),
-        _ => ("unknown", None),
-    };
+fn finding(advice: &Advice) -> Value {
     json!({
-        "name": &*health.name,
-        "votes": seen.votes(&report.settings),
-        "state": state,
-        "state_text": text::state(seen),
-        "probation_ms": remaining.map(millis),
-        "role": health.role().map(|role| role.to_string()),
-        "version": health.version.as_deref(),
-        "run_id": health.run_id.as_deref(),
-        "incarnation": health.incarnation.as_deref(),
-        "round_trip_micros": health.round_trip.map(micros),
-        "vote_micros": seen.vote.as_ref().and_then(|vote| vote.as_ref().ok()).copied().map(micros),
-        "clock_ahead_micros": health.clock.map(|clock| clock.ahead_micros),
-        "clock_uncertainty_micros": health.clock.map(|clock| micros(clock.uncertainty)),
-        "memory_limit": health.memory.as_ref().map(|memory| memory.limit),
-        "eviction_policy": health.memory.as_ref().map(|memory| &*memory.policy),
-        "append_only": health.persistence.map(|kept| kept.aof),
-        "snapshots": health.persistence.and_then(|kept| kept.snapshots),
-        "denied": health.denied.iter().map(|rule| &**rule).collect::<Vec<_>>(),
-        "max_ttl_ms": health.max_ttl.map(millis),
-        "copied_records": health.copying.map(|copying| copying.records),
-        "copied_bytes": health.copying.map(|copying| copying.bytes),
-        "lock_keys": seen.keys.as_ref().ok(),
-        "pending_releases": health.pending_releases,
-    })
-}
-
-fn finding(finding: &Finding) -> Value {
-    json!({
-        "severity": finding.severity.name(),
-        "code": finding.code,
-        "node": finding.node.as_deref(),
-        "what": finding.what,
-        "do": finding.todo,
+        "severity": advice.severity,
+        "code": advice.code,
+        "node": advice.node,
+        "what": advice.what,
+        "do": advice.todo,
     })
 }
 
@@ -132,8 +91,4 @@ pub(crate) fn votes(votes: &Votes) -> Vec<Value> {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -11,21 +11,18 @@
 //! doctor --help                    everything else
 //! ```
 //!
-//! Read first: `examine.rs` (the state of the nodes) and `holder.rs` (the holder of a lock, and taking
-//! the lock away). `findings.rs` turns reasons into advice; the rest reads settings, prints and
-//! waits.
+//! Read first: `diagnose.rs` (the state of the nodes, and advice) and `holder.rs` (the holder of a lock,
+//! and taking the lock away). The rest reads settings, prints and waits.
 
 mod args;
 mod changes;
 mod check;
 mod confirm;
-mod examine;
-mod findings;
+mod diagnose;
 mod holder;
 mod json;
 mod setup;
 mod text;
-mod verdict;
 mod wait;
 
 use std::{error::Error, process::ExitCode};
@@ -34,12 +31,11 @@ use tower_redlock::{Redlock, node::EmbeddedNodes};
 
 use crate::{
     args::{Args, Command, Task},
+    diagnose::{diagnose, exit_code},
     setup::{Settings, Setup},
-    verdict::Report,
 };
 
-/// Exit codes beside success; `--help` explains them.
-const NO_QUORUM: u8 = 2;
+/// Exit code for bad usage, and for errors of this program.
 const USAGE_ERROR: u8 = 3;
 
 #[tokio::main]
@@ -88,11 +84,11 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
 
 /// Examines the set, and prints the report.
 async fn examine(redlock: &Redlock, settings: &Settings, args: &Args) -> ExitCode {
-    let report = Report::new(examine::examine(redlock, settings, args.probe).await, settings);
+    let diagnosis = diagnose(redlock, args.probe).await;
     if args.json {
-        println!("{:#}", json::report(&report));
+        println!("{:#}", json::report(&diagnosis, settings));
     } else {
-        print!("{}", text::report(&report));
+        print!("{}", text::report(&diagnosis));
     }
-    report.verdict.exit()
+    exit_code(diagnosis.verdict()).into()
 }

@@ -14,15 +14,11 @@ pub(crate) struct Setup {
     table: Table,
 }
 
-/// The settings that the findings depend on.
+/// The settings that this program itself uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) prefix: String,
-    pub(crate) ttl: Duration,
     pub(crate) max_ttl: Duration,
-    pub(crate) node_timeout: Duration,
-    pub(crate) clock_guard: Option<Duration>,
-    pub(crate) restart_guard: bool,
     /// Without servers: nodes inside this process.
     pub(crate) embedded: bool,
 }
@@ -105,14 +101,9 @@ impl Setup {
         let text = |name| self.table.get(name).and_then(Value::as_str);
         let time = |name| text(name).and_then(|text| parse_duration(text).ok());
         let ttl = time("ttl").unwrap_or(Duration::from_secs(10));
-        let node_timeout = time("node_timeout").unwrap_or(Duration::from_millis(50));
         Settings {
             prefix: text("key_prefix").unwrap_or("redlock").into(),
-            ttl,
             max_ttl: time("max_ttl").unwrap_or(ttl),
-            node_timeout: node_timeout.min(ttl / 10),
-            clock_guard: time("clock_guard"),
-            restart_guard: text("restart_guard") != Some("off"),
             embedded: self.is_embedded(),
         }
     }

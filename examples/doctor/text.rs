@@ -3,36 +3,35 @@
 use std::{fmt::Write, time::Duration};
 
 use tower_redlock::{
+    diagnosis::{Diagnosis, NodeDiagnosis},
     error::Reason,
-    node::{ClockOffset, Memory, NodeState, Persistence},
+    node::{ClockOffset, Memory, Persistence},
 };
 
-use crate::{examine::Seen, verdict::Report};
-
-pub(crate) fn report(report: &Report) -> String {
+pub(crate) fn report(diagnosis: &Diagnosis) -> String {
     let mut text = String::new();
-    for seen in &report.seen {
-        node(&mut text, seen);
+    for examined in &diagnosis.nodes {
+        node(&mut text, examined);
     }
     text.push('\n');
     // Advice for several nodes is printed once.
-    for group in report.findings.chunk_by(|a, b| a.code == b.code && a.todo == b.todo) {
-        for finding in group {
-            let severity = finding.severity.name();
-            let node = finding.node.as_ref().map_or(String::new(), |node| format!("{node}: "));
-            let _ = writeln!(text, "{severity:<7}  {node}{}", finding.what);
+    for group in diagnosis.advice.chunk_by(|a, b| a.code == b.code && a.todo == b.todo) {
+        for advice in group {
+            let severity = advice.severity.to_string();
+            let node = advice.node.as_ref().map_or(String::new(), |node| format!("{node}: "));
+            let _ = writeln!(text, "{severity:<7}  {node}{}", advice.what);
         }
         let _ = writeln!(text, "         do: {}\n", group[0].todo);
     }
     // Writing to a string does not fail.
-    let verdict = report.verdict.name().to_uppercase();
-    let _ = writeln!(text, "{verdict}: {}", report.summary());
+    let verdict = diagnosis.verdict().to_string().to_uppercase();
+    let _ = writeln!(text, "{verdict}: {}", diagnosis.summary());
     text
 }
 
-fn node(text: &mut String, seen: &Seen) {
-    let health = &seen.health;
-    let _ = writeln!(text, "{}  {}", health.name, state(seen));
+fn node(text: &mut String, node: &NodeDiagnosis) {
+    let health = &node.health;
+    let _ = writeln!(text, "{}  {}", health.name, node.state());
     if health.run_id.is_some() && health.role().is_some() {
         let _ = writeln!(
             text,
@@ -61,27 +60,9 @@ fn node(text: &mut String, seen: &Seen) {
         let _ = writeln!(
             text,
             "    {} under the prefix, {} of our releases pending",
-            keys(&seen.keys),
+            keys(&node.lock_keys),
             health.pending_releases
         );
-    }
-}
-
-/// Leaves out the age of the state, as doctor has only started.
-pub(crate) fn state(seen: &Seen) -> String {
-    let state = match &seen.health.state {
-        NodeState::Down { reason: Reason::NotConnected(why), .. } => format!("down: {why}"),
-        NodeState::Down { reason, .. } => format!("down: {reason}"),
-        NodeState::Refusing { reason: Reason::OtherLayout { .. }, .. } => {
-            "no vote: it belongs to another set of nodes".into()
-        }
-        NodeState::Refusing { reason, .. } => format!("no vote: {reason}"),
-        state => state.to_string(),
-    };
-    match &seen.vote {
-        Some(Ok(took)) => format!("{state}, a vote takes {}", time(*took)),
-        Some(Err(reason)) if seen.health.is_voting() => format!("no vote: {reason}"),
-        _ => state,
     }
 }
 

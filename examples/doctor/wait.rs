@@ -9,20 +9,43 @@ use std::{
 use serde_json::json;
 use tower_redlock::{
     Redlock,
+    error::Reason,
     node::{NodeHealth, NodeState},
 };
 
 use crate::{
     args::{Args, Until},
-    examine::{examine, quorum},
+    diagnose::{DEGRADED, diagnose, exit_code},
     setup::Settings,
     text,
-    verdict::{Report, Verdict},
 };
 
+/// Limit for the first connections. A server that has not greeted after 2 s is down.
+const SETTLE: Duration = Duration::from_millis(3500);
 const LOOK: Duration = Duration::from_millis(100);
 /// Interval between progress lines while nothing changes.
 const TELL: Duration = Duration::from_secs(5);
+
+pub(crate) fn quorum(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
+
+/// Waits until every node is connected or known to be down, for a limited time.
+pub(crate) async fn settle(redlock: &Redlock) {
+    let begun = Instant::now();
+    let is_passing = |node: &NodeHealth| match &node.state {
+        NodeState::Connecting => true,
+        // The end of a probation takes one more round trip.
+        NodeState::Probation { remaining, .. } => remaining.is_zero(),
+        NodeState::Refusing { reason, .. } => {
+            matches!(reason, Reason::WrongTag { .. } | Reason::TtlTooLong)
+        }
+        _ => false,
+    };
+    while begun.elapsed() < SETTLE && redlock.health().iter().any(is_passing) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
 
 /// The default of `--timeout`: enough for a probation that begins again once.
 pub(crate) fn default_timeout(settings: &Settings) -> Duration {
@@ -91,13 +114,13 @@ pub(crate) async fn wait_for(
     let timeout = args.timeout.unwrap_or_else(|| default_timeout(settings));
     if !votes_within(redlock, node, timeout).await {
         eprintln!("not within {timeout:?}");
-        let report = Report::new(examine(redlock, settings, args.probe).await, settings);
+        let diagnosis = diagnose(redlock, args.probe).await;
         if args.json {
             println!("{:#}", outcome(&redlock.health(), node, false));
         } else {
-            print!("{}", text::report(&report));
+            print!("{}", text::report(&diagnosis));
         }
-        return Ok(ExitCode::from(report.verdict.code().max(Verdict::Degraded.code())));
+        return Ok(ExitCode::from(exit_code(diagnosis.verdict()).max(DEGRADED)));
     }
     let health = redlock.health();
     let (voting, nodes) = (voting(&health), health.len());
@@ -114,7 +137,7 @@ pub(crate) async fn wait_for(
         health.iter().filter(|node| !node.is_voting()).for_each(|node| println!("    {node}"));
     }
     let fine = voting > needed || voting == nodes;
-    Ok(if fine { Verdict::Healthy } else { Verdict::Degraded }.exit())
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(DEGRADED) })
 }
 
 /// Finds a node by name; the database may be left out where it is 0.

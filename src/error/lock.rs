@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-use super::{Vote, VoteOutcome, Votes};
+use super::{ServerText, Vote, VoteOutcome, Votes};
 use crate::resource::ResourceError;
 
 /// Why a lock was not acquired, not extended, or not kept.
@@ -128,7 +128,7 @@ impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held { expires_in, owner, votes, .. } => {
-                write!(f, "held by {}", owner.as_deref().unwrap_or("another client"))?;
+                write!(f, "held by {}", ServerText(owner.as_deref().unwrap_or("another client")))?;
                 let is_held = |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
                 for (i, vote) in votes.iter().filter(is_held).enumerate() {
                     write!(f, "{}{}", if i == 0 { " on " } else { ", " }, vote.node)?;
@@ -243,7 +243,7 @@ impl fmt::Display for LossCause {
             Self::Stolen { owner } => write!(
                 f,
                 "a quorum of nodes keeps the key for {}",
-                owner.as_deref().unwrap_or("someone else")
+                ServerText(owner.as_deref().unwrap_or("someone else"))
             ),
             Self::ClockJumped { votes } => {
                 write!(f, "servers' clocks jumped, and too few sound ones are left ({votes})")

@@ -3,6 +3,7 @@
 mod build;
 pub(crate) mod lock;
 mod membership;
+mod shown;
 mod source;
 mod vote;
 
@@ -11,5 +12,6 @@ pub use build::BuildError;
 pub(crate) use lock::LockError;
 pub use lock::{LossCause, ReleaseError};
 pub use membership::{AdoptError, LowerError};
+pub(crate) use shown::ServerText;
 pub(crate) use source::source_of;
 pub use vote::{Reason, Vote, VoteOutcome, Votes};

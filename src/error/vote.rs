@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
+use super::ServerText;
+
 /// The vote of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -41,7 +43,7 @@ impl fmt::Display for Vote {
         match &self.outcome {
             VoteOutcome::Granted => f.write_str("granted"),
             VoteOutcome::Held { owner, remaining } => {
-                write!(f, "held by {}", owner.as_deref().unwrap_or("a foreign key"))?;
+                write!(f, "held by {}", ServerText(owner.as_deref().unwrap_or("a foreign key")))?;
                 match remaining {
                     Some(left) => write!(f, " for {left:.1?}"),
                     None => f.write_str(" without a TTL"),
@@ -200,11 +202,11 @@ impl fmt::Display for Reason {
             Self::NotAwaited => f.write_str("not awaited: decided without it"),
             Self::Disconnected => f.write_str("connection lost before the answer"),
             Self::Unknown => f.write_str("given up without an answer"),
-            Self::NotConnected(why) => write!(f, "not connected ({why})"),
+            Self::NotConnected(why) => write!(f, "not connected ({})", ServerText(why)),
             Self::Stale => f.write_str("the attempt ended before the operation was sent"),
             Self::Overloaded => f.write_str("too many operations or attempts are in flight"),
-            Self::Auth(text) => write!(f, "authentication failed: {text}"),
-            Self::NoPermission(text) => write!(f, "permission denied: {text}"),
+            Self::Auth(text) => write!(f, "authentication failed: {}", ServerText(text)),
+            Self::NoPermission(text) => write!(f, "permission denied: {}", ServerText(text)),
             Self::ReadOnly => f.write_str("read-only: the server is a replica"),
             Self::OutOfMemory => f.write_str("out of memory: the server is at maxmemory"),
             Self::Busy => f.write_str("busy: the server is running a script"),
@@ -222,7 +224,8 @@ impl fmt::Display for Reason {
             }
             Self::OtherLayout { found, ours } => write!(
                 f,
-                "belongs to another set of nodes: it is enrolled for [{found}], we are configured for [{ours}]; give all clients the same nodes, names, prefix and guards, or move the set with adopt"
+                "belongs to another set of nodes: it is enrolled for [{}], we are configured for [{ours}]; give all clients the same nodes, names, prefix and guards, or move the set with adopt",
+                ServerText(found)
             ),
             Self::NamesDiffer => f.write_str(
                 "disagrees with the other nodes on the owners of their names, so its vote does not count; reading them again",
@@ -242,6 +245,7 @@ impl fmt::Display for Reason {
                 "its wall clock differs from ours by more than the clock guard allows; check both",
             ),
             Self::Evicts { policy } => {
+                let policy = ServerText(policy);
                 write!(f, "may evict locks (maxmemory-policy {policy}); set noeviction")
             }
             Self::TtlTooLong => f.write_str("the TTL is above the node's max_ttl"),
@@ -269,8 +273,8 @@ impl fmt::Display for Reason {
             ),
             Self::KeyGone => f.write_str("the key is gone"),
             Self::FenceAhead => f.write_str("granted, but its fence is above our tokens"),
-            Self::Server(text) => write!(f, "server error: {text}"),
-            Self::Protocol(text) => write!(f, "unexpected answer: {text}"),
+            Self::Server(text) => write!(f, "server error: {}", ServerText(text)),
+            Self::Protocol(text) => write!(f, "unexpected answer: {}", ServerText(text)),
         }
     }
 }

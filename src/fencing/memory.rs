@@ -1,16 +1,17 @@
 //! The newest token of each resource, and the requests that run under them.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-    task::Context,
-};
+use std::{fmt, sync::Arc, task::Context};
 
 use super::{
     FencingError,
     table::{NewestToken, TokenTable},
 };
-use crate::{lock::WakerKey, resource::Resource, sync, token::FencingToken};
+use crate::{
+    lock::WakerKey,
+    resource::Resource,
+    sync::{self, Mutex},
+    token::FencingToken,
+};
 
 /// The newest token of each resource, shared by all services of a layer.
 pub(super) struct TokenMemory {

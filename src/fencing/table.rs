@@ -1,15 +1,14 @@
 //! A table of newest tokens with bounded size.
 
-use std::{
-    collections::HashMap,
+use std::{collections::HashMap, sync::Arc, task::Waker};
+
+use crate::{
+    lock::WakerSet,
     sync::{
-        Arc, Mutex,
+        self, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    task::Waker,
 };
-
-use crate::{lock::WakerSet, sync};
 
 /// The newest token of one resource, and the requests to wake when it rises.
 #[derive(Debug)]

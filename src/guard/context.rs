@@ -18,7 +18,7 @@ pub struct LockContext {
     lease: Arc<ActiveLease>,
 }
 
-thread_local! {
+crate::sync::thread_local! {
     static CURRENT: RefCell<Option<LockContext>> = const { RefCell::new(None) };
 }
 
@@ -30,7 +30,7 @@ impl LockContext {
     /// Returns the context of the guard that polls the calling code, the innermost of nested guards.
     /// `None` outside a guard, and in tasks and threads that guarded work spawned.
     pub fn current() -> Option<Self> {
-        CURRENT.with_borrow(Clone::clone)
+        CURRENT.with(|current| current.borrow().clone())
     }
 
     /// Returns the locked resource.
@@ -158,7 +158,8 @@ impl LockContext {
 
     /// Makes this the current context until the scope is dropped.
     pub(crate) fn enter(&self) -> ContextScope {
-        ContextScope { outer: CURRENT.replace(Some(self.clone())) }
+        let context = Some(self.clone());
+        ContextScope { outer: CURRENT.with(|current| current.replace(context)) }
     }
 }
 
@@ -186,6 +187,7 @@ pub(crate) struct ContextScope {
 
 impl Drop for ContextScope {
     fn drop(&mut self) {
-        CURRENT.set(self.outer.take());
+        let outer = self.outer.take();
+        drop(CURRENT.with(|current| current.replace(outer)));
     }
 }

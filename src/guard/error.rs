@@ -43,3 +43,32 @@ impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for GuardError<E>
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Outer(fmt::Error);
+
+    impl fmt::Display for Outer {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("outer")
+        }
+    }
+
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn is_transparent_for_services_error() {
+        let error = GuardError::Service(Box::<dyn Error + Send + Sync>::from(Outer(fmt::Error)));
+        assert_eq!(error.to_string(), "outer");
+        assert!(error.source().is_some_and(<dyn Error>::is::<fmt::Error>));
+    }
+}

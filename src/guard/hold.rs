@@ -8,6 +8,7 @@ use std::{
 use super::LockContext;
 use crate::{
     error::LockError,
+    events::LockEventKind,
     lock::{ActiveLease, Lock, WakerKey},
     metrics,
 };
@@ -113,6 +114,10 @@ impl Hold {
         // Before the metrics and the log, which may be slow.
         drop_work();
         metrics::hard_stop();
+        self.lease().send_event(|| LockEventKind::HardStopped {
+            resource: self.lease().resource().clone(),
+            token: self.lease().token(),
+        });
         crate::log::warn!(
             resource = %self.lease().resource(),
             token = self.lease().token().get(),
@@ -141,11 +146,16 @@ impl Drop for Hold {
 
 #[cfg(all(test, feature = "testing"))]
 mod tests {
-    use std::{future::IntoFuture, task::Waker, time::Duration};
+    use std::{
+        future::IntoFuture,
+        task::{Wake, Waker},
+        time::Duration,
+    };
 
     use super::*;
     use crate::{
         hand_clock::HandClock,
+        sync::atomic::{AtomicUsize, Ordering},
         testing::{ManualClock, Nodes},
     };
 
@@ -165,6 +175,31 @@ mod tests {
         });
         assert!(matches!(polled, Polled::Over), "the lock is lost in either case");
         lease.has_overrun()
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn release_wakes_no_ended_work() {
+        let clock = ManualClock::new();
+        let redlock = Nodes::new(3, &clock).replica("a").redlock();
+        let mut acquired = clock.spawn(redlock.lock("x").into_future());
+        clock.settle();
+        let (mut hold, ()) = Hold::start(acquired.take().unwrap().unwrap(), |_| ()).unwrap();
+        let woken = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let polled = hold.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending);
+        assert!(matches!(polled, Polled::Pending));
+        drop((hold, waker));
+        clock.settle();
+        assert_eq!((woken.0.load(Ordering::Relaxed), Arc::strong_count(&woken)), (0, 1));
     }
 
     #[test]

@@ -42,6 +42,8 @@
 mod combinators;
 mod decode;
 mod from_fn;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod head;
 mod head_sources;
 mod idempotency_key;

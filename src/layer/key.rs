@@ -148,6 +148,14 @@ mod tests {
     }
 
     #[test]
+    fn errors_have_their_kinds() {
+        let kinds = |error: KeyError| (error.is_missing(), error.is_setup());
+        assert_eq!(kinds(KeyError::missing("x")), (true, false));
+        assert_eq!(kinds(KeyError::setup("x")), (false, true));
+        assert_eq!(kinds(KeyError::new("x")), (false, false));
+    }
+
+    #[test]
     fn closures_return_what_comes_naturally() {
         let some = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(key(|n| format!("account:{n}")), some("account:7"));

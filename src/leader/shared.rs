@@ -1,18 +1,20 @@
 //! State that the clones of a candidate share.
 
-use std::{
-    future::pending,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::SystemTime,
-};
+use std::{future::pending, sync::Arc, time::SystemTime};
 
 use tokio::sync::watch;
 
 use super::Leadership;
-use crate::{error::LockError, guard::LockContext, time::Timestamp, token::FencingToken};
+use crate::{
+    error::LockError,
+    guard::LockContext,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Timestamp,
+    token::FencingToken,
+};
 
 /// What the clones of a candidate share.
 #[derive(Debug, Default)]

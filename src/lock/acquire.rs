@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     error::LockError,
+    events::LockEventKind,
     metrics,
     resource::Resource,
     time::{Sleep, Timestamp},
@@ -98,7 +99,7 @@ impl Acquire {
             outcome = field::Empty,
             elapsed = field::Empty,
         );
-        let step = AcquireStep::QueueWait(core.queue.enter(&resource));
+        let step = AcquireStep::QueueWait(core.queue.enter(&resource, started));
         let tries =
             RetryState { core, resource, plan, begun: 0, retries: RetryHistory::default(), span };
         Self(AcquireState::Working(Acquisition {
@@ -306,6 +307,23 @@ impl Acquisition {
         self.tries.core.clock().now().saturating_duration_since(self.started)
     }
 
+    fn send_event(&self, result: &Result<Lock, LockError>) {
+        let RetryState { core, resource, begun, .. } = &self.tries;
+        let has_waited = self.was_in_line || *begun > 1;
+        if result.is_ok() && !has_waited {
+            return;
+        }
+        core.send_event(|| {
+            let (resource, waited) = (resource.clone(), self.elapsed());
+            match result {
+                Ok(lock) => {
+                    LockEventKind::Granted { resource, token: lock.fencing_token(), waited }
+                }
+                Err(error) => LockEventKind::Refused { resource, waited, error: error.clone() },
+            }
+        });
+    }
+
     fn end(&mut self, mut result: Result<Lock, LockError>) -> Poll<Result<Lock, LockError>> {
         self.tries.retries.counted = None;
         if let Err(error) = &mut result {
@@ -316,6 +334,7 @@ impl Acquisition {
             });
         }
         metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());
+        self.send_event(&result);
         if !self.tries.span.is_disabled() {
             self.tries.span.record("elapsed", field::debug(self.elapsed()));
             if let Err(error) = &result {

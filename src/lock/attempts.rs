@@ -8,21 +8,21 @@
 use std::{
     collections::BTreeMap,
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use crate::{
-    sync::Guard,
+    sync::{
+        Guard, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Sleep, Timers, Timestamp},
 };
 
-/// Initial limit, in attempts.
-const INITIAL_LIMIT: usize = 256;
+/// Initial limit, in attempts. One where schedules are explored, so that few threads wait for permits.
+const INITIAL_LIMIT: usize = if cfg!(redlock_shuttle) { 1 } else { 256 };
 /// Minimum limit, in attempts.
 const MIN_LIMIT: usize = 32;
 

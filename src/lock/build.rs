@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     error::BuildError,
+    events::Events,
     node::{
         ClockJumps, Node,
         redis::{Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings, RestartGuard},
@@ -48,8 +49,10 @@ impl RedlockBuilder {
         self.check_embedded()?;
         self.check_guarded()?;
         let clock = Arc::new(AdjustedClock::new(self.clock));
+        let events = Arc::<Events>::default();
         let redis = RedisSettings {
-            prefix: self.key_prefix.as_str().into(),
+            events: Arc::clone(&events),
+            prefix: Arc::clone(&settings.key_prefix),
             guards: self.guards,
             max_ttl: settings.max_ttl,
             drift_factor: settings.drift_factor,
@@ -88,7 +91,8 @@ impl RedlockBuilder {
             }));
             set = Some(shared);
         }
-        Ok(Redlock::new(Core::new(settings, nodes, set, (timers, clock_jumps), spawner)))
+        let core = Core::new(settings, nodes, set, (timers, clock_jumps), events, spawner);
+        Ok(Redlock::new(core))
     }
 
     /// Embedded nodes forget all locks with the process, servers do not.
@@ -201,6 +205,9 @@ impl RedlockBuilder {
             auto_extend: self.options.auto_extend.unwrap_or(true),
             retry_after: self.options.retry_after.unwrap_or(RETRY_AFTER),
             owner: owner(self.owner.as_deref())?,
+            key_prefix: self.key_prefix.as_str().into(),
+            restart_guard: self.guards.restart,
+            is_embedded: self.urls.is_empty() && self.nodes.iter().all(NodeSource::is_embedded),
             fencing: self.fencing,
             stop_margin: self.stop_margin,
             on_overrun: self.options.on_overrun.unwrap_or_default(),
@@ -227,7 +234,6 @@ fn warn_of_few_servers(servers: usize, guards: &Guards) {
     }
 }
 
-/// Refuses a text that is empty, too long, or has control characters. `what`: its name.
 /// Starts a thread if no spawner was set.
 pub(crate) fn spawner_or_thread(
     spawner: Option<Arc<dyn Spawner>>,
@@ -241,6 +247,7 @@ pub(crate) fn spawner_or_thread(
     }
 }
 
+/// Refuses a text that is empty, too long, or has control characters. `what`: its name.
 pub(crate) fn check_text(
     setting: &'static str,
     what: &str,
@@ -327,6 +334,10 @@ fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildEr
 }
 
 impl NodeSource {
+    const fn is_embedded(&self) -> bool {
+        matches!(self, Self::Embedded(_))
+    }
+
     fn is_empty(&self) -> bool {
         matches!(self, Self::Embedded(set) if set.is_empty())
     }

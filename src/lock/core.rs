@@ -1,13 +1,6 @@
 //! What all handles of one manager share.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     attempts::AttemptLimiter, fences::Fences, hold_times::HoldTimes, queue::Queue, quota::Quota,
@@ -15,8 +8,10 @@ use super::{
 };
 use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},
+    events::{Events, LockEventKind},
     node::{ClockJumps, Node, NodeHealth, NodeState, redis::NodeSet},
     protocol::formulas,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     time::{Clock, Sleep, Timers, Timestamp},
 };
 
@@ -41,6 +36,7 @@ pub(crate) struct Core {
     pub(crate) clock_jumps: Arc<ClockJumps>,
     /// The servers among the nodes.
     pub(crate) set: Option<Arc<NodeSet>>,
+    pub(crate) events: Arc<Events>,
     detached: Detached,
     pub(crate) quota: Arc<Quota>,
     #[cfg(feature = "http")]
@@ -66,11 +62,17 @@ struct Detached {
 }
 
 impl Core {
+    /// Sends an event to those that listen. Not to be called under a mutex of the crate.
+    pub(crate) fn send_event(&self, kind: impl FnOnce() -> LockEventKind) {
+        self.events.send(self.clock(), kind);
+    }
+
     pub(crate) fn new(
         settings: Settings,
         nodes: Vec<Arc<dyn Node>>,
         set: Option<Arc<NodeSet>>,
         (timers, clock_jumps): (Arc<Timers>, Arc<ClockJumps>),
+        events: Arc<Events>,
         spawner: Arc<dyn Spawner>,
     ) -> Arc<Self> {
         spawner.spawn(Box::pin(Arc::clone(&timers).run()));
@@ -83,6 +85,7 @@ impl Core {
             body_room: super::BodyRoom::new(settings.waiting_body_bytes, Arc::clone(&timers)),
             quota: Quota::new(settings.records, Arc::clone(&timers)),
             settings,
+            events,
             names: nodes.iter().map(|node| node.name().into()).collect(),
             releaser: Releaser::new(&nodes, &timers),
             wakeups: Wakeups::new(Arc::clone(&timers)),

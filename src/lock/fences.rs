@@ -1,17 +1,12 @@
 //! The fencing tokens that attempts propose.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     node::redis::NodeSet,
     resource::Resource,
     stripe::{STRIPES, stripes},
+    sync::atomic::{AtomicU64, Ordering},
     token::{BLOCK, TOKEN_LEAD, block_end},
 };
 

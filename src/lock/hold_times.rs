@@ -1,14 +1,12 @@
 //! Mean hold times by class of names: the estimate of when a refused caller should come back.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use crate::{
     random,
     resource::Resource,
     stripe::{STRIPES, fnv},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// Estimate where no hold was measured.

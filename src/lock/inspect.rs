@@ -70,7 +70,7 @@ pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<H
 }
 
 /// Returns the holder of one name, or the votes if too few nodes answered.
-async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
+pub(super) async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
     let op = Op::Inspect(Arc::clone(name));
     holder(core, name, &query(core, &op, |_| false).await)
 }

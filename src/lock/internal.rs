@@ -7,9 +7,11 @@ use super::Spawner;
 use super::{
     Holder, LockRequest, Redlock, inspect,
     records::{self, Asked, QueryAnswers},
+    test_vote::test_vote,
 };
 use crate::{
-    error::LockError,
+    error::{LockError, Reason},
+    node::redis::{RestartGuard, count},
     protocol::Nonce,
     resource::Resource,
     time::{Sleep, Timestamp},
@@ -63,11 +65,53 @@ impl Redlock {
     }
 }
 
-#[cfg(any(feature = "scheduler", feature = "http"))]
+/// For the diagnosis of the nodes.
 impl Redlock {
     /// Completes after `time`. Needs no runtime in the task that awaits it.
     pub(crate) fn sleep(&self, time: Duration) -> Sleep {
         self.core().sleep(time)
+    }
+
+    pub(crate) fn default_ttl(&self) -> Duration {
+        self.core().settings.ttl
+    }
+
+    pub(crate) fn max_ttl(&self) -> Duration {
+        self.core().settings.max_ttl
+    }
+
+    pub(crate) fn clock_guard(&self) -> Option<Duration> {
+        self.core().settings.clock_guard
+    }
+
+    pub(crate) fn has_restart_guard(&self) -> bool {
+        self.core().settings.restart_guard != RestartGuard::Off
+    }
+
+    pub(crate) fn key_prefix(&self) -> &Arc<str> {
+        &self.core().settings.key_prefix
+    }
+
+    /// Whether all nodes are embedded ones.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.core().settings.is_embedded
+    }
+
+    /// Counts the lock keys of a node, which has to be a server.
+    pub(crate) async fn key_count(&self, node: usize) -> Result<u64, Reason> {
+        let core = self.core();
+        if core.is_forked() {
+            return Err(core.not_in_fork());
+        }
+        let set = core.set.as_ref().ok_or(Reason::Unknown)?;
+        // The servers are the last nodes.
+        let server = node.checked_sub(core.nodes.len() - set.len()).ok_or(Reason::Unknown)?;
+        count(set, server).await
+    }
+
+    /// See [`test_vote`].
+    pub(crate) async fn test_vote(&self, node: usize) -> Result<Duration, Reason> {
+        test_vote(self.core(), node).await
     }
 }
 
@@ -85,14 +129,6 @@ impl Redlock {
 
     pub(crate) fn owner(&self) -> &Arc<str> {
         &self.core().settings.owner
-    }
-
-    pub(crate) fn default_ttl(&self) -> Duration {
-        self.core().settings.ttl
-    }
-
-    pub(crate) fn max_ttl(&self) -> Duration {
-        self.core().settings.max_ttl
     }
 
     pub(crate) fn has_fencing(&self) -> bool {

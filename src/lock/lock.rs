@@ -328,12 +328,14 @@ impl Drop for Renewals {
 mod tests {
     use std::{
         future::IntoFuture,
-        sync::atomic::{AtomicU32, Ordering},
         task::{Wake, Waker},
     };
 
     use super::*;
-    use crate::testing::{ManualClock, Nodes};
+    use crate::{
+        sync::atomic::{AtomicU32, Ordering},
+        testing::{ManualClock, Nodes},
+    };
 
     #[derive(Default)]
     struct Wakes(AtomicU32);

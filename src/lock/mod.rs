@@ -14,8 +14,10 @@
 //! | fencing tokens to propose | `fences` |
 //! | repeated releases | `releaser` |
 //! | queries to all nodes; holders, claims, records | `query`; `inspect`, `claims`, `records` |
+//! | enumeration of all of them; those of this process | `listing`; `snapshot` |
 //! | bounds on records, stored answers and waiting bodies | `quota` |
 //! | whether enough nodes vote | [`NotReady`] |
+//! | a test vote of one node | `test_vote` |
 //! | work that blocks or hangs | [`Overrun`], `stall` |
 //! | when a refused caller should come back | `hold_times` |
 //! | the thread that runs connections and timers | [`Spawner`] |
@@ -43,6 +45,7 @@ mod hold_times;
 mod inspect;
 mod internal;
 mod lease;
+mod listing;
 #[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
 pub(crate) mod lock;
 pub(crate) mod options;
@@ -56,11 +59,14 @@ pub(crate) mod redlock;
 mod releaser;
 pub(crate) mod request;
 mod settings;
+mod snapshot;
 mod spawner;
 mod stall;
+mod test_vote;
 mod waker_set;
 mod wakeups;
 
+pub use crate::events::{LockEvent, LockEventKind};
 pub use acquire::Acquire;
 #[cfg(feature = "http")]
 pub(crate) use build::{MAX_PREFIX_BYTES, check_text, spawner_or_thread};
@@ -80,6 +86,7 @@ pub(crate) use quota::{BodyRoom, HeldBytes, NoRoom};
 pub use readiness::NotReady;
 pub(crate) use redlock::Redlock;
 pub(crate) use request::LockRequest;
+pub use snapshot::{LocalLock, Snapshot, WaitingName};
 pub use spawner::{Spawner, ThreadSpawner};
 pub(crate) use waker_set::{WakerKey, WakerSet};
 #[cfg(feature = "scheduler")]

@@ -1,13 +1,13 @@
 //! Guarded work that blocks past the end of its lock.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Wake, Waker},
     time::Duration,
 };
 
 use super::lease::ActiveLease;
-use crate::time::Timestamp;
+use crate::{events::LockEventKind, sync::Mutex, time::Timestamp};
 
 /// What happens if guarded work is inside a poll when its lock has ended: it blocks, so it can't be
 /// dropped.
@@ -103,6 +103,7 @@ impl Wake for OverrunWatch {
         }
         self.lease.note_overrun();
         let (resource, by) = (self.lease.resource(), now.saturating_duration_since(self.ended));
+        self.lease.send_event(|| LockEventKind::Overrun { resource: resource.clone(), by });
         match self.policy {
             Overrun::Warn => {
                 crate::log::warn!(

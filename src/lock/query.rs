@@ -8,7 +8,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::sync::mpsc;
+use futures_util::future::{self, Either};
+use tokio::sync::{mpsc, oneshot};
 
 use super::core::Core;
 use crate::{
@@ -57,6 +58,19 @@ where
     let timeout = core.sleep(core.settings.node_timeout);
     let views = vec![None; answers.len()];
     NodeQuery { answers, views, receiver, timeout, enough }
+}
+
+/// Sends an operation to one node, and waits for its answer until the node timeout.
+pub(crate) async fn ask(core: &Core, node: usize, op: Op) -> Result<Answer, Reason> {
+    if core.is_forked() {
+        return Err(core.not_in_fork());
+    }
+    let (sender, receiver) = oneshot::channel();
+    core.nodes[node].send(op, Reply::from_fn(move |answer| drop(sender.send(answer))));
+    match future::select(receiver, core.sleep(core.settings.node_timeout)).await {
+        Either::Left((answer, _)) => answer.unwrap_or(Err(Reason::Unknown)),
+        Either::Right(_) => Err(Reason::TimedOut),
+    }
 }
 
 /// Sends an operation to every node, and waits for no answer.

@@ -1,9 +1,6 @@
 //! Reads and writes the records of work that is done once.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     ActiveLease,
@@ -15,6 +12,7 @@ use crate::{
     node::Reply,
     protocol::{Answer, ForgetOp, Nonce, Op, Record, RecordOp, RepairOp, formulas},
     quorum::records::{self, RecordStatus},
+    sync::Mutex,
 };
 
 pub(crate) use super::query::{QueryAnswers, no_quorum};

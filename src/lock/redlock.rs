@@ -2,16 +2,21 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use futures_util::{Stream, TryStreamExt};
+use tokio::sync::broadcast;
+
 use super::{
-    Holder, NotReady, Released, RevokeTarget, builder::RedlockBuilder, core::Core,
+    Holder, NotReady, Released, RevokeTarget, Snapshot, builder::RedlockBuilder, core::Core,
     request::LockRequest,
 };
 use crate::{
     error::{AdoptError, LockError, LowerError, Reason, ReleaseError},
+    events::LockEvent,
     node::{
         EmbeddedNodes, Node, NodeHealth,
-        redis::{Lowering, adopt, count},
+        redis::{Lowering, adopt},
     },
+    protocol::ScanKind,
     resource::{Resource, ResourceError},
     time::Timestamp,
 };
@@ -213,6 +218,72 @@ impl Redlock {
         super::inspect::revoke(&self.core, target.into()).await
     }
 
+    /// Enumerates the locks that are held, in no order.
+    ///
+    /// The nodes are read one after the other, a hundred keys at a time, with pauses of nine times the
+    /// duration of the page before, so that locks are not delayed. A lock whose keys the same quorum
+    /// keeps until the end is listed once; one that is acquired or released meanwhile may be missing. The
+    /// keys of a minority are listed as well, with [`Holder::is_quorum`] false. Each holder was read when
+    /// its page was: at most a second or so before it is returned.
+    ///
+    /// ```
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use futures_util::TryStreamExt;
+    /// # let redlock = tower_redlock::Redlock::embedded();
+    /// # let lock = redlock.lock("invoice:42").await?;
+    ///
+    /// let mut locks = std::pin::pin!(redlock.locks());
+    /// while let Some(holder) = locks.try_next().await? {
+    ///     println!("{} {:?} {}", holder.name, holder.owner, holder.token);
+    /// #   assert_eq!(&*holder.name, "invoice:42");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoQuorum`] if so few nodes could be read that locks may be missing. Nothing follows
+    /// an error.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads, and a page under way belongs to the stream.
+    pub fn locks(&self) -> impl Stream<Item = Result<Holder, LockError>> + Send + use<> {
+        super::listing::locks(Arc::clone(&self.core))
+    }
+
+    /// Enumerates the keys of work that is done or was begun ([`once`](Self::once)), as
+    /// [`locks`](Self::locks) does. What is known of a key is told by
+    /// [`OnceRequest::status`](crate::once::OnceRequest::status).
+    pub fn once_keys(&self) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
+        let names = super::listing::names(Arc::clone(&self.core), ScanKind::Records);
+        names.map_ok(|name| name.strip_prefix("once:").map_or(Arc::clone(&name), Into::into))
+    }
+
+    /// Enumerates the jobs whose ticks were claimed, also those that no scheduler has any more, as
+    /// [`locks`](Self::locks) does.
+    pub fn claimed_jobs(&self) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
+        super::listing::names(Arc::clone(&self.core), ScanKind::Jobs)
+    }
+
+    /// Returns the locks that this manager holds, the requests that wait, and the releases that are not
+    /// delivered. Asks no node. Empty in a forked child.
+    pub fn snapshot(&self) -> Snapshot {
+        super::snapshot::snapshot(&self.core)
+    }
+
+    /// Returns a receiver of this manager's events from now on: locks granted after a wait, refused or
+    /// lost, work that was stopped, and nodes that stop voting or return. A receiver that is more than
+    /// 1,024 events behind gets the number of those that it lost.
+    ///
+    /// An event costs a few nanoseconds until the first receiver. They are not a log of all locks: one
+    /// that is granted at once and released in time causes none.
+    pub fn events(&self) -> broadcast::Receiver<LockEvent> {
+        self.core.events.listen()
+    }
+
     /// Counts the lock keys of each node, in the order of [`nodes`](Self::nodes). Scans all keys of each
     /// server, in small steps: for people, not for probes.
     ///
@@ -220,16 +291,8 @@ impl Redlock {
     ///
     /// Safe: it only reads.
     pub async fn key_counts(&self) -> Vec<Result<u64, Reason>> {
-        if self.core.is_forked() {
-            return vec![Err(self.core.not_in_fork()); self.core.nodes.len()];
-        }
-        let Some(set) = &self.core.set else {
-            return vec![Err(Reason::Unknown); self.core.nodes.len()];
-        };
-        let ours = 0..set.len();
-        let mut counts = vec![Err(Reason::Unknown); self.core.nodes.len() - set.len()];
-        counts.extend(futures_util::future::join_all(ours.map(|node| count(set, node))).await);
-        counts
+        let nodes = 0..self.core.nodes.len();
+        futures_util::future::join_all(nodes.map(|node| self.key_count(node))).await
     }
 
     /// Moves the servers of `old` to the set of this manager: after a change of nodes, names, prefix or

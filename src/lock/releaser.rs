@@ -1,10 +1,7 @@
 //! Repeats the releases that nodes did not acknowledge.
 
 use std::{
-    sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak},
     task::{Wake, Waker},
     time::Duration,
 };
@@ -14,6 +11,10 @@ use crate::{
     node::{Node, Reply},
     protocol::{Answer, LeaseId, Op},
     quorum::pending_releases::{PendingRelease, PendingReleases},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Timers,
 };
 

@@ -5,6 +5,7 @@ use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 use super::{LockOptions, fences::Proposal, overrun::Overrun, quota::RecordBounds};
 use crate::{
     error::LockError,
+    node::redis::RestartGuard,
     protocol::formulas,
     quorum::{LeadNode, LeaseParams},
     time::MAX_DURATION,
@@ -12,6 +13,7 @@ use crate::{
 
 /// The checked settings of a manager.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent settings")]
 pub(crate) struct Settings {
     pub(crate) ttl: Duration,
     pub(crate) max_ttl: Duration,
@@ -27,6 +29,10 @@ pub(crate) struct Settings {
     pub(crate) auto_extend: bool,
     pub(crate) retry_after: Duration,
     pub(crate) owner: Arc<str>,
+    pub(crate) key_prefix: Arc<str>,
+    pub(crate) restart_guard: RestartGuard,
+    /// All nodes are embedded ones.
+    pub(crate) is_embedded: bool,
     pub(crate) fencing: bool,
     pub(crate) stop_margin: Option<Duration>,
     pub(crate) on_overrun: Overrun,

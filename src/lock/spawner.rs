@@ -7,11 +7,12 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Wake, Waker},
-    thread,
     time::Duration,
 };
 
 use tokio::{sync::mpsc, task::JoinSet};
+
+use crate::sync::thread;
 
 /// Runs the crate's own tasks: connections, timers, renewals.
 ///

@@ -1,13 +1,13 @@
 //! Guarded work that hangs, or gives no heartbeat.
 
 use std::{
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     task::Wake,
     time::Duration,
 };
 
 use super::{lease::ActiveLease, settings::Plan};
-use crate::{quorum::Halt, time::Timestamp};
+use crate::{quorum::Halt, sync::Mutex, time::Timestamp};
 
 /// Checks, on the crate's thread, whether the work of a lease hangs in a poll or gives no heartbeat,
 /// and then stops the renewal.

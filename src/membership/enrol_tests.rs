@@ -155,6 +155,22 @@ mod restart {
     }
 
     #[test]
+    fn single_node_waits_anew() {
+        let mut set = Set::of(&[Probation("a")]);
+        set.see(0, Probation("b"), at(9_000));
+        assert_eq!(set.enrolment.next_wake(), Some(at(9_000 + END)));
+    }
+
+    #[test]
+    fn learns_from_three_of_five() {
+        let mut set = Set::of(&[Probation("a"), Active, Active, Out, Out]);
+        assert_eq!(set.due(at(60_000)), []);
+        set.see(3, Active, at(60_000));
+        let steps = set.due(at(60_000 + END));
+        assert_eq!(steps[0].plan, ActivationPlan::Learn { from: vec![1, 2, 3], needed: 3 });
+    }
+
+    #[test]
     fn probation_goes_on_out_of_sight() {
         let mut set = Set::of(&[Probation("a"), Active, Active]);
         set.see(0, Out, at(1_000));
@@ -227,6 +243,43 @@ mod bootstrap {
     }
 
     #[test]
+    fn start_needs_others_in_sight() {
+        let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
+        set.see(1, Out, at(1_000));
+        assert_eq!(set.due(at(600_000)), []);
+    }
+
+    #[test]
+    fn begun_start_goes_on_alone() {
+        let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
+        assert_eq!(set.due(at(END)).len(), 2);
+        set.enrolment.ended(0, ActivationOutcome::Failed, at(END));
+        set.see(1, Out, at(END));
+        let steps = set.due(at(END + 200));
+        assert_eq!(steps[0].plan, ActivationPlan::Bootstrap { from: Vec::new() });
+    }
+
+    #[test]
+    fn longer_ttl_delays_the_others() {
+        let mut set = Set::of(&[Probation("a"), Probation("b"), Out]);
+        let NodeStatus::Probation { tag, view, moved, .. } = set.sight(1) else { unreachable!() };
+        let max_ttl = Duration::from_secs(20);
+        set.enrolment.see(1, NodeStatus::Probation { tag, view, max_ttl, moved }, at(0));
+        assert_eq!(set.due(at(20_201)), []);
+        assert_eq!(set.due(at(20_202)).len(), 2);
+    }
+
+    #[test]
+    fn four_of_five_await_nobody() {
+        let mut set = Set::of(&[Active; 5]);
+        set.see(4, Out, at(60_000));
+        for (node, tag) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            set.see(node, Probation(tag), at(50_000));
+        }
+        assert_eq!(set.due(at(50_000 + END)).len(), 4);
+    }
+
+    #[test]
     fn missing_nodes_get_time_to_return() {
         let mut set = Set::of(&[Active, Active, Active]);
         set.see(2, Out, at(60_000));
@@ -295,107 +348,5 @@ mod other_sets {
     }
 }
 
-mod names {
-    use super::*;
-
-    #[test]
-    fn wait_begins_with_enough_voters() {
-        let mut set = Set::of(&[Probation("a"), Active, Active]);
-        set.forgets(1, 0, at(1_000));
-        assert_eq!(set.enrolment.next_wake(), None, "one voter does not suffice");
-        set.look(at(5_000));
-        assert_eq!(set.enrolment.next_wake(), Some(at(5_000 + END)));
-    }
-
-    #[test]
-    fn voters_have_to_name_each_other() {
-        let mut set = Set::of(&[Probation("a"), Active, Active]);
-        set.forgets(1, 2, at(1_000));
-        assert_eq!(set.enrolment.next_wake(), None);
-    }
-
-    #[test]
-    fn newcomer_must_know_the_voters_owners() {
-        let mut set = Set::of(&[Probation("a"), Active, Active, Active, Out]);
-        set.forgets(0, 4, at(1_000));
-        assert_eq!(set.enrolment.next_wake(), None);
-        let news = set.enrolment.news_for(0).unwrap();
-        assert_eq!(news[4], Some(set.own[4]), "what it is told instead");
-    }
-
-    #[test]
-    fn everyone_is_told_of_a_newcomer() {
-        let mut set = Set::of(&[Probation("a"), Active, Active]);
-        assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
-        set.forgets(2, 0, at(1_000));
-        let news = set.enrolment.news_for(2).unwrap();
-        assert_eq!(&*news, [Some(set.own[0]), Some(set.own[1]), None]);
-    }
-
-    #[test]
-    fn newcomer_takes_the_next_epoch() {
-        let set = Set::of(&[Active, Active, Active]);
-        assert_eq!(set.enrolment.least_epoch(0), 2);
-        let unknown = Enrolment::new(3, TTL, 0.01);
-        assert_eq!(unknown.least_epoch(0), 1);
-    }
-
-    /// Another client's server was enrolled under the name of node 0.
-    fn displaced(now: Timestamp) -> Set {
-        let mut set = Set::of(&[Active, Active, Active]);
-        for node in [1, 2] {
-            let mut view = View::clone(&set.views[node]);
-            view.owners[0] = Some(Incarnation { epoch: 2, id: 77, nonce: 7 });
-            set.views[node] = Arc::new(view);
-            let sight = set.sight(node);
-            set.enrolment.see(node, sight, now);
-        }
-        set
-    }
-
-    #[test]
-    fn displaced_node_is_reclaimed_after_probation() {
-        let set = displaced(at(1_000));
-        assert_eq!(set.enrolment.displaced_since(0), Some(at(1_000)));
-        assert_eq!(set.enrolment.displaced_since(1), None);
-        assert_eq!(set.enrolment.reclaims(0, at(1_000 + END - 1)), None);
-        assert_eq!(set.enrolment.reclaims(0, at(1_000 + END)), Some(set.own[0]));
-        assert_eq!(set.enrolment.least_epoch(0), 3);
-    }
-
-    #[test]
-    fn displaced_node_tells_nobody() {
-        let set = displaced(at(1_000));
-        assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
-    }
-
-    #[test]
-    fn node_that_counts_alone_is_stranger() {
-        let mut set = Set::of(&[Active, Active, Active]);
-        set.forgets(1, 2, at(1_000));
-        assert_eq!(set.enrolment.strangers(), [0_usize; 0], "each of them counts with node 0");
-        set.forgets(0, 2, at(1_000));
-        assert_eq!(set.enrolment.strangers(), [2]);
-        set.forgets(0, 1, at(1_000));
-        assert_eq!(set.enrolment.strangers(), [0_usize; 0], "there is no quorum at all");
-    }
-
-    #[test]
-    fn displaced_node_is_no_witness() {
-        let mut set = displaced(at(1_000));
-        set.own[2].epoch = 2;
-        set.stands[2] = Probation("c");
-        let mut view = View::clone(&set.views[2]);
-        view.incarnation = set.own[2];
-        set.views[2] = Arc::new(view);
-        for node in [1, 2] {
-            let mut view = View::clone(&set.views[node]);
-            view.owners[2] = (node != 2).then_some(set.own[2]);
-            set.views[node] = Arc::new(view);
-            let sight = set.sight(node);
-            set.enrolment.see(node, sight, at(2_000));
-        }
-        let steps = set.due(at(60_000));
-        assert_eq!(steps, []);
-    }
-}
+#[path = "enrol_names_tests.rs"]
+mod names;

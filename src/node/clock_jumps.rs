@@ -1,15 +1,14 @@
 //! Jumps of the nodes' clocks, for the leases that the nodes confirmed.
 
-use std::{
-    collections::VecDeque,
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use crate::{
     sync::{
-        Arc, Mutex,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Timers, Timestamp},
 };
-
-use crate::time::{Timers, Timestamp};
 
 /// The latest jumps of each node's clock.
 #[derive(Debug)]

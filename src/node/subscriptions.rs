@@ -1,14 +1,9 @@
 //! Subscriptions to the releases of names on one node.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
-
-use tokio::sync::Notify;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{Hint, Hints, Subscription};
-use crate::sync::Guard;
+use crate::sync::{Guard, Mutex, Notify};
 
 /// The subscribers of each name on a node, and, for a server, the state of its channels.
 #[derive(Debug)]

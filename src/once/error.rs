@@ -60,3 +60,28 @@ impl<E: fmt::Debug + Display + 'static> std::error::Error for OnceError<E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{error::Error, time::Duration};
+
+    use super::*;
+    use crate::error::ReleaseError;
+
+    type Boxed = Box<dyn Error + Send + Sync>;
+
+    fn timed_out() -> LockError {
+        let last = Box::new(ReleaseError::Foreign.into());
+        LockError::WaitTimedOut { waited: Duration::ZERO, last }
+    }
+
+    #[test]
+    fn is_transparent_for_both_errors() {
+        let lock = OnceError::<Boxed>::from(timed_out());
+        let work = OnceError::Work(Boxed::from(timed_out()));
+        for error in [lock, work] {
+            assert_eq!(error.to_string(), timed_out().to_string());
+            assert!(error.source().is_some_and(<dyn Error>::is::<LockError>));
+        }
+    }
+}

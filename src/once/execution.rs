@@ -16,7 +16,7 @@ use super::{
     record::{DropWarning, Recording, StartedRecord, record},
     telemetry,
     terms::Terms,
-    work::{CheckedWork, Verdict},
+    work::{CheckedWork, WorkVerdict},
 };
 use crate::{
     error::LockError,
@@ -180,18 +180,18 @@ fn after_work<W: Work, C: Check<W::Failure>>(
     terms: Terms,
     started_record: &mut Option<StartedRecord>,
 ) -> Result<ExecutionStep<W, C>, W::Success> {
-    let verdict = output.as_ref().map_or(Verdict::Done, |output| completion.verdict(output));
+    let verdict = output.as_ref().map_or(WorkVerdict::Done, |output| completion.verdict(output));
     let started_record = started_record.take();
     let is_stored = started_record.as_ref().is_some_and(StartedRecord::is_stored);
     let (is_done, time, output) = match (verdict, output) {
-        (Verdict::Free, Some(output)) => {
+        (WorkVerdict::Free, Some(output)) => {
             started_record.into_iter().for_each(StartedRecord::forget);
             return Err(output);
         }
-        (Verdict::Unknown { hold: Some(time) }, output @ Some(_)) if !is_stored => {
+        (WorkVerdict::Unknown { hold: Some(time) }, output @ Some(_)) if !is_stored => {
             (false, time, output)
         }
-        (Verdict::Unknown { .. }, Some(output)) => {
+        (WorkVerdict::Unknown { .. }, Some(output)) => {
             telemetry::unknown(hold.lease(), is_stored);
             started_record.into_iter().for_each(StartedRecord::keep);
             return Err(output);

@@ -255,6 +255,12 @@ mod tests {
         );
     }
 
+    #[test]
+    fn parse_error_describes_the_format() {
+        let error = "".parse::<Fingerprint>().unwrap_err().to_string();
+        assert!(error.contains("64 hexadecimal digits"), "{error}");
+    }
+
     #[cfg(feature = "axum")]
     #[test]
     fn nested_routers_use_the_sent_path() {

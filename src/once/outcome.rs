@@ -80,3 +80,18 @@ impl<T> From<OnceOutcome<T>> for Once<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LossCause;
+
+    #[test]
+    fn only_own_run_has_output() {
+        let unknown = Once::InProgress { retry_after: None, by: None, unknown: true };
+        assert_eq!(Once::Ran(7).into_output(), Some(7));
+        let lost = LockError::lost(LossCause::Released);
+        assert_eq!(Once::RanUnrecorded(7, lost).into_output(), Some(7));
+        assert_eq!(Once::<u8>::into_output(unknown), None);
+    }
+}

@@ -3,10 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -19,6 +16,7 @@ use crate::{
         records::{self, Asked, QueryAnswers},
     },
     protocol::{Record, StoredLease},
+    sync::atomic::{AtomicBool, Ordering},
     time::{Sleep, Timestamp},
 };
 

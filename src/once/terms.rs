@@ -106,3 +106,21 @@ fn not_one_name() -> ResourceError {
 pub(super) fn name(resource: &Resource) -> Arc<str> {
     resource.shared_names().first().map_or_else(|| "".into(), Arc::clone)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_within_their_limits() {
+        let step = Duration::from_nanos(1);
+        for (time, is_valid) in [
+            (Duration::ZERO, false),
+            (step, true),
+            (MAX_DURATION, true),
+            (MAX_DURATION + step, false),
+        ] {
+            assert_eq!(check_time("retain", time).is_ok(), is_valid, "{time:?}");
+        }
+    }
+}

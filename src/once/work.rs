@@ -77,7 +77,7 @@ where
 
 /// What happens to a key when its work has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum WorkVerdict {
     /// It is done.
     Done,
     /// It is free.
@@ -96,8 +96,8 @@ pub trait Completes<T> {
 
     /// Returns what happens to the key.
     #[doc(hidden)]
-    fn verdict(&self, output: &T) -> Verdict {
-        if self.completes(output) { Verdict::Done } else { Verdict::Free }
+    fn verdict(&self, output: &T) -> WorkVerdict {
+        if self.completes(output) { WorkVerdict::Done } else { WorkVerdict::Free }
     }
 
     /// Returns whether a record with this payload is final although its writer still holds the lock.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Nonce, TickClaim};
+use super::{Nonce, ScannedAnswer, TickClaim};
 
 /// The answer of a node whose vote counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +30,8 @@ pub enum Answer {
     Forgotten(bool),
     /// The claim of each requested job, in order.
     Claims(ClaimsAnswer),
+    /// A page of names.
+    Scanned(ScannedAnswer),
 }
 
 /// The content of [`Answer::Granted`].
@@ -204,11 +206,26 @@ impl Answer {
             Self::Extended
             | Self::Released(_)
             | Self::Inspected(_)
+            | Self::Scanned(_)
             | Self::Promised(_)
             | Self::Claimed
             | Self::Claims(_)
             | Self::Recorded(_)
             | Self::Forgotten(_) => 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fence_of_other_answers_is_zero() {
+        let granted = GrantedAnswer { accepted: false, fence: 7 };
+        assert_eq!(Answer::Granted(granted).fence(), 7);
+        assert_eq!(Answer::Held(HeldAnswer { owner: None, remaining: None, fence: 8 }).fence(), 8);
+        assert_eq!(Answer::Raised(RaisedAnswer { accepted: true, fence: 9 }).fence(), 9);
+        assert_eq!(Answer::Extended.fence(), 0);
     }
 }

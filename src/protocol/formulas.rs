@@ -120,6 +120,23 @@ mod tests {
     }
 
     #[test]
+    fn renewal_retry_is_bounded_twentieth() {
+        let pause = |ms| renewal_retry(Duration::from_millis(ms)).as_millis();
+        assert_eq!([20, 1_000, 60_000].map(pause), [2, 50, 250]);
+    }
+
+    #[test]
+    fn complete_node_of_each_quorum_suffices() {
+        let suffice = |nodes, complete, incomplete, is_bootstrapped| {
+            Sources { nodes, complete, incomplete, is_bootstrapped }.suffice()
+        };
+        assert!(suffice(5, 3, 0, false) && !suffice(5, 2, 0, false));
+        assert!(suffice(4, 2, 0, false) && !suffice(4, 1, 0, false));
+        assert!(suffice(5, 2, 3, false) && !suffice(5, 2, 2, false), "or all are read");
+        assert!(suffice(5, 0, 3, true) && !suffice(5, 0, 2, true), "or a new set's quorum");
+    }
+
+    #[test]
     fn node_timeout_is_at_most_tenth() {
         let fifty = Duration::from_millis(50);
         assert_eq!(node_timeout(fifty, Duration::from_millis(200)), Duration::from_millis(20));

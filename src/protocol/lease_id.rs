@@ -1,15 +1,11 @@
 //! The identity of a lease.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use crate::resource::Resource;
+use crate::{
+    resource::Resource,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// The secret of one attempt, with which a client can renew and delete the key: 128 random bits. Never
 /// displayed.

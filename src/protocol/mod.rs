@@ -4,6 +4,7 @@
 //! |---|---|
 //! | operations of a node | `op` |
 //! | their answers, and the leases and records in them | `answer` |
+//! | pages of the names that a node keeps | `scan` |
 //! | identity of a lease | `lease_id` |
 //! | claims of a job's ticks | `tick_claim` |
 //! | which servers own the node names | [`names`] |
@@ -13,6 +14,7 @@ mod answer;
 pub(crate) mod formulas;
 mod lease_id;
 mod op;
+mod scan;
 mod tick_claim;
 pub(crate) mod views;
 
@@ -24,4 +26,5 @@ pub use lease_id::{LeaseId, Nonce};
 pub use op::{
     AcquireOp, ClaimOp, ExtendOp, ForgetOp, Op, OpId, PrepareOp, RaiseOp, RecordOp, RepairOp,
 };
+pub use scan::{ScanKind, ScanOp, ScannedAnswer};
 pub use tick_claim::{ScheduleMark, TickClaim, TickRun};

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 #[cfg(doc)]
 use super::Answer;
-use super::{LeaseId, Nonce, Record, TickClaim};
+use super::{LeaseId, Nonce, Record, ScanOp, TickClaim};
 use crate::time::Timestamp;
 
 /// A request to one node.
@@ -51,6 +51,9 @@ pub enum Op {
     /// Reads the stored claims of jobs, at most [`MAX_JOBS_A_CALL`](Self::MAX_JOBS_A_CALL). Answered
     /// by [`Answer::Claims`].
     Claims(Arc<[Arc<str>]>),
+    /// Reads a page of the names of locks, records or jobs. A name that is kept from the first page to
+    /// the last is on one of them. Answered by [`Answer::Scanned`].
+    Scan(ScanOp),
 }
 
 impl Op {
@@ -68,6 +71,7 @@ impl Op {
             | Self::Release(lease)
             | Self::Record(RecordOp { lease, .. }) => Some(lease),
             Self::Inspect(_)
+            | Self::Scan(_)
             | Self::Prepare(_)
             | Self::Claim(_)
             | Self::Claims(_)
@@ -80,7 +84,10 @@ impl Op {
     /// Returns whether the answer counts towards a quorum. A node without a vote answers no such
     /// operation.
     pub fn is_vote(&self) -> bool {
-        !matches!(self, Self::Extend(_) | Self::Release(_) | Self::Inspect(_) | Self::Forget(_))
+        !matches!(
+            self,
+            Self::Extend(_) | Self::Release(_) | Self::Inspect(_) | Self::Scan(_) | Self::Forget(_)
+        )
     }
 
     /// Returns whether it is too late at `now` to send the operation.
@@ -95,6 +102,7 @@ impl Op {
             Self::Record(RecordOp { until, .. }) => now >= *until,
             Self::Release(_)
             | Self::Inspect(_)
+            | Self::Scan(_)
             | Self::Prepare(_)
             | Self::Claim(_)
             | Self::Claims(_)
@@ -327,4 +335,54 @@ pub enum OpId {
     Extend(Timestamp),
     /// The release.
     Release,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Resource, protocol::StoredLease};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_millis(ms)
+    }
+
+    fn lease() -> Arc<LeaseId> {
+        let nonce = Nonce::from_bytes([7; 16]);
+        Arc::new(LeaseId::new(Resource::of_invalid(""), nonce, "owner".into(), SECOND))
+    }
+
+    #[test]
+    fn only_needed_answers_are_votes() {
+        let name: Arc<str> = "name".into();
+        let acquire = AcquireOp::new(lease(), SECOND, at(100), SECOND);
+        assert!(Op::Acquire(acquire).is_vote());
+        assert!(Op::ReadRecord(Arc::clone(&name)).is_vote());
+        assert!(!Op::Extend(ExtendOp::new(lease(), SECOND, at(100), SECOND)).is_vote());
+        assert!(!Op::Release(lease()).is_vote());
+        assert!(!Op::Inspect(name).is_vote());
+    }
+
+    #[test]
+    fn operations_are_stale_at_their_end() {
+        let lease = lease();
+        let acquire = Op::Acquire(AcquireOp::new(Arc::clone(&lease), SECOND, at(100), SECOND));
+        let extend = Op::Extend(ExtendOp::new(Arc::clone(&lease), SECOND, at(100), SECOND));
+        let stored = StoredLease::new(lease.nonce(), 1, SECOND, "owner".into());
+        let record = Arc::new(Record::new(false, stored, Arc::from([])));
+        let record = RecordOp::new(Arc::clone(&lease), record, SECOND, at(100), SECOND);
+        for op in [&acquire, &extend, &Op::Record(record)] {
+            assert!(!op.is_stale(at(99)) && op.is_stale(at(100)), "{op:?}");
+        }
+        lease.end();
+        assert!(!acquire.is_stale(at(99)), "its release follows it");
+        assert!(extend.is_stale(at(99)));
+        assert!(!Op::Release(lease).is_stale(at(1_000)));
+    }
+
+    #[test]
+    fn lease_keeps_time_of_request() {
+        assert_eq!(lease().since(), SECOND);
+    }
 }

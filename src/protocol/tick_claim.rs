@@ -112,3 +112,38 @@ impl ScheduleMark {
         Self { fingerprint, since, owner }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(token: u64, number: u32) -> TickClaim {
+        let run = TickRun::new(Duration::from_secs(1), 1, Duration::from_secs(2));
+        TickClaim::new(token, run, "owner".into(), None).numbered(number)
+    }
+
+    #[test]
+    fn greater_number_supersedes_under_token() {
+        assert!(claim(7, 1).supersedes(&claim(7, 0)));
+        assert!(!claim(7, 0).supersedes(&claim(7, 0)));
+        assert!(!claim(7, 0).supersedes(&claim(7, 1)));
+        assert!(!claim(8, 1).supersedes(&claim(7, 0)));
+    }
+
+    #[test]
+    fn lost_claims_end_before_floor() {
+        let at = Duration::from_secs(1_000);
+        let micros = u64::try_from(at.as_micros()).unwrap();
+        assert_eq!(TickClaim::burnt_before(micros + TOKEN_LEAD), at);
+        assert_eq!(TickClaim::burnt_before(0), Duration::ZERO);
+    }
+
+    #[cfg(feature = "scheduler")]
+    #[test]
+    fn ended_or_tickless_run_is_closed() {
+        let run = |tick| TickRun::new(Duration::from_secs(tick), 1, Duration::from_secs(2));
+        assert!(run(1).is_open());
+        assert!(!run(0).is_open() && !run(0).ended(Duration::from_secs(3)).is_open());
+        assert!(!run(1).ended(Duration::from_secs(3)).is_open());
+    }
+}

@@ -154,6 +154,22 @@ mod tests {
     }
 
     #[test]
+    fn releases_in_flight_keep_backoff() {
+        let mut backlog = PendingReleases::default();
+        backlog.push(entry(1, 60_000), at(0));
+        let taken = backlog.take(at(50));
+        assert_eq!(backlog.len(), 1, "it is in flight");
+        backlog.push(entry(2, 60_000), at(60));
+        backlog.failed(taken[0].clone(), at(70));
+        assert_eq!(backlog.take(at(120)).len(), 1);
+        backlog.failed(entry(1, 60_000), at(120));
+        assert_eq!(backlog.next_wake(), Some(at(220)), "the pause has doubled");
+        backlog.push(entry(3, 60_000), at(130));
+        assert_eq!(backlog.next_wake(), Some(at(220)));
+        assert_eq!(backlog.len(), 3);
+    }
+
+    #[test]
     fn expired_releases_are_dropped() {
         let mut backlog = PendingReleases::default();
         backlog.push(entry(1, 100), at(0));

@@ -45,6 +45,8 @@ mod wall_time;
 
 #[cfg(feature = "cron")]
 pub use cron::CronSchedule;
+#[cfg(all(any(test, fuzzing), feature = "cron"))]
+pub(crate) use cron::fuzzing;
 pub use error::ScheduleError;
 pub use schedule::Recurrence;
 pub(crate) use schedule::Schedule;

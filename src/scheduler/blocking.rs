@@ -6,16 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use tokio::{
-    runtime::Handle,
-    sync::{Notify, oneshot},
-};
+use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{attempts::AttemptsFuture, status::Outcome};
 use crate::{
     error::LockError,
     guard::{Guarded, Hold, LockContext},
     lock::Spawner,
+    sync::Notify,
 };
 
 type RunResult = Result<(Outcome, Option<Hold>), LockError>;

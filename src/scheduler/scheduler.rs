@@ -1,12 +1,7 @@
 //! The scheduler: its options, checks and start.
 
 use std::{
-    collections::HashSet,
-    fmt,
-    future::Future,
-    panic::AssertUnwindSafe,
-    pin::Pin,
-    sync::{Arc, atomic::AtomicU64},
+    collections::HashSet, fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc,
     time::Duration,
 };
 
@@ -32,6 +27,7 @@ use crate::{
     protocol::Op,
     random,
     resource::Resource,
+    sync::atomic::AtomicU64,
 };
 
 /// Runs jobs once per tick across a fleet: each replica starts the same scheduler, and one of them

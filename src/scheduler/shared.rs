@@ -1,14 +1,6 @@
 //! What the tasks and handles of a scheduler share.
 
-use std::{
-    future::Future,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use tokio::sync::{Semaphore, broadcast, watch};
 
@@ -19,6 +11,7 @@ use crate::{
     lock::{Redlock, Spawner, claims},
     random,
     schedule::WallTime,
+    sync::atomic::{AtomicU64, Ordering},
     time::Sleep,
 };
 

@@ -2,18 +2,20 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
-
-use tokio::sync::Notify;
 
 use super::{
     FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob, Trigger, TriggerError,
     trigger::PendingTrigger,
 };
 use crate::{
-    lock::claims::JobHistory, metrics, quorum::claims::LatestClaim, schedule::WallTime, sync::Guard,
+    lock::claims::JobHistory,
+    metrics,
+    quorum::claims::LatestClaim,
+    schedule::WallTime,
+    sync::{Guard, Mutex, Notify},
 };
 
 /// State of one job that its task shares with the handles.

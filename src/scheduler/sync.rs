@@ -9,7 +9,7 @@ use super::{
     policy::{Due, due},
 };
 use crate::{
-    error::LockError,
+    error::{LockError, ServerText},
     lock::claims::{self, JobHistory},
     protocol::{ScheduleMark, TickRun},
     quorum::claims::LatestClaim,
@@ -254,7 +254,7 @@ impl Driver {
                 schedule = %self.schedule,
                 by = %self.shared.redlock.owner(),
                 since_ms = self.own_schedule.mark.since.as_millis(),
-                former = %replaced.owner,
+                former = %ServerText(&replaced.owner),
                 "the job has another schedule than before: earlier ticks are none of its own"
             );
         }
@@ -274,7 +274,7 @@ impl Driver {
             job = %self.job.name,
             schedule = %self.schedule,
             by = %self.shared.redlock.owner(),
-            other = %other.owner,
+            other = %ServerText(&other.owner),
             "two schedules are in use under one job name, and keep ticks from each other: expected \
              while a new version is rolled out; otherwise give one of the jobs another name"
         );

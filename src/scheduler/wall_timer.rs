@@ -4,17 +4,22 @@ use std::{
     collections::BTreeMap,
     future::Future,
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use crate::{lock::Redlock, schedule::WallTime, time::Timestamp};
+use crate::{
+    lock::Redlock,
+    schedule::WallTime,
+    sync::{
+        Mutex, Notify,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Timestamp,
+};
 
 /// Tolerance for stored times that lie ahead: clocks of replicas and nodes differ.
 const TOLERANCE: Duration = Duration::from_secs(60);

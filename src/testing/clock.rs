@@ -1,17 +1,15 @@
 //! A clock that tests move.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use super::{
     tasks::{ManualSpawner, Task, Tasks},
     time::{CommonTime, ManualSleep},
 };
-use crate::time::{Clock, Timestamp};
+use crate::{
+    sync::Mutex,
+    time::{Clock, Timestamp},
+};
 
 /// A clock that moves only when a test moves it.
 ///

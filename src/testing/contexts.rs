@@ -3,7 +3,7 @@
 use std::{
     fmt,
     future::IntoFuture,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -15,6 +15,7 @@ use crate::{
     resource::{Resource, ResourceError},
     schedule::WallTime,
     scheduler::{JobContext, RunInfo},
+    sync::Mutex,
     time::Clock as _,
 };
 

@@ -2,12 +2,13 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
 };
 
 use crate::{
     error::Reason,
     node::{Hint, Hints},
+    sync::Mutex,
     time::Timestamp,
 };
 

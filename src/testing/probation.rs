@@ -1,15 +1,20 @@
 //! The probations of simulated servers that forgot.
 
 use std::{
-    sync::{
-        Arc, Mutex, OnceLock, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use super::sim_server::{SimServer, VoteState};
-use crate::{protocol::formulas, time::Timestamp, token::TOKEN_LEAD};
+use crate::{
+    protocol::formulas,
+    sync::{
+        Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Timestamp,
+    token::TOKEN_LEAD,
+};
 
 /// The probations of a set of servers that may have forgotten locks, as under
 /// [`RestartGuard::Probation`](crate::node::redis::RestartGuard): see R6 in `docs/design.md`.

@@ -1,11 +1,12 @@
 //! A lock that its thread may take again.
 
-use std::{
-    sync::{Condvar, Mutex, PoisonError},
-    thread::{self, ThreadId},
+use crate::{
+    random::seeded,
+    sync::{
+        Condvar, Mutex, PoisonError,
+        thread::{self, ThreadId},
+    },
 };
-
-use crate::random::seeded;
 
 /// A mutex that its thread may lock again: a task that runs while the clock is moved may move it.
 ///

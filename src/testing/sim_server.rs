@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use crate::{
     error::Reason,
     node::{EmbeddedNodes, Hint, Hints, Node, NodeHealth, NodeState, Reply, Subscription},
     protocol::{AcquireOp, Answer, ClaimOp, ExtendOp, Op, PrepareOp, RecordOp},
-    sync::Guard,
+    sync::{Guard, Mutex},
     time::{Clock, Timestamp},
 };
 

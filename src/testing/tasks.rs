@@ -6,15 +6,18 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::Pin,
-    sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak},
     task::{Context, Poll, Wake, Waker},
 };
 
 use super::reentrant_lock::ReentrantLock;
-use crate::lock::Spawner;
+use crate::{
+    lock::Spawner,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 type BoxTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 

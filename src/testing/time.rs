@@ -4,11 +4,11 @@ use std::{
     collections::BTreeMap,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
-use crate::sync::Guard;
+use crate::sync::{Guard, Mutex};
 
 /// The common time of a clock's views, in nanoseconds, and the wakers that wait for it.
 #[derive(Debug, Default)]

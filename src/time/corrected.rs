@@ -1,16 +1,9 @@
 //! Clocks that correct another clock: for pauses it did not count, and for steps back.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use super::{Clock, Timestamp};
+use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// A clock that is put forward by pauses it did not count, such as those of a virtual machine.
 #[derive(Debug)]

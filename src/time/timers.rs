@@ -5,20 +5,19 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
-
-use tokio::sync::Notify;
 
 use super::{
     Clock, Timestamp,
     clock::MAX_TIMER,
     lateness::{Lateness, max_lead, min_lead},
+};
+use crate::sync::{
+    Mutex, Notify,
+    atomic::{AtomicU64, Ordering},
 };
 
 /// The wakers of renewals, deadlines and retries, ordered by time.

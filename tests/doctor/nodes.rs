@@ -131,13 +131,13 @@ fn own_clock_is_wrong() {
 #[test]
 fn a_wrong_password() {
     let mut servers = RedisServer::start_n(2);
-    let secret = RedisServer::with(&["--requirepass", "right-one"]);
+    let secret = RedisServer::with(&["--requirepass", "right-s3cret"]);
     let mut nodes = urls(&servers);
-    nodes.push(format!("redis://:wrong-one@{}", secret.addr()));
+    nodes.push(format!("redis://:wrong-s3cret@{}", secret.addr()));
     servers.push(secret);
     let outcome = Doctor::over(&nodes).run(&[]);
     outcome.is(1, &["authentication failed", "give the user and password"]);
-    outcome.never_says("wrong-one").never_says("right-one");
+    outcome.never_says("wrong-s3cret").never_says("right-s3cret");
 }
 
 #[test]

@@ -3,12 +3,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod events;
 mod gate;
 mod handoff;
 mod herd;
 mod hot;
 mod inspect;
 mod line;
+mod listing;
 mod nodes;
+mod snapshot;
 mod verdicts;
 mod wall;

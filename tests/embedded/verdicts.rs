@@ -48,8 +48,8 @@ async fn three_held_answers_outweigh_two_errors() {
     assert_held_in_every_order(&nodes).await;
 }
 
-/// One is free, one held and one down: whoever is asked first, a quorum was there to be asked, and
-/// somebody else stands in the way.
+/// One is free, one held and one down: in any order of answers, a quorum answered, and another
+/// holder is the reason.
 #[tokio::test]
 async fn split_vote_says_held_anyway() {
     let free = EmbeddedNodes::new(1);

@@ -4,10 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use std::{process, thread};
 
-use fork::{Fork, fork, waitpid_nohang};
-use rustix::process::{Pid, Signal, kill_process};
+use fork::{Fork, WIFSIGNALED, WTERMSIG, fork, waitpid_nohang};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use crate::support::HANG_GUARD;
+
+const SUCCEEDED: Signal = Signal::USR1;
+const FAILED: Signal = Signal::USR2;
 
 /// Runs `work` in a fork of this process. Panics if it panics there, or does not end.
 #[track_caller]
@@ -16,8 +19,7 @@ pub(crate) fn in_child(work: impl FnOnce()) {
         Fork::Parent(child) => child,
         Fork::Child => {
             let ended = catch_unwind(AssertUnwindSafe(work));
-            // Drops nothing of the parent, such as its servers.
-            process::exit(i32::from(ended.is_err()));
+            end(if ended.is_ok() { SUCCEEDED } else { FAILED });
         }
     };
     let begun = Instant::now();
@@ -32,5 +34,13 @@ pub(crate) fn in_child(work: impl FnOnce()) {
             None => thread::sleep(Duration::from_millis(1)),
         }
     };
-    assert_eq!(status, 0, "the child failed");
+    let signal = WIFSIGNALED(status).then(|| WTERMSIG(status));
+    assert_eq!(signal, Some(SUCCEEDED.as_raw()), "the child failed: status {status:#x}");
+}
+
+/// Ends the child by a signal, so that it drops nothing of the parent, such as its servers. The handlers
+/// that [`process::exit`] runs take mutexes of std, which a thread of the parent may hold at the fork.
+fn end(by: Signal) -> ! {
+    kill_process(getpid(), by).expect("a process may end itself");
+    process::abort();
 }

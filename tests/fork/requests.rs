@@ -9,8 +9,8 @@ use futures_util::FutureExt;
 use tower_redlock::lock::ThreadSpawner;
 use tower_redlock::scheduler::StartError;
 use tower_redlock::{
-    Job, LockError, Redlock, Schedule, Scheduler, error::ReleaseError, node::NodeState,
-    once::OnceError,
+    Job, LockError, Redlock, Schedule, Scheduler, diagnosis::Verdict, error::ReleaseError,
+    node::NodeState, once::OnceError,
 };
 
 use crate::child::in_child;
@@ -50,6 +50,11 @@ fn assert_all_fail(redlock: &Redlock, parent: u32) {
     let inspected = redlock.inspect("a").now_or_never().expect(now);
     assert!(inspected.unwrap_err().to_string().contains("fork"));
     assert!(redlock.key_counts().now_or_never().expect(now).iter().all(Result::is_err));
+    let diagnosis = redlock.diagnosis().into_future().now_or_never().expect(now);
+    assert_eq!((diagnosis.verdict(), diagnosis.voting()), (Verdict::NoQuorum, 0));
+    let down = diagnosis.advice.iter().filter(|advice| advice.code == "down").collect::<Vec<_>>();
+    assert_eq!(down.len(), redlock.nodes().len());
+    assert!(down.iter().all(|advice| advice.what.contains("fork")), "{down:#?}");
     let adopted = redlock.adopt(redlock).now_or_never().expect(now);
     assert!(adopted.unwrap_err().to_string().contains("fork"));
     for node in redlock.health() {

@@ -1,6 +1,10 @@
 //! Services whose requests run once per key.
 
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    task::{Context, Poll, Waker},
+};
 
 use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
@@ -107,4 +111,28 @@ fn ambiguous_layer_names_panic() {
         assert!(std::panic::catch_unwind(build).is_err(), "{name}");
     }
     drop(OnceLayer::new(Redlock::embedded(), "/hooks/github", key));
+}
+
+/// A service that is never ready.
+#[derive(Clone)]
+struct Busy;
+
+impl Service<&'static str> for Busy {
+    type Response = ();
+    type Error = Infallible;
+    type Future = Ready<Result<(), Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Pending
+    }
+
+    fn call(&mut self, _: &'static str) -> Self::Future {
+        ready(Ok(()))
+    }
+}
+
+#[test]
+fn busy_service_makes_layer_busy() {
+    let mut service = OnceLayer::new(Redlock::embedded(), "hook", key).layer(Busy);
+    assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending());
 }

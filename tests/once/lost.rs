@@ -10,7 +10,10 @@ use tower_redlock::{
     testing::Task,
 };
 
-use super::scene::{Ended, HOUR, KEY, Scene, TTL, assert_done_by, assert_ran, in_progress_by};
+use super::{
+    log::Log,
+    scene::{Ended, HOUR, KEY, Scene, TTL, assert_done_by, assert_ran, in_progress_by},
+};
 
 /// Work of blue's that is cut off from the nodes until its lock is lost.
 fn loses(scene: &Scene, request: OnceRequest) -> Task<Ended> {
@@ -33,6 +36,28 @@ fn lost_work_frees_the_key() {
     let scene = Scene::new(3);
     let _work = loses(&scene, scene.at_blue.once(KEY));
     assert_ran(&scene.green_does(), 1);
+}
+
+#[tokio::test]
+async fn lost_work_is_not_dropped() {
+    let (scene, log) = (Scene::new(3), Log::new());
+    let request = scene.at_blue.once(KEY).unknown(UnknownOutcome::Hold(HOUR));
+    log.during(async { drop(loses(&scene, request)) }).await;
+    assert!(log.count("WARN") > 0 && !log.text().contains("dropped or panicked"), "{}", log.text());
+}
+
+#[tokio::test]
+async fn dropped_work_is_reported() {
+    let (scene, log) = (Scene::new(3), Log::new());
+    log.during(async {
+        let forever = std::future::pending::<Result<usize, Infallible>>();
+        let mut work = Box::pin(scene.at_blue.once(KEY).run(|_| forever));
+        assert!((&mut work).now_or_never().is_none(), "it runs");
+        drop(work);
+    })
+    .await;
+    assert_eq!(log.count("WARN"), 1, "{}", log.text());
+    assert!(log.text().contains("dropped or panicked"), "{}", log.text());
 }
 
 #[test]

@@ -51,6 +51,25 @@ fn read_repairs_other_nodes() {
     assert_eq!(remaining, 96 * super::scene::HOUR);
 }
 
+/// One node answers the read of the record, and two answer the next one.
+#[test]
+fn read_by_too_few_is_repeated() {
+    let scene = Scene::new(3);
+    scene.nodes.freeze([1, 2]);
+    let runs = scene.runs.clone();
+    let request = scene.at_blue.once(KEY).wait(SECOND);
+    let mut work =
+        scene.clock.spawn(request.run(|_| async move { Ok::<_, Infallible>(runs.run()) }));
+    scene.clock.settle();
+    scene.nodes.thaw([1]);
+    scene.nodes.freeze([1]);
+    scene.clock.advance(50 * MS);
+    assert_eq!(scene.runs.count(), 0);
+    scene.nodes.thaw([1, 2]);
+    scene.clock.advance(25 * MS);
+    assert_ran(&work.take().expect("it ends"), 1);
+}
+
 #[test]
 fn read_repairs_late_nodes() {
     let scene = Scene::new(3);

@@ -8,7 +8,7 @@ use tower_redlock::{
     once::{Once, OnceError},
 };
 
-use super::scene::{KEY, Scene, TTL, assert_done_by, assert_ran};
+use super::scene::{HOUR, KEY, Scene, TTL, assert_done_by, assert_ran};
 
 #[test]
 fn done_check_is_recorded() {
@@ -22,8 +22,10 @@ fn done_check_is_recorded() {
         request.run(|_| async move { Ok(runs.run()) }).now_or_never().expect("at once")
     };
     assert_eq!(ask(Err("no connection")), Err(OnceError::Work("no connection")));
-    assert_done_by(&ask(Ok(true)), "blue");
-    assert_eq!(scene.runs.count(), 0);
+    let found = ask(Ok(true));
+    assert_done_by(&found, "blue");
+    let Ok(Once::AlreadyDone { remaining, .. }) = found else { panic!() };
+    assert_eq!((remaining, scene.runs.count()), (96 * HOUR, 0));
     // The next one need not ask the database.
     assert_done_by(&ask(Err("no connection")), "blue");
     assert_done_by(&scene.green_does(), "blue");

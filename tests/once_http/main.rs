@@ -11,6 +11,7 @@ mod gone;
 mod idempotency;
 mod keys;
 mod marked;
+mod ready;
 mod repeats;
 mod server_errors;
 mod site;

@@ -86,7 +86,7 @@ fn servers_that_restart_refuse_and_forget() {
         servers[0].set_config("maxmemory", "1gb");
         servers[0].set_config("maxmemory-policy", "allkeys-lru");
         told("the server may evict locks: set maxmemory-policy noeviction");
-        servers[1].set_rules(&["on", ">password", "~redlock:*", "+@all", "-del", "-publish"]);
+        servers[1].set_rules(&["on", ">s3cret", "~redlock:*", "+@all", "-del", "-publish"]);
         drop(lock);
         drop(block_on(redlock.lock("z").into_future()).unwrap());
         told("the server denies our user commands that locks need: grant them by ACL SETUSER");
@@ -128,7 +128,7 @@ fn releases_that_are_told_or_not() {
         all_vote(&waiter);
         for denied in [false, true] {
             if denied {
-                let rules = ["on", ">password", "~redlock:*", "&*", "+@all", "-subscribe"];
+                let rules = ["on", ">s3cret", "~redlock:*", "&*", "+@all", "-subscribe"];
                 for server in &servers {
                     server.set_rules(&rules);
                 }

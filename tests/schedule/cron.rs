@@ -56,6 +56,15 @@ fn list_entries_are_all_kept() {
     assert_eq!(august("0 0 L,15W * *"), [15, 31]);
     assert_eq!(august("0 0 13 * 7L"), [13, 31]);
     assert_eq!(august("0 0 * * FRI#1,FRIL"), [1, 29]);
+    assert_eq!(august("0 0 * * FRI#2,FRI#3,FRI#4,FRI#5"), [8, 15, 22, 29]);
+}
+
+#[test]
+fn last_year_has_ticks() {
+    let june: Schedule = Schedule::cron("0 0 1 6 *").unwrap().into();
+    // 9999-01-02 and 9999-06-01.
+    assert_eq!(june.next(at(253_370_851_200_000), None), Some(at(253_383_811_200_000)));
+    assert_eq!(june.next(at(253_383_811_200_000), None), None);
 }
 
 #[test]

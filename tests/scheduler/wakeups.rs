@@ -99,16 +99,18 @@ fn queued_tick_follows_remote_trigger() {
     assert_eq!(scene.log.sites(), ["a", "b"]);
 }
 
+/// Runs for 15 min, every 10 min: the next tick is queued.
+fn queueing_job(site: &Site) -> Job {
+    let job = site.job("j", Schedule::every(10 * MINUTE), 15 * MINUTE);
+    job.start_within(10 * SECOND).overlap(Overlap::Queue)
+}
+
 /// For another replica, the tick is late long before the run has ended.
 #[test]
 fn queued_tick_outlasts_start_within() {
     let scene = Scene::new();
     let [a, b] = ["a", "b"].map(|name| scene.site(name));
-    let job = |site: &Site| {
-        let job = site.job("j", Schedule::every(10 * MINUTE), 15 * MINUTE);
-        job.start_within(10 * SECOND).overlap(Overlap::Queue)
-    };
-    let mut jobs = [a.start([job(&a)]), b.start([job(&b)])];
+    let mut jobs = [a.start([queueing_job(&a)]), b.start([queueing_job(&b)])];
     scene.advance(24 * MINUTE);
     assert_eq!(scene.log.ticks(), [600_000]);
     let runner = usize::from(scene.log.sites() == ["b"]);
@@ -125,11 +127,7 @@ fn queued_tick_outlasts_start_within() {
 fn crashed_runner_misses_the_queued_tick() {
     let scene = Scene::new();
     let [a, b] = ["a", "b"].map(|name| scene.site(name));
-    let job = |site: &Site| {
-        let job = site.job("j", Schedule::every(10 * MINUTE), 15 * MINUTE);
-        job.start_within(10 * SECOND).overlap(Overlap::Queue)
-    };
-    let mut jobs = [a.start([job(&a)]), b.start([job(&b)])];
+    let mut jobs = [a.start([queueing_job(&a)]), b.start([queueing_job(&b)])];
     scene.advance(24 * MINUTE);
     let (runner, other) = if scene.log.sites() == ["a"] { (&a, 1) } else { (&b, 0) };
     jobs[other].event_names();

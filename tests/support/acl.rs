@@ -4,7 +4,8 @@ use super::resp::Resp;
 use super::server::RedisServer;
 
 const PAGE: &str = include_str!("../../docs/servers.md");
-const PASSWORD: &str = "password";
+/// Part of each secret in the tests, so that their whole output can be searched for it.
+const PASSWORD: &str = "s3cret";
 
 /// The user of the page, on every server without a password.
 pub const USER: &str = "locks";

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,6 +27,10 @@ pub enum Reaction {
     Close,
     /// Sends these bytes, and then others until the connection ends.
     Endless(Vec<u8>),
+    /// Sends the first bytes, and then the second ones again and again until the connection ends.
+    Repeated(Vec<u8>, Vec<u8>),
+    /// Sends these bytes, and then others until the connection ends, one in each tenth of a second.
+    Drip(Vec<u8>),
     /// Sends these bytes and closes the connection: a reply that breaks off.
     Truncated(Vec<u8>),
 }
@@ -82,6 +87,7 @@ pub struct FakeServer {
 struct Seen {
     commands: Mutex<Vec<Command>>,
     connections: AtomicUsize,
+    open: AtomicUsize,
 }
 
 impl FakeServer {
@@ -115,9 +121,31 @@ impl FakeServer {
         self.commands().iter().filter(|command| is(command, name)).count()
     }
 
+    /// Connections that the client has not closed, nor the script. One that is closed in silence counts until the
+    /// server next reads or writes.
+    pub fn open_connections(&self) -> usize {
+        self.seen.open.load(Ordering::SeqCst)
+    }
+
     /// Connections accepted since the start.
     pub fn connections(&self) -> usize {
         self.seen.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Counts a connection until it ends.
+struct Open(Arc<Seen>);
+
+impl Open {
+    fn new(seen: Arc<Seen>) -> Self {
+        seen.open.fetch_add(1, Ordering::SeqCst);
+        Self(seen)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -136,6 +164,7 @@ async fn serve(listener: TcpListener, script: Arc<Script>, seen: Arc<Seen>) {
 }
 
 async fn converse(mut client: TcpStream, script: Arc<Script>, seen: Arc<Seen>) -> io::Result<()> {
+    let _open = Open::new(Arc::clone(&seen));
     client.set_nodelay(true)?;
     let mut received = Vec::new();
     while client.read_buf(&mut received).await? > 0 {
@@ -148,15 +177,32 @@ async fn converse(mut client: TcpStream, script: Arc<Script>, seen: Arc<Seen>) -
                 Reaction::Silence => {}
                 Reaction::Close => return Ok(()),
                 Reaction::Endless(bytes) => {
-                    client.write_all(&bytes).await?;
-                    let more = vec![b'1'; 1 << 16];
-                    loop {
-                        client.write_all(&more).await?;
-                    }
+                    return repeat(client, &bytes, &vec![b'1'; 1 << 16]).await;
                 }
+                Reaction::Repeated(bytes, again) => {
+                    let times = (1 << 16) / again.len().max(1);
+                    return repeat(client, &bytes, &again.repeat(times.max(1))).await;
+                }
+                Reaction::Drip(bytes) => return drip(client, &bytes).await,
                 Reaction::Truncated(bytes) => return client.write_all(&bytes).await,
             }
         }
+    }
+    Ok(())
+}
+
+async fn repeat(mut client: TcpStream, first: &[u8], again: &[u8]) -> io::Result<()> {
+    client.write_all(first).await?;
+    loop {
+        client.write_all(again).await?;
+    }
+}
+
+async fn drip(mut client: TcpStream, bytes: &[u8]) -> io::Result<()> {
+    let mut ticks = tokio::time::interval(Duration::from_millis(100));
+    for byte in bytes.iter().chain(std::iter::repeat(&b'1')) {
+        ticks.tick().await;
+        client.write_all(&[*byte]).await?;
     }
     Ok(())
 }

@@ -91,6 +91,7 @@ impl Recorder {
     fn note(&self, start: String, record: impl FnOnce(&mut Fields)) -> Values {
         let mut fields = Fields { line: start, values: BTreeMap::new() };
         record(&mut fields);
+        println!("logged: {}", fields.line);
         self.lines.lock().unwrap().push(fields.line);
         fields.values
     }

@@ -20,7 +20,7 @@ impl RedisServer {
     #[track_caller]
     pub fn fill_memory(&self) {
         let limit: u64 = self.config("maxmemory").parse().expect("a number of bytes");
-        assert!(limit > 0, "{} has no maxmemory", self.url());
+        assert!(limit > 0, "{} has no maxmemory", self.addr());
         let evicted = self.evictions();
         if self.fill_until(|| self.evictions() > evicted) == Err(OutOfMemory) {
             self.set_config("maxmemory", &limit.saturating_sub(SLACK).max(1).to_string());
@@ -31,9 +31,9 @@ impl RedisServer {
     /// that expire may be evicted, it may have no room left then.
     #[track_caller]
     pub fn evict(&self, key: &str) {
-        assert!(self.exists(key), "{} has no {key}", self.url());
+        assert!(self.exists(key), "{} has no {key}", self.addr());
         let filled = self.fill_until(|| !self.exists(key));
-        assert!(!self.exists(key), "{} evicts no {key}: {filled:?}", self.url());
+        assert!(!self.exists(key), "{} evicts no {key}: {filled:?}", self.addr());
     }
 
     #[track_caller]
@@ -42,12 +42,12 @@ impl RedisServer {
         let value = "x".repeat(100_000);
         let started = Instant::now();
         while !done() {
-            assert!(started.elapsed() < HANG_GUARD, "{} is still not full", self.url());
+            assert!(started.elapsed() < HANG_GUARD, "{} is still not full", self.addr());
             let key = format!("filler:{}", NEXT.fetch_add(1, Ordering::Relaxed));
             match self.cli(&["SET", &key, &value]) {
                 Resp::Simple(_) => {}
                 Resp::Error(said) if said.starts_with("OOM") => return Err(OutOfMemory),
-                other => panic!("{} does not take {key}: {other:?}", self.url()),
+                other => panic!("{} does not take {key}: {other:?}", self.addr()),
             }
         }
         Ok(())

@@ -9,6 +9,7 @@
 //! - [`scene::Scene`]: a clock that is moved by hand, nodes inside the process, and a manager.
 //! - [`mock_node::MockNode`]: a node whose operations a closure handles.
 //! - [`hand_clock::HandClock`]: a clock that is moved by hand, or runs apart from another.
+//! - [`intercept::Interceptor`]: a connector that may answer in place of a server.
 //! - [`acl`]: the user that the README describes; [`RedisServer::url`] logs in as it.
 //! - [`eventually`], [`eventually_async`]: wait for a condition, with a guard against hanging.
 //!
@@ -32,11 +33,14 @@ mod clocked;
 mod fake;
 pub mod hand_clock;
 mod home;
+pub mod intercept;
 mod launch;
 mod link;
 mod managers;
 mod memory;
 pub mod mock_node;
+#[cfg(test)]
+mod output;
 mod port;
 mod process;
 mod proxy;
@@ -55,7 +59,7 @@ pub use managers::{LONG, ServerScene, all_vote, connected, in_time, over, patien
 pub use port::{Port, unused as unused_port};
 pub use process::Process;
 pub use proxy::Proxy;
-pub use resp::Resp;
+pub use resp::{Resp, decode};
 pub use restart::Snapshot;
 pub use server::RedisServer;
 pub use temp_dir::TempDir;

@@ -34,7 +34,7 @@ impl RedisServer {
     /// `--appendonly yes`: such a server doesn't look at snapshots.
     pub fn restart_from(&mut self, snapshot: &Snapshot) {
         let appends = self.args.windows(2).any(|pair| pair == ["--appendonly", "yes"]);
-        assert!(!appends, "{} would ignore the snapshot", self.url());
+        assert!(!appends, "{} would ignore the snapshot", self.addr());
         self.kill();
         self.home.wipe();
         fs::write(self.home.data().join(FILE), &snapshot.0).expect("the directory is ours");
@@ -46,7 +46,7 @@ impl RedisServer {
         eventually("the server saves", || match self.cli(&["SAVE"]) {
             Resp::Simple(_) => true,
             Resp::Error(said) if said.contains("save already in progress") => false,
-            other => panic!("{} does not save: {other:?}", self.url()),
+            other => panic!("{} does not save: {other:?}", self.addr()),
         });
         Snapshot(fs::read(self.home.data().join(FILE)).expect("it was just saved"))
     }
@@ -55,7 +55,7 @@ impl RedisServer {
     fn start_again(&mut self) {
         let started = Instant::now();
         while self.launch().is_err() {
-            assert!(started.elapsed() < HANG_GUARD, "{} is taken", self.url());
+            assert!(started.elapsed() < HANG_GUARD, "{} is taken", self.addr());
         }
     }
 }

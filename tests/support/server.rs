@@ -32,12 +32,14 @@ impl RedisServer {
         Self::with(&[])
     }
 
-    /// The same with further command-line arguments, such as `["--requirepass", "secret"]`.
+    /// The same with further command-line arguments, such as `["--requirepass", "s3cret"]`.
     pub fn with(args: &[&str]) -> Self {
         Self::start_at(Home::new(), None, args)
     }
 
     pub(super) fn start_at(home: Home, clock: Option<Clock>, args: &[&str]) -> Self {
+        #[cfg(test)]
+        super::output::print_events();
         let mut args: Vec<String> = args.iter().map(ToString::to_string).collect();
         args.extend(acl::args());
         let mut server = Self { port: port::unused(), args, clock, running: None, home };

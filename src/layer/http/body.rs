@@ -160,3 +160,22 @@ impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for BodyError<E> 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn source_is_the_cause() {
+        let lost = LockError::lost(crate::error::LossCause::Released);
+        let error = BodyError::<LockError>::Lost(lost.clone());
+        assert_eq!(error.source().map(ToString::to_string), Some(lost.to_string()));
+        let waited = std::time::Duration::ZERO;
+        let body = LockError::WaitTimedOut { waited, last: Box::new(lost.clone()) };
+        let error = BodyError::Body(body);
+        assert_eq!(error.source().map(ToString::to_string), Some(lost.to_string()));
+        assert!(BodyError::<LockError>::NotUpgraded.source().is_none());
+    }
+}

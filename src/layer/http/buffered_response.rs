@@ -86,3 +86,21 @@ pub(super) fn too_large() -> Response<Bytes> {
         "unknown",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use http_body_util::Full;
+
+    use super::*;
+
+    #[test]
+    fn only_larger_responses_are_refused() {
+        for (bytes, is_sent) in [(GATHER_LIMIT, true), (GATHER_LIMIT + 1, false)] {
+            let response = Response::new(Full::new(Bytes::from(vec![b'x'; bytes])));
+            let read = BufferResponse::new(response, None).now_or_never().unwrap();
+            assert_eq!(read.is_ok(), is_sent, "{bytes} bytes");
+            assert!(matches!(read, Ok(_) | Err(Unread::TooLarge)));
+        }
+    }
+}

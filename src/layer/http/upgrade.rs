@@ -7,7 +7,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, OnceLock},
+    sync::Arc,
     task::{Context, Poll, Waker, ready},
 };
 
@@ -17,7 +17,7 @@ use pin_project::pin_project;
 use crate::{
     error::LockError,
     guard::{Guarded, Hold, LockContext},
-    sync,
+    sync::{self, Mutex, OnceLock},
 };
 
 /// A handle to the lock of a request, for the life of the connection that its response upgrades, such as

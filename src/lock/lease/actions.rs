@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     task::Waker,
     time::Duration,
 };
@@ -21,7 +21,7 @@ use crate::{
     node::{Reply, ReplySink},
     protocol::{AcquireOp, ExtendOp, Op, OpId, RaiseOp},
     quorum::{Action, LeaseCommand, Loss, Refusal, ReleaseVerdict},
-    sync::Guard,
+    sync::{Guard, atomic::Ordering},
     time::{Nudge, Timestamp},
     token::block_end,
 };
@@ -54,6 +54,7 @@ impl SharedLease {
                     false
                 }
                 Action::Acquired { token, until } => {
+                    report.raised = (token != self.proposal).then_some(token);
                     self.token.store(token, Ordering::Release);
                     if let Some(lease) = state.grant.lease.upgrade() {
                         lease.token.store(token, Ordering::Release);

@@ -1,13 +1,6 @@
 //! One grant, or the attempt at one, as the rest of the crate sees it.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     grant::Grant,
@@ -15,6 +8,7 @@ use super::{
 };
 use crate::{
     error::{LockError, LossCause},
+    events::LockEventKind,
     lock::{
         Redlock, attempts::Permit, core::Core, queue::Ticket, quota::Charge, records,
         settings::Plan, stall::StallWatch,
@@ -23,7 +17,10 @@ use crate::{
     protocol::LeaseId,
     quorum::{Event, HandOff},
     resource::Resource,
-    sync::Guard,
+    sync::{
+        Guard, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::{Nudge, Timers, Timestamp},
     token::FencingToken,
 };
@@ -129,6 +126,11 @@ impl ActiveLease {
 
     pub(crate) fn id(&self) -> &Arc<LeaseId> {
         &self.shared.id
+    }
+
+    /// Sends an event to those that listen. Not to be called under a mutex of the crate.
+    pub(crate) fn send_event(&self, kind: impl FnOnce() -> LockEventKind) {
+        self.core().send_event(kind);
     }
 
     pub(in crate::lock) fn core(&self) -> &Arc<Core> {

@@ -4,7 +4,9 @@ use std::sync::Weak;
 
 use super::active::ActiveLease;
 use crate::{
+    FencingToken,
     error::{LockError, LossCause, ReleaseError, VoteOutcome},
+    events::LockEventKind,
     lock::{core::Core, lock::Released, settings::Plan, waker_set::WakerSet},
     metrics,
     resource::Resource,
@@ -71,6 +73,8 @@ impl Grant {
 pub(super) struct LeaseReport {
     pub(super) renewed: bool,
     pub(super) renewing: bool,
+    /// The token, if it is not the one that was proposed at first.
+    pub(super) raised: Option<u64>,
     /// The cause, and whether this end was planned.
     pub(super) lost: Option<(LossCause, bool)>,
     /// Votes of a failed extension and of a failed release. Explaining them asks the nodes.
@@ -80,7 +84,7 @@ pub(super) struct LeaseReport {
 
 impl LeaseReport {
     pub(super) fn is_empty(&self) -> bool {
-        !self.renewed && !self.renewing && !self.concerns_watchers()
+        !self.renewed && !self.renewing && self.raised.is_none() && !self.concerns_watchers()
     }
 
     pub(super) fn concerns_watchers(&self) -> bool {
@@ -100,8 +104,18 @@ impl LeaseReport {
         if self.renewing {
             crate::log::debug!(%resource, "renewing");
         }
+        if let Some(token) = self.raised {
+            core.send_event(|| LockEventKind::FenceRaised {
+                resource: resource.clone(),
+                token: FencingToken::new(token),
+            });
+        }
         if let Some((cause, is_planned)) = &self.lost {
             metrics::lost(cause);
+            core.send_event(|| LockEventKind::Lost {
+                resource: resource.clone(),
+                cause: cause.clone(),
+            });
             if *is_planned {
                 crate::log::debug!(%resource, %cause, "lock ended");
             } else {

@@ -2,10 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     task::{Wake, Waker},
     time::Duration,
 };
@@ -25,7 +22,10 @@ use crate::{
     },
     quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, NextHolder, Refusal},
     resource::Resource,
-    sync::Guard,
+    sync::{
+        Guard, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{TimerKey, Timestamp},
     token::block_end,
 };
@@ -47,7 +47,7 @@ pub(super) struct SharedLease {
     /// Number of jumps of servers' clocks before it.
     first_epoch: u64,
     /// The first proposed token.
-    proposal: u64,
+    pub(super) proposal: u64,
     /// Number of tokens that the lease reserves.
     pub(super) block: u64,
     /// Another attempt follows a refusal.

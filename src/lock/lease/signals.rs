@@ -1,7 +1,7 @@
 //! Signals between a grant and its holder: polls of futures, stop requests, heartbeats, stall checks.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     task::{Context, Waker},
 };
 
@@ -10,6 +10,7 @@ use crate::{
     error::{LockError, LossCause, ReleaseError},
     lock::{lock::Released, stall::StallWatch, waker_set::WakerKey},
     quorum::{Event, Halt},
+    sync::atomic::Ordering,
     time::Timestamp,
 };
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Weak},
     task::Waker,
 };
 
@@ -11,6 +11,8 @@ use crate::{
     lock::{lease::ActiveLease, settings::Plan},
     metrics,
     resource::Resource,
+    sync::Mutex,
+    time::Timestamp,
 };
 
 #[derive(Debug, Default)]
@@ -42,9 +44,11 @@ impl LeftWaiters {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Line {
     pub(super) head: HeadState,
+    /// The time of the head's request.
+    pub(super) head_since: Timestamp,
     /// By their order of arrival; ids are unique over both maps.
     patient: BTreeMap<u64, Waiter>,
     /// Requests for a single attempt, which take over the head's verdict.
@@ -73,6 +77,8 @@ pub(super) struct Waiter {
     /// With all names of a set.
     pub(super) resource: Resource,
     pub(super) plan: Plan,
+    /// The time of the request.
+    pub(super) since: Timestamp,
     slot: Arc<Mutex<WaiterSlot>>,
 }
 
@@ -96,6 +102,24 @@ pub(super) struct LinePlace {
 }
 
 impl Line {
+    pub(super) fn new(head_since: Timestamp) -> Self {
+        Self {
+            head: HeadState::default(),
+            head_since,
+            patient: BTreeMap::new(),
+            one_shots: BTreeMap::new(),
+            next_id: 0,
+            at_grant: 0,
+            turned_away: 0,
+        }
+    }
+
+    /// Returns the time of the oldest request in line.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        // Requests of sets come later to the lines of their later names.
+        self.patient.values().chain(self.one_shots.values()).map(|waiter| waiter.since).min()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.patient.len() + self.one_shots.len()
     }
@@ -106,7 +130,7 @@ impl Line {
 
     /// Takes a place. Its first poll sets the waker: cloning one is user code, which is not called
     /// with the lines locked.
-    pub(super) fn join(&mut self, resource: &Resource, plan: &Plan) -> LinePlace {
+    pub(super) fn join(&mut self, resource: &Resource, plan: &Plan, since: Timestamp) -> LinePlace {
         let id = self.next_id;
         self.next_id += 1;
         let slot = Arc::new(Mutex::new(WaiterSlot::Waiting));
@@ -114,6 +138,7 @@ impl Line {
             waker: Waker::noop().clone(),
             resource: resource.clone(),
             plan: *plan,
+            since,
             slot: Arc::clone(&slot),
         };
         let is_one_shot = plan.wait.is_zero();

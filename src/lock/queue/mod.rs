@@ -8,10 +8,12 @@
 //! |---|---|
 //! | the line of one name | `line` |
 //! | all lines of a manager, the way to their heads, and the turn there | `queue` |
+//! | what is held and waited for at one moment | `snapshot` |
 
 mod line;
 #[expect(clippy::module_inception, reason = "it is the queue, among its parts")]
 mod queue;
+mod snapshot;
 
 pub(crate) use line::LeftWaiters;
 pub(crate) use queue::{Admission, CountedWaiter, Queue, QueueWait, Ticket};

@@ -2,7 +2,7 @@
 
 use std::{
     collections::hash_map::Entry,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -16,8 +16,8 @@ use crate::{
     },
     metrics,
     resource::Resource,
-    sync::Guard,
-    time::Timers,
+    sync::{Guard, Mutex},
+    time::{Timers, Timestamp},
 };
 
 #[derive(Debug)]
@@ -34,12 +34,12 @@ impl Queue {
     }
 
     /// Enters the lines of all names of a resource.
-    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource) -> QueueWait {
+    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource, since: Timestamp) -> QueueWait {
         let ticket = Ticket { queue: Arc::clone(self), resource: resource.clone(), turns: 0 };
-        QueueWait { ticket: Some(ticket), place: None }
+        QueueWait { ticket: Some(ticket), place: None, since }
     }
 
-    fn lines(&self) -> Guard<'_, Lines> {
+    pub(super) fn lines(&self) -> Guard<'_, Lines> {
         crate::sync::lock(&self.lines)
     }
 
@@ -101,13 +101,14 @@ impl Queue {
         name: &Arc<str>,
         resource: &Resource,
         plan: &Plan,
+        since: Timestamp,
     ) -> Result<Option<LinePlace>, LockError> {
         let mut guard = self.lines();
         let lines = &mut *guard;
         let line = match lines.names.entry(Arc::clone(name)) {
             Entry::Occupied(line) => line.into_mut(),
             Entry::Vacant(entry) => {
-                entry.insert(Line::default());
+                entry.insert(Line::new(since));
                 return Ok(None);
             }
         };
@@ -122,7 +123,7 @@ impl Queue {
             return Err(self.explain(&head).unwrap_or_else(|| self.held_here(None)));
         }
         lines.waiting += 1;
-        let place = line.join(resource, plan);
+        let place = line.join(resource, plan, since);
         drop(guard);
         metrics::waits();
         Ok(Some(place))
@@ -137,6 +138,7 @@ impl Queue {
             line.get_mut().head = HeadState::Trying;
             line.get_mut().next_turn();
             if let Some(waiter) = line.get_mut().pop_first() {
+                line.get_mut().head_since = waiter.since;
                 waiter.give(WaiterSlot::Turn);
                 Some((waiter, lines.wait_no_more(1)))
             } else {
@@ -199,6 +201,8 @@ impl Drop for CountedWaiter {
 pub(crate) struct QueueWait {
     ticket: Option<Ticket>,
     place: Option<LinePlace>,
+    /// The time of the request.
+    since: Timestamp,
 }
 
 /// The successful end of a [`QueueWait`].
@@ -224,7 +228,7 @@ impl QueueWait {
                 );
             };
             let Some(place) = &self.place else {
-                self.place = ticket.queue.join(name, &ticket.resource, plan)?;
+                self.place = ticket.queue.join(name, &ticket.resource, plan, self.since)?;
                 if self.place.is_none() {
                     ticket.turns += 1;
                 } else if ticket.turns > 0 {

@@ -1,12 +1,16 @@
 //! A bound on the bodies that are read before their locks are acquired.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use super::quota::WarnThrottle;
-use crate::{metrics, sync, time::Timers};
+use crate::{
+    metrics,
+    sync::{
+        self, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Timers,
+};
 
 /// The bytes of bodies that all layers of a manager hold.
 pub(crate) struct BodyRoom {

@@ -1,12 +1,15 @@
 //! The quota of one lease.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{quota::Quota, window::Usage};
-use crate::{error::LockError, lock::core::Core, protocol::Record, sync, time::Timestamp};
+use crate::{
+    error::LockError,
+    lock::core::Core,
+    protocol::Record,
+    sync::{self, Mutex},
+    time::Timestamp,
+};
 
 /// The quota of a lease's record. Dropping it frees what was not written.
 #[derive(Debug)]
@@ -71,7 +74,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let taken = self.usage.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let taken = self.usage.get_mut().unwrap_or_else(sync::PoisonError::into_inner);
         if taken.reserved != Usage::default() {
             self.quota.free(taken.reserved, None);
         }

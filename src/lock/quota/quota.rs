@@ -1,9 +1,6 @@
 //! The quota of one manager: its bounds, the servers' memory, and what it has written.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::window::{Usage, Window, bucket};
 use crate::{
@@ -12,7 +9,7 @@ use crate::{
     metrics,
     node::{Memory, NodeHealth},
     protocol::formulas,
-    sync,
+    sync::{self, Mutex},
     time::{Timers, Timestamp},
 };
 

@@ -1,7 +1,7 @@
 //! The local lines.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
@@ -14,6 +14,7 @@ use crate::{
         settings::{LineBounds, Plan},
     },
     resource::Resource,
+    sync::Mutex,
     time::{SystemClock, Timers},
 };
 
@@ -53,7 +54,7 @@ fn plan(is_one_shot: bool) -> Plan {
 type Request = (QueueWait, Plan);
 
 fn enter(queue: &Arc<Queue>, resource: &Resource, is_one_shot: bool) -> Request {
-    (queue.enter(resource), plan(is_one_shot))
+    (queue.enter(resource, Timestamp::ZERO), plan(is_one_shot))
 }
 
 fn poll((queueing, plan): &mut Request) -> Poll<Result<Admission, LockError>> {

@@ -2,10 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak},
     task::{Wake, Waker},
     time::Duration,
 };
@@ -18,6 +15,10 @@ use crate::{
     lock::waker_set::WakerKey,
     node::{HintSink, Hints, Node, Subscription},
     resource::Resource,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Timers, Timestamp},
 };
 

@@ -1,15 +1,12 @@
 //! Releases of one name, as the nodes report them, and whether the name may be free.
 
-use std::{
-    sync::{Arc, Mutex},
-    task::Context,
-    time::Duration,
-};
+use std::{sync::Arc, task::Context, time::Duration};
 
 use super::fairness::LONGEST_STREAK;
 use crate::{
     lock::waker_set::{WakerKey, WakerSet},
     node::{Hint, HintSink},
+    sync::Mutex,
     time::{Timers, Timestamp},
 };
 

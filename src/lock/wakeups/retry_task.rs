@@ -2,7 +2,7 @@
 
 use std::{
     future::poll_fn,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Waker, ready},
 };
 
@@ -23,7 +23,7 @@ use crate::{
         waker_set::WakerKey,
     },
     resource::Resource,
-    sync::Guard,
+    sync::{Guard, Mutex},
     time::Timestamp,
 };
 

@@ -43,6 +43,11 @@ impl EmbeddedClaims {
         Answer::Claims(ClaimsAnswer { floor: self.floor, claims: jobs.iter().map(claim).collect() })
     }
 
+    /// Returns the jobs with a claim.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.kept.iter().filter(|(_, kept)| kept.claim.is_some()).map(|(job, _)| job)
+    }
+
     fn promise(&mut self, job: &Arc<str>, token: u64) -> Result<&mut JobEntry, Reason> {
         if !self.kept.contains_key(job) && self.kept.len() >= Op::MAX_JOBS {
             return Err(Reason::TooManyJobs);

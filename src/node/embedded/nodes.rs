@@ -1,16 +1,12 @@
 //! A set of nodes inside the process.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::store::EmbeddedStore;
 use crate::{
     node::{Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
     protocol::Op,
-    sync::Guard,
+    sync::{Guard, Mutex},
     time::{Clock, MonotonicWall, SystemClock, Timestamp},
 };
 

@@ -33,6 +33,10 @@ impl EmbeddedRecords {
         )
     }
 
+    pub(super) fn names(&self, now: Timestamp) -> impl Iterator<Item = &Arc<str>> {
+        self.kept.iter().filter(move |(_, kept)| now < kept.expires).map(|(name, _)| name)
+    }
+
     /// Stores a record, unless another lease's record of finished work exists.
     pub(super) fn keep(
         &mut self,

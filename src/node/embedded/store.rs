@@ -11,8 +11,8 @@ use crate::{
     error::Reason,
     protocol::{
         AcquireOp, Answer, ClaimOp, ExtendOp, ForgetOp, GrantedAnswer, HeldAnswer, LeaseId, Op,
-        PrepareOp, RaiseOp, RaisedAnswer, Record, RecordOp, ReleasedAnswer, RepairOp, Stored,
-        StoredLease,
+        PrepareOp, RaiseOp, RaisedAnswer, Record, RecordOp, ReleasedAnswer, RepairOp, ScanKind,
+        ScanOp, ScannedAnswer, Stored, StoredLease,
     },
     resource::Resource,
     stripe::{STRIPES, stripes},
@@ -83,6 +83,7 @@ impl EmbeddedStore {
             }
             Op::Release(lease) => Ok(self.release(lease, now, freed)),
             Op::Inspect(name) => Ok(self.inspect(name, now)),
+            Op::Scan(scan) => Ok(self.scan(scan, now)),
             Op::Prepare(PrepareOp { job, token, .. }) => self.jobs.prepare(job, *token),
             Op::Claim(ClaimOp { job, claim, .. }) => self.jobs.claim(job, claim),
             Op::Claims(jobs) => Ok(self.jobs.claims(jobs)),
@@ -249,6 +250,17 @@ impl EmbeddedStore {
         Answer::Inspected(key.map(stored).map(Box::new))
     }
 
+    fn scan(&self, scan: &ScanOp, now: Timestamp) -> Answer {
+        Answer::Scanned(match scan.kind {
+            ScanKind::Locks => {
+                let kept = self.keys.iter().filter(|(_, key)| now < key.expires);
+                page(kept.map(|(name, _)| name), scan)
+            }
+            ScanKind::Records => page(self.records.names(now), scan),
+            ScanKind::Jobs => page(self.jobs.names(), scan),
+        })
+    }
+
     fn store(&mut self, lease: &LeaseId, ttl: Duration, token: u64, now: Timestamp) {
         if self.keys.len() >= self.sweep_at {
             self.keys.retain(|_, key| now < key.expires);
@@ -276,6 +288,20 @@ impl EmbeddedStore {
             self.fences[stripe] = fence;
         }
     }
+}
+
+/// Returns the first names after the cursor, which is the last name of the page before.
+fn page<'a>(names: impl Iterator<Item = &'a Arc<str>>, scan: &ScanOp) -> ScannedAnswer {
+    let count = usize::try_from(scan.count.max(1)).unwrap_or(usize::MAX);
+    let mut page: Vec<_> = names.filter(|name| scan.cursor.as_ref() < Some(name)).collect();
+    let next = page.len() > count;
+    if next {
+        page.select_nth_unstable(count);
+        page.truncate(count);
+    }
+    page.sort_unstable();
+    let next = page.last().filter(|_| next).map(|name| Arc::clone(name));
+    ScannedAnswer::new(page.into_iter().map(Arc::clone).collect(), next)
 }
 
 fn check_lead(token: u64, wall: Duration) -> Result<(), Reason> {

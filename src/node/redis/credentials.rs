@@ -126,9 +126,9 @@ impl fmt::Debug for Credentials {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::sync::atomic::{AtomicU32, Ordering};
 
     #[test]
     fn a_password_is_never_shown() {

@@ -9,7 +9,7 @@ use crate::{
     error::Reason,
     protocol::{
         Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, Nonce, Op, PromisedAnswer, RaisedAnswer,
-        Record, ReleasedAnswer, Stored, StoredLease, TickClaim,
+        Record, ReleasedAnswer, ScannedAnswer, Stored, StoredLease, TickClaim,
     },
     time::MAX_DURATION,
 };
@@ -111,6 +111,10 @@ fn one(op: &Op, value: Value) -> Decoded {
         (1, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_)) => {
             recorded(&items).map(Answer::Recorded)
         }
+        (1, Op::Scan(_)) => match (items.get(2), items.get(3)) {
+            (Some(cursor), Some(Value::Array(names))) => Ok(Answer::Scanned(page(cursor, names))),
+            _ => Err(unexpected(&Value::Array(items.clone()))),
+        },
         (1, Op::Forget(_)) => Ok(Answer::Forgotten(fence > 0)),
         (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
         (5, _) => Err(Reason::Late),
@@ -140,6 +144,16 @@ fn stored(items: &[Value]) -> Option<Stored> {
     items.first().map(|value| Stored::new(lease(value), remaining))
 }
 
+/// Names that are no UTF-8 are not ours.
+fn page(cursor: &Value, names: &[Value]) -> ScannedAnswer {
+    let name = |name: &Value| match name {
+        Value::BulkString(name) => std::str::from_utf8(name).ok().map(Into::into),
+        _ => None,
+    };
+    let next = Some(text(cursor)).filter(|cursor| !matches!(&**cursor, "0" | ""));
+    ScannedAnswer::new(names.iter().filter_map(name).collect(), next)
+}
+
 fn owner(value: &Value) -> Option<Arc<str>> {
     lease(value).map(|lease| lease.owner)
 }
@@ -150,7 +164,7 @@ fn lease(value: &Value) -> Option<StoredLease> {
     lease_of(std::str::from_utf8(bytes).ok()?)
 }
 
-fn lease_of(text: &str) -> Option<StoredLease> {
+pub(super) fn lease_of(text: &str) -> Option<StoredLease> {
     // The trailing line feed marks a waiter; owners contain no line feed.
     let text = text.trim_end_matches('\n');
     let mut parts = text.splitn(4, ' ');
@@ -170,7 +184,7 @@ fn recorded(items: &[Value]) -> Result<Option<(Arc<Record>, Duration)>, Reason> 
 }
 
 /// Parses a record; `None` if this crate did not write it.
-fn record(value: &Value) -> Option<Record> {
+pub(super) fn record(value: &Value) -> Option<Record> {
     let Value::BulkString(bytes) = value else { return None };
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let (head, payload) = (std::str::from_utf8(&bytes[..end]).ok()?, &bytes[end + 1..]);
@@ -256,7 +270,7 @@ fn unexpected(value: &Value) -> Reason {
 }
 
 /// Removes secrets from a server's error, which may repeat arguments: cuts off the argument list,
-/// and replaces digit sequences as long as a nonce.
+/// and replaces digit sequences with the length of a nonce.
 fn without_secrets(text: &str) -> String {
     const NONCE_DIGITS: usize = 32;
     const ARGUMENTS: &str = "with args beginning with";
@@ -290,7 +304,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        protocol::{AcquireOp, ExtendOp, LeaseId, PrepareOp, RaiseOp},
+        protocol::{AcquireOp, ExtendOp, LeaseId, PrepareOp, RaiseOp, ScanKind, ScanOp},
         resource::Resource,
         time::Timestamp,
     };
@@ -323,6 +337,7 @@ mod tests {
             Op::Prepare(PrepareOp { job: "a".into(), token: 1, patience }),
             Op::ReadRecord("a".into()),
             Op::Claims(vec!["a".into(), "b".into()].into()),
+            Op::Scan(ScanOp::new(ScanKind::Locks, None, 10)),
         ]
     }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     protocol::{
         AcquireOp, ClaimOp, ExtendOp, ForgetOp, LeaseId, Op, PrepareOp, RaiseOp, Record, RecordOp,
-        RepairOp, StoredLease,
+        RepairOp, ScanKind, ScanOp, StoredLease,
     },
     stripe::stripes,
     time::Timestamp,
@@ -39,6 +39,9 @@ impl Keys {
         }
     }
 }
+
+/// Prefix of the fields of claims.
+const CLAIM_PREFIX: &str = "claim:";
 
 pub(super) struct Encoder<'a> {
     pub(super) keys: &'a Keys,
@@ -91,6 +94,7 @@ impl Encoder<'_> {
                 cmd.joined(&self.keys.lock_prefix, name);
                 cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
             }
+            Op::Scan(scan) => self.scan(cmd, by, scan),
             Op::Prepare(PrepareOp { job, token, patience }) => {
                 self.claim(cmd, by, job, *token, *patience);
             }
@@ -101,7 +105,7 @@ impl Encoder<'_> {
             Op::Claims(jobs) => {
                 self.marks_call(cmd, by, scripts::CLAIMS, &self.digests.claims);
                 for job in &**jobs {
-                    cmd.joined("claim:", job);
+                    cmd.joined(CLAIM_PREFIX, job);
                 }
             }
             Op::ReadRecord(name) => {
@@ -182,6 +186,22 @@ impl Encoder<'_> {
         }
     }
 
+    fn scan(&self, cmd: &mut Command, by: ScriptRef, scan: &ScanOp) {
+        name_script(cmd, by, scripts::SCAN, &self.digests.scan);
+        let prefix = match scan.kind {
+            ScanKind::Locks => &*self.keys.lock_prefix,
+            ScanKind::Records => &*self.keys.done_prefix,
+            ScanKind::Jobs => CLAIM_PREFIX,
+        };
+        if scan.kind == ScanKind::Jobs {
+            cmd.arg("1").arg(&*self.keys.marks);
+        } else {
+            cmd.arg("0");
+        }
+        cmd.arg(scan.cursor.as_deref().unwrap_or("0")).arg(&*prefix_pattern(prefix));
+        cmd.arg(u64::from(scan.count.max(1))).arg(prefix.len());
+    }
+
     fn claim(&self, cmd: &mut Command, by: ScriptRef, job: &str, token: u64, patience: Duration) {
         self.marks_call(cmd, by, scripts::CLAIM, &self.digests.claim);
         cmd.arg(self.server_clock.deadline(self.now, patience));
@@ -219,6 +239,19 @@ impl Encoder<'_> {
             cmd.joined(&self.keys.lock_prefix, name);
         }
     }
+}
+
+/// Returns the pattern that matches what begins with `text`.
+pub(super) fn prefix_pattern(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('*');
+    pattern
 }
 
 fn name_script(cmd: &mut Command, by: ScriptRef, script: Script, digest: &str) {

@@ -66,7 +66,11 @@ impl Endpoint {
         if tls && cfg!(not(feature = "tls")) {
             return Err(BuildError::TlsNotBuilt { url: format!("rediss://{address}") });
         }
-        let name = format!("{address}/{database}").into();
+        let name: Arc<str> = format!("{address}/{database}").into();
+        // The path of a socket may be percent-encoded.
+        if name.contains(char::is_control) {
+            return Err(invalid("it has a control character"));
+        }
         Ok(Self {
             address,
             #[cfg(feature = "tls")]
@@ -168,6 +172,12 @@ mod tests {
         assert_eq!(name("redis+unix:///run/redis.sock"), "/run/redis.sock/0");
         let endpoint = Endpoint::parse(1, "redis://app:s3cret@h/0").unwrap();
         assert!(!format!("{endpoint:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn encoded_control_characters_are_refused() {
+        let error = Endpoint::parse(1, "redis+unix:///run/a%0Ab.sock").unwrap_err().to_string();
+        assert!(error.contains("control character"), "{error}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ mod decode;
 mod encode;
 mod endpoint;
 mod enrol;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod handshake;
 mod listener;
 mod node;

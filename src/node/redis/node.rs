@@ -1,9 +1,6 @@
 //! The sending half of a node.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 
@@ -17,6 +14,7 @@ use crate::{
     error::Reason,
     node::{Hints, Node, NodeHealth, Reply, Subscription, subscriptions::Subscriptions},
     protocol::Op,
+    sync::atomic::Ordering,
     time::Timestamp,
 };
 
@@ -41,8 +39,10 @@ impl RedisNode {
         let mut members = Vec::with_capacity(endpoints.len());
         let mut nodes = Vec::with_capacity(endpoints.len());
         for (index, endpoint) in endpoints.into_iter().enumerate() {
-            let clock = Arc::clone(&set.settings.clock);
-            let status = Arc::new(Status::new(Arc::clone(&endpoint.name), clock));
+            let (clock, events) = (&set.settings.clock, &set.settings.events);
+            let name = Arc::clone(&endpoint.name);
+            let status = Status::new(name, Arc::clone(clock), Arc::clone(events));
+            let status = Arc::new(status);
             let (requests, receiver) = mpsc::unbounded_channel();
             let (admin, admin_receiver) = mpsc::unbounded_channel();
             members.push((Arc::clone(&status), admin, endpoint.clone()));

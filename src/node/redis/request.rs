@@ -1,14 +1,12 @@
 //! Operations to be sent to a server, with their replies, and the groups that share a script call.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use crate::{
     error::Reason,
     node::Reply,
     protocol::{Answer, Op, views::View},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 #[derive(Debug)]
@@ -62,8 +60,8 @@ fn shares(request: &NodeRequest) -> bool {
     matches!(request.op, Op::Acquire(_) | Op::Release(_))
 }
 
-/// Splits a batch into groups, in order. A call costs a server about as much as the work for one
-/// lease, so adjacent operations share one.
+/// Splits a batch into groups, in order. Adjacent operations share a call, whose own cost at the server
+/// is similar to that of one lease.
 pub(super) fn group(requests: Vec<NodeRequest>) -> Vec<Group> {
     if requests.iter().all(shares) {
         return vec![requests];

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{Connector, Credentials, Endpoint, SocketConnector, TlsOptions};
-use crate::{error::BuildError, time::Clock};
+use crate::{error::BuildError, events::Events, time::Clock};
 
 /// Settings shared by all nodes of a set.
 #[derive(Clone, Debug)]
@@ -15,6 +15,7 @@ pub(crate) struct RedisSettings {
     pub(crate) node_timeout: Duration,
     pub(crate) access: Access,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) events: Arc<Events>,
 }
 
 /// What a connection is opened with.

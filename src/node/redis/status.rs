@@ -1,12 +1,6 @@
 //! The status of a server, shared by its connection and the senders.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     enrol::NodeReport,
@@ -16,8 +10,13 @@ use super::{
 };
 use crate::{
     error::Reason,
+    events::Events,
     node::{Blocked, ClockOffset, Finding, Memory, NodeHealth},
     protocol::Op,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering},
+    },
     time::{Clock, Timestamp},
 };
 
@@ -29,6 +28,7 @@ use crate::{
 pub(crate) struct Status {
     name: Arc<str>,
     clock: Arc<dyn Clock>,
+    events: Arc<Events>,
     /// Read on every operation; the rest only if one is set.
     down: AtomicBool,
     refusing: AtomicBool,
@@ -47,11 +47,12 @@ pub(crate) struct Status {
 const UNKNOWN: i64 = i64::MIN;
 
 impl Status {
-    pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>, events: Arc<Events>) -> Self {
         let detail = StatusDetail::new(&name);
         Self {
             name,
             clock,
+            events,
             down: AtomicBool::new(false),
             refusing: AtomicBool::new(false),
             barred: AtomicBool::new(false),
@@ -357,6 +358,9 @@ impl Status {
             EmitGuard(self)
         };
         while let Some(event) = self.next_event() {
+            if let Some(kind) = event.public(&self.name) {
+                self.events.send(&*self.clock, || kind);
+            }
             event.emit(&self.name);
         }
     }
@@ -389,7 +393,7 @@ struct EmitGuard<'a>(&'a Status);
 
 impl Drop for EmitGuard<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if crate::sync::thread::panicking() {
             self.0.detail().events.emitting = false;
         }
     }

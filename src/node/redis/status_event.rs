@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use crate::{error::Reason, metrics};
+use crate::{error::Reason, events::LockEventKind, metrics};
 
 /// A log message or metric about a node.
 #[derive(Debug)]
@@ -30,6 +30,27 @@ pub(super) struct StatusEventQueue {
 }
 
 impl StatusEvent {
+    /// Returns the event for those that listen, if it is one for them.
+    pub(super) fn public(&self, name: &Arc<str>) -> Option<LockEventKind> {
+        let node = Arc::clone(name);
+        Some(match self {
+            Self::Up | Self::UpAgain { .. } | Self::RefusesNoLonger { .. } | Self::MayVote => {
+                LockEventKind::NodeBack { node }
+            }
+            Self::Down { reason } | Self::Refuses { reason } | Self::NoVote { reason } => {
+                LockEventKind::NodeOut { node, reason: reason.clone() }
+            }
+            Self::Probation { votes_in } => {
+                LockEventKind::NodeOut { node, reason: Reason::Probation { remaining: *votes_in } }
+            }
+            Self::StillDown { .. }
+            | Self::Evicts { .. }
+            | Self::Denied { .. }
+            | Self::NotActivated { .. }
+            | Self::Gauges { .. } => return None,
+        })
+    }
+
     pub(super) fn emit(self, name: &Arc<str>) {
         let node = &**name;
         match self {

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{self, Read},
     path::Path,
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use tokio_rustls::{
@@ -18,7 +18,7 @@ use tokio_rustls::{
 };
 
 use super::{Address, Endpoint, IoStream, TlsOptions};
-use crate::error::BuildError;
+use crate::{error::BuildError, sync::Mutex};
 
 /// How to speak TLS, where a node asks for it.
 #[derive(Clone)]

@@ -137,3 +137,18 @@ impl<A: Body> fmt::Debug for OnceGrpcBody<A> {
         f.debug_struct("OnceGrpcBody").field("state", &state).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Full = http_body_util::Full<bytes::Bytes>;
+
+    #[test]
+    fn size_is_that_of_own_body() {
+        let body = OnceGrpcBody::own(Full::from("four"));
+        assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(4), false));
+        let body = OnceGrpcBody::<Full>::default();
+        assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(0), true));
+    }
+}

@@ -16,7 +16,7 @@ use super::{
     slot::{Out, Writer},
 };
 use crate::{
-    once::{Completes, work::Verdict},
+    once::{Completes, work::WorkVerdict},
     reject::RequestOutcome,
     sync,
 };
@@ -46,11 +46,11 @@ impl<A: Body> Completes<Made<A>> for ByStatus {
         made.outcome == CallOutcome::Done
     }
 
-    fn verdict(&self, made: &Made<A>) -> Verdict {
+    fn verdict(&self, made: &Made<A>) -> WorkVerdict {
         match made.outcome {
-            CallOutcome::Done => Verdict::Done,
-            CallOutcome::NotDone => Verdict::Free,
-            CallOutcome::Unknown => Verdict::Unknown { hold: None },
+            CallOutcome::Done => WorkVerdict::Done,
+            CallOutcome::NotDone => WorkVerdict::Free,
+            CallOutcome::Unknown => WorkVerdict::Unknown { hold: None },
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Passes the response from a call to its caller: the head, then the data, one item at a time.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use http::Response;
 use http_body::{Body, Frame};
 
-use crate::sync;
+use crate::sync::{self, Mutex};
 
 /// A part of the response that is sent before the status is known.
 pub(super) enum Out<A: Body> {
@@ -49,5 +49,24 @@ impl<A: Body> Writer<A> {
 
     pub(super) fn is_read(&self) -> bool {
         self.0.strong_count() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Full = http_body_util::Full<bytes::Bytes>;
+
+    #[test]
+    fn writer_notices_dropped_reader() {
+        let (reader, writer) = slot::<Full>();
+        assert!(writer.is_read() && !writer.is_full());
+        writer.put(Out::Data(Frame::data("x".into())));
+        assert!(writer.is_full());
+        assert!(reader.take().is_some() && reader.take().is_none());
+        writer.put(Out::Data(Frame::data("x".into())));
+        drop(reader);
+        assert!(!writer.is_read() && !writer.is_full());
     }
 }

@@ -8,7 +8,7 @@ use super::OnceHttp;
 use crate::{
     error::LockError,
     layer::KeyError,
-    once::{Always, Completes, OnceLayer, terms, work::Verdict},
+    once::{Always, Completes, OnceLayer, terms, work::WorkVerdict},
     reject::RequestOutcome,
     resource::Resource,
 };
@@ -46,22 +46,22 @@ impl<C> CompletionRules<C> {
         &self,
         response: &Response<A>,
         rule: &dyn Fn(StatusCode) -> bool,
-    ) -> Verdict
+    ) -> WorkVerdict
     where
         C: CompletesHttp<A>,
     {
         let is_server_error = response.status().is_server_error();
         match RequestOutcome::of(response) {
-            Some(RequestOutcome::Done) => Verdict::Done,
+            Some(RequestOutcome::Done) => WorkVerdict::Done,
             Some(RequestOutcome::Unknown) => match self.server_errors {
                 ServerErrors::Hold(time) if is_server_error => {
-                    Verdict::Unknown { hold: Some(time) }
+                    WorkVerdict::Unknown { hold: Some(time) }
                 }
-                _ => Verdict::Unknown { hold: None },
+                _ => WorkVerdict::Unknown { hold: None },
             },
-            None if self.complete.completes(response, rule) => Verdict::Done,
+            None if self.complete.completes(response, rule) => WorkVerdict::Done,
             None if is_server_error => self.server_errors.verdict(),
-            Some(RequestOutcome::Refused) | None => Verdict::Free,
+            Some(RequestOutcome::Refused) | None => WorkVerdict::Free,
         }
     }
 }
@@ -72,10 +72,10 @@ pub(super) struct SuccessCompletion<C>(pub(super) CompletionRules<C>);
 
 impl<A, C: CompletesHttp<A>> Completes<Response<A>> for SuccessCompletion<C> {
     fn completes(&self, response: &Response<A>) -> bool {
-        self.verdict(response) == Verdict::Done
+        self.verdict(response) == WorkVerdict::Done
     }
 
-    fn verdict(&self, response: &Response<A>) -> Verdict {
+    fn verdict(&self, response: &Response<A>) -> WorkVerdict {
         self.0.verdict(response, &|status| status.is_success())
     }
 }
@@ -143,11 +143,39 @@ impl ServerErrors {
         Ok(found)
     }
 
-    const fn verdict(self) -> Verdict {
+    const fn verdict(self) -> WorkVerdict {
         match self {
-            Self::Free => Verdict::Free,
-            Self::Keep => Verdict::Done,
-            Self::Hold(time) => Verdict::Unknown { hold: Some(time) },
+            Self::Free => WorkVerdict::Free,
+            Self::Keep => WorkVerdict::Done,
+            Self::Hold(time) => WorkVerdict::Unknown { hold: Some(time) },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(status: u16, outcome: Option<RequestOutcome>) -> WorkVerdict {
+        let server_errors = ServerErrors::Hold(Duration::from_secs(9));
+        let rules = CompletionRules { complete: Always::default(), server_errors };
+        let mut response = Response::new(());
+        *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        if let Some(outcome) = outcome {
+            response.extensions_mut().insert(outcome);
+        }
+        SuccessCompletion(rules).verdict(&response)
+    }
+
+    #[test]
+    fn only_server_errors_are_held() {
+        let unknown = |seconds| WorkVerdict::Unknown { hold: seconds };
+        let hold = Some(Duration::from_secs(9));
+        assert_eq!(verdict(500, None), unknown(hold));
+        assert_eq!(verdict(500, Some(RequestOutcome::Unknown)), unknown(hold));
+        assert_eq!(verdict(202, Some(RequestOutcome::Unknown)), unknown(None));
+        assert_eq!(verdict(404, None), WorkVerdict::Free);
+        assert_eq!(verdict(500, Some(RequestOutcome::Refused)), WorkVerdict::Free);
+        assert_eq!(verdict(200, None), WorkVerdict::Done);
     }
 }

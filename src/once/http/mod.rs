@@ -80,6 +80,8 @@ mod service;
 pub use by_body::{ByBody, ByBodyFuture};
 pub use completion::{CompletesHttp, ServerErrors};
 pub use future::OnceHttpFuture;
+#[cfg(any(test, fuzzing))]
+pub(crate) use idempotency::fuzzing;
 pub use idempotency::{
     DEFAULT_RESPONSE_LIMIT, Idempotency, IdempotencyFuture, KeptStatuses, OnNodes, Scope, Unscoped,
 };

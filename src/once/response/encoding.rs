@@ -151,7 +151,17 @@ mod tests {
         let mut record = b"\x01\x00\xc9\x02\x04etag\x03\"\xe4\"\x03x-a\x00\x82\x01".to_vec();
         record.extend([b'x'; 130]);
         assert_eq!(stored.encode(), record);
-        assert_eq!(StoredResponse::decode(record), Ok(stored));
+        let decoded = StoredResponse::decode(record);
+        assert_eq!(decoded.as_ref().map(StoredResponse::status), Ok(http::StatusCode::CREATED));
+        assert_eq!(decoded, Ok(stored));
+    }
+
+    #[test]
+    fn errors_describe_the_bytes() {
+        let error = StoredResponse::decode(&b"\x02"[..]).unwrap_err();
+        assert!(error.to_string().contains("the format 2"), "{error}");
+        let error = StoredResponse::decode(&b""[..]).unwrap_err();
+        assert!(error.to_string().contains("damaged"), "{error}");
     }
 
     #[test]

@@ -4,14 +4,14 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     future::{Ready, ready},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
 use super::{ResponseStore, StoreError, StoredBy};
 use crate::{
     once::StoredResponse,
-    sync,
+    sync::{self, Mutex},
     time::{Clock, SystemClock, Timestamp},
     token::FencingToken,
 };

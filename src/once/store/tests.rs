@@ -37,7 +37,9 @@ fn get(store: &MemoryStore, key: &str) -> Option<(u64, u64)> {
 fn older_token_is_stale() {
     let store = MemoryStore::new().clock(HandClock::new());
     assert_eq!(get(&store, "a"), None);
+    assert!(store.is_empty());
     assert!(put(&store, "a", 1, 9, 5));
+    assert!(!store.is_empty());
     assert!(!put(&store, "a", 2, 9, 4));
     assert_eq!(get(&store, "a"), Some((5, 1)));
     assert!(put(&store.clone(), "a", 3, 9, 5), "clones are one store");

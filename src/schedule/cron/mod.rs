@@ -11,6 +11,8 @@
 mod days;
 mod expression;
 mod field;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod schedule;
 mod ticks;
 

@@ -304,3 +304,25 @@ async fn attached_disconnect_leaves_stored_response() {
     }
     assert_eq!(site.runs.count(), 2);
 }
+
+#[tokio::test]
+async fn attached_disconnect_within_body_is_done() {
+    let site = Site::new(3);
+    let runs = site.runs.clone();
+    let endless = post(async move || {
+        runs.run();
+        axum::body::Body::from_stream(futures_util::stream::pending::<Result<String, StoreError>>())
+    });
+    let app = Router::new().route("/pay", endless);
+    let client = serve(app.route_layer(layer(&site.at_blue).detached(false))).await;
+    let gone = client.clone();
+    let gone = tokio::spawn(async move { gone.send(pay("k", "")).await });
+    site.runs(1).await;
+    gone.abort();
+    eventually_async("the key is done", async || {
+        let again = client.send(pay("k", "")).await;
+        again.code() == 409 && String::from_utf8_lossy(&again.body).contains("response-not-kept")
+    })
+    .await;
+    assert_eq!(site.runs.count(), 1);
+}

@@ -7,11 +7,11 @@ use tower_redlock::{
     time::{Clock, SystemClock},
 };
 
-use super::scene::{Scene, patient};
+use super::scene::{LONG, Scene, key, patient, poll_once};
 use crate::support::{RedisServer, Resp, hand_clock::HandClock};
 
 async fn token(redlock: &Redlock) -> FencingToken {
-    let lock = redlock.lock("x").wait(super::scene::LONG).await.unwrap();
+    let lock = redlock.lock("x").wait(LONG).await.unwrap();
     let token = lock.fencing_token();
     lock.release().await.unwrap();
     token
@@ -111,4 +111,29 @@ async fn token_passes_fences_hour_ahead() {
             grows(&mut last, token_at_once(&scene, &right).await);
         }
     }
+}
+
+/// The limit: a hand-off asks no server, so that it doesn't see the lease of another process, which
+/// there can be once somebody else has deleted the key. The smaller token is refused by the resource.
+#[tokio::test]
+async fn handed_on_token_may_be_overtaken() {
+    let scene = Scene::new(3);
+    // Nothing is renewed, and the deletion not noticed, before the hand-off.
+    let settings = || patient().ttl(LONG);
+    let (a, b) = (scene.direct(settings()).await, scene.direct(settings()).await);
+    let lock = a.lock("x").await.unwrap();
+    scene.servers.iter().for_each(|server| assert_eq!(server.cli(&["DEL", &key("x")]).int(), 1));
+    let other = b.lock("x").await.unwrap();
+    assert!(other.fencing_token() > lock.fencing_token());
+    let mut waiting = a.lock("x").wait(LONG).into_future();
+    assert!(poll_once(&mut waiting).is_pending());
+    drop(lock);
+    let handed_on = waiting.await.unwrap();
+    assert!(handed_on.fencing_token() < other.fencing_token());
+    drop(handed_on);
+    // What is requested from the servers is above both.
+    let overtaken_by = other.fencing_token();
+    other.release().await.unwrap();
+    let next = a.lock("x").wait(LONG).await.unwrap();
+    assert!(next.fencing_token() > overtaken_by);
 }

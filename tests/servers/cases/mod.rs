@@ -13,6 +13,7 @@ mod keeper;
 mod late;
 mod leader;
 mod lifecycle;
+mod listing;
 mod loss;
 mod minority;
 mod outage;

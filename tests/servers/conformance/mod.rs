@@ -32,6 +32,7 @@ mod late;
 mod raising;
 mod records;
 mod releasing;
+mod scanning;
 mod sets;
 mod subject;
 

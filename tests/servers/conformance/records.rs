@@ -27,13 +27,13 @@ on_both! {
 }
 
 impl Contender {
-    fn record(&self, is_done: bool, payload: &[u8]) -> Arc<Record> {
+    pub(super) fn record(&self, is_done: bool, payload: &[u8]) -> Arc<Record> {
         let lease = self.lease();
         let stored = StoredLease::new(lease.nonce(), 7, lease.since(), Arc::clone(lease.owner()));
         Arc::new(Record::new(is_done, stored, payload.into()))
     }
 
-    async fn has_kept(&self, record: &Arc<Record>, retain: Duration) -> Response {
+    pub(super) async fn has_kept(&self, record: &Arc<Record>, retain: Duration) -> Response {
         self.ask(Op::Record(RecordOp::new(
             Arc::clone(self.lease()),
             Arc::clone(record),

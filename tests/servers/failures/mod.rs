@@ -2,11 +2,13 @@
 //! failing majority is an error that names each node's reason.
 
 mod claims;
+mod events;
 mod evicting;
 pub(crate) mod fake;
 mod flushed;
 mod full;
 mod health;
+mod hostile;
 mod hung;
 #[path = "../../support/log.rs"]
 pub(crate) mod log;

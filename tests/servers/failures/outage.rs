@@ -102,7 +102,7 @@ async fn passwords_and_nonces_are_never_logged() {
     server.restart();
     // It restarts with another password: logins are refused and retried.
     log.wait_for("INFO", &["node is up again"]).await;
-    server.set_config("requirepass", "an0ther-w0rd");
+    server.set_config("requirepass", "another-s3cret");
     kill_connections(&server);
     log.wait_for("WARN", &["node is still down", "authentication failed"]).await;
 
@@ -117,7 +117,7 @@ async fn passwords_and_nonces_are_never_logged() {
 fn kill_connections(server: &RedisServer) {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(server.addr()).unwrap();
-    stream.write_all(b"AUTH an0ther-w0rd\r\nCLIENT KILL TYPE normal SKIPME yes\r\n").unwrap();
+    stream.write_all(b"AUTH another-s3cret\r\nCLIENT KILL TYPE normal SKIPME yes\r\n").unwrap();
     let mut answer = [0; 64];
     let _ = stream.read(&mut answer).unwrap();
 }

@@ -15,7 +15,7 @@ use super::scene::{
 use crate::support::{RedisServer, Resp, TempDir, eventually_async};
 
 const SECRET: &str = "s3cret-0f-the-servers";
-const WRONG: &str = "wr0ng-w0rd";
+const WRONG: &str = "wrong-s3cret";
 
 fn protected() -> RedisServer {
     RedisServer::with(&["--requirepass", SECRET])
@@ -76,11 +76,11 @@ async fn url_credentials_come_before_the_sets() {
 
 #[tokio::test]
 async fn password_with_any_character_works() {
-    let password = "p@ss:w/o?r#d %41 é";
+    let password = "s3cret p@ss:w/o?r#d %41 é";
     let server = RedisServer::start();
     let rules = ["ACL", "SETUSER", "app", "on", &format!(">{password}"), "~*", "&*", "+@all"];
     assert_eq!(server.cli(&rules), Resp::Simple("OK".into()));
-    let encoded = "p%40ss%3Aw%2Fo%3Fr%23d%20%2541%20%C3%A9";
+    let encoded = "s3cret%20p%40ss%3Aw%2Fo%3Fr%23d%20%2541%20%C3%A9";
     works(&manager([url_with(&server, &format!("app:{encoded}"))])).await;
     let credentials = Credentials::new("app", password);
     works(&patient([server.plain_url()]).credentials(credentials).build().unwrap()).await;
@@ -89,17 +89,17 @@ async fn password_with_any_character_works() {
 #[tokio::test]
 async fn callback_runs_at_every_connect() {
     let server = RedisServer::start();
-    set_password(&server, "one");
+    set_password(&server, "s3cret-one");
     let turn = Arc::new(AtomicUsize::new(0));
     let asked = turn.clone();
     let credentials = Credentials::callback(move || {
-        let word = ["one", "two"][asked.load(Ordering::SeqCst)];
+        let word = ["s3cret-one", "s3cret-two"][asked.load(Ordering::SeqCst)];
         Credentials::new("app", word)
     });
     let redlock = patient([server.plain_url()]).credentials(credentials).build().unwrap();
     works(&redlock).await;
 
-    set_password(&server, "two");
+    set_password(&server, "s3cret-two");
     server.cli(&["CLIENT", "KILL", "USER", "app"]);
     eventually_async("the old password is refused", async || is_auth(&down(&redlock, 0).await))
         .await;
@@ -119,7 +119,7 @@ async fn password_files_are_reread_on_connect() {
         }
         std::fs::write(&file, format!("{password}\n")).unwrap();
     };
-    set("one");
+    set("s3cret-one");
     let credentials = Credentials::from_file("app", &file);
     let redlock = patient(servers.iter().map(RedisServer::plain_url))
         .credentials(credentials)
@@ -127,7 +127,7 @@ async fn password_files_are_reread_on_connect() {
         .unwrap();
     all_vote(&redlock).await;
 
-    set("two");
+    set("s3cret-two");
     let killed = servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
     assert_eq!(killed, Resp::Int(1));
     eventually_async("the node has connected again", async || {
@@ -142,7 +142,7 @@ async fn password_files_are_reread_on_connect() {
     eventually_async("the file is the reason", async || {
         let reason = down(&redlock, 0).await;
         let shown = format!("{reason} {reason:?} {:?}", redlock.health());
-        assert!(!shown.contains("two"), "{shown}");
+        assert!(!shown.contains("s3cret"), "{shown}");
         matches!(reason, Reason::Auth(_)) && shown.contains(file.to_str().unwrap())
     })
     .await;
@@ -192,7 +192,7 @@ async fn full_server_is_no_wrong_password() {
 async fn panicking_callback_affects_one_node() {
     let servers = RedisServer::start_n(3);
     for server in &servers {
-        set_password(server, "one");
+        set_password(server, "s3cret-one");
     }
     let (panics, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let credentials = Credentials::callback({
@@ -200,7 +200,7 @@ async fn panicking_callback_affects_one_node() {
         move || {
             asked.fetch_add(1, Ordering::SeqCst);
             assert!(!panics.load(Ordering::SeqCst), "on purpose");
-            Credentials::new("app", "one")
+            Credentials::new("app", "s3cret-one")
         }
     });
     let redlock = patient(servers.iter().map(RedisServer::plain_url))
@@ -229,12 +229,12 @@ async fn panicking_callback_affects_one_node() {
 #[tokio::test]
 async fn callback_is_called_again_after_panic() {
     let server = RedisServer::start();
-    set_password(&server, "one");
+    set_password(&server, "s3cret-one");
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = asked.clone();
     let credentials = Credentials::callback(move || {
         assert!(counter.fetch_add(1, Ordering::SeqCst) > 0, "on purpose");
-        Credentials::new("app", "one")
+        Credentials::new("app", "s3cret-one")
     });
     let redlock = patient([server.plain_url()]).credentials(credentials).build().unwrap();
     all_vote(&redlock).await;

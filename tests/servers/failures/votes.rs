@@ -102,7 +102,7 @@ async fn command_denied_later_shows() {
     let server = RedisServer::start();
     let redlock = manager([server.url()]);
     works(&redlock).await;
-    server.set_rules(&["on", ">password", "~redlock:*", "+@all", "-set"]);
+    server.set_rules(&["on", ">s3cret", "~redlock:*", "+@all", "-set"]);
     refused(&redlock).await;
     refuses(&redlock, |reason| matches!(reason, Reason::NoPermission(_))).await;
 }
@@ -123,7 +123,7 @@ async fn denied_name_affects_no_other() {
     let log = Log::new();
     let server = RedisServer::start();
     let keys = ["~redlock:meta", "~redlock:lock:", "~redlock:lock:ok"];
-    server.set_rules(&[&["on", ">password", "+@all"], &keys[..]].concat());
+    server.set_rules(&[&["on", ">s3cret", "+@all"], &keys[..]].concat());
     let builder = patient([server.url()]).spawner(LoggedSpawner::start(&log));
     let redlock = builder.build().unwrap();
     all_vote(&redlock).await;

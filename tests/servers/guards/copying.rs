@@ -7,7 +7,7 @@ use tower_redlock::{
     node::{CopyProgress, NodeState},
 };
 
-use super::scene::{all_vote, guarded, meta, probation, quick, settled, votes, works};
+use super::scene::{all_vote, forgets, guarded, meta, probation, quick, settled, votes, works};
 use crate::{
     failures::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually_async},
@@ -20,11 +20,17 @@ const RATE: u64 = 10_000_000;
 
 /// Stores a number of large records on a server, for an hour.
 fn record(server: &RedisServer, records: usize) {
-    let fill = "local value = string.rep('x', ARGV[2]) \
-                for i = 1, ARGV[1] do \
-                  redis.call('SET', 'redlock:done:' .. i, value .. i, 'PX', 3600000) \
-                end return redis.status_reply('OK')";
-    let answer = server.cli(&["EVAL", fill, "0", &records.to_string(), &RECORD.to_string()]);
+    fill(server, records, &format!("string.rep('x', {RECORD}) .. i"));
+}
+
+/// Stores records with values that an expression of their number `i` gives, for an hour.
+fn fill(server: &RedisServer, records: usize, value: &str) {
+    let fill = format!(
+        "for i = 1, ARGV[1] do \
+           redis.call('SET', 'redlock:done:' .. i, {value}, 'PX', 3600000) \
+         end return redis.status_reply('OK')"
+    );
+    let answer = server.cli(&["EVAL", &fill, "0", &records.to_string()]);
     assert_eq!(answer, Resp::Simple("OK".into()));
 }
 
@@ -40,6 +46,11 @@ fn assert_recorded(server: &RedisServer, records: usize) {
 
 fn is_complete(server: &RedisServer) -> bool {
     meta(server).get("once").is_some_and(String::is_empty)
+}
+
+/// Waits for the first copies of a new set, which would copy what is stored next.
+async fn all_complete(servers: &[RedisServer]) {
+    eventually_async("a new set has no records", async || servers.iter().all(is_complete)).await;
 }
 
 /// Polls until the node has all records, and calls `look` with the progress.
@@ -108,14 +119,22 @@ async fn slow_links_carry_large_records() {
     eventually_async("the copy has ended", async || redlock.health()[1].copying.is_none()).await;
 }
 
+/// Bytes that the first and the last server have sent.
+fn sent(servers: &[RedisServer]) -> usize {
+    let sent = |server: &RedisServer| server.info("stats", "total_net_output_bytes").unwrap();
+    [&servers[0], &servers[2]].map(|server| sent(server).parse::<usize>().unwrap()).iter().sum()
+}
+
 #[tokio::test]
 async fn a_second_carries_ten_megabytes() {
     const RECORDS: usize = 500;
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
+    all_complete(&servers).await;
     for server in [&servers[0], &servers[2]] {
         record(server, RECORDS);
     }
+    let before = sent(&servers);
     servers[1].restart();
     probation(&redlock, &[1]).await;
     let started = Instant::now();
@@ -125,12 +144,47 @@ async fn a_second_carries_ten_megabytes() {
     let least = Duration::from_micros((RECORDS * RECORD) as u64 * 1_000_000 / RATE);
     assert!(took > least, "{took:?} instead of {least:?}");
     assert_recorded(&servers[1], RECORDS);
-    // Records that the first node gave are not read from the second one.
-    let sent = |server: &RedisServer| -> usize {
-        server.info("stats", "total_net_output_bytes").unwrap().parse().unwrap()
-    };
-    let sent = sent(&servers[0]).min(sent(&servers[2]));
-    assert!(sent < RECORDS * RECORD / 2, "{sent} bytes");
+    // Each record is read from one node.
+    let sent = sent(&servers) - before;
+    assert!(sent < RECORDS * RECORD * 21 / 20, "{sent} bytes");
+}
+
+/// Pages of the two sources overlap.
+#[tokio::test]
+async fn small_records_are_read_once() {
+    const RECORDS: usize = 1_500;
+    let mut servers = RedisServer::start_n(3);
+    let log = Log::new();
+    let settings = quick().spawner(LoggedSpawner::start(&log));
+    let redlock = guarded(settings, servers.iter().map(RedisServer::url)).build().unwrap();
+    all_vote(&redlock).await;
+    all_complete(&servers).await;
+    for server in [&servers[0], &servers[2]] {
+        fill(server, RECORDS, "'d ' .. i");
+    }
+    servers[1].restart();
+    probation(&redlock, &[1]).await;
+    watch(&redlock, &servers[1], async |_| {}).await;
+    let copied = format!("node=node-2 records={RECORDS} ");
+    eventually_async("each record was read once", async || log.text().contains(&copied)).await;
+}
+
+/// Each source knows of half of the work that it is done, and of the rest that it was begun.
+#[tokio::test]
+async fn done_records_of_all_are_copied() {
+    const RECORDS: usize = 1_500;
+    let servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    all_complete(&servers).await;
+    fill(&servers[0], RECORDS, "(i % 2 == 0 and 'd ' or 'u ') .. i");
+    fill(&servers[2], RECORDS, "(i % 2 == 0 and 'u ' or 'd ') .. i");
+    forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
+    watch(&redlock, &servers[1], async |_| {}).await;
+    let count = "local n = 0 for i = 1, ARGV[1] do \
+                   if redis.call('GET', 'redlock:done:' .. i) == 'd ' .. i then n = n + 1 end \
+                 end return n";
+    let done = servers[1].cli(&["EVAL", count, "0", &RECORDS.to_string()]);
+    assert_eq!(done, Resp::Int(i64::try_from(RECORDS).unwrap()));
 }
 
 #[tokio::test]
@@ -176,7 +230,7 @@ async fn a_source_that_forgets_is_incomplete() {
     let urls = servers.iter().map(RedisServer::plain_url);
     let redlock = guarded(settings, urls).build().unwrap();
     all_vote(&redlock).await;
-    eventually_async("a new set has no records", async || servers.iter().all(is_complete)).await;
+    all_complete(&servers).await;
     record(&servers[0], RECORDS);
     // Three of the four others have to be complete.
     servers[4].cli(&["ACL", "SETUSER", "default", "-scan"]);

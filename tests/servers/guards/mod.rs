@@ -15,6 +15,7 @@ mod duplicates;
 mod full;
 mod herd;
 mod history;
+mod hostile_sources;
 mod layouts;
 mod learning;
 mod lowering;

@@ -1,13 +1,13 @@
 //! Claims and records, which must not be lost with a server.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::scene::{
     all_vote, forgets, guarded, hash, meta, pairs, probation, quick, settled, tag, votes, works,
 };
 use crate::{
     failures::log::{Log, LoggedSpawner},
-    support::{RedisServer, Resp, acl, eventually_async},
+    support::{RedisServer, Resp, acl, eventually_async, intercept::Interceptor, urls},
 };
 
 const MARKS: &str = "redlock:marks";
@@ -163,6 +163,21 @@ async fn records_are_copied_after_activation() {
     assert!(!servers[1].exists("redlock:other:1"));
 }
 
+/// A source may state any TTL.
+#[tokio::test]
+async fn greatest_ttl_is_copied() {
+    let servers = RedisServer::start_n(3);
+    let redlock = settled(&servers).await;
+    let key = "redlock:done:kept";
+    servers[0].cli(&["SET", key, "d value", "PX", "9000000000000000000"]);
+    forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
+    eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
+        .await;
+    assert_eq!(servers[1].get(key), Some(b"d value".to_vec()));
+    let century = 100 * 365 * 24 * 3_600_000;
+    assert!(servers[1].pttl(key) > century);
+}
+
 /// Nodes 1 and 2 forget one after the other: they are a quorum, and no new set.
 #[tokio::test]
 async fn copying_quorum_awaits_the_records() {
@@ -305,6 +320,30 @@ async fn survivor_restores_marks_and_records() {
         eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
             .await;
         assert_recorded(server);
+    }
+}
+
+/// Another client may end the probation of a node while its marks are read.
+#[tokio::test]
+async fn marks_of_activated_survivor_are_learnt() {
+    let servers = Arc::new(RedisServer::start_n(3));
+    marks(&servers[2], &[("a", "5 x")]);
+    let of_connector = Arc::clone(&servers);
+    let connector = Interceptor::new(servers[2].addr().to_string(), move || {
+        let servers = Arc::clone(&of_connector);
+        Box::new(move |command| {
+            if command[0] == b"HSCAN" {
+                let activate = "local tag = redis.call('HGET', 'redlock:meta', 'tag') \
+                    return redis.call('HSET', 'redlock:meta', 'tag', 'a' .. string.sub(tag, 2))";
+                servers[2].cli(&["EVAL", activate, "0"]);
+            }
+            None
+        })
+    });
+    let redlock = guarded(quick().connector(connector), urls(&servers)).build().unwrap();
+    all_vote(&redlock).await;
+    for server in &servers[..2] {
+        assert_eq!(hash(server, MARKS), map(&[("a", "5 x")]));
     }
 }
 

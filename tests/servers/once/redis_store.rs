@@ -316,7 +316,7 @@ async fn server_refusals_are_reported() {
 async fn documented_permissions_suffice() {
     let server = RedisServer::start();
     let rules =
-        ["on", ">password", "~redlock:answer:*", "-@all", "+eval", "+get", "+set", "+getrange"];
+        ["on", ">s3cret", "~redlock:answer:*", "-@all", "+eval", "+get", "+set", "+getrange"];
     server.set_rules(&rules);
     let store = RedisStore::new(format!("{}{}", acl::login(), server.addr())).unwrap();
     assert!(put(&store, "a", 1, DAY, 1).await);

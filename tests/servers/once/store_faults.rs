@@ -125,7 +125,7 @@ async fn other_errors_keep_the_connection() {
 async fn user_without_permissions_is_replaced() {
     let server = RedisServer::start();
     let grant = |user: &str| {
-        let rules = ["on", ">password", "~redlock:answer:*", "-@all", "+eval", "+get", "+set"];
+        let rules = ["on", ">s3cret", "~redlock:answer:*", "-@all", "+eval", "+get", "+set"];
         let rules = [&["ACL", "SETUSER", user][..], &rules, &["+getrange"]].concat();
         server.cli(&rules);
     };
@@ -134,7 +134,7 @@ async fn user_without_permissions_is_replaced() {
     let user = Arc::new(Mutex::new("old"));
     let current = Arc::clone(&user);
     let credentials =
-        Credentials::callback(move || Credentials::new(*current.lock().unwrap(), "password"));
+        Credentials::callback(move || Credentials::new(*current.lock().unwrap(), "s3cret"));
     let builder = RedisStore::builder(format!("redis://{}", server.addr())).timeout(HANG_GUARD);
     let store = builder.credentials(credentials).build().unwrap();
     assert!(put(&store, "a", 1, DAY, 1).await);

@@ -41,7 +41,7 @@ fn stalled_replica_misses_last_writes() {
 
 #[test]
 fn a_replica_knows_its_masters_password() {
-    let master = RedisServer::with(&["--requirepass", "secret"]);
+    let master = RedisServer::with(&["--requirepass", "s3cret"]);
     let replica = RedisServer::start();
     master.set("a", "1");
     replica.replica_of(&master);

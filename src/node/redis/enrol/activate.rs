@@ -29,7 +29,7 @@ const READ_PAUSE: Duration = Duration::from_millis(5);
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_millis(750);
 
 /// The state that a node has to learn before it votes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LearntState {
     pub(super) fences: BTreeMap<String, u64>,
     /// Each value begins with its number. The highest one wins; of claims with one token, the last.
@@ -136,21 +136,18 @@ async fn learn_and_activate(
     let asked = from.iter().map(|&other| async move { (other, read(set, other).await) });
     let mut known = LearntState::default();
     let mut learnt = 0;
-    let (mut failed, mut silent) = (None, false);
+    let mut failed = None;
     for (other, result) in futures_util::future::join_all(asked).await {
         match result {
             Ok((tag, told)) => {
                 learnt += usize::from(tag.is_some_and(|tag| set.votes_with(other, &tag)));
                 known.merge(told);
             }
-            Err(reason) => {
-                silent |= matches!(reason, Reason::TimedOut | Reason::Disconnected);
-                failed = Some((other, reason));
-            }
+            Err(reason) => failed = Some((other, reason)),
         }
     }
-    // If no answer is required, a silent node may still know of a longer TTL.
-    if learnt < needed || (needed == 0 && silent) {
+    // If there are too few to learn from, any node in sight may know of marks, or of a longer TTL.
+    if learnt < needed || (needed == 0 && failed.is_some()) {
         let unknown = (step.node, Reason::Unknown);
         return Err(failed.unwrap_or(unknown));
     }
@@ -290,4 +287,90 @@ fn pairs(value: &Value) -> impl Iterator<Item = (String, String)> + '_ {
     list.chunks_exact(2)
         .map(move |pair| (shown(&pair[0]), shown(&pair[1])))
         .chain(map.iter().map(move |(field, value)| (shown(field), shown(value))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn of_meta(fields: &[(&str, &str)]) -> (Option<Tag>, LearntState) {
+        let text = |text: &str| Value::BulkString(text.into());
+        let items = fields.iter().flat_map(|(field, value)| [text(field), text(value)]);
+        LearntState::of_meta(&Value::Array(items.collect()))
+    }
+
+    fn mark(token: u64, number: u32) -> String {
+        format!("{token} 60000 1 60000 0 0 0 0 0 #{number} 0 0 0 owner")
+    }
+
+    fn with_marks(marks: &[(&str, String)]) -> LearntState {
+        let marks = marks.iter().map(|(name, mark)| ((*name).to_owned(), mark.clone())).collect();
+        LearntState { marks, ..LearntState::default() }
+    }
+
+    #[test]
+    fn meta_hash_is_parsed() {
+        let tag = format!("a {RUN} 00112233aabbccdd");
+        let (found, known) = of_meta(&[
+            ("tag", &tag),
+            ("from", "ffeeddccbbaa9988"),
+            ("left", "names"),
+            ("floor", "70"),
+            ("max_ttl", "1500"),
+            ("longer", "2500 0123456789abcdef"),
+            ("f0", "12"),
+            ("f1", "0"),
+            ("f99999", "12"),
+            ("x2", "12"),
+        ]);
+        assert_eq!(found.unwrap().text().as_ref(), tag);
+        assert_eq!(known.left, Some(("ffeeddccbbaa9988".into(), "names".into())));
+        assert_eq!(known.floor, 70);
+        assert_eq!(known.max_ttl, Duration::from_millis(1_500));
+        assert_eq!(known.longer, Duration::from_millis(2_500));
+        assert_eq!(known.longest(), known.longer);
+        assert_eq!(known.fences, BTreeMap::from([("f0".to_owned(), 12)]));
+    }
+
+    #[test]
+    fn fences_end_at_last_stripe() {
+        let (last, next) = (format!("f{}", STRIPES - 1), format!("f{STRIPES}"));
+        let (_, known) = of_meta(&[(&last, "3"), (&next, "3")]);
+        assert_eq!(known.fences, BTreeMap::from([(last, 3)]));
+    }
+
+    #[test]
+    fn map_replies_are_parsed() {
+        let text = |text: &str| Value::SimpleString(text.into());
+        let meta = Value::Map(vec![(text("floor"), text("7"))]);
+        assert_eq!(LearntState::of_meta(&meta).1.floor, 7);
+        assert_eq!(LearntState::of_meta(&Value::Nil).1.floor, 0);
+    }
+
+    #[test]
+    fn merge_keeps_maxima() {
+        let (_, low) = of_meta(&[("f1", "5"), ("f2", "9"), ("floor", "3"), ("longer", "4 x")]);
+        let (_, high) = of_meta(&[("f1", "8"), ("f2", "6"), ("floor", "2"), ("max_ttl", "3")]);
+        for (mut one, other) in [(low.clone(), high.clone()), (high, low)] {
+            one.merge(other);
+            assert_eq!(one.fences, BTreeMap::from([("f1".into(), 8), ("f2".into(), 9)]));
+            assert_eq!((one.floor, one.max_ttl.as_millis(), one.longer.as_millis()), (3, 3, 4));
+            assert_eq!(one.longest().as_millis(), 4);
+        }
+    }
+
+    #[test]
+    fn merge_keeps_later_claims() {
+        let (low, high) = (mark(7, 3), mark(7, 4));
+        for (one, other) in [(&low, &high), (&high, &low)] {
+            let mut known = with_marks(&[("job", one.clone())]);
+            known.merge(with_marks(&[("job", other.clone())]));
+            assert_eq!(known.marks["job"], high);
+        }
+        let mut known = with_marks(&[("job", mark(10, 1))]);
+        known.merge(with_marks(&[("job", mark(9, 2)), ("other", "0".into())]));
+        assert_eq!((&known.marks["job"], &*known.marks["other"]), (&mark(10, 1), "0"));
+    }
 }

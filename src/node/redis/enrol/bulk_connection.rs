@@ -10,6 +10,7 @@ use crate::{
     error::Reason,
     node::redis::{
         decode::{list, text},
+        encode::prefix_pattern,
         handshake,
         wire::Wire,
     },
@@ -47,38 +48,27 @@ impl BulkConnection {
         list(self.ask(pipeline).await?)
     }
 
-    /// Returns the next cursor, and a page of the keys that match a pattern.
+    /// Returns the next cursor, and a page of the keys that begin with a prefix.
     pub(super) async fn scan(
         &mut self,
         cursor: &str,
-        pattern: &str,
+        prefix: &str,
         count: usize,
     ) -> Result<(String, Vec<Vec<u8>>), Reason> {
         let mut pipeline = Pipeline::with_capacity(1);
+        let pattern = prefix_pattern(prefix);
         pipeline.cmd("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
         let mut items = self.list(&pipeline).await?.into_iter();
         let (Some(cursor), Some(Value::Array(found))) = (items.next(), items.next()) else {
             return Err(Reason::Protocol("SCAN did not answer with a page".into()));
         };
         let key = |key| match key {
-            Value::BulkString(key) => Some(key),
+            Value::BulkString(key) if key.starts_with(prefix.as_bytes()) => Some(key),
+            // What is copied goes to other servers under these names.
             _ => None,
         };
         Ok((text(&cursor).to_string(), found.into_iter().filter_map(key).collect()))
     }
-}
-
-/// Returns the pattern that matches keys beginning with `text`.
-pub(super) fn prefix_pattern(text: &str) -> String {
-    let mut pattern = String::with_capacity(text.len() + 1);
-    for c in text.chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern.push('*');
-    pattern
 }
 
 /// Number of keys scanned in one call.
@@ -88,17 +78,37 @@ const MAX_TURNS: usize = 10_000;
 
 /// Counts the lock keys of a node in small steps, so that votes are not delayed.
 pub(crate) async fn count(set: &NodeSet, node: usize) -> Result<u64, Reason> {
-    let pattern = prefix_pattern(&set.keys.lock_prefix);
     let mut side = BulkConnection::open(set, node).await?;
     let mut cursor = String::from("0");
     let mut found = 0_u64;
     for _ in 0..MAX_TURNS {
         let keys;
-        (cursor, keys) = side.scan(&cursor, &pattern, BATCH).await?;
+        (cursor, keys) = side.scan(&cursor, &set.keys.lock_prefix, BATCH).await?;
         found = found.saturating_add(keys.len() as u64);
         if cursor == "0" || cursor.is_empty() {
             return Ok(found);
         }
     }
     Err(Reason::Protocol("more keys than can be looked through".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn foreign_keys_are_not_scanned() {
+        let (ours, mut server) = tokio::io::duplex(1024);
+        let mut connection = BulkConnection { wire: Wire::new(Box::new(ours)) };
+        let answering = async {
+            assert!(server.read(&mut [0; 1024]).await.unwrap() > 0);
+            let keys = "$8\r\np:done:a\r\n$8\r\np:lock:a\r\n$5\r\nother\r\n:1\r\n";
+            let page = format!("*2\r\n$1\r\n7\r\n*4\r\n{keys}");
+            server.write_all(page.as_bytes()).await.unwrap();
+        };
+        let (page, ()) = tokio::join!(connection.scan("0", "p:done:", 10), answering);
+        assert_eq!(page, Ok(("7".into(), vec![b"p:done:a".to_vec()])));
+    }
 }

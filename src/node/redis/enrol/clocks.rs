@@ -1,9 +1,6 @@
 //! Wrong wall clocks and clock jumps (R10).
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use super::{AdminRequest, NodeSet};
 use crate::{
@@ -16,6 +13,7 @@ use crate::{
         redis::status_detail::{VoteBar, VoteBarKind},
     },
     protocol::formulas,
+    sync::atomic::{AtomicBool, Ordering},
     time::{Clock, Timestamp},
     token::TOKEN_LEAD,
 };

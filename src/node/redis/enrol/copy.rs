@@ -1,20 +1,23 @@
 //! Copies long-lived records from the other nodes after an activation; until then, the node does
 //! not answer that a record is missing.
 //!
-//! Keys are scanned in small pages. Only records that the node lacks are read, as many as fill a
-//! reply, over separate connections. So the size of a reply and the rate of bytes and calls are
-//! bounded, and a restarted copy reads only keys twice.
+//! All other nodes are read at once, so a source that is slow, or whose keys have no end, delays none
+//! of the others. When enough of them were read, the rest gets a limited time.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
-use tokio::time::{Instant, sleep_until};
+use futures_util::{Stream, StreamExt, stream::FuturesUnordered};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::{
     NodeSet, Tag,
-    bulk_connection::{BulkConnection, prefix_pattern},
+    bulk_connection::BulkConnection,
+    key_reservations::KeyReservations,
     node_report::BOOTSTRAPPED,
+    record_source::RecordSource,
     shared_task::{SharedTask, TaskClaim, TaskClaimed},
+    source_outcomes::SourceOutcomes,
 };
 use crate::{
     error::Reason,
@@ -24,17 +27,19 @@ use crate::{
         scripts,
         status_detail::Copied,
     },
-    protocol::formulas::Sources,
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+        lock,
+    },
 };
 
-/// Number of keys scanned in one call.
-const PAGE: usize = 250;
-/// Size of a reply in bytes; the last record may exceed it.
-const ANSWER: usize = 256 * 1024;
-/// Maximum rate of records, in bytes per second.
+/// Maximum rate of records from all sources, in bytes per second.
 const RATE: u64 = 10_000_000;
-/// Minimum time of a step: at most 200 calls a second on a source.
+/// Minimum time for each call on a server: at most 200 calls a second.
 const TURN: Duration = Duration::from_millis(5);
+/// Minimum time for the other sources once enough were read.
+const MIN_EXTRA: Duration = Duration::from_secs(3);
 /// Pause before the next attempt, while another client copies or after a failure.
 const PAUSE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(2);
 
@@ -92,16 +97,30 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<CopyEnd, Reason> {
 }
 
 /// The state of a node's records.
-struct RecordsReport {
-    tag: Tag,
+pub(super) struct RecordsReport {
+    pub(super) tag: Tag,
     /// [`LEARNT`] or [`BOOTSTRAPPED`] with the nonce of the probation, or nothing. With the tag it
     /// names the activation.
     once: Arc<str>,
 }
 
 impl RecordsReport {
+    pub(super) async fn read(
+        set: &NodeSet,
+        connection: &mut BulkConnection,
+    ) -> Result<Self, Reason> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        add_report(&mut pipeline, set);
+        report(set, connection.ask(&pipeline).await?)
+    }
+
+    /// Returns whether the node lacks no records.
+    pub(super) fn is_complete(&self) -> bool {
+        self.once.is_empty()
+    }
+
     /// Checks that the node was neither enrolled again nor found to have forgotten since.
-    fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
+    pub(super) fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
         let same = self.tag.enrolment() == begun.tag.enrolment() && self.once == begun.once;
         let found = || Arc::clone(self.tag.text());
         if same { Ok(()) } else { Err(Reason::WrongTag { found: found() }) }
@@ -122,150 +141,153 @@ fn report(set: &NodeSet, answers: Vec<Value>) -> Result<RecordsReport, Reason> {
     Ok(RecordsReport { tag, once })
 }
 
-struct Copier<'a> {
-    set: &'a NodeSet,
-    node: usize,
-    target: BulkConnection,
-    copied: Copied,
+/// An attempt to copy all records to a node.
+pub(super) struct Copier<'a> {
+    pub(super) set: &'a NodeSet,
+    pub(super) node: usize,
+    /// The node's report before the attempt.
+    pub(super) begun: &'a RecordsReport,
+    pub(super) reservations: KeyReservations,
+    /// Number of sources that share the rate.
+    shares: AtomicU32,
+    copied: Mutex<Copied>,
 }
 
 impl<'a> Copier<'a> {
     /// Copies all records, and marks the node as complete.
-    async fn run(set: &'a NodeSet, node: usize, begun: &RecordsReport) -> Result<Copied, Reason> {
-        let target = BulkConnection::open(set, node).await?;
-        let mut copier = Self { set, node, target, copied: Copied::default() };
+    async fn run(
+        set: &'a NodeSet,
+        node: usize,
+        begun: &'a RecordsReport,
+    ) -> Result<Copied, Reason> {
+        let copier = Self {
+            set,
+            node,
+            begun,
+            reservations: KeyReservations::default(),
+            shares: AtomicU32::new(0),
+            copied: Mutex::default(),
+        };
         copier.report_progress(Copied::default());
-        // The connection may lead to another server by now.
-        Self::report(set, &mut copier.target).await?.are_those_of(begun)?;
-        copier.copy_all(begun.once.starts_with(BOOTSTRAPPED)).await?;
+        copier.copy_all().await?;
         let mut call = set.call(node, scripts::COPIED);
         call.arg(begun.tag.enrolment()).arg(&*begun.once);
-        match copier.target.ask(&call).await?.pop() {
-            Some(Value::Int(1)) => Ok(copier.copied),
+        match set.ask(node, call).await?.pop() {
+            Some(Value::Int(1)) => Ok(*lock(&copier.copied)),
             Some(Value::ServerError(error)) => Err(reason(&error)),
             _ => Err(Reason::WrongTag { found: "".into() }),
         }
     }
 
-    async fn report(set: &NodeSet, side: &mut BulkConnection) -> Result<RecordsReport, Reason> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        add_report(&mut pipeline, set);
-        report(set, side.ask(&pipeline).await?)
-    }
-
-    async fn copy_all(&mut self, is_bootstrapped: bool) -> Result<(), Reason> {
-        let (nodes, node) = (self.set.members().len(), self.node);
-        let mut sources = Sources { nodes, complete: 0, incomplete: 1, is_bootstrapped };
-        let mut last = Reason::Unknown;
-        for other in (0..nodes).filter(|&other| other != node) {
-            match self.copy_from(other).await {
-                Ok(true) => sources.complete += 1,
-                Ok(false) => sources.incomplete += 1,
-                Err(reason) => last = reason,
+    /// Reads all other nodes at once, until each was read or has failed. Once enough were read, the
+    /// rest gets as much time again.
+    async fn copy_all(&self) -> Result<(), Reason> {
+        let started = Instant::now();
+        let is_bootstrapped = self.begun.once.starts_with(BOOTSTRAPPED);
+        let mut outcomes = SourceOutcomes::new(self.set.members().len(), is_bootstrapped);
+        let others = self.set.others(self.node).into_iter();
+        let mut reading: FuturesUnordered<_> = others.map(|node| self.read(node, None)).collect();
+        let mut end = None;
+        while outcomes.are_missing()
+            && let Some((node, outcome)) = next_before(end, &mut reading).await
+        {
+            // A long copy from another node gives it the time to become complete, or to come back.
+            if outcome != Ok(true) {
+                reading.push(self.read(node, Some(outcome.clone())));
+            }
+            outcomes.add(node, outcome);
+            if outcomes.suffice() && end.is_none() {
+                end = Some(Instant::now() + started.elapsed().max(MIN_EXTRA));
             }
         }
-        if sources.suffice() { Ok(()) } else { Err(last) }
+        if outcomes.suffice() && outcomes.are_missing() {
+            let node = self.set.members()[self.node].status.name();
+            crate::log::debug!(%node, "records of slow nodes were not read to the end");
+        }
+        outcomes.verdict()
     }
 
-    /// Copies the records of one node that the other lacks; returns whether the source was
-    /// complete.
-    async fn copy_from(&mut self, from: usize) -> Result<bool, Reason> {
-        let set = self.set;
-        let mut source = BulkConnection::open(set, from).await?;
-        let begun = Self::report(set, &mut source).await?;
-        let pattern = prefix_pattern(&set.keys.done_prefix);
-        let mut cursor = String::from("0");
-        loop {
-            let turn = Instant::now();
-            let (next, keys) = source.scan(&cursor, &pattern, PAGE).await?;
-            let mut missing = self.missing(keys).await?;
-            sleep_until(turn + TURN).await;
-            while !missing.is_empty() {
-                let turn = Instant::now();
-                let answers = read(&mut source, &missing).await?;
-                let looked_at = answers.len() / 2;
-                if looked_at == 0 || looked_at > missing.len() {
-                    return Err(Reason::Protocol("other records than asked for".into()));
-                }
-                let copied = self.write(&missing, &answers).await?;
-                missing.drain(..looked_at);
-                self.report_progress(copied);
-                let least = Duration::from_micros(copied.bytes * 1_000_000 / RATE);
-                sleep_until(turn + least.max(TURN)).await;
-            }
-            if next == "0" {
-                break;
-            }
-            cursor = next;
+    /// Copies the records of a node, again after a pause if they were not read or not complete
+    /// before; returns whether the node was complete.
+    async fn read(
+        &self,
+        from: usize,
+        before: Option<Result<bool, Reason>>,
+    ) -> (usize, Result<bool, Reason>) {
+        if before.is_some() {
+            sleep(crate::random::within(&PAUSE)).await;
         }
-        // The source may have lost them meanwhile, or may not be the server that votes.
-        let ended = Self::report(set, &mut source).await?;
-        ended.are_those_of(&begun)?;
-        // A node in probation may stand in front of one that others still count, with its records.
-        if !set.votes_with(from, &ended.tag) {
-            return Err(Reason::WrongTag { found: Arc::clone(ended.tag.text()) });
-        }
-        Ok(ended.once.is_empty())
+        (from, RecordSource::copy(self, from, before == Some(Ok(false))).await)
     }
 
-    /// Returns the keys without a record of finished work.
-    async fn missing(&mut self, keys: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, Reason> {
-        if keys.is_empty() {
-            return Ok(keys);
-        }
-        let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.cmd("EVAL").arg(scripts::KINDS.text).arg(keys.len()).arg(&keys);
-        let kinds = self.target.list(&pipeline).await?;
-        let is_missing = |kind: &Value| matches!(&*text(kind), "" | "u");
-        let kept = keys.into_iter().zip(kinds);
-        Ok(kept.filter(|(_, kind)| is_missing(kind)).map(|(key, _)| key).collect())
+    /// Waits until a source that made calls in its turn may go on. The sources have equal shares of
+    /// the rate.
+    pub(super) async fn pace(&self, turn: Instant, calls: u32, bytes: u64) {
+        let shares = self.shares.load(Ordering::Relaxed).max(1);
+        let least = (TURN * calls).max(Duration::from_micros(bytes * 1_000_000 / RATE));
+        sleep_until(turn + least * shares).await;
     }
 
-    /// Stores records, given as values and TTLs, unless better ones exist.
-    async fn write(&mut self, keys: &[Vec<u8>], records: &[Value]) -> Result<Copied, Reason> {
-        let mut copied = Copied::default();
-        let (mut to, mut what) = (Vec::new(), Vec::new());
-        for (key, record) in keys.iter().zip(records.chunks_exact(2)) {
-            let (Value::BulkString(value), Value::Int(ttl)) = (&record[0], &record[1]) else {
-                continue;
-            };
-            // Zero is its last millisecond, and no TTL would keep it for ever.
-            if *ttl == 0 {
-                continue;
-            }
-            to.push(key);
-            what.push((&value[..], *ttl));
-            copied.records += 1;
-            copied.bytes += (key.len() + value.len()) as u64;
-        }
-        if to.is_empty() {
-            return Ok(copied);
-        }
-        let mut pipeline = Pipeline::with_capacity(1);
-        let cmd = pipeline.cmd("EVAL").arg(scripts::COPY_RECORDS.text).arg(to.len()).arg(&to);
-        for (value, ttl) in what {
-            cmd.arg(value).arg(ttl);
-        }
-        match self.target.ask(&pipeline).await?.pop() {
-            Some(Value::ServerError(error)) => Err(reason(&error)),
-            _ => Ok(copied),
-        }
-    }
-
-    /// Reports progress.
-    fn report_progress(&mut self, more: Copied) {
-        self.copied.records += more.records;
-        self.copied.bytes += more.bytes;
+    /// Adds to the progress, and reports it.
+    pub(super) fn report_progress(&self, more: Copied) {
+        let copied = {
+            let mut copied = lock(&self.copied);
+            copied.records += more.records;
+            copied.bytes += more.bytes;
+            *copied
+        };
         let status = &self.set.members()[self.node].status;
-        status.set_copied(self.copied);
+        status.set_copied(copied);
         metrics::copied(status.name(), more.records, more.bytes);
     }
 }
 
-/// Reads values and TTLs of the first records, as many as fill a reply.
-async fn read(source: &mut BulkConnection, keys: &[Vec<u8>]) -> Result<Vec<Value>, Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
-    let cmd = pipeline.cmd("EVAL").arg(scripts::READ_RECORDS.text).arg(keys.len());
-    cmd.arg(keys).arg(ANSWER);
-    source.list(&pipeline).await
+/// A source's share of the rate, until it is dropped.
+pub(super) struct RateShare<'a>(&'a AtomicU32);
+
+impl<'a> RateShare<'a> {
+    pub(super) fn new(copier: &'a Copier<'_>) -> Self {
+        copier.shares.fetch_add(1, Ordering::Relaxed);
+        Self(&copier.shares)
+    }
+}
+
+impl Drop for RateShare<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns the next item; nothing from `end` on.
+async fn next_before<T>(
+    end: Option<Instant>,
+    items: &mut (impl Stream<Item = T> + Unpin),
+) -> Option<T> {
+    match end {
+        None => items.next().await,
+        // The items may always be ready, which hides the timeout.
+        Some(end) if end <= Instant::now() => None,
+        Some(end) => timeout_at(end, items.next()).await.unwrap_or(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(enrolment: &str, owners: &str, once: &str) -> RecordsReport {
+        let tag = Tag::new(format!("a {enrolment:0>75} {owners}"));
+        RecordsReport { tag, once: once.into() }
+    }
+
+    #[test]
+    fn reports_of_one_activation_are_equal() {
+        let begun = records("1", "x", BOOTSTRAPPED);
+        assert!(records("1", "other", BOOTSTRAPPED).are_those_of(&begun).is_ok());
+        for other in [records("2", "x", BOOTSTRAPPED), records("1", "x", "")] {
+            let found = Arc::clone(other.tag.text());
+            assert_eq!(other.are_those_of(&begun), Err(Reason::WrongTag { found }));
+        }
+        assert!(!begun.is_complete() && records("1", "x", "").is_complete());
+    }
 }

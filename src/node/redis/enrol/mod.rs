@@ -8,7 +8,7 @@
 //! | clock jumps and wrong wall clocks | `clocks` |
 //! | background tasks | `tasks` |
 //! | end of a probation | `activate` |
-//! | copying of records | `copy` |
+//! | copying of records | `copy`, `record_source`, `key_reservations`, `source_outcomes` |
 //! | tasks of a single client on behalf of all | `shared_task` |
 //! | connections for bulk data | `bulk_connection` |
 //! | moves between layouts | `adopt` |
@@ -19,11 +19,14 @@ mod adopt;
 mod bulk_connection;
 mod clocks;
 mod copy;
+mod key_reservations;
 mod layout;
 mod lower;
 mod node_report;
+mod record_source;
 mod set;
 mod shared_task;
+mod source_outcomes;
 mod state;
 mod tasks;
 

@@ -176,3 +176,47 @@ fn persistence_of(value: &Value, save: &Value) -> Option<Persistence> {
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    #[test]
+    fn info_is_read_from_both_texts() {
+        let text = "# Memory\r\nused_memory:17\r\nused_memory_rss:19\r\n";
+        let format = ::redis::VerbatimFormat::Text;
+        for value in [bulk(text), Value::VerbatimString { format, text: text.into() }] {
+            assert_eq!(info(&value, "used_memory").as_deref(), Some("17"));
+            assert_eq!(info(&value, "used"), None);
+        }
+        assert_eq!(info(&Value::Nil, "used_memory"), None);
+    }
+
+    #[test]
+    fn memory_needs_limit_and_policy() {
+        let policy = "maxmemory_policy:noeviction";
+        let read = |text: &str| memory_of(&bulk(text));
+        let of = |limit, used| Some(Memory::new(limit, "noeviction".into(), used));
+        assert_eq!(read(&format!("maxmemory:7\nused_memory:5\n{policy}")), of(7, 5));
+        assert_eq!(read(&format!("maxmemory:7\n{policy}")), of(7, 0));
+        assert_eq!((read("maxmemory:7"), read(policy)), (None, None));
+    }
+
+    #[test]
+    fn persistence_is_read_from_both_replies() {
+        let read = |aof: &str, save| persistence_of(&bulk(&format!("aof_enabled:{aof}")), &save);
+        let array = |rules| Value::Array(vec![bulk("save"), bulk(rules)]);
+        let map = |rules| Value::Map(vec![(bulk("save"), bulk(rules))]);
+        let of = |aof, snapshots| Some(Persistence::new(aof, snapshots));
+        assert_eq!(read("1", array("3600 1")), of(true, Some(true)));
+        assert_eq!(read("0", array("")), of(false, Some(false)));
+        assert_eq!(read("0", map("3600 1")), of(false, Some(true)));
+        assert_eq!(read("1", map("")), of(true, Some(false)));
+        assert_eq!(read("1", Value::Nil), of(true, None));
+        assert_eq!(persistence_of(&Value::Nil, &Value::Nil), None);
+    }
+}

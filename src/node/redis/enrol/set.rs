@@ -1,15 +1,9 @@
 //! The nodes of one manager: which of them may vote, and why the others may not.
 
-use std::{
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Layout, NodeReport, Tag,
@@ -28,7 +22,10 @@ use crate::{
         },
     },
     protocol::views::{Incarnation, View},
-    sync::Guard,
+    sync::{
+        Guard, Mutex, Notify, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::{AdjustedClock, Clock, Timestamp},
 };
 

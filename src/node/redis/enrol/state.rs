@@ -1,12 +1,6 @@
 //! What a manager knows of the nodes of a set, and of their clocks.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{NodeReport, Tag};
 use crate::{
@@ -17,6 +11,7 @@ use crate::{
         takeover::{ForeignSet, Takeover, startable},
     },
     node::redis::RedisSettings,
+    sync::atomic::{AtomicBool, AtomicU64},
     time::Timestamp,
 };
 

@@ -1,9 +1,6 @@
 //! Background tasks of a set: activations, copies, take-overs.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -26,6 +23,7 @@ use crate::{
         scripts::{self, Enrolling},
     },
     protocol::views::Incarnation,
+    sync::atomic::Ordering,
     time::{Clock, Timestamp},
 };
 

@@ -114,7 +114,7 @@ impl Session<'_> {
         let Ok(nonce) = Nonce::random() else { return };
         (self.votes.tried, self.votes.trial) = (Some(now), Some(nonce));
         let wall = self.settings.clock.wall();
-        let lease = Arc::new(LeaseId::new(Resource::unnamed(), nonce, "trial".into(), wall));
+        let lease = Arc::new(LeaseId::new(Resource::of_invalid(""), nonce, "trial".into(), wall));
         // Made from the server's clock: the local one may be wrong.
         let token = self.link.server_clock.deadline(now, Duration::ZERO);
         let patience = self.settings.node_timeout * 2;

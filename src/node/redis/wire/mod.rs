@@ -1,6 +1,8 @@
 //! RESP2 over one stream: encodes commands, reads replies.
 
 mod command;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod resp;
 mod stream;
 

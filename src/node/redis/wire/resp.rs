@@ -14,19 +14,19 @@ pub(crate) enum Unreadable {
 use Unreadable::{Malformed, TooLong};
 
 /// Maximum depth of lists within lists; ours are three deep.
-const MAX_DEPTH: usize = 32;
+pub(super) const MAX_DEPTH: usize = 32;
 /// Maximum length of a line that is a number, in bytes.
-const MAX_NUMBER: usize = 32;
+pub(super) const MAX_NUMBER: usize = 32;
 /// Maximum length of any other line, in bytes: servers cut what they repeat in their errors.
-const MAX_LINE: usize = 64 * 1024;
+pub(super) const MAX_LINE: usize = 64 * 1024;
 /// Memory of an item beside its text, in bytes.
-const ITEM: usize = size_of::<Value>();
+pub(super) const ITEM: usize = size_of::<Value>();
 
 /// An incremental parser, which reads no byte twice.
 #[derive(Debug, Default)]
 pub(super) struct RespReader {
     /// Incomplete lists with their lengths, outermost first.
-    open: Vec<(Vec<Value>, usize)>,
+    pub(super) open: Vec<(Vec<Value>, usize)>,
 }
 
 enum RespItem {
@@ -93,6 +93,9 @@ fn item(bytes: &[u8], left: usize) -> Result<Option<(RespItem, usize)>, Unreadab
     let Some(end) = rest.iter().position(|byte| *byte == b'\r') else {
         return if rest.len() > longest { Err(Malformed) } else { Ok(None) };
     };
+    if end > longest {
+        return Err(Malformed);
+    }
     let (line, head) = (&rest[..end], end + 3);
     match rest.get(end + 1) {
         None => return Ok(None),
@@ -202,6 +205,18 @@ mod tests {
             assert_eq!(told, Err(Malformed), "{}", String::from_utf8_lossy(bytes));
         }
     }
+
+    #[test]
+    fn long_lines_fail_in_any_chunks() {
+        for (kind, longest) in [(":", MAX_NUMBER), ("$", MAX_NUMBER), ("+", MAX_LINE)] {
+            let line = |length: usize| format!("{kind}{}\r\n", "0".repeat(length));
+            assert!(matches!(next(line(longest).as_bytes()), Ok(None | Some(_))), "{kind}");
+            let long = line(longest + 1);
+            assert_eq!(next(long.as_bytes()), Err(Malformed), "{kind}");
+            assert_eq!(next(&long.as_bytes()[..long.len() - 2]), Err(Malformed), "{kind}");
+        }
+    }
+
     #[test]
     fn long_answers_are_refused_by_header() {
         const LEFT: usize = 1_000;

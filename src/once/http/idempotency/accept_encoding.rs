@@ -135,6 +135,12 @@ mod tests {
     }
 
     #[test]
+    fn other_codings_keep_their_prefix() {
+        assert!(accepts(&["x-br"], "X-BR"));
+        assert!(!accepts(&["br"], "x-br") && !accepts(&["x-br"], "br"));
+    }
+
+    #[test]
     fn every_coding_must_be_accepted() {
         assert!(accepts(&["gzip, br"], "br, gzip"));
         assert!(!accepts(&["gzip"], "br, gzip"));

@@ -23,7 +23,7 @@ use crate::{
         Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoredHeaders, StoredResponse,
         Work,
         http::{CompletesHttp, completion::CompletionRules, future::HttpCall},
-        work::Verdict,
+        work::WorkVerdict,
     },
 };
 
@@ -78,7 +78,7 @@ where
 #[derive(Debug)]
 pub(super) struct Captured<A: Body> {
     pub(super) response: Response<Intact<A>>,
-    verdict: Verdict,
+    verdict: WorkVerdict,
     record: Option<Arc<[u8]>>,
 }
 
@@ -88,10 +88,10 @@ pub(super) struct CapturedCompletion;
 
 impl<A: Body> Completes<Captured<A>> for CapturedCompletion {
     fn completes(&self, captured: &Captured<A>) -> bool {
-        captured.verdict == Verdict::Done
+        captured.verdict == WorkVerdict::Done
     }
 
-    fn verdict(&self, captured: &Captured<A>) -> Verdict {
+    fn verdict(&self, captured: &Captured<A>) -> WorkVerdict {
         captured.verdict
     }
 
@@ -160,12 +160,12 @@ where
             match state.as_mut().project() {
                 CaptureStateProj::Calling { future, settings } => {
                     let response = ready!(future.poll(cx))?;
-                    let verdict = settings.as_ref().map_or(Verdict::Free, |(settings, _)| {
+                    let verdict = settings.as_ref().map_or(WorkVerdict::Free, |(settings, _)| {
                         let is_kept = |status| settings.kept.contains(status);
                         settings.rules.verdict(&response, &is_kept)
                     });
                     let Some((settings, context)) =
-                        settings.take().filter(|_| verdict == Verdict::Done)
+                        settings.take().filter(|_| verdict == WorkVerdict::Done)
                     else {
                         state.set(CaptureState::Over);
                         let response = response.map(Intact::untouched);
@@ -217,7 +217,7 @@ where
                         (stored, _) => {
                             state.set(CaptureState::Over);
                             let record = record.finish(stored.map(StoredAt::InRecord));
-                            let verdict = Verdict::Done;
+                            let verdict = WorkVerdict::Done;
                             return Poll::Ready(Ok(Captured { response, verdict, record }));
                         }
                     }
@@ -239,7 +239,11 @@ where
                     }
                     let record = record.finish(None);
                     state.set(CaptureState::Over);
-                    return Poll::Ready(Ok(Captured { response, verdict: Verdict::Done, record }));
+                    return Poll::Ready(Ok(Captured {
+                        response,
+                        verdict: WorkVerdict::Done,
+                        record,
+                    }));
                 }
                 CaptureStateProj::Over => panic!("{AFTER}"),
             }

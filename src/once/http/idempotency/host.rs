@@ -113,8 +113,9 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused() {
+        let ports = ["a.example:x", "a.example:65536", "a.example:+80", ":80"];
         for host in
-            ["a b", "a/b", "user@a.example", "a.example:x", "a.example:65536", "a, b", ":80"]
+            ["a b", "a/b", "user@a.example", "a@a", "[::1]a", "a, b"].into_iter().chain(ports)
         {
             assert!(of("/", &[host]).is_err(), "{host}");
         }

@@ -4,6 +4,8 @@ mod accept_encoding;
 mod capture;
 mod fingerprint;
 mod future;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod host;
 mod key;
 mod record;

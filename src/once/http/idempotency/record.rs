@@ -230,6 +230,13 @@ mod tests {
     }
 
     #[test]
+    fn status_is_known_in_each_place() {
+        let statuses: Vec<_> =
+            payloads().iter().map(|payload| payload.response.status().as_u16()).collect();
+        assert_eq!(statuses, [201, 200, 404, 201, 404]);
+    }
+
+    #[test]
     fn format_is_stable() {
         let mut record = vec![1];
         record.extend([7; 32]);

@@ -1,10 +1,6 @@
 //! Settings of the store.
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicUsize},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 
@@ -13,6 +9,7 @@ use crate::{
     error::BuildError,
     lock::{MAX_PREFIX_BYTES, Spawner, check_text, spawner_or_thread},
     node::redis::{AccessOptions, Connector, Credentials, Endpoint, SingleServer, TlsOptions},
+    sync::atomic::AtomicUsize,
     time::{MAX_DURATION, SystemClock, Timers},
 };
 
@@ -142,5 +139,49 @@ impl fmt::Debug for RedisStoreBuilder {
             .field("timeout", &self.timeout)
             .field("key_prefix", &self.key_prefix)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::sync::{Mutex, lock};
+
+    const URL: &str = "redis://127.0.0.1:1";
+
+    #[tokio::test]
+    async fn settings_are_within_their_limits() {
+        let step = Duration::from_nanos(1);
+        for (timeout, is_valid) in
+            [(Duration::ZERO, false), (MAX_DURATION, true), (MAX_DURATION + step, false)]
+        {
+            let built = RedisStore::builder(URL).timeout(timeout).build();
+            assert_eq!(built.is_ok(), is_valid, "{timeout:?}");
+        }
+        for (bytes, is_valid) in [(0, true), (MAX_BYTES, true), (MAX_BYTES + 1, false)] {
+            let built = RedisStore::builder(URL).max_bytes(bytes).build();
+            assert_eq!(built.is_ok(), is_valid, "{bytes}");
+        }
+    }
+
+    #[derive(Clone, Debug, Default)]
+    struct Tasks(Arc<Mutex<Vec<JoinHandle<()>>>>);
+
+    impl Spawner for Tasks {
+        fn spawn(&self, task: std::pin::Pin<Box<dyn Future<Output = ()> + Send>>) {
+            lock(&self.0).push(tokio::spawn(task));
+        }
+    }
+
+    #[tokio::test]
+    async fn tasks_end_with_the_store() {
+        let tasks = Tasks::default();
+        drop(RedisStore::builder(URL).spawner(tasks.clone()).build().unwrap());
+        let tasks = std::mem::take(&mut *lock(&tasks.0));
+        assert_eq!(tasks.len(), 2);
+        let all = futures_util::future::join_all(tasks);
+        tokio::time::timeout(Duration::from_secs(10), all).await.expect("they end");
     }
 }

@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -19,6 +19,7 @@ use crate::{
     error::{LockError, Reason},
     lock::Spawner,
     once::StoreError,
+    sync::atomic::AtomicUsize,
     time::{Sleep, Timers},
 };
 

@@ -187,3 +187,21 @@ impl fmt::Debug for RedisGet {
         f.debug_struct("RedisGet").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::once::StoredHeaders;
+
+    #[tokio::test]
+    async fn only_larger_responses_are_refused() {
+        let store = RedisStore::builder("redis://127.0.0.1:1").max_bytes(3).build().unwrap();
+        let is_refused = |body: &'static str| {
+            let (parts, ()) = http::Response::new(()).into_parts();
+            let response = StoredResponse::new(&parts, body.into(), &StoredHeaders::default());
+            let put = store.put("k", Arc::new(response), Duration::MAX, FencingToken::new(1));
+            matches!(put.0, PendingReply::Refused(_))
+        };
+        assert!(is_refused("four") && !is_refused("not"));
+    }
+}

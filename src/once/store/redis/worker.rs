@@ -6,10 +6,7 @@
 use std::{
     error::Error,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
 };
 
 use ::redis::{Pipeline, Value};
@@ -21,6 +18,7 @@ use crate::{
     error::Reason,
     node::redis::SingleServer,
     once::{StoredBy, StoredResponse},
+    sync::atomic::{AtomicUsize, Ordering},
     token::FencingToken,
 };
 
@@ -119,7 +117,7 @@ pub(super) async fn run(
     max_bytes: usize,
     mut jobs: mpsc::UnboundedReceiver<StoreJob>,
 ) {
-    let max_batch = (MAX_REPLY_BYTES / max_bytes.max(1)).clamp(1, MAX_BATCH);
+    let max_batch = max_batch(max_bytes);
     while let Some(first) = jobs.recv().await {
         let batch = gather(first, max_batch, &mut jobs);
         if batch.is_empty() {
@@ -143,6 +141,11 @@ pub(super) async fn run(
             let _ = catch_unwind(AssertUnwindSafe(|| drop(reply.send(said))));
         }
     }
+}
+
+/// Returns the maximum number of commands in a batch, by the maximum size of a response.
+fn max_batch(max_bytes: usize) -> usize {
+    (MAX_REPLY_BYTES / max_bytes.max(1)).clamp(1, MAX_BATCH)
 }
 
 /// Takes the waiting jobs that fit into one batch. Skips those whose caller has dropped the reply.
@@ -193,4 +196,73 @@ pub(super) fn decode(value: Vec<u8>) -> Result<StoredBy, Box<dyn Error + Send + 
 
 fn digest(key: &str) -> [u8; DIGEST_BYTES] {
     Sha256::digest(key.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::once::StoredHeaders;
+
+    type Reply = oneshot::Receiver<Result<Value, Reason>>;
+
+    fn job(command: StoreCommand) -> (StoreJob, Reply) {
+        let (reply, receiver) = oneshot::channel();
+        let count = PendingCount::new(&Arc::default(), 1).unwrap();
+        (StoreJob { command, reply, _count: count }, receiver)
+    }
+
+    fn get() -> (StoreJob, Reply) {
+        job(StoreCommand::Get { key: "k".into() })
+    }
+
+    fn put(bytes: usize) -> (StoreJob, Reply) {
+        let (parts, ()) = http::Response::new(()).into_parts();
+        let body = vec![b'x'; bytes].into();
+        let response = Arc::new(StoredResponse::new(&parts, body, &StoredHeaders::default()));
+        let token = FencingToken::new(1);
+        job(StoreCommand::Put { key: "k".into(), response, token, millis: 1 })
+    }
+
+    /// Returns the number of jobs in the first batch.
+    fn first_batch(max_batch: usize, jobs: Vec<(StoreJob, Reply)>) -> usize {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let (jobs, _replies): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
+        for job in jobs {
+            sender.send(job).unwrap();
+        }
+        let first = receiver.try_recv().unwrap();
+        gather(first, max_batch, &mut receiver).len()
+    }
+
+    #[test]
+    fn large_responses_make_small_batches() {
+        let of_size = [(0, 16), (1 << 20, 16), (8 << 20, 4), (MAX_REPLY_BYTES, 1), (usize::MAX, 1)];
+        for (max_bytes, commands) in of_size {
+            assert_eq!(max_batch(max_bytes), commands, "{max_bytes}");
+        }
+    }
+
+    #[test]
+    fn batch_is_limited_in_commands() {
+        assert_eq!(first_batch(3, (0..5).map(|_| get()).collect()), 3);
+        assert_eq!(first_batch(3, (0..2).map(|_| get()).collect()), 2);
+    }
+
+    #[test]
+    fn batch_is_limited_in_bytes() {
+        let half = MAX_BATCH_BYTES / 2;
+        assert_eq!(first_batch(16, vec![put(half), put(half), get()]), 2);
+        assert_eq!(first_batch(16, vec![put(half), put(half - 1), get(), get()]), 4);
+        assert_eq!(first_batch(16, vec![put(MAX_BATCH_BYTES), get()]), 1);
+    }
+
+    #[test]
+    fn abandoned_jobs_are_skipped() {
+        let (abandoned, reply) = put(MAX_BATCH_BYTES);
+        drop(reply);
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let (kept, _reply) = get();
+        sender.send(kept).unwrap();
+        assert_eq!(gather(abandoned, 16, &mut receiver).len(), 1);
+    }
 }

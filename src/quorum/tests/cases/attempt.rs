@@ -74,6 +74,33 @@ fn unsent_operation_leaves_no_orphan() {
     assert_eq!(unknown, [Action::Orphaned { node: 1 }]);
 }
 
+/// A release that was not sent leaves what an unanswered acquire may have stored.
+#[test]
+fn unsent_release_may_leave_orphan() {
+    let mut bench = Bench::start(3);
+    bench.vote(0, granted());
+    bench.vote(1, granted());
+    bench.release(false);
+    let reason = Reason::Server("too old".into());
+    let not_sent = Event::NotSent { node: 2, op: OpId::Release, reason };
+    assert_eq!(bench.handle(not_sent), [Action::Orphaned { node: 2 }]);
+}
+
+#[test]
+fn round_zero_proposes_the_number() {
+    assert_eq!(Bench::start(3).lease.number(0), PROPOSAL);
+}
+
+#[test]
+fn grants_are_counted() {
+    let mut bench = Bench::start(5);
+    assert_eq!(bench.lease.granted(), 0);
+    bench.vote(0, granted());
+    bench.vote(1, held("b", None));
+    bench.vote(2, granted());
+    assert_eq!(bench.lease.granted(), 2);
+}
+
 #[test]
 fn quorum_holds_validity_counts_from_start() {
     let mut bench = Bench::start(3);

@@ -27,6 +27,16 @@ fn next_holder_has_next_token() {
 }
 
 #[test]
+fn last_answer_of_round_disputes_nothing() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.extension(0, 3_000, extended());
+    assert_eq!(bench.extension(1, 3_000, extended()), [renewed(12_000)]);
+    assert_eq!(bench.extension(2, 3_000, extended()), []);
+    assert!(bench.hand_on(next()).is_some());
+}
+
+#[test]
 fn the_block_is_the_limit() {
     let mut bench = Bench::held_with(LeaseParams { block: 2, ..params(3) });
     assert!(bench.hand_on(next()).is_some());

@@ -55,8 +55,10 @@ fn refused_by_lead_releases_there_only() {
         panic!("{actions:?}")
     };
     assert_eq!((owner.as_deref(), *expires_in), (Some("other"), Some(Duration::from_secs(5))));
+    assert!(bench.lease.refused_by_lead());
     assert!(bench.acknowledge(0, false).is_empty());
     assert_eq!(bench.lease.next_wake(), None);
+    assert!(!Bench::held().lease.refused_by_lead());
 }
 
 #[test]
@@ -85,6 +87,13 @@ fn early_release_goes_to_lead_only() {
     // A late grant is released; no other node is sent anything.
     assert!(bench.vote(2, granted()).is_empty());
     assert!(bench.wake().is_empty());
+}
+
+#[test]
+fn lead_beyond_set_is_ignored() {
+    let mut out = Vec::new();
+    drop(Lease::start(asked_lead(5), at(0), &mut out));
+    assert_eq!(asked(&out), [0, 1, 2, 3, 4]);
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::fixture::{Bench, at, extended, granted, held, params, renewed, round, send, unheard};
+use super::fixture::{
+    Bench, VALIDITY, at, extended, granted, held, params, renewed, round, send, unheard,
+};
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::OpId,
@@ -108,6 +110,16 @@ fn minority_naming_another_is_outvoted() {
 }
 
 #[test]
+fn refusal_of_older_round_is_ignored() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.at(3_250).wake();
+    assert_eq!(bench.extension(0, 3_250, extended()), []);
+    assert_eq!(bench.extension(0, 3_000, held("thief", Some(9))), []);
+    assert_eq!(bench.extension(1, 3_250, extended()), [renewed(12_250)]);
+}
+
+#[test]
 fn expired_lease_is_not_revived() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
@@ -143,6 +155,13 @@ fn max_hold_ends_renewable_lease() {
     assert_eq!(bench.lease.next_wake(), Some(at(10_000)), "no renewal beyond the limit");
     assert_eq!(bench.at(9_999).wake(), []);
     assert_eq!(bench.at(10_000).wake(), [Action::Lost(Loss::MaxHold)]);
+}
+
+#[test]
+fn max_hold_of_validity_renews_nothing() {
+    let mut bench = Bench::held_with(LeaseParams { max_hold: VALIDITY, ..params(3) });
+    assert_eq!(bench.lease.next_wake(), Some(at(9_000)));
+    assert_eq!(bench.at(9_000).wake(), [Action::Lost(Loss::MaxHold)]);
 }
 
 #[test]

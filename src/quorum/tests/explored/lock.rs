@@ -12,7 +12,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// The unit of time. All clocks agree, so that a validity is as long as a TTL.
+/// The unit of time. All clocks agree, so that a validity equals a TTL.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 
 /// A world, and the part of the rules that is not in force.

@@ -13,8 +13,18 @@ pub(crate) struct Copy {
     node: usize,
     machine: usize,
     incarnation: Incarnation,
-    read: PerName<bool>,
-    sources: Sources,
+    is_bootstrapped: bool,
+    /// Whether the servers that were read lacked no records.
+    read: PerName<Option<bool>>,
+}
+
+impl Copy {
+    fn sources(&self, nodes: usize) -> Sources {
+        let count = |is: bool| self.read.iter().filter(|read| **read == Some(is)).count();
+        let is_bootstrapped = self.is_bootstrapped;
+        // The server itself lacks records.
+        Sources { nodes, complete: count(true), incomplete: count(false) + 1, is_bootstrapped }
+    }
 }
 
 impl NamesWorld {
@@ -32,30 +42,27 @@ impl NamesWorld {
             return false;
         }
         let is_bootstrapped = server.kept.lacks == Some(Lacks::Bootstrapped);
-        let nodes = self.setup.names;
-        let sources = Sources { nodes, complete: 0, incomplete: 1, is_bootstrapped };
-        self.copies[client] =
-            Some(Copy { node, machine, incarnation, read: [false; NAMES], sources });
+        let read = [None; NAMES];
+        self.copies[client] = Some(Copy { node, machine, incarnation, is_bootstrapped, read });
         true
     }
 
-    /// The client copies the records of one server.
+    /// The client copies the records of one server, also again if it was not complete before.
     pub(crate) fn copy_from(&mut self, client: usize, from: usize) -> bool {
         let Some(mut copy) = self.copies[client] else { return false };
         let Some(machine) = self.drivers[client].conn[from] else { return false };
-        if from == copy.node || copy.read[from] || !self.is_enrolled(from, machine) {
+        if from == copy.node || copy.read[from] == Some(true) || !self.is_enrolled(from, machine) {
             return false;
         }
-        copy.read[from] = true;
         let source = self.server(from, machine).clone();
         let driver = &self.drivers[client];
         let read = driver.in_sight(from).filter(|_| !driver.is_displaced(from));
         let votes = source.active && read.map(|read| &read.view) == source.view.as_ref();
         let is_complete = source.active && source.kept.lacks.is_none();
         if is_complete && votes {
-            copy.sources.complete += 1;
+            copy.read[from] = Some(true);
         } else if !is_complete && (votes || !self.has(RulePart::VotingSources)) {
-            copy.sources.incomplete += 1;
+            copy.read[from] = Some(false);
         }
         let target = &mut self.server_mut(copy.node, copy.machine).kept;
         target.record = target.record.or(source.kept.record);
@@ -66,8 +73,9 @@ impl NamesWorld {
     /// The client says on the server that it has all records.
     pub(crate) fn end_copy(&mut self, client: usize) -> bool {
         let Some(copy) = self.copies[client] else { return false };
-        let forgot = copy.sources.incomplete >= self.quorum();
-        let has_all = copy.sources.suffice() || (forgot && !self.has(RulePart::OwnBootstrap));
+        let sources = copy.sources(self.setup.names);
+        let forgot = sources.incomplete >= self.quorum();
+        let has_all = sources.suffice() || (forgot && !self.has(RulePart::OwnBootstrap));
         if !has_all && self.has(RulePart::EnoughCopies) {
             return false;
         }

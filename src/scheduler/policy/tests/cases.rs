@@ -33,6 +33,15 @@ fn tick_is_missed_when_next_starts() {
 }
 
 #[test]
+fn thousand_missed_ticks_are_all_counted() {
+    let (schedule, policy) = every_ten();
+    let ask = |now| due(&schedule, JOB, &policy, &ran(10), at(now));
+    assert_eq!(ask(10_013), wait(10_020, missed(1_000, 20, 10_010)));
+    let more = MissedTicks { count: 1_000, at_least: true, first: at(20), last: at(10_020) };
+    assert_eq!(ask(10_023), wait(10_030, Some(more)));
+}
+
+#[test]
 fn ticks_before_registration_are_not_missed() {
     let schedule = Schedule::every(seconds(10));
     for missed in [Missed::Skip, Missed::RunLatest, Missed::RunAll { at_most: 5 }] {

@@ -18,8 +18,7 @@ fn tick_is_due_at_its_start() {
             assert_eq!(ask(millis - 1), wait);
         }
         assert_eq!(ask(millis), run);
-        // On time from the start on, even where the next tick has come, as long as its start has
-        // not.
+        // On time from the start on, even where the next tick has come but its start has not.
         let next_start = schedule.start(JOB, at(tick + 10)).as_millis();
         assert_eq!(ask((millis + 2_000).min(next_start - 1)), run);
     }

@@ -1,14 +1,12 @@
 //! The number of steps after a long outage.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use super::{
     super::{MAX_STEPS, next_overlap},
     *,
 };
+use crate::sync::atomic::{AtomicUsize, Ordering};
 
 const YEAR: u64 = 365 * 24 * 60 * 60;
 /// What finding one tick from behind may take.

@@ -1,14 +1,8 @@
-//! Mutexes that ignore poisoning, and that are not held while user code runs.
-//!
-//! Subscribers, metrics recorders and wakers may call this crate again: under a mutex they could
-//! deadlock. Builds with debug assertions count the mutexes that a thread holds, and panic if an event,
-//! a metric, a wake-up or a clone of a waker finds one held.
+//! Mutexes that ignore poisoning, and the count of those that a thread holds.
 
-use std::{
-    ops::{Deref, DerefMut},
-    sync::{Mutex, MutexGuard, PoisonError},
-    task::Waker,
-};
+use std::ops::{Deref, DerefMut};
+
+use super::{Mutex, MutexGuard, PoisonError};
 
 /// Locks a mutex. Guarded data is consistent between any two statements, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Guard<'_, T> {
@@ -36,39 +30,11 @@ impl<T> DerefMut for Guard<'_, T> {
     }
 }
 
-/// Wakes a task.
+/// Checks that user code may run.
 ///
 /// # Panics
 ///
 /// With debug assertions, if this thread holds a mutex of the crate.
-#[track_caller]
-pub(crate) fn wake(waker: Waker) {
-    assert_unlocked();
-    waker.wake();
-}
-
-/// Wakes a task without consuming its waker. Panics as [`wake`] does.
-#[track_caller]
-pub(crate) fn wake_by_ref(waker: &Waker) {
-    assert_unlocked();
-    waker.wake_by_ref();
-}
-
-/// Clones a waker, which is user code. Panics as [`wake`] does.
-#[track_caller]
-pub(crate) fn clone_waker(waker: &Waker) -> Waker {
-    assert_unlocked();
-    waker.clone()
-}
-
-/// Wakes tasks in order. Panics as [`wake`] does.
-#[track_caller]
-pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
-    assert_unlocked();
-    wakers.into_iter().for_each(Waker::wake);
-}
-
-/// Checks that user code may run. Panics as [`wake`] does.
 #[track_caller]
 pub(crate) fn assert_unlocked() {
     #[cfg(debug_assertions)]
@@ -91,7 +57,9 @@ impl Held {
 
 #[cfg(debug_assertions)]
 mod held {
-    use std::{cell::Cell, thread};
+    use std::cell::Cell;
+
+    use crate::sync::{thread, thread_local};
 
     thread_local! {
         static COUNT: Cell<u32> = const { Cell::new(0) };
@@ -102,21 +70,21 @@ mod held {
 
     impl Held {
         pub(super) fn new() -> Self {
-            COUNT.set(COUNT.get() + 1);
+            COUNT.with(|count| count.set(count.get() + 1));
             Self
         }
     }
 
     impl Drop for Held {
         fn drop(&mut self) {
-            COUNT.set(COUNT.get() - 1);
+            COUNT.with(|count| count.set(count.get() - 1));
         }
     }
 
     #[track_caller]
     pub(super) fn assert_none() {
         assert!(
-            COUNT.get() == 0 || thread::panicking(),
+            COUNT.with(Cell::get) == 0 || thread::panicking(),
             "user code is about to run under a mutex of tower-redlock"
         );
     }
@@ -124,9 +92,10 @@ mod held {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::catch_unwind;
+    use std::{panic::catch_unwind, task::Waker};
 
     use super::*;
+    use crate::sync::{clone_waker, wake, wake_all};
 
     #[test]
     #[cfg(debug_assertions)]

@@ -1,0 +1,76 @@
+//! Advice for the operator.
+
+use std::{fmt, sync::Arc};
+
+use super::{NodeDiagnosis, node_advice, set_advice, terms::DiagnosisTerms};
+
+/// Something that needs attention, or is good to know, and what to do. [`Display`](fmt::Display) has it on
+/// one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Advice {
+    /// Whether it needs attention.
+    pub severity: Severity,
+    /// What it is about, for scripts: one of the [codes](super#codes).
+    pub code: &'static str,
+    /// The name of the node; `None` for advice about the whole set.
+    pub node: Option<Arc<str>>,
+    /// What was found.
+    pub what: String,
+    /// What to do.
+    pub todo: String,
+}
+
+/// Whether advice needs attention. [`Display`](fmt::Display) is `problem` or `hint`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "config", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Severity {
+    /// It needs attention: the set is not healthy.
+    Problem,
+    /// For information.
+    Hint,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Problem => "problem",
+            Self::Hint => "hint",
+        })
+    }
+}
+
+impl Advice {
+    pub(super) fn problem(code: &'static str, what: String, todo: impl Into<String>) -> Self {
+        Self { severity: Severity::Problem, code, node: None, what, todo: todo.into() }
+    }
+
+    pub(super) fn hint(code: &'static str, what: String, todo: impl Into<String>) -> Self {
+        Self { severity: Severity::Hint, ..Self::problem(code, what, todo) }
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.severity)?;
+        if let Some(node) = &self.node {
+            write!(f, "{node}: ")?;
+        }
+        write!(f, "{} (do: {})", self.what, self.todo)
+    }
+}
+
+/// Returns the advice on a set: problems first.
+pub(super) fn advise(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    for node in nodes {
+        let of_node = node_advice::advise(node, terms).into_iter();
+        let name = &node.health.name;
+        advice.extend(of_node.map(|one| Advice { node: Some(Arc::clone(name)), ..one }));
+    }
+    advice.extend(set_advice::advise(nodes, terms));
+    advice.sort_by_key(|advice| (advice.severity != Severity::Problem, advice.code));
+    advice
+}

@@ -1,0 +1,81 @@
+//! Asks the nodes what a diagnosis needs to know.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::{Diagnosis, NodeDiagnosis, terms::DiagnosisTerms};
+use crate::{error::Reason, lock::Redlock, node::NodeState};
+
+/// Limit for the first connections. A server that has not greeted after 2 s is down.
+const SETTLE_LIMIT: Duration = Duration::from_millis(3500);
+/// Interval between checks of the first connections.
+const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of test votes of a slow node, which may be busy for a moment.
+const TRIES: usize = 3;
+/// Limit for counting the lock keys of a node.
+const COUNT_LIMIT: Duration = Duration::from_secs(8);
+
+pub(super) async fn examine(redlock: &Redlock, probe: bool) -> Diagnosis {
+    let terms = DiagnosisTerms::of(redlock);
+    settle(redlock).await;
+    let nodes = || 0..redlock.nodes().len();
+    let votes = if probe {
+        join_all(nodes().map(async |node| Some(test_vote(redlock, node, &terms).await))).await
+    } else {
+        vec![None; nodes().len()]
+    };
+    let keys = join_all(nodes().map(|node| count_keys(redlock, node))).await;
+    // The health now includes what the votes revealed.
+    let health = redlock.health().into_iter();
+    let nodes = health
+        .zip(keys)
+        .zip(votes)
+        .map(|((health, keys), vote)| NodeDiagnosis::new(health, keys, vote, &terms));
+    Diagnosis::new(nodes.collect(), &terms)
+}
+
+/// Waits until every node is connected or known to be down, for a limited time.
+async fn settle(redlock: &Redlock) {
+    let limit = redlock.now() + SETTLE_LIMIT;
+    while redlock.now() < limit && redlock.health().iter().any(|node| is_passing(&node.state)) {
+        redlock.sleep(SETTLE_INTERVAL).await;
+    }
+}
+
+/// Whether the state ends by itself within a second or two.
+fn is_passing(state: &NodeState) -> bool {
+    match state {
+        NodeState::Connecting => true,
+        // The end of a probation takes one more round trip.
+        NodeState::Probation { remaining, .. } => remaining.is_zero(),
+        NodeState::Refusing { reason, .. } => {
+            matches!(reason, Reason::WrongTag { .. } | Reason::TtlTooLong)
+        }
+        NodeState::Voting | NodeState::Down { .. } => false,
+    }
+}
+
+/// Returns the time that the fastest of a few votes takes.
+async fn test_vote(
+    redlock: &Redlock,
+    node: usize,
+    terms: &DiagnosisTerms,
+) -> Result<Duration, Reason> {
+    let mut fastest = redlock.test_vote(node).await?;
+    for _ in 1..TRIES {
+        if fastest < terms.node_timeout {
+            break;
+        }
+        fastest = fastest.min(redlock.test_vote(node).await?);
+    }
+    Ok(fastest)
+}
+
+async fn count_keys(redlock: &Redlock, node: usize) -> Result<u64, Reason> {
+    tokio::select! {
+        biased;
+        count = redlock.key_count(node) => count,
+        () = redlock.sleep(COUNT_LIMIT) => Err(Reason::TimedOut),
+    }
+}

@@ -1,0 +1,87 @@
+//! Diagnosis: which nodes vote, why the others do not, and what to do.
+//!
+//! [`Redlock::diagnosis`](crate::Redlock::diagnosis) asks each node for a test vote, counts its lock
+//! keys, and compares its [health](crate::node::NodeHealth) with the settings of the manager. It is meant
+//! for people: a command, a page for operators, a test of a deployment. For probes of an orchestrator,
+//! [`readiness`](crate::Redlock::readiness) sends nothing.
+//!
+//! ```
+//! use tower_redlock::{Redlock, diagnosis::Verdict};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let redlock = Redlock::embedded();
+//! let diagnosis = redlock.diagnosis().await;
+//! for node in &diagnosis.nodes {
+//!     println!("{}: {}", node.health.name, node.state());
+//! }
+//! for advice in &diagnosis.advice {
+//!     println!("{advice}");
+//! }
+//! println!("{}: {}", diagnosis.verdict(), diagnosis.summary());
+//! assert_eq!(diagnosis.verdict(), Verdict::Healthy);
+//! # }
+//! ```
+//!
+//! # Codes
+//!
+//! [`Advice::code`] is stable: scripts may compare it. The texts may change. New codes may be added.
+//!
+//! | code | severity | meaning |
+//! |---|---|---|
+//! | `auth` | problem | the server needs credentials, or refuses them |
+//! | `busy` | problem | a script blocks the server |
+//! | `clock` | problem, hint | the clock of the server is off: by more than votes allow, or by less |
+//! | `clock-jumped` | problem | the clock of the server jumped |
+//! | `connecting` | problem | the first connection is being opened |
+//! | `copying` | hint | records of work that is done are being copied to the node |
+//! | `denied` | hint | the user of the server lacks permissions that locks do not need |
+//! | `down` | problem | the server cannot be reached |
+//! | `embedded` | hint | all nodes are inside this process |
+//! | `enrolment` | problem | the node has no enrolment, or a changed one |
+//! | `error` | problem | any other reason: its text has it |
+//! | `even-nodes` | hint | the number of nodes is even |
+//! | `evicts` | problem | the server may evict locks |
+//! | `few-nodes` | hint | fewer than three nodes |
+//! | `full` | problem | the server is at `maxmemory` |
+//! | `hung` | problem | the server accepts connections, and does not answer |
+//! | `loading` | problem | the server is reading its data |
+//! | `max-ttl` | hint | the servers store a longer `max_ttl` than that of this manager |
+//! | `no-count` | hint | the lock keys cannot be counted |
+//! | `no-persistence` | hint | servers keep nothing on disk |
+//! | `other-layout` | problem | the node belongs to another set of nodes |
+//! | `own-clock` | problem, hint | the clock of this process is off, or probably |
+//! | `permission` | problem | the user of the server lacks a permission that locks need |
+//! | `persistence-failing` | problem | the server refuses writes until it can persist |
+//! | `probation` | problem | the node may have forgotten locks, and waits until these have expired |
+//! | `probation-blocked` | problem | the probation of the node cannot be ended |
+//! | `replica` | problem | the server is a replica |
+//! | `restart-guard` | hint | the restart guard is off |
+//! | `same-server` | problem | two nodes are one server |
+//! | `silent` | problem | the node did not answer |
+//! | `slow` | problem | a vote takes longer than the node timeout |
+//! | `ttl-too-long` | problem | the TTL is above the `max_ttl` of the node |
+//! | `version` | problem | the server is too old |
+//!
+//! # Serialization
+//!
+//! With the feature `config`, a [`Diagnosis`] implements `Serialize`: with its verdict, summary, nodes and
+//! advice; names in `snake_case`, durations as numbers with the unit in their names.
+
+mod advice;
+mod examine;
+mod node_advice;
+mod reason_advice;
+mod report;
+mod request;
+#[cfg(feature = "config")]
+mod serialize;
+mod set_advice;
+mod terms;
+
+#[cfg(test)]
+mod tests;
+
+pub use advice::{Advice, Severity};
+pub use report::{Diagnosis, NodeDiagnosis, Verdict};
+pub use request::{DiagnosisFuture, DiagnosisRequest};

@@ -1,0 +1,162 @@
+//! Advice on one node.
+
+use std::time::Duration;
+
+use super::{
+    Advice, NodeDiagnosis, Severity,
+    reason_advice::{evicts, of_probation, of_reason, permissions},
+    terms::DiagnosisTerms,
+};
+use crate::{
+    error::{Reason, ServerText},
+    node::{CopyProgress, Finding, NodeState},
+};
+
+/// Servers accept fencing tokens that are ahead of their clocks by less than this.
+const CLOCK_LIMIT: Duration = Duration::from_secs(60);
+/// Minimum offset of a clock that is reported.
+pub(super) const CLOCK_HINT: Duration = Duration::from_secs(1);
+
+pub(super) fn advise(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Vec<Advice> {
+    if terms.is_embedded {
+        return vote(node, terms).into_iter().collect();
+    }
+    let advice = [
+        vote(node, terms),
+        copying(node),
+        memory(node),
+        clock(node, terms),
+        keys(node, terms),
+        denied(node, terms),
+    ];
+    advice.into_iter().flatten().collect()
+}
+
+/// Why the node does not vote.
+fn vote(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
+    // The advice on the clock says by how much it is off.
+    let is_reported = clock(node, terms).is_some_and(|advice| advice.severity == Severity::Problem);
+    match &node.health.state {
+        NodeState::Refusing { reason: Reason::ClockOff | Reason::TokenAhead, .. }
+            if is_reported =>
+        {
+            None
+        }
+        NodeState::Down { reason, .. } | NodeState::Refusing { reason, .. } => {
+            Some(of_reason(reason, terms))
+        }
+        NodeState::Probation { blocked: Some(blocked), .. } => Some(Advice::problem(
+            "probation-blocked",
+            format!("in probation; the last attempt to end it failed: {blocked}"),
+            "look at the node that it names: the probation ends when that one answers",
+        )),
+        NodeState::Probation { remaining, .. } => Some(of_probation(*remaining)),
+        NodeState::Connecting => Some(Advice::problem(
+            "connecting",
+            "the first connection is still being opened".into(),
+            "examine again in a moment",
+        )),
+        NodeState::Voting => match node.test_vote.as_ref()? {
+            Err(Reason::ClockOff | Reason::TokenAhead) if is_reported => None,
+            Err(reason) => Some(of_reason(reason, terms)),
+            Ok(took) => slow(*took, terms),
+        },
+    }
+}
+
+fn slow(took: Duration, terms: &DiagnosisTerms) -> Option<Advice> {
+    let limit = terms.node_timeout;
+    (took >= limit).then(|| {
+        Advice::problem(
+            "slow",
+            format!(
+                "a vote takes {took:.1?}, more than the node timeout of {limit:.1?}: it comes too late to count"
+            ),
+            "look at the server's load, its SLOWLOG and the way to it; for servers that are far away, raise node_timeout (at most a tenth of the TTL counts)",
+        )
+    })
+}
+
+fn copying(node: &NodeDiagnosis) -> Option<Advice> {
+    let CopyProgress { records, bytes, .. } = node.health.copying?;
+    Some(Advice::hint(
+        "copying",
+        format!(
+            "records of work that is done are being copied to it, {records} of them ({bytes} bytes) by the client that copies now: until then it does not say of any key that there is none"
+        ),
+        "wait, and keep the other nodes up meanwhile; some client has to run. It takes a second for each 10 MB",
+    ))
+}
+
+fn memory(node: &NodeDiagnosis) -> Option<Advice> {
+    let is_reported = matches!(
+        &node.health.state,
+        NodeState::Refusing { reason: Reason::Evicts { .. }, .. } | NodeState::Down { .. }
+    );
+    let memory = node.health.memory.as_ref().filter(|memory| memory.evicts() && !is_reported)?;
+    Some(evicts(&memory.policy))
+}
+
+/// Returns the least by which the server's clock is off.
+pub(super) fn offset(node: &NodeDiagnosis) -> Option<Duration> {
+    let clock = node.health.clock?;
+    let off = Duration::from_micros(clock.ahead_micros.unsigned_abs());
+    Some(off.saturating_sub(clock.uncertainty))
+}
+
+/// Returns the result of the comparison of all clocks that says that this process's is off.
+pub(super) fn own_clock(node: &NodeDiagnosis) -> Option<&Finding> {
+    node.health.findings.iter().find(|finding| matches!(finding, Finding::OwnClock { .. }))
+}
+
+fn clock(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
+    let mut findings = node.health.findings.iter();
+    if let Some(found) = findings.find(|found| matches!(found, Finding::ServerClock { .. })) {
+        return Some(Advice::problem(
+            "clock",
+            format!("{found}: its votes don't count with theirs, or come late"),
+            "get NTP on the server running; clocks may only be slewed, never set, while locks are used",
+        ));
+    }
+    if own_clock(node).is_some() && terms.clock_guard.is_none() {
+        return None;
+    }
+    let off = offset(node)?;
+    let way = if node.health.clock?.ahead_micros < 0 { "behind" } else { "ahead of" };
+    let what = format!("its clock is {off:.1?} {way} ours");
+    let todo = "get NTP running on the server and on this machine; the clocks may only be slewed, never set, while locks are used";
+    let (limit, reported_from) = match terms.clock_guard {
+        Some(within) => (within, within / 2),
+        None => (CLOCK_LIMIT, CLOCK_HINT),
+    };
+    if off > limit {
+        let what = format!("{what}, more than {limit:.0?}: it gives no votes, or slow ones");
+        return Some(Advice::problem("clock", what, todo));
+    }
+    (off > reported_from).then(|| Advice::hint("clock", what, todo))
+}
+
+/// Counting needs a permission that locks do not need.
+fn keys(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
+    match &node.lock_keys {
+        Err(Reason::NoPermission(_)) if node.health.role().is_some() => Some(Advice::hint(
+            "no-count",
+            "its lock keys can't be counted: the user lacks +scan".into(),
+            format!("nothing, or: {}", permissions(&terms.prefix)),
+        )),
+        _ => None,
+    }
+}
+
+fn denied(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
+    // `keys` reports the lack of `scan`.
+    let denied: Vec<_> =
+        node.health.denied.iter().map(|rule| &**rule).filter(|rule| *rule != "scan").collect();
+    (!denied.is_empty()).then(|| {
+        Advice::hint(
+            "denied",
+            format!("its user is denied {}", ServerText(&denied.join(" "))),
+            format!("nothing, if that is on purpose, or: {}", permissions(&terms.prefix)),
+        )
+    })
+}

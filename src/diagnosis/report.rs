@@ -1,0 +1,157 @@
+//! The diagnosis of a set of nodes: their states, the advice and the verdict.
+
+use std::{fmt, time::Duration};
+
+use super::{
+    advice::{Advice, Severity, advise},
+    terms::DiagnosisTerms,
+};
+use crate::{
+    error::{Reason, ServerText},
+    node::{NodeHealth, NodeState},
+    protocol::formulas,
+};
+
+/// The state of all nodes, with advice. Returned by [`Redlock::diagnosis`](crate::Redlock::diagnosis).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Diagnosis {
+    /// Each node, in the order of [`Redlock::nodes`](crate::Redlock::nodes).
+    pub nodes: Vec<NodeDiagnosis>,
+    /// What to do: problems first, then hints, each in the order of their codes and nodes.
+    pub advice: Vec<Advice>,
+}
+
+impl Diagnosis {
+    pub(super) fn new(nodes: Vec<NodeDiagnosis>, terms: &DiagnosisTerms) -> Self {
+        let advice = advise(&nodes, terms);
+        Self { nodes, advice }
+    }
+
+    /// Returns the number of nodes that [vote](NodeDiagnosis::votes).
+    pub fn voting(&self) -> usize {
+        self.nodes.iter().filter(|node| node.votes).count()
+    }
+
+    /// Returns the number of nodes that have to vote.
+    pub fn quorum(&self) -> usize {
+        formulas::quorum(self.nodes.len())
+    }
+
+    /// Returns the verdict.
+    pub fn verdict(&self) -> Verdict {
+        if self.voting() < self.quorum() {
+            Verdict::NoQuorum
+        } else if self.advice.iter().any(|advice| advice.severity == Severity::Problem) {
+            Verdict::Degraded
+        } else {
+            Verdict::Healthy
+        }
+    }
+
+    /// Returns the verdict in one sentence, without a full stop.
+    pub fn summary(&self) -> String {
+        let (voting, nodes, quorum) = (self.voting(), self.nodes.len(), self.quorum());
+        let vote = format!("{voting} of {nodes} nodes vote, {quorum} are needed");
+        match self.verdict() {
+            Verdict::Healthy => format!("locks work; {vote}"),
+            Verdict::Degraded => {
+                let has_spare = voting > quorum || voting == nodes;
+                let spare = if has_spare { "" } else { ", and no further one may fail" };
+                format!("locks work, but something needs attention; {vote}{spare}")
+            }
+            Verdict::NoQuorum => {
+                let in_probation = |node: &&NodeDiagnosis| {
+                    matches!(node.health.state, NodeState::Probation { .. })
+                };
+                let waiting = self.nodes.iter().filter(in_probation).count();
+                let heals = if voting + waiting >= quorum {
+                    "; waiting is enough: the probations end by themselves while a client runs"
+                } else {
+                    ""
+                };
+                format!("no locks at present; {vote}{heals}")
+            }
+        }
+    }
+}
+
+/// Whether locks work. [`Display`](fmt::Display) is `healthy`, `degraded` or `no quorum`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "config", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Locks work, and nothing needs attention.
+    Healthy,
+    /// Locks work, and there is at least one [problem](Severity::Problem).
+    Degraded,
+    /// Fewer than a quorum of nodes vote: no locks at present.
+    NoQuorum,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::NoQuorum => "no quorum",
+        })
+    }
+}
+
+/// The state of one node in a [`Diagnosis`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeDiagnosis {
+    /// Its health, after the test vote.
+    pub health: NodeHealth,
+    /// Whether it votes: by its health, and within the node timeout in the test vote, if there was one.
+    pub votes: bool,
+    /// The time that a test vote took, or why there was none. `None` without
+    /// [test votes](super::DiagnosisRequest::probe).
+    pub test_vote: Option<Result<Duration, Reason>>,
+    /// The number of lock keys on the server, or why it is unknown. [`Reason::Unknown`] for nodes that are
+    /// no servers.
+    pub lock_keys: Result<u64, Reason>,
+}
+
+impl NodeDiagnosis {
+    pub(super) fn new(
+        health: NodeHealth,
+        lock_keys: Result<u64, Reason>,
+        test_vote: Option<Result<Duration, Reason>>,
+        terms: &DiagnosisTerms,
+    ) -> Self {
+        let in_time = match &test_vote {
+            Some(Ok(took)) => *took < terms.node_timeout,
+            Some(Err(_)) => false,
+            None => true,
+        };
+        Self { votes: health.is_voting() && in_time, health, test_vote, lock_keys }
+    }
+
+    /// Returns whether it votes, and why not, as a short text: `voting, a vote takes 1.2ms`.
+    pub fn state(&self) -> String {
+        let state = match &self.health.state {
+            NodeState::Down { reason: Reason::NotConnected(why), .. } => {
+                format!("down: {}", ServerText(why))
+            }
+            NodeState::Down { reason, .. } => format!("down: {reason}"),
+            NodeState::Refusing { reason: Reason::OtherLayout { .. }, .. } => {
+                "no vote: it belongs to another set of nodes".into()
+            }
+            NodeState::Refusing { reason, .. } => format!("no vote: {reason}"),
+            state => state.to_string(),
+        };
+        match &self.test_vote {
+            Some(Ok(took)) => format!("{state}, a vote takes {}", time(*took)),
+            Some(Err(reason)) if self.health.is_voting() => format!("no vote: {reason}"),
+            _ => state,
+        }
+    }
+}
+
+/// Returns a time with one decimal digit at most.
+fn time(time: Duration) -> String {
+    if time.subsec_nanos() == 0 { format!("{time:?}") } else { format!("{time:.1?}") }
+}

@@ -1,0 +1,89 @@
+//! A request for a diagnosis.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use super::{Diagnosis, examine::examine};
+use crate::lock::Redlock;
+
+impl Redlock {
+    /// Examines the nodes for a person: which of them vote, why the others do not, and what to do. See
+    /// the [module](crate::diagnosis) for an example.
+    ///
+    /// Await the request. It waits up to 3.5 s for first connections, asks each node for a
+    /// [test vote](DiagnosisRequest::probe), and [counts](Self::key_counts) its lock keys. If all nodes
+    /// answer, that takes milliseconds, and a scan of all keys of each server; otherwise up to 24 s.
+    ///
+    /// It always returns a diagnosis: unreachable nodes are part of it. In a forked child, each
+    /// node is down.
+    pub fn diagnosis(&self) -> DiagnosisRequest {
+        DiagnosisRequest { redlock: self.clone(), probe: true }
+    }
+}
+
+/// A request for a [`Diagnosis`]: await it.
+///
+/// Nothing is sent before it is awaited.
+///
+/// # Cancel safety
+///
+/// Safe. The locks of others are not affected. Test votes in flight are released in the background, as a
+/// lock is when it is dropped. If the release does not reach a node, the key expires after the TTL, 1 s at
+/// most; under [`clock_guard`](crate::RedlockBuilder::clock_guard) it stays visible on the server, as the
+/// key of a crashed holder.
+#[derive(Clone, Debug)]
+#[must_use = "a request does nothing until it is awaited"]
+pub struct DiagnosisRequest {
+    redlock: Redlock,
+    probe: bool,
+}
+
+impl DiagnosisRequest {
+    /// Sets whether to request a test vote from each node. Default: yes.
+    ///
+    /// A test vote acquires and releases a key on one node, under a random name that no user can give.
+    /// It finds what the state of a connection does not
+    /// show, such as a missing permission or a slow server. A node has 2 s to answer. If it takes longer
+    /// than the node timeout, the request is repeated, at most twice. Without test votes, nothing is
+    /// written to the servers.
+    pub fn probe(mut self, probe: bool) -> Self {
+        self.probe = probe;
+        self
+    }
+}
+
+impl IntoFuture for DiagnosisRequest {
+    type Output = Diagnosis;
+    type IntoFuture = DiagnosisFuture;
+
+    fn into_future(self) -> DiagnosisFuture {
+        let Self { redlock, probe } = self;
+        DiagnosisFuture(Box::pin(async move { examine(&redlock, probe).await }))
+    }
+}
+
+/// The future of a [`DiagnosisRequest`], with the same cancel safety.
+///
+/// # Panics
+///
+/// If polled again after it was ready.
+#[must_use = "futures do nothing unless polled"]
+pub struct DiagnosisFuture(Pin<Box<dyn Future<Output = Diagnosis> + Send>>);
+
+impl Future for DiagnosisFuture {
+    type Output = Diagnosis;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Diagnosis> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for DiagnosisFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiagnosisFuture").finish_non_exhaustive()
+    }
+}

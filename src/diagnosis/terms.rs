@@ -1,0 +1,30 @@
+//! The settings of a manager on which advice depends.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{lock::Redlock, protocol::formulas};
+
+/// The settings of a manager on which advice depends.
+#[derive(Clone, Debug)]
+pub(super) struct DiagnosisTerms {
+    pub(super) prefix: Arc<str>,
+    pub(super) max_ttl: Duration,
+    /// Timeout for an answer to a request with the default TTL.
+    pub(super) node_timeout: Duration,
+    pub(super) clock_guard: Option<Duration>,
+    pub(super) restart_guard: bool,
+    pub(super) is_embedded: bool,
+}
+
+impl DiagnosisTerms {
+    pub(super) fn of(redlock: &Redlock) -> Self {
+        Self {
+            prefix: Arc::clone(redlock.key_prefix()),
+            max_ttl: redlock.max_ttl(),
+            node_timeout: formulas::node_timeout(redlock.node_timeout(), redlock.default_ttl()),
+            clock_guard: redlock.clock_guard(),
+            restart_guard: redlock.has_restart_guard(),
+            is_embedded: redlock.is_embedded(),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The verdict by the number of votes.
+
+use super::{Findings, MS, SECOND, text};
+use crate::{
+    diagnosis::Verdict,
+    error::Reason,
+    node::{ClockOffset, NodeState},
+};
+
+/// Five nodes, of which some vote.
+fn voting(votes: usize) -> Findings {
+    let mut found = Findings::healthy(5);
+    (votes..5).for_each(|node| found.down(node, Reason::NotConnected(text("refused"))));
+    found
+}
+
+#[test]
+fn verdict_follows_the_votes() {
+    let cases = [
+        (0, Verdict::NoQuorum, "no locks at present; 0 of 5 nodes vote, 3 are needed"),
+        (2, Verdict::NoQuorum, "no locks at present; 2 of 5 nodes vote, 3 are needed"),
+        (
+            3,
+            Verdict::Degraded,
+            "locks work, but something needs attention; 3 of 5 nodes vote, 3 are needed, and no further one may fail",
+        ),
+        (
+            4,
+            Verdict::Degraded,
+            "locks work, but something needs attention; 4 of 5 nodes vote, 3 are needed",
+        ),
+        (5, Verdict::Healthy, "locks work; 5 of 5 nodes vote, 3 are needed"),
+    ];
+    for (votes, verdict, summary) in cases {
+        let diagnosis = voting(votes).diagnosis();
+        assert_eq!((diagnosis.voting(), diagnosis.quorum()), (votes, 3));
+        assert_eq!(diagnosis.verdict(), verdict, "{votes} votes");
+        assert_eq!(diagnosis.summary(), summary);
+    }
+}
+
+#[test]
+fn test_vote_has_to_count() {
+    let verdict = |vote| {
+        let mut found = Findings::healthy(1);
+        found.votes[0] = vote;
+        found.diagnosis().verdict()
+    };
+    assert_eq!(verdict(None), Verdict::Healthy, "without test votes");
+    assert_eq!(verdict(Some(Ok(49 * MS))), Verdict::Healthy);
+    assert_eq!(verdict(Some(Ok(50 * MS))), Verdict::NoQuorum, "as late as the node timeout");
+    assert_eq!(verdict(Some(Err(Reason::OutOfMemory))), Verdict::NoQuorum);
+}
+
+#[test]
+fn refusing_node_has_no_vote() {
+    let mut found = Findings::healthy(3);
+    found.refusing(0, Reason::Busy);
+    assert_eq!(found.diagnosis().voting(), 2, "although its test vote counted");
+}
+
+#[test]
+fn hints_leave_set_healthy() {
+    let mut found = Findings::healthy(3);
+    found.health[0].clock = Some(ClockOffset::new(2_000_000, MS));
+    let diagnosis = found.diagnosis();
+    assert_eq!(diagnosis.advice.len(), 1);
+    assert_eq!(diagnosis.verdict(), Verdict::Healthy);
+}
+
+#[test]
+fn probations_of_quorum_need_time() {
+    let mut found = voting(2);
+    assert!(!found.diagnosis().summary().contains("waiting is enough"));
+    found.health[2].state =
+        NodeState::Probation { remaining: SECOND, since: SECOND, blocked: None };
+    assert!(found.diagnosis().summary().contains("waiting is enough"));
+}
+
+#[test]
+fn verdicts_are_shown_in_words() {
+    let shown = [Verdict::Healthy, Verdict::Degraded, Verdict::NoQuorum].map(|v| v.to_string());
+    assert_eq!(shown, ["healthy", "degraded", "no quorum"]);
+}

@@ -1,0 +1,189 @@
+//! Events of a manager's locks and nodes, for those that listen.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::sync::broadcast;
+
+use crate::{
+    FencingToken, LockError, Resource,
+    error::{LossCause, Reason},
+    sync::atomic::{AtomicBool, Ordering},
+    time::Clock,
+};
+
+/// Something that happened to a lock of this process, or to a node as this process sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct LockEvent {
+    /// Its time, by this process's wall clock.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub at: SystemTime,
+    /// The kind of event, with its details.
+    #[cfg_attr(feature = "config", serde(flatten))]
+    pub kind: LockEventKind,
+}
+
+/// The kind of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[cfg_attr(feature = "config", serde(tag = "event", rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum LockEventKind {
+    /// A request was granted its lock after it had waited.
+    Granted {
+        /// The names.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        resource: Resource,
+        /// The lock's fencing token.
+        token: FencingToken,
+        /// Time since the request.
+        #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+        waited: Duration,
+    },
+    /// A request ended without a lock.
+    Refused {
+        /// The names.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        resource: Resource,
+        /// Time since the request.
+        #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+        waited: Duration,
+        /// Why.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        error: LockError,
+    },
+    /// A lock ended before it was released.
+    Lost {
+        /// The names.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        resource: Resource,
+        /// Why.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        cause: LossCause,
+    },
+    /// Guarded work was dropped at the end of its lock.
+    HardStopped {
+        /// The names.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        resource: Resource,
+        /// The lock's fencing token.
+        token: FencingToken,
+    },
+    /// Guarded work blocks past the end of its lock, and can't be dropped. Repeated while it does.
+    Overrun {
+        /// The names.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        resource: Resource,
+        /// Time since the end of the lock.
+        #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+        by: Duration,
+    },
+    /// The proposed token of a lock was not above the nodes' fences: the fences were raised to those of
+    /// a greater token.
+    FenceRaised {
+        /// The names.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        resource: Resource,
+        /// The greater token.
+        token: FencingToken,
+    },
+    /// A node does not vote any more.
+    NodeOut {
+        /// Its name.
+        node: Arc<str>,
+        /// Why.
+        #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
+        reason: Reason,
+    },
+    /// One of the reasons for which a node did not vote has ended.
+    NodeBack {
+        /// Its name.
+        node: Arc<str>,
+    },
+}
+
+#[cfg(feature = "config")]
+fn as_text<S: serde::Serializer>(
+    value: &impl std::fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// Number of events that a receiver may be behind.
+const CAPACITY: usize = 1_024;
+
+/// Sends events, once somebody listens.
+#[derive(Debug)]
+pub(crate) struct Events {
+    sender: broadcast::Sender<LockEvent>,
+    /// Whether there was a receiver. An event costs one load of this before.
+    has_listeners: AtomicBool,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        let sender = broadcast::Sender::new(CAPACITY);
+        Self { sender, has_listeners: AtomicBool::new(false) }
+    }
+}
+
+impl Events {
+    pub(crate) fn listen(&self) -> broadcast::Receiver<LockEvent> {
+        self.has_listeners.store(true, Ordering::Relaxed);
+        self.sender.subscribe()
+    }
+
+    /// Sends the event that `kind` makes. Not to be called under a mutex of the crate, as it wakes the
+    /// receivers.
+    pub(crate) fn send(&self, clock: &dyn Clock, kind: impl FnOnce() -> LockEventKind) {
+        if !self.has_listeners.load(Ordering::Relaxed) {
+            return;
+        }
+        crate::sync::assert_unlocked();
+        let at = UNIX_EPOCH.checked_add(clock.wall()).unwrap_or(UNIX_EPOCH);
+        // The receivers may have gone.
+        let _ = self.sender.send(LockEvent { at, kind: kind() });
+    }
+}
+
+#[cfg(all(test, feature = "config"))]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn json_of(kind: LockEventKind) -> Value {
+        let at = UNIX_EPOCH + Duration::from_secs(1);
+        serde_json::to_value(LockEvent { at, kind }).unwrap()
+    }
+
+    #[test]
+    fn events_are_flat_objects() {
+        let resource = Resource::try_from(["a", "b"]).unwrap();
+        let (token, waited) = (FencingToken::new(7), Duration::from_millis(1_500));
+        let granted = LockEventKind::Granted { resource: resource.clone(), token, waited };
+        let shown = resource.to_string();
+        let at = "1970-01-01T00:00:01Z";
+        assert_eq!(
+            json_of(granted),
+            json!({ "at": at, "event": "granted", "resource": shown, "token": 7, "waited": "1s 500ms" })
+        );
+        let error = LockError::Closed;
+        let text = error.to_string();
+        assert_eq!(
+            json_of(LockEventKind::Refused { resource, waited, error }),
+            json!({ "at": at, "event": "refused", "resource": shown, "waited": "1s 500ms", "error": text })
+        );
+        let reason = Reason::ReadOnly;
+        let text = reason.to_string();
+        assert_eq!(
+            json_of(LockEventKind::NodeOut { node: "n".into(), reason }),
+            json!({ "at": at, "event": "node_out", "node": "n", "reason": text })
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! Enumerates what the nodes keep: locks, records and jobs.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{Stream, future::join_all, stream::try_unfold};
+
+use super::{Holder, core::Core, inspect::inspect_name, query::ask};
+use crate::{
+    error::{LockError, Reason, VoteOutcome, Votes},
+    protocol::{Answer, Op, ScanKind, ScanOp, ScannedAnswer, formulas},
+    resource::Resource,
+};
+
+/// Number of keys that a node looks at for one page.
+const PAGE: u32 = 100;
+/// Maximum number of pages of one node: a server may be full of other keys, or have no last page.
+const MAX_PAGES: usize = 100_000;
+/// Number of requests for one page or name: a node may be busy for a moment.
+const TRIES: usize = 3;
+/// A pause is this many times as long as the page before took, so that a listing takes at most a tenth
+/// of the time of a node.
+const PAUSES: u32 = 9;
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Enumerates the holders of locks.
+pub(super) fn locks(core: Arc<Core>) -> impl Stream<Item = Result<Holder, LockError>> + Send {
+    let names = StoredNames::new(core, ScanKind::Locks);
+    try_unfold((names, VecDeque::new()), |(mut names, mut holders)| async move {
+        loop {
+            if let Some(holder) = holders.pop_front() {
+                return Ok(Some((holder, (names, holders))));
+            }
+            let Some(page) = names.page().await? else { return Ok(None) };
+            let (core, begun) = (&names.core, names.core.clock().now());
+            let found = join_all(page.iter().map(|name| holder(core, name))).await;
+            names.busy += core.clock().now().saturating_duration_since(begun);
+            for holder in found {
+                holders.extend(holder.map_err(|votes| LockError::NoQuorum { votes })?);
+            }
+        }
+    })
+}
+
+async fn holder(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
+    for _ in 1..TRIES {
+        if let Ok(holder) = inspect_name(core, name).await {
+            return Ok(holder);
+        }
+    }
+    inspect_name(core, name).await
+}
+
+/// Enumerates names.
+pub(super) fn names(
+    core: Arc<Core>,
+    kind: ScanKind,
+) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send {
+    let names = StoredNames::new(core, kind);
+    try_unfold((names, VecDeque::new()), |(mut names, mut page)| async move {
+        loop {
+            if let Some(name) = page.pop_front() {
+                return Ok(Some((name, (names, page))));
+            }
+            let Some(next) = names.page().await? else { return Ok(None) };
+            page.extend(next);
+        }
+    })
+}
+
+/// The names that the nodes keep, each once: those of the first node, then those that only later nodes
+/// have.
+struct StoredNames {
+    core: Arc<Core>,
+    kind: ScanKind,
+    /// Whether each node was read to the end, so far.
+    read: Vec<VoteOutcome>,
+    /// Where the next page of the next node begins, and its number.
+    cursor: Option<Arc<str>>,
+    pages: usize,
+    seen: HashSet<Arc<str>>,
+    /// For how long the nodes had to work for the last page.
+    busy: Duration,
+}
+
+impl StoredNames {
+    fn new(core: Arc<Core>, kind: ScanKind) -> Self {
+        let (seen, busy) = (HashSet::new(), Duration::ZERO);
+        Self { core, kind, read: Vec::new(), cursor: None, pages: 0, seen, busy }
+    }
+
+    /// Returns new names; `None` at the end.
+    ///
+    /// Every quorum has one of any N−q+1 nodes, so that fewer are not enough.
+    async fn page(&mut self) -> Result<Option<Vec<Arc<str>>>, LockError> {
+        let nodes = self.core.nodes.len();
+        while self.read.len() < nodes {
+            let pause = std::mem::take(&mut self.busy).saturating_mul(PAUSES);
+            self.core.sleep(pause.min(LONGEST_PAUSE)).await;
+            let begun = self.core.clock().now();
+            let scanned = self.scan(self.read.len()).await;
+            self.busy = self.core.clock().now().saturating_duration_since(begun);
+            let page = match scanned {
+                Ok(page) => page,
+                Err(reason) => {
+                    self.end_node(VoteOutcome::NotCounted(reason));
+                    continue;
+                }
+            };
+            (self.cursor, self.pages) = (page.next, self.pages + 1);
+            if self.cursor.is_none() {
+                self.end_node(VoteOutcome::Granted);
+            } else if self.pages == MAX_PAGES {
+                let reason = Reason::Protocol("more keys than can be looked through".into());
+                self.end_node(VoteOutcome::NotCounted(reason));
+            }
+            let seen = &mut self.seen;
+            // Keys of test votes have names that no lock has.
+            let is_new = |name: &Arc<str>| {
+                Resource::try_from(&**name).is_ok() && seen.insert(Arc::clone(name))
+            };
+            let new: Vec<_> = page.names.into_iter().filter(is_new).collect();
+            if !new.is_empty() {
+                return Ok(Some(new));
+            }
+        }
+        let needed = nodes - formulas::quorum(nodes) + 1;
+        if self.read.iter().filter(|read| **read == VoteOutcome::Granted).count() < needed {
+            return Err(LockError::NoQuorum { votes: self.core.votes(self.read.clone()) });
+        }
+        Ok(None)
+    }
+
+    fn end_node(&mut self, read: VoteOutcome) {
+        self.read.push(read);
+        (self.cursor, self.pages) = (None, 0);
+    }
+
+    async fn scan(&self, node: usize) -> Result<ScannedAnswer, Reason> {
+        let op = Op::Scan(ScanOp::new(self.kind, self.cursor.clone(), PAGE));
+        let mut tries = 1;
+        loop {
+            match ask(&self.core, node, op.clone()).await {
+                Ok(Answer::Scanned(page)) => return Ok(page),
+                Ok(_) => return Err(Reason::Protocol("not what was asked for".into())),
+                Err(_) if tries < TRIES => tries += 1,
+                Err(reason) => return Err(reason),
+            }
+        }
+    }
+}

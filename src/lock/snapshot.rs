@@ -1,0 +1,82 @@
+//! The locks and requests of this process at one moment.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use super::core::Core;
+use crate::{FencingToken, Resource, sync::atomic::Ordering};
+
+/// The locks and requests of this process at one moment. Those of other processes are on the servers:
+/// see [`Redlock::locks`](crate::Redlock::locks).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The locks that are held here, sorted by their names.
+    pub locks: Vec<LocalLock>,
+    /// The names that requests wait for, sorted.
+    pub waiting: Vec<WaitingName>,
+    /// Number of releases on their way to a node, without those below.
+    pub releasing: usize,
+    /// For each node, the number of releases that it did not acknowledge, and that are repeated until it
+    /// does or the keys have expired.
+    pub unacknowledged: Vec<usize>,
+}
+
+/// A lock that this process holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LocalLock {
+    /// Its names.
+    pub resource: Resource,
+    /// Its fencing token; zero without fencing.
+    pub token: FencingToken,
+    /// The time of the lease's request, by this process's wall clock. Where it was handed on within the
+    /// process, that of the first holder.
+    pub since: SystemTime,
+    /// Remaining validity, unless it is renewed.
+    pub remaining: Duration,
+}
+
+/// A name that requests of this process wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingName {
+    /// The name.
+    pub name: Arc<str>,
+    /// Number of requests, without the one that holds it. One that is asking the nodes for the first time
+    /// is among them.
+    pub requests: usize,
+    /// The age of the oldest of them.
+    pub oldest: Duration,
+}
+
+pub(super) fn snapshot(core: &Core) -> Snapshot {
+    if core.is_forked() {
+        // Its mutexes may be locked for ever.
+        return Snapshot::default();
+    }
+    let (held, mut waiting) = core.queue.snapshot(core.clock().now());
+    let mut locks: Vec<_> = held
+        .iter()
+        .filter_map(std::sync::Weak::upgrade)
+        .filter(|lease| lease.is_valid())
+        .map(|lease| LocalLock {
+            resource: lease.resource().clone(),
+            token: lease.token(),
+            since: UNIX_EPOCH.checked_add(lease.id().since()).unwrap_or(UNIX_EPOCH),
+            remaining: lease.remaining(),
+        })
+        .collect();
+    locks.sort_unstable_by(|a, b| a.resource.names().cmp(b.resource.names()));
+    // A set of names is held once.
+    locks.dedup_by(|a, b| a.resource == b.resource);
+    waiting.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Snapshot {
+        locks,
+        waiting,
+        releasing: core.releasing.load(Ordering::Acquire),
+        unacknowledged: (0..core.nodes.len()).map(|node| core.releaser.pending(node)).collect(),
+    }
+}

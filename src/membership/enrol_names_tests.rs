@@ -1,0 +1,135 @@
+//! Nodes that name each other, and servers that were displaced.
+
+use super::*;
+
+#[test]
+fn wait_begins_with_enough_voters() {
+    let mut set = Set::of(&[Probation("a"), Active, Active]);
+    set.forgets(1, 0, at(1_000));
+    assert_eq!(set.enrolment.next_wake(), None, "one voter does not suffice");
+    set.look(at(5_000));
+    assert_eq!(set.enrolment.next_wake(), Some(at(5_000 + END)));
+}
+
+#[test]
+fn voters_have_to_name_each_other() {
+    let mut set = Set::of(&[Probation("a"), Active, Active]);
+    set.forgets(1, 2, at(1_000));
+    assert_eq!(set.enrolment.next_wake(), None);
+}
+
+#[test]
+fn newcomer_must_know_the_voters_owners() {
+    let mut set = Set::of(&[Probation("a"), Active, Active, Active, Out]);
+    set.forgets(0, 4, at(1_000));
+    assert_eq!(set.enrolment.next_wake(), None);
+    let news = set.enrolment.news_for(0).unwrap();
+    assert_eq!(news[4], Some(set.own[4]), "what it is told instead");
+}
+
+#[test]
+fn everyone_is_told_of_a_newcomer() {
+    let mut set = Set::of(&[Probation("a"), Active, Active]);
+    assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
+    set.forgets(2, 0, at(1_000));
+    let news = set.enrolment.news_for(2).unwrap();
+    assert_eq!(&*news, [Some(set.own[0]), Some(set.own[1]), None]);
+}
+
+#[test]
+fn newcomer_takes_the_next_epoch() {
+    let set = Set::of(&[Active, Active, Active]);
+    assert_eq!(set.enrolment.least_epoch(0), 2);
+    let unknown = Enrolment::new(3, TTL, 0.01);
+    assert_eq!(unknown.least_epoch(0), 1);
+}
+
+/// Another client's server was enrolled under the name of node 0.
+fn displaced(now: Timestamp) -> Set {
+    let mut set = Set::of(&[Active, Active, Active]);
+    for node in [1, 2] {
+        let mut view = View::clone(&set.views[node]);
+        view.owners[0] = Some(Incarnation { epoch: 2, id: 77, nonce: 7 });
+        set.views[node] = Arc::new(view);
+        let sight = set.sight(node);
+        set.enrolment.see(node, sight, now);
+    }
+    set
+}
+
+#[test]
+fn displaced_node_is_reclaimed_after_probation() {
+    let set = displaced(at(1_000));
+    assert_eq!(set.enrolment.displaced_since(0), Some(at(1_000)));
+    assert_eq!(set.enrolment.displaced_since(1), None);
+    assert_eq!(set.enrolment.reclaims(0, at(1_000 + END - 1)), None);
+    assert_eq!(set.enrolment.reclaims(0, at(1_000 + END)), Some(set.own[0]));
+    assert_eq!(set.enrolment.least_epoch(0), 3);
+}
+
+#[test]
+fn displaced_node_tells_nobody() {
+    let set = displaced(at(1_000));
+    assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
+}
+
+#[test]
+fn displaced_nodes_view_is_ignored() {
+    let mut set = displaced(at(1_000));
+    set.stands[1] = Probation("b");
+    let mut view = View::clone(&set.views[0]);
+    view.owners[2] = Some(Incarnation { epoch: 5, id: 55, nonce: 5 });
+    set.views[0] = Arc::new(view);
+    for node in [1, 0] {
+        let sight = set.sight(node);
+        set.enrolment.see(node, sight, at(2_000));
+    }
+    assert_eq!(set.enrolment.news_for(1), None);
+}
+
+#[test]
+fn node_in_probation_is_no_stranger() {
+    let mut set = Set::of(&[Active, Active, Probation("c")]);
+    set.forgets(0, 2, at(1_000));
+    set.forgets(1, 2, at(1_000));
+    assert_eq!(set.enrolment.strangers(), [0_usize; 0]);
+}
+
+#[test]
+fn remaining_counts_down_to_activation() {
+    let set = Set::of(&[Probation("a"), Active, Active]);
+    assert_eq!(set.enrolment.active(), 2);
+    assert_eq!(set.enrolment.remaining(0, at(102)), Duration::from_secs(10));
+    assert_eq!(set.enrolment.remaining(0, at(END + 1)), Duration::ZERO);
+    assert_eq!(set.enrolment.remaining(1, at(0)), Duration::ZERO, "it votes");
+}
+
+#[test]
+fn node_that_counts_alone_is_stranger() {
+    let mut set = Set::of(&[Active, Active, Active]);
+    set.forgets(1, 2, at(1_000));
+    assert_eq!(set.enrolment.strangers(), [0_usize; 0], "each of them counts with node 0");
+    set.forgets(0, 2, at(1_000));
+    assert_eq!(set.enrolment.strangers(), [2]);
+    set.forgets(0, 1, at(1_000));
+    assert_eq!(set.enrolment.strangers(), [0_usize; 0], "there is no quorum at all");
+}
+
+#[test]
+fn displaced_node_is_no_witness() {
+    let mut set = displaced(at(1_000));
+    set.own[2].epoch = 2;
+    set.stands[2] = Probation("c");
+    let mut view = View::clone(&set.views[2]);
+    view.incarnation = set.own[2];
+    set.views[2] = Arc::new(view);
+    for node in [1, 2] {
+        let mut view = View::clone(&set.views[node]);
+        view.owners[2] = (node != 2).then_some(set.own[2]);
+        set.views[node] = Arc::new(view);
+        let sight = set.sight(node);
+        set.enrolment.see(node, sight, at(2_000));
+    }
+    let steps = set.due(at(60_000));
+    assert_eq!(steps, []);
+}

@@ -1,0 +1,175 @@
+//! Copies the records of one node to another one.
+//!
+//! Keys are scanned in small pages. Only records that the target lacks are read, up to one full
+//! reply at a time, over separate connections. So the size of a reply and the rate of bytes and calls
+//! are bounded, and a restarted copy reads only keys twice.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::{Pipeline, Value};
+use tokio::time::Instant;
+
+use super::{
+    bulk_connection::BulkConnection,
+    copy::{Copier, RateShare, RecordsReport},
+};
+use crate::{
+    error::Reason,
+    node::redis::{
+        decode::{reason, text},
+        scripts,
+        status_detail::Copied,
+    },
+};
+
+/// Number of keys scanned in one call, and maximum number of keys of a script.
+const PAGE: usize = 250;
+/// Size of a reply in bytes; the last record may exceed it.
+const ANSWER: usize = 256 * 1024;
+/// Maximum TTL of a copied record, in milliseconds. Redis refuses one that overflows with the time of
+/// day added, and Lua does not print greater numbers as integers.
+const MAX_TTL: i64 = 1 << 53;
+/// Maximum total time for which a source waits for records that others are reading.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+/// A node whose records are copied.
+pub(super) struct RecordSource<'a> {
+    copier: &'a Copier<'a>,
+    source: BulkConnection,
+    target: BulkConnection,
+    /// What is left of [`MAX_WAIT`].
+    patience: Duration,
+    _share: RateShare<'a>,
+}
+
+impl<'a> RecordSource<'a> {
+    /// Copies the records of a node that the target lacks; returns whether the node was complete.
+    /// With `only_complete`, a node that is not complete is not read.
+    pub(super) async fn copy(
+        copier: &'a Copier<'a>,
+        node: usize,
+        only_complete: bool,
+    ) -> Result<bool, Reason> {
+        let set = copier.set;
+        let mut source = BulkConnection::open(set, node).await?;
+        let begun = RecordsReport::read(set, &mut source).await?;
+        if only_complete && !begun.is_complete() {
+            return Ok(false);
+        }
+        let mut target = BulkConnection::open(set, copier.node).await?;
+        // The connection may lead to another server by now.
+        RecordsReport::read(set, &mut target).await?.are_those_of(copier.begun)?;
+        let share = RateShare::new(copier);
+        let mut this = Self { copier, source, target, patience: MAX_WAIT, _share: share };
+        this.copy_pages().await?;
+        // The source may have lost them meanwhile, or may not be the server that votes.
+        let ended = RecordsReport::read(set, &mut this.source).await?;
+        ended.are_those_of(&begun)?;
+        // A node in probation may stand in front of one that others still count, with its records.
+        if !set.votes_with(node, &ended.tag) {
+            return Err(Reason::WrongTag { found: Arc::clone(ended.tag.text()) });
+        }
+        Ok(ended.is_complete())
+    }
+
+    async fn copy_pages(&mut self) -> Result<(), Reason> {
+        let prefix = &self.copier.set.keys.done_prefix;
+        let mut cursor = String::from("0");
+        loop {
+            let turn = Instant::now();
+            let (next, mut keys) = self.source.scan(&cursor, prefix, PAGE).await?;
+            if keys.is_empty() {
+                self.copier.pace(turn, 1, 0).await;
+            }
+            // The page of a hostile server may be long.
+            while !keys.is_empty() {
+                let rest = keys.len().saturating_sub(PAGE);
+                self.copy_page(keys.split_off(rest)).await?;
+            }
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    /// Copies the records of some keys. Returns when the target has, for each of them, the record of
+    /// this source or a better one.
+    async fn copy_page(&mut self, mut keys: Vec<Vec<u8>>) -> Result<(), Reason> {
+        while !keys.is_empty() {
+            let reserved = self.copier.reservations.take(&mut keys, &mut self.patience).await;
+            let turn = Instant::now();
+            // Only now: another source may have copied a record just before its key was reserved.
+            let mut missing = self.missing(reserved.keys()).await?;
+            if missing.is_empty() {
+                drop(reserved);
+                self.copier.pace(turn, 1, 0).await;
+                continue;
+            }
+            let answers = self.read(&missing).await?;
+            let copied = self.write(&missing, &answers).await?;
+            keys.extend(missing.drain(answers.len() / 2..));
+            drop(reserved);
+            self.copier.report_progress(copied);
+            self.copier.pace(turn, 2, copied.bytes).await;
+        }
+        Ok(())
+    }
+
+    /// Returns the keys for which the target has no record of finished work.
+    async fn missing(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Reason> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.cmd("EVAL").arg(scripts::KINDS.text).arg(keys.len()).arg(keys);
+        let kinds = self.target.list(&pipeline).await?;
+        if kinds.len() != keys.len() {
+            return Err(Reason::Protocol("other records than asked for".into()));
+        }
+        let is_missing = |kind: &Value| matches!(&*text(kind), "" | "u");
+        let kept = keys.iter().zip(kinds);
+        Ok(kept.filter(|(_, kind)| is_missing(kind)).map(|(key, _)| key.clone()).collect())
+    }
+
+    /// Reads values and TTLs of the first records, up to one full reply.
+    async fn read(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Value>, Reason> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        let cmd = pipeline.cmd("EVAL").arg(scripts::READ_RECORDS.text).arg(keys.len());
+        cmd.arg(keys).arg(ANSWER);
+        let answers = self.source.list(&pipeline).await?;
+        let count = answers.len() / 2;
+        if count == 0 || count > keys.len() {
+            return Err(Reason::Protocol("other records than asked for".into()));
+        }
+        Ok(answers)
+    }
+
+    /// Stores records, given as values and TTLs, unless better ones exist.
+    async fn write(&mut self, keys: &[Vec<u8>], records: &[Value]) -> Result<Copied, Reason> {
+        let mut copied = Copied::default();
+        let (mut to, mut what) = (Vec::new(), Vec::new());
+        for (key, record) in keys.iter().zip(records.chunks_exact(2)) {
+            let (Value::BulkString(value), Value::Int(ttl)) = (&record[0], &record[1]) else {
+                continue;
+            };
+            // Zero is its last millisecond, and no TTL would keep it for ever.
+            if *ttl == 0 {
+                continue;
+            }
+            to.push(key);
+            what.push((&value[..], (*ttl).min(MAX_TTL)));
+            copied.records += 1;
+            copied.bytes += (key.len() + value.len()) as u64;
+        }
+        if to.is_empty() {
+            return Ok(copied);
+        }
+        let mut pipeline = Pipeline::with_capacity(1);
+        let cmd = pipeline.cmd("EVAL").arg(scripts::COPY_RECORDS.text).arg(to.len()).arg(&to);
+        for (value, ttl) in what {
+            cmd.arg(value).arg(ttl);
+        }
+        match self.target.ask(&pipeline).await?.pop() {
+            Some(Value::ServerError(error)) => Err(reason(&error)),
+            _ => Ok(copied),
+        }
+    }
+}

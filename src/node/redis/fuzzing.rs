@@ -1,0 +1,213 @@
+//! Fuzz targets of what servers answer, and of the URLs that name them.
+
+#![allow(clippy::missing_panics_doc, reason = "a panic is a broken promise")]
+
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use ::redis::Value;
+use futures_util::FutureExt;
+
+use super::{
+    Endpoint, claim_text,
+    decode::{Decoded, decode, lease_of, record},
+    enrol::Tag,
+    handshake, permissions,
+    request::NodeRequest,
+    wire::fuzzing::replies,
+};
+use crate::{
+    error::{BuildError, Reason},
+    node::Reply,
+    protocol::{
+        AcquireOp, Answer, ClaimOp, ExtendOp, ForgetOp, LeaseId, Nonce, Op, PrepareOp, RaiseOp,
+        Record, RecordOp, RepairOp, ScanKind, ScanOp, StoredLease, TickClaim, TickRun,
+        views::Incarnation,
+    },
+    resource::Resource,
+    time::Timestamp,
+};
+
+pub use super::wire::fuzzing::resp;
+
+/// One operation of each kind.
+static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
+    let nonce = Nonce::from_bytes([1; 16]);
+    let (ttl, patience, until) = (Duration::from_secs(1), Duration::ZERO, Timestamp::MAX);
+    let resource = Resource::new(["a", "b"]).expect("valid names");
+    let lease = || Arc::new(LeaseId::new(resource.clone(), nonce, "me".into(), Duration::ZERO));
+    let stored = StoredLease::new(nonce, 1, Duration::ZERO, "me".into());
+    let record = Arc::new(Record::new(true, stored, Arc::default()));
+    let run = TickRun::new(Duration::ZERO, 1, Duration::ZERO);
+    let claim = Arc::new(TickClaim::new(1, run, "me".into(), None));
+    vec![
+        Op::Acquire(AcquireOp::new(lease(), ttl, until, patience)),
+        Op::Raise(RaiseOp::new(lease(), 1, 1)),
+        Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until, patience }),
+        Op::Release(lease()),
+        Op::Inspect("a".into()),
+        Op::Prepare(PrepareOp::new("a".into(), 1, patience)),
+        Op::Claim(ClaimOp::new("a".into(), claim, patience)),
+        Op::Claims(vec!["a".into(), "b".into()].into()),
+        Op::Scan(ScanOp::new(ScanKind::Jobs, None, 10)),
+        Op::ReadRecord("a".into()),
+        Op::Record(RecordOp::new(lease(), Arc::clone(&record), ttl, until, patience)),
+        Op::Repair(RepairOp::new("a".into(), record, ttl)),
+        Op::Forget(ForgetOp::new("a".into(), nonce)),
+    ]
+});
+
+/// Decodes replies, as the answers to operations and to the commands of a connection.
+///
+/// Each operation is answered once, and only by an answer of its kind. Errors are short, and have
+/// neither nonces nor control characters.
+pub fn answers(data: &[u8]) {
+    let values = replies(data, data.len()).values;
+    for value in &values {
+        for op in &*OPS {
+            for count in [1, 2] {
+                answer(op, count, value.clone());
+            }
+        }
+    }
+    if let Ok(Ok(report)) = handshake::parse_report(&mut values.clone().into_iter()) {
+        assert!(!report.is_replica);
+        incarnation(&report.tag);
+    }
+    let two = values.iter().take(2).cloned().collect();
+    let _ = permissions::answer(two);
+}
+
+fn answer(op: &Op, count: usize, value: Value) {
+    let request = |_| NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default());
+    let shares = matches!(op, Op::Acquire(_) | Op::Release(_));
+    let group: Vec<_> = (0..if shares { count } else { 1 }).map(request).collect();
+    let is_list = matches!(value, Value::Array(_));
+    let Ok(answers) = decode(&group, value) else { return };
+    assert_eq!(answers.len(), group.len());
+    for Decoded { result, server_micros, granted } in answers {
+        let grants = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
+        assert!(grants || !granted, "{op:?}");
+        assert!(is_list || (result.is_err() && server_micros.is_none()), "{op:?}");
+        match result {
+            Ok(answer) => assert!(fits(op, &answer, granted), "{answer:?} to {op:?}"),
+            Err(reason) => is_presentable(&reason),
+        }
+    }
+}
+
+/// Whether this kind of answer belongs to the operation.
+fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
+    match answer {
+        Answer::Granted(_) => granted && matches!(op, Op::Acquire(_)),
+        Answer::Raised(_) => granted && matches!(op, Op::Raise(_)),
+        Answer::Extended => matches!(op, Op::Extend(_)),
+        Answer::Held(_) => !granted && matches!(op, Op::Acquire(_) | Op::Extend(_)),
+        Answer::Released(_) => matches!(op, Op::Release(_)),
+        Answer::Inspected(_) => matches!(op, Op::Inspect(_)),
+        Answer::Scanned(_) => matches!(op, Op::Scan(_)),
+        Answer::Promised(_) => matches!(op, Op::Prepare(_)),
+        Answer::Claimed => matches!(op, Op::Claim(_)),
+        Answer::Claims(answer) => {
+            matches!(op, Op::Claims(jobs) if jobs.len() == answer.claims.len())
+        }
+        Answer::Recorded(_) => matches!(op, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_)),
+        Answer::Forgotten(_) => matches!(op, Op::Forget(_)),
+    }
+}
+
+/// Maximum length of an error's text, in bytes: of 1,000 escaped characters.
+const MAX_TEXT: usize = 6_200;
+
+fn is_presentable(reason: &Reason) {
+    let shown = reason.to_string();
+    assert!(shown.len() <= MAX_TEXT, "{} bytes of text", shown.len());
+    assert!(!shown.contains(char::is_control), "{shown:?}");
+    let has_nonce = shown.as_bytes().split(|byte| !byte.is_ascii_hexdigit());
+    assert!(has_nonce.map(<[u8]>::len).all(|digits| digits < 32), "{shown}");
+}
+
+fn incarnation(tag: &Tag) {
+    assert!(tag.text().starts_with(tag.enrolment()) && tag.text().contains(tag.layout()));
+    if let Some(incarnation) = tag.incarnation() {
+        assert_eq!(Incarnation::parse(&incarnation.to_string()), Some(incarnation));
+    }
+}
+
+/// Reads a stored value as a lock's key, as a record, and as a job's claim. What is read is the same
+/// after it was written and read again.
+pub fn stored(data: &[u8]) {
+    let in_text = |lease: &StoredLease| {
+        let StoredLease { nonce, token, since, owner } = lease;
+        let nonce = String::from_utf8(nonce.to_hex().to_vec()).expect("digits");
+        format!("{nonce} {token} {} {owner}", since.as_millis())
+    };
+    if let Some(record) = record(&Value::BulkString(data.to_vec())) {
+        assert!(!record.lease.owner.contains('\n'));
+        let state = if record.is_done { 'd' } else { 'u' };
+        let head = format!("{state} {}\n", in_text(&record.lease));
+        let again = [head.as_bytes(), &record.payload].concat();
+        assert_eq!(super::decode::record(&Value::BulkString(again)), Some(record));
+    }
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Some(lease) = lease_of(text) {
+        assert_eq!(lease_of(&in_text(&lease)), Some(lease));
+    }
+    if let Some(claim) = claim_text::read(text) {
+        let mut again = Vec::new();
+        claim_text::write(&mut again, &claim);
+        let again = String::from_utf8(again).expect("text");
+        assert_eq!(claim_text::read(&again), Some(claim));
+    }
+    if let Some(incarnation) = Incarnation::parse(text) {
+        assert_eq!(Incarnation::parse(&incarnation.to_string()), Some(incarnation));
+    }
+    incarnation(&Tag::new(text));
+}
+
+/// A password that is in no URL.
+const PASSWORD: &str = "QZXpasswordXZQ";
+
+/// Reads a server's URL, with a password put in at the place that the first byte gives.
+///
+/// The name of the server leads to the same server. Only a part that is the password to the parser may
+/// have it, and no error has it.
+pub fn urls(data: &[u8]) {
+    let Some((&place, rest)) = data.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(rest) else { return };
+    let Some((before, after)) = text.split_at_checked(place.into()) else { return };
+    if let Ok(endpoint) = Endpoint::parse(1, text) {
+        let named = match endpoint.name.rsplit_once('/') {
+            // The database of a socket is a parameter.
+            Some((path, database)) if path.starts_with('/') => {
+                format!("redis+unix://{path}?db={database}")
+            }
+            _ => format!("redis://{}", endpoint.name),
+        };
+        assert!(!endpoint.name.contains(char::is_control), "{endpoint:?}");
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.-_".contains(c);
+        let host = endpoint.name.rsplit_once(':').map_or(&*endpoint.name, |(host, _)| host);
+        if host.chars().all(is_plain) {
+            let again = Endpoint::parse(1, &named).expect("a valid name");
+            assert_eq!((again.name, again.database), (endpoint.name, endpoint.database));
+        }
+    }
+    match Endpoint::parse(1, &[before, PASSWORD, after].concat()) {
+        Ok(endpoint) => {
+            let credentials = endpoint.credentials.as_ref();
+            let credentials = credentials.and_then(|it| it.resolve().now_or_never()?.ok());
+            let user = credentials.and_then(|(user, _)| user).unwrap_or_default();
+            let is_shown = [&endpoint.name, &user].map(|part| part.to_ascii_lowercase());
+            let is_shown =
+                is_shown.iter().any(|part| part.contains(&PASSWORD.to_ascii_lowercase()));
+            let shown = format!("{endpoint:?}");
+            assert!(is_shown || !shown.contains(PASSWORD), "{shown}");
+        }
+        Err(error) => {
+            assert!(matches!(error, BuildError::InvalidUrl { .. }), "{error}");
+            assert!(!format!("{error} {error:?}").contains(PASSWORD), "{error}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Mutexes, atomics, threads and wakers: the only module that names those of the standard library.
+//!
+//! Subscribers, metrics recorders and wakers may call this crate again: under a mutex they could
+//! deadlock. Builds with debug assertions count the mutexes that a thread holds, and panic if an event,
+//! a metric, a wake-up or a clone of a waker finds one held.
+//!
+//! With `--cfg redlock_shuttle` the types are those of the `shuttle` crate, so that
+//! `verify/schedules` can explore the schedules of threads (`docs/proof.md`). Other builds have plain
+//! re-exports.
+
+mod mutex;
+#[cfg(redlock_shuttle)]
+mod scheduled;
+mod types;
+mod wakers;
+
+pub(crate) use mutex::{Guard, assert_unlocked, lock};
+pub(crate) use types::*;
+pub(crate) use wakers::{clone_waker, wake, wake_all, wake_by_ref};

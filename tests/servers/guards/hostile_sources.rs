@@ -1,0 +1,165 @@
+//! Copies of records while one of the sources is sick or hostile.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tower_redlock::Redlock;
+
+use super::scene::{all_vote, guarded, meta, probation, quick, votes};
+use crate::support::{Command, RedisServer, acl, eventually_async, intercept::Interceptor};
+
+const RECORDS: usize = 1_500;
+
+/// Index of the node whose server is hostile.
+const HOSTILE: usize = 0;
+/// Index of the node that forgets its records.
+const BLANK: usize = 4;
+
+/// A page of keys, and the cursor of the next one.
+fn page(cursor: &str, keys: impl ExactSizeIterator<Item = usize>) -> Vec<u8> {
+    let head = format!("*2\r\n${}\r\n{cursor}\r\n*{}\r\n", cursor.len(), keys.len());
+    let key = |number| {
+        let key = format!("redlock:done:hostile {number}");
+        format!("${}\r\n{key}\r\n", key.len())
+    };
+    (head + &keys.map(key).collect::<String>()).into_bytes()
+}
+
+/// Records of the keys that a command reads, for a minute.
+fn records(command: &Command, value: Option<&str>) -> Vec<u8> {
+    let count: usize = str::from_utf8(&command[2]).unwrap().parse().expect("a number of keys");
+    let record = match value {
+        Some(value) => format!("${}\r\n{value}\r\n:60000\r\n", value.len()),
+        None => "$-1\r\n:0\r\n".to_owned(),
+    };
+    (format!("*{}\r\n", 2 * count) + &record.repeat(count)).into_bytes()
+}
+
+/// A set of five. The last server forgets its records. When those of the first one are copied, the
+/// commands that scan keys and read records are answered in its place.
+struct Scene {
+    servers: Vec<RedisServer>,
+    redlock: Redlock,
+    is_hostile: Arc<AtomicBool>,
+}
+
+impl Scene {
+    async fn new(
+        interval: Duration,
+        answer: impl Fn(&Command) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        let servers = RedisServer::start_n(5);
+        let is_hostile = Arc::<AtomicBool>::default();
+        let (answer, has_begun) = (Arc::new(answer), Arc::clone(&is_hostile));
+        let connector = Interceptor::new(servers[HOSTILE].addr().to_string(), move || {
+            let (answer, has_begun) = (Arc::clone(&answer), Arc::clone(&has_begun));
+            let mut scans = false;
+            Box::new(move |command| {
+                scans |= command[0] == b"SCAN" && has_begun.load(Ordering::SeqCst);
+                (scans && matches!(&*command[0], b"SCAN" | b"EVAL")).then(|| answer(command))
+            })
+        });
+        let connector = connector.interval(interval);
+        let urls = servers.iter().map(RedisServer::url);
+        let redlock = guarded(quick().connector(connector), urls).build().unwrap();
+        all_vote(&redlock).await;
+        eventually_async("a new set has no records", async || servers.iter().all(is_complete))
+            .await;
+        Self { servers, redlock, is_hostile }
+    }
+
+    /// Stores records on some servers, and makes the last one forget.
+    async fn forget(&mut self, with_records: &[usize]) {
+        let fill = "for i = 1, ARGV[1] do \
+                      redis.call('SET', 'redlock:done:' .. i, 'd ' .. i, 'PX', 60000) \
+                    end return 1";
+        for node in with_records {
+            let count = RECORDS.to_string();
+            assert_eq!(self.servers[*node].cli(&["EVAL", fill, "0", &count]).int(), 1);
+        }
+        self.is_hostile.store(true, Ordering::SeqCst);
+        self.servers[BLANK].restart();
+        probation(&self.redlock, &[BLANK]).await;
+        votes(&self.redlock, BLANK).await;
+    }
+
+    async fn has_all(&self) {
+        let blank = &self.servers[BLANK];
+        eventually_async("all records are copied", async || is_complete(blank)).await;
+        for i in [1, RECORDS / 2, RECORDS] {
+            let value = Some(format!("d {i}").into_bytes());
+            assert_eq!(blank.get(&format!("redlock:done:{i}")), value);
+        }
+    }
+}
+
+fn drip(_: &Command) -> Vec<u8> {
+    b"*2\r\n$1000000\r\n0".to_vec()
+}
+
+const DRIP_INTERVAL: Duration = Duration::from_secs(1);
+
+fn is_complete(server: &RedisServer) -> bool {
+    meta(server).get("once").is_some_and(String::is_empty)
+}
+
+/// An answer would take a million seconds.
+#[tokio::test]
+async fn dripping_one_delays_no_other() {
+    let mut scene = Scene::new(DRIP_INTERVAL, drip).await;
+    scene.forget(&[1, 3]).await;
+    scene.has_all().await;
+}
+
+#[tokio::test]
+async fn endless_keys_delay_no_other() {
+    let scanned = AtomicUsize::new(0);
+    let value = format!("d {}", "x".repeat(1_000));
+    let mut scene = Scene::new(Duration::ZERO, move |command| {
+        if command[0] != b"SCAN" {
+            return records(command, Some(&value));
+        }
+        let first = scanned.fetch_add(250, Ordering::SeqCst);
+        page("1", first..first + 250)
+    })
+    .await;
+    scene.forget(&[1, 3]).await;
+    scene.has_all().await;
+}
+
+/// While another one is read without end.
+#[tokio::test]
+async fn failed_one_is_read_again() {
+    let mut scene = Scene::new(DRIP_INTERVAL, drip).await;
+    scene.servers[3].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
+    scene.servers[1].cli(&["CONFIG", "RESETSTAT"]);
+    scene.forget(&[3]).await;
+    eventually_async("another source was read", async || {
+        scene.servers[1].info("commandstats", "cmdstat_scan").is_some()
+    })
+    .await;
+    assert!(!is_complete(&scene.servers[BLANK]));
+    scene.servers[3].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
+    scene.has_all().await;
+}
+
+/// A script over all keys of the page would block the server that forgot.
+#[tokio::test]
+async fn long_page_is_split() {
+    const KEYS: usize = 20_000;
+    let mut scene = Scene::new(Duration::ZERO, |command| match &*command[0] {
+        b"SCAN" => page("0", 0..KEYS),
+        _ => records(command, None),
+    })
+    .await;
+    scene.forget(&[1, 3]).await;
+    scene.has_all().await;
+    let stat = scene.servers[BLANK].info("commandstats", "cmdstat_eval").expect("scripts have run");
+    let calls = stat.split(['=', ',']).nth(1).unwrap().parse::<usize>().unwrap();
+    assert!(calls >= KEYS / 250, "{stat}");
+}

@@ -1,0 +1,74 @@
+//! Prints what the crate logs, so that the output of the tests has it.
+//!
+//! `scripts/test` searches all output for secrets. A test with a subscriber of its own sees its events
+//! there and not here.
+
+use std::{
+    fmt::{Debug, Write},
+    process,
+};
+
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+
+/// Prints all events and spans from here on that no other subscriber gets.
+pub(super) fn print_events() {
+    // An error means that there is one already.
+    let _ = tracing::subscriber::set_global_default(Printer { process: process::id() });
+}
+
+struct Printer {
+    /// The process that prints: in a fork of it, the mutex of the output may be locked for ever.
+    process: u32,
+}
+
+impl Printer {
+    fn print(&self, title: String, record: impl FnOnce(&mut Line)) {
+        if self.process != process::id() {
+            return;
+        }
+        let mut line = Line(title);
+        record(&mut line);
+        println!("{}", line.0);
+    }
+}
+
+fn title(metadata: &Metadata<'_>) -> String {
+    format!("logged: {} {}", metadata.level(), metadata.name())
+}
+
+impl Subscriber for Printer {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("tower_redlock") || metadata.target().starts_with("redis")
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.print(title(span.metadata()), |line| span.record(line));
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        self.print("span".into(), |line| values.record(line));
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        self.print(title(event.metadata()), |line| event.record(line));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {}={value:?}", field.name()).expect("a string takes everything");
+    }
+}
