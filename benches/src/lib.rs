@@ -23,7 +23,9 @@ use std::thread;
 pub use counter::Counter;
 
 use options::Options;
-use scenarios::{allocations, contended, distinct, faults, handover, layer, processes, waiters};
+use scenarios::{
+    allocations, contended, distinct, faults, handover, layer, listing, processes, waiters,
+};
 use servers::Servers;
 
 type Measure = fn(&Servers, &Options);
@@ -47,6 +49,7 @@ pub fn locks() {
         ("processes", processes::measure),
         ("handover", handover::measure),
         ("waiters", waiters::measure),
+        ("listing", listing::measure),
     ];
     if !all.iter().any(|(name, _)| options.wants(name)) {
         return;

@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use crate::fault::Fault;
-use crate::standing::votes;
 use crate::trial::{MOST_FAULTY, PREFIX};
+use tower_redlock_verify::standing::votes;
 
 #[derive(Debug)]
 pub(crate) struct Ledger {

@@ -1,23 +1,17 @@
 //! Locks under faults: five real servers that are killed, emptied, frozen and whose clocks jump,
 //! and processes that contend for a few names all the while. See `docs/soak.md`.
 
-mod ask;
-mod checker;
 mod fault;
 mod guards;
-mod history;
+#[path = "../../tests/support/hand_clock.rs"]
+mod hand_clock;
 mod injector;
-mod launch;
 mod ledger;
 mod options;
 mod plan;
-mod random;
 mod report;
 mod run;
 mod server;
-mod standing;
-mod stop;
-mod support;
 mod trial;
 mod worker;
 mod workers;
@@ -28,8 +22,9 @@ use std::thread;
 
 use options::Options;
 use report::{Outcome, Report};
-use stop::Stop;
-use support::server_clock::Clock;
+use tower_redlock_verify::launch;
+use tower_redlock_verify::stop::Stop;
+use tower_redlock_verify::support::server_clock::Clock;
 use trial::Trial;
 use worker::{WORKER, WorkerOptions};
 
@@ -59,7 +54,7 @@ fn soak(options: &Options) -> Result<ExitCode, String> {
         })?;
     }
     let program = launch::program()?;
-    let stop = Stop::listen()?;
+    let stop = Stop::listen("soak")?;
     println!("seed {} (repeat with --seed {0}), {program}", options.seed);
     let report = run_all(options, &stop)?;
     println!("\n{report}");

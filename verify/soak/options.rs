@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::random::Random;
 use crate::trial::{LeftOut, Mode, Trial};
+use tower_redlock_verify::random::Random;
 
 pub(crate) const USAGE: &str = "\
 usage: scripts/soak [options]

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::fault::{Fault, Strike};
-use crate::random::Random;
 use crate::trial::{ClockFaults, MOST_FAULTY, SERVERS};
+use tower_redlock_verify::random::Random;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -214,7 +214,9 @@ impl<'a> Planner<'a> {
         let random = &mut self.random;
         match loss {
             Loss::Blank => Fault::Blank { down: random.millis(0..100) },
-            Loss::Restore => Fault::Restore { down: random.millis(0..100), choice: random.next() },
+            Loss::Restore => {
+                Fault::Restore { down: random.millis(0..100), choice: random.number() }
+            }
             Loss::Flush | Loss::Copy => Fault::Flush,
             Loss::Clock => self.excursion(),
         }

@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::time::Duration;
 
-use crate::checker::{Findings, check};
-use crate::history::Hold;
 use crate::injector::Tally;
 use crate::trial::{Expect, LocksKind, Trial};
+use tower_redlock_verify::checker::{Findings, check};
+use tower_redlock_verify::history::Hold;
 
 /// A second. With fewer acquisitions, locks may have kept their promises by doing nothing.
 const LEAST_RATE: f64 = 5.0;

@@ -4,16 +4,16 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::checker::check;
 use crate::injector::{Injector, Tally};
 use crate::options::Options;
 use crate::plan::{Scene, plan};
 use crate::report::Outcome;
 use crate::server::Server;
-use crate::stop::Stop;
 use crate::trial::{ClockFaults, SERVERS, Trial};
 use crate::worker::WorkerOptions;
 use crate::workers::{Heard, Workers};
+use tower_redlock_verify::checker::check;
+use tower_redlock_verify::stop::Stop;
 
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);

@@ -7,14 +7,15 @@ use std::{fs, thread};
 
 use rustix::process::Signal;
 
-use crate::ask::command;
 use crate::fault::{Fault, LONGEST_COPY};
-use crate::launch::{PATIENCE, launch};
-use crate::support::port::{self, Port};
-use crate::support::process::Process;
-use crate::support::resp::Resp;
-use crate::support::server_clock::Clock;
-use crate::support::temp_dir::TempDir;
+use tower_redlock_verify::ask::command;
+use tower_redlock_verify::clocks;
+use tower_redlock_verify::launch::{PATIENCE, launch};
+use tower_redlock_verify::support::port::{self, Port};
+use tower_redlock_verify::support::process::Process;
+use tower_redlock_verify::support::resp::Resp;
+use tower_redlock_verify::support::server_clock::Clock;
+use tower_redlock_verify::support::temp_dir::TempDir;
 
 const SNAPSHOTS: usize = 5;
 
@@ -119,7 +120,7 @@ impl Server {
     fn launch(&mut self) -> Result<(), String> {
         self.launches += 1;
         let log = self.dir.path().join(format!("log-{}", self.launches));
-        let process = launch(self.addr(), self.dir.path(), &log, self.clock.as_ref())?;
+        let process = launch(self.addr(), self.dir.path(), &log, self.clock.as_ref(), &[], &[])?;
         self.process = Some(process);
         Ok(())
     }
@@ -145,27 +146,10 @@ impl Server {
         }
     }
 
-    /// That its clock can be set is not taken on trust.
     fn check_clock(&self) -> Result<(), String> {
-        if self.clock.is_none() {
-            return Ok(());
-        }
-        let before = self.time()?;
-        self.set_clock(1_000);
-        let after = self.time()?;
-        self.set_clock(0);
-        if (990..1_100).contains(&(after - before)) {
-            return Ok(());
-        }
-        Err(format!(
-            "the clock of a server can't be set here, though libfaketime is there: it went from \
-             {before} to {after}. Leave these faults out: --without clock-faults"
-        ))
-    }
-
-    fn time(&self) -> Result<i64, String> {
-        let time = self.ask(&["TIME"])?.items().swap_remove(0).text();
-        time.parse().map_err(|_| format!("no time: {time}"))
+        let checked = self.clock.as_ref().map_or(Ok(()), |clock| clocks::check(self.addr(), clock));
+        checked
+            .map_err(|problem| format!("{problem}. Leave these faults out: --without clock-faults"))
     }
 
     fn info(&self, section: &str) -> Result<String, String> {

@@ -9,11 +9,11 @@ use std::{env, thread};
 
 use rustix::process::Signal;
 
-use crate::history::Hold;
-use crate::launch::PATIENCE;
-use crate::support::process::Process;
-use crate::support::temp_dir::TempDir;
 use crate::worker::{READY, WorkerOptions};
+use tower_redlock_verify::history::Hold;
+use tower_redlock_verify::launch::PATIENCE;
+use tower_redlock_verify::support::process::Process;
+use tower_redlock_verify::support::temp_dir::TempDir;
 
 #[derive(Debug)]
 pub(crate) struct Workers {

@@ -92,6 +92,7 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
         ),
         ("Hand-over between two processes", none(), tables::handover(samples)),
         ("As many names as waiters", none(), tables::waiters(samples)),
+        ("Locks that are listed", none(), tables::listing(samples)),
         ("The layer, without any network", none(), tables::layer(samples)),
         ("Allocations of a cycle over five servers", none(), tables::allocations(samples)),
         (

@@ -12,7 +12,7 @@ use crate::{
     scenarios::{
         allocations, contended, distinct,
         faults::{self, Condition},
-        handover, layer,
+        handover, layer, listing,
         waiters::{self, Course},
     },
     waits,
@@ -103,6 +103,25 @@ pub(crate) fn waiters(samples: &Samples) -> Table {
             ]);
         }
     }
+    table
+}
+
+pub(crate) fn listing(samples: &Samples) -> Table {
+    let mut table = Table::new([
+        "",
+        "cycles per second alone",
+        "while locks are listed",
+        "share of the rate alone",
+        "duration of the listing",
+    ]);
+    let of = |what| samples.spread(&key(listing::CASE, Kind::Ours.name(), what));
+    table.add([
+        listing::CASE.into(),
+        with_spread(of(listing::ALONE), significant),
+        with_spread(of(listing::MEANWHILE), significant),
+        with_spread(of(listing::SHARE), significant),
+        with_spread(of(listing::TOOK), time),
+    ]);
     table
 }
 

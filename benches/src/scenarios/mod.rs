@@ -6,6 +6,7 @@ pub(crate) mod distinct;
 pub(crate) mod faults;
 pub(crate) mod handover;
 pub(crate) mod layer;
+pub(crate) mod listing;
 pub(crate) mod processes;
 pub(crate) mod waiters;
 
@@ -15,5 +16,14 @@ pub(crate) fn tasks(count: usize) -> String {
 }
 
 /// As they are called on the command line.
-pub(crate) const NAMES: [&str; 8] =
-    ["layer", "allocations", "distinct", "faults", "contended", "processes", "handover", "waiters"];
+pub(crate) const NAMES: [&str; 9] = [
+    "layer",
+    "allocations",
+    "distinct",
+    "faults",
+    "contended",
+    "processes",
+    "handover",
+    "waiters",
+    "listing",
+];

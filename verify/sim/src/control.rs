@@ -152,7 +152,7 @@ pub fn controls() -> Vec<Control> {
             ],
         ),
         patched(
-            control("record's nonce", Profile::Evictions, Work::Once, Done, 10),
+            control("record's nonce", Profile::Evictions, Work::Once, Done, 120),
             &[(
                 "if not value or string.sub(value, 1, 32) ~= ARGV[4] then return {7, now} end\nif guard",
                 "if guard",

@@ -7,7 +7,8 @@ use std::sync::{
 
 use tower_redlock_sim::{
     control::{Control, controls},
-    world::{Contestant, Settings, run},
+    oracle::Promise,
+    world::{Contestant, Profile, Scene, Settings, Work, run},
 };
 
 /// The first seed that shows that a guard is missing.
@@ -47,4 +48,17 @@ fn each_missing_guard_is_found() {
     });
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The limit of fencing: a set that starts anew, on clocks that are behind those of its last start.
+#[test]
+fn tokens_repeat_if_clocks_go_back() {
+    let repeats = |seed: &u64| {
+        let scene = Scene::with(*seed, Profile::Setbacks, Work::Locks);
+        let violations = run(&scene, &Settings::default()).violations;
+        violations.iter().any(|violation| violation.promise == Promise::Fencing)
+    };
+    let found = (0..40).find(repeats);
+    println!("clocks put back: seed {found:?}");
+    found.expect("a set that forgot, with clocks put back, repeats a token");
 }

@@ -1,9 +1,7 @@
 //! A worker process: tasks that take locks, hold them for a while, and tell.
 
-mod belief;
 mod locks;
 mod options;
-mod plain;
 mod task;
 
 use std::sync::Arc;
@@ -13,7 +11,6 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
-use locks::Locks;
 pub(crate) use options::{WORKER, WorkerOptions};
 use task::Task;
 
@@ -29,7 +26,7 @@ pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
     runtime.block_on(async {
         let terminate = signal(SignalKind::terminate());
         let mut terminate = terminate.map_err(|error| format!("no signals: {error}"))?;
-        let locks = Arc::new(Locks::new(options)?);
+        let locks = Arc::new(locks::locks(options)?);
         tokio::select! {
             ready = locks.ready() => {
                 ready?;

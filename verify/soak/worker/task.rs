@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tower_redlock::time::{Clock, SystemClock};
 
-use super::belief::Belief;
-use super::locks::{Held, Locks};
 use super::options::WorkerOptions;
-use crate::history::{Hold, Lease};
-use crate::random::Random;
+use tower_redlock_verify::belief::Belief;
+use tower_redlock_verify::history::{Hold, Lease};
+use tower_redlock_verify::locks::{Held, Locks};
+use tower_redlock_verify::random::Random;
 
 /// So few names that somebody always waits.
 const QUICK_NAMES: u64 = 4;

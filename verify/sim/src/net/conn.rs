@@ -2,7 +2,7 @@
 
 use std::{io, task::Waker};
 
-use crate::redis::Bytes;
+use crate::redis::{Bytes, ConnId};
 
 /// How opening a connection stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,10 @@ pub(super) struct Conn {
     pub(super) last_up: u64,
     pub(super) last_down: u64,
     pub(super) waker: Option<Waker>,
+    /// A second connection, which carries the same bytes to the server.
+    pub(super) twin: Option<ConnId>,
+    /// How much later than usual a segment arrives at the server at most, in µs.
+    pub(super) lag: u64,
 }
 
 impl Conn {
@@ -48,6 +52,8 @@ impl Conn {
             last_up: 0,
             last_down: 0,
             waker: None,
+            twin: None,
+            lag: 0,
         }
     }
 }

@@ -54,7 +54,8 @@ impl State {
         let link = &self.links[conn.client][conn.server];
         let is_up = event.is_up();
         let pace = if is_up { link.up.pace } else { link.down.pace };
-        let arrives = now + pace.delay(&mut self.rng);
+        let lag = if is_up { self.rng.within(0, conn.lag) } else { 0 };
+        let arrives = now + pace.delay(&mut self.rng) + lag;
         let last = if is_up { &mut conn.last_up } else { &mut conn.last_down };
         *last = arrives.max(*last);
         let at = *last;

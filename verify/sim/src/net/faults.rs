@@ -1,9 +1,9 @@
 //! What a plan does to the network, the servers and the clients' processes.
 
-use std::io;
+use std::{collections::BTreeMap, io, time::Duration};
 
-use super::{Net, Pace, Power, ServerHost, State, deliver::Event};
-use crate::redis::{Condition, Role, Store, Value};
+use super::{Conn, Net, Pace, Power, ServerHost, State, deliver::Event};
+use crate::redis::{Condition, ConnId, Role, Store, Value};
 
 /// With which data a server comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,20 @@ impl Net {
         });
     }
 
+    /// From now on, each connection of the client to the server arrives there twice, or once. If this is a
+    /// change, its open connections end.
+    pub fn double(&self, client: usize, server: usize, is_doubled: bool) {
+        self.with(|state, now| {
+            let link = &mut state.links[client][server];
+            if link.is_doubled == is_doubled {
+                return;
+            }
+            link.is_doubled = is_doubled;
+            let is_theirs = |conn: &Conn| (conn.client, conn.server) == (client, server);
+            state.end_conns(now, is_theirs, io::ErrorKind::ConnectionReset);
+        });
+    }
+
     /// Ends a server's process. Its clients notice unless the machine is gone as well.
     pub fn crash(&self, server: usize, power: Power) {
         self.with(|state, now| {
@@ -50,7 +64,7 @@ impl Net {
             (host.power, host.is_frozen) = (power, false);
             host.backlog.clear();
             if power == Power::Down {
-                state.end_conns(now, |conn| conn == server, io::ErrorKind::UnexpectedEof);
+                state.end_conns(now, |conn| conn.server == server, io::ErrorKind::UnexpectedEof);
             }
         });
     }
@@ -74,7 +88,7 @@ impl Net {
             host.epoch += 1;
             host.backlog.clear();
             if with == Return::Promoted {
-                state.end_conns(now, |conn| conn == server, io::ErrorKind::UnexpectedEof);
+                state.end_conns(now, |conn| conn.server == server, io::ErrorKind::UnexpectedEof);
             }
         });
     }
@@ -126,14 +140,15 @@ impl Net {
 
     /// Deletes one lock's key of a server, as an eviction does. Returns which.
     pub fn evict(&self, server: usize) -> Option<String> {
-        self.with(|state, now| state.evict(server, &[server], now))
+        self.with(|state, now| state.evict(server, &[server], now, |_| true))
     }
 
-    /// Deletes one lock's key of all servers. Returns which.
-    pub fn evict_alike(&self) -> Option<String> {
+    /// Deletes one lock's key of all servers, if one is `wanted`. Returns which.
+    pub fn evict_alike(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
         self.with(|state, now| {
             let all: Vec<_> = (0..state.servers.len()).collect();
-            state.evict(state.rng.clone().index(all.len()), &all, now)
+            let of = state.rng.index(all.len());
+            state.evict(of, &all, now, wanted)
         })
     }
 
@@ -148,7 +163,7 @@ impl Net {
         self.with(|state, now| {
             let generation = state.clients[client].generation;
             state.clients[client].generation += 1;
-            let own = |conn: &super::Conn| conn.client == client && conn.generation == generation;
+            let own = |conn: &Conn| conn.client == client && conn.generation == generation;
             let conns: Vec<_> =
                 state.conns.iter().filter(|(_, conn)| own(conn)).map(|(id, _)| *id).collect();
             for id in conns {
@@ -186,18 +201,27 @@ impl Net {
 /// When a server notices that a client's machine is gone, in µs.
 const GIVEN_UP: u64 = 8_000_000;
 
+/// How much later than on the first connection a segment arrives on its twin at most.
+pub const LAG: Duration = Duration::from_secs(2);
+
 /// Whether a key is a lock's.
 fn is_lock(key: &[u8]) -> bool {
     key.windows(6).any(|part| part == b":lock:")
 }
 
 impl State {
-    /// Deletes the key of a lock that server `of` stores from the servers `on`. Returns the key.
-    fn evict(&mut self, of: usize, on: &[usize], now: u64) -> Option<String> {
+    /// Deletes a `wanted` key of a lock that server `of` stores from the servers `on`. Returns the key.
+    fn evict(
+        &mut self,
+        of: usize,
+        on: &[usize],
+        now: u64,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Option<String> {
         let millis = |host: &ServerHost| i64::try_from(host.clock(now) / 1_000).unwrap_or(i64::MAX);
         let host = &self.servers[of];
-        let locks: Vec<_> =
-            host.server.store.keys(millis(host)).filter(|key| is_lock(key)).collect();
+        let is_wanted = |key: &&Vec<u8>| is_lock(key) && wanted(&String::from_utf8_lossy(key));
+        let locks: Vec<_> = host.server.store.keys(millis(host)).filter(is_wanted).collect();
         let key = locks.get(self.rng.index(locks.len())).map(|key| (*key).clone())?;
         for server in on {
             let host = &mut self.servers[*server];
@@ -210,29 +234,62 @@ impl State {
     /// Sends again what was kept: each connection after a time of its own, and in order. Some
     /// connections end instead.
     fn release(&mut self, parked: Vec<Event>, now: u64) {
-        let mut waits = std::collections::BTreeMap::new();
+        let mut by_direction = BTreeMap::<_, Vec<Event>>::new();
         for event in parked {
-            let id = event.conn();
-            let rng = &mut self.rng;
-            let wait = waits
-                .entry(id)
-                .or_insert_with(|| (!rng.chance(25)).then(|| rng.within(0, 400_000)));
-            match *wait {
-                Some(wait) => {
-                    let Some(conn) = self.conns.get_mut(&id) else { continue };
-                    let last = if event.is_up() { &mut conn.last_up } else { &mut conn.last_down };
-                    *last = (now + wait).max(*last);
-                    let at = *last;
-                    self.schedule(at, event);
-                }
-                None => self.schedule(now, Event::DownEnd(id, io::ErrorKind::ConnectionReset)),
+            by_direction.entry((event.conn(), event.is_up())).or_default().push(event);
+        }
+        for ((id, is_up), kept) in by_direction {
+            // What is on its way stays behind what was kept.
+            let on_way = self.take_on_way(id, is_up);
+            let Some(conn) = self.conns.get_mut(&id) else { continue };
+            if self.rng.chance(25) {
+                // The server's process knows nothing more of it.
+                conn.epoch = 0;
+                self.servers[conn.server].server.closed(id);
+                self.schedule(now, Event::DownEnd(id, io::ErrorKind::ConnectionReset));
+                continue;
+            }
+            let at = now + self.rng.within(0, 400_000);
+            let last = if is_up { &mut conn.last_up } else { &mut conn.last_down };
+            *last = at.max(*last);
+            let kept = kept.into_iter().map(|event| (at, event));
+            for (due, event) in kept.chain(on_way) {
+                self.schedule(due.max(at), event);
             }
         }
     }
 
-    fn end_conns(&mut self, now: u64, of: impl Fn(usize) -> bool, how: io::ErrorKind) {
+    /// Takes back what is on its way over a connection in this direction, with the times of arrival.
+    fn take_on_way(&mut self, id: ConnId, is_up: bool) -> Vec<(u64, Event)> {
+        let is_meant = |event: &Event| event.conn() == id && event.is_up() == is_up;
+        let meant = self.queue.iter().filter(|(_, event)| is_meant(event));
+        let keys: Vec<_> = meant.map(|(key, _)| *key).collect();
+        let take = |key: (u64, u64)| self.queue.remove(&key).map(|event| (key.0, event));
+        keys.into_iter().filter_map(take).collect()
+    }
+
+    /// Opens the twin of a new connection, if its link doubles connections. What the client sends arrives
+    /// there once more, up to [`LAG`] later, and in order.
+    pub(super) fn double(&mut self, now: u64, id: ConnId) {
+        let Some(Conn { client, generation, server, .. }) = self.conns.get(&id) else { return };
+        if !self.links[*client][*server].is_doubled {
+            return;
+        }
+        let most = u64::try_from(LAG.as_micros()).unwrap_or(u64::MAX);
+        let lag = [most / 100, most][self.rng.index(2)];
+        let twin = Conn { lag, ..Conn::new(*client, *generation, *server) };
+        let number = self.next;
+        self.next += 1;
+        self.conns.insert(number, twin);
+        if let Some(conn) = self.conns.get_mut(&id) {
+            conn.twin = Some(number);
+        }
+        self.send(now, Event::Syn(number));
+    }
+
+    fn end_conns(&mut self, now: u64, of: impl Fn(&Conn) -> bool, how: io::ErrorKind) {
         let conns: Vec<_> =
-            self.conns.iter().filter(|(_, conn)| of(conn.server)).map(|(id, _)| *id).collect();
+            self.conns.iter().filter(|(_, conn)| of(conn)).map(|(id, _)| *id).collect();
         for id in conns {
             self.send(now, Event::DownEnd(id, how));
         }

@@ -48,6 +48,8 @@ pub(super) struct Direction {
 /// Both directions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Link {
+    /// Each new connection arrives twice.
+    pub(super) is_doubled: bool,
     pub(super) up: Direction,
     pub(super) down: Direction,
 }

@@ -23,7 +23,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use self::{conn::Conn, deliver::Event, link::Link};
 pub use self::{
-    faults::Return,
+    faults::{LAG, Return},
     link::Pace,
     server_host::{EPOCH, Power, ServerHost},
     stream::SimConnector,

@@ -45,6 +45,7 @@ impl SimConnector {
             state.conns.insert(id, Conn::new(client, generation, server));
             if state.clients[client].generation == generation {
                 state.send(now, Event::Syn(id));
+                state.double(now, id);
             }
             id
         });
@@ -146,7 +147,11 @@ impl AsyncWrite for SimStream {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             if state.clients[conn.client].generation == conn.generation {
+                let twin = conn.twin;
                 state.send(now, Event::Up(id, bytes.to_vec()));
+                if let Some(twin) = twin {
+                    state.send(now, Event::Up(twin, bytes.to_vec()));
+                }
             }
             Ok(bytes.len())
         }))
@@ -169,7 +174,11 @@ impl Drop for SimStream {
             conn.waker = None;
             // What a process that is gone leaves open, `Net::end_client` ends.
             if state.clients[conn.client].generation == conn.generation {
+                let twin = conn.twin;
                 state.send(now, Event::UpEnd(id));
+                if let Some(twin) = twin {
+                    state.send(now, Event::UpEnd(twin));
+                }
             }
         });
     }

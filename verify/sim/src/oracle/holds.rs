@@ -13,6 +13,8 @@ pub(super) struct Holds {
     current: BTreeMap<u64, Hold>,
     /// The grants of each name, with the greatest token up to each.
     tokens: BTreeMap<String, Vec<Granted>>,
+    /// The last grant of each name to each client.
+    own: BTreeMap<(String, usize), Granted>,
     /// From when to when each client's machine was suspended last.
     suspended: BTreeMap<usize, (u64, u64)>,
 }
@@ -22,6 +24,8 @@ struct Granted {
     at: u64,
     token: u64,
     client: usize,
+    /// The first moment whose grants this token need not be above.
+    before: u64,
 }
 
 /// Time after a suspension in which a grant may be of a request from before it, in µs.
@@ -69,22 +73,31 @@ impl Oracle {
             let now = self.now();
             // A machine whose clock was stopped believes in what it was granted before that, and
             // tokens only have to be above those that were granted before they were requested.
-            let before = match book.holds.suspended.get(&client) {
+            let requested = match book.holds.suspended.get(&client) {
                 Some((from, until)) if now < until + LATE => *from,
                 _ => now + 1,
             };
+            let is_time_sound = !book.excused.contains(&Promise::Exclusion);
             for name in hold.names.iter().filter(|_| token > 0) {
+                // Where holds may overlap, a lease that is handed on within its process is ordered
+                // with the first one of its block.
+                let last = book.holds.own.get(&(name.clone(), client));
+                let before = match last.filter(|last| last.token + 1 == token && !is_time_sound) {
+                    Some(last) => last.before.min(requested),
+                    None => requested,
+                };
+                let granted = Granted { at: now, token, client, before };
+                book.holds.own.insert((name.clone(), client), granted);
                 let known = book.holds.tokens.entry(name.clone()).or_default();
                 let greatest = known[..known.partition_point(|granted| granted.at < before)].last();
                 if let Some(greatest) = greatest.filter(|of| token <= of.token && is_believed) {
-                    let Granted { token: other, client: of, .. } = greatest;
+                    let Granted { token: other, client: of, .. } = *greatest;
                     broken.push(format!(
                         "c{client} got token {token} for {name}, after {other} of c{of}"
                     ));
                 }
                 let greatest = known.last().filter(|of| of.token > token);
-                let (token, client) = greatest.map_or((token, client), |of| (of.token, of.client));
-                known.push(Granted { at: now, token, client });
+                known.push(greatest.map_or(granted, |of| Granted { at: now, ..*of }));
             }
             book.holds.next += 1;
             let id = book.holds.next;

@@ -15,6 +15,8 @@ pub(super) struct OnceKeys {
     /// Work under way, by key and number.
     running: BTreeMap<(String, u64), (usize, Belief)>,
     done: BTreeSet<String>,
+    /// The number of the latest work of each client, by key.
+    latest: BTreeMap<(usize, String), u64>,
     next: u64,
 }
 
@@ -49,6 +51,7 @@ impl Oracle {
             let others = book.once.running.iter().filter(|((of, _), _)| of == key);
             let others: Vec<_> = others.map(|(_, other)| other.clone()).collect();
             book.once.running.insert((key.to_owned(), number), (client, belief));
+            book.once.latest.insert((client, key.to_owned()), number);
             (book.once.done.contains(key), others, number)
         };
         if is_done {
@@ -62,13 +65,18 @@ impl Oracle {
         OnceGuard { oracle: self.clone(), key: (key.to_owned(), number) }
     }
 
-    /// A client reports that it did the work of a key, and that a quorum recorded it.
+    /// A client reports that it did the work of a key, and that a quorum recorded it. Work that started
+    /// later is under a later lock: the record of the earlier one must have been refused. Work that
+    /// started earlier was judged at the start of this one.
     pub fn once_done(&self, client: usize, key: &str) {
         self.event(format!("c{client} has done {key}"));
         let others = {
             let mut book = self.lock();
             book.once.done.insert(key.to_owned());
-            let others = book.once.running.iter().filter(|((of, _), _)| of == key);
+            let own = book.once.latest.get(&(client, key.to_owned())).copied();
+            let is_later = |number: u64| own.is_none_or(|own| number > own);
+            let others = book.once.running.iter();
+            let others = others.filter(|((of, number), _)| of == key && is_later(*number));
             others.map(|(_, other)| other.clone()).collect::<Vec<_>>()
         };
         for (other, belief) in others {

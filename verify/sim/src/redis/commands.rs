@@ -1,7 +1,13 @@
 //! The table of commands, and those that are about neither keys nor fields.
 
+use std::sync::Arc;
+
 use super::{
-    Bytes, Condition, Reply, Role, Server, hashes, info, lua, scan, server::Call, strings,
+    Bytes, Condition, Reply, Role, Server, hashes, info,
+    lua::{self, Script},
+    scan,
+    server::Call,
+    strings,
 };
 
 /// How a command is treated before it runs.
@@ -161,11 +167,12 @@ fn unknown(args: &[Bytes]) -> String {
 fn script(server: &mut Server, args: &[Bytes]) -> Reply {
     match (args[1].to_ascii_lowercase().as_slice(), args.get(2)) {
         (b"load", Some(text)) => {
-            if let Err(error) = lua::check(text) {
+            let script = Script::new(text);
+            if let Err(error) = lua::check(&script) {
                 return Reply::Error(error);
             }
-            let sha = lua::script_sha(text);
-            server.scripts.insert(sha.clone(), text.clone());
+            let sha = script.sha.clone();
+            server.scripts.insert(sha.clone(), Arc::new(script));
             Reply::text(sha)
         }
         (b"flush", _) => {
@@ -188,28 +195,28 @@ fn eval(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) -> Reply {
     if count > args.len() - 3 {
         return Reply::error("ERR Number of keys can't be greater than number of args");
     }
-    let text = if name == "eval" {
-        let sha = lua::script_sha(&args[1]);
-        server.scripts.insert(sha, args[1].clone());
-        args[1].clone()
+    let script = if name == "eval" {
+        let script = Arc::new(Script::new(&args[1]));
+        server.scripts.insert(script.sha.clone(), script.clone());
+        script
     } else {
         let sha = String::from_utf8_lossy(&args[1]).to_ascii_lowercase();
         match server.scripts.get(&sha) {
-            Some(text) => text.clone(),
+            Some(script) => script.clone(),
             None => return Reply::error("NOSCRIPT No matching script. Please use EVAL."),
         }
     };
     // A script with a line of flags is judged by them before it runs.
-    if text.starts_with(b"#!lua") {
-        if server.role == Role::Replica && !lua::has_flag(&text, "no-writes") {
+    if script.text.starts_with(b"#!lua") {
+        if server.role == Role::Replica && !script.has_flag("no-writes") {
             return Reply::error(READONLY);
         }
-        if server.is_full() && !lua::has_flag(&text, "allow-oom") {
+        if server.is_full() && !script.has_flag("allow-oom") {
             return Reply::error(OOM);
         }
     }
     let (keys, args) = args[3..].split_at(count);
-    server.eval(call, &text, keys, args)
+    lua::eval(server, call, &script, keys, args)
 }
 
 fn listen(server: &mut Server, call: &Call, name: &str, channels: &[Bytes]) -> Vec<Reply> {

@@ -35,7 +35,28 @@ struct Running {
 struct Engine {
     lua: Lua,
     redis: Table,
-    compiled: HashMap<Bytes, Function>,
+    /// By the SHA-1 of their texts.
+    compiled: HashMap<String, Function>,
+}
+
+/// A script that a server knows.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) sha: String,
+    pub(super) text: Bytes,
+}
+
+impl Script {
+    pub(super) fn new(text: &[u8]) -> Self {
+        Self { sha: sha1(text), text: text.to_vec() }
+    }
+
+    /// Whether its line of flags has this one.
+    pub(super) fn has_flag(&self, flag: &str) -> bool {
+        let flags = self.text.strip_prefix(b"#!lua");
+        let flags = flags.and_then(|rest| rest.split(|b| *b == b'\n').next());
+        flags.is_some_and(|line| String::from_utf8_lossy(line).contains(flag))
+    }
 }
 
 /// Sets the replacements for all scripts that this thread runs from now on.
@@ -52,28 +73,13 @@ pub fn unused_patches() -> Vec<&'static str> {
     })
 }
 
-/// Returns the SHA-1 of a script, which is most often one of a few.
-pub(super) fn script_sha(text: &[u8]) -> String {
-    thread_local! {
-        static KNOWN: RefCell<HashMap<Bytes, String>> = RefCell::default();
-    }
-    KNOWN.with_borrow_mut(|known| {
-        if let Some(sha) = known.get(text) {
-            return sha.clone();
-        }
-        let sha = sha1(text);
-        known.insert(text.to_vec(), sha.clone());
-        sha
-    })
-}
-
 fn sha1(text: &[u8]) -> String {
     sha1_smol::Sha1::from(text).digest().to_string()
 }
 
 /// Compiles a script; the error is the reply.
-pub(super) fn check(text: &[u8]) -> Result<(), String> {
-    with_engine(|engine| engine.compile(text).map(drop))
+pub(super) fn check(script: &Script) -> Result<(), String> {
+    with_engine(|engine| engine.compile(script).map(drop))
         .map_err(|error| format!("ERR Error compiling script (new function): {error}"))
 }
 
@@ -89,31 +95,25 @@ fn with_engine<T>(run: impl FnOnce(&mut Engine) -> mlua::Result<T>) -> mlua::Res
     })
 }
 
-/// Whether a script's line of flags has this one.
-pub(super) fn has_flag(text: &[u8], flag: &str) -> bool {
-    let flags = text.strip_prefix(b"#!lua").and_then(|rest| rest.split(|b| *b == b'\n').next());
-    flags.is_some_and(|line| String::from_utf8_lossy(line).contains(flag))
-}
-
 /// Runs a script on a server.
 pub(super) fn eval(
     server: &mut Server,
     call: &Call,
-    text: &[u8],
+    script: &Script,
     keys: &[Bytes],
     args: &[Bytes],
 ) -> Reply {
-    let allows_oom = has_flag(text, "allow-oom");
-    let script = ScriptState { is_full: server.is_full(), allows_oom, is_dirty: false };
-    let call = Call { script: Some(script), ..*call };
+    let allows_oom = script.has_flag("allow-oom");
+    let state = ScriptState { is_full: server.is_full(), allows_oom, is_dirty: false };
+    let call = Call { script: Some(state), ..*call };
     CURRENT.set(Some(Running { server: std::mem::take(server), call }));
-    let reply = with_engine(|engine| engine.run(text, keys, args));
+    let reply = with_engine(|engine| engine.run(script, keys, args));
     if let Some(running) = CURRENT.take() {
         *server = running.server;
     }
     match reply {
         Ok(reply) => reply,
-        Err(error) => Reply::Error(format!("ERR {error} script: {}", sha1(text))),
+        Err(error) => Reply::Error(format!("ERR {error} script: {}", script.sha)),
     }
 }
 
@@ -148,17 +148,18 @@ impl Engine {
         Ok(Self { lua, redis, compiled: HashMap::new() })
     }
 
-    fn compile(&mut self, text: &[u8]) -> mlua::Result<Function> {
-        if let Some(function) = self.compiled.get(text) {
+    fn compile(&mut self, script: &Script) -> mlua::Result<Function> {
+        if let Some(function) = self.compiled.get(&script.sha) {
             return Ok(function.clone());
         }
-        let function = self.lua.load(patched(text)).set_name("@user_script").into_function()?;
-        self.compiled.insert(text.to_vec(), function.clone());
+        let text = patched(&script.text);
+        let function = self.lua.load(text).set_name("@user_script").into_function()?;
+        self.compiled.insert(script.sha.clone(), function.clone());
         Ok(function)
     }
 
-    fn run(&mut self, text: &[u8], keys: &[Bytes], args: &[Bytes]) -> mlua::Result<Reply> {
-        let function = match self.compile(text) {
+    fn run(&mut self, script: &Script, keys: &[Bytes], args: &[Bytes]) -> mlua::Result<Reply> {
+        let function = match self.compile(script) {
             Ok(function) => function,
             Err(error) => {
                 return Ok(Reply::Error(format!(
@@ -181,7 +182,7 @@ impl Engine {
             Err(error) => match self.redis.raw_get::<Option<LuaString>>("failed")? {
                 Some(failed) => {
                     let failed = failed.to_string_lossy();
-                    let sha = sha1(text);
+                    let sha = &script.sha;
                     Ok(Reply::Error(format!("{failed} script: {sha}, on @user_script:1.")))
                 }
                 None => Err(error),

@@ -1,8 +1,11 @@
 //! One server: its data, its identity, its condition, and its listeners.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use super::{Bytes, Reply, Store, commands, lua};
+use super::{Bytes, Reply, Store, commands, lua::Script};
 
 /// A connection to a server.
 pub type ConnId = u64;
@@ -47,7 +50,7 @@ pub struct Server {
     /// What it does beyond that.
     pub policy: String,
     /// Scripts by their SHA-1.
-    pub(super) scripts: BTreeMap<String, Bytes>,
+    pub(super) scripts: BTreeMap<String, Arc<Script>>,
     pub(super) channels: BTreeMap<Bytes, BTreeSet<ConnId>>,
     /// Messages to be sent to listeners, in order.
     pub(super) pushed: Vec<(ConnId, Reply)>,
@@ -122,15 +125,5 @@ impl Server {
 
     pub(super) fn is_listening(&self, conn: ConnId) -> bool {
         self.channels.values().any(|listeners| listeners.contains(&conn))
-    }
-
-    pub(super) fn eval(
-        &mut self,
-        call: &Call,
-        text: &[u8],
-        keys: &[Bytes],
-        args: &[Bytes],
-    ) -> Reply {
-        lua::eval(self, call, text, keys, args)
     }
 }

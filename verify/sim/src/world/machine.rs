@@ -1,6 +1,6 @@
 //! The machines of a run: what a fault does to them, and how they are mended.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     clock::HostClock,
@@ -9,7 +9,7 @@ use super::{
     scene::{Profile, Scene},
 };
 use crate::{
-    net::{Net, Power, Return, ServerHost},
+    net::{LAG, Net, Power, Return, ServerHost},
     oracle::{Oracle, Promise},
     redis::{Condition, Role, Server},
     rng::Rng,
@@ -27,6 +27,8 @@ pub(super) struct Machines {
     suspended: Vec<Option<u64>>,
     /// How many processes were started.
     started: u64,
+    /// When each key was last evicted from all servers.
+    evicted: BTreeMap<String, u64>,
 }
 
 /// How much clocks may differ from the time, in millionths: twice that is within the drift factor.
@@ -60,6 +62,7 @@ impl Machines {
             processes: (0..scene.clients).map(|_| None).collect(),
             suspended: vec![None; scene.clients],
             started: 0,
+            evicted: BTreeMap::new(),
         }
     }
 
@@ -83,7 +86,10 @@ impl Machines {
             self.net.end_client(client, fin);
             self.oracle.gone(client);
             process.gate.kill();
-            let keeps_time = !matches!(self.scene.profile, Profile::Clocks | Profile::Beyond);
+            let keeps_time = !matches!(
+                self.scene.profile,
+                Profile::Clocks | Profile::Setbacks | Profile::Beyond
+            );
             if keeps_time && process.redlock.is_some() {
                 self.watch_keys(process.shared.owner());
             }
@@ -91,10 +97,12 @@ impl Machines {
     }
 
     /// Checks that the keys of a process that is gone go as well. A renewal of the process may arrive up
-    /// to one TTL later, while the key is still there, and sets its TTL once more.
+    /// to one TTL later, while the key is still there, and sets its TTL once more. On a doubled connection
+    /// renewals arrive for as long as it lags behind.
     fn watch_keys(&self, owner: String) {
         let (net, oracle) = (self.net.clone(), self.oracle.clone());
-        let limit = Duration::from_millis(2 * self.scene.ttl + self.scene.ttl / 25 + 20);
+        let lag = if self.scene.profile.doubles() { LAG } else { Duration::ZERO };
+        let limit = Duration::from_millis(2 * self.scene.ttl + self.scene.ttl / 25 + 20) + lag;
         tokio::spawn(async move {
             tokio::time::sleep(limit).await;
             let is_its = |value: &[u8]| {
@@ -115,6 +123,7 @@ impl Machines {
         match *fault {
             Fault::Block(client, server, up, down) => net.block(client, server, up, down),
             Fault::Pace(client, server, pace) => net.set_pace(client, server, pace),
+            Fault::Double(client, server, is_doubled) => net.double(client, server, is_doubled),
             Fault::Crash(server, is_dark) => {
                 net.crash(server, if is_dark { Power::Dark } else { Power::Down });
             }
@@ -134,11 +143,7 @@ impl Machines {
                     self.oracle.event(format!("s{server} evicts {key}"));
                 }
             }
-            Fault::EvictAlike => {
-                if let Some(key) = net.evict_alike() {
-                    self.oracle.event(format!("all servers evict {key}"));
-                }
-            }
+            Fault::EvictAlike => self.evict_alike(),
             Fault::Jump(server, micros) => net.jump(server, micros),
             Fault::Save => net.save(),
             Fault::Pause(client, is_paused) => self.pause(client, is_paused),
@@ -149,6 +154,17 @@ impl Machines {
             Fault::Suspend(client, false) => self.resume(client),
             Fault::Kill(client, fin) => self.kill(client, fin),
             Fault::Start(client) => self.start(client),
+        }
+    }
+
+    /// Evicts a lock's key from all servers. The key stays for a TTL then, until the holder that lost it
+    /// knows: a second eviction would let its renewal store the key again, over the next holder's head.
+    fn evict_alike(&mut self) {
+        let (now, ttl) = (self.net.now(), self.scene.ttl * 1_000);
+        self.evicted.retain(|_, at| now < *at + ttl);
+        if let Some(key) = self.net.evict_alike(|key| !self.evicted.contains_key(key)) {
+            self.oracle.event(format!("all servers evict {key}"));
+            self.evicted.insert(key, now);
         }
     }
 
@@ -174,6 +190,7 @@ impl Machines {
             for server in 0..self.scene.servers {
                 net.block(client, server, false, false);
                 net.set_pace(client, server, self.scene.pace);
+                net.double(client, server, false);
             }
         }
         let powers = net.servers(|host, _| host.power);

@@ -15,6 +15,8 @@ pub enum Fault {
     Block(usize, usize, bool, bool),
     /// How fast a link is.
     Pace(usize, usize, Pace),
+    /// The connections of a client to a server arrive twice, or once.
+    Double(usize, usize, bool),
     /// A server's process ends; with its machine, or without.
     Crash(usize, bool),
     /// A server's next process starts.
@@ -62,7 +64,10 @@ pub fn plan(scene: &Scene, rng: &mut Rng) -> Vec<Step> {
         free: vec![0; scene.servers],
         up: vec![0; scene.clients],
         jumps: 0,
+        remembers: false,
     };
+    // Where a majority forgot, tokens grow only if clocks don't go back.
+    planner.remembers = scene.profile == Profile::Beyond && planner.rng.chance(50);
     let mut at = scene.faults_from;
     while at < scene.faults_until {
         planner.draw(at);
@@ -81,6 +86,8 @@ struct Planner<'a> {
     up: Vec<u64>,
     /// From when a clock may jump.
     jumps: u64,
+    /// Beyond the promises: servers keep their data and clocks may go back, or neither.
+    remembers: bool,
 }
 
 impl Planner<'_> {
@@ -110,6 +117,7 @@ impl Planner<'_> {
             Kind::Partition => return self.partition(at, end),
             Kind::Slow => return self.slow(at, end),
             Kind::Cut => return self.cut(at, client),
+            Kind::Double => return self.double(at, end),
             Kind::Save => vec![(at, Fault::Save)],
             Kind::EvictAlike => vec![(at, Fault::EvictAlike)],
             Kind::Pause | Kind::Suspend | Kind::Kill => {
@@ -145,7 +153,12 @@ impl Planner<'_> {
                 })
                 .unwrap_or(0)
                     * 1_000;
-                let by = if self.rng.chance(65) { size } else { -size };
+                let goes_on = match self.scene.profile {
+                    Profile::Setbacks => false,
+                    Profile::Beyond if !self.remembers => true,
+                    _ => self.rng.chance(65),
+                };
+                let by = if goes_on { size } else { -size };
                 if kind == Kind::Jump {
                     vec![(at, Fault::Jump(server, by))]
                 } else {
@@ -156,10 +169,12 @@ impl Planner<'_> {
                 // Of records, what is on one server alone is lost with it.
                 let forgets = matches!(kind, Kind::Crash | Kind::Promote | Kind::Flush);
                 let server = if forgets && self.scene.work == Work::Once { 0 } else { server };
-                if at < self.free[server] {
+                if at < self.free[server] || (kind == Kind::Flush && self.remembers) {
                     return;
                 }
                 self.free[server] = end + 1;
+                let kind =
+                    if self.remembers && kind == Kind::Crash { Kind::CrashWhole } else { kind };
                 self.server(at, end, server, kind)
             }
         };
@@ -185,7 +200,7 @@ impl Planner<'_> {
             }
             Kind::RestartAll => {
                 let mut with = [Return::Whole, Return::Blank, Return::Older][self.rng.index(3)];
-                if self.scene.profile == Profile::Amnesia {
+                if matches!(self.scene.profile, Profile::Amnesia | Profile::Setbacks) {
                     with = Return::Blank;
                 } else if self.scene.work == Work::Once {
                     with = Return::Whole;
@@ -239,6 +254,19 @@ impl Planner<'_> {
         }
     }
 
+    /// What lies between some clients and servers opens each connection twice.
+    fn double(&mut self, at: u64, end: u64) {
+        let share = self.rng.within(20, 100);
+        for client in 0..self.scene.clients {
+            for server in 0..self.scene.servers {
+                if self.rng.chance(share) {
+                    self.steps.push((at, Fault::Double(client, server, true)));
+                    self.steps.push((end, Fault::Double(client, server, false)));
+                }
+            }
+        }
+    }
+
     fn slow(&mut self, at: u64, end: u64) {
         let server = self.rng.index(self.scene.servers);
         let client = self.rng.chance(50).then(|| self.rng.index(self.scene.clients));
@@ -258,6 +286,7 @@ impl Planner<'_> {
 pub(super) enum Kind {
     Partition,
     Slow,
+    Double,
     Cut,
     Save,
     Pause,
@@ -280,14 +309,20 @@ pub(super) enum Kind {
 }
 
 impl Profile {
+    /// Whether connections may arrive twice.
+    pub(super) fn doubles(self) -> bool {
+        self.kinds().iter().any(|(_, kind)| *kind == Kind::Double)
+    }
+
     /// The kinds of faults, with their weights.
     fn kinds(self) -> &'static [(u64, Kind)] {
         use Kind::{
-            Busy, Crash, CrashWhole, Cut, Evict, EvictAlike, Flush, Freeze, Full, Jump, JumpAlike,
-            Kill, Loading, Partition, Pause, Promote, Replica, RestartAll, Save, Slow, Suspend,
+            Busy, Crash, CrashWhole, Cut, Double, Evict, EvictAlike, Flush, Freeze, Full, Jump,
+            JumpAlike, Kill, Loading, Partition, Pause, Promote, Replica, RestartAll, Save, Slow,
+            Suspend,
         };
         match self {
-            Self::Network => &[(6, Partition), (4, Slow)],
+            Self::Network => &[(6, Partition), (4, Slow), (2, Double)],
             Self::Servers => &[
                 (5, Crash),
                 (3, Save),
@@ -309,6 +344,7 @@ impl Profile {
             ],
             Self::Clients => &[(4, Kill), (4, Pause), (2, Partition), (2, Slow), (2, CrashWhole)],
             Self::Amnesia => &[(3, RestartAll), (4, CrashWhole), (4, Partition)],
+            Self::Setbacks => &[(3, RestartAll), (2, JumpAlike)],
             Self::Cuts => &[(1, Cut)],
             Self::Evictions => &[(8, EvictAlike), (1, Slow)],
             Self::Pauses => &[(6, Pause), (2, Slow), (1, Partition)],
@@ -316,6 +352,7 @@ impl Profile {
             Self::All => &[
                 (3, Partition),
                 (3, Slow),
+                (1, Double),
                 (2, Crash),
                 (1, Save),
                 (1, Promote),

@@ -157,7 +157,8 @@ fn missing(process: &super::process::Process) -> Option<String> {
 /// Waits until more ticks are run. Where the nodes that vote agree on an earlier clock than before, a job
 /// waits until that clock has caught up.
 async fn ticks_go_on(scene: &Scene, oracle: &Oracle) {
-    let keeps_time = !matches!(scene.profile, Profile::Clocks | Profile::Beyond);
+    let keeps_time =
+        !matches!(scene.profile, Profile::Clocks | Profile::Setbacks | Profile::Beyond);
     if scene.work != Work::Jobs || scene.contestant != Contestant::Crate || !keeps_time {
         return;
     }

@@ -15,6 +15,8 @@ pub enum Profile {
     Clients,
     /// Servers that forget everything together: for a control.
     Amnesia,
+    /// The same, with clocks that are put back: what fencing does not cover.
+    Setbacks,
     /// Clients whose commands are held back for seconds: for a control.
     Cuts,
     /// Servers that evict the keys of a lock: for a control.
@@ -48,7 +50,7 @@ impl Profile {
             // A server whose clock goes back keeps its keys for longer.
             Self::Clocks => vec![Promise::NoDeadlock],
             Self::Evictions => vec![Promise::Exclusion, Promise::OneStart, Promise::Once],
-            Self::Beyond => vec![
+            Self::Beyond | Self::Setbacks => vec![
                 Promise::Exclusion,
                 Promise::HardStop,
                 Promise::OneStart,

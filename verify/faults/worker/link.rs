@@ -1,0 +1,110 @@
+//! A worker's end of the connection to the driver.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::message::{Order, Report};
+use crate::resource::Write;
+
+/// What the driver wants at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) task: Task,
+    pub(super) probes: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Task {
+    #[default]
+    Idle,
+    Acquire,
+    Contend,
+    Stop,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    lines: mpsc::UnboundedSender<String>,
+    wanted: watch::Receiver<Wanted>,
+    pending: Arc<Pending>,
+    next: AtomicU64,
+}
+
+/// Writes without an answer.
+type Pending = Mutex<HashMap<u64, oneshot::Sender<bool>>>;
+
+impl Link {
+    pub(super) async fn connect(driver: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(driver).await?;
+        stream.set_nodelay(true)?;
+        let (from, mut to) = stream.into_split();
+        let (lines, mut queue) = mpsc::unbounded_channel::<String>();
+        tokio::spawn(async move {
+            while let Some(line) = queue.recv().await {
+                if to.write_all(line.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let (changes, wanted) = watch::channel(Wanted::default());
+        let pending = Arc::<Pending>::default();
+        tokio::spawn(read(from, changes, Arc::clone(&pending)));
+        Ok(Self { lines, wanted, pending, next: AtomicU64::new(0) })
+    }
+
+    pub(super) fn report(&self, report: &Report) {
+        let _ = self.lines.send(format!("{}\n", report.to_line()));
+    }
+
+    /// Returns whether the resource has accepted the write.
+    pub(super) async fn write(&self, write: Write) -> bool {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = oneshot::channel();
+        lock(&self.pending).insert(number, answer);
+        self.report(&Report::Write(number, write));
+        answered.await.unwrap_or(false)
+    }
+
+    pub(super) fn wanted(&self) -> Wanted {
+        *self.wanted.borrow()
+    }
+
+    /// Waits until what the driver wants is as given.
+    pub(super) async fn until(&self, is: impl FnMut(&Wanted) -> bool) {
+        let _ = self.wanted.clone().wait_for(is).await;
+    }
+}
+
+async fn read(from: OwnedReadHalf, changes: watch::Sender<Wanted>, pending: Arc<Pending>) {
+    let mut lines = BufReader::new(from).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let task = |task| changes.send_modify(|wanted| wanted.task = task);
+        match Order::from_line(&line) {
+            Some(Order::Acquire) => task(Task::Acquire),
+            Some(Order::Release) => task(Task::Idle),
+            Some(Order::Contend) => task(Task::Contend),
+            Some(Order::Stop) => task(Task::Stop),
+            Some(Order::Probe) => changes.send_modify(|wanted| wanted.probes = true),
+            Some(Order::Written(number, accepted)) => {
+                if let Some(answer) = lock(&pending).remove(&number) {
+                    let _ = answer.send(accepted);
+                }
+            }
+            None => eprintln!("an unknown order: {line:?}"),
+        }
+    }
+    // Without a driver there is nothing to do.
+    changes.send_modify(|wanted| wanted.task = Task::Stop);
+}
+
+fn lock(pending: &Pending) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<bool>>> {
+    pending.lock().unwrap_or_else(PoisonError::into_inner)
+}

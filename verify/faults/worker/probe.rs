@@ -1,0 +1,31 @@
+//! Attempts on a name that no other worker wants: whether a lock can be had at all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tower_redlock::time::{Clock, SystemClock};
+use tower_redlock_verify::locks::Locks;
+
+use super::link::{Link, Task};
+use crate::ledger::Attempt;
+use crate::message::Report;
+
+const INTERVAL: Duration = Duration::from_millis(25);
+
+pub(super) async fn run(worker: usize, locks: Arc<Locks>, link: Arc<Link>) {
+    link.until(|wanted| wanted.probes).await;
+    let name = format!("probe-{worker}");
+    let clock = SystemClock::new();
+    while link.wanted().task != Task::Stop {
+        let from = clock.now().as_nanos();
+        let held = locks.acquire(&name, Duration::ZERO).await;
+        let (until, granted) = (clock.now().as_nanos(), held.is_some());
+        let voting = locks.voting();
+        link.report(&Report::Attempt(Attempt { worker, from, until, granted, voting }));
+        if let Some(held) = held {
+            held.release().await;
+        }
+        sleep(INTERVAL).await;
+    }
+}

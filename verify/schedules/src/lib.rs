@@ -1,0 +1,15 @@
+//! Schedules of threads that use the crate, explored by `shuttle`: each test runs in thousands of them.
+//!
+//! Compiled with `--cfg redlock_shuttle`, with which each operation of the crate's mutexes, atomics and
+//! notifications is a point at which another thread may run. `docs/proof.md` has what is explored and
+//! what is not.
+
+mod activity;
+mod explore;
+mod holders;
+mod late;
+mod world;
+
+pub use explore::explore;
+pub use holders::Holders;
+pub use world::{Thread, World, pass};

@@ -1,0 +1,36 @@
+//! One command to a server, over a connection of its own.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::support::resp::{Resp, decode, encode};
+
+/// Returns the reply, which may be an error. `patience` is the timeout of each step.
+pub fn ask(server: SocketAddr, patience: Duration, args: &[&str]) -> io::Result<Resp> {
+    let mut stream = TcpStream::connect_timeout(&server, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    stream.write_all(&encode(args))?;
+    let mut received = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some((reply, _)) = decode(&received) {
+            return Ok(reply);
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => received.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The same, where an error as a reply is an error.
+pub fn command(server: SocketAddr, patience: Duration, args: &[&str]) -> io::Result<Resp> {
+    match ask(server, patience, args)? {
+        Resp::Error(message) => Err(io::Error::other(format!("{}: {message}", args.join(" ")))),
+        reply => Ok(reply),
+    }
+}

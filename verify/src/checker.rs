@@ -1,0 +1,178 @@
+//! Whether a history keeps the promises: one holder at a time (P1), and tokens that grow (P5).
+
+use std::collections::BTreeMap;
+
+use crate::history::Hold;
+
+/// What contradicts the promises: pairs of positions in the history, the earlier hold first.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Two holders believed to hold the same resource at the same time.
+    pub overlaps: Vec<(usize, usize)>,
+    /// The second was requested after the first had been granted, and its token is not greater.
+    pub disorders: Vec<(usize, usize)>,
+}
+
+/// Returns what contradicts the promises in a history, in any order of its holds.
+pub fn check(holds: &[Hold]) -> Findings {
+    let mut by_resource: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (position, hold) in holds.iter().enumerate() {
+        by_resource.entry(&hold.resource).or_default().push(position);
+    }
+    let mut findings = Findings::default();
+    for positions in by_resource.into_values() {
+        find_overlaps(holds, positions.clone(), &mut findings.overlaps);
+        find_disorders(holds, positions, &mut findings.disorders);
+    }
+    findings
+}
+
+fn find_overlaps(holds: &[Hold], mut order: Vec<usize>, found: &mut Vec<(usize, usize)>) {
+    order.sort_by_key(|&position| holds[position].from);
+    // Those that began before the one at hand and have not ended.
+    let mut open: Vec<usize> = Vec::new();
+    for position in order {
+        let hold = &holds[position];
+        open.retain(|&other| holds[other].until > hold.from);
+        // A lock that was valid for a moment only was held at no instant beside another.
+        if hold.until > hold.from {
+            let others = open.iter().filter(|&&other| holds[other].lease != hold.lease);
+            found.extend(others.map(|&other| (other, position)));
+            open.push(position);
+        }
+    }
+}
+
+fn find_disorders(holds: &[Hold], mut asked: Vec<usize>, found: &mut Vec<(usize, usize)>) {
+    let mut granted = asked.clone();
+    asked.sort_by_key(|&position| holds[position].asked);
+    granted.sort_by_key(|&position| holds[position].acquired);
+    let mut granted = granted.into_iter().peekable();
+    // The largest token granted before this hold was requested, and its hold.
+    let mut largest: Option<(u64, usize)> = None;
+    for position in asked {
+        let hold = &holds[position];
+        while let Some(other) = granted.next_if(|&other| holds[other].acquired < hold.asked) {
+            largest = largest.max(holds[other].token.map(|token| (token, other)));
+        }
+        if let (Some(token), Some((most, other))) = (hold.token, largest)
+            && token <= most
+        {
+            found.push((other, position));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Lease;
+
+    /// A hold of `a` by a worker, asked for 2 before `from` and granted 1 before it.
+    fn hold(worker: usize, number: u64, from: u64, until: u64, token: u64) -> Hold {
+        Hold {
+            lease: Lease { worker, number },
+            resource: "a".into(),
+            token: Some(token),
+            asked: from - 2,
+            acquired: from - 1,
+            from,
+            until,
+        }
+    }
+
+    fn overlaps(holds: &[Hold]) -> Vec<(usize, usize)> {
+        check(holds).overlaps
+    }
+
+    #[test]
+    fn one_after_the_other_is_right() {
+        let holds = [hold(0, 0, 10, 20, 1), hold(1, 0, 23, 30, 2), hold(0, 1, 33, 40, 3)];
+        assert_eq!(check(&holds), Findings::default());
+    }
+
+    #[test]
+    fn overlap_is_found_in_any_order() {
+        let (first, second) = (hold(0, 0, 10, 20, 1), hold(1, 0, 19, 30, 2));
+        assert_eq!(overlaps(&[first.clone(), second.clone()]), [(0, 1)]);
+        assert_eq!(overlaps(&[second, first]), [(1, 0)]);
+    }
+
+    #[test]
+    fn a_hold_inside_another_is_found() {
+        assert_eq!(overlaps(&[hold(0, 0, 10, 50, 1), hold(1, 0, 20, 30, 2)]), [(0, 1)]);
+    }
+
+    #[test]
+    fn tasks_of_worker_are_separate_holders() {
+        assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(0, 1, 15, 30, 2)]), [(0, 1)]);
+    }
+
+    #[test]
+    fn all_pairs_count() {
+        let holds = [hold(0, 0, 10, 20, 1), hold(1, 0, 12, 22, 2), hold(2, 0, 14, 24, 3)];
+        assert_eq!(overlaps(&holds), [(0, 1), (0, 2), (1, 2)]);
+    }
+
+    #[test]
+    fn long_hold_is_compared_with_all() {
+        let holds = [hold(0, 0, 10, 100, 1), hold(1, 0, 20, 30, 2), hold(1, 1, 40, 50, 3)];
+        assert_eq!(overlaps(&holds), [(0, 1), (0, 2)]);
+    }
+
+    #[test]
+    fn touching_holds_do_not_overlap() {
+        assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(1, 0, 20, 30, 2)]), []);
+        assert_eq!(overlaps(&[hold(0, 0, 10, 20, 1), hold(1, 0, 15, 15, 2)]), []);
+    }
+
+    #[test]
+    fn stretches_of_lease_may_overlap() {
+        let mut again = hold(0, 0, 15, 30, 1);
+        (again.asked, again.acquired) = (8, 9);
+        assert_eq!(check(&[hold(0, 0, 10, 20, 1), again]), Findings::default());
+    }
+
+    #[test]
+    fn resources_are_independent() {
+        let mut other = hold(1, 0, 15, 30, 1);
+        other.resource = "b".into();
+        assert_eq!(check(&[hold(0, 0, 10, 20, 2), other]), Findings::default());
+    }
+
+    #[test]
+    fn smaller_or_equal_token_is_found() {
+        for token in [4, 5] {
+            let findings = check(&[hold(0, 0, 10, 20, 5), hold(1, 0, 30, 40, token)]);
+            assert_eq!(findings, Findings { overlaps: vec![], disorders: vec![(0, 1)] });
+        }
+    }
+
+    #[test]
+    fn token_is_compared_with_all_earlier() {
+        let holds = [hold(0, 0, 10, 20, 9), hold(1, 0, 30, 40, 10), hold(2, 0, 50, 60, 7)];
+        assert_eq!(check(&holds).disorders, [(1, 2)]);
+    }
+
+    #[test]
+    fn concurrent_requests_have_no_order() {
+        let (first, mut second) = (hold(0, 0, 10, 20, 5), hold(1, 0, 30, 40, 4));
+        second.asked = first.acquired;
+        assert_eq!(check(&[first, second]).disorders, []);
+    }
+
+    #[test]
+    fn a_momentary_hold_counts_for_tokens() {
+        let holds = [hold(0, 0, 10, 10, 9), hold(1, 0, 30, 30, 8)];
+        assert_eq!(check(&holds).disorders, [(0, 1)]);
+    }
+
+    #[test]
+    fn without_tokens_there_is_no_order() {
+        let mut holds = [hold(0, 0, 10, 20, 5), hold(1, 0, 30, 40, 4)];
+        for hold in &mut holds {
+            hold.token = None;
+        }
+        assert_eq!(check(&holds), Findings::default());
+    }
+}

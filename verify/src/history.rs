@@ -1,0 +1,104 @@
+//! What the workers say about their locks.
+
+use std::str::FromStr;
+
+/// One stretch of time in which a holder believed that it held a resource.
+///
+/// Moments are nanoseconds of the clock that all processes of the machine share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The holder.
+    pub lease: Lease,
+    /// The name of the lock.
+    pub resource: String,
+    /// Without fencing there is none.
+    pub token: Option<u64>,
+    /// Before the request for the lock.
+    pub asked: u64,
+    /// After it was granted.
+    pub acquired: u64,
+    /// The library called the lock valid at `from`, at `until`, and in between.
+    pub from: u64,
+    /// See `from`.
+    pub until: u64,
+}
+
+/// The holder: stretches of the same lease belong to one holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lease {
+    /// The worker process.
+    pub worker: usize,
+    /// Number of the lease within its worker.
+    pub number: u64,
+}
+
+impl Hold {
+    /// One line without a line break.
+    pub fn to_line(&self) -> String {
+        let token = self.token.map_or_else(|| "-".into(), |token| token.to_string());
+        format!(
+            "hold {} {} {} {token} {} {} {} {}",
+            self.lease.worker,
+            self.lease.number,
+            self.resource,
+            self.asked,
+            self.acquired,
+            self.from,
+            self.until
+        )
+    }
+
+    /// `None` for a line that is no hold.
+    pub fn from_line(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix("hold ")?.split(' ');
+        let lease = Lease { worker: next(&mut words)?, number: next(&mut words)? };
+        let resource = words.next()?.to_owned();
+        let token = match words.next()? {
+            "-" => None,
+            token => Some(token.parse().ok()?),
+        };
+        let hold = Self {
+            lease,
+            resource,
+            token,
+            asked: next(&mut words)?,
+            acquired: next(&mut words)?,
+            from: next(&mut words)?,
+            until: next(&mut words)?,
+        };
+        words.next().is_none().then_some(hold)
+    }
+}
+
+fn next<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> {
+    words.next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hold_round_trips_through_line() {
+        let mut hold = Hold {
+            lease: Lease { worker: 2, number: 7 },
+            resource: "slow-1".into(),
+            token: Some(1_700_000_000_000_000),
+            asked: 1,
+            acquired: 2,
+            from: 3,
+            until: 4,
+        };
+        assert_eq!(Hold::from_line(&hold.to_line()), Some(hold.clone()));
+        hold.token = None;
+        assert_eq!(Hold::from_line(&hold.to_line()), Some(hold));
+    }
+
+    #[test]
+    fn other_lines_are_no_holds() {
+        for line in ["", "ready", "hold", "hold 1 2 a - 1 2 3", "hold 1 2 a - 1 2 3 4 5", "hold x"]
+        {
+            assert_eq!(Hold::from_line(line), None, "{line}");
+        }
+    }
+}

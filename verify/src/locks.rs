@@ -1,0 +1,110 @@
+//! The locks under test, and the control, behind one face.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tower_redlock::{Lock, Redlock};
+
+use crate::plain::{Plain, PlainLock};
+
+/// The client of a process.
+#[derive(Debug)]
+pub enum Locks {
+    /// The crate.
+    Redlock(Redlock),
+    /// The control.
+    Plain(Arc<Plain>),
+}
+
+/// A lock of either client.
+#[derive(Debug)]
+pub enum Held {
+    /// Of the crate.
+    Redlock(Lock),
+    /// Of the control.
+    Plain(PlainLock),
+}
+
+impl Locks {
+    /// Waits until a quorum of servers votes.
+    pub async fn ready(&self) -> Result<(), String> {
+        match self {
+            Self::Redlock(redlock) => redlock.ready().await.map_err(|error| error.to_string()),
+            Self::Plain(_) => Ok(()),
+        }
+    }
+
+    /// Number of servers that vote, as this client knows; the control knows of no votes.
+    pub fn voting(&self) -> Option<usize> {
+        match self {
+            Self::Redlock(redlock) => {
+                Some(redlock.health().iter().filter(|node| node.is_voting()).count())
+            }
+            Self::Plain(_) => None,
+        }
+    }
+
+    /// `None` if it was not to be had within the wait.
+    pub async fn acquire(&self, name: &str, wait: Duration) -> Option<Held> {
+        match self {
+            Self::Redlock(redlock) => redlock.lock(name).wait(wait).await.ok().map(Held::Redlock),
+            Self::Plain(plain) => plain.acquire(name, wait).await.map(Held::Plain),
+        }
+    }
+
+    /// Waits until what was given back is given back.
+    pub async fn shutdown(&self) {
+        if let Self::Redlock(redlock) = self {
+            redlock.shutdown().await;
+        }
+    }
+}
+
+impl Held {
+    /// Whether the lock counts as held.
+    pub fn is_valid(&self) -> bool {
+        match self {
+            Self::Redlock(lock) => lock.is_valid(),
+            Self::Plain(lock) => !lock.remaining().is_zero(),
+        }
+    }
+
+    /// Time until the end of the validity.
+    pub fn remaining(&self) -> Duration {
+        match self {
+            Self::Redlock(lock) => lock.remaining(),
+            Self::Plain(lock) => lock.remaining(),
+        }
+    }
+
+    /// The fencing token; the control has none.
+    pub fn token(&self) -> Option<u64> {
+        match self {
+            Self::Redlock(lock) => Some(lock.fencing_token().get()),
+            Self::Plain(_) => None,
+        }
+    }
+
+    /// To be called now and then: the plain lock does not renew itself.
+    pub async fn keep(&mut self) {
+        if let Self::Plain(lock) = self {
+            lock.keep().await;
+        }
+    }
+
+    /// Waits for the servers' acknowledgement, or for the time that they have for it.
+    pub async fn release(self) {
+        match self {
+            Self::Redlock(lock) => drop(lock.release().await),
+            Self::Plain(lock) => lock.release().await,
+        }
+    }
+
+    /// Gives it back in the background.
+    pub fn drop(self) {
+        match self {
+            Self::Redlock(lock) => drop(lock),
+            Self::Plain(lock) => drop(tokio::spawn(lock.release())),
+        }
+    }
+}

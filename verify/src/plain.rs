@@ -1,0 +1,194 @@
+//! The control: Redlock as it is commonly written. A quorum of `SET NX PX`, renewed by a quorum of
+//! `PEXPIRE`, and given back by compare-and-delete.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::aio::MultiplexedConnection;
+use redis::{Client, Cmd, Value};
+use tokio::time::{sleep, timeout};
+use tower_redlock::time::{Clock, SystemClock, Timestamp};
+
+use crate::random::Random;
+
+const DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+     return redis.call('DEL', KEYS[1]) else return 0 end";
+const RENEW: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+     return redis.call('PEXPIRE', KEYS[1], ARGV[2]) else return 0 end";
+
+/// Returns the URL of a server, which may change between two connections.
+pub type Url = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
+
+/// The settings of the control.
+#[derive(Clone, Debug)]
+pub struct PlainOptions {
+    /// TTL of every key.
+    pub ttl: Duration,
+    /// Time that a server has for an answer.
+    pub node_timeout: Duration,
+    /// What the keys begin with.
+    pub prefix: &'static str,
+    /// Determines nonces and pauses.
+    pub seed: u64,
+}
+
+/// The client of one process.
+#[derive(Debug)]
+pub struct Plain {
+    options: PlainOptions,
+    nodes: Vec<Node>,
+    /// The TTL less what is set aside for clocks of different rates.
+    validity: Duration,
+    random: Mutex<Random>,
+}
+
+/// A lock that counts as held until its validity ends.
+#[derive(Debug)]
+pub struct PlainLock {
+    plain: Arc<Plain>,
+    key: String,
+    nonce: String,
+    valid_until: Timestamp,
+}
+
+impl Plain {
+    /// A client that connects to each server with its first command.
+    pub fn new(urls: impl IntoIterator<Item = Url>, options: PlainOptions) -> Self {
+        let drift = options.ttl.mul_f64(0.01) + Duration::from_millis(2);
+        Self {
+            nodes: urls.into_iter().map(Node::new).collect(),
+            validity: options.ttl.saturating_sub(drift),
+            random: Mutex::new(Random::stream(options.seed, 1_000_000)),
+            options,
+        }
+    }
+
+    /// Tries until the wait is over, at least once.
+    pub async fn acquire(self: &Arc<Self>, name: &str, wait: Duration) -> Option<PlainLock> {
+        let key = format!("{}:lock:{name}", self.options.prefix);
+        let give_up = now() + wait;
+        loop {
+            let nonce = format!("{:016x}{:016x}", self.random(), self.random());
+            let start = now();
+            let mut set = redis::cmd("SET");
+            set.arg(&key).arg(&nonce).arg("NX").arg("PX").arg(self.ttl_millis());
+            let granted = self.ask_all(&set, &Value::Okay).await;
+            let (plain, key) = (Arc::clone(self), key.clone());
+            let lock = PlainLock { plain, key, nonce, valid_until: start + self.validity };
+            if granted && !lock.remaining().is_zero() {
+                return Some(lock);
+            }
+            lock.release().await;
+            if now() >= give_up {
+                return None;
+            }
+            let pause = self.random.lock().expect("nobody panics with it").millis(5..40);
+            sleep(pause).await;
+        }
+    }
+
+    /// Whether a quorum gave the answer.
+    async fn ask_all(&self, command: &Cmd, answer: &Value) -> bool {
+        let answers =
+            join_all(self.nodes.iter().map(|node| node.ask(command, self.options.node_timeout)))
+                .await;
+        let right = answers.iter().filter(|given| given.as_ref() == Some(answer)).count();
+        right > self.nodes.len() / 2
+    }
+
+    fn ttl_millis(&self) -> u64 {
+        u64::try_from(self.options.ttl.as_millis()).expect("a short time")
+    }
+
+    fn random(&self) -> u64 {
+        self.random.lock().expect("nobody panics with it").number()
+    }
+}
+
+impl PlainLock {
+    /// Time until the end of the validity.
+    pub fn remaining(&self) -> Duration {
+        self.valid_until.saturating_duration_since(now())
+    }
+
+    /// Renews it at a third of its validity, as this crate does.
+    pub async fn keep(&mut self) {
+        let remaining = self.remaining();
+        if remaining.is_zero() || remaining > self.plain.validity * 2 / 3 {
+            return;
+        }
+        let start = now();
+        let mut renew = self.script(RENEW);
+        renew.arg(self.plain.ttl_millis());
+        let renewed = self.plain.ask_all(&renew, &Value::Int(1)).await;
+        // What is over stays over.
+        if renewed && !self.remaining().is_zero() {
+            self.valid_until = start + self.plain.validity;
+        }
+    }
+
+    /// Deletes the keys that are still ours.
+    pub async fn release(self) {
+        self.plain.ask_all(&self.script(DELETE), &Value::Int(1)).await;
+    }
+
+    fn script(&self, script: &str) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(script).arg(1).arg(&self.key).arg(&self.nonce);
+        command
+    }
+}
+
+/// A server and the connection to it, which is opened anew when it was closed.
+struct Node {
+    url: Url,
+    connection: Mutex<Option<MultiplexedConnection>>,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    fn new(url: Url) -> Self {
+        Self { url, connection: Mutex::default() }
+    }
+
+    /// `None` without an answer in time.
+    async fn ask(&self, command: &Cmd, patience: Duration) -> Option<Value> {
+        timeout(patience, self.ask_patiently(command)).await.ok()?
+    }
+
+    async fn ask_patiently(&self, command: &Cmd) -> Option<Value> {
+        let open = self.connection.lock().expect("nobody panics with it").clone();
+        let mut connection = if let Some(connection) = open {
+            connection
+        } else {
+            let client = Client::open((self.url)().ok()?).ok()?;
+            let opened = client.get_multiplexed_async_connection().await.ok()?;
+            self.keep(Some(opened.clone()));
+            opened
+        };
+        match command.query_async(&mut connection).await {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                if error.is_unrecoverable_error() {
+                    self.keep(None);
+                }
+                None
+            }
+        }
+    }
+
+    fn keep(&self, connection: Option<MultiplexedConnection>) {
+        *self.connection.lock().expect("nobody panics with it") = connection;
+    }
+}
+
+fn now() -> Timestamp {
+    SystemClock::new().now()
+}
