@@ -18,12 +18,14 @@ struct Options {
     cursor: u64,
     count: usize,
     pattern: Option<Bytes>,
+    /// The type of the keys; HSCAN has none.
+    kind: Option<Bytes>,
 }
 
 fn options(cursor: &Bytes, rest: &[Bytes]) -> Result<Options, Reply> {
     let cursor = std::str::from_utf8(cursor).ok().and_then(|text| text.parse().ok());
     let Some(cursor) = cursor else { return Err(Reply::error("ERR invalid cursor")) };
-    let mut options = Options { cursor, count: 10, pattern: None };
+    let mut options = Options { cursor, count: 10, pattern: None, kind: None };
     for pair in rest.chunks(2) {
         let [name, value] = pair else { return Err(Reply::error("ERR syntax error")) };
         match name.to_ascii_uppercase().as_slice() {
@@ -33,6 +35,7 @@ fn options(cursor: &Bytes, rest: &[Bytes]) -> Result<Options, Reply> {
                 Some(count) => options.count = usize::try_from(count).unwrap_or(usize::MAX),
             },
             b"MATCH" => options.pattern = Some(value.clone()),
+            b"TYPE" => options.kind = Some(value.to_ascii_lowercase()),
             _ => return Err(Reply::error("ERR syntax error")),
         }
     }
@@ -87,13 +90,21 @@ pub(super) fn keys(server: &Server, call: &Call, args: &[Bytes]) -> Reply {
         Ok(options) => {
             let all = server.store.keys(call.millis()).map(|key| (key, ()));
             let (cursor, found) = page(all, &options);
-            reply(cursor, found.into_iter().map(|(key, ())| Reply::text(key)).collect())
+            let is_wanted = |key: &&Bytes| {
+                let value = server.store.get(key, call.millis());
+                let is_of =
+                    |kind: &Bytes| value.is_some_and(|value| value.kind().as_bytes() == kind);
+                options.kind.as_ref().is_none_or(is_of)
+            };
+            let keys = found.into_iter().map(|(key, ())| key).filter(is_wanted);
+            reply(cursor, keys.map(Reply::text).collect())
         }
     }
 }
 
 pub(super) fn fields(server: &Server, call: &Call, args: &[Bytes]) -> Reply {
     let options = match options(&args[2], &args[3..]) {
+        Ok(Options { kind: Some(_), .. }) => return Reply::error("ERR syntax error"),
         Ok(options) => options,
         Err(error) => return error,
     };

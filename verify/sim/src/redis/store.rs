@@ -16,6 +16,17 @@ pub enum Value {
     List(Vec<Bytes>),
 }
 
+impl Value {
+    /// Returns the name that TYPE answers.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "string",
+            Self::Hash(_) => "hash",
+            Self::List(_) => "list",
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Entry {
     value: Value,

@@ -28,15 +28,7 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             Some(Value::Text(text)) => Reply::Int(i64::try_from(text.len()).unwrap_or(i64::MAX)),
             Some(Value::Hash(_) | Value::List(_)) => Reply::error(WRONG_TYPE),
         },
-        "type" => Reply::Status(
-            match server.store.get(key, now) {
-                None => "none",
-                Some(Value::Text(_)) => "string",
-                Some(Value::Hash(_)) => "hash",
-                Some(Value::List(_)) => "list",
-            }
-            .into(),
-        ),
+        "type" => Reply::Status(server.store.get(key, now).map_or("none", Value::kind).into()),
         "set" => set(server, call, args),
         "llen" => match server.store.get(key, now) {
             None => Reply::Int(0),

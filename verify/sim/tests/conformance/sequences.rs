@@ -162,8 +162,17 @@ fn pages_have_everything_on_both() {
     for number in 0..1_500 {
         pair.same(&["SET", &format!("done:{number}"), "d"]);
         pair.same(&["HSET", "marks", &format!("field {number}"), "v"]);
+        pair.same(&["HSET", &format!("hash:{number}"), "field", "v"]);
     }
-    for command in [["SCAN", "", "COUNT", "250"], ["SCAN", "", "MATCH", "done:1*"]] {
+    let options = [
+        ["COUNT", "250"],
+        ["MATCH", "done:1*"],
+        ["TYPE", "string"],
+        ["TYPE", "HASH"],
+        ["TYPE", "?"],
+    ];
+    for option in options {
+        let command = ["SCAN", "", option[0], option[1]];
         let ask = |cursor: &str| {
             let mut args = command.map(|arg| arg.as_bytes().to_vec());
             args[1] = cursor.into();
@@ -183,6 +192,7 @@ fn pages_have_everything_on_both() {
     pair.same(&["SCAN", "x"]);
     pair.same(&["SCAN", "0", "COUNT", "0"]);
     pair.same(&["SCAN", "0", "COUNT"]);
+    pair.same(&["HSCAN", "marks", "0", "TYPE", "string"]);
     pair.same(&["HSCAN", "done:1", "0"]);
 }
 
