@@ -1,0 +1,87 @@
+//! The command line: what all commands share, and which command it is.
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+use crate::{exit, run::RunArgs};
+
+const ENVIRONMENT: &str = "\
+Environment:
+  REDLOCK_CONFIG  as --config
+  REDLOCK_NODES   as --nodes, where neither --nodes nor the file names servers
+  REDLOCK_PREFIX  as --prefix, where neither --prefix nor the file has one
+
+The settings must be those of the programs that use the same locks: servers vote only for clients with
+the same nodes, names, prefix and guards. URLs with passwords belong into the file or the environment,
+as every user of a machine can read command lines.
+
+Exit codes: 0 done; 64 wrong usage; 69 no quorum; 70 lost; 75 held; 78 wrong or missing settings.";
+
+/// Runs programs under a quorum lock over independent Redis servers, and shows and steers locks.
+#[derive(Debug, Parser)]
+#[command(name = "redlock", version, after_help = ENVIRONMENT, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) shared: SharedArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(RunArgs),
+}
+
+/// The options of every command.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct SharedArgs {
+    /// A TOML file with settings as `tower_redlock::Config` reads them
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
+    pub(crate) config: Option<PathBuf>,
+    /// Independent servers, separated by commas: [NAME=]redis://host:port
+    #[arg(long, global = true, value_name = "URLS", help_heading = "Settings")]
+    pub(crate) nodes: Option<String>,
+    /// Prefix of the keys on the servers [default: redlock]
+    #[arg(long, global = true, value_name = "PREFIX", help_heading = "Settings")]
+    pub(crate) prefix: Option<String>,
+    /// For how long a lock outlives a client that crashed [default: 10s]
+    #[arg(long, global = true, value_name = "TIME", value_parser = time, help_heading = "Settings")]
+    pub(crate) ttl: Option<Duration>,
+    /// The longest TTL that any client uses; a server that restarted is in probation for that long
+    /// [default: the TTL]
+    #[arg(long, global = true, value_name = "TIME", value_parser = time, help_heading = "Settings")]
+    pub(crate) max_ttl: Option<Duration>,
+    /// Do not count the votes of servers whose clocks are further off [default: none]
+    #[arg(long, global = true, value_name = "TIME", value_parser = time, help_heading = "Settings")]
+    pub(crate) clock_guard: Option<Duration>,
+    /// Whether servers that restarted wait before they vote [default: probation]
+    #[arg(long, global = true, value_name = "WHAT", help_heading = "Settings")]
+    pub(crate) restart_guard: Option<RestartGuard>,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say more on the standard error: -v what happens, -vv every request
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RestartGuard {
+    Probation,
+    Off,
+}
+
+/// Parses a time like `10s` or `250ms`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "no time like 10s, 250ms or 1h".into())
+}
+
+/// Parses the command line; prints help and errors.
+pub(crate) fn parse() -> Result<Args, ExitCode> {
+    Args::try_parse().map_err(|error| {
+        // Where the output is closed, nobody reads it.
+        let _ = error.print();
+        if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
+    })
+}

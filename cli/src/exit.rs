@@ -1,0 +1,68 @@
+//! Exit codes, as in sysexits.h, and failures that end the program with one.
+
+use std::process::ExitCode;
+
+use tower_redlock::{LockError, error::BuildError};
+
+/// Wrong usage.
+pub(crate) const USAGE: u8 = 64;
+/// No quorum of the servers answered.
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// The lock was lost, and the work stopped.
+pub(crate) const LOST: u8 = 70;
+/// An error of the operating system.
+pub(crate) const SYSTEM: u8 = 71;
+/// The lock is held by another client.
+pub(crate) const HELD: u8 = 75;
+/// A missing or wrong setting.
+pub(crate) const CONFIG: u8 = 78;
+
+/// Why the program ends without success.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+
+    pub(crate) fn config(message: impl Into<String>) -> Self {
+        Self::new(CONFIG, message)
+    }
+
+    pub(crate) fn software(message: impl Into<String>) -> Self {
+        Self::new(SYSTEM, message)
+    }
+
+    /// Prints the message. Returns the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("redlock: {}", self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        Self::config(error.to_string())
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        let code = match error.root() {
+            LockError::Held { .. } => HELD,
+            LockError::Lost { .. } => LOST,
+            LockError::InvalidResource(_) | LockError::InvalidRequest(_) => USAGE,
+            LockError::NoRandomness(_) | LockError::Forked { .. } => SYSTEM,
+            _ => UNAVAILABLE,
+        };
+        Self::new(code, error.to_string())
+    }
+}

@@ -1,0 +1,47 @@
+//! The command `redlock`: runs programs under a lock, and shows and steers what a fleet locks.
+
+mod args;
+mod exit;
+mod logging;
+mod run;
+mod settings;
+
+use std::process::ExitCode;
+
+use crate::{
+    args::{Args, Command},
+    exit::Failure,
+};
+
+fn main() -> ExitCode {
+    // Processes that `run` starts: they only have to begin soon.
+    if let Some(code) = run::helper() {
+        return code;
+    }
+    let args = match args::parse() {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    logging::start(&args);
+    match execute(args) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn execute(args: Args) -> Result<ExitCode, Failure> {
+    let Args { shared, command } = args;
+    // One thread, which outlives every child: a child ends with the thread that started it.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::software(format!("no runtime: {error}")))?;
+    let code = runtime.block_on(async {
+        match command {
+            Command::Run(args) => run::run(&shared, &args).await,
+        }
+    });
+    // A blocked read of the standard input must not keep the program.
+    runtime.shutdown_background();
+    code
+}

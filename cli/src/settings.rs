@@ -1,0 +1,178 @@
+//! The settings of the manager: from the command line, a file and the environment.
+
+use std::{env, path::Path, time::Duration};
+
+use humantime::{format_duration, parse_duration};
+use toml::{Table, Value};
+use tower_redlock::{Config, Redlock, RedlockBuilder, node::EmbeddedNodes};
+
+use crate::{
+    args::{RestartGuard, SharedArgs},
+    exit::Failure,
+};
+
+/// Default TTL of a manager.
+const TTL: Duration = Duration::from_secs(10);
+
+/// All settings as one table that [`Config`] reads.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    table: Table,
+}
+
+impl Settings {
+    /// Reads the command line, the file and the environment.
+    pub(crate) fn new(given: &SharedArgs) -> Result<Self, Failure> {
+        let file = given.config.clone().or_else(|| variable("REDLOCK_CONFIG").map(Into::into));
+        let mut table = file.map_or_else(|| Ok(Table::new()), |path| read(&path))?;
+        let times = [
+            ("ttl", given.ttl),
+            ("max_ttl", given.max_ttl),
+            ("clock_guard", given.clock_guard),
+        ];
+        for (name, time) in times {
+            if let Some(time) = time {
+                table.insert(name.into(), Value::String(format_duration(time).to_string()));
+            }
+        }
+        if let Some(guard) = given.restart_guard {
+            let guard = match guard {
+                RestartGuard::Probation => "probation",
+                RestartGuard::Off => "off",
+            };
+            table.insert("restart_guard".into(), Value::String(guard.into()));
+        }
+        let mut settings = Self { table };
+        if let Some(prefix) = given.prefix.clone() {
+            settings.set_prefix(prefix);
+        } else if !settings.table.contains_key("key_prefix")
+            && let Some(prefix) = variable("REDLOCK_PREFIX")
+        {
+            settings.set_prefix(prefix);
+        }
+        if let Some(urls) = &given.nodes {
+            settings.set_nodes("--nodes", urls)?;
+        } else if !settings.has_nodes()
+            && let Some(urls) = variable("REDLOCK_NODES")
+        {
+            settings.set_nodes("REDLOCK_NODES", &urls)?;
+        }
+        Ok(settings)
+    }
+
+    /// Replaces the nodes by those of a list `url,name=url,…`; `option` is where it is from.
+    pub(crate) fn set_nodes(&mut self, option: &str, urls: &str) -> Result<(), Failure> {
+        let nodes = nodes(urls);
+        if nodes.is_empty() {
+            return Err(Failure::config(format!("{option} names no server")));
+        }
+        self.table.insert("nodes".into(), Value::Array(nodes));
+        Ok(())
+    }
+
+    pub(crate) fn set_prefix(&mut self, prefix: String) {
+        self.table.insert("key_prefix".into(), Value::String(prefix));
+    }
+
+    /// Sets the guard against wrong clocks, or takes it out.
+    #[allow(dead_code)]
+    pub(crate) fn set_clock_guard(&mut self, within: Option<Duration>) {
+        match within {
+            None => drop(self.table.remove("clock_guard")),
+            Some(within) => {
+                let within = Value::String(format_duration(within).to_string());
+                self.table.insert("clock_guard".into(), within);
+            }
+        }
+    }
+
+    pub(crate) fn has_nodes(&self) -> bool {
+        let nodes = self.table.get("nodes");
+        nodes.is_some_and(|nodes| nodes.as_array().is_none_or(|list| !list.is_empty()))
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        self.table.get("key_prefix").and_then(Value::as_str).unwrap_or("redlock")
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        self.time("ttl").unwrap_or(TTL)
+    }
+
+    pub(crate) fn max_ttl(&self) -> Duration {
+        self.time("max_ttl").unwrap_or_else(|| self.ttl())
+    }
+
+    /// Returns whether the file or the command line sets this.
+    pub(crate) fn sets(&self, name: &str) -> bool {
+        self.table.contains_key(name)
+    }
+
+    fn time(&self, name: &str) -> Option<Duration> {
+        self.table.get(name).and_then(Value::as_str).and_then(|text| parse_duration(text).ok())
+    }
+
+    /// Returns the builder of a manager over the servers.
+    pub(crate) fn builder(&self) -> Result<RedlockBuilder, Failure> {
+        if !self.has_nodes() {
+            return Err(Failure::config(
+                "no servers: give --nodes redis://host:port,…, REDLOCK_NODES, or nodes in --config",
+            ));
+        }
+        self.config()
+    }
+
+    /// Builds a manager over the servers, which connects in the background.
+    pub(crate) fn build(&self) -> Result<Redlock, Failure> {
+        Ok(self.builder()?.build()?)
+    }
+
+    /// Builds a manager with these settings over nodes inside this process.
+    pub(crate) fn embedded(&self, nodes: &EmbeddedNodes) -> Result<Redlock, Failure> {
+        Ok(self.config()?.nodes_from(nodes).build()?)
+    }
+
+    fn config(&self) -> Result<RedlockBuilder, Failure> {
+        let config: Config = self.table.clone().try_into().map_err(|error: toml::de::Error| {
+            Failure::config(format!("settings: {}", without_values(&error)))
+        })?;
+        Ok(config.into_builder()?)
+    }
+}
+
+/// Returns a variable of the environment that is not empty.
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn read(path: &Path) -> Result<Table, Failure> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::config(format!("{shown}: {error}")))?;
+    text.parse().map_err(|error: toml::de::Error| {
+        // The error's full text repeats the line, which may hold a password.
+        let line = error.span().map_or(0, |span| text[..span.start].matches('\n').count()) + 1;
+        Failure::config(format!("{shown}, line {line}: not valid TOML"))
+    })
+}
+
+/// Returns the message without the given values: one may be a password.
+fn without_values(error: &toml::de::Error) -> String {
+    let parts = error.message().split('"').enumerate();
+    parts.map(|(i, part)| if i % 2 == 0 { part } else { "…" }).collect()
+}
+
+/// Parses `url,name=url,…`.
+fn nodes(list: &str) -> Vec<Value> {
+    let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    entries
+        .map(|entry| match entry.split_once('=') {
+            // A URL may have a `=` as well, in a password or a query.
+            Some((name, url)) if !name.contains("://") => Value::Table(Table::from_iter([
+                ("name".to_owned(), Value::String(name.trim().into())),
+                ("url".to_owned(), Value::String(url.trim().into())),
+            ])),
+            _ => Value::String(entry.into()),
+        })
+        .collect()
+}
