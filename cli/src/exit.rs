@@ -37,7 +37,7 @@ impl Failure {
         Self::new(CONFIG, message)
     }
 
-    pub(crate) fn software(message: impl Into<String>) -> Self {
+    pub(crate) fn system(message: impl Into<String>) -> Self {
         Self::new(SYSTEM, message)
     }
 

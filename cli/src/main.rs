@@ -35,7 +35,7 @@ fn execute(args: Args) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::software(format!("no runtime: {error}")))?;
+        .map_err(|error| Failure::system(format!("no runtime: {error}")))?;
     let code = runtime.block_on(async {
         match command {
             Command::Run(args) => run::run(&shared, &args).await,

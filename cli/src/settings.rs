@@ -25,11 +25,8 @@ impl Settings {
     pub(crate) fn new(given: &SharedArgs) -> Result<Self, Failure> {
         let file = given.config.clone().or_else(|| variable("REDLOCK_CONFIG").map(Into::into));
         let mut table = file.map_or_else(|| Ok(Table::new()), |path| read(&path))?;
-        let times = [
-            ("ttl", given.ttl),
-            ("max_ttl", given.max_ttl),
-            ("clock_guard", given.clock_guard),
-        ];
+        let times =
+            [("ttl", given.ttl), ("max_ttl", given.max_ttl), ("clock_guard", given.clock_guard)];
         for (name, time) in times {
             if let Some(time) = time {
                 table.insert(name.into(), Value::String(format_duration(time).to_string()));

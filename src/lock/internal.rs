@@ -127,10 +127,6 @@ impl Redlock {
         self.core().common_wall(now)
     }
 
-    pub(crate) fn owner(&self) -> &Arc<str> {
-        &self.core().settings.owner
-    }
-
     pub(crate) fn has_fencing(&self) -> bool {
         self.core().settings.fencing
     }

@@ -157,6 +157,12 @@ impl Redlock {
         self.core.health()
     }
 
+    /// Returns what others see as the holder of this manager's locks: the
+    /// [`owner`](RedlockBuilder::owner) that was set, by default `program@host:pid`.
+    pub fn owner(&self) -> &Arc<str> {
+        &self.core.settings.owner
+    }
+
     /// Returns the nodes, in the order of their votes.
     pub fn nodes(&self) -> &[Arc<dyn Node>] {
         &self.core.nodes

@@ -1,9 +1,98 @@
 //! The options of `run`.
 
-/// Runs a command while a lock is held, and ends it before the lock can be another client's
+use std::{ffi::OsString, time::Duration};
+
+use rustix::process::Signal;
+
+use super::signals;
+use crate::{args::time, exit};
+
+const MODES: &str = "\
+Exit codes: the command's own; 128+n if signal n ended it; 126 if it can't be run, 127 if it is not \
+found; 75 (-E) if the lock is held, or the wait is over; 69 without a quorum; 70 if the lock was lost, \
+and the command stopped; 64 for wrong usage; 78 for wrong or missing settings. With --once or --tick, 0 \
+if it is done already.
+
+The command runs in a process group of its own. What it leaves running there is ended before the lock \
+is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN and REDLOCK_OWNER.";
+
+/// Run a command while a lock is held, and end it before the lock can be another client's
 #[derive(Debug, clap::Args)]
+#[command(after_help = MODES, override_usage = "\
+redlock run [OPTIONS] NAME... -- COMMAND [ARG]...
+       redlock run [OPTIONS] --once KEY -- COMMAND [ARG]...
+       redlock run [OPTIONS] --tick JOB --cron EXPRESSION [--tz ZONE] -- COMMAND [ARG]...
+       redlock run [OPTIONS] --leader NAME -- COMMAND [ARG]...")]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(false).args(["names", "once", "tick", "leader"]))]
 pub(crate) struct RunArgs {
-    /// The command and its arguments, after `--`; no shell is involved
+    /// The names to lock: all of them, or none
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// The command and its arguments; no shell is involved
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<std::ffi::OsString>,
+    pub(crate) command: Vec<OsString>,
+    /// Run the command unless it has succeeded under this key before
+    #[arg(long, value_name = "KEY")]
+    pub(crate) once: Option<String>,
+    /// With --once: for how long success is remembered [default: 7d]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "once")]
+    pub(crate) retain: Option<Duration>,
+    /// Run the command for the job's latest tick, unless another host has: for several hosts with the same
+    /// crontab
+    #[arg(long, value_name = "JOB", requires = "cron")]
+    pub(crate) tick: Option<String>,
+    /// With --tick: when the ticks are, as in crontab(5)
+    #[arg(long, value_name = "EXPRESSION", requires = "tick")]
+    pub(crate) cron: Option<String>,
+    /// With --cron: the time zone [default: UTC]
+    #[arg(long, value_name = "ZONE", requires = "cron")]
+    pub(crate) tz: Option<String>,
+    /// Run the command while this process is the leader of that name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) leader: Option<String>,
+    /// For how long to wait for the lock [default: without limit]
+    #[arg(short, long, value_name = "TIME", value_parser = time, conflicts_with = "no_wait")]
+    pub(crate) wait: Option<Duration>,
+    /// Do not wait for the lock
+    #[arg(short, long)]
+    pub(crate) no_wait: bool,
+    /// Exit code if the lock is held, or the wait is over
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::HELD)]
+    pub(crate) conflict_exit_code: u8,
+    /// For how long the lock is held at most [default: without limit]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) max_hold: Option<Duration>,
+    /// The signal that asks the command to stop, before the lock ends
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
+    pub(crate) stop_signal: Signal,
+    /// Kill the command that long after the signal [default: 100 ms before the lock ends]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) kill_after: Option<Duration>,
+    /// What sh(1) executes after the lock was lost and the command stopped
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) on_lost: Option<OsString>,
+    /// Leave the command in the process group of this program, as with a terminal on the standard input
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// What others see as the holder of the lock [default: redlock@host:pid]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) owner: Option<String>,
+}
+
+/// How a wait for a lock is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    No,
+    AtMost(Duration),
+    Unlimited,
+}
+
+impl RunArgs {
+    pub(crate) fn wait(&self) -> Wait {
+        match self.wait {
+            None if self.no_wait => Wait::No,
+            None => Wait::Unlimited,
+            Some(time) => Wait::AtMost(time),
+        }
+    }
 }

@@ -1,18 +1,210 @@
-//! `redlock run`: a command that runs only while its lock is held.
+//! `redlock run`: a command that runs only while a lock is held.
 
 mod args;
+mod command;
+mod group;
+mod outcome;
+#[cfg(target_os = "linux")]
+mod proc;
+mod signals;
+mod start;
+mod watchdog;
+mod work;
 
-use std::process::ExitCode;
+use std::{
+    cell::RefCell,
+    future::Future,
+    io,
+    process::{self, ExitCode},
+    time::Duration,
+};
+
+use tower_redlock::{
+    LockContext, LockError, LockOptions, Redlock, Resource,
+    once::{Once, OnceError},
+};
 
 pub(crate) use self::args::RunArgs;
+use self::{
+    args::Wait,
+    outcome::Outcome,
+    signals::Signals,
+    watchdog::Watchdog,
+    work::{Ended, work},
+};
 use crate::{args::SharedArgs, exit::Failure, settings::Settings};
+
+/// The command is killed that long before the end of the lock, at the latest.
+const KILL_MARGIN: Duration = Duration::from_millis(100);
+/// Minimum TTL: the command must have time to stop.
+const MIN_TTL: Duration = Duration::from_secs(1);
+/// Time for the first connections, where the lock is not waited for.
+const CONNECT: Duration = Duration::from_millis(3500);
+/// Default of `--retain`.
+const RETAIN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Limit for the last release.
+const RELEASE: Duration = Duration::from_secs(2);
 
 /// Does the part of a process that `run` starts from this program, if this is one.
 pub(crate) fn helper() -> Option<ExitCode> {
-    None
+    let mut args = std::env::args_os().skip(1);
+    match args.next()?.to_str()? {
+        start::ARGUMENT => Some(start::main(args)),
+        watchdog::ARGUMENT => Some(match watchdog::main() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => Failure::system(format!("watchdog: {error}")).report(),
+        }),
+        _ => None,
+    }
 }
 
-pub(crate) async fn run(shared: &SharedArgs, _args: &RunArgs) -> Result<ExitCode, Failure> {
-    let _redlock = Settings::new(shared)?.build()?;
-    Err(Failure::software("not yet"))
+/// Returns this program, also where its file was replaced meanwhile.
+fn this_program() -> io::Result<process::Command> {
+    if cfg!(target_os = "linux") {
+        use std::os::unix::process::CommandExt;
+
+        let mut command = process::Command::new("/proc/self/exe");
+        command.arg0("redlock");
+        Ok(command)
+    } else {
+        std::env::current_exe().map(process::Command::new)
+    }
+}
+
+/// What `run` needs to start the command once the lock is held.
+struct Runner<'a> {
+    args: &'a RunArgs,
+    owner: String,
+    signals: Signals,
+    /// Taken by the command.
+    watchdog: RefCell<Option<Watchdog>>,
+}
+
+pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode, Failure> {
+    let settings = Settings::new(shared)?;
+    let redlock = build(&settings, args)?;
+    let system = |what: &str| {
+        let what = what.to_owned();
+        move |error: io::Error| Failure::system(format!("{what}: {error}"))
+    };
+    let signals = Signals::start().map_err(system("signals"))?;
+    let watchdog = Watchdog::start().map_err(system("no watchdog"))?;
+    // Orphans of the command are this process's from now on.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .map_err(|error| Failure::system(format!("orphans can't be adopted: {error}")))?;
+    let owner = redlock.owner().to_string();
+    let runner = Runner { args, owner, signals, watchdog: RefCell::new(Some(watchdog)) };
+    let outcome = tokio::select! {
+        biased;
+        // A forwarded signal ends the command, and by that this.
+        outcome = runner.run(&redlock) => outcome,
+        signal = runner.signals.interrupted() => Outcome::Interrupted(signal),
+    };
+    drop(runner.watchdog.take());
+    // Locks that were granted to nobody are released as well. What does not reach a server ends by its TTL.
+    let _ = tokio::time::timeout(RELEASE, redlock.shutdown()).await;
+    Ok(outcome.report(args).await)
+}
+
+fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
+    let ttl = settings.ttl();
+    if ttl < MIN_TTL {
+        return Err(Failure::config(format!(
+            "the TTL is {ttl:?}, and run needs {MIN_TTL:?} at least, to stop the command in time"
+        )));
+    }
+    let mut builder = settings.builder()?;
+    if !settings.sets("stop_margin") {
+        builder = builder.stop_margin(ttl / 5);
+    }
+    if let Some(owner) = &args.owner {
+        builder = builder.owner(owner);
+    }
+    Ok(builder.build()?)
+}
+
+impl Runner<'_> {
+    async fn run(&self, redlock: &Redlock) -> Outcome {
+        let begun = tokio::time::Instant::now();
+        if let Err(outcome) = self.ready(redlock).await {
+            return outcome;
+        }
+        let wait = match self.args.wait() {
+            Wait::No => Duration::ZERO,
+            Wait::AtMost(wait) => wait.saturating_sub(begun.elapsed()),
+            Wait::Unlimited => Duration::MAX,
+        };
+        let max_hold = self.args.max_hold.unwrap_or(Duration::MAX);
+        let options = LockOptions::new().wait(wait).max_hold(max_hold);
+        if let Some(key) = &self.args.once {
+            return self.once(redlock, key, options).await;
+        }
+        let resource = match &self.args.leader {
+            Some(name) => Resource::of_leader(name),
+            None => Resource::new(self.args.names.iter().map(String::as_str)),
+        };
+        let resource = match resource {
+            Ok(resource) => resource,
+            Err(error) => return LockError::from(error).into(),
+        };
+        let names = resource.names().collect::<Vec<_>>().join(" ");
+        let request = redlock.lock(resource).options(options);
+        match request.run(|context| self.work(&names, context)).await {
+            Ok(ended) => ended.into(),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// Waits until a quorum of servers votes, at most as long as for the lock.
+    async fn ready(&self, redlock: &Redlock) -> Result<(), Outcome> {
+        let ready = match self.args.wait() {
+            Wait::No => redlock.ready_within(CONNECT).await,
+            Wait::AtMost(wait) => redlock.ready_within(wait.max(CONNECT)).await,
+            Wait::Unlimited => redlock.ready().await,
+        };
+        ready.map_err(|error| Outcome::NotReady(error.to_string()))
+    }
+
+    async fn once(&self, redlock: &Redlock, key: &str, options: LockOptions) -> Outcome {
+        let retain = self.args.retain.unwrap_or(RETAIN);
+        let request = redlock.once(key).options(options).retain(retain);
+        let done = request.run(|context| async {
+            let ended = self.work(key, context).await;
+            if matches!(&ended, Ended::Itself(status) if status.success()) {
+                Ok(ended)
+            } else {
+                Err(ended)
+            }
+        });
+        match done.await {
+            Ok(Once::Ran(ended)) | Err(OnceError::Work(ended)) => ended.into(),
+            Ok(Once::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
+            Ok(Once::AlreadyDone { by, at, .. }) => Outcome::AlreadyDone { by, at },
+            Ok(Once::InProgress { by, unknown, .. }) => {
+                Outcome::InProgress { by, is_unknown: unknown }
+            }
+            Err(OnceError::Lock(error)) => error.into(),
+            Ok(_) | Err(_) => {
+                Outcome::NotReady("an outcome that this version does not know".into())
+            }
+        }
+    }
+
+    fn work(&self, name: &str, context: LockContext) -> impl Future<Output = Ended> {
+        let watchdog = self.watchdog.take();
+        let environment = [
+            ("REDLOCK_NAME", name.to_owned()),
+            ("REDLOCK_TOKEN", context.fencing_token().to_string()),
+            ("REDLOCK_OWNER", self.owner.clone()),
+        ];
+        async move {
+            match watchdog {
+                Some(watchdog) => {
+                    work(self.args, &environment, &self.signals, watchdog, context).await
+                }
+                None => Ended::NotStarted(io::Error::other("it ran already")),
+            }
+        }
+    }
 }

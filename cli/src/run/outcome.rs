@@ -1,0 +1,118 @@
+//! How `run` ends: what it says, and its exit code.
+
+use std::{
+    os::unix::process::ExitStatusExt,
+    process::{ExitCode, Stdio},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use humantime::format_rfc3339_seconds;
+use rustix::process::Signal;
+use tower_redlock::LockError;
+
+use super::{args::RunArgs, command::shown, work::Ended};
+use crate::exit::{self, Failure};
+
+/// How `run` ended.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The command was started.
+    Ran(Ended),
+    /// The lock was not acquired, or was lost while the command ran.
+    Failed(LockError),
+    /// Too few servers vote, as the text explains.
+    NotReady(String),
+    /// A signal came before the command was started.
+    Interrupted(Signal),
+    /// The work was done before.
+    AlreadyDone { by: Arc<str>, at: SystemTime },
+    /// Another client does the work, or its outcome is unknown.
+    InProgress { by: Option<Arc<str>>, is_unknown: bool },
+    /// The command succeeded, and this could not be recorded.
+    Unrecorded(LockError),
+}
+
+impl From<Ended> for Outcome {
+    fn from(ended: Ended) -> Self {
+        Self::Ran(ended)
+    }
+}
+
+impl From<LockError> for Outcome {
+    fn from(error: LockError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl Outcome {
+    /// Prints what there is to say. Returns the exit code.
+    pub(super) async fn report(self, args: &RunArgs) -> ExitCode {
+        let command = shown(&args.command);
+        let failure = match self {
+            Self::Ran(Ended::Itself(status)) => {
+                let signal = |signal| 128_i32.saturating_add(signal);
+                let code = status.code().or_else(|| status.signal().map(signal)).unwrap_or(1);
+                return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+            }
+            Self::Ran(Ended::Interrupted) => return ExitCode::from(exit::SYSTEM),
+            Self::Interrupted(signal) => {
+                return ExitCode::from(u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX));
+            }
+            Self::AlreadyDone { by, at } => {
+                let at = format_rfc3339_seconds(at);
+                eprintln!("redlock: {command} was not run: {by} has done it at {at}");
+                return ExitCode::SUCCESS;
+            }
+            Self::Ran(Ended::Stopped) => {
+                lost(args, "it could not be extended, or was held for --max-hold").await
+            }
+            Self::Failed(LockError::Lost { cause }) => lost(args, &cause.to_string()).await,
+            Self::Ran(Ended::Unwatched(error)) => {
+                Failure::system(format!("{command} was killed: it could not be watched: {error}"))
+            }
+            Self::Ran(Ended::NotStarted(error)) => {
+                Failure::system(format!("{command} was not started: {error}"))
+            }
+            Self::Failed(error) => {
+                let mut failure = Failure::from(error);
+                failure.message = format!("{command} was not run: {}", failure.message);
+                if failure.code == exit::HELD {
+                    failure.code = args.conflict_exit_code;
+                }
+                failure
+            }
+            Self::NotReady(reason) => {
+                Failure::new(exit::UNAVAILABLE, format!("{command} was not run: {reason}"))
+            }
+            Self::InProgress { by, is_unknown } => {
+                let by = by.as_deref().unwrap_or("another client");
+                let what =
+                    if is_unknown { "began it, and may have done it" } else { "does it now" };
+                Failure::new(args.conflict_exit_code, format!("{command} was not run: {by} {what}"))
+            }
+            Self::Unrecorded(error) => Failure::new(
+                exit::UNAVAILABLE,
+                format!(
+                    "{command} succeeded, which could not be recorded; it may run again: {error}"
+                ),
+            ),
+        };
+        failure.report()
+    }
+}
+
+/// Does what is to be done after a loss.
+async fn lost(args: &RunArgs, cause: &str) -> Failure {
+    if let Some(on_lost) = &args.on_lost {
+        let mut command = tokio::process::Command::new("sh");
+        command.arg("-c").arg(on_lost).env("REDLOCK_LOSS", cause).stdin(Stdio::null());
+        match command.status().await {
+            Ok(status) if status.success() => {}
+            Ok(status) => eprintln!("redlock: the command of --on-lost failed: {status}"),
+            Err(error) => eprintln!("redlock: the command of --on-lost was not run: {error}"),
+        }
+    }
+    let command = shown(&args.command);
+    Failure::new(exit::LOST, format!("the lock was lost, and {command} stopped: {cause}"))
+}

@@ -1,0 +1,60 @@
+//! The process of the command, before it is the command: it ends with the process that started it.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode},
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, waitid},
+};
+
+/// The argument that makes this program the process of a command.
+pub(super) const ARGUMENT: &str = "__start";
+
+/// The command can't be run.
+const CANNOT_RUN: u8 = 126;
+/// The command is not found.
+const NOT_FOUND: u8 = 127;
+
+/// Replaces this process by a command. Arguments: the id of the process that started this one; the command
+/// and its arguments. Returns if that fails.
+pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let parent = args.next().and_then(|pid| pid.to_str()?.parse().ok()).and_then(Pid::from_raw);
+    let Some(command) = args.next() else { return ExitCode::from(CANNOT_RUN) };
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
+        return failed(&command, &error.into());
+    }
+    // It may have ended before the signal was set.
+    if getppid() != parent {
+        return ExitCode::from(CANNOT_RUN);
+    }
+    // Until the watchdog knows of this process: what it starts later must not survive either.
+    if let Err(error) = kill_process(getpid(), Signal::STOP) {
+        return failed(&command, &error.into());
+    }
+    failed(&command, &Command::new(&command).args(args).exec())
+}
+
+/// Waits until the process of a command has stopped itself, or has ended.
+pub(super) fn wait_until_stopped(process: Pid) -> io::Result<()> {
+    // Whether it has ended is not asked here: it stays to be waited for.
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    loop {
+        match waitid(WaitId::Pid(process), options) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn failed(command: &OsString, error: &io::Error) -> ExitCode {
+    eprintln!("redlock: {}: {error}", command.display());
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    ExitCode::from(if is_missing { NOT_FOUND } else { CANNOT_RUN })
+}

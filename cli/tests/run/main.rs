@@ -1,0 +1,12 @@
+//! `redlock run` as its users start it: the program itself, real commands, real servers.
+
+#[path = "../../../tests/support/mod.rs"]
+mod support;
+
+mod codes;
+mod leftovers;
+mod losses;
+mod modes;
+mod program;
+mod rounds;
+mod signals;

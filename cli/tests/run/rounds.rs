@@ -1,0 +1,114 @@
+//! Many holders one after the other, each ended in another way: no two at a time.
+
+use std::{
+    fs,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::Duration,
+};
+
+use rustix::process::Signal;
+
+use crate::program::{Running, Site};
+
+/// Sites side by side, and rounds of each.
+const SITES: usize = 8;
+const ROUNDS: usize = 25;
+
+/// Writes the time again and again, from a grandchild that ignores requests to stop.
+const LEDGER: &str = "trap '' TERM; (trap '' TERM; while :; do date +%s%N; sleep 0.005; done) > \
+                      entries-$REDLOCK_TOKEN & wait";
+
+/// How a holder ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    ServersFreeze,
+    Suspended,
+    Killed,
+    Terminated,
+}
+
+#[test]
+fn no_two_commands_overlap() {
+    let handed_over = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for number in 0..SITES {
+            let handed_over = &handed_over;
+            scope.spawn(move || {
+                let site = Site::with_ttl("1s");
+                for round in 0..ROUNDS {
+                    let ends = [End::ServersFreeze, End::Suspended, End::Killed, End::Terminated];
+                    let (_first, _second) = one_round(&site, ends[(round + number) % ends.len()]);
+                    site.thaw();
+                }
+                handed_over.fetch_add(check(&site), Ordering::Relaxed);
+            });
+        }
+    });
+    let handed_over = handed_over.into_inner();
+    println!("{} rounds, {handed_over} hand-overs, no overlap", SITES * ROUNDS);
+    assert!(handed_over >= SITES * ROUNDS, "{handed_over} hand-overs");
+}
+
+/// A holder ends, and the next one begins.
+fn one_round(site: &Site, end: End) -> (Running, Running) {
+    let before = ledgers(site).len();
+    let first = site.script(&[], LEDGER);
+    begun(site, before + 1);
+    let second = site.script(&[], LEDGER);
+    match end {
+        End::ServersFreeze => {
+            site.freeze();
+            // Longer than the lock may last.
+            thread::sleep(Duration::from_millis(1_100));
+            site.thaw();
+        }
+        End::Suspended => first.signal(Signal::STOP),
+        End::Killed => first.signal(Signal::KILL),
+        End::Terminated => first.signal(Signal::TERM),
+    }
+    if matches!(end, End::Terminated) {
+        // The command ignores it.
+        thread::sleep(Duration::from_millis(20));
+        first.signal(Signal::KILL);
+    }
+    begun(site, before + 2);
+    (first, second)
+}
+
+#[track_caller]
+fn begun(site: &Site, count: usize) {
+    let begun = std::time::Instant::now();
+    while ledgers(site).len() < count {
+        assert!(begun.elapsed() < Duration::from_secs(60), "holder {count} does not begin");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns the entries of each holder that wrote any, by their tokens.
+fn ledgers(site: &Site) -> Vec<(u64, Vec<u128>)> {
+    let mut ledgers: Vec<(u64, Vec<u128>)> = fs::read_dir(site.file("."))
+        .unwrap()
+        .filter_map(|entry| {
+            let entry = entry.unwrap();
+            let token = entry.file_name().to_str()?.strip_prefix("entries-")?.parse().ok()?;
+            let text = fs::read_to_string(entry.path()).unwrap();
+            // The last one may be cut.
+            let whole = text.rsplit_once('\n')?.0;
+            let entries: Vec<u128> = whole.lines().map(|line| line.parse().unwrap()).collect();
+            (!entries.is_empty()).then_some((token, entries))
+        })
+        .collect();
+    ledgers.sort();
+    ledgers
+}
+
+/// Asserts that each holder began after the one before it had ended. Returns the number of pairs.
+fn check(site: &Site) -> usize {
+    let ledgers = ledgers(site);
+    for pair in ledgers.windows(2) {
+        let (last, first) = (pair[0].1.last().unwrap(), pair[1].1.first().unwrap());
+        assert!(last < first, "token {} overlaps token {}: {last} {first}", pair[0].0, pair[1].0);
+    }
+    ledgers.len().saturating_sub(1)
+}
