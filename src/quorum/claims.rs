@@ -44,6 +44,22 @@ pub(crate) struct LatestClaim {
     pub is_replicated: bool,
 }
 
+/// Returns the claim that holds the latest document: the one with the greatest token, and of these the
+/// one with the greatest number. `None` if fewer than a quorum of nodes answered.
+///
+/// A document that a majority stores is among the answers, or a later one. The author of a later one
+/// read it before, after a majority had promised: so nothing that a majority stored is lost. A document
+/// that only a minority stores may be found or not; its author reported that as unknown.
+pub(crate) fn latest_document<'a>(
+    answers: impl IntoIterator<Item = Option<&'a TickClaim>>,
+    nodes: usize,
+) -> Option<Option<&'a TickClaim>> {
+    let answers: Vec<Option<&TickClaim>> = answers.into_iter().collect();
+    let has_quorum = answers.len() >= formulas::quorum(nodes);
+    has_quorum
+        .then(|| answers.into_iter().flatten().max_by_key(|claim| (claim.token, claim.number)))
+}
+
 /// Returns the latest run whose claim a majority stores or may store.
 ///
 /// `answers` are the claims of the nodes that answered, out of `nodes`. `never_started` are the
@@ -93,5 +109,27 @@ pub(crate) fn status<'a>(
         count if count >= quorum => ClaimStatus::Known(Some(latest())),
         count if count + silent < quorum => ClaimStatus::Known(before()),
         _ => ClaimStatus::Likely(latest()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(token: u64, number: u32) -> TickClaim {
+        TickClaim::of_document(token, number, "owner".into(), format!("{token} {number}").into())
+    }
+
+    #[test]
+    fn document_of_greatest_token_counts() {
+        let (old, first, last) = (document(7, 9), document(8, 0), document(8, 1));
+        let latest = |answers: &[Option<&TickClaim>]| {
+            let latest = latest_document(answers.iter().copied(), 5);
+            latest.map(|claim| claim.map(|claim| (claim.token, claim.number)))
+        };
+        assert_eq!(latest(&[Some(&old), Some(&old)]), None, "too few");
+        assert_eq!(latest(&[None, None, None]), Some(None));
+        assert_eq!(latest(&[Some(&old), Some(&old), Some(&first)]), Some(Some((8, 0))));
+        assert_eq!(latest(&[Some(&last), Some(&old), Some(&first)]), Some(Some((8, 1))));
     }
 }

@@ -2,11 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join;
+
 use super::{
     Claim, JobEventKind, JobState, SkipReason,
     attempts::backoff,
     context::RunInfo,
     driver::{Driver, Purpose, millis},
+    fleet::controls,
     policy::{Due, due},
     shared::Phase,
     status::Outcome,
@@ -36,9 +39,14 @@ impl Driver {
         let (token, seen) = (lock.fencing_token().get(), self.record.tick);
         let shared = Arc::clone(&self.shared);
         let name = Arc::clone(&self.job.name);
-        match claims::prepare(&shared.redlock, &name, token, &self.never_started).await {
-            Ok(kept) => self.apply(kept),
-            Err(error) => return self.unavailable(purpose, &error),
+        let prepared = claims::prepare(&shared.redlock, &name, token, &self.never_started);
+        let control = controls(&shared.redlock, std::slice::from_ref(&name));
+        match join(prepared, control).await {
+            (Ok(kept), Ok(mut control)) => {
+                self.apply(kept);
+                self.job.note_control(control.pop().unwrap_or_default());
+            }
+            (Err(error), _) | (_, Err(error)) => return self.unavailable(purpose, &error),
         }
         self.note_available();
         if !self.may_start(purpose) {
@@ -60,8 +68,9 @@ impl Driver {
                 self.claim(token, run, before, purpose).await;
                 return;
             }
+            Purpose::Request if !self.take_over_request().await => return,
             // A run on demand is no tick: what the nodes keep stays the latest.
-            Purpose::Trigger => {
+            Purpose::Trigger | Purpose::Request => {
                 self.report_broken_off(known.as_ref());
                 (before, self.info(now, now, now, true))
             }

@@ -198,7 +198,7 @@ impl Driver {
         let Some((tick, start)) = watching.overlap else { return };
         match self.options.policy.overlap {
             // The tick will not run, so the run continues.
-            Overlap::Stop if self.job.is_paused() => {}
+            Overlap::Stop if self.job.is_paused(self.shared.now()) => {}
             Overlap::Stop => {
                 self.stopped_for_next = true;
                 let until = self.shared.redlock.now() + self.options.stop_grace;

@@ -1,0 +1,19 @@
+//! What a fleet stores about its jobs beside the claims of their ticks.
+//!
+//! | part | where |
+//! |---|---|
+//! | pauses and requested runs, and their text on the nodes | `control` |
+//! | the commands that change them | [`JobCommand`] |
+//! | the latest runs | `history` |
+//! | reading them | `read` |
+
+mod command;
+mod control;
+mod error;
+mod read;
+
+pub use command::JobCommand;
+pub(super) use command::{FleetJob, take_request};
+pub use control::{JobControl, JobPause, RequestedRun};
+pub use error::ControlError;
+pub(super) use read::controls;
