@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::{LockError, Reason},
     protocol::{Answer, ClaimsAnswer, JobDocument, Op, PrepareOp, PromisedAnswer, TickClaim},
-    quorum::claims::latest_document,
+    quorum::claims::{DocumentStatus, latest_document},
 };
 
 /// Returns the latest documents of jobs, in their order; empty where there is none.
@@ -22,10 +22,13 @@ pub(crate) async fn read(
     let mut documents = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
         let op = Op::Claims(jobs.iter().map(|job| document.register(job)).collect());
-        let answers = query(core, &op, |answers| latest(answers, 0).is_some()).await;
+        let answers =
+            query(core, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
         for job in 0..jobs.len() {
-            let claim = latest(&answers, job).ok_or_else(|| no_quorum(core, &answers))?;
-            documents.push(text(claim));
+            match latest(&answers, job) {
+                DocumentStatus::TooFew => return Err(no_quorum(core, &answers)),
+                DocumentStatus::Known(claim) => documents.push(text(claim)),
+            }
         }
     }
     Ok(documents)
@@ -42,9 +45,11 @@ pub(crate) async fn prepare(
     let core = redlock.core();
     let patience = claims::patience(core);
     let op = Op::Prepare(PrepareOp::new(document.register(job), token, patience));
-    let answers = query(core, &op, |answers| latest(answers, 0).is_some()).await;
-    let claim = latest(&answers, 0).ok_or_else(|| no_quorum(core, &answers))?;
-    Ok(text(claim))
+    let answers = query(core, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
+    match latest(&answers, 0) {
+        DocumentStatus::TooFew => Err(no_quorum(core, &answers)),
+        DocumentStatus::Known(claim) => Ok(text(claim)),
+    }
 }
 
 /// Stores a document on a quorum, after [`prepare`] with its token. `number`: the sequence number among
@@ -62,8 +67,8 @@ pub(crate) fn store(
     async move { claims::claim(&redlock, &register, claim).await }
 }
 
-/// Returns the latest of the documents with this index in the answers; `None` without a quorum.
-fn latest(answers: &[Result<Answer, Reason>], index: usize) -> Option<Option<&TickClaim>> {
+/// Returns the latest of the documents with this index in the answers.
+fn latest(answers: &[Result<Answer, Reason>], index: usize) -> DocumentStatus<'_> {
     let stored = answers.iter().flatten().filter_map(|answer| match answer {
         Answer::Claims(ClaimsAnswer { claims, .. }) => Some(claims.get(index)?.as_ref()),
         Answer::Promised(PromisedAnswer { claim, .. }) => Some(claim.as_deref()),

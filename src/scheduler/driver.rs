@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 use super::{
     JobEventKind, JobState, MissReason, Outcome, SkipReason,
     attempts::{backoff, message},
+    history::HistoryState,
     job::JobOptions,
     policy::{Due, JobRecord, next_overlap},
     reporting::{Outage, ReportedSkip},
@@ -43,6 +44,7 @@ pub(super) struct Driver {
     pub(super) future_values: Vec<FutureValue>,
     /// Tokens of this replica's latest claims whose runs never started.
     pub(super) never_started: Vec<u64>,
+    pub(super) history: HistoryState,
     /// The latest run known to have ended, kept even if the nodes forget it.
     pub(super) known_end: Option<TickRun>,
     /// Its end, if too few nodes stored it.
@@ -126,6 +128,7 @@ impl Driver {
             own_schedule,
             future_values: Vec::new(),
             never_started: Vec::new(),
+            history: HistoryState::default(),
             known_end: None,
             unstored_end: None,
             own_tick: None,

@@ -56,6 +56,12 @@ pub enum JobEventKind {
         /// Number of runs.
         attempts: u32,
     },
+    /// A triggered run did not end: its replica crashed, or could not store the end. Sent by the replica
+    /// that has the job's lock next, once for the fleet. For a tick, see [`Missed`](Self::Missed).
+    BrokenOff {
+        /// The owner that ran it.
+        by: Arc<str>,
+    },
     /// The work starts.
     Started {
         /// The run's fencing token.

@@ -5,7 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::broadcast;
 
 use super::{
-    JobCommand, JobEvent, JobPause, JobState, JobStatus, Trigger, TriggerError, UnknownJob,
+    ControlError, JobCommand, JobEvent, JobPause, JobRun, JobState, JobStatus, Trigger,
+    TriggerError, UnknownJob,
     driver::CLOSED,
     fleet::FleetJob,
     shared::{Control, Phase, SchedulerShared},
@@ -103,6 +104,22 @@ impl SchedulerHandle {
     /// be awaited, see [`trigger_here`](Self::trigger_here).
     pub fn trigger(&self, name: &str) -> JobCommand<u64> {
         JobCommand::trigger(&self.shared.redlock, self.fleet_job(name))
+    }
+
+    /// Returns the latest runs of a job on the whole fleet: see
+    /// [`Redlock::job_history`](crate::Redlock::job_history).
+    ///
+    /// # Errors
+    ///
+    /// [`ControlError::UnknownJob`], and [`ControlError::Nodes`] if too few nodes answered.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn history(&self, name: &str) -> Result<Vec<JobRun>, ControlError> {
+        let job = Arc::clone(&self.find(name)?.name);
+        let runs = self.shared.redlock.job_history(&job).await;
+        runs.map_err(|error| ControlError::Nodes { job, error })
     }
 
     fn fleet_job(&self, name: &str) -> Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob> {

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Drives a command for at most 3 s.
-fn done<T: Send + 'static>(
+pub(crate) fn done<T: Send + 'static>(
     scene: &Scene,
     command: impl IntoFuture<Output = T, IntoFuture: Send + 'static>,
 ) -> T {

@@ -8,6 +8,7 @@ mod control;
 mod crash;
 mod errors;
 mod fleet_control;
+mod fleet_history;
 mod fleet_state;
 mod hangs;
 mod layers;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::control::JobControl;
+use super::{
+    control::JobControl,
+    history::{JobRun, JobRuns},
+};
 use crate::{
     error::LockError,
     lock::{Redlock, documents},
@@ -25,6 +28,23 @@ impl Redlock {
     /// Safe: it only reads.
     pub async fn job_control(&self, name: &str) -> Result<JobControl, LockError> {
         Ok(self.job_controls([name]).await?.pop().unwrap_or_default())
+    }
+
+    /// Returns the latest runs of a job on the whole fleet, at most 50, the oldest first: those that have
+    /// ended, those that were broken off, and a triggered one that is in progress. Each replica stores a run
+    /// when it ends, on a majority of the servers. The job need not be known to this process.
+    ///
+    /// # Errors
+    ///
+    /// As [`job_control`](Self::job_control).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn job_history(&self, name: &str) -> Result<Vec<JobRun>, LockError> {
+        let name = checked(name)?;
+        let texts = documents::read(self, JobDocument::History, &[name]).await?;
+        Ok(texts.iter().flat_map(|text| JobRuns::from_text(text).into_runs()).collect())
     }
 
     /// Returns [`job_control`](Self::job_control) of many jobs, in their order: one query for each 500
