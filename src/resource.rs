@@ -118,6 +118,13 @@ impl Resource {
         Self::own(ONCE, key)
     }
 
+    /// Returns the resource that is locked while a job is paused, resumed or requested to run. No user can
+    /// name it.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn of_control(job: &str) -> Self {
+        Self::of_invalid(&format!("{JOB}{job}\u{1}control"))
+    }
+
     fn own(prefix: &str, name: &str) -> Result<Self, ResourceError> {
         if name.is_empty() {
             return Err(ResourceError::EmptyName);

@@ -90,7 +90,7 @@ pub(crate) async fn claim(
 }
 
 /// How long after it was sent a node may still store a claim: two node timeouts, as for grants.
-fn patience(core: &Core) -> Duration {
+pub(super) fn patience(core: &Core) -> Duration {
     core.settings.node_timeout * 2
 }
 

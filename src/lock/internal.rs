@@ -121,6 +121,12 @@ impl Redlock {
         self.core().clock().wall()
     }
 
+    /// The wall clock that most nodes agree on; this process's, where they have no clocks of their own.
+    pub(crate) fn nodes_wall(&self) -> Duration {
+        let clock = self.core().clock();
+        self.core().nodes_wall(clock.now(), clock.wall())
+    }
+
     /// The wall clock that a quorum of nodes agrees on, by clocks of their own; `None` while fewer
     /// are connected.
     pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {

@@ -40,6 +40,8 @@ pub(crate) mod builder;
 #[cfg(feature = "scheduler")]
 pub(crate) mod claims;
 mod core;
+#[cfg(feature = "scheduler")]
+pub(crate) mod documents;
 mod fences;
 mod hold_times;
 mod inspect;

@@ -17,9 +17,9 @@ mod subscriptions;
 
 pub use crate::protocol::{
     AcquireOp, Answer, ClaimOp, ClaimsAnswer, ExtendOp, ForgetOp, GrantedAnswer, HeldAnswer,
-    LeaseId, Nonce, Op, OpId, PrepareOp, PromisedAnswer, RaiseOp, RaisedAnswer, Record, RecordOp,
-    ReleasedAnswer, RepairOp, ScanKind, ScanOp, ScannedAnswer, ScheduleMark, Stored, StoredLease,
-    TickClaim, TickRun,
+    JobDocument, LeaseId, Nonce, Op, OpId, PrepareOp, PromisedAnswer, RaiseOp, RaisedAnswer,
+    Record, RecordOp, ReleasedAnswer, RepairOp, ScanKind, ScanOp, ScannedAnswer, ScheduleMark,
+    Stored, StoredLease, TickClaim, TickRun,
 };
 pub(crate) use clock_jumps::{ClockJump, ClockJumps};
 pub use embedded::EmbeddedNodes;

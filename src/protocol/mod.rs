@@ -6,7 +6,7 @@
 //! | their answers, and the leases and records in them | `answer` |
 //! | pages of the names that a node keeps | `scan` |
 //! | identity of a lease | `lease_id` |
-//! | claims of a job's ticks | `tick_claim` |
+//! | claims of a job's ticks, and the documents beside them | `tick_claim` |
 //! | which servers own the node names | [`names`] |
 //! | the formulas | [`rules`] |
 
@@ -27,4 +27,4 @@ pub use op::{
     AcquireOp, ClaimOp, ExtendOp, ForgetOp, Op, OpId, PrepareOp, RaiseOp, RecordOp, RepairOp,
 };
 pub use scan::{ScanKind, ScanOp, ScannedAnswer};
-pub use tick_claim::{ScheduleMark, TickClaim, TickRun};
+pub use tick_claim::{JobDocument, ScheduleMark, TickClaim, TickRun};

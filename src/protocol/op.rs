@@ -61,6 +61,9 @@ impl Op {
     pub const MAX_JOBS_A_CALL: usize = 500;
     /// Maximum number of jobs in one namespace whose claims a node keeps.
     pub const MAX_JOBS: usize = 10_000;
+    /// Maximum number of names in one namespace under which a node keeps claims: those of its jobs, and
+    /// two [documents](super::JobDocument) of each.
+    pub const MAX_REGISTERS: usize = 3 * Self::MAX_JOBS;
 
     /// Returns the lease that the operation belongs to, if any.
     pub fn lease(&self) -> Option<&Arc<LeaseId>> {

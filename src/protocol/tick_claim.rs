@@ -22,6 +22,35 @@ pub struct TickClaim {
     pub before: Option<TickRun>,
     /// The schedule of the job; `None` in a claim of an earlier version.
     pub schedule: Option<ScheduleMark>,
+    /// A document that is stored with the claim: see [`JobDocument`]. `None` in the claim of a tick.
+    pub note: Option<Arc<str>>,
+}
+
+/// A document about a job, which nodes store beside its claim: as the [note](TickClaim::note) of a
+/// claim of its own, under a name that no job can have. So it is stored on a majority, ordered by
+/// fencing tokens, and learnt by nodes that forgot, as claims are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JobDocument {
+    /// Whether the job is paused, and the requested runs.
+    Control,
+    /// The latest runs.
+    History,
+}
+
+impl JobDocument {
+    /// Maximum length of a document, in bytes.
+    pub const MAX_BYTES: usize = 4_096;
+
+    /// Returns the name under which nodes store the document of a job. Control characters occur in no
+    /// job's name.
+    pub fn register(self, job: &str) -> Arc<str> {
+        let prefix = match self {
+            Self::Control => "\u{1}control:",
+            Self::History => "\u{1}history:",
+        };
+        [prefix, job].concat().into()
+    }
 }
 
 /// The run of a tick. Times are those of the wall clock since the Unix epoch, in whole
@@ -55,7 +84,7 @@ pub struct ScheduleMark {
 impl TickClaim {
     /// Creates a claim, the first with its token.
     pub const fn new(token: u64, run: TickRun, owner: Arc<str>, before: Option<TickRun>) -> Self {
-        Self { token, number: 0, run, owner, before, schedule: None }
+        Self { token, number: 0, run, owner, before, schedule: None, note: None }
     }
 
     /// Sets the [`number`](Self::number).
@@ -68,6 +97,12 @@ impl TickClaim {
     #[must_use]
     pub fn by_schedule(self, schedule: ScheduleMark) -> Self {
         Self { schedule: Some(schedule), ..self }
+    }
+
+    /// Creates a claim that stores a document.
+    pub fn of_document(token: u64, number: u32, owner: Arc<str>, document: Arc<str>) -> Self {
+        let run = TickRun::new(Duration::ZERO, 1, Duration::ZERO);
+        Self { note: Some(document), ..Self::new(token, run, owner, None).numbered(number) }
     }
 
     /// Returns whether this claim is later than `other` under the same token, so that a node that stores
@@ -128,6 +163,16 @@ mod tests {
         assert!(!claim(7, 0).supersedes(&claim(7, 0)));
         assert!(!claim(7, 0).supersedes(&claim(7, 1)));
         assert!(!claim(8, 1).supersedes(&claim(7, 0)));
+    }
+
+    #[test]
+    fn no_job_has_name_of_register() {
+        for document in [JobDocument::Control, JobDocument::History] {
+            let register = document.register("job");
+            assert!(crate::Resource::of_job(&register).is_err(), "{register:?}");
+        }
+        let registers = [JobDocument::Control, JobDocument::History].map(|it| it.register("job"));
+        assert_ne!(registers[0], registers[1]);
     }
 
     #[test]

@@ -44,6 +44,33 @@ pub(crate) struct LatestClaim {
     pub is_replicated: bool,
 }
 
+/// The latest document of a job, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DocumentStatus<'a> {
+    /// Fewer than a quorum of nodes answered.
+    TooFew,
+    /// The claim that holds it; `None` if there is none.
+    Known(Option<&'a TickClaim>),
+}
+
+/// Returns the claim that holds the latest document: the one with the greatest token, and of these the
+/// one with the greatest number.
+///
+/// A document that a majority stores is among the answers, or a later one. The author of a later one
+/// read it before, after a majority had promised: so nothing that a majority stored is lost. A document
+/// that only a minority stores may be found or not; its author reported that as unknown.
+pub(crate) fn latest_document<'a>(
+    answers: impl IntoIterator<Item = Option<&'a TickClaim>>,
+    nodes: usize,
+) -> DocumentStatus<'a> {
+    let answers: Vec<Option<&TickClaim>> = answers.into_iter().collect();
+    if answers.len() < formulas::quorum(nodes) {
+        return DocumentStatus::TooFew;
+    }
+    let order = |claim: &&TickClaim| (claim.token, claim.number);
+    DocumentStatus::Known(answers.into_iter().flatten().max_by_key(order))
+}
+
 /// Returns the latest run whose claim a majority stores or may store.
 ///
 /// `answers` are the claims of the nodes that answered, out of `nodes`. `never_started` are the
@@ -93,5 +120,31 @@ pub(crate) fn status<'a>(
         count if count >= quorum => ClaimStatus::Known(Some(latest())),
         count if count + silent < quorum => ClaimStatus::Known(before()),
         _ => ClaimStatus::Likely(latest()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(token: u64, number: u32) -> TickClaim {
+        TickClaim::of_document(token, number, "owner".into(), format!("{token} {number}").into())
+    }
+
+    #[test]
+    fn document_of_greatest_token_counts() {
+        let (old, first, last) = (document(7, 9), document(8, 0), document(8, 1));
+        let latest = |answers: &[Option<&TickClaim>]| -> String {
+            match latest_document(answers.iter().copied(), 5) {
+                DocumentStatus::TooFew => "too few".into(),
+                DocumentStatus::Known(claim) => {
+                    claim.map_or("none".into(), |claim| claim.note.clone().unwrap().to_string())
+                }
+            }
+        };
+        assert_eq!(latest(&[Some(&old), Some(&old)]), "too few");
+        assert_eq!(latest(&[None, None, None]), "none");
+        assert_eq!(latest(&[Some(&old), Some(&old), Some(&first)]), "8 0");
+        assert_eq!(latest(&[Some(&last), Some(&old), Some(&first)]), "8 1");
     }
 }

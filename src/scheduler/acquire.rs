@@ -104,7 +104,7 @@ impl Driver {
         match purpose {
             Purpose::Tick(tick) => self.hold_off = Some((tick, until)),
             // The caller can trigger again.
-            Purpose::Trigger => {}
+            Purpose::Trigger | Purpose::Request => {}
             Purpose::Register => self.register_at = Some(until),
         }
     }
@@ -119,6 +119,7 @@ impl Driver {
     /// Like [`idle`](Self::idle), while another replica has the lock; its release also ends the
     /// wait.
     pub(super) async fn wait_for_release(&mut self, wall: Option<WallTime>, until: Timestamp) {
+        let until = self.requested_at.map_or(until, |at| at.min(until));
         let Self { shared, job, control, releases, .. } = self;
         let freed = async {
             match releases {

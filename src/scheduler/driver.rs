@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 use super::{
     JobEventKind, JobState, MissReason, Outcome, SkipReason,
     attempts::{backoff, message},
+    history::HistoryState,
     job::JobOptions,
     policy::{Due, JobRecord, next_overlap},
     reporting::{Outage, ReportedSkip},
@@ -43,6 +44,7 @@ pub(super) struct Driver {
     pub(super) future_values: Vec<FutureValue>,
     /// Tokens of this replica's latest claims whose runs never started.
     pub(super) never_started: Vec<u64>,
+    pub(super) history: HistoryState,
     /// The latest run known to have ended, kept even if the nodes forget it.
     pub(super) known_end: Option<TickRun>,
     /// Its end, if too few nodes stored it.
@@ -70,6 +72,10 @@ pub(super) struct Driver {
     pub(super) obstacle: Option<MissReason>,
     /// The outage that was logged at WARN, while it lasts.
     pub(super) outage: Option<Outage>,
+    /// When to ask for the lock for a run that was requested of the fleet, if there is one.
+    pub(super) requested_at: Option<Timestamp>,
+    /// The start of a tick at which to read whether the job is still paused.
+    pub(super) check_pause_at: Option<WallTime>,
     /// The trigger that the current run, or attempt at one, is for.
     pub(super) asked: Option<PendingTrigger>,
     /// Held from before the lock is acquired until the work has ended.
@@ -85,6 +91,8 @@ pub(super) struct Driver {
 pub(super) enum Purpose {
     Tick(WallTime),
     Trigger,
+    /// A run that was requested of the whole fleet.
+    Request,
     /// Stores since when the job exists, or how its latest run ended.
     Register,
 }
@@ -120,6 +128,7 @@ impl Driver {
             own_schedule,
             future_values: Vec::new(),
             never_started: Vec::new(),
+            history: HistoryState::default(),
             known_end: None,
             unstored_end: None,
             own_tick: None,
@@ -134,6 +143,8 @@ impl Driver {
             stopped_for_next: false,
             obstacle: None,
             outage: None,
+            requested_at: None,
+            check_pause_at: None,
             asked: None,
             slot: None,
             panics: 0,
@@ -182,13 +193,14 @@ impl Driver {
             self.asked = Some(asked);
             self.acquire(Purpose::Trigger).await;
             self.answer_unless_done(None);
+        } else if self.is_requested() {
+            self.acquire(Purpose::Request).await;
+            self.answer_unless_done(None);
         } else if self.register_at.is_some_and(|at| self.shared.redlock.now() >= at) {
             self.register_at = None;
             self.acquire(Purpose::Register).await;
-        } else if self.job.is_paused() {
-            self.obstacle = Some(MissReason::Paused);
-            self.job.set_next(None);
-            self.idle(None, self.register_at).await;
+        } else if let Some(pause) = self.job.pause_at(now) {
+            self.wait_while_paused(pause, now).await;
         } else {
             self.follow_schedule(now).await;
         }
@@ -252,9 +264,10 @@ impl Driver {
     }
 
     /// Waits for a time of the wall clock, a time of the steady clock, or a request.
-    async fn idle(&mut self, wall: Option<WallTime>, until: Option<Timestamp>) {
+    pub(super) async fn idle(&mut self, wall: Option<WallTime>, until: Option<Timestamp>) {
         self.releases = None;
         let alarm = self.shared.wall_timer.at(wall);
+        let until = [until, self.requested_at].into_iter().flatten().min();
         let timer = until.map(|at| self.shared.redlock.sleep_until(at));
         tokio::select! {
             biased;
@@ -272,7 +285,8 @@ impl Driver {
 
     /// May change at any time, also during a query.
     pub(super) fn may_start(&self, purpose: Purpose) -> bool {
-        self.may_run() && !(matches!(purpose, Purpose::Tick(_)) && self.job.is_paused())
+        self.may_run()
+            && !(matches!(purpose, Purpose::Tick(_)) && self.job.is_paused(self.shared.now()))
     }
 
     /// Cleans up after a panic outside of the work; the job continues after a pause.

@@ -19,7 +19,8 @@ pub struct JobEvent {
     pub job: Arc<str>,
     /// The tick that it concerns; of several, the latest.
     pub tick: WallTime,
-    /// The [number](super::Trigger::id) of the request, for a triggered run.
+    /// The number of the request, for a triggered run: that of the [trigger](super::Trigger::id), or of the
+    /// [request](super::RequestedRun::id) to the fleet.
     pub trigger: Option<u64>,
     /// Its time, by this replica's wall clock.
     pub at: SystemTime,
@@ -54,6 +55,12 @@ pub enum JobEventKind {
     GivenUp {
         /// Number of runs.
         attempts: u32,
+    },
+    /// A triggered run did not end: its replica crashed, or could not store the end. Sent by the replica
+    /// that has the job's lock next, once for the fleet. For a tick, see [`Missed`](Self::Missed).
+    BrokenOff {
+        /// The owner that ran it.
+        by: Arc<str>,
     },
     /// The work starts.
     Started {
@@ -150,8 +157,12 @@ pub enum MissReason {
         /// The owner, if known.
         by: Option<Arc<str>>,
     },
-    /// The job was [paused](super::SchedulerHandle::pause) here, and no other replica ran the tick.
-    Paused,
+    /// The job was paused, [on the whole fleet](super::SchedulerHandle::pause) or
+    /// [here](super::SchedulerHandle::pause_here), and no other replica ran the tick.
+    Paused {
+        /// The one who paused it; this replica's owner for a pause here.
+        by: Arc<str>,
+    },
     /// Another replica led.
     NotLeading,
     /// The job paused after a failure.
@@ -175,7 +186,7 @@ impl fmt::Display for MissReason {
             Self::Overlap => f.write_str("the run before was still going"),
             Self::Held { by: Some(by) } => write!(f, "{by} held the job's lock"),
             Self::Held { by: None } => f.write_str("somebody else held the job's lock"),
-            Self::Paused => f.write_str("the job was paused"),
+            Self::Paused { by } => write!(f, "the job was paused by {by}"),
             Self::NotLeading => f.write_str("another replica was to lead"),
             Self::BackingOff => f.write_str("the job paused after a failure"),
             Self::BrokenOff { by: Some(by) } => write!(f, "its run by {by} did not end"),

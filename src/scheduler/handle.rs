@@ -5,8 +5,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::broadcast;
 
 use super::{
-    JobEvent, JobState, JobStatus, Trigger, TriggerError, UnknownJob,
+    ControlError, JobCommand, JobEvent, JobPause, JobRun, JobState, JobStatus, Trigger,
+    TriggerError, UnknownJob,
     driver::CLOSED,
+    fleet::FleetJob,
     shared::{Control, Phase, SchedulerShared},
     shared_job::SharedJob,
 };
@@ -83,7 +85,49 @@ impl SchedulerHandle {
         });
     }
 
-    /// Runs a job once, now, if its lock is free, even while it is paused. Returns at once; the
+    /// Pauses a job on the whole fleet: see [`Redlock::pause_job`](crate::Redlock::pause_job). The command
+    /// fails with [`ControlError::UnknownJob`](super::ControlError::UnknownJob) if this scheduler has no
+    /// such job. For this replica alone, see [`pause_here`](Self::pause_here).
+    pub fn pause(&self, name: &str) -> JobCommand {
+        JobCommand::pause(&self.shared.redlock, self.fleet_job(name))
+    }
+
+    /// Ends the [pause](Self::pause) of a job on the whole fleet: see
+    /// [`Redlock::resume_job`](crate::Redlock::resume_job). A job that is paused
+    /// [here](Self::pause_here) stays so.
+    pub fn resume(&self, name: &str) -> JobCommand {
+        JobCommand::resume(&self.shared.redlock, self.fleet_job(name))
+    }
+
+    /// Requests one run of a job by any replica of the fleet: see
+    /// [`Redlock::trigger_job`](crate::Redlock::trigger_job). For a run by this replica, whose outcome can
+    /// be awaited, see [`trigger_here`](Self::trigger_here).
+    pub fn trigger(&self, name: &str) -> JobCommand<u64> {
+        JobCommand::trigger(&self.shared.redlock, self.fleet_job(name))
+    }
+
+    /// Returns the latest runs of a job on the whole fleet: see
+    /// [`Redlock::job_history`](crate::Redlock::job_history).
+    ///
+    /// # Errors
+    ///
+    /// [`ControlError::UnknownJob`], and [`ControlError::Nodes`] if too few nodes answered.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn history(&self, name: &str) -> Result<Vec<JobRun>, ControlError> {
+        let job = Arc::clone(&self.find(name)?.name);
+        let runs = self.shared.redlock.job_history(&job).await;
+        runs.map_err(|error| ControlError::Nodes { job, error })
+    }
+
+    fn fleet_job(&self, name: &str) -> Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob> {
+        let job = self.find(name)?;
+        Ok((Arc::clone(&job.name), Arc::clone(job) as Arc<dyn FleetJob>))
+    }
+
+    /// Runs a job once, here and now, if its lock is free, even while it is paused. Returns at once; the
     /// [`Trigger`], which need not be awaited, and [`events`](Self::events) report the result. Such a
     /// run is no tick: the schedule ignores it, but a tick that comes during it overlaps. A replica
     /// that does not [lead](Self::leads) skips it.
@@ -92,7 +136,7 @@ impl SchedulerHandle {
     ///
     /// [`TriggerError`]: there is no such job, it has ended, the scheduler is being shut down, or
     /// 1,000 of its triggered runs are pending.
-    pub fn trigger(&self, name: &str) -> Result<Trigger, TriggerError> {
+    pub fn trigger_here(&self, name: &str) -> Result<Trigger, TriggerError> {
         let job = self.find(name)?;
         let redlock = &self.shared.redlock;
         if self.shared.control().phase > Phase::Running {
@@ -111,23 +155,28 @@ impl SchedulerHandle {
         job.trigger_run(self.shared.next_trigger())
     }
 
-    /// Starts no more runs of a job on this replica. A current run continues, and so do the other
-    /// replicas: to stop a job everywhere, pause it on each.
+    /// Starts no more ticks of a job on this replica, until [`resume_here`](Self::resume_here) or the end
+    /// of the process. A current run continues, and so do the other replicas: [`pause`](Self::pause) is for
+    /// all.
     ///
     /// # Errors
     ///
     /// [`UnknownJob`].
-    pub fn pause(&self, name: &str) -> Result<(), UnknownJob> {
-        self.find(name).map(|job| job.set_paused(true))
+    pub fn pause_here(&self, name: &str) -> Result<(), UnknownJob> {
+        let job = self.find(name)?;
+        let (by, at) = (Arc::clone(self.shared.redlock.owner()), self.shared.now().into());
+        job.set_paused_here(Some(JobPause { by, why: None, at, until: None }));
+        Ok(())
     }
 
-    /// Ends a [`pause`](Self::pause). Ticks that no replica has run meanwhile are missed.
+    /// Ends a [`pause_here`](Self::pause_here). Ticks that no replica has run meanwhile are missed. A pause
+    /// of the whole fleet stays.
     ///
     /// # Errors
     ///
     /// [`UnknownJob`].
-    pub fn resume(&self, name: &str) -> Result<(), UnknownJob> {
-        self.find(name).map(|job| job.set_paused(false))
+    pub fn resume_here(&self, name: &str) -> Result<(), UnknownJob> {
+        self.find(name).map(|job| job.set_paused_here(None))
     }
 
     /// Returns whether this replica may run jobs now: false only if the scheduler has a
@@ -144,7 +193,7 @@ impl SchedulerHandle {
     }
 
     fn status(&self, job: &SharedJob) -> JobStatus {
-        let mut status = job.status();
+        let mut status = job.status(self.shared.now());
         match &mut status.state {
             JobState::Running | JobState::Ended { .. } => {}
             state if self.shared.redlock.is_closed() => {

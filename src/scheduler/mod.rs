@@ -8,10 +8,12 @@
 //! | what a run knows | [`JobContext`] |
 //! | what is done about missed, overlapping and broken-off runs | [`Missed`], [`Overlap`], [`Claim`] |
 //! | work that is to be run again | [`NotDone`] |
-//! | runs on demand | [`Trigger`] |
+//! | runs on demand | [`Trigger`], [`RequestedRun`] |
+//! | pauses and requests of the whole fleet | [`JobCommand`], [`JobControl`] |
+//! | the latest runs of the whole fleet | [`JobRun`] |
 //! | what happened, how a job stands | [`JobEvent`], [`JobStatus`], [`JobState`] |
 //! | what a job does next, without I/O or a clock | `policy` |
-//! | the loop of a job on a replica | `driver`, `acquire`, `claim`, `sync`, `reporting` |
+//! | the loop of a job on a replica | `driver`, `acquire`, `claim`, `end`, `paused`, `history`, `sync`, `reporting` |
 //! | one run of its work | `run`, `attempts`, `blocking` |
 //! | the checked wall clock | `wall_timer` |
 //!
@@ -63,11 +65,15 @@ mod claim;
 pub(crate) mod context;
 mod driver;
 mod election;
+mod end;
 mod error;
 mod event;
+pub(crate) mod fleet;
 mod handle;
+mod history;
 pub(crate) mod job;
 mod options;
+mod paused;
 mod policy;
 mod reporting;
 mod run;
@@ -87,6 +93,7 @@ pub(crate) use context::RunInfo;
 pub use election::Candidate;
 pub use error::{StartError, UnknownJob};
 pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
+pub use fleet::{ControlError, JobCommand, JobControl, JobPause, JobRun, RequestedRun, RunResult};
 pub use handle::{SchedulerHandle, ShutdownReport};
 pub(crate) use job::Job;
 pub use options::{Claim, Missed, Overlap};

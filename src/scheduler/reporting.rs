@@ -66,7 +66,8 @@ impl Driver {
     pub(super) fn report_skipped(&mut self, purpose: Purpose, reason: SkipReason) {
         let tick = match purpose {
             Purpose::Tick(tick) => tick,
-            Purpose::Register => return,
+            // A request is tried again, here or on another replica.
+            Purpose::Register | Purpose::Request => return,
             // A trigger is no tick.
             Purpose::Trigger => {
                 let kind = JobEventKind::Skipped(reason.clone());
@@ -232,7 +233,7 @@ impl Driver {
     ) -> MissReason {
         let why = self.obstacle.clone().unwrap_or(MissReason::Late);
         let job = &self.job.name;
-        if why == MissReason::Paused {
+        if matches!(why, MissReason::Paused { .. }) {
             crate::log::info!(%job, count, %first, %last, %why, "missed ticks of the job");
         } else {
             crate::log::warn!(%job, count, %first, %last, %why, "missed ticks of the job");

@@ -51,6 +51,17 @@ impl PolledRun {
     }
 }
 
+/// How the work of a run has ended.
+pub(super) struct GuardedEnd {
+    pub(super) outcome: Outcome,
+    /// The lock, unless it was lost.
+    pub(super) hold: Option<Hold>,
+    /// The number of the last attempt.
+    pub(super) attempt: u32,
+    /// The error of the last attempt, if any.
+    pub(super) error: Option<Arc<str>>,
+}
+
 /// State of the wait for a run.
 struct RunWatch {
     info: Arc<RunInfo>,
@@ -63,14 +74,13 @@ struct RunWatch {
 }
 
 impl Driver {
-    /// Runs the work under the lock and reports it. Returns the outcome and the lock, unless it was
-    /// lost; `None` if the lock was over before the work began.
+    /// Runs the work under the lock and reports it; `None` if the lock was over before the work began.
     pub(super) async fn guarded(
         &mut self,
         lock: Lock,
         info: RunInfo,
         attempt: u32,
-    ) -> Option<(Outcome, Option<Hold>)> {
+    ) -> Option<GuardedEnd> {
         let (token, context, info) = (lock.fencing_token(), lock.context(), Arc::new(info));
         let trigger = self.job.trigger();
         let span = tracing::info_span!(
@@ -128,7 +138,7 @@ impl Driver {
         self.shared.emit(&self.job, tick, JobEventKind::of(&outcome, took));
         let end = RunEnd { tick, token, attempt, trigger, took, error: error.as_deref() };
         end.log(&self.job.name, &outcome);
-        Some((outcome, hold))
+        Some(GuardedEnd { outcome, hold, attempt, error })
     }
 
     /// The next tick during a run, and its start; `None` if the schedule panics, which must not end
@@ -198,7 +208,7 @@ impl Driver {
         let Some((tick, start)) = watching.overlap else { return };
         match self.options.policy.overlap {
             // The tick will not run, so the run continues.
-            Overlap::Stop if self.job.is_paused() => {}
+            Overlap::Stop if self.job.is_paused(self.shared.now()) => {}
             Overlap::Stop => {
                 self.stopped_for_next = true;
                 let until = self.shared.redlock.now() + self.options.stop_grace;

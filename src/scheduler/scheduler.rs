@@ -18,6 +18,7 @@ use super::{
     driver::{CLOSED, Driver},
     election,
     job::JobOptions,
+    paused::{read_controls, watch_controls},
     shared::{Control, Phase, SchedulerShared, refresh},
     shared_job::SharedJob,
     wall_timer::WallTimer,
@@ -302,6 +303,7 @@ async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, alive: Vec<TaskGuar
     if tries > 0 {
         crate::log::info!(jobs = names.len(), "a quorum of nodes answers: the scheduler begins");
     }
+    read_controls(&shared).await;
     let wall_timer = Arc::clone(&shared.wall_timer);
     let mut left = shared.alive.subscribe();
     for ((alive, job), kept) in alive.into_iter().zip(jobs).zip(kept) {
@@ -322,6 +324,7 @@ async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, alive: Vec<TaskGuar
         biased;
         () = wall_timer.run() => {}
         () = refresh(&shared) => {}
+        () = watch_controls(&shared) => {}
         _ = left.wait_for(|jobs| *jobs == 0) => {}
     }
 }

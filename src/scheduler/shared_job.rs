@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob, Trigger, TriggerError,
-    trigger::PendingTrigger,
+    FleetRun, JobControl, JobCounts, JobPause, JobState, JobStatus, LastRun, Outcome, RunningJob,
+    Trigger, TriggerError, fleet::FleetJob, trigger::PendingTrigger,
 };
 use crate::{
     lock::claims::JobHistory,
@@ -22,7 +22,7 @@ use crate::{
 pub(super) struct SharedJob {
     pub(super) name: Arc<str>,
     inner: Mutex<SharedJobState>,
-    /// Notifies the task of a trigger, a pause or a resume.
+    /// Notifies the task of a trigger, a request, a pause or a resume.
     pub(super) asked: Notify,
 }
 
@@ -40,6 +40,19 @@ struct SharedJobState {
     /// Its task is gone.
     is_gone: bool,
     blocks: bool,
+}
+
+impl SharedJobState {
+    fn pause_at(&self, now: WallTime) -> Option<&JobPause> {
+        let JobStatus { paused_here, control, .. } = &self.status;
+        paused_here.as_ref().or_else(|| control.pause_at(now))
+    }
+}
+
+impl FleetJob for SharedJob {
+    fn set_control(&self, control: JobControl) {
+        self.note_control(control);
+    }
 }
 
 fn fleet_run(latest: &LatestClaim) -> FleetRun {
@@ -63,7 +76,8 @@ impl SharedJob {
             state: JobState::Starting,
             finding: None,
             next_tick: None,
-            paused: false,
+            paused_here: None,
+            control: JobControl::default(),
             running: None,
             last: None,
             fleet: None,
@@ -86,14 +100,16 @@ impl SharedJob {
         crate::sync::lock(&self.inner)
     }
 
-    pub(super) fn status(&self) -> JobStatus {
+    pub(super) fn status(&self, now: WallTime) -> JobStatus {
         let inner = self.inner();
         let mut status = inner.status.clone();
         status.state = match &inner.ended {
             _ if status.running.is_some() => JobState::Running,
             Some(reason) => JobState::Ended { reason: Arc::clone(reason) },
-            None if status.paused => JobState::Paused,
-            None => inner.state.clone(),
+            None => match inner.pause_at(now).cloned() {
+                Some(JobPause { by, why, until, .. }) => JobState::Paused { by, why, until },
+                None => inner.state.clone(),
+            },
         };
         status
     }
@@ -103,13 +119,41 @@ impl SharedJob {
         drop(former);
     }
 
-    pub(super) fn set_paused(&self, paused: bool) {
-        self.inner().status.paused = paused;
+    pub(super) fn set_paused_here(&self, pause: Option<JobPause>) {
+        let former = std::mem::replace(&mut self.inner().status.paused_here, pause);
+        drop(former);
         self.asked.notify_one();
     }
 
-    pub(super) fn is_paused(&self) -> bool {
-        self.inner().status.paused
+    /// The pause that applies at `now`, here or on the whole fleet.
+    pub(super) fn pause_at(&self, now: WallTime) -> Option<JobPause> {
+        self.inner().pause_at(now).cloned()
+    }
+
+    pub(super) fn is_paused(&self, now: WallTime) -> bool {
+        self.inner().pause_at(now).is_some()
+    }
+
+    pub(super) fn is_paused_here(&self) -> bool {
+        self.inner().status.paused_here.is_some()
+    }
+
+    /// Whether a run is requested of any replica.
+    pub(super) fn has_requests(&self) -> bool {
+        !self.inner().status.control.requested.is_empty()
+    }
+
+    /// Records the control of the fleet, as just read. Notifies the task if it has changed.
+    pub(super) fn note_control(&self, control: JobControl) {
+        let (is_new, former) = {
+            let known = &mut self.inner().status.control;
+            let is_new = *known != control;
+            (is_new, std::mem::replace(known, control))
+        };
+        drop(former);
+        if is_new {
+            self.asked.notify_one();
+        }
     }
 
     pub(super) fn trigger_run(&self, id: u64) -> Result<Trigger, TriggerError> {
@@ -135,6 +179,11 @@ impl SharedJob {
         let asked = inner.triggers.pop_front()?;
         inner.trigger = Some(asked.id);
         Some(asked)
+    }
+
+    /// Begins a run that was requested of the fleet.
+    pub(super) fn begin_trigger(&self, id: u64) {
+        self.inner().trigger = Some(id);
     }
 
     /// The trigger of the current run.

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use super::{JobControl, JobPause};
 use crate::{FencingToken, error::LossCause};
 
 /// The status of a job on this replica.
@@ -25,8 +26,12 @@ pub struct JobStatus {
     /// another replica leads, and if there is none.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub next_tick: Option<SystemTime>,
-    /// Whether it was [paused](super::SchedulerHandle::pause) on this replica.
-    pub paused: bool,
+    /// Whether it was paused on this replica alone, by
+    /// [`pause_here`](super::SchedulerHandle::pause_here).
+    pub paused_here: Option<JobPause>,
+    /// Pauses and requested runs of the whole fleet, as last seen from here: at most some 5 s old while
+    /// the servers answer. A pause whose time is over may still be shown.
+    pub control: JobControl,
     /// The run that this replica holds the job's lock for.
     pub running: Option<RunningJob>,
     /// The last run that ended here.
@@ -232,8 +237,17 @@ pub enum JobState {
         /// The failure.
         reason: Arc<str>,
     },
-    /// It was [paused](super::SchedulerHandle::pause).
-    Paused,
+    /// It was paused, [on the whole fleet](super::SchedulerHandle::pause) or
+    /// [here](super::SchedulerHandle::pause_here).
+    Paused {
+        /// The one who paused it; this replica's owner for a pause here.
+        by: Arc<str>,
+        /// The reason that was given.
+        why: Option<Arc<str>>,
+        /// The end of the pause; `None` until it is resumed.
+        #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+        until: Option<SystemTime>,
+    },
     /// Another replica [leads](super::Scheduler::leader_only).
     StandingBy {
         /// The leader, if known.

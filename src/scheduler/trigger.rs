@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{Outcome, SkipReason, UnknownJob};
 
-/// A run requested by [`SchedulerHandle::trigger`](super::SchedulerHandle::trigger).
+/// A run requested by [`SchedulerHandle::trigger_here`](super::SchedulerHandle::trigger_here).
 ///
 /// As a future it returns the [`Outcome`] of the run, retries included, or the reason why there was
 /// none. The run does not depend on it: dropping it changes nothing.
@@ -27,7 +27,7 @@ use super::{Outcome, SkipReason, UnknownJob};
 /// let jobs = Scheduler::new(Redlock::embedded())
 ///     .job(Job::new("report", Schedule::every(Duration::from_secs(3600)), |_| async {}))
 ///     .start()?;
-/// assert_eq!(jobs.trigger("report")?.await?, Outcome::Finished);
+/// assert_eq!(jobs.trigger_here("report")?.await?, Outcome::Finished);
 /// # jobs.shutdown(Duration::from_secs(1)).await;
 /// # Ok(())
 /// # }
@@ -52,6 +52,11 @@ impl Trigger {
     pub(super) fn new(id: u64) -> (Self, PendingTrigger) {
         let (answer, end) = oneshot::channel();
         (Self { id, end }, PendingTrigger { id, answer })
+    }
+
+    /// A run that was requested of the fleet: nobody awaits it here.
+    pub(super) fn of_fleet(id: u64) -> PendingTrigger {
+        Self::new(id).1
     }
 
     /// The number of this request, counted from 1 in its scheduler: the

@@ -202,7 +202,7 @@ async fn jobs(redlock: &Redlock, numbers: &Numbers) {
         .start()
         .unwrap();
     let runs = |of: &str| numbers.get("redlock_job_run_seconds", Some(("job,outcome", of)));
-    jobs.trigger("fails").unwrap();
+    jobs.trigger_here("fails").unwrap();
     eventually_async("ticks come during the first run", async || {
         numbers.get("redlock_job_skips_total", Some(("job,reason", "slow,overlap"))) > 1
     })

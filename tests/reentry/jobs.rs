@@ -16,7 +16,7 @@ fn use_handle(handle: &Arc<SchedulerHandle>) {
     let handle = Arc::clone(handle);
     at_every_event(move || {
         let _ = (handle.jobs(), handle.leads(), handle.events());
-        let _ = (handle.pause("none"), handle.resume("none"));
+        let _ = (handle.pause_here("none"), handle.resume_here("none"));
     });
 }
 
@@ -51,7 +51,7 @@ fn finished_failed_and_skipped_jobs() {
         use_manager(&there);
         let (first, second) = (start(&here, &clock), start(&there, &clock));
         clock.advance(60 * SECOND);
-        second.trigger("slow").unwrap();
+        second.trigger_here("slow").unwrap();
         clock.settle();
         a.partition(0..5);
         clock.advance(60 * SECOND);

@@ -107,7 +107,7 @@ fn shutdown_stops_between_two_attempts() {
         });
         let mut jobs = site.start([job.retries(5).backoff(10 * SECOND)]);
         scene.advance(Duration::ZERO);
-        jobs.handle.trigger("j").unwrap();
+        jobs.handle.trigger_here("j").unwrap();
         scene.clock.settle();
         let first = begun.recv().unwrap();
         wait_for(&scene, &mut jobs, "retrying");

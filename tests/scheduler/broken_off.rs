@@ -48,14 +48,14 @@ fn trigger_counts_the_crashed_tick_once() {
     let (a, b) = (scene.site("a"), scene.site("b"));
     let job = |site: &Site| site.job("j", Schedule::every(HOUR), 100 * SECOND);
     let (_a, at_b) = (a.start([job(&a)]), b.start([job(&b)]));
-    at_b.handle.pause("j").unwrap();
+    at_b.handle.pause_here("j").unwrap();
     scene.advance(HOUR + SECOND);
     a.crash();
     scene.advance(2 * TTL);
-    at_b.handle.trigger("j").unwrap();
+    at_b.handle.trigger_here("j").unwrap();
     scene.advance(SECOND);
     assert_eq!((scene.log.sites(), missed(&at_b)), (vec!["a", "b"], 1));
-    at_b.handle.resume("j").unwrap();
+    at_b.handle.resume_here("j").unwrap();
     scene.advance(HOUR);
     assert_eq!(missed(&at_b), 1);
 }
@@ -324,7 +324,7 @@ fn partly_withdrawn_claim_burns_no_tick() {
         Fate::Passes
     });
     scene.advance(SECOND + 2 * MS);
-    at_a.handle.pause("j").unwrap();
+    at_a.handle.pause_here("j").unwrap();
     a.wire.judge(|node, op| match op {
         Op::Claim(_) if node < 2 => Fate::Refused,
         _ => Fate::Passes,

@@ -160,9 +160,9 @@ fn trigger_with_clock_ahead_burns_none() {
     ahead.clock.set_wall(ahead.clock.wall() + 20 * SECOND);
     let job = |site: &Site| site.job("j", Schedule::every(100 * SECOND), Duration::ZERO);
     let (at_ahead, _b) = (ahead.start([job(&ahead)]), b.start([job(&b)]));
-    at_ahead.handle.pause("j").unwrap();
+    at_ahead.handle.pause_here("j").unwrap();
     scene.advance(95 * SECOND);
-    at_ahead.handle.trigger("j").unwrap();
+    at_ahead.handle.trigger_here("j").unwrap();
     scene.advance(10 * SECOND);
     assert_eq!((scene.log.ticks(), scene.log.sites()), (vec![95_000, 100_000], vec!["ahead", "b"]));
 }

@@ -18,11 +18,11 @@ fn paused_job_resumes_with_latest_tick() {
         let site = scene.site("a");
         let job = site.job("j", Schedule::every(SECOND), Duration::ZERO).missed(Missed::RunLatest);
         let jobs = site.start([job]);
-        jobs.handle.pause("j").unwrap();
+        jobs.handle.pause_here("j").unwrap();
         scene.advance(10 * SECOND);
         assert_eq!(scene.log.ticks(), [0u64; 0]);
-        assert!(jobs.status("j").paused && jobs.status("j").next_tick.is_none());
-        jobs.handle.resume("j").unwrap();
+        assert!(jobs.status("j").paused_here.is_some() && jobs.status("j").next_tick.is_none());
+        jobs.handle.resume_here("j").unwrap();
         scene.advance(SECOND);
         assert_eq!(scene.log.ticks(), [10_000, 11_000]);
     });
@@ -34,13 +34,13 @@ fn triggers_run_while_paused() {
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(100 * SECOND), SECOND)]);
     scene.advance(50 * SECOND);
-    jobs.handle.pause("j").unwrap();
-    jobs.handle.trigger("j").unwrap();
-    jobs.handle.trigger("j").unwrap();
+    jobs.handle.pause_here("j").unwrap();
+    jobs.handle.trigger_here("j").unwrap();
+    jobs.handle.trigger_here("j").unwrap();
     scene.advance(3 * SECOND);
     assert_eq!(scene.log.ticks(), [50_000, 51_000], "one run at a time");
     assert_eq!(jobs.event_names(), ["started", "finished", "started", "finished"]);
-    jobs.handle.resume("j").unwrap();
+    jobs.handle.resume_here("j").unwrap();
     scene.advance(50 * SECOND);
     assert_eq!(scene.log.ticks(), [50_000, 51_000, 100_000], "the schedule continues");
     let fleet = jobs.status("j").fleet.unwrap();
@@ -63,14 +63,14 @@ fn trigger_of_held_job_is_skipped() {
         .spawn(b.redlock.lock(tower_redlock::Resource::of_job("j").unwrap()).into_future());
     scene.clock.settle();
     let lock = taken.take().unwrap().unwrap();
-    jobs.handle.trigger("j").unwrap();
+    jobs.handle.trigger_here("j").unwrap();
     scene.advance(SECOND);
     assert_eq!(jobs.event_names(), ["held"]);
     assert_eq!(jobs.status("j").counts.skipped, 0);
     drop(lock);
     scene.advance(60 * SECOND);
     assert_eq!(jobs.event_names(), [""; 0]);
-    jobs.handle.trigger("j").unwrap();
+    jobs.handle.trigger_here("j").unwrap();
     scene.advance(2 * SECOND);
     assert_eq!(scene.log.entries().len(), 1);
 }
@@ -102,10 +102,10 @@ fn run_continues_while_paused() {
     let job = site.job("j", Schedule::every(10 * SECOND), 45 * SECOND).overlap(Overlap::Stop);
     let jobs = site.start([job.stop_grace(SECOND)]);
     scene.advance(12 * SECOND);
-    jobs.handle.pause("j").unwrap();
+    jobs.handle.pause_here("j").unwrap();
     scene.advance(45 * SECOND);
     assert_eq!((jobs.status("j").counts.finished, scene.log.entries().len()), (1, 1));
-    jobs.handle.resume("j").unwrap();
+    jobs.handle.resume_here("j").unwrap();
     scene.advance(MS);
     assert_eq!(scene.log.entries().len(), 2);
     // Overlapping ticks stop the run again.

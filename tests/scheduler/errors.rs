@@ -60,7 +60,7 @@ fn unusable_managers_are_refused() {
     assert_eq!(without_runtime.err(), Some(StartError::NoRuntime));
     let site = scene.site("a");
     let running = site.start([job("x", every())]);
-    let unknown = running.handle.trigger("y").unwrap_err();
+    let unknown = running.handle.trigger_here("y").unwrap_err();
     assert_eq!(unknown.to_string(), r#"the scheduler has no job named "y""#);
-    assert!(running.handle.pause("y").is_err() && running.handle.resume("y").is_err());
+    assert!(running.handle.pause_here("y").is_err() && running.handle.resume_here("y").is_err());
 }

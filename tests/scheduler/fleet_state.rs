@@ -35,7 +35,7 @@ fn forgetful_nodes_repeat_no_own_tick() {
     scene.advance(10_500 * MS);
     scene.nodes.forget_unguarded(0..5);
     // The replica reads the nodes under the lock.
-    jobs.handle.trigger("j").unwrap();
+    jobs.handle.trigger_here("j").unwrap();
     scene.advance(10 * SECOND);
     assert_eq!(scene.log.ticks(), [10_000, 10_500, 20_000]);
 }
@@ -77,18 +77,18 @@ fn remote_runs_during_pause_count() {
         site.job("j", Schedule::every(100 * SECOND), Duration::ZERO).start_within(5 * SECOND)
     };
     let (_a, mut at_b) = (a.start([job(&a)]), b.start([job(&b)]));
-    at_b.handle.pause("j").unwrap();
+    at_b.handle.pause_here("j").unwrap();
     scene.advance(1_050 * SECOND);
     assert_eq!(scene.log.sites(), ["a"; 10]);
-    at_b.handle.resume("j").unwrap();
+    at_b.handle.resume_here("j").unwrap();
     scene.advance(SECOND);
     assert_eq!((at_b.event_names(), at_b.status("j").counts.missed), (vec![], 0));
     assert_eq!(fleet_tick(&at_b, "j"), 1_000_000);
     // Ticks that no replica runs are missed.
     a.crash();
-    at_b.handle.pause("j").unwrap();
+    at_b.handle.pause_here("j").unwrap();
     scene.advance(300 * SECOND);
-    at_b.handle.resume("j").unwrap();
+    at_b.handle.resume_here("j").unwrap();
     scene.advance(SECOND);
     assert_eq!(at_b.status("j").counts.missed, 3);
 }
@@ -240,7 +240,7 @@ fn late_registration_keeps_newer_claims() {
     });
     let at_b = b.start([job(&b)]);
     // The job is still registered while paused.
-    at_b.handle.pause("j").unwrap();
+    at_b.handle.pause_here("j").unwrap();
     scene.advance(SECOND);
     let _a = a.start([job(&a)]);
     scene.advance(100 * SECOND);
@@ -280,14 +280,14 @@ fn trigger_keeps_the_broken_run_open() {
         site.job("j", Schedule::every(3600 * SECOND), 30 * SECOND).claim(Claim::AtEnd)
     };
     let (_a, at_b) = (a.start([job(&a)]), b.start([job(&b)]));
-    at_b.handle.pause("j").unwrap();
+    at_b.handle.pause_here("j").unwrap();
     scene.advance(3_601 * SECOND);
     a.crash();
     scene.advance(20 * SECOND);
-    at_b.handle.trigger("j").unwrap();
+    at_b.handle.trigger_here("j").unwrap();
     scene.advance(60 * SECOND);
     assert_eq!(scene.log.sites(), ["a", "b"], "the triggered run");
-    at_b.handle.resume("j").unwrap();
+    at_b.handle.resume_here("j").unwrap();
     scene.advance(60 * SECOND);
     let runs = scene.log.entries();
     assert_eq!((runs.len(), runs[2].tick, runs[2].attempt), (3, runs[0].tick, 2));

@@ -100,11 +100,11 @@ fn trigger_on_standby_is_skipped() {
     let scene = Scene::new();
     let job = |site: &Site| site.job("j", Schedule::every(HOUR * SECOND), SECOND);
     let [(a, at_a), (_b, mut at_b)] = pair(&scene, job);
-    at_b.handle.trigger("j").unwrap();
-    at_b.handle.trigger("j").unwrap();
+    at_b.handle.trigger_here("j").unwrap();
+    at_b.handle.trigger_here("j").unwrap();
     scene.clock.settle();
     assert_eq!(at_b.event_names(), ["not leading"; 2]);
-    at_a.handle.trigger("j").unwrap();
+    at_a.handle.trigger_here("j").unwrap();
     scene.advance(SECOND);
     a.crash();
     scene.advance(2 * TTL);

@@ -7,6 +7,8 @@ mod clocks;
 mod control;
 mod crash;
 mod errors;
+mod fleet_control;
+mod fleet_history;
 mod fleet_state;
 mod hangs;
 mod layers;

@@ -137,7 +137,7 @@ fn triggers_run_despite_panicking_schedule() {
     let jobs = site.start([site.job("j", schedule, SECOND)]);
     scene.advance(2 * SECOND);
     panics.store(true, Ordering::SeqCst);
-    let mut run = scene.clock.spawn(jobs.handle.trigger("j").unwrap());
+    let mut run = scene.clock.spawn(jobs.handle.trigger_here("j").unwrap());
     scene.advance(2 * SECOND);
     assert_eq!(run.take(), Some(Ok(Outcome::Finished)), "a triggered run needs no schedule");
     assert_eq!(jobs.status("j").counts.finished, 1);

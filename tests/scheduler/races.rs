@@ -56,12 +56,12 @@ fn tick_claimed_during_pause_runs_later() {
     let jobs = a.start([a.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
     freeze_at_claim(&scene, &a);
     scene.advance(100 * SECOND + 2 * MS);
-    jobs.handle.pause("j").unwrap();
+    jobs.handle.pause_here("j").unwrap();
     a.wire.calm();
     scene.nodes.thaw(0..5);
     scene.advance(SECOND);
     assert_eq!(scene.log.ticks(), [0u64; 0]);
-    jobs.handle.resume("j").unwrap();
+    jobs.handle.resume_here("j").unwrap();
     scene.advance(SECOND);
     assert_eq!(scene.log.ticks(), [100_000]);
 }

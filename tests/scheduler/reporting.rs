@@ -122,7 +122,7 @@ fn run_is_one_info_line() {
         let token = format!("token={}", scene.log.entries()[0].token);
         let parts = ["job=j", "tick=", &token, "attempt=1", "outcome=\"finished\"", "took=5s"];
         assert!(has(&logged[0], &parts), "{logged:?}");
-        let trigger = jobs.handle.trigger("j").unwrap();
+        let trigger = jobs.handle.trigger_here("j").unwrap();
         scene.advance(6 * SECOND);
         assert!(has(&lines.take("INFO")[0], &[&format!("trigger={}", trigger.id())]));
     });
@@ -177,9 +177,9 @@ fn state_shows_the_awaited_event() {
     scene.advance(10 * SECOND);
     let JobState::WaitingForTick { at } = state() else { panic!("{:?}", state()) };
     assert_eq!(Some(at), jobs.status("j").next_tick);
-    jobs.handle.pause("j").unwrap();
-    assert_eq!(state(), JobState::Paused);
-    jobs.handle.resume("j").unwrap();
+    jobs.handle.pause_here("j").unwrap();
+    assert!(matches!(state(), JobState::Paused { .. }));
+    jobs.handle.resume_here("j").unwrap();
     scene.advance(100 * SECOND);
     assert_eq!(state(), JobState::Running);
     scene.advance(50 * SECOND);
@@ -233,9 +233,9 @@ fn missed_reason_belongs_to_its_tick() {
     let site = scene.site("a");
     let mut jobs = site.start([site.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
     scene.advance(SECOND);
-    jobs.handle.pause("j").unwrap();
+    jobs.handle.pause_here("j").unwrap();
     scene.advance(SECOND);
-    jobs.handle.resume("j").unwrap();
+    jobs.handle.resume_here("j").unwrap();
     scene.advance(SECOND);
     // The process is paused over the first tick.
     scene.clock.leap(200 * SECOND);

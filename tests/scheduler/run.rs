@@ -175,7 +175,7 @@ fn context_describes_the_run() {
     scene.advance(25 * SECOND);
     scene.nodes.start(0..5);
     scene.advance(6 * SECOND);
-    jobs.handle.trigger("j").unwrap();
+    jobs.handle.trigger_here("j").unwrap();
     scene.clock.settle();
     let seen = seen.lock().unwrap();
     let (run, asked) = (&seen[0], &seen[1]);

@@ -241,6 +241,7 @@ pub(crate) fn event_name(kind: &JobEventKind) -> &'static str {
         JobEventKind::Skipped(SkipReason::Unavailable { .. }) => "unavailable",
         JobEventKind::Missed { .. } => "missed",
         JobEventKind::GivenUp { .. } => "given up",
+        JobEventKind::BrokenOff { .. } => "broken off",
         JobEventKind::Started { .. } => "started",
         JobEventKind::Extended { .. } => "extended",
         JobEventKind::Stopping => "stopping",

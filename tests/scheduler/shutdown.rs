@@ -54,7 +54,7 @@ fn runs_are_asked_awaited_then_dropped() {
     assert_eq!(scene.nodes.key_counts(), [0; 5]);
     let runs = scene.log.entries();
     assert!(runs.iter().all(|run| run.ended.is_some() && run.finished == (run.job == "quick")));
-    jobs.handle.trigger("quick").unwrap_err();
+    jobs.handle.trigger_here("quick").unwrap_err();
     scene.advance(60 * SECOND);
     assert_eq!(scene.log.entries().len(), 2, "no run starts");
     assert_eq!(jobs.status("quick").next_tick, None);

@@ -7,7 +7,7 @@ use std::{
 
 use tower_redlock::{
     error::Reason,
-    node::{Answer, ClaimsAnswer, Node, Op, PromisedAnswer, Reply},
+    node::{Answer, ClaimOp, ClaimsAnswer, Node, Op, PrepareOp, PromisedAnswer, Reply},
 };
 
 use crate::mock_node::MockNode;
@@ -39,7 +39,14 @@ impl Wire {
         self.sent_by_kind().values().sum()
     }
 
+    /// Without what concerns documents of jobs.
     pub(crate) fn sent_by_kind(&self) -> BTreeMap<&'static str, usize> {
+        let mut sent = self.all_sent();
+        sent.retain(|kind, _| !DOCUMENTS.contains(kind));
+        sent
+    }
+
+    pub(crate) fn all_sent(&self) -> BTreeMap<&'static str, usize> {
         std::mem::take(&mut *self.sent.lock().unwrap())
     }
 
@@ -76,7 +83,18 @@ impl Wire {
     }
 }
 
+const DOCUMENTS: [&str; 2] = ["control", "history"];
+
 fn kind(op: &Op) -> &'static str {
+    let name = match op {
+        Op::Prepare(PrepareOp { job, .. }) | Op::Claim(ClaimOp { job, .. }) => Some(job),
+        Op::Claims(jobs) => jobs.first(),
+        _ => None,
+    };
+    let name = name.and_then(|name| name.strip_prefix('\u{1}'));
+    if let Some(document) = name.and_then(|name| name.split(':').next()) {
+        return DOCUMENTS.into_iter().find(|known| *known == document).unwrap();
+    }
     match op {
         Op::Acquire(_) => "acquire",
         Op::Raise(_) => "raise",

@@ -71,9 +71,9 @@ fn late_slot_misses_with_reason() {
     let mut jobs = start(&site, 1, [long, short]);
     scene.advance(3599 * SECOND);
     let before = jobs.status("short").counts.finished;
-    jobs.handle.pause("short").unwrap();
+    jobs.handle.pause_here("short").unwrap();
     scene.advance(2 * SECOND);
-    jobs.handle.resume("short").unwrap();
+    jobs.handle.resume_here("short").unwrap();
     scene.advance(SECOND);
     assert_eq!(jobs.status("short").state, JobState::WaitingForSlot);
     jobs.new_events();
@@ -124,9 +124,9 @@ fn waiting_trigger_is_cancelled_at_shutdown() {
     let job = |name| site.job(name, Schedule::every(3600 * SECOND), 10 * SECOND);
     let jobs = start(&site, 1, ["x", "y"].map(job));
     scene.advance(SECOND);
-    jobs.handle.trigger("x").unwrap();
+    jobs.handle.trigger_here("x").unwrap();
     scene.clock.settle();
-    let mut waits = scene.clock.spawn(jobs.handle.trigger("y").unwrap());
+    let mut waits = scene.clock.spawn(jobs.handle.trigger_here("y").unwrap());
     scene.advance(5 * SECOND);
     assert_eq!(jobs.status("y").state, JobState::WaitingForSlot);
     let handle = jobs.handle.clone();

@@ -23,7 +23,7 @@ fn fleet_shows_the_own_run() {
     // A triggered run on another replica is no run of the tick.
     let at_b = b.start([b.job("j", Schedule::every(100 * SECOND), Duration::ZERO)]);
     scene.advance(SECOND);
-    at_b.handle.trigger("j").unwrap();
+    at_b.handle.trigger_here("j").unwrap();
     scene.advance(SECOND);
     let fleet = at_b.status("j").fleet.unwrap();
     assert_eq!(

@@ -26,6 +26,20 @@ fn start_reads_each_node_twice() {
 }
 
 #[test]
+fn controls_are_read_together() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let job = |number| site.job(&format!("job {number}"), Schedule::every(DAY), Duration::ZERO);
+    let _jobs = site.start((0..JOBS).map(job));
+    scene.advance(60 * SECOND);
+    site.wire.all_sent();
+    scene.advance(60 * SECOND);
+    // Twice 500 jobs, every 4 to 5 s.
+    let reads = site.wire.all_sent()["control"] / (2 * 5);
+    assert!((12..=15).contains(&reads), "{reads}");
+}
+
+#[test]
 fn registrations_are_spread_over_time() {
     let scene = Scene::new();
     let site = scene.site("a");

@@ -15,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 type End = Result<Outcome, SkipReason>;
 
 fn ask(scene: &Scene, jobs: &RunningScheduler) -> (u64, Task<End>) {
-    let trigger: Trigger = jobs.handle.trigger("j").unwrap();
+    let trigger: Trigger = jobs.handle.trigger_here("j").unwrap();
     (trigger.id(), scene.clock.spawn(trigger))
 }
 
@@ -56,7 +56,7 @@ fn dropped_trigger_still_runs() {
     let scene = Scene::new();
     let site = scene.site("a");
     let jobs = site.start([site.job("j", Schedule::every(HOUR), SECOND)]);
-    drop(jobs.handle.trigger("j").unwrap());
+    drop(jobs.handle.trigger_here("j").unwrap());
     scene.advance(2 * SECOND);
     assert_eq!(jobs.status("j").counts.finished, 1);
 }
@@ -108,7 +108,7 @@ fn shutdown_cancels_pending_triggers() {
     let handle = jobs.handle.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(60 * SECOND).await });
     scene.clock.settle();
-    assert_eq!(jobs.handle.trigger("j").unwrap_err(), TriggerError::ShuttingDown);
+    assert_eq!(jobs.handle.trigger_here("j").unwrap_err(), TriggerError::ShuttingDown);
     scene.advance(20 * SECOND);
     assert_eq!(running.take(), Some(Ok(Outcome::Finished)), "the run ended within the grace");
     assert_eq!(pending.take(), Some(Err(SkipReason::Ended)));
@@ -135,7 +135,7 @@ fn closed_manager_ends_the_job() {
         matches!(&state, JobState::Ended { reason } if reason.contains("shut down")),
         "{state:?}"
     );
-    let error = jobs.handle.trigger("j").unwrap_err();
+    let error = jobs.handle.trigger_here("j").unwrap_err();
     assert!(matches!(error, TriggerError::Ended { .. }) && error.to_string().contains("\"j\""));
     scene.advance(10 * SECOND);
     let ended = |kind: &JobEventKind| matches!(kind, JobEventKind::Ended { .. });
@@ -148,9 +148,9 @@ fn at_most_thousand_are_pending() {
     let site = scene.site("a");
     let jobs = site.start([site.job("j", Schedule::every(HOUR), Duration::ZERO)]);
     for _ in 0..1_000 {
-        jobs.handle.trigger("j").unwrap();
+        jobs.handle.trigger_here("j").unwrap();
     }
-    let refused = jobs.handle.trigger("j").unwrap_err();
+    let refused = jobs.handle.trigger_here("j").unwrap_err();
     assert!(matches!(refused, TriggerError::TooMany { pending: 1_000, .. }), "{refused}");
     scene.advance(SECOND);
     assert_eq!(jobs.status("j").counts.started, 1_000);

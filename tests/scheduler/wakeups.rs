@@ -90,9 +90,9 @@ fn queued_tick_follows_remote_trigger() {
         job.ttl(MINUTE).start_within(10 * SECOND).overlap(Overlap::Queue)
     };
     let (at_a, _at_b) = (a.start([job(&a)]), b.start([job(&b)]));
-    at_a.handle.pause("j").unwrap();
+    at_a.handle.pause_here("j").unwrap();
     scene.advance(37 * SECOND);
-    at_a.handle.trigger("j").unwrap();
+    at_a.handle.trigger_here("j").unwrap();
     scene.advance(29 * SECOND);
     assert_eq!(scene.log.sites(), ["a"]);
     scene.advance(SECOND + WOKEN + 10 * MS);

@@ -126,8 +126,8 @@ fn stored_future_time_warns_once() {
         let jobs = b.start([every(&b, 60)]);
         scene.advance(20 * MINUTE);
         for _ in 0..5 {
-            jobs.handle.pause("j").unwrap();
-            jobs.handle.resume("j").unwrap();
+            jobs.handle.pause_here("j").unwrap();
+            jobs.handle.resume_here("j").unwrap();
             scene.advance(MINUTE);
         }
         assert_eq!(log.count(Level::WARN, &["job=j", "lies in the future"]), 1);

@@ -49,7 +49,7 @@ impl EmbeddedClaims {
     }
 
     fn promise(&mut self, job: &Arc<str>, token: u64) -> Result<&mut JobEntry, Reason> {
-        if !self.kept.contains_key(job) && self.kept.len() >= Op::MAX_JOBS {
+        if !self.kept.contains_key(job) && self.kept.len() >= Op::MAX_REGISTERS {
             return Err(Reason::TooManyJobs);
         }
         let kept = self.kept.entry(Arc::clone(job)).or_default();

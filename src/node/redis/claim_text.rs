@@ -1,7 +1,7 @@
 //! A job's claim as a server keeps it: its token; tick, attempt, since when and until when (zero: not
 //! ended) of its run and of the run before (zeros: none); a `#` and its number; since when the job
 //! has its schedule, the schedule's fingerprint (zero: unknown), the length of who gave it and the
-//! name itself; the owner.
+//! name itself; the owner; a line feed, which no owner contains, and the document, if there is one.
 //!
 //! The token comes first: of two claims the one with the greater number stands, where nodes learn
 //! from one another. An earlier version wrote the owner behind the runs, and takes what begins with
@@ -26,10 +26,17 @@ pub(super) fn write(to: &mut impl Write, claim: &TickClaim) {
     };
     let (number, len) = (claim.number, by.len());
     let _ = write!(to, "#{number} {since} {fingerprint:x} {len} {by}{}", claim.owner);
+    if let Some(note) = &claim.note {
+        let _ = write!(to, "\n{note}");
+    }
 }
 
 /// The claim, if it was written by this crate.
 pub(super) fn read(text: &str) -> Option<TickClaim> {
+    let (text, note) = match text.split_once('\n') {
+        Some((text, note)) => (text, Some(note.into())),
+        None => (text, None),
+    };
     let mut parts = text.splitn(10, ' ');
     let token = parts.next()?.parse().ok()?;
     let run = read_run(&mut parts)?;
@@ -38,9 +45,9 @@ pub(super) fn read(text: &str) -> Option<TickClaim> {
     Some(match read_rest(rest) {
         Some((number, schedule, owner)) => {
             let claim = TickClaim::new(token, run, owner.into(), before);
-            TickClaim { number, schedule, ..claim }
+            TickClaim { number, schedule, note, ..claim }
         }
-        None => TickClaim::new(token, run, rest.into(), before),
+        None => TickClaim { note, ..TickClaim::new(token, run, rest.into(), before) },
     })
 }
 
@@ -100,11 +107,13 @@ mod tests {
             before in proptest::option::of(runs()),
             number: u32,
             schedule in proptest::option::of((1..u64::MAX, any::<u64>(), ".{0,40}")),
+            note in proptest::option::of("(.|\n){0,40}"),
         ) {
             let mut claim = TickClaim::new(token, run, owner.into(), before).numbered(number);
             claim.schedule = schedule.map(|(fingerprint, since, by)| {
                 ScheduleMark::new(fingerprint, ms(since), by.into())
             });
+            claim.note = note.map(Into::into);
             prop_assert_eq!(read(&written(&claim)), Some(claim));
         }
 
@@ -147,6 +156,9 @@ mod tests {
         let claim = TickClaim::new(7, run.ended(ms(1_009)), "".into(), None);
         assert_eq!(written(&claim), "7 1000 2 1003 1009 0 0 0 0 #0 0 0 0 ");
         assert_eq!(read("7 1000 2 1003 1009 0 0 0 0 "), Some(claim));
+        let claim = TickClaim::of_document(7, 2, "me".into(), "1\nend\n".into());
+        let text = "7 0 1 0 0 0 0 0 0 #2 0 0 0 me\n1\nend\n";
+        assert_eq!((&*written(&claim), read(text)), (text, Some(claim)));
         // What only begins like it is the owner of an earlier version.
         let owners = ["#", "#1", "#1 2 3 9 short", "#x 0 0 0 ", "#1 0 0 1 ä"];
         for owner in owners {

@@ -205,8 +205,8 @@ impl Encoder<'_> {
     fn claim(&self, cmd: &mut Command, by: ScriptRef, job: &str, token: u64, patience: Duration) {
         self.marks_call(cmd, by, scripts::CLAIM, &self.digests.claim);
         cmd.arg(self.server_clock.deadline(self.now, patience));
-        // A job has two fields.
-        cmd.arg(self.strict).arg(job).arg(token).arg(2 * Op::MAX_JOBS);
+        // Each name has two fields.
+        cmd.arg(self.strict).arg(job).arg(token).arg(2 * Op::MAX_REGISTERS);
     }
 
     fn record_key(&self, cmd: &mut Command, name: &str) {

@@ -48,7 +48,7 @@ pub(super) enum BatchContent {
 
 /// Maximum memory of the replies to one write, in bytes.
 const MAX_ANSWERS: usize = 4 * 1024 * 1024;
-/// The same for replies with records, the claims of many jobs, or a whole hash.
+/// The same for replies with records, documents, the claims of many jobs, or a whole hash.
 const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 
 impl BatchContent {
@@ -58,7 +58,14 @@ impl BatchContent {
             Self::AdminRequest(_) => true,
             Self::Operations(groups) => groups.iter().flatten().any(|request| {
                 let op = &request.op;
-                matches!(op, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_) | Op::Claims(_))
+                matches!(
+                    op,
+                    Op::ReadRecord(_)
+                        | Op::Record(_)
+                        | Op::Repair(_)
+                        | Op::Claims(_)
+                        | Op::Prepare(_)
+                )
             }),
         };
         if is_long { MAX_LONG_ANSWERS } else { MAX_ANSWERS }

@@ -1,0 +1,82 @@
+//! Reads and stores the documents of jobs on the nodes.
+
+use std::{future::Future, sync::Arc};
+
+use super::{
+    Redlock, claims,
+    query::{no_quorum, query},
+};
+use crate::{
+    error::{LockError, Reason},
+    protocol::{Answer, ClaimsAnswer, JobDocument, Op, PrepareOp, PromisedAnswer, TickClaim},
+    quorum::claims::{DocumentStatus, latest_document},
+};
+
+/// Returns the latest documents of jobs, in their order; empty where there is none.
+pub(crate) async fn read(
+    redlock: &Redlock,
+    document: JobDocument,
+    jobs: &[Arc<str>],
+) -> Result<Vec<Arc<str>>, LockError> {
+    let core = redlock.core();
+    let mut documents = Vec::with_capacity(jobs.len());
+    for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
+        let op = Op::Claims(jobs.iter().map(|job| document.register(job)).collect());
+        let answers =
+            query(core, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
+        for job in 0..jobs.len() {
+            match latest(&answers, job) {
+                DocumentStatus::TooFew => return Err(no_quorum(core, &answers)),
+                DocumentStatus::Known(claim) => documents.push(text(claim)),
+            }
+        }
+    }
+    Ok(documents)
+}
+
+/// Returns the latest document of a job; empty if there is none. From then on, no earlier token can store
+/// one. `token` is that of the lock under which all replicas store this document.
+pub(crate) async fn prepare(
+    redlock: &Redlock,
+    document: JobDocument,
+    job: &str,
+    token: u64,
+) -> Result<Arc<str>, LockError> {
+    let core = redlock.core();
+    let patience = claims::patience(core);
+    let op = Op::Prepare(PrepareOp::new(document.register(job), token, patience));
+    let answers = query(core, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
+    match latest(&answers, 0) {
+        DocumentStatus::TooFew => Err(no_quorum(core, &answers)),
+        DocumentStatus::Known(claim) => Ok(text(claim)),
+    }
+}
+
+/// Stores a document on a quorum, after [`prepare`] with its token. `number`: the sequence number among
+/// the documents with this token.
+pub(crate) fn store(
+    redlock: &Redlock,
+    document: JobDocument,
+    job: &str,
+    (token, number): (u64, u32),
+    text: Arc<str>,
+) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+    debug_assert!(text.len() <= JobDocument::MAX_BYTES, "a document of {} bytes", text.len());
+    let claim = TickClaim::of_document(token, number, Arc::clone(redlock.owner()), text);
+    let (redlock, register) = (redlock.clone(), document.register(job));
+    async move { claims::claim(&redlock, &register, claim).await }
+}
+
+/// Returns the latest of the documents with this index in the answers.
+fn latest(answers: &[Result<Answer, Reason>], index: usize) -> DocumentStatus<'_> {
+    let stored = answers.iter().flatten().filter_map(|answer| match answer {
+        Answer::Claims(ClaimsAnswer { claims, .. }) => Some(claims.get(index)?.as_ref()),
+        Answer::Promised(PromisedAnswer { claim, .. }) => Some(claim.as_deref()),
+        _ => None,
+    });
+    latest_document(stored, answers.len())
+}
+
+fn text(claim: Option<&TickClaim>) -> Arc<str> {
+    claim.and_then(|claim| claim.note.clone()).unwrap_or_default()
+}

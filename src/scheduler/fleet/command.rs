@@ -1,0 +1,326 @@
+//! The commands that pause, resume and run a job of the whole fleet.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use super::{
+    super::UnknownJob,
+    control::{JobControl, JobPause, RequestedRun},
+    error::ControlError,
+};
+use crate::{
+    error::LockError,
+    lock::{Redlock, documents},
+    protocol::JobDocument,
+    resource::Resource,
+    schedule::WallTime,
+};
+
+/// A command for a job of the whole fleet, stored on a majority of the servers. Nothing is sent before it
+/// is awaited; the result is `T`, or a [`ControlError`].
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use tower_redlock::Redlock;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let redlock = Redlock::embedded();
+/// let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+/// redlock.pause_job("report").by("ann").why("the disk is full").until(tomorrow).await?;
+/// assert_eq!(&*redlock.job_control("report").await?.paused.unwrap().by, "ann");
+///
+/// redlock.resume_job("report").await?;
+/// let id: u64 = redlock.trigger_job("report").await?;
+/// assert_eq!(redlock.job_control("report").await?.requested[0].id, id);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancel safety
+///
+/// Dropping the future does not undo it: the command may be in force or not.
+#[must_use = "a command does nothing until it is awaited"]
+pub struct JobCommand<T = ()> {
+    redlock: Redlock,
+    job: Result<Arc<str>, UnknownJob>,
+    action: Action,
+    by: Option<Arc<str>>,
+    why: Option<Arc<str>>,
+    until: Option<SystemTime>,
+    /// The scheduler's own job, which sees the result at once.
+    local: Option<Arc<dyn FleetJob>>,
+    result: PhantomData<fn() -> T>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Pause,
+    Resume,
+    Trigger,
+}
+
+/// A job of a running scheduler, as its commands see it.
+pub(in super::super) trait FleetJob: Send + Sync {
+    /// Takes over what is stored now.
+    fn set_control(&self, control: JobControl);
+}
+
+/// # Commands for jobs of a fleet
+impl Redlock {
+    /// Pauses a job on the whole fleet, also on replicas that start later: no further tick starts until
+    /// [`resume_job`](Self::resume_job), or until the time that is given. A current run continues, and
+    /// requested runs start. A second pause replaces the first.
+    ///
+    /// Each replica reads the pause from a majority of the servers, under the job's lock, before it claims
+    /// a tick. So a tick that begins after this has returned does not run. It is stored without expiry: as
+    /// long as no majority of the servers loses its data, it stays over restarts of everything. The job
+    /// need not be known to this process.
+    pub fn pause_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
+        self.command(name, Action::Pause)
+    }
+
+    /// Ends the [pause](Self::pause_job) of a job. Each replica sees it before its next tick. The latest
+    /// tick runs if it is still on time ([`start_within`](crate::Job::start_within)); about the others, the
+    /// job's [`Missed`](crate::scheduler::Missed) decides. No error if it was not paused.
+    pub fn resume_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
+        self.command(name, Action::Resume)
+    }
+
+    /// Requests one run of a job, by any replica of the fleet, even while the job is paused. Returns its
+    /// number, which the [history](Self::job_history) has once the run has begun.
+    ///
+    /// A replica that runs the job starts it within 5 s or so, once no other run is in progress. It first
+    /// removes the request from a majority of the servers: so it starts once at most. If that replica then
+    /// crashes, the next run reports it as broken off. The run is no tick: the schedule ignores it. With
+    /// [`until`](JobCommand::until), it is not started later.
+    pub fn trigger_job(&self, name: impl Into<Arc<str>>) -> JobCommand<u64> {
+        self.command(name, Action::Trigger)
+    }
+
+    fn command<T>(&self, name: impl Into<Arc<str>>, action: Action) -> JobCommand<T> {
+        JobCommand::new(self, Ok(name.into()), None, action)
+    }
+}
+
+impl JobCommand {
+    pub(in super::super) fn pause(
+        redlock: &Redlock,
+        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
+    ) -> Self {
+        Self::of_local(redlock, job, Action::Pause)
+    }
+
+    pub(in super::super) fn resume(
+        redlock: &Redlock,
+        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
+    ) -> Self {
+        Self::of_local(redlock, job, Action::Resume)
+    }
+}
+
+impl JobCommand<u64> {
+    pub(in super::super) fn trigger(
+        redlock: &Redlock,
+        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
+    ) -> Self {
+        Self::of_local(redlock, job, Action::Trigger)
+    }
+}
+
+impl<T> JobCommand<T> {
+    fn of_local(
+        redlock: &Redlock,
+        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
+        action: Action,
+    ) -> Self {
+        match job {
+            Ok((name, local)) => Self::new(redlock, Ok(name), Some(local), action),
+            Err(error) => Self::new(redlock, Err(error), None, action),
+        }
+    }
+
+    fn new(
+        redlock: &Redlock,
+        job: Result<Arc<str>, UnknownJob>,
+        local: Option<Arc<dyn FleetJob>>,
+        action: Action,
+    ) -> Self {
+        let redlock = redlock.clone();
+        Self { redlock, job, action, by: None, why: None, until: None, local, result: PhantomData }
+    }
+
+    /// The one who gives the command, for people: at most 128 bytes, without control characters. Default:
+    /// the manager's [`owner`](crate::RedlockBuilder::owner).
+    pub fn by(self, name: impl Into<Arc<str>>) -> Self {
+        Self { by: Some(name.into()), ..self }
+    }
+
+    /// The reason, for people: at most 256 bytes, without control characters. Default: none.
+    pub fn why(self, reason: impl Into<Arc<str>>) -> Self {
+        Self { why: Some(reason.into()), ..self }
+    }
+
+    /// The end of a pause; the latest start of a requested run. By the wall clock of the nodes, in whole
+    /// milliseconds. Default: none. A time that has passed is [`ControlError::Invalid`]. Nothing for
+    /// `resume`.
+    pub fn until(self, time: SystemTime) -> Self {
+        Self { until: Some(time), ..self }
+    }
+
+    /// Carries the command out; returns the fencing token under which it was stored.
+    async fn run(self) -> Result<u64, ControlError> {
+        let job = self.job.clone()?;
+        let now = WallTime::since_epoch(self.redlock.nodes_wall());
+        let invalid =
+            |reason: String| ControlError::Invalid { job: job.clone(), reason: reason.into() };
+        let by = self.by.as_ref().unwrap_or_else(|| self.redlock.owner());
+        check("the name", by, JobControl::MAX_NAME_BYTES).map_err(invalid)?;
+        if by.is_empty() {
+            return Err(invalid("the name is empty".into()));
+        }
+        let why = self.why.clone().filter(|why| !why.is_empty());
+        if let Some(why) = &why {
+            check("the reason", why, JobControl::MAX_REASON_BYTES).map_err(invalid)?;
+        }
+        let until = self.until.map(WallTime::from);
+        if until.is_some_and(|until| until <= now) {
+            return Err(invalid("the time has passed".into()));
+        }
+        let (by, at, until) = (Arc::clone(by), now.into(), until.map(SystemTime::from));
+        let action = self.action;
+        let (control, token) = change(&self.redlock, &job, now, |control, id| {
+            match action {
+                Action::Pause => control.paused = Some(JobPause { by, why, at, until }),
+                Action::Resume if control.paused.is_none() => return Ok(false),
+                Action::Resume => control.paused = None,
+                Action::Trigger => {
+                    let requested = control.requested.len();
+                    if requested >= JobControl::MAX_REQUESTS {
+                        let job = Arc::clone(&job);
+                        return Err(ControlError::TooManyRequests { job, requested });
+                    }
+                    control.requested.push(RequestedRun { id, by, why, at, until });
+                }
+            }
+            Ok(true)
+        })
+        .await?;
+        crate::log::info!(%job, ?action, by = %self.by.as_deref().unwrap_or_else(|| self.redlock.owner()), "a command for a job is stored");
+        if let Some(local) = &self.local {
+            local.set_control(control);
+        }
+        Ok(token)
+    }
+}
+
+/// Takes the oldest request over: removes it, so that no other replica starts it. Returns what is stored
+/// now, and the request; `None` if there is none any more. Under the job's lock.
+pub(in super::super) async fn take_request(
+    redlock: &Redlock,
+    job: &Arc<str>,
+    now: WallTime,
+) -> Result<(JobControl, Option<RequestedRun>), ControlError> {
+    let mut taken = None;
+    let take = |control: &mut JobControl, _| {
+        taken = (!control.requested.is_empty()).then(|| control.requested.remove(0));
+        Ok(taken.is_some())
+    };
+    let (control, _) = change(redlock, job, now, take).await?;
+    Ok((control, taken))
+}
+
+/// Number of tries to store a change under one lock.
+const TRIES: u32 = 3;
+/// Pause between them.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Changes what is stored of a job, under a lock of its own: the job's lock is held while it runs.
+/// Returns what is stored now, and the token. Stores nothing if `change` returns false and nothing has
+/// expired.
+async fn change(
+    redlock: &Redlock,
+    job: &Arc<str>,
+    now: WallTime,
+    change: impl FnOnce(&mut JobControl, u64) -> Result<bool, ControlError>,
+) -> Result<(JobControl, u64), ControlError> {
+    let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error };
+    let invalid = |reason: &str| ControlError::Invalid { job: job.clone(), reason: reason.into() };
+    Resource::of_job(job).map_err(|error| invalid(&format!("not a name of a job: {error}")))?;
+    if !redlock.has_fencing() {
+        return Err(invalid("it needs fencing tokens: build the manager without fencing(false)"));
+    }
+    // The key of a process that crashed meanwhile expires.
+    let wait = redlock.default_ttl().saturating_mul(2);
+    let name = Ok::<_, LockError>(Resource::of_control(job));
+    let lock = redlock.lock_own(name).wait(wait).acquire().await.map_err(nodes)?;
+    let token = lock.fencing_token().get();
+    let stored = documents::prepare(redlock, JobDocument::Control, job, token);
+    let mut control = JobControl::from_text(&stored.await.map_err(nodes)?);
+    let expired = control.expire(now);
+    let changes = change(&mut control, token)?;
+    if changes || !expired.is_empty() {
+        for number in 0.. {
+            let text = control.to_text();
+            let stored =
+                documents::store(redlock, JobDocument::Control, job, (token, number), text).await;
+            match stored {
+                Ok(()) => break,
+                Err(_) if number + 1 < TRIES && lock.is_valid() => redlock.sleep(PAUSE).await,
+                Err(error) => return Err(nodes(error)),
+            }
+        }
+    }
+    for RequestedRun { id, by, .. } in expired {
+        crate::log::warn!(%job, trigger = id, %by, "a requested run was not started in time: no replica could take it over");
+    }
+    Ok((control, token))
+}
+
+fn check(what: &str, text: &str, most: usize) -> Result<(), String> {
+    if text.len() > most {
+        return Err(format!("{what} has {} bytes, and may have {most}", text.len()));
+    }
+    if text.contains(char::is_control) {
+        return Err(format!("{what} has a control character"));
+    }
+    Ok(())
+}
+
+type CommandFuture<T> = Pin<Box<dyn Future<Output = Result<T, ControlError>> + Send>>;
+
+impl IntoFuture for JobCommand {
+    type Output = Result<(), ControlError>;
+    type IntoFuture = CommandFuture<()>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.run().await.map(drop) })
+    }
+}
+
+impl IntoFuture for JobCommand<u64> {
+    type Output = Result<u64, ControlError>;
+    type IntoFuture = CommandFuture<u64>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl<T> fmt::Debug for JobCommand<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobCommand")
+            .field("job", &self.job)
+            .field("action", &self.action)
+            .field("by", &self.by)
+            .field("why", &self.why)
+            .field("until", &self.until)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,22 @@
+//! What a fleet stores about its jobs beside the claims of their ticks.
+//!
+//! | part | where |
+//! |---|---|
+//! | pauses and requested runs, and their text on the nodes | `control` |
+//! | the commands that change them | [`JobCommand`] |
+//! | the latest runs, and their text on the nodes | `history` |
+//! | reading them | `read` |
+
+mod command;
+mod control;
+mod error;
+mod history;
+mod read;
+
+pub use command::JobCommand;
+pub(super) use command::{FleetJob, take_request};
+pub use control::{JobControl, JobPause, RequestedRun};
+pub use error::ControlError;
+pub(super) use history::JobRuns;
+pub use history::{JobRun, RunResult};
+pub(super) use read::controls;

@@ -1,0 +1,88 @@
+//! Reads what the nodes store about jobs.
+
+use std::sync::Arc;
+
+use super::{
+    control::JobControl,
+    history::{JobRun, JobRuns},
+};
+use crate::{
+    error::LockError,
+    lock::{Redlock, documents},
+    protocol::JobDocument,
+    resource::Resource,
+    schedule::WallTime,
+};
+
+/// # Jobs of a fleet
+impl Redlock {
+    /// Returns who has paused a job on the whole fleet, until when, and which runs are requested. What is
+    /// over by the clock of the nodes is left out. The job need not be known to this process.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::NoQuorum`] if too few nodes answered, and [`LockError::InvalidResource`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn job_control(&self, name: &str) -> Result<JobControl, LockError> {
+        Ok(self.job_controls([name]).await?.pop().unwrap_or_default())
+    }
+
+    /// Returns the latest runs of a job on the whole fleet, at most 50, the oldest first: those that have
+    /// ended, those that were broken off, and a triggered one that is in progress. Each replica stores a run
+    /// when it ends, on a majority of the servers. The job need not be known to this process.
+    ///
+    /// # Errors
+    ///
+    /// As [`job_control`](Self::job_control).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn job_history(&self, name: &str) -> Result<Vec<JobRun>, LockError> {
+        let name = checked(name)?;
+        let texts = documents::read(self, JobDocument::History, &[name]).await?;
+        Ok(texts.iter().flat_map(|text| JobRuns::from_text(text).into_runs()).collect())
+    }
+
+    /// Returns [`job_control`](Self::job_control) of many jobs, in their order: one query for each 500
+    /// jobs.
+    ///
+    /// # Errors
+    ///
+    /// As [`job_control`](Self::job_control).
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only reads.
+    pub async fn job_controls<I>(&self, names: I) -> Result<Vec<JobControl>, LockError>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let names = names.into_iter().map(|name| checked(name.as_ref()));
+        let names: Vec<_> = names.collect::<Result<_, _>>()?;
+        let now = WallTime::since_epoch(self.nodes_wall());
+        let mut controls = controls(self, &names).await?;
+        for control in &mut controls {
+            let _ = control.expire(now);
+        }
+        Ok(controls)
+    }
+}
+
+pub(super) fn checked(name: &str) -> Result<Arc<str>, LockError> {
+    Resource::of_job(name).map_err(LockError::InvalidResource)?;
+    Ok(name.into())
+}
+
+/// Returns the controls of jobs, in their order.
+pub(in super::super) async fn controls(
+    redlock: &Redlock,
+    jobs: &[Arc<str>],
+) -> Result<Vec<JobControl>, LockError> {
+    let texts = documents::read(redlock, JobDocument::Control, jobs).await?;
+    Ok(texts.iter().map(|text| JobControl::from_text(text)).collect())
+}
