@@ -1,18 +1,17 @@
 //! The history of a job's runs, as the replica that runs it enters them.
 
-use std::{future::Future, sync::Arc, time::SystemTime};
+use std::{future::Future, sync::Arc};
 
 use super::{
     JobEventKind,
     driver::Driver,
-    fleet::{JobRun, JobRuns, RunResult},
+    fleet::{JobRun, JobRuns},
 };
 use crate::{
     error::{LockError, ServerText},
     lock::documents,
     protocol::JobDocument,
     quorum::claims::LatestClaim,
-    schedule::WallTime,
 };
 
 /// The history of a job, as this replica knows it.
@@ -45,23 +44,7 @@ impl Driver {
         for run in &self.history.unstored {
             runs.add(run.clone());
         }
-        if let Some(LatestClaim { run, owner, .. }) = latest.filter(|latest| latest.run.is_open()) {
-            let at = |time| SystemTime::from(WallTime::since_epoch(time));
-            let (tick, started) = (at(run.tick), at(run.since));
-            if !runs.has(tick, started) {
-                runs.add(JobRun {
-                    tick,
-                    trigger: None,
-                    started,
-                    ended: None,
-                    result: RunResult::BrokenOff,
-                    owner: owner.clone().unwrap_or_else(|| "unknown".into()),
-                    attempt: run.attempt,
-                    lateness: run.since.saturating_sub(run.tick),
-                    error: None,
-                });
-            }
-        }
+        runs.add_broken_off(latest);
         for run in runs.break_off_open() {
             crate::log::warn!(
                 job = %self.job.name,

@@ -11,6 +11,7 @@
 //! | runs on demand | [`Trigger`], [`RequestedRun`] |
 //! | pauses and requests of the whole fleet | [`JobCommand`], [`JobControl`] |
 //! | the latest runs of the whole fleet | [`JobRun`] |
+//! | one tick, without a scheduler | [`TickRequest`] |
 //! | what happened, how a job stands | [`JobEvent`], [`JobStatus`], [`JobState`] |
 //! | what a job does next, without I/O or a clock | `policy` |
 //! | the loop of a job on a replica | `driver`, `acquire`, `claim`, `end`, `paused`, `history`, `sync`, `reporting` |
@@ -83,6 +84,7 @@ mod shared;
 mod shared_job;
 mod status;
 mod sync;
+mod tick;
 mod trigger;
 mod wall_timer;
 mod work;
@@ -100,5 +102,6 @@ pub use options::{Claim, Missed, Overlap};
 #[allow(unused_imports, reason = "for links")]
 pub(crate) use scheduler::Scheduler;
 pub use status::{FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob};
+pub use tick::{TickContext, TickError, TickOutcome, TickRequest};
 pub use trigger::{Trigger, TriggerError};
 pub use work::{JobError, JobResult, NotDone};

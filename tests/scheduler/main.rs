@@ -17,6 +17,7 @@ mod log_lines;
 mod missed;
 #[path = "../support/mock_node.rs"]
 mod mock_node;
+mod one_tick;
 mod outage;
 mod panics;
 mod past_schedules;

@@ -1,6 +1,9 @@
 //! The options of `run`.
 
-use std::{ffi::OsString, time::Duration};
+use std::{
+    ffi::OsString,
+    time::{Duration, SystemTime},
+};
 
 use rustix::process::Signal;
 
@@ -47,6 +50,12 @@ pub(crate) struct RunArgs {
     /// With --cron: the time zone [default: UTC]
     #[arg(long, value_name = "ZONE", requires = "cron")]
     pub(crate) tz: Option<String>,
+    /// With --tick: the time whose latest tick is run, like 2026-03-01T03:00:00Z [default: now]
+    #[arg(long, value_name = "TIME", value_parser = moment, requires = "tick")]
+    pub(crate) at: Option<SystemTime>,
+    /// With --tick: how often a tick is tried, over all hosts, if the command fails or is killed
+    #[arg(long, value_name = "NUMBER", requires = "tick", default_value_t = 1)]
+    pub(crate) attempts: u32,
     /// Run the command while this process is the leader of that name
     #[arg(long, value_name = "NAME")]
     pub(crate) leader: Option<String>,
@@ -77,6 +86,11 @@ pub(crate) struct RunArgs {
     /// What others see as the holder of the lock [default: redlock@host:pid]
     #[arg(long, value_name = "TEXT")]
     pub(crate) owner: Option<String>,
+}
+
+/// Parses a date and time.
+fn moment(text: &str) -> Result<SystemTime, String> {
+    humantime::parse_rfc3339_weak(text).map_err(|_| "no time like 2026-03-01T03:00:00Z".into())
 }
 
 /// How a wait for a lock is limited.

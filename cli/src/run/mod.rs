@@ -19,9 +19,11 @@ use std::{
     time::Duration,
 };
 
+use humantime::format_rfc3339_seconds;
 use tower_redlock::{
-    LockContext, LockError, LockOptions, Redlock, Resource,
+    LockContext, LockError, LockOptions, Redlock, Resource, Schedule,
     once::{Once, OnceError},
+    scheduler::{TickError, TickOutcome},
 };
 
 pub(crate) use self::args::RunArgs;
@@ -140,6 +142,9 @@ impl Runner<'_> {
         if let Some(key) = &self.args.once {
             return self.once(redlock, key, options).await;
         }
+        if let Some(job) = &self.args.tick {
+            return self.tick(redlock, job, options).await;
+        }
         let resource = match &self.args.leader {
             Some(name) => Resource::of_leader(name),
             None => Resource::new(self.args.names.iter().map(String::as_str)),
@@ -150,7 +155,7 @@ impl Runner<'_> {
         };
         let names = resource.names().collect::<Vec<_>>().join(" ");
         let request = redlock.lock(resource).options(options);
-        match request.run(|context| self.work(&names, context)).await {
+        match request.run(|context| self.work(&names, context, Vec::new())).await {
             Ok(ended) => ended.into(),
             Err(error) => error.into(),
         }
@@ -169,14 +174,8 @@ impl Runner<'_> {
     async fn once(&self, redlock: &Redlock, key: &str, options: LockOptions) -> Outcome {
         let retain = self.args.retain.unwrap_or(RETAIN);
         let request = redlock.once(key).options(options).retain(retain);
-        let done = request.run(|context| async {
-            let ended = self.work(key, context).await;
-            if matches!(&ended, Ended::Itself(status) if status.success()) {
-                Ok(ended)
-            } else {
-                Err(ended)
-            }
-        });
+        let done = request
+            .run(|context| async { self.work(key, context, Vec::new()).await.into_result() });
         match done.await {
             Ok(Once::Ran(ended)) | Err(OnceError::Work(ended)) => ended.into(),
             Ok(Once::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
@@ -191,13 +190,50 @@ impl Runner<'_> {
         }
     }
 
-    fn work(&self, name: &str, context: LockContext) -> impl Future<Output = Ended> {
+    async fn tick(&self, redlock: &Redlock, job: &str, options: LockOptions) -> Outcome {
+        let expression = self.args.cron.as_deref().unwrap_or_default();
+        let zone = self.args.tz.as_deref().unwrap_or("UTC");
+        let schedule = match Schedule::cron(expression).and_then(|cron| cron.in_tz(zone)) {
+            Ok(schedule) => schedule,
+            Err(error) => return Outcome::Usage(error.to_string()),
+        };
+        let mut request = redlock.job_tick(job, schedule).attempts(self.args.attempts);
+        if let Some(at) = self.args.at {
+            request = request.at(at);
+        }
+        let done = request.options(options).run(|context| async move {
+            let more = vec![
+                ("REDLOCK_TICK", format_rfc3339_seconds(context.tick()).to_string()),
+                ("REDLOCK_ATTEMPT", context.attempt().to_string()),
+            ];
+            self.work(job, (*context).clone(), more).await.into_result()
+        });
+        match done.await {
+            Ok(TickOutcome::Ran(ended)) | Err(TickError::Work(ended)) => ended.into(),
+            Ok(TickOutcome::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
+            Ok(TickOutcome::AlreadyDone { tick, by, .. }) => Outcome::TickDone { tick, by },
+            Ok(TickOutcome::GivenUp { by, attempts, .. }) => Outcome::GivenUp { by, attempts },
+            Ok(TickOutcome::Paused(pause)) => Outcome::Paused(pause),
+            Ok(TickOutcome::Unknown) => Outcome::TickUnknown,
+            Err(TickError::Lock(error)) => error.into(),
+            Err(error) => Outcome::Usage(error.to_string()),
+            Ok(_) => Outcome::NotReady("an outcome that this version does not know".into()),
+        }
+    }
+
+    fn work(
+        &self,
+        name: &str,
+        context: LockContext,
+        more: Vec<(&'static str, String)>,
+    ) -> impl Future<Output = Ended> {
         let watchdog = self.watchdog.take();
-        let environment = [
+        let mut environment = more;
+        environment.extend([
             ("REDLOCK_NAME", name.to_owned()),
             ("REDLOCK_TOKEN", context.fencing_token().to_string()),
             ("REDLOCK_OWNER", self.owner.clone()),
-        ];
+        ]);
         async move {
             match watchdog {
                 Some(watchdog) => {

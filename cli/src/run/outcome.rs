@@ -9,7 +9,7 @@ use std::{
 
 use humantime::format_rfc3339_seconds;
 use rustix::process::Signal;
-use tower_redlock::LockError;
+use tower_redlock::{LockError, scheduler::JobPause};
 
 use super::{args::RunArgs, command::shown, work::Ended};
 use crate::exit::{self, Failure};
@@ -29,6 +29,16 @@ pub(super) enum Outcome {
     AlreadyDone { by: Arc<str>, at: SystemTime },
     /// Another client does the work, or its outcome is unknown.
     InProgress { by: Option<Arc<str>>, is_unknown: bool },
+    /// The job's tick, or a later one, was run before.
+    TickDone { tick: SystemTime, by: Option<Arc<str>> },
+    /// The tick was tried as often as it may be.
+    GivenUp { by: Option<Arc<str>>, attempts: u32 },
+    /// The servers lost what they knew of the tick.
+    TickUnknown,
+    /// The job is paused.
+    Paused(JobPause),
+    /// What the arguments say can't be done.
+    Usage(String),
     /// The command succeeded, and this could not be recorded.
     Unrecorded(LockError),
 }
@@ -64,6 +74,35 @@ impl Outcome {
                 eprintln!("redlock: {command} was not run: {by} has done it at {at}");
                 return ExitCode::SUCCESS;
             }
+            Self::TickDone { tick, by } => {
+                let (tick, by) = (format_rfc3339_seconds(tick), shown_owner(by.as_deref()));
+                eprintln!("redlock: {command} was not run: {by} has run the tick of {tick}");
+                return ExitCode::SUCCESS;
+            }
+            Self::Paused(pause) => {
+                let why = pause.why.map_or_else(String::new, |why| format!(": {why}"));
+                let until = pause.until.map_or_else(String::new, |until| {
+                    format!(" until {}", format_rfc3339_seconds(until))
+                });
+                let by = pause.by;
+                eprintln!("redlock: {command} was not run: {by} has paused the job{until}{why}");
+                return ExitCode::SUCCESS;
+            }
+            Self::GivenUp { by, attempts } => Failure::new(
+                args.conflict_exit_code,
+                format!(
+                    "{command} was not run: {} tried the tick last; attempts so far: {attempts}, which failed \
+                     or were broken off, and --attempts allows no more",
+                    shown_owner(by.as_deref())
+                ),
+            ),
+            Self::TickUnknown => Failure::new(
+                args.conflict_exit_code,
+                format!(
+                    "{command} was not run: the servers lost their data; the tick may have been run"
+                ),
+            ),
+            Self::Usage(reason) => Failure::usage(reason),
             Self::Ran(Ended::Stopped) => {
                 lost(args, "it could not be extended, or was held for --max-hold").await
             }
@@ -86,7 +125,7 @@ impl Outcome {
                 Failure::new(exit::UNAVAILABLE, format!("{command} was not run: {reason}"))
             }
             Self::InProgress { by, is_unknown } => {
-                let by = by.as_deref().unwrap_or("another client");
+                let by = shown_owner(by.as_deref());
                 let what =
                     if is_unknown { "began it, and may have done it" } else { "does it now" };
                 Failure::new(args.conflict_exit_code, format!("{command} was not run: {by} {what}"))
@@ -100,6 +139,10 @@ impl Outcome {
         };
         failure.report()
     }
+}
+
+fn shown_owner(owner: Option<&str>) -> &str {
+    owner.unwrap_or("another client")
 }
 
 /// Does what is to be done after a loss.

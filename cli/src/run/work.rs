@@ -1,6 +1,6 @@
 //! The work under the lock: the command, from its start to the end of all its processes.
 
-use std::{io, process::ExitStatus, time::Duration};
+use std::{fmt, io, process::ExitStatus, time::Duration};
 
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
@@ -30,6 +30,27 @@ pub(super) enum Ended {
     Interrupted,
     /// Not started: the operating system refused.
     NotStarted(io::Error),
+}
+
+impl Ended {
+    /// Whether the command succeeded.
+    pub(super) fn into_result(self) -> Result<Self, Self> {
+        let is_success = matches!(&self, Self::Itself(status) if status.success());
+        if is_success { Ok(self) } else { Err(self) }
+    }
+}
+
+/// What the history of a job has as the error of a failed run.
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Itself(status) => write!(f, "the command ended with {status}"),
+            Self::Stopped => f.write_str("the command was stopped, as the lock was about to end"),
+            Self::Unwatched(error) => write!(f, "the command was killed: {error}"),
+            Self::Interrupted => f.write_str("a signal came before the command was started"),
+            Self::NotStarted(error) => write!(f, "the command was not started: {error}"),
+        }
+    }
 }
 
 /// Runs the command under the lock of this context.

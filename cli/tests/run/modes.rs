@@ -1,6 +1,9 @@
 //! Work that is done once, and leaders.
 
-use crate::{program::Site, support::eventually};
+use crate::{
+    program::{Running, Site},
+    support::eventually,
+};
 
 #[test]
 fn success_is_not_repeated() {
@@ -21,6 +24,75 @@ fn work_in_progress_is_75() {
     first.signal(rustix::process::Signal::TERM);
     assert_eq!(first.code(), 143);
     site.start(&["--once", "k", "--", "true"]).ends(0, "");
+}
+
+/// Starts `redlock run --tick` for a minute of a day in the past.
+fn tick(site: &Site, minute: usize, script: &str, more: &[&str]) -> Running {
+    let at = format!("2025-05-05T{:02}:{:02}:04Z", minute / 60, minute % 60);
+    let mut args = vec!["--tick", "report", "--cron", "* * * * *", "--at", &at];
+    args.extend_from_slice(more);
+    args.extend(["--", "sh", "-c", script]);
+    site.start(&args)
+}
+
+/// Two hosts with the same crontab.
+#[test]
+fn each_tick_runs_once() {
+    const TICKS: usize = 300;
+
+    let site = Site::new();
+    let script = "echo $REDLOCK_TICK $REDLOCK_ATTEMPT $REDLOCK_OWNER >> ledger";
+    for minute in 0..TICKS {
+        let mut hosts = ["one", "two"].map(|host| tick(&site, minute, script, &["--owner", host]));
+        for host in &mut hosts {
+            assert_eq!(host.code(), 0, "{}", host.output());
+        }
+    }
+    let ledger = site.read("ledger");
+    let ticks: Vec<_> = ledger.lines().map(|line| line.split_once(" 1 ").unwrap().0).collect();
+    let expected: Vec<_> =
+        (0..TICKS).map(|at| format!("2025-05-05T{:02}:{:02}:00Z", at / 60, at % 60)).collect();
+    assert_eq!(ticks, expected);
+    let of_one = ledger.lines().filter(|line| line.ends_with(" one")).count();
+    println!("{TICKS} ticks, each once: {of_one} by one host, {} by the other", TICKS - of_one);
+}
+
+#[test]
+fn failed_tick_is_tried_again() {
+    let site = Site::new();
+    let script = "echo $REDLOCK_ATTEMPT >> log; exit 3";
+    tick(&site, 7, script, &["--attempts", "2"]).ends(3, "");
+    tick(&site, 7, script, &["--attempts", "2"]).ends(3, "");
+    tick(&site, 7, script, &["--attempts", "2"]).ends(75, "attempts so far: 2");
+    tick(&site, 6, script, &[]).ends(0, "redlock@");
+    assert_eq!(site.read("log"), "1\n2\n");
+    tick(&site, 8, "exit 0", &[]).ends(0, "");
+    tick(&site, 8, script, &[]).ends(0, "has run the tick of 2025-05-05T00:08:00Z");
+}
+
+#[test]
+fn killed_tick_is_not_repeated() {
+    let site = Site::with_ttl("1s");
+    let mut first = tick(&site, 7, "echo $$ > begun; sleep 60", &[]);
+    site.line_of("begun");
+    tick(&site, 7, "true", &["-n"]).ends(75, "held by redlock@");
+    first.signal(rustix::process::Signal::KILL);
+    first.wait();
+    tick(&site, 7, "echo > second", &[]).ends(75, "attempts so far: 1");
+    assert_eq!(site.read("second"), "");
+    tick(&site, 7, "echo $REDLOCK_ATTEMPT > third", &["--attempts", "2"]).ends(0, "");
+    assert_eq!(site.read("third"), "2\n");
+}
+
+#[test]
+fn wrong_schedules_are_64() {
+    let site = Site::new();
+    let run = |cron: &str, zone: &str| {
+        site.start(&["--tick", "j", "--cron", cron, "--tz", zone, "--", "true"])
+    };
+    run("0 0 31 2 *", "UTC").ends(64, "0 0 31 2 *");
+    run("* * * * *", "Mars/Olympus").ends(64, "Mars/Olympus");
+    run("hello", "UTC").ends(64, "hello");
 }
 
 #[test]

@@ -7,7 +7,11 @@ use std::{
 };
 
 use super::super::Outcome;
-use crate::{protocol::JobDocument, schedule::WallTime};
+use crate::{
+    protocol::{JobDocument, TickRun},
+    quorum::claims::LatestClaim,
+    schedule::WallTime,
+};
 
 /// A run of a job on any replica of the fleet, as the servers keep it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +85,21 @@ impl JobRun {
     /// Maximum length of an error, in bytes.
     const MAX_ERROR_BYTES: usize = 120;
 
+    /// The run of a tick, from its claim to its end.
+    pub(in super::super) fn of_tick(run: &TickRun, owner: Arc<str>) -> Self {
+        Self {
+            tick: WallTime::since_epoch(run.tick).into(),
+            trigger: None,
+            started: WallTime::since_epoch(run.since).into(),
+            ended: None,
+            result: RunResult::BrokenOff,
+            owner,
+            attempt: run.attempt,
+            lateness: run.since.saturating_sub(run.tick),
+            error: None,
+        }
+    }
+
     /// Sets the end of the run.
     pub(in super::super) fn end(&mut self, outcome: &Outcome, at: WallTime, error: Option<&str>) {
         let cause;
@@ -141,8 +160,22 @@ impl JobRuns {
     }
 
     /// Whether a run that was claimed for this tick, at this time, is known.
-    pub(in super::super) fn has(&self, tick: SystemTime, started: SystemTime) -> bool {
+    fn has(&self, tick: SystemTime, started: SystemTime) -> bool {
         self.0.iter().any(|run| run.tick == tick && run.started == started && run.trigger.is_none())
+    }
+
+    /// Adds the latest run if it has not ended. Under the job's lock: it is not in progress.
+    pub(in super::super) fn add_broken_off(&mut self, latest: Option<&LatestClaim>) {
+        let Some(LatestClaim { run, owner, .. }) = latest.filter(|latest| latest.run.is_open())
+        else {
+            return;
+        };
+        let at = |time| SystemTime::from(WallTime::since_epoch(time));
+        let (tick, started) = (at(run.tick), at(run.since));
+        if !self.has(tick, started) {
+            let owner = owner.clone().unwrap_or_else(|| "unknown".into());
+            self.add(JobRun::of_tick(run, owner));
+        }
     }
 
     /// Marks the triggered runs that have not ended as broken off, and returns them. Under the job's lock:

@@ -1,0 +1,67 @@
+//! What a program knows of the tick that it runs, and how a request to run one ends.
+
+use std::{ops::Deref, sync::Arc, time::SystemTime};
+
+use super::super::JobPause;
+use crate::{error::LockError, guard::LockContext, schedule::WallTime};
+
+/// What the work of a [`TickRequest`](super::TickRequest) knows. Also a [`LockContext`].
+#[derive(Clone, Debug)]
+pub struct TickContext {
+    pub(super) lock: LockContext,
+    pub(super) tick: WallTime,
+    pub(super) attempt: u32,
+}
+
+impl TickContext {
+    /// Returns the tick that the run is for.
+    pub fn tick(&self) -> SystemTime {
+        self.tick.into()
+    }
+
+    /// Returns the number of the attempt at the tick, from 1, over all hosts.
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+}
+
+impl Deref for TickContext {
+    type Target = LockContext;
+
+    fn deref(&self) -> &LockContext {
+        &self.lock
+    }
+}
+
+/// How a [`TickRequest`](super::TickRequest) ended.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum TickOutcome<T> {
+    /// The work succeeded, and this is recorded.
+    Ran(T),
+    /// The work succeeded, but too few nodes recorded that. Others take the tick for one whose run was
+    /// broken off.
+    RanUnrecorded(T, LockError),
+    /// The tick, or a later one, has been run.
+    #[non_exhaustive]
+    AlreadyDone {
+        /// The tick that was run.
+        tick: SystemTime,
+        /// The [`owner`](crate::RedlockBuilder::owner) that ran it, where that is known.
+        by: Option<Arc<str>>,
+        /// When its run ended, where that is known.
+        ended: Option<SystemTime>,
+    },
+    /// The tick was tried as often as it may be: those runs failed, or were broken off.
+    #[non_exhaustive]
+    GivenUp {
+        /// The owner that tried it last, where that is known.
+        by: Option<Arc<str>>,
+        /// Number of attempts.
+        attempts: u32,
+    },
+    /// The tick may have been run: the servers lost what they knew of it.
+    Unknown,
+    /// The job is paused on the whole fleet. The tick can be run after the pause.
+    Paused(JobPause),
+}

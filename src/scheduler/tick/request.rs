@@ -1,0 +1,144 @@
+//! A request to run one tick of a job.
+
+use std::{
+    fmt,
+    future::Future,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use super::{TickContext, TickError, TickOutcome, under_lock::UnderLock};
+use crate::{
+    lock::{LockOptions, Redlock},
+    resource::Resource,
+    schedule::{Schedule, WallTime},
+};
+
+/// How far a tick may be ahead of the clocks of the servers.
+const AHEAD: Duration = Duration::from_secs(60);
+
+/// # Ticks without a scheduler
+impl Redlock {
+    /// Runs the latest tick of a job, unless it was run: for programs that cron, or a Kubernetes CronJob,
+    /// starts at each tick on several hosts.
+    ///
+    /// The tick is claimed on a majority of the servers under the job's lock, as a
+    /// [`Scheduler`](crate::Scheduler) does, and counts as done when the work has succeeded. A host that
+    /// comes while another one runs it waits, as far as the [`options`](TickRequest::options) say, and then
+    /// finds it done. [Pauses](Self::pause_job) and the [history](Self::job_history) are those of the job.
+    ///
+    /// ```
+    /// use std::{convert::Infallible, time::Duration};
+    /// use tower_redlock::{Redlock, Schedule, scheduler::TickOutcome};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = Redlock::embedded();
+    /// let hourly = Schedule::every(Duration::from_secs(3_600));
+    /// let request = redlock.job_tick("report", hourly);
+    /// let first = request.clone().run(|cx| async move { Ok::<_, Infallible>(cx.attempt()) });
+    /// assert_eq!(first.await?, TickOutcome::Ran(1));
+    ///
+    /// let second = request.run(|_| async { Ok::<_, Infallible>(2) });
+    /// assert!(matches!(second.await?, TickOutcome::AlreadyDone { .. }));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn job_tick(&self, job: impl Into<Arc<str>>, schedule: impl Into<Schedule>) -> TickRequest {
+        TickRequest {
+            redlock: self.clone(),
+            job: job.into(),
+            schedule: schedule.into(),
+            at: None,
+            attempts: 1,
+            options: LockOptions::new(),
+        }
+    }
+}
+
+/// A request to run one tick of a job.
+#[derive(Clone)]
+#[must_use = "a request does nothing until its work is run"]
+pub struct TickRequest {
+    redlock: Redlock,
+    job: Arc<str>,
+    schedule: Schedule,
+    at: Option<SystemTime>,
+    attempts: u32,
+    options: LockOptions,
+}
+
+impl TickRequest {
+    /// Sets the time whose latest tick is run. Default: now, by the clock of this host, as it was started by
+    /// that. At most a minute ahead of the servers' clocks. A tick before the latest one that was run counts
+    /// as done.
+    pub const fn at(mut self, time: SystemTime) -> Self {
+        self.at = Some(time);
+        self
+    }
+
+    /// Sets how often a tick is tried at most, over all hosts: a run that failed or was broken off is
+    /// repeated by the next request. Default: 1. Zero counts as 1.
+    pub const fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// Sets the options of the job's lock: the wait while another host runs the job, the TTL, the longest
+    /// run. Default: those of the manager.
+    pub const fn options(mut self, options: LockOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Runs the work if the tick is due. It is stopped if the lock is lost, as by
+    /// [`LockRequest::run`](crate::LockRequest::run).
+    ///
+    /// # Errors
+    ///
+    /// [`TickError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, and releases the lock. The attempt counts as broken off.
+    pub async fn run<F, Fut, T, E>(self, work: F) -> Result<TickOutcome<T>, TickError<E>>
+    where
+        F: FnOnce(TickContext) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        E: fmt::Display,
+    {
+        let tick = self.tick()?;
+        let Self { redlock, job, schedule, attempts, options, .. } = self;
+        let request = redlock.lock_own(Resource::of_job(&job)).options(options);
+        let attempt = UnderLock::new(&redlock, &job, &schedule, tick, attempts.max(1));
+        match request.run(|context| attempt.run(context, work)).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                attempt.note_lost(&error).await;
+                Err(TickError::Lock(error))
+            }
+        }
+    }
+
+    fn tick<E>(&self) -> Result<WallTime, TickError<E>> {
+        self.schedule.check().map_err(TickError::Schedule)?;
+        let at = self.at.map_or_else(|| WallTime::since_epoch(self.redlock.wall()), WallTime::from);
+        let tick = self.schedule.latest(at).filter(|tick| *tick > WallTime::ZERO);
+        let tick = tick.ok_or_else(|| TickError::NoTick { job: Arc::clone(&self.job) })?;
+        let now = WallTime::since_epoch(self.redlock.nodes_wall());
+        let ahead = Duration::from_millis(tick.as_millis().saturating_sub(now.as_millis()));
+        if ahead > AHEAD { Err(TickError::ClockAhead { by: ahead }) } else { Ok(tick) }
+    }
+}
+
+impl fmt::Debug for TickRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TickRequest")
+            .field("job", &self.job)
+            .field("schedule", &self.schedule)
+            .field("at", &self.at)
+            .field("attempts", &self.attempts)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! Under the job's lock: reads what was run, claims the tick, runs it, and stores its end.
+
+use std::{
+    fmt::Display,
+    future::Future,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures_util::future::{join, join3};
+
+use super::{
+    super::{
+        Outcome,
+        claim::AFTER_CLAIM,
+        driver::millis,
+        fleet::{JobRun, JobRuns, controls},
+        sync::OwnSchedule,
+    },
+    TickContext, TickError, TickOutcome,
+};
+use crate::{
+    error::LockError,
+    guard::LockContext,
+    lock::{
+        Redlock,
+        claims::{self, JobHistory},
+        documents,
+    },
+    protocol::{JobDocument, TickClaim, TickRun},
+    quorum::claims::LatestClaim,
+    schedule::{Schedule, WallTime},
+};
+
+/// How far a stored time may be ahead of the nodes' clocks, as for a scheduler.
+const AHEAD: Duration = Duration::from_secs(60);
+/// Pause before the end is stored again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// One attempt at a tick.
+pub(super) struct UnderLock<'a> {
+    redlock: &'a Redlock,
+    job: &'a Arc<str>,
+    schedule: &'a Schedule,
+    tick: WallTime,
+    attempts: u32,
+    /// The run that has begun, with its token.
+    begun: Mutex<Option<(u64, JobRun)>>,
+}
+
+/// What to do about the tick.
+enum Decision<T> {
+    Run { attempt: u32 },
+    Leave(TickOutcome<T>),
+}
+
+impl<'a> UnderLock<'a> {
+    pub(super) const fn new(
+        redlock: &'a Redlock,
+        job: &'a Arc<str>,
+        schedule: &'a Schedule,
+        tick: WallTime,
+        attempts: u32,
+    ) -> Self {
+        Self { redlock, job, schedule, tick, attempts, begun: Mutex::new(None) }
+    }
+
+    fn now(&self) -> WallTime {
+        WallTime::since_epoch(self.redlock.nodes_wall())
+    }
+
+    /// Runs the work if the tick is due.
+    pub(super) async fn run<F, Fut, T, E>(
+        &self,
+        context: LockContext,
+        work: F,
+    ) -> Result<TickOutcome<T>, TickError<E>>
+    where
+        F: FnOnce(TickContext) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        E: Display,
+    {
+        let (redlock, job, token) = (self.redlock, self.job, context.fencing_token().get());
+        let (kept, control, runs) = join3(
+            claims::prepare(redlock, job, token, &[]),
+            controls(redlock, std::slice::from_ref(job)),
+            documents::prepare(redlock, JobDocument::History, job, token),
+        )
+        .await;
+        let (kept, control) = (kept?, control?.pop().unwrap_or_default());
+        if let Some(pause) = control.pause_at(self.now()) {
+            return Ok(TickOutcome::Paused(pause.clone()));
+        }
+        let latest = self.trusted(&kept);
+        let attempt = match self.decide(&kept, latest.as_ref()) {
+            Decision::Leave(outcome) => return Ok(outcome),
+            Decision::Run { attempt } => attempt,
+        };
+        // An unreadable history is stored anew with this run alone.
+        let mut runs = runs.map(|text| JobRuns::from_text(&text)).unwrap_or_default();
+        runs.add_broken_off(latest.as_ref());
+        let claimed = self.claim(token, attempt, latest.as_ref()).await?;
+        let run = claimed.run;
+        *crate::sync::lock(&self.begun) =
+            Some((token, JobRun::of_tick(&run, Arc::clone(redlock.owner()))));
+        let result = work(TickContext { lock: context.clone(), tick: self.tick, attempt }).await;
+        let outcome = match &result {
+            Ok(_) => Outcome::Finished,
+            Err(error) => Outcome::Failed { error: error.to_string().into() },
+        };
+        let end = async {
+            if result.is_err() {
+                return Ok(());
+            }
+            let end = TickClaim { run: run.ended(millis(self.now())), ..claimed };
+            self.store_end(end.numbered(AFTER_CLAIM), &context).await
+        };
+        let (ended, ()) = join(end, self.enter(runs, &outcome)).await;
+        match (result, ended) {
+            (Err(error), _) => Err(TickError::Work(error)),
+            (Ok(value), Ok(())) => Ok(TickOutcome::Ran(value)),
+            (Ok(value), Err(error)) => Ok(TickOutcome::RanUnrecorded(value, error)),
+        }
+    }
+
+    /// The latest run, unless its times lie in the future: the clock of the host that stored it was
+    /// wrong, and the next claim replaces it.
+    fn trusted(&self, kept: &JobHistory) -> Option<LatestClaim> {
+        let limit = millis(self.now()) + AHEAD;
+        let is_sane = |run: &TickRun| run.tick <= limit && run.since <= limit;
+        let latest = kept.latest.clone()?;
+        if is_sane(&latest.run) {
+            return Some(latest);
+        }
+        crate::log::warn!(
+            job = %self.job,
+            "what is stored of the job lies in the future, and is not counted: the clock of the host that \
+             stored it was wrong"
+        );
+        let run = latest.before.filter(is_sane)?;
+        Some(LatestClaim { run, owner: None, before: None, ..latest })
+    }
+
+    fn decide<T>(&self, kept: &JobHistory, latest: Option<&LatestClaim>) -> Decision<T> {
+        let tick = millis(self.tick);
+        let Some(LatestClaim { run, owner, .. }) = latest.filter(|latest| latest.run.tick >= tick)
+        else {
+            let is_burnt = kept.burnt >= tick;
+            return if is_burnt {
+                Decision::Leave(TickOutcome::Unknown)
+            } else {
+                Decision::Run { attempt: 1 }
+            };
+        };
+        if run.tick > tick || run.ended.is_some() {
+            let at = |time| WallTime::since_epoch(time).into();
+            let (tick, by, ended) = (at(run.tick), owner.clone(), run.ended.map(at));
+            return Decision::Leave(TickOutcome::AlreadyDone { tick, by, ended });
+        }
+        if run.attempt >= self.attempts {
+            let (by, attempts) = (owner.clone(), run.attempt);
+            return Decision::Leave(TickOutcome::GivenUp { by, attempts });
+        }
+        Decision::Run { attempt: run.attempt + 1 }
+    }
+
+    /// Stores the claim on a majority.
+    async fn claim(
+        &self,
+        token: u64,
+        attempt: u32,
+        latest: Option<&LatestClaim>,
+    ) -> Result<TickClaim, LockError> {
+        let (owner, since) = (Arc::clone(self.redlock.owner()), millis(self.now()));
+        let own = OwnSchedule::new(self.schedule, millis(self.tick), Arc::clone(&owner)).mark;
+        let stored = latest.and_then(|latest| latest.schedule.clone());
+        let mark = stored.filter(|mark| mark.fingerprint == own.fingerprint).unwrap_or(own);
+        let run = TickRun::new(millis(self.tick), attempt, since);
+        let before = latest.map(|latest| latest.run);
+        let claim = TickClaim::new(token, run, owner, before).by_schedule(mark);
+        claims::claim(self.redlock, self.job, claim.clone()).await?;
+        Ok(claim)
+    }
+
+    /// Stores the end of the run on a majority, with retries while the lock is held.
+    async fn store_end(&self, end: TickClaim, context: &LockContext) -> Result<(), LockError> {
+        loop {
+            let Err(error) = claims::claim(self.redlock, self.job, end.clone()).await else {
+                return Ok(());
+            };
+            if context.remaining() <= 2 * PAUSE {
+                return Err(error);
+            }
+            self.redlock.sleep(PAUSE).await;
+        }
+    }
+
+    /// Enters the end of the run into the job's history.
+    async fn enter(&self, mut runs: JobRuns, outcome: &Outcome) {
+        let Some((token, mut run)) = crate::sync::lock(&self.begun).take() else { return };
+        run.end(outcome, self.now(), None);
+        runs.add(run);
+        let (text, history) = (runs.to_text(), JobDocument::History);
+        let stored = documents::store(self.redlock, history, self.job, (token, 0), text);
+        if let Err(error) = stored.await {
+            crate::log::warn!(job = %self.job, %error, "a run is not entered into the job's history");
+        }
+    }
+
+    /// After a loss: enters it, unless another host has the job's lock already, and will.
+    pub(super) async fn note_lost(&self, error: &LockError) {
+        let LockError::Lost { cause } = error else { return };
+        let begun = crate::sync::lock(&self.begun).clone();
+        let Some((token, _)) = begun else { return };
+        let read = documents::prepare(self.redlock, JobDocument::History, self.job, token).await;
+        if let Ok(text) = read {
+            self.enter(JobRuns::from_text(&text), &Outcome::Lost { cause: cause.clone() }).await;
+        }
+    }
+}

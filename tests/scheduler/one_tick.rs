@@ -1,0 +1,171 @@
+//! One tick of a job, without a scheduler: programs that cron starts on several hosts.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use futures_util::future::join_all;
+use tower_redlock::{
+    LockError, LockOptions, Redlock, Schedule,
+    node::EmbeddedNodes,
+    scheduler::{RunResult, TickError, TickOutcome, TickRequest},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn host(nodes: &EmbeddedNodes, owner: &str) -> Redlock {
+    let options = LockOptions::new().wait(MINUTE);
+    Redlock::builder().nodes_from(nodes).owner(owner).options(options).build().unwrap()
+}
+
+fn hosts() -> (EmbeddedNodes, Redlock, Redlock) {
+    let nodes = EmbeddedNodes::new(3);
+    let (one, other) = (host(&nodes, "one"), host(&nodes, "other"));
+    (nodes, one, other)
+}
+
+/// The start of a minute in the past.
+fn tick(number: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(1_700_000_040) + MINUTE * u32::try_from(number).unwrap()
+}
+
+fn request(redlock: &Redlock, number: u64) -> TickRequest {
+    redlock.job_tick("job", Schedule::every(MINUTE)).at(tick(number) + Duration::from_secs(7))
+}
+
+async fn succeed(request: TickRequest) -> TickOutcome<u32> {
+    request.run(|cx| async move { Ok::<_, String>(cx.attempt()) }).await.unwrap()
+}
+
+async fn fail(request: TickRequest) -> Result<TickOutcome<()>, TickError<&'static str>> {
+    request.run(|_| async { Err("no disk") }).await
+}
+
+#[tokio::test]
+async fn each_tick_runs_once() {
+    let (_nodes, one, other) = hosts();
+    let runs = Arc::new(AtomicU32::new(0));
+    for number in 0..300 {
+        let attempts = [&one, &other].map(|host| {
+            let runs = Arc::clone(&runs);
+            request(host, number).run(move |cx| async move {
+                assert_eq!((cx.tick(), cx.attempt()), (tick(number), 1));
+                runs.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                Ok::<_, String>(())
+            })
+        });
+        let ended = join_all(attempts).await;
+        let ran = ended.iter().filter(|ended| matches!(ended, Ok(TickOutcome::Ran(())))).count();
+        assert_eq!(ran, 1, "{ended:?}");
+        let is_done = |ended: &&Result<_, _>| matches!(ended, Ok(TickOutcome::AlreadyDone { .. }));
+        assert_eq!(ended.iter().filter(is_done).count(), 1, "{ended:?}");
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), 300);
+    let history = other.job_history("job").await.unwrap();
+    assert_eq!(history.len(), 50);
+    assert!(history.iter().all(|run| run.result == RunResult::Finished));
+    assert_eq!(history[49].tick, tick(299));
+}
+
+#[tokio::test]
+async fn done_tick_names_its_host() {
+    let (_nodes, one, other) = hosts();
+    assert_eq!(succeed(request(&one, 5)).await, TickOutcome::Ran(1));
+    for number in [5, 4] {
+        let TickOutcome::AlreadyDone { tick: done, by, ended, .. } =
+            succeed(request(&other, number)).await
+        else {
+            panic!("it ran again");
+        };
+        assert_eq!((done, by.as_deref()), (tick(5), Some("one")));
+        assert!(ended.is_some());
+    }
+}
+
+#[tokio::test]
+async fn failed_tick_is_given_up() {
+    let (_nodes, one, other) = hosts();
+    assert_eq!(fail(request(&one, 1)).await, Err(TickError::Work("no disk")));
+    let TickOutcome::GivenUp { by, attempts, .. } = succeed(request(&other, 1)).await else {
+        panic!("it ran again");
+    };
+    assert_eq!((by.as_deref(), attempts), (Some("one"), 1));
+    assert_eq!(succeed(request(&other, 2)).await, TickOutcome::Ran(1));
+}
+
+#[tokio::test]
+async fn attempts_are_counted_over_hosts() {
+    let (_nodes, one, other) = hosts();
+    assert!(fail(request(&one, 1).attempts(3)).await.is_err());
+    let broken_off = request(&other, 1).attempts(3);
+    let (begin, begun) = tokio::sync::oneshot::channel();
+    let endless = broken_off.run(|_| async {
+        begin.send(()).unwrap();
+        std::future::pending::<Result<(), String>>().await
+    });
+    tokio::select! {
+        biased;
+        _ = endless => panic!("it ended"),
+        begun = begun => begun.unwrap(),
+    }
+    assert_eq!(succeed(request(&one, 1).attempts(3)).await, TickOutcome::Ran(3));
+    let history = one.job_history("job").await.unwrap();
+    let results: Vec<_> = history.iter().map(|run| (run.attempt, run.result)).collect();
+    let expected = [(1, RunResult::Failed), (2, RunResult::BrokenOff), (3, RunResult::Finished)];
+    assert_eq!(results, expected);
+    assert_eq!(history[0].error.as_deref(), Some("no disk"));
+    assert_eq!(&*history[1].owner, "other");
+}
+
+#[tokio::test]
+async fn paused_job_runs_no_tick() {
+    let (_nodes, one, other) = hosts();
+    other.pause_job("job").by("ann").why("repairs").await.unwrap();
+    let TickOutcome::Paused(pause) = succeed(request(&one, 1)).await else { panic!("it ran") };
+    assert_eq!((&*pause.by, pause.why.as_deref()), ("ann", Some("repairs")));
+    other.resume_job("job").await.unwrap();
+    assert_eq!(succeed(request(&one, 1)).await, TickOutcome::Ran(1));
+}
+
+#[tokio::test]
+async fn held_job_is_not_waited_for() {
+    let (_nodes, one, other) = hosts();
+    let (begin, begun) = tokio::sync::oneshot::channel();
+    let running = tokio::spawn(request(&one, 1).run(|_| async {
+        begin.send(()).unwrap();
+        std::future::pending::<Result<(), String>>().await
+    }));
+    begun.await.unwrap();
+    let at_once = request(&other, 1).options(LockOptions::new().wait(Duration::ZERO));
+    let refused = fail(at_once).await.unwrap_err();
+    assert!(matches!(&refused, TickError::Lock(LockError::Held { .. })), "{refused}");
+    running.abort();
+}
+
+#[tokio::test]
+async fn wrong_times_run_nothing() {
+    let (_nodes, one, _other) = hosts();
+    let later = SystemTime::now() + Duration::from_secs(3_600);
+    let ahead = fail(one.job_tick("job", Schedule::every(MINUTE)).at(later)).await;
+    assert!(matches!(ahead, Err(TickError::ClockAhead { by }) if by > MINUTE * 50), "{ahead:?}");
+    let never = fail(one.job_tick("job", Schedule::at(later))).await;
+    assert!(matches!(never, Err(TickError::NoTick { .. })), "{never:?}");
+    let zero = fail(one.job_tick("job", Schedule::every(Duration::ZERO))).await;
+    assert!(matches!(zero, Err(TickError::Schedule(_))), "{zero:?}");
+}
+
+#[tokio::test]
+async fn lost_lock_is_in_history() {
+    let (_nodes, one, other) = hosts();
+    let endless = request(&one, 1).options(LockOptions::new().max_hold(Duration::from_millis(300)));
+    let lost = endless.run(|_| std::future::pending::<Result<(), String>>()).await;
+    assert!(matches!(lost, Err(TickError::Lock(LockError::Lost { .. }))), "{lost:?}");
+    let history = other.job_history("job").await.unwrap();
+    assert_eq!(history.iter().map(|run| run.result).collect::<Vec<_>>(), [RunResult::Lost]);
+    assert_eq!(succeed(request(&other, 1).attempts(2)).await, TickOutcome::Ran(2));
+}
