@@ -1,10 +1,16 @@
 //! The command `redlock`: runs programs under a lock, and shows and steers what a fleet locks.
 
 mod args;
+mod doctor;
 mod exit;
+mod glob;
+mod locks;
 mod logging;
+mod output;
 mod run;
+mod sets;
 mod settings;
+mod settle;
 
 use std::process::ExitCode;
 
@@ -39,6 +45,12 @@ fn execute(args: Args) -> Result<ExitCode, Failure> {
     let code = runtime.block_on(async {
         match command {
             Command::Run(args) => run::run(&shared, &args).await,
+            Command::Ls(args) => locks::ls(&shared, &args).await,
+            Command::Inspect(args) => locks::inspect(&shared, &args).await,
+            Command::Break(args) => locks::take_away(&shared, &args).await,
+            Command::Doctor(args) => doctor::run(&shared, &args).await,
+            Command::Adopt(args) => sets::adopt(&shared, &args).await,
+            Command::LowerMaxTtl => sets::lower(&shared).await,
         }
     });
     // A blocked read of the standard input must not keep the program.

@@ -25,11 +25,8 @@ impl Settings {
     pub(crate) fn new(given: &SharedArgs) -> Result<Self, Failure> {
         let file = given.config.clone().or_else(|| variable("REDLOCK_CONFIG").map(Into::into));
         let mut table = file.map_or_else(|| Ok(Table::new()), |path| read(&path))?;
-        let times = [
-            ("ttl", given.ttl),
-            ("max_ttl", given.max_ttl),
-            ("clock_guard", given.clock_guard),
-        ];
+        let times =
+            [("ttl", given.ttl), ("max_ttl", given.max_ttl), ("clock_guard", given.clock_guard)];
         for (name, time) in times {
             if let Some(time) = time {
                 table.insert(name.into(), Value::String(format_duration(time).to_string()));
@@ -74,8 +71,12 @@ impl Settings {
         self.table.insert("key_prefix".into(), Value::String(prefix));
     }
 
+    /// Sets a setting whose value is text.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.table.insert(name.into(), Value::String(value.into()));
+    }
+
     /// Sets the guard against wrong clocks, or takes it out.
-    #[allow(dead_code)]
     pub(crate) fn set_clock_guard(&mut self, within: Option<Duration>) {
         match within {
             None => drop(self.table.remove("clock_guard")),
