@@ -8,11 +8,15 @@ use clap::{
 };
 
 use crate::{
+    bench::BenchArgs,
     doctor::DoctorArgs,
     exit,
     locks::{BreakArgs, InspectArgs, LsArgs},
+    once::OnceArgs,
+    pages::{CompletionsArgs, ManArgs},
     run::RunArgs,
     sets::AdoptArgs,
+    status::StatusArgs,
 };
 
 const ENVIRONMENT: &str = "\
@@ -20,14 +24,23 @@ Environment:
   REDLOCK_CONFIG  as --config
   REDLOCK_NODES   as --nodes, where neither --nodes nor the file names servers
   REDLOCK_PREFIX  as --prefix, where neither --prefix nor the file has one
+  NO_COLOR        no colours on a terminal either
 
-The settings must be those of the programs that use the same locks: servers vote only for clients with
-the same nodes, names, prefix and guards. URLs with passwords belong into the file or the environment,
-as every user of a machine can read command lines.
+The settings must be those of the programs that use the same locks: servers vote only for clients \
+with the same nodes, names, prefix and guards. URLs with passwords belong into the file or the \
+environment, as every user of a machine can read command lines.
 
-Exit codes: 0 done; 64 wrong usage, or not confirmed; 65 a key of another program; 69 no quorum, or too few
-servers; 70 lost; 71 an error of the system; 74 no output; 75 held; 78 wrong or missing settings; 141 the
-reader of the output has ended. `doctor` has 1 and 2 besides.";
+Exit codes (`doctor` has 1 and 2 besides):
+   0  done
+  64  wrong usage, or an action that was not confirmed
+  65  a key that another program wrote
+  69  no quorum, or too few servers
+  70  the lock was lost
+  71  an error of the operating system
+  74  the output could not be written
+  75  held by another client
+  78  wrong or missing settings
+ 141  the reader of the output has ended";
 
 /// Runs programs under a quorum lock over independent Redis servers, and shows and steers locks.
 #[derive(Debug, Parser)]
@@ -42,9 +55,11 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
+    Status(StatusArgs),
     Ls(LsArgs),
     Inspect(InspectArgs),
     Break(BreakArgs),
+    Once(OnceArgs),
     Doctor(DoctorArgs),
     Adopt(AdoptArgs),
     /// Lowers the max_ttl that the servers keep to the one of the settings
@@ -52,6 +67,9 @@ pub(crate) enum Command {
     /// When no client asks for more: lower it in the configuration of all clients first. Waits until locks
     /// with a longer TTL have expired.
     LowerMaxTtl,
+    Bench(BenchArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// The options of every command.

@@ -7,6 +7,8 @@ use std::{
 
 use tower_redlock::{LockError, error::BuildError};
 
+use crate::output::shown;
+
 /// Wrong usage, or an action that was not confirmed.
 pub(crate) const USAGE: u8 = 64;
 /// A key that this crate did not write.
@@ -58,11 +60,11 @@ impl Failure {
         }
     }
 
-    /// Prints the message. Returns the exit code.
+    /// Prints the message on one line. Returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             // Where the output is closed, nobody reads it.
-            let _ = writeln!(stderr(), "redlock: {}", self.message);
+            let _ = writeln!(stderr(), "redlock: {}", shown(&self.message));
         }
         ExitCode::from(self.code)
     }

@@ -5,9 +5,13 @@ use std::{convert::Infallible, time::Duration};
 use crate::args::time;
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 healthy; 1 degraded: locks work, but something needs attention (after --wait NODE:
-another server must not be restarted; of --check: a check failed); 2 no quorum: no locks at present.
-All others as those of the other commands: 64 wrong usage, 78 wrong or missing settings.";
+Exit codes:
+   0  healthy
+   1  degraded: locks work, but something needs attention; after --wait NODE: another server must not \
+be restarted; of --check: a check failed
+   2  no quorum: no locks at present
+
+Failures have those of the other commands: 64 wrong usage, 78 wrong or missing settings.";
 
 /// Examines the servers: which of them vote, why the others do not, and what to do
 ///

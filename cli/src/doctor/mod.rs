@@ -25,7 +25,7 @@ pub(crate) use self::{
     diagnose::{diagnose, exit_code},
     json::report as report_json,
     text::verdict,
-    wait::{Until, wait},
+    wait::{Until, default_timeout, kind, wait},
 };
 use self::{args::WaitFor, wait::wait_for};
 use crate::{
@@ -41,7 +41,7 @@ pub(crate) async fn run(shared: &SharedArgs, args: &DoctorArgs) -> Result<ExitCo
         return check::check(settings, shared.json).await;
     }
     let redlock = settings.build()?;
-    let timeout = args.timeout.unwrap_or_else(|| wait::default_timeout(settings.max_ttl()));
+    let timeout = args.timeout.unwrap_or_else(|| default_timeout(settings.max_ttl()));
     let until = match &args.wait {
         None => None,
         Some(WaitFor::All) => Some(Until::All),

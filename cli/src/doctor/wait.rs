@@ -34,8 +34,8 @@ pub(crate) enum Until {
     Moved,
 }
 
-/// The default of `--timeout`: enough for a probation that begins again once.
-pub(super) fn default_timeout(max_ttl: Duration) -> Duration {
+/// Default limit for a wait: enough for a probation that begins again once.
+pub(crate) fn default_timeout(max_ttl: Duration) -> Duration {
     (max_ttl * 2 + Duration::from_secs(10)).max(Duration::from_secs(60))
 }
 
@@ -172,7 +172,7 @@ async fn votes_within(redlock: &Redlock, node: usize, timeout: Duration) -> bool
 }
 
 /// Describes the state without its times.
-fn kind(state: &NodeState) -> String {
+pub(crate) fn kind(state: &NodeState) -> String {
     match state {
         NodeState::Probation { remaining, .. } if remaining.is_zero() => "waits for others".into(),
         NodeState::Probation { .. } => "probation".into(),

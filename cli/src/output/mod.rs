@@ -26,6 +26,9 @@ pub(crate) use self::{
     progress::{Progress, say},
     stdout::{print, print_json, print_json_line},
     style::{Color, Style},
-    table::{Column, Table, fit, width},
+    table::{Column, Table, fit},
     time::{millis, short, time, unix_millis},
 };
+
+#[cfg(test)]
+pub(crate) use self::table::width;

@@ -13,7 +13,6 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Time that work may take without a line.
 const GRACE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(200);
-const COLUMNS: usize = 80;
 
 /// Prints a line that stays, to the standard error.
 pub(crate) fn say(line: &str) {
@@ -46,7 +45,7 @@ impl Progress {
     pub(crate) fn tell(&mut self, state: &str, line: &str) {
         let line = format!("{:5.1} s  {line}", self.elapsed().as_secs_f64());
         if self.is_terminal {
-            let columns = terminal::size().map_or(COLUMNS, |size| size.columns);
+            let columns = terminal::size().unwrap_or_default().columns;
             let _ = write!(stderr(), "\r\x1b[K{}", fit(&line, columns.saturating_sub(1)));
             let _ = stderr().flush();
             self.drawn = true;

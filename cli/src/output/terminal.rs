@@ -18,6 +18,13 @@ pub(crate) struct Size {
     pub(crate) rows: usize,
 }
 
+impl Default for Size {
+    /// The size of a terminal that does not tell it.
+    fn default() -> Self {
+        Self { columns: 80, rows: 24 }
+    }
+}
+
 /// Returns the size of the terminal that the program writes to.
 #[cfg(unix)]
 pub(crate) fn size() -> Option<Size> {

@@ -8,6 +8,7 @@ mod holders;
 mod lowering;
 mod nodes;
 mod rolling;
+#[path = "../program/mod.rs"]
 mod run;
 mod sets;
 mod usage;

@@ -1,4 +1,5 @@
 //! Running the program.
+#![allow(dead_code, reason = "two test programs share this module")]
 
 use std::{
     io::Read,
@@ -15,11 +16,15 @@ use crate::support::RedisServer;
 pub(crate) use crate::support::{connected, urls};
 
 /// Far longer than the sum of the command's own limits.
-const HANG_GUARD: Duration = Duration::from_secs(60);
+pub(crate) const HANG_GUARD: Duration = Duration::from_secs(60);
 
 /// Long enough that nothing expires and no server is slow on a busy machine.
 const TTL: &str = "60s";
 const NODE_TIMEOUT: &str = "3s";
+
+/// Options with settings under which nothing expires and new servers vote at once.
+pub(crate) const PATIENT: [&str; 2] =
+    ["--config", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/patient.toml")];
 
 /// The output and exit code of a run.
 #[derive(Debug)]
