@@ -2,21 +2,45 @@
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{
+    ArgAction, Parser, Subcommand, ValueEnum,
+    error::{ContextKind, ContextValue},
+};
 
-use crate::{exit, run::RunArgs};
+use crate::{
+    bench::BenchArgs,
+    doctor::DoctorArgs,
+    exit,
+    locks::{BreakArgs, InspectArgs, LsArgs},
+    once::OnceArgs,
+    pages::{CompletionsArgs, ManArgs},
+    run::RunArgs,
+    sets::AdoptArgs,
+    status::StatusArgs,
+};
 
 const ENVIRONMENT: &str = "\
 Environment:
   REDLOCK_CONFIG  as --config
   REDLOCK_NODES   as --nodes, where neither --nodes nor the file names servers
   REDLOCK_PREFIX  as --prefix, where neither --prefix nor the file has one
+  NO_COLOR        no colours on a terminal either
 
-The settings must be those of the programs that use the same locks: servers vote only for clients with
-the same nodes, names, prefix and guards. URLs with passwords belong into the file or the environment,
-as every user of a machine can read command lines.
+The settings must be those of the programs that use the same locks: servers vote only for clients \
+with the same nodes, names, prefix and guards. URLs with passwords belong into the file or the \
+environment, as every user of a machine can read command lines.
 
-Exit codes: 0 done; 64 wrong usage; 69 no quorum; 70 lost; 75 held; 78 wrong or missing settings.";
+Exit codes (`doctor` has 1 and 2 besides):
+   0  done
+  64  wrong usage, or an action that was not confirmed
+  65  a key that another program wrote
+  69  no quorum, or too few servers
+  70  the lock was lost
+  71  an error of the operating system
+  74  the output could not be written
+  75  held by another client
+  78  wrong or missing settings
+ 141  the reader of the output has ended";
 
 /// Runs programs under a quorum lock over independent Redis servers, and shows and steers locks.
 #[derive(Debug, Parser)]
@@ -31,6 +55,21 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
+    Status(StatusArgs),
+    Ls(LsArgs),
+    Inspect(InspectArgs),
+    Break(BreakArgs),
+    Once(OnceArgs),
+    Doctor(DoctorArgs),
+    Adopt(AdoptArgs),
+    /// Lowers the max_ttl that the servers keep to the one of the settings
+    ///
+    /// When no client asks for more: lower it in the configuration of all clients first. Waits until locks
+    /// with a longer TTL have expired.
+    LowerMaxTtl,
+    Bench(BenchArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// The options of every command.
@@ -79,9 +118,22 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 
 /// Parses the command line; prints help and errors.
 pub(crate) fn parse() -> Result<Args, ExitCode> {
-    Args::try_parse().map_err(|error| {
+    Args::try_parse().map_err(|mut error| {
+        hide_urls(&mut error);
         // Where the output is closed, nobody reads it.
         let _ = error.print();
         if error.use_stderr() { ExitCode::from(exit::USAGE) } else { ExitCode::SUCCESS }
     })
+}
+
+/// Takes arguments that may contain a password out of an error.
+fn hide_urls(error: &mut clap::Error) {
+    let is_url = |(kind, value): (ContextKind, &ContextValue)| {
+        let has_url = value.to_string().contains("://");
+        (has_url && kind != ContextKind::Usage).then_some(kind)
+    };
+    let kinds: Vec<_> = error.context().filter_map(is_url).collect();
+    for kind in kinds {
+        error.insert(kind, ContextValue::String("(a URL)".into()));
+    }
 }

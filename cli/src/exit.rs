@@ -1,21 +1,32 @@
 //! Exit codes, as in sysexits.h, and failures that end the program with one.
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write, stderr},
+    process::ExitCode,
+};
 
 use tower_redlock::{LockError, error::BuildError};
 
-/// Wrong usage.
+use crate::output::shown;
+
+/// Wrong usage, or an action that was not confirmed.
 pub(crate) const USAGE: u8 = 64;
-/// No quorum of the servers answered.
+/// A key that this crate did not write.
+pub(crate) const FOREIGN: u8 = 65;
+/// No quorum of the servers answered, or not all whose answer is needed.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// The lock was lost, and the work stopped.
 pub(crate) const LOST: u8 = 70;
 /// An error of the operating system.
 pub(crate) const SYSTEM: u8 = 71;
+/// The output could not be written.
+const OUTPUT: u8 = 74;
 /// The lock is held by another client.
 pub(crate) const HELD: u8 = 75;
 /// A missing or wrong setting.
 pub(crate) const CONFIG: u8 = 78;
+/// Nobody reads the output any more, as a shell reports a program that SIGPIPE ended.
+const CLOSED: u8 = 128 + 13;
 
 /// Why the program ends without success.
 #[derive(Debug)]
@@ -41,9 +52,20 @@ impl Failure {
         Self::new(SYSTEM, message)
     }
 
-    /// Prints the message. Returns the exit code.
+    /// The standard output could not be written. Without a message where its reader has ended.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::new(CLOSED, ""),
+            _ => Self::new(OUTPUT, format!("the standard output: {error}")),
+        }
+    }
+
+    /// Prints the message on one line. Returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("redlock: {}", self.message);
+        if !self.message.is_empty() {
+            // Where the output is closed, nobody reads it.
+            let _ = writeln!(stderr(), "redlock: {}", shown(&self.message));
+        }
         ExitCode::from(self.code)
     }
 }

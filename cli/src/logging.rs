@@ -10,7 +10,6 @@ use crate::args::{Args, Command};
 pub(crate) fn start(args: &Args) {
     let level = match (args.shared.verbose, &args.command) {
         (0, Command::Run(_)) => LevelFilter::WARN,
-        #[expect(unreachable_patterns, reason = "the other commands")]
         (0, _) => LevelFilter::OFF,
         (1, _) => LevelFilter::INFO,
         (2.., _) => LevelFilter::DEBUG,

@@ -1,10 +1,21 @@
 //! The command `redlock`: runs programs under a lock, and shows and steers what a fleet locks.
 
 mod args;
+mod bench;
+mod doctor;
 mod exit;
+mod glob;
+mod locks;
 mod logging;
+mod once;
+mod output;
+mod pages;
 mod run;
+mod sets;
 mod settings;
+mod settle;
+mod signals;
+mod status;
 
 use std::process::ExitCode;
 
@@ -39,6 +50,17 @@ fn execute(args: Args) -> Result<ExitCode, Failure> {
     let code = runtime.block_on(async {
         match command {
             Command::Run(args) => run::run(&shared, &args).await,
+            Command::Status(args) => status::status(&shared, &args).await,
+            Command::Ls(args) => locks::ls(&shared, &args).await,
+            Command::Inspect(args) => locks::inspect(&shared, &args).await,
+            Command::Break(args) => locks::take_away(&shared, &args).await,
+            Command::Once(args) => once::once(&shared, &args).await,
+            Command::Doctor(args) => doctor::run(&shared, &args).await,
+            Command::Adopt(args) => sets::adopt(&shared, &args).await,
+            Command::LowerMaxTtl => sets::lower(&shared).await,
+            Command::Bench(args) => bench::bench(&shared, &args).await,
+            Command::Completions(args) => pages::completions(&args),
+            Command::Man(args) => pages::man(&args),
         }
     });
     // A blocked read of the standard input must not keep the program.

@@ -71,8 +71,12 @@ impl Settings {
         self.table.insert("key_prefix".into(), Value::String(prefix));
     }
 
+    /// Sets a setting whose value is text.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.table.insert(name.into(), Value::String(value.into()));
+    }
+
     /// Sets the guard against wrong clocks, or takes it out.
-    #[allow(dead_code)]
     pub(crate) fn set_clock_guard(&mut self, within: Option<Duration>) {
         match within {
             None => drop(self.table.remove("clock_guard")),

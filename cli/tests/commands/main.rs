@@ -1,0 +1,18 @@
+//! The commands that show locks and records, measure, and print pages: the program itself, over real
+//! servers.
+
+#[path = "../../../tests/support/mod.rs"]
+mod support;
+
+mod bench;
+mod completions;
+mod live;
+mod locks;
+mod once;
+mod output;
+#[path = "../program/mod.rs"]
+mod run;
+mod scene;
+mod screen;
+mod status;
+mod terminal;

@@ -1,0 +1,119 @@
+//! Servers with keys, and the program while it runs.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::Instant,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    run::{HANG_GUARD, Outcome, PATIENT, run},
+    support::RedisServer,
+};
+
+/// Runs the program over these servers, to its end.
+#[track_caller]
+pub(crate) fn redlock(servers: &[RedisServer], args: &[&str]) -> Outcome {
+    run(&nodes(servers), &[&PATIENT, args].concat())
+}
+
+pub(crate) fn nodes(servers: &[RedisServer]) -> String {
+    servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
+}
+
+/// Stores a key as a holder does, on each of the servers.
+pub(crate) fn store(servers: &[RedisServer], name: &str, owner: &str, token: u64) {
+    put(servers, &format!("redlock:lock:{name}"), &format!("{NONCE} {token} {SINCE} {owner}"));
+}
+
+/// Stores a record of work that is done (`d`) or was begun (`u`).
+pub(crate) fn store_record(servers: &[RedisServer], key: &str, state: char, owner: &str) {
+    let value = format!("{state} {NONCE} 7 {SINCE} {owner}\n");
+    put(servers, &format!("redlock:done:once:{key}"), &value);
+}
+
+const NONCE: &str = "0123456789abcdef0123456789abcdef";
+/// In 2020.
+const SINCE: &str = "1600000000000";
+
+fn put(servers: &[RedisServer], key: &str, value: &str) {
+    for server in servers {
+        server.cli(&["SET", key, value, "PX", "60000"]);
+    }
+}
+
+/// The program, with its standard output line by line.
+pub(crate) struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    pub(crate) fn start(servers: &[RedisServer], args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_redlock"))
+            .args(PATIENT)
+            .args(args)
+            .env("REDLOCK_NODES", nodes(servers))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redlock starts");
+        let lines = BufReader::new(child.stdout.take().expect("it is piped"));
+        Self { child, lines }
+    }
+
+    /// Returns the next line. Blocks until there is one.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = self.lines.read_line(&mut line).expect("UTF-8");
+        assert!(read > 0, "the output has ended");
+        line
+    }
+
+    /// Reads up to a line that contains the words. Returns what was read.
+    #[track_caller]
+    pub(crate) fn until(&mut self, words: &str) -> String {
+        let mut text = String::new();
+        loop {
+            let line = self.line();
+            text.push_str(&line);
+            if line.contains(words) {
+                return text;
+            }
+        }
+    }
+
+    /// Sends a signal, and returns the exit code; the signal itself has none.
+    pub(crate) fn end(mut self, signal: Signal) -> Option<i32> {
+        send(&self.child, signal);
+        wait(&mut self.child)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn send(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().try_into().expect("a process id")).expect("not 0");
+    kill_process(pid, signal).expect("it runs");
+}
+
+/// Waits for its end.
+pub(crate) fn wait(child: &mut Child) -> Option<i32> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("it is our child") {
+            return status.code();
+        }
+        assert!(begun.elapsed() < HANG_GUARD, "it hangs");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,89 @@
+//! From one set of servers to another.
+
+use crate::{
+    run::{Doctor, urls},
+    support::RedisServer,
+};
+
+#[test]
+fn three_servers_become_five() {
+    let servers = RedisServer::start_n(5);
+    let all = urls(&servers);
+    let from = all[..3].join(",");
+    let three = Doctor::guarded(&all[..3], "1s");
+    three.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let five = Doctor::guarded(&all, "1s");
+    five.run(&["--no-probe"]).is(2, &["belongs to another set", "redlock adopt --from"]);
+
+    let outcome = five.command(&["adopt", "--from", &from, "--no-probe"]);
+    outcome.is(
+        64,
+        &["from the old set", "stops the old set first", "no terminal", "nothing was done"],
+    );
+    three.run(&["--no-probe"]).is(0, &["HEALTHY"]);
+
+    let outcome =
+        five.command(&["adopt", "--from", &from, "--yes", "--timeout", "30s", "--no-probe"]);
+    outcome.is(
+        0,
+        &["step 3: moved; the new set votes in", "step 4: start", "5 of 5 nodes vote", "HEALTHY"],
+    );
+    five.run(&["--no-probe"]).is(0, &["5 of 5 nodes vote"]);
+    three.run(&["--no-probe"]).is(2, &["belongs to another set"]);
+}
+
+#[test]
+fn another_guard_and_prefix() {
+    let servers = RedisServer::start_n(3);
+    // The default user, who may use another prefix.
+    let all: Vec<_> = servers.iter().map(RedisServer::plain_url).collect();
+    let plain = Doctor::guarded(&all, "1s");
+    plain.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let strict = ["--clock-guard", "250ms", "--prefix", "other", "--no-probe"];
+    let adopt = ["adopt", "--yes", "--from-clock-guard", "none", "--from-prefix", "redlock"];
+    let outcome = plain.command(&[&strict[..2], &strict[2..4], &adopt, &strict[4..]].concat());
+    outcome.is(0, &["3 of 3 nodes vote", "HEALTHY"]);
+    plain.run(&["--no-probe"]).is(2, &["belongs to another set", "clock guard 250ms"]);
+}
+
+#[test]
+fn another_old_set_is_left_alone() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    let three = Doctor::guarded(&all, "1s");
+    three.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let named: Vec<String> =
+        all.iter().zip(["a", "b", "c"]).map(|(url, n)| format!("{n}={url}")).collect();
+    let new = Doctor::guarded(&named, "1s");
+    // Not what they are enrolled for.
+    let from = format!("x={},y={},z={}", all[0], all[1], all[2]);
+    let outcome = new.command(&["adopt", "--from", &from, "--yes"]);
+    outcome.is(69, &["not adopted", "belongs to another set"]);
+    three.run(&["--no-probe"]).is(0, &["HEALTHY"]);
+}
+
+#[test]
+fn same_set_is_not_adopted() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    let three = Doctor::guarded(&all, "1s");
+    let outcome = three.command(&["adopt", "--from", &all.join(","), "--yes"]);
+    outcome.is(78, &["not adopted", "are the same"]);
+}
+
+/// A program ran once with too short a list.
+#[test]
+fn captured_servers_are_freed() {
+    let servers = RedisServer::start_n(3);
+    let all = urls(&servers);
+    let captured = all[..2].join(",");
+    Doctor::guarded(&all[..2], "2s").run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
+    let right = Doctor::guarded(&all, "2s");
+    let outcome = right.run(&["--no-probe"]);
+    outcome.is(
+        2,
+        &["captured it, stop them", "taken over by itself", "redlock adopt --from WRONG-NODES"],
+    );
+    let outcome = right.command(&["adopt", "--from", &captured, "--yes", "--no-probe"]);
+    outcome.is(0, &["3 of 3 nodes vote", "HEALTHY"]);
+}
