@@ -5,6 +5,7 @@ mod bench;
 mod doctor;
 mod exit;
 mod glob;
+mod jobs;
 mod locks;
 mod logging;
 mod once;
@@ -54,6 +55,7 @@ fn execute(args: Args) -> Result<ExitCode, Failure> {
             Command::Ls(args) => locks::ls(&shared, &args).await,
             Command::Inspect(args) => locks::inspect(&shared, &args).await,
             Command::Break(args) => locks::take_away(&shared, &args).await,
+            Command::Jobs(args) => jobs::jobs(&shared, &args).await,
             Command::Once(args) => once::once(&shared, &args).await,
             Command::Doctor(args) => doctor::run(&shared, &args).await,
             Command::Adopt(args) => sets::adopt(&shared, &args).await,

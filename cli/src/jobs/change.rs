@@ -1,0 +1,123 @@
+//! Commands for a job of the whole fleet.
+
+use std::{env, process::ExitCode, time::SystemTime};
+
+use humantime::format_rfc3339_seconds;
+use serde_json::json;
+use tower_redlock::{
+    Redlock,
+    scheduler::{ControlError, JobCommand},
+};
+
+use super::Reason;
+use crate::{
+    exit::{self, Failure},
+    output::{confirm, print, print_json, say},
+};
+
+/// Returns who gives the command: the user, and this process.
+fn by(redlock: &Redlock, reason: &Reason) -> String {
+    let user = || ["LOGNAME", "USER"].iter().find_map(|name| env::var(name).ok());
+    match (&reason.by, user().filter(|user| !user.is_empty())) {
+        (Some(by), _) => by.clone(),
+        (None, Some(user)) => format!("{user} ({})", redlock.owner()),
+        (None, None) => redlock.owner().to_string(),
+    }
+}
+
+fn said<T>(redlock: &Redlock, reason: &Reason, command: JobCommand<T>) -> JobCommand<T> {
+    let command = command.by(by(redlock, reason));
+    match &reason.why {
+        Some(why) => command.why(why.as_str()),
+        None => command,
+    }
+}
+
+pub(super) async fn pause(
+    redlock: &Redlock,
+    job: &str,
+    reason: &Reason,
+    until: Option<SystemTime>,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let command = said(redlock, reason, redlock.pause_job(job));
+    let command = match until {
+        Some(until) => command.until(until),
+        None => command,
+    };
+    command.await.map_err(failure)?;
+    if json {
+        let control = redlock.job_control(job).await?;
+        print_json(&json!({ "job": job, "control": control }))?;
+    } else {
+        let until = until.map_or_else(
+            || "until it is resumed".into(),
+            |until| format!("until {}", format_rfc3339_seconds(until)),
+        );
+        print(&format!("{job:?} is paused on all replicas, {until}; a current run continues\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn resume(
+    redlock: &Redlock,
+    job: &str,
+    reason: &Reason,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let before = redlock.job_control(job).await?;
+    said(redlock, reason, redlock.resume_job(job)).await.map_err(failure)?;
+    if json {
+        let control = redlock.job_control(job).await?;
+        print_json(&json!({ "job": job, "before": before, "control": control }))?;
+    } else if before.paused.is_some() {
+        print(&format!("{job:?} runs again from its next tick\n"))?;
+    } else {
+        print(&format!("{job:?} was not paused\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) async fn trigger(
+    redlock: &Redlock,
+    job: &str,
+    reason: &Reason,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let id = said(redlock, reason, redlock.trigger_job(job)).await.map_err(failure)?;
+    if json {
+        print_json(&json!({ "job": job, "trigger": id }))?;
+    } else {
+        print(&format!(
+            "a run of {job:?} is requested, number {id}; `redlock jobs history` shows it once a replica has begun it\n"
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const MEANING: &str = "\
+Forgetting it removes from every server which tick was run last, the history and a pause. A replica that still has
+the job takes it for a new one.";
+
+pub(super) async fn forget(
+    redlock: &Redlock,
+    job: &str,
+    yes: bool,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    if json {
+        say(MEANING);
+    } else {
+        print(&format!("{MEANING}\n\n"))?;
+    }
+    confirm(&format!("Forget {job:?}?"), yes).await?;
+    Err(Failure::usage("not built"))
+}
+
+fn failure(error: ControlError) -> Failure {
+    match error {
+        ControlError::Nodes { error, .. } => error.into(),
+        ControlError::TooManyRequests { .. } => Failure::new(exit::HELD, error.to_string()),
+        _ => Failure::usage(error.to_string()),
+    }
+}

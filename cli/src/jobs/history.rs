@@ -1,0 +1,113 @@
+//! `redlock jobs history`.
+
+use std::process::ExitCode;
+
+use humantime::format_rfc3339_seconds;
+use serde_json::json;
+use tower_redlock::{
+    Redlock,
+    scheduler::{JobControl, JobRun, RunResult},
+};
+
+use crate::{
+    exit::Failure,
+    output::{Column, Table, print, print_json, short, shown},
+};
+
+const COLUMNS: [Column; 8] = [
+    Column::left("TICK"),
+    Column::right("LATE"),
+    Column::left("STARTED"),
+    Column::right("TOOK"),
+    Column::left("RESULT"),
+    Column::right("ATTEMPT"),
+    Column::left("BY"),
+    Column::left("ERROR"),
+];
+
+pub(super) async fn history(redlock: &Redlock, job: &str, json: bool) -> Result<ExitCode, Failure> {
+    let (control, runs) = (redlock.job_control(job).await?, redlock.job_history(job).await?);
+    if json {
+        print_json(&json!({ "job": job, "control": control, "runs": runs }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&standing(&control))?;
+    if runs.is_empty() {
+        print(&format!("the servers know of no run of {job:?}\n"))?;
+    }
+    let mut table = Table::new(COLUMNS);
+    for run in runs.iter().rev() {
+        print(&table.row(cells(run)))?;
+    }
+    print(&table.end())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The pause, and the requested runs.
+fn standing(control: &JobControl) -> String {
+    let mut text = String::new();
+    let why = |why: &Option<_>| {
+        why.as_deref().map_or_else(String::new, |why: &str| format!(": {}", shown(why)))
+    };
+    if let Some(pause) = &control.paused {
+        let until = pause.until.map_or_else(
+            || "until it is resumed".into(),
+            |until| format!("until {}", format_rfc3339_seconds(until)),
+        );
+        text += &format!(
+            "paused by {} at {}, {until}{}\n",
+            shown(&pause.by),
+            format_rfc3339_seconds(pause.at),
+            why(&pause.why)
+        );
+    }
+    for request in &control.requested {
+        text += &format!(
+            "run {} requested by {} at {}{}\n",
+            request.id,
+            shown(&request.by),
+            format_rfc3339_seconds(request.at),
+            why(&request.why)
+        );
+    }
+    if text.is_empty() { text } else { text + "\n" }
+}
+
+fn cells(run: &JobRun) -> [String; 8] {
+    let tick = match run.trigger {
+        None => format_rfc3339_seconds(run.tick).to_string(),
+        Some(trigger) => format!("requested: {trigger}"),
+    };
+    [
+        tick,
+        short(run.lateness),
+        format_rfc3339_seconds(run.started).to_string(),
+        took(run),
+        result(run.result),
+        run.attempt.to_string(),
+        shown(&run.owner),
+        run.error.as_deref().map_or_else(String::new, shown),
+    ]
+}
+
+pub(super) fn took(run: &JobRun) -> String {
+    let took = run.ended.map(|ended| ended.duration_since(run.started).unwrap_or_default());
+    took.map_or_else(|| "-".into(), short)
+}
+
+/// A result in words.
+pub(super) fn result(result: RunResult) -> String {
+    match result {
+        RunResult::Finished => "finished",
+        RunResult::Failed => "failed",
+        RunResult::Panicked => "panicked",
+        RunResult::Lost => "lost",
+        RunResult::TimedOut => "timed out",
+        RunResult::Stopped => "stopped",
+        RunResult::NotDone => "not done",
+        RunResult::BrokenOff => "broken off",
+        RunResult::Open => "running",
+        _ => "unknown",
+    }
+    .into()
+}
