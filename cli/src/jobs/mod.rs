@@ -13,7 +13,7 @@ use clap::Subcommand;
 
 use crate::{
     args::{SharedArgs, time},
-    exit::Failure,
+    exit::{self, Failure},
     glob::Glob,
     settings::Settings,
     settle::settle,
@@ -90,6 +90,8 @@ fn moment(text: &str) -> Result<SystemTime, String> {
 pub(crate) async fn jobs(shared: &SharedArgs, args: &JobsArgs) -> Result<ExitCode, Failure> {
     let redlock = Settings::new(shared)?.build()?;
     settle(&redlock).await;
+    // A command would wait for a quorum for two TTLs.
+    redlock.readiness().map_err(|error| Failure::new(exit::UNAVAILABLE, error.to_string()))?;
     let code = match &args.command {
         JobsCommand::List { glob } => list::list(&redlock, glob, shared.json).await,
         JobsCommand::History { job } => history::history(&redlock, job, shared.json).await,

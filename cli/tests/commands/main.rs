@@ -6,6 +6,7 @@ mod support;
 
 mod bench;
 mod completions;
+mod jobs;
 mod live;
 mod locks;
 mod once;

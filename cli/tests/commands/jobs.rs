@@ -1,0 +1,136 @@
+//! `jobs`: what the servers know of the fleet's jobs, and commands for all replicas.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use tokio::sync::Notify;
+use tower_redlock::{Job, Redlock, Schedule, Scheduler, scheduler::RunResult};
+
+use crate::{
+    run::fleet,
+    scene::redlock,
+    support::{RedisServer, eventually_async},
+};
+
+/// Runs the tick of an hour without a scheduler.
+async fn tick(redlock: &Redlock, job: &str, result: Result<(), &'static str>) {
+    let hourly = Schedule::every(Duration::from_secs(3_600));
+    let _ = redlock.job_tick(job, hourly).run(|_| async { result }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_listed() {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    redlock(&servers, &["jobs", "list"]).is(0, &[]);
+    tick(&fleet, "report", Ok(())).await;
+    tick(&fleet, "import\u{202e}", Err("no disk\nsecond line")).await;
+    let all = redlock(&servers, &["jobs"]);
+    assert_eq!(all.code, 64, "a subcommand is required: {all:?}");
+    let listed = redlock(&servers, &["jobs", "ls"]);
+    listed.is(0, &["report", "idle", "finished", "failed", "night-shift", r"import\u{202e}"]);
+    redlock(&servers, &["jobs", "list", "rep*"]).is(0, &["report"]).never_says("import");
+    let json = redlock(&servers, &["jobs", "list", "report", "--json"]).is(0, &[]).json();
+    assert_eq!((&json["job"], &json["state"]), (&"report".into(), &"idle".into()));
+    assert_eq!(json["last"]["result"], "finished");
+
+    let history = redlock(&servers, &["jobs", "history", "import\u{202e}"]);
+    history.is(0, &["TICK", "failed", "no disk", "night-shift"]).never_says("second line");
+    let json = redlock(&servers, &["jobs", "history", "report", "--json"]).is(0, &[]).json();
+    assert_eq!(json["runs"][0]["result"], "finished");
+    assert_eq!(json["control"]["paused"], serde_json::Value::Null);
+    redlock(&servers, &["jobs", "history", "other"]).is(0, &["the servers know of no run"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn running_job_is_shown() {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    tick(&fleet, "report", Ok(())).await;
+    let lock = tower_redlock::Resource::of_job("report").unwrap();
+    let running = fleet.lock(lock).await.unwrap();
+    redlock(&servers, &["jobs", "list"]).is(0, &["running", "night-shift"]);
+    let json = redlock(&servers, &["jobs", "list", "--json"]).is(0, &[]).json();
+    assert_eq!(json["running"]["token"], running.fencing_token().get());
+    redlock(&servers, &["jobs", "forget", "report", "--yes"]).is(75, &["held"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pause_stops_all_replicas() {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    let paused =
+        redlock(&servers, &["jobs", "pause", "report", "--why", "disk full", "--by", "ann"]);
+    paused.is(0, &["is paused on all replicas, until it is resumed"]);
+    tick(&fleet, "report", Ok(())).await;
+    assert_eq!(fleet.job_history("report").await.unwrap(), []);
+    redlock(&servers, &["jobs", "history", "report"]).is(0, &["paused by ann", "disk full"]);
+    let pause = fleet.job_control("report").await.unwrap().paused.unwrap();
+    assert_eq!((&*pause.by, pause.why.as_deref(), pause.until), ("ann", Some("disk full"), None));
+
+    redlock(&servers, &["jobs", "resume", "report"]).is(0, &["runs again from its next tick"]);
+    redlock(&servers, &["jobs", "resume", "report"]).is(0, &["was not paused"]);
+    tick(&fleet, "report", Ok(())).await;
+    assert_eq!(fleet.job_history("report").await.unwrap()[0].result, RunResult::Finished);
+
+    let json = redlock(&servers, &["jobs", "pause", "report", "--for", "1h", "--json"]).json();
+    assert!(json["control"]["paused"]["until"].is_string(), "{json}");
+    let by = json["control"]["paused"]["by"].as_str().unwrap();
+    assert!(by.contains("redlock@"), "{by}");
+    let past = ["jobs", "pause", "report", "--until", "2020-01-01T00:00:00Z"];
+    redlock(&servers, &past).is(64, &["the time has passed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn request_runs_on_one_replica() {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    let ran = Arc::new(Notify::new());
+    let scheduler = Scheduler::new(fleet.clone()).job({
+        let ran = Arc::clone(&ran);
+        Job::new("report", Schedule::every(Duration::from_secs(86_400)), move |_| {
+            let ran = Arc::clone(&ran);
+            async move {
+                ran.notify_one();
+                Ok::<_, Infallible>(())
+            }
+        })
+    });
+    let jobs = scheduler.start().unwrap();
+    let json = redlock(&servers, &["jobs", "trigger", "report", "--json"]).is(0, &[]).json();
+    let id = json["trigger"].as_u64().unwrap();
+    tokio::time::timeout(Duration::from_secs(60), ran.notified()).await.unwrap();
+    eventually_async("the run is in the history", async || {
+        let history = fleet.job_history("report").await.unwrap();
+        history.iter().any(|run| run.trigger == Some(id) && run.result == RunResult::Finished)
+    })
+    .await;
+    redlock(&servers, &["jobs", "history", "report"]).is(0, &[&format!("requested: {id}")]);
+    jobs.shutdown(Duration::from_secs(10)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forgotten_job_is_gone() {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    tick(&fleet, "report", Ok(())).await;
+    redlock(&servers, &["jobs", "forget", "report"]).is(64, &["no terminal", "nothing was done"]);
+    redlock(&servers, &["jobs", "list"]).is(0, &["report"]);
+    redlock(&servers, &["jobs", "forget", "report", "--yes"]).is(0, &["is forgotten"]);
+    redlock(&servers, &["jobs", "list"]).is(0, &[]).never_says("report");
+    assert_eq!(fleet.job_history("report").await.unwrap(), []);
+}
+
+#[test]
+fn servers_that_are_down_are_69() {
+    let mut servers = RedisServer::start_n(3);
+    redlock(&servers, &["status"]).is(0, &[]);
+    servers.iter_mut().skip(1).for_each(RedisServer::kill);
+    for args in [
+        &["jobs", "list"][..],
+        &["jobs", "history", "a"],
+        &["jobs", "pause", "a"],
+        &["jobs", "forget", "a", "--yes"],
+    ] {
+        redlock(&servers, args).is(69, &[]);
+    }
+}
