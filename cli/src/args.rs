@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Once(OnceArgs),
     Doctor(DoctorArgs),
     Adopt(AdoptArgs),
-    /// Lowers the max_ttl that the servers keep to the one of the settings
+    /// Lowers the `max_ttl` that the servers keep to the one of the settings
     ///
     /// When no client asks for more: lower it in the configuration of all clients first. Waits until locks
     /// with a longer TTL have expired.

@@ -109,11 +109,10 @@ mod tests {
     fn defined(parts: &[Part], name: &[char]) -> bool {
         match (parts.split_first(), name.split_first()) {
             (None, None) => true,
-            (None, Some(_)) => false,
             (Some((Part::AnyText, rest)), _) => {
                 (0..=name.len()).any(|end| defined(rest, &name[end..]))
             }
-            (Some(_), None) => false,
+            (None, Some(_)) | (Some(_), None) => false,
             (Some((Part::AnyChar, rest)), Some((_, left))) => defined(rest, left),
             (Some((Part::Char(c), rest)), Some((d, left))) => c == d && defined(rest, left),
         }

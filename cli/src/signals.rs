@@ -2,30 +2,57 @@
 
 use std::future::pending;
 
-/// Waits for a signal that asks the program to end. Returns the exit code that tells it: 128 and the
-/// signal's number.
 #[cfg(unix)]
-pub(crate) async fn ended() -> u8 {
-    use tokio::signal::unix::{SignalKind, signal};
-    let of = |kind, code| async move {
-        match signal(kind) {
-            Ok(mut signals) => signals.recv().await,
-            // The signal then ends the program as it would without a handler.
-            Err(_) => pending().await,
-        };
-        code
-    };
-    tokio::select! {
-        code = of(SignalKind::interrupt(), 130) => code,
-        code = of(SignalKind::terminate(), 143) => code,
-        code = of(SignalKind::hangup(), 129) => code,
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals that ask the program to end. From its creation on they no longer end it by themselves.
+#[cfg(unix)]
+#[derive(Debug)]
+pub(crate) struct EndSignals {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+    hangup: Option<Signal>,
+}
+
+#[cfg(unix)]
+impl EndSignals {
+    /// Listens. A signal that cannot be listened to ends the program as it would without this.
+    pub(crate) fn new() -> Self {
+        Self {
+            interrupt: signal(SignalKind::interrupt()).ok(),
+            terminate: signal(SignalKind::terminate()).ok(),
+            hangup: signal(SignalKind::hangup()).ok(),
+        }
+    }
+
+    /// Waits for one. Returns the exit code that tells it: 128 and the signal's number.
+    pub(crate) async fn recv(&mut self) -> u8 {
+        async fn one(signal: &mut Option<Signal>) -> Option<()> {
+            signal.as_mut()?.recv().await
+        }
+        tokio::select! {
+            Some(()) = one(&mut self.interrupt) => 130,
+            Some(()) = one(&mut self.terminate) => 143,
+            Some(()) = one(&mut self.hangup) => 129,
+            else => pending().await,
+        }
     }
 }
 
 #[cfg(not(unix))]
-pub(crate) async fn ended() -> u8 {
-    match tokio::signal::ctrl_c().await {
-        Ok(()) => 130,
-        Err(_) => pending().await,
+#[derive(Debug)]
+pub(crate) struct EndSignals;
+
+#[cfg(not(unix))]
+impl EndSignals {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+
+    pub(crate) async fn recv(&mut self) -> u8 {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => 130,
+            Err(_) => pending().await,
+        }
     }
 }

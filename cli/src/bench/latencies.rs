@@ -114,7 +114,9 @@ mod tests {
             percent in 1..=100_u64,
         ) {
             let mut latencies = Latencies::default();
-            micros.iter().for_each(|micros| latencies.record(Duration::from_micros(*micros)));
+            for micros in &micros {
+                latencies.record(Duration::from_micros(*micros));
+            }
             micros.sort_unstable();
             let rank = (micros.len() * usize::try_from(percent)?).div_ceil(100).max(1);
             let (exact, longest) = (micros[rank - 1], micros[micros.len() - 1]);

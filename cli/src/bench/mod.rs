@@ -16,7 +16,7 @@ use crate::{
     output::{Progress, print, print_json},
     settings::Settings,
     settle::{quorum, settle, voting},
-    signals::ended,
+    signals::EndSignals,
 };
 
 /// Numbers of tasks that acquire and release at the same time.
@@ -49,20 +49,24 @@ pub(crate) async fn bench(shared: &SharedArgs, args: &BenchArgs) -> Result<ExitC
     }
     // Before they are under load.
     let health = redlock.health();
+    let mut signals = EndSignals::new();
     let (mut phases, mut signal) = (Vec::new(), None);
     for tasks in TASKS {
         let load = Load::new(tasks, Duration::from_secs(args.seconds), settings.max_ttl());
         let line = format!("acquire and release by {tasks} at a time, for {} s", args.seconds);
         tokio::select! {
             phase = Progress::new().during(&line, load.run(&redlock)) => phases.push(phase),
-            code = ended() => {
+            code = signals.recv() => {
                 signal = Some(code);
                 break;
             }
         }
     }
     // Delivers the releases of locks that a signal or an error interrupted.
-    end(&redlock, settings.max_ttl()).await;
+    tokio::select! {
+        () = end(&redlock, settings.max_ttl()) => {}
+        code = signals.recv() => return Ok(ExitCode::from(code)),
+    }
     if let Some(code) = signal {
         return Ok(ExitCode::from(code));
     }

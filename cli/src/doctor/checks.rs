@@ -165,10 +165,10 @@ pub(super) async fn judge_end(
     let down = async { tokio::join!(holder.shutdown(), doctor.shutdown()) };
     let ended = tokio::time::timeout(TTL * 2, down).await.is_ok();
     checks.note(ended, "every release is delivered");
-    let left: u64 = if !settings.has_nodes() {
-        embedded.key_counts().iter().map(|count| *count as u64).sum()
-    } else {
+    let left: u64 = if settings.has_nodes() {
         doctor.key_counts().await.into_iter().flatten().sum()
+    } else {
+        embedded.key_counts().iter().map(|count| *count as u64).sum()
     };
     checks.note(left == 0, format!("no key is left: {left}"));
 }

@@ -1,6 +1,7 @@
 //! Waits until the nodes vote, or until one of them does: a probation ends only while a client runs.
 
 use std::{
+    fmt::Write,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -128,10 +129,12 @@ fn verdict(health: &[NodeHealth], node: usize) -> String {
     } else if voting == nodes {
         format!("{vote}; with so few, the restart of any stops all locks for one max_ttl\n")
     } else {
-        let others = health.iter().filter(|node| !node.is_voting());
-        let others: String =
-            others.map(|node| format!("    {}\n", shown(&node.to_string()))).collect();
-        format!("{vote}, {needed} are needed: do not restart another server yet\n{others}")
+        let mut text = format!("{vote}, {needed} are needed: do not restart another server yet\n");
+        for node in health.iter().filter(|node| !node.is_voting()) {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "    {}", shown(&node.to_string()));
+        }
+        text
     }
 }
 

@@ -61,6 +61,7 @@ impl Screen {
     }
 
     /// Replaces what is on the screen.
+    #[expect(clippy::unused_self, reason = "only while the screen is taken over")]
     pub(crate) fn draw(&self, lines: &[String]) -> Result<(), Failure> {
         let lines: Vec<_> = lines.iter().map(|line| format!("{line}\x1b[K")).collect();
         print(&format!("\x1b[H{}\x1b[J", lines.join("\r\n")))

@@ -22,7 +22,7 @@ const PER_NODE: Duration = Duration::from_secs(3);
 /// Moves servers to this configuration, after a confirmation
 ///
 /// After a change of nodes, names, prefix or guards; --from, or another --from-…, says from where. No
-/// locks for one max_ttl; waits until a quorum votes again.
+/// locks for one `max_ttl`; waits until a quorum votes again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdoptArgs {
     #[command(flatten)]

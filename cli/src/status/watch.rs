@@ -24,7 +24,7 @@ use crate::{
     },
     settings::Settings,
     settle::settle,
-    signals::ended,
+    signals::EndSignals,
 };
 
 /// Interval between two looks at the nodes.
@@ -79,10 +79,11 @@ pub(super) async fn watch(
     every: Duration,
     json: bool,
 ) -> Result<ExitCode, Failure> {
+    // Before the screen is taken over, as they would not restore it.
+    let mut ended = EndSignals::new();
     let mut target = Target::new(json)?;
     let mut keys = matches!(target, Target::Screen(_)).then(keys);
     let mut window = Window::new();
-    let mut ended = std::pin::pin!(ended());
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reading = read(redlock.clone(), limit, Duration::ZERO);
@@ -91,7 +92,7 @@ pub(super) async fn watch(
         // The first block has the locks.
         tokio::select! {
             read = &mut reading => listing = Some(read),
-            code = &mut ended => return Ok(ExitCode::from(code)),
+            code = ended.recv() => return Ok(ExitCode::from(code)),
         }
         reading = read(redlock.clone(), limit, every);
     }
@@ -100,7 +101,7 @@ pub(super) async fn watch(
             View::new(SystemTime::now(), settings.prefix(), &redlock.health(), listing.clone());
         target.show(&view)?;
         tokio::select! {
-            code = &mut ended => return Ok(ExitCode::from(code)),
+            code = ended.recv() => return Ok(ExitCode::from(code)),
             key = next(&mut keys) => if matches!(key, b'q' | b'Q') {
                 return Ok(ExitCode::SUCCESS);
             },

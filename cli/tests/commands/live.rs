@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::{
     scene::{Running, redlock, store},
     support::RedisServer,
+    terminal::Terminal,
 };
 
 #[test]
@@ -45,10 +46,12 @@ fn prints_an_object_per_change() {
 fn signals_end_it_while_connecting() {
     let servers = RedisServer::start_n(1);
     servers[0].freeze();
-    let watch = Running::start(&servers, &["status", "--watch"]);
-    // The signal may come before the program is ready for it, and then ends it without a code.
-    let code = watch.end(Signal::HUP);
-    assert!(matches!(code, None | Some(129)), "{code:?}");
+    let mut terminal = Terminal::start(&servers, &[], &["status", "--watch"]);
+    // The first that it does: it has to be ready for signals by then.
+    terminal.says("\x1b[?1049h");
+    terminal.send(Signal::HUP);
+    assert_eq!(terminal.end(), Some(129));
+    terminal.says("\x1b[?1049l");
     servers[0].thaw();
 }
 
