@@ -111,7 +111,7 @@ pub(super) async fn watch_controls(shared: &SchedulerShared) {
 }
 
 pub(super) async fn read_controls(shared: &SchedulerShared) {
-    let jobs: Vec<_> = shared.jobs.to_vec();
+    let jobs = shared.jobs();
     let names: Vec<_> = jobs.iter().map(|job| Arc::clone(&job.name)).collect();
     match controls(&shared.redlock, &names).await {
         Ok(controls) => {

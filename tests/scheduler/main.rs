@@ -3,6 +3,7 @@
 mod blocking;
 mod broken_off;
 mod candidate;
+mod changes;
 mod clocks;
 mod control;
 mod crash;
