@@ -9,6 +9,7 @@ mod control;
 mod crash;
 mod errors;
 mod fleet_control;
+mod fleet_forget;
 mod fleet_history;
 mod fleet_state;
 mod hangs;

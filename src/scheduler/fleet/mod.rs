@@ -5,11 +5,12 @@
 //! | pauses and requested runs, and their text on the nodes | `control` |
 //! | the commands that change them | [`JobCommand`] |
 //! | the latest runs, and their text on the nodes | `history` |
-//! | reading them | `read` |
+//! | reading them, and forgetting a job | `read`, `forget` |
 
 mod command;
 mod control;
 mod error;
+mod forget;
 mod history;
 mod read;
 
