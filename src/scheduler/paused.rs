@@ -20,7 +20,7 @@ use crate::{
 /// quarter. A requested run starts within it.
 pub(super) const CONTROL_INTERVAL: Duration = Duration::from_secs(4);
 /// Pause before a replica asks again for the lock of a requested run.
-const ASK_AGAIN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(2);
+const ASK_AGAIN: RangeInclusive<Duration> = Duration::from_secs(3)..=Duration::from_secs(5);
 
 impl Driver {
     /// Whether it is time to ask for the lock for a run that was requested of the fleet. Another replica

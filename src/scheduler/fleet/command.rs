@@ -86,9 +86,10 @@ impl Redlock {
         self.command(name, Action::Pause)
     }
 
-    /// Ends the [pause](Self::pause_job) of a job. Each replica sees it before its next tick. The latest
-    /// tick runs if it is still on time ([`start_within`](crate::Job::start_within)); about the others, the
-    /// job's [`Missed`](crate::scheduler::Missed) decides. No error if it was not paused.
+    /// Ends the [pause](Self::pause_job) of a job. Each replica sees it before its next tick; of a schedule
+    /// that counts from the last end, within 5 s. The latest tick runs if it is still on time
+    /// ([`start_within`](crate::Job::start_within)); about the others, the job's
+    /// [`Missed`](crate::scheduler::Missed) decides. No error if it was not paused.
     pub fn resume_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
         self.command(name, Action::Resume)
     }
