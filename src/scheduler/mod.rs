@@ -96,6 +96,8 @@ pub(crate) use context::RunInfo;
 pub use election::Candidate;
 pub use error::{StartError, UnknownJob};
 pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
+#[cfg(any(test, fuzzing))]
+pub(crate) use fleet::fuzzing;
 pub use fleet::{ControlError, JobCommand, JobControl, JobPause, JobRun, RequestedRun, RunResult};
 pub use handle::{SchedulerHandle, ShutdownReport};
 pub(crate) use job::Job;

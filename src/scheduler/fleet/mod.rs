@@ -11,6 +11,8 @@ mod command;
 mod control;
 mod error;
 mod forget;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod history;
 mod read;
 
