@@ -16,4 +16,5 @@ pub use crate::{
     node::redis::fuzzing::{answers, resp, stored, urls},
     once::http::fuzzing::responses,
     schedule::fuzzing::cron,
+    scheduler::fuzzing::documents,
 };

@@ -145,6 +145,7 @@ targets! {
     answers
     config
     cron
+    documents
     headers
     idempotency_key
     json

@@ -4,11 +4,13 @@ use std::{future::Future, sync::Arc};
 
 use super::{
     Redlock, claims,
-    query::{no_quorum, query},
+    query::{no_quorum, query, votes},
 };
 use crate::{
-    error::{LockError, Reason},
-    protocol::{Answer, ClaimsAnswer, JobDocument, Op, PrepareOp, PromisedAnswer, TickClaim},
+    error::{LockError, Reason, Votes},
+    protocol::{
+        Answer, ClaimsAnswer, ForgetJobOp, JobDocument, Op, PrepareOp, PromisedAnswer, TickClaim,
+    },
     quorum::claims::{DocumentStatus, latest_document},
 };
 
@@ -65,6 +67,25 @@ pub(crate) fn store(
     let claim = TickClaim::of_document(token, number, Arc::clone(redlock.owner()), text);
     let (redlock, register) = (redlock.clone(), document.register(job));
     async move { claims::claim(&redlock, &register, claim).await }
+}
+
+/// Deletes what all nodes keep of a job. Returns whether one of them kept something.
+///
+/// # Errors
+///
+/// The votes, if some nodes did not confirm it.
+pub(crate) async fn forget(redlock: &Redlock, job: &Arc<str>, token: u64) -> Result<bool, Votes> {
+    let core = redlock.core();
+    let op = Op::ForgetJob(ForgetJobOp::new(Arc::clone(job), token, claims::patience(core)));
+    let answers = query(core, &op, |_| false).await;
+    let mut existed = false;
+    for answer in &answers {
+        match answer {
+            Ok(Answer::Forgotten(kept)) => existed |= kept,
+            _ => return Err(votes(core, &answers)),
+        }
+    }
+    Ok(existed)
 }
 
 /// Returns the latest of the documents with this index in the answers.

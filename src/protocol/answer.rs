@@ -26,7 +26,7 @@ pub enum Answer {
     Claimed,
     /// The record of the name, if there is one, and the remaining time for which it is kept.
     Recorded(Option<(Arc<Record>, Duration)>),
-    /// There is no record with this nonce any more. True if there was one.
+    /// There is no record with this nonce, or nothing of the job, any more. True if there was something.
     Forgotten(bool),
     /// The claim of each requested job, in order.
     Claims(ClaimsAnswer),

@@ -24,7 +24,8 @@ pub use answer::{
 };
 pub use lease_id::{LeaseId, Nonce};
 pub use op::{
-    AcquireOp, ClaimOp, ExtendOp, ForgetOp, Op, OpId, PrepareOp, RaiseOp, RecordOp, RepairOp,
+    AcquireOp, ClaimOp, ExtendOp, ForgetJobOp, ForgetOp, Op, OpId, PrepareOp, RaiseOp, RecordOp,
+    RepairOp,
 };
 pub use scan::{ScanKind, ScanOp, ScannedAnswer};
 pub use tick_claim::{JobDocument, ScheduleMark, TickClaim, TickRun};

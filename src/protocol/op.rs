@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 #[cfg(doc)]
 use super::Answer;
-use super::{LeaseId, Nonce, Record, ScanOp, TickClaim};
+use super::{JobDocument, LeaseId, Nonce, Record, ScanOp, TickClaim};
 use crate::time::Timestamp;
 
 /// A request to one node.
@@ -48,6 +48,10 @@ pub enum Op {
     Repair(RepairOp),
     /// Deletes the record of a name if it has this nonce. Answered by [`Answer::Forgotten`].
     Forget(ForgetOp),
+    /// Deletes the promise, the claim and the [documents](super::JobDocument) of a job, unless a greater
+    /// token was promised. Answered by [`Answer::Forgotten`], or by
+    /// [`Reason::Superseded`](crate::error::Reason::Superseded).
+    ForgetJob(ForgetJobOp),
     /// Reads the stored claims of jobs, at most [`MAX_JOBS_A_CALL`](Self::MAX_JOBS_A_CALL). Answered
     /// by [`Answer::Claims`].
     Claims(Arc<[Arc<str>]>),
@@ -80,7 +84,8 @@ impl Op {
             | Self::Claims(_)
             | Self::ReadRecord(_)
             | Self::Repair(_)
-            | Self::Forget(_) => None,
+            | Self::Forget(_)
+            | Self::ForgetJob(_) => None,
         }
     }
 
@@ -111,7 +116,8 @@ impl Op {
             | Self::Claims(_)
             | Self::ReadRecord(_)
             | Self::Repair(_)
-            | Self::Forget(_) => false,
+            | Self::Forget(_)
+            | Self::ForgetJob(_) => false,
         }
     }
 
@@ -323,6 +329,31 @@ impl ForgetOp {
     /// Creates an operation that deletes the record with this nonce.
     pub const fn new(name: Arc<str>, nonce: Nonce) -> Self {
         Self { name, nonce }
+    }
+}
+
+/// The parameters of [`Op::ForgetJob`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ForgetJobOp {
+    /// The job.
+    pub job: Arc<str>,
+    /// The fencing token of the job's lock, which the client holds.
+    pub token: u64,
+    /// Time after sending within which the server may run the operation.
+    pub patience: Duration,
+}
+
+impl ForgetJobOp {
+    /// Creates an operation that deletes what is stored of the job.
+    pub const fn new(job: Arc<str>, token: u64, patience: Duration) -> Self {
+        Self { job, token, patience }
+    }
+
+    /// Returns the names under which nodes store claims for the job; its own is the first.
+    pub fn registers(&self) -> [Arc<str>; 3] {
+        let document = |document: JobDocument| document.register(&self.job);
+        [Arc::clone(&self.job), document(JobDocument::Control), document(JobDocument::History)]
     }
 }
 

@@ -22,7 +22,8 @@ pub struct TickClaim {
     pub before: Option<TickRun>,
     /// The schedule of the job; `None` in a claim of an earlier version.
     pub schedule: Option<ScheduleMark>,
-    /// A document that is stored with the claim: see [`JobDocument`]. `None` in the claim of a tick.
+    /// A document that is stored with the claim, not empty: see [`JobDocument`]. `None` in the claim of a
+    /// tick; a claim with a document has no schedule.
     pub note: Option<Arc<str>>,
 }
 
@@ -99,7 +100,7 @@ impl TickClaim {
         Self { schedule: Some(schedule), ..self }
     }
 
-    /// Creates a claim that stores a document.
+    /// Creates a claim that stores a document, which is not empty.
     pub fn of_document(token: u64, number: u32, owner: Arc<str>, document: Arc<str>) -> Self {
         let run = TickRun::new(Duration::ZERO, 1, Duration::ZERO);
         Self { note: Some(document), ..Self::new(token, run, owner, None).numbered(number) }

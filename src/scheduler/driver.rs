@@ -99,6 +99,7 @@ pub(super) enum Purpose {
 
 /// Why a job has ended.
 pub(super) const CLOSED: &str = "the lock manager is shut down";
+pub(super) const REMOVED: &str = "the job was removed";
 const SHUT_DOWN: &str = "the scheduler was shut down";
 
 /// First pause after a panic; doubles with each consecutive one.
@@ -169,9 +170,18 @@ impl Driver {
             }
         }
         self.job.set_next(None);
-        let reason = if self.is_closed { CLOSED } else { SHUT_DOWN };
+        let is_removed = self.job.is_removed();
+        if self.job.is_retiring() && !is_removed && !self.is_closed && self.is_running() {
+            // Its task goes on with what replaces it.
+            return;
+        }
+        let reason = match (self.is_closed, is_removed) {
+            (true, _) => CLOSED,
+            (_, true) => REMOVED,
+            _ => SHUT_DOWN,
+        };
         self.job.set_ended(reason);
-        if self.is_closed {
+        if self.is_closed || is_removed {
             let kind = JobEventKind::Ended { reason: reason.into() };
             self.shared.emit(&self.job, self.shared.now(), kind);
         }
@@ -179,7 +189,7 @@ impl Driver {
 
     async fn turn(&mut self) -> ControlFlow<()> {
         let control = *self.control.borrow_and_update();
-        if self.is_closed || control.phase > Phase::Running {
+        if self.is_closed || control.phase > Phase::Running || self.job.is_retiring() {
             return ControlFlow::Break(());
         }
         if !std::mem::replace(&mut self.has_begun, true) {
@@ -279,14 +289,19 @@ impl Driver {
         }
     }
 
+    fn is_running(&self) -> bool {
+        self.shared.control().phase == Phase::Running
+    }
+
     pub(super) fn may_run(&self) -> bool {
         self.shared.control() == Control { phase: Phase::Running, leads: true }
     }
 
     /// May change at any time, also during a query.
     pub(super) fn may_start(&self, purpose: Purpose) -> bool {
-        self.may_run()
-            && !(matches!(purpose, Purpose::Tick(_)) && self.job.is_paused(self.shared.now()))
+        let is_paused =
+            matches!(purpose, Purpose::Tick(_)) && self.job.is_paused(self.shared.now());
+        self.may_run() && !is_paused && !self.job.is_retiring()
     }
 
     /// Cleans up after a panic outside of the work; the job continues after a pause.

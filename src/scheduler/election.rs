@@ -78,11 +78,11 @@ impl Candidate {
 /// blocking work that can't be stopped keeps its own lock.
 pub(super) async fn lead(leader: Leader, shared: Arc<SchedulerShared>) {
     let ended = || {
-        let (mut alive, mut control) = (shared.alive.subscribe(), shared.control.subscribe());
+        let (shared, mut control) = (Arc::clone(&shared), shared.control.subscribe());
         async move {
             tokio::select! {
                 biased;
-                _ = alive.wait_for(|jobs| *jobs == 0) => {}
+                () = shared.ended() => {}
                 _ = control.wait_for(|control| control.phase == Phase::Left) => {}
             }
         }

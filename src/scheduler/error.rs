@@ -4,7 +4,7 @@ use std::{error::Error, fmt, sync::Arc};
 
 use crate::{error::LockError, protocol::Op, resource::ResourceError, schedule::ScheduleError};
 
-/// Why a scheduler was not started. Nothing was sent.
+/// Why a scheduler was not started, or a job not added or replaced. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartError {
@@ -53,6 +53,13 @@ pub enum StartError {
         /// What is wrong.
         reason: Arc<str>,
     },
+    /// The scheduler has no job of this name that could be replaced.
+    UnknownJob {
+        /// The name.
+        job: Arc<str>,
+    },
+    /// The scheduler is being shut down.
+    ShuttingDown,
     /// There are more jobs than the nodes keep claims of.
     TooManyJobs {
         /// How many.
@@ -106,6 +113,8 @@ impl fmt::Display for StartError {
             ),
             Self::Schedule { job, error } => write!(f, "the schedule of job {job:?}: {error}"),
             Self::InvalidJob { job, reason } => write!(f, "job {job:?}: {reason}"),
+            Self::UnknownJob { job } => write!(f, "the scheduler has no job named {job:?}"),
+            Self::ShuttingDown => f.write_str("the scheduler is being shut down"),
             Self::TooManyJobs { jobs } => {
                 write!(f, "{jobs} jobs are more than the {} of one namespace", Op::MAX_JOBS)
             }

@@ -17,7 +17,7 @@ use crate::leader::{Leader, Leadership};
 /// A scheduler that was started. Cheap to clone; dropping it stops nothing.
 #[derive(Clone)]
 pub struct SchedulerHandle {
-    shared: Arc<SchedulerShared>,
+    pub(super) shared: Arc<SchedulerShared>,
 }
 
 /// The runs that a shutdown dropped, left or cancelled.
@@ -60,9 +60,10 @@ impl SchedulerHandle {
         }
         let running = |job: &&Arc<SharedJob>| job.is_running();
         let name = |job: &Arc<SharedJob>| Arc::clone(&job.name);
-        let late: Vec<_> = self.shared.jobs.iter().filter(running).cloned().collect();
+        let mut late = self.shared.jobs();
+        late.retain(|job| job.is_running());
         self.enter(Phase::Stopped);
-        let gone = || self.shared.jobs.iter().all(|job| job.is_gone_or_blocks());
+        let gone = || self.shared.jobs().iter().all(|job| job.is_gone_or_blocks());
         // A job reports its end before it leaves the count.
         while !gone() && alive.changed().await.is_ok() {}
         self.enter(Phase::Left);
@@ -71,10 +72,10 @@ impl SchedulerHandle {
         }
         self.shared.redlock.drain().await;
         // A job may have begun to block meanwhile.
-        let still_running = self.shared.jobs.iter().filter(running).map(name).collect();
+        let still_running = self.shared.jobs().iter().filter(running).map(name).collect();
         let stopped = late.iter().filter(|job| job.was_stopped()).map(name).collect();
         let mut cancelled: Vec<_> =
-            self.shared.jobs.iter().flat_map(|job| job.cancelled()).collect();
+            self.shared.jobs().iter().flat_map(|job| job.cancelled()).collect();
         cancelled.sort_unstable();
         ShutdownReport { stopped, still_running, cancelled }
     }
@@ -124,7 +125,7 @@ impl SchedulerHandle {
 
     fn fleet_job(&self, name: &str) -> Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob> {
         let job = self.find(name)?;
-        Ok((Arc::clone(&job.name), Arc::clone(job) as Arc<dyn FleetJob>))
+        Ok((Arc::clone(&job.name), job as Arc<dyn FleetJob>))
     }
 
     /// Runs a job once, here and now, if its lock is free, even while it is paused. Returns at once; the
@@ -189,7 +190,7 @@ impl SchedulerHandle {
 
     /// The status of each job, as last seen from here. Sends nothing.
     pub fn jobs(&self) -> Vec<JobStatus> {
-        self.shared.jobs.iter().map(|job| self.status(job)).collect()
+        self.shared.jobs().iter().map(|job| self.status(job)).collect()
     }
 
     fn status(&self, job: &SharedJob) -> JobStatus {
@@ -219,8 +220,9 @@ impl SchedulerHandle {
         self.shared.events.subscribe()
     }
 
-    fn find(&self, name: &str) -> Result<&Arc<SharedJob>, UnknownJob> {
-        let job = self.shared.jobs.iter().find(|job| &*job.name == name);
+    pub(super) fn find(&self, name: &str) -> Result<Arc<SharedJob>, UnknownJob> {
+        let jobs = crate::sync::lock(&self.shared.jobs);
+        let job = jobs.iter().find(|job| &*job.name == name).cloned();
         job.ok_or_else(|| UnknownJob { name: name.into() })
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 /// quarter. A requested run starts within it.
 pub(super) const CONTROL_INTERVAL: Duration = Duration::from_secs(4);
 /// Pause before a replica asks again for the lock of a requested run.
-const ASK_AGAIN: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(2);
+const ASK_AGAIN: RangeInclusive<Duration> = Duration::from_secs(3)..=Duration::from_secs(5);
 
 impl Driver {
     /// Whether it is time to ask for the lock for a run that was requested of the fleet. Another replica
@@ -111,7 +111,7 @@ pub(super) async fn watch_controls(shared: &SchedulerShared) {
 }
 
 pub(super) async fn read_controls(shared: &SchedulerShared) {
-    let jobs: Vec<_> = shared.jobs.to_vec();
+    let jobs = shared.jobs();
     let names: Vec<_> = jobs.iter().map(|job| Arc::clone(&job.name)).collect();
     match controls(&shared.redlock, &names).await {
         Ok(controls) => {

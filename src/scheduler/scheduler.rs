@@ -1,34 +1,25 @@
 //! The scheduler: its options, checks and start.
 
-use std::{
-    collections::HashSet, fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc,
-    time::Duration,
-};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
-use futures_util::FutureExt as _;
 use tokio::{
     runtime::Handle,
     sync::{Semaphore, broadcast, watch},
 };
 
 use super::{
-    Candidate, Job, JobEventKind, JobState, SchedulerHandle, SkipReason, StartError,
-    acquire::request,
-    attempts::message,
-    driver::{CLOSED, Driver},
+    Candidate, Job, SchedulerHandle, StartError,
+    check::check_all,
     election,
-    job::JobOptions,
-    paused::{read_controls, watch_controls},
-    shared::{Control, Phase, SchedulerShared, refresh},
+    shared::{Control, Phase, SchedulerShared},
     shared_job::SharedJob,
+    tasks::{TaskGuard, begin},
     wall_timer::WallTimer,
 };
 use crate::{
-    lock::{Redlock, Spawner, claims},
+    lock::{Redlock, Spawner},
     protocol::Op,
-    random,
-    resource::Resource,
-    sync::atomic::AtomicU64,
+    sync::{Mutex, atomic::AtomicU64},
 };
 
 /// Runs jobs once per tick across a fleet: each replica starts the same scheduler, and one of them
@@ -136,10 +127,7 @@ impl Scheduler {
             jobs.len().saturating_mul(EVENTS_A_JOB).clamp(MIN_EVENTS, MAX_EVENTS)
         });
         let slots = |runs: usize| Arc::new(Semaphore::new(runs.min(Semaphore::MAX_PERMITS)));
-        let state = |job: &Job| {
-            let schedule = job.schedule.to_string();
-            Arc::new(SharedJob::new(job.name.as_str().into(), &schedule))
-        };
+        let states: Vec<_> = jobs.iter().map(|job| Arc::new(SharedJob::of(job))).collect();
         let shared = Arc::new(SchedulerShared {
             wall_timer: Arc::new(WallTimer::new(redlock.clone())),
             redlock,
@@ -148,15 +136,14 @@ impl Scheduler {
             control: watch::Sender::new(Control { phase: Phase::Running, leads: leader.is_none() }),
             leader,
             events: broadcast::Sender::new(events.clamp(1, MOST_EVENTS)),
-            jobs: jobs.iter().map(state).collect(),
+            jobs: Mutex::new(states.clone()),
             alive: watch::Sender::new(jobs.len()),
             slots: max_concurrent_runs.map(slots),
             triggers: AtomicU64::new(0),
         });
         // Created before the task: it may be dropped unpolled.
-        let alive =
-            |job: &Arc<SharedJob>| TaskGuard { shared: Arc::clone(&shared), job: job.clone() };
-        let alive: Vec<TaskGuard> = shared.jobs.iter().map(alive).collect();
+        let alive = states.into_iter().map(|job| TaskGuard { shared: Arc::clone(&shared), job });
+        let alive: Vec<TaskGuard> = alive.collect();
         shared.spawner.spawn(Box::pin(begin(Arc::clone(&shared), jobs, alive)));
         if let Some(leader) = shared.leader.clone() {
             shared.spawner.spawn(Box::pin(election::lead(leader, Arc::clone(&shared))));
@@ -223,134 +210,6 @@ impl Scheduler {
     pub fn spawner(mut self, spawner: impl Spawner) -> Self {
         self.spawner = Some(Arc::new(spawner));
         self
-    }
-}
-
-fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
-    let mut names = HashSet::new();
-    for job in jobs {
-        let name: Arc<str> = job.name.as_str().into();
-        let invalid =
-            |reason: &str| Err(StartError::InvalidJob { job: name.clone(), reason: reason.into() });
-        if name.is_empty() {
-            return invalid("the name is empty");
-        }
-        if let Err(error) = Resource::of_job(&name) {
-            return Err(StartError::InvalidName { job: name, error });
-        }
-        if !names.insert(Arc::clone(&name)) {
-            return Err(StartError::DuplicateJob { job: name });
-        }
-        if let Err(error) = job.schedule.check() {
-            return Err(StartError::Schedule { job: name, error });
-        }
-        let JobOptions { lock, min_hold, policy, .. } = &job.options;
-        if let Err(reason) = lock.refuse_waiting() {
-            return invalid(&reason);
-        }
-        let max_run = job.options.lock().max_hold.unwrap_or(Duration::MAX);
-        if max_run.is_zero() {
-            return invalid("max_run is zero");
-        }
-        if *min_hold > max_run {
-            return invalid("min_hold is longer than max_run");
-        }
-        if policy.start_within.is_zero() {
-            return invalid("start_within is zero: no tick would be on time");
-        }
-        let max_ttl = redlock.max_ttl();
-        if let Some(ttl) = lock.ttl.filter(|ttl| *ttl > max_ttl) {
-            return invalid(&format!(
-                "its ttl of {ttl:?} is above the manager's max_ttl of {max_ttl:?}: build the manager with max_ttl({ttl:?}) or more, on all replicas, or give the job a shorter ttl"
-            ));
-        }
-        request(redlock, &name, &job.options)
-            .check()
-            .map_err(|error| StartError::lock(&name, error))?;
-    }
-    Ok(())
-}
-
-/// Reads the claims of all jobs at once, then spawns a task for each.
-async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, alive: Vec<TaskGuard>) {
-    let names: Vec<Arc<str>> = shared.jobs.iter().map(|job| Arc::clone(&job.name)).collect();
-    let mut control = shared.control.subscribe();
-    let mut tries = 0;
-    let kept = loop {
-        match claims::read(&shared.redlock, &names, &[]).await {
-            Ok(kept) => break kept,
-            Err(error) => {
-                if tries == 0 {
-                    crate::log::warn!(%error, "the scheduler waits for a quorum of nodes");
-                }
-                let error: Arc<str> = error.to_string().into();
-                for job in &shared.jobs {
-                    job.set_state(JobState::WaitingForNodes { error: Arc::clone(&error) });
-                }
-                let pause = random::within(&(FIRST_PAUSE..=2 * FIRST_PAUSE)) * (1 << tries);
-                tries = (tries + 1).min(MAX_DOUBLINGS);
-                tokio::select! {
-                    biased;
-                    () = shared.sleep(pause) => {}
-                    _ = control.wait_for(|control| control.phase > Phase::Running) => {}
-                }
-            }
-        }
-        if shared.control().phase > Phase::Running || shared.redlock.is_closed() {
-            return;
-        }
-    };
-    if tries > 0 {
-        crate::log::info!(jobs = names.len(), "a quorum of nodes answers: the scheduler begins");
-    }
-    read_controls(&shared).await;
-    let wall_timer = Arc::clone(&shared.wall_timer);
-    let mut left = shared.alive.subscribe();
-    for ((alive, job), kept) in alive.into_iter().zip(jobs).zip(kept) {
-        let state = Arc::clone(&alive.job);
-        let Job { schedule, options, work, .. } = job;
-        let driver = Driver::new(&shared, &state, (schedule, options), work, kept);
-        shared.spawner.spawn(Box::pin(async move {
-            let alive = alive;
-            // `drive` catches panics, but the drop of the work is foreign code too.
-            if let Err(panic) = AssertUnwindSafe(driver.drive()).catch_unwind().await {
-                let panic = message(&*panic);
-                alive.job.set_ended(&format!("a panic outside of the work: {panic}"));
-                crate::log::error!(job = %state.name, %panic, "the job has ended: a panic outside of its work");
-            }
-        }));
-    }
-    tokio::select! {
-        biased;
-        () = wall_timer.run() => {}
-        () = refresh(&shared) => {}
-        () = watch_controls(&shared) => {}
-        _ = left.wait_for(|jobs| *jobs == 0) => {}
-    }
-}
-
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const MAX_DOUBLINGS: u32 = 6;
-
-/// Counts a job's task as alive until it is dropped.
-struct TaskGuard {
-    shared: Arc<SchedulerShared>,
-    job: Arc<SharedJob>,
-}
-
-impl Drop for TaskGuard {
-    fn drop(&mut self) {
-        let reason = match self.shared.control().phase {
-            Phase::Running if self.shared.redlock.is_closed() => CLOSED,
-            Phase::Running => "its task was dropped: its runtime is gone",
-            _ => "the scheduler was shut down",
-        };
-        for asked in self.job.set_gone(reason) {
-            let kind = JobEventKind::Skipped(SkipReason::Ended);
-            self.shared.emit_for(&self.job, self.shared.now(), Some(asked.id), kind);
-            asked.answer(Err(SkipReason::Ended));
-        }
-        self.shared.alive.send_modify(|jobs| *jobs -= 1);
     }
 }
 

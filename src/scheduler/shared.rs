@@ -1,6 +1,11 @@
 //! What the tasks and handles of a scheduler share.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::{Future, pending},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::sync::{Semaphore, broadcast, watch};
 
@@ -11,7 +16,10 @@ use crate::{
     lock::{Redlock, Spawner, claims},
     random,
     schedule::WallTime,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Sleep,
 };
 
@@ -44,7 +52,8 @@ pub(super) struct SchedulerShared {
     pub(super) runtime: Option<tokio::runtime::Handle>,
     pub(super) control: watch::Sender<Control>,
     pub(super) events: broadcast::Sender<JobEvent>,
-    pub(super) jobs: Box<[Arc<SharedJob>]>,
+    /// In the order in which they were added.
+    pub(super) jobs: Mutex<Vec<Arc<SharedJob>>>,
     /// Number of job tasks that have not ended.
     pub(super) alive: watch::Sender<usize>,
     /// Limits concurrent runs.
@@ -56,6 +65,31 @@ pub(super) struct SchedulerShared {
 impl SchedulerShared {
     pub(super) fn control(&self) -> Control {
         *self.control.borrow()
+    }
+
+    pub(super) fn jobs(&self) -> Vec<Arc<SharedJob>> {
+        crate::sync::lock(&self.jobs).clone()
+    }
+
+    /// Waits until no job is left, and none can be added any more.
+    pub(super) async fn ended(&self) {
+        let (mut alive, mut control) = (self.alive.subscribe(), self.control.subscribe());
+        loop {
+            let is_empty = *alive.borrow_and_update() == 0;
+            let is_over = control.borrow_and_update().phase > Phase::Running;
+            if is_empty && (is_over || self.redlock.is_closed()) {
+                return;
+            }
+            // Nothing tells that the manager was shut down.
+            let look =
+                async { if is_empty { self.sleep(FIRST_PAUSE).await } else { pending().await } };
+            tokio::select! {
+                biased;
+                _ = alive.changed() => {}
+                _ = control.changed() => {}
+                () = look => {}
+            }
+        }
     }
 
     pub(super) fn now(&self) -> WallTime {
@@ -122,8 +156,8 @@ pub(super) async fn refresh(shared: &SchedulerShared) {
     let mut pause = FIRST_PAUSE;
     loop {
         shared.sleep(random::within(&(pause..=pause + pause / 4))).await;
-        let is_open = |job: &&Arc<SharedJob>| job.runs_elsewhere();
-        let open: Vec<Arc<SharedJob>> = shared.jobs.iter().filter(is_open).cloned().collect();
+        let mut open = shared.jobs();
+        open.retain(|job| job.runs_elsewhere());
         let names: Vec<Arc<str>> = open.iter().map(|job| Arc::clone(&job.name)).collect();
         let mut has_news = open.is_empty();
         if !open.is_empty()

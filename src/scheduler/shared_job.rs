@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    FleetRun, JobControl, JobCounts, JobPause, JobState, JobStatus, LastRun, Outcome, RunningJob,
-    Trigger, TriggerError, fleet::FleetJob, trigger::PendingTrigger,
+    FleetRun, Job, JobControl, JobCounts, JobPause, JobState, JobStatus, LastRun, Outcome,
+    RunningJob, Trigger, TriggerError, fleet::FleetJob, trigger::PendingTrigger,
 };
 use crate::{
     lock::claims::JobHistory,
@@ -39,6 +39,7 @@ struct SharedJobState {
     ended: Option<Arc<str>>,
     /// Its task is gone.
     is_gone: bool,
+    retirement: Option<Retirement>,
     blocks: bool,
 }
 
@@ -65,11 +66,22 @@ fn fleet_run(latest: &LatestClaim) -> FleetRun {
     }
 }
 
+/// Why the current task of a job ends after the current run.
+pub(super) enum Retirement {
+    Removed,
+    /// Another schedule or work takes its place.
+    Replaced(Box<Job>),
+}
+
 /// Maximum number of pending triggers.
 const MAX_TRIGGERS: usize = 1_000;
 
 impl SharedJob {
-    pub(super) fn new(name: Arc<str>, schedule: &str) -> Self {
+    pub(super) fn of(job: &Job) -> Self {
+        Self::new(job.name.as_str().into(), &job.schedule.to_string())
+    }
+
+    fn new(name: Arc<str>, schedule: &str) -> Self {
         let status = JobStatus {
             name: Arc::clone(&name),
             schedule: schedule.into(),
@@ -91,6 +103,7 @@ impl SharedJob {
             cancelled: Vec::new(),
             ended: None,
             is_gone: false,
+            retirement: None,
             blocks: false,
         };
         Self { name, inner: Mutex::new(inner), asked: Notify::new() }
@@ -311,6 +324,43 @@ impl SharedJob {
         let pending = Vec::from(std::mem::take(&mut inner.triggers));
         inner.cancelled.extend(pending.iter().map(|asked| asked.id));
         pending
+    }
+
+    /// Lets the job end, or change, after its current run. A removal stays.
+    pub(super) fn retire(&self, retirement: Retirement) {
+        let former = {
+            let mut inner = self.inner();
+            match &mut inner.retirement {
+                Some(Retirement::Removed) => Some(retirement),
+                other => other.replace(retirement),
+            }
+        };
+        // Its work is foreign code.
+        drop(former);
+        self.asked.notify_one();
+    }
+
+    pub(super) fn is_retiring(&self) -> bool {
+        self.inner().retirement.is_some()
+    }
+
+    pub(super) fn is_removed(&self) -> bool {
+        matches!(self.inner().retirement, Some(Retirement::Removed))
+    }
+
+    /// Takes what replaces the job, if anything does.
+    pub(super) fn take_replacement(&self) -> Option<Job> {
+        let mut inner = self.inner();
+        let replaced = inner.retirement.take_if(|it| matches!(it, Retirement::Replaced(_)))?;
+        let Retirement::Replaced(job) = replaced else { return None };
+        inner.status.schedule = job.schedule.to_string().into();
+        inner.status.finding = None;
+        drop(inner);
+        Some(*job)
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.inner().is_gone
     }
 
     /// Sets why the job ends; the first reason counts.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::Reason,
     node::{EmbeddedNodes, Hint, Hints, Node, NodeHealth, NodeState, Reply, Subscription},
-    protocol::{AcquireOp, Answer, ClaimOp, ExtendOp, Op, PrepareOp, RecordOp},
+    protocol::{AcquireOp, Answer, ClaimOp, ExtendOp, ForgetJobOp, Op, PrepareOp, RecordOp},
     sync::{Guard, Mutex},
     time::{Clock, Timestamp},
 };
@@ -367,6 +367,7 @@ impl SimState {
             Op::Acquire(AcquireOp { patience, .. })
             | Op::Prepare(PrepareOp { patience, .. })
             | Op::Claim(ClaimOp { patience, .. })
+            | Op::ForgetJob(ForgetJobOp { patience, .. })
             | Op::Record(RecordOp { patience, .. }) => waited > *patience,
             Op::Extend(ExtendOp { lease, patience, .. }) => {
                 let is_gone = |name: &Arc<str>| {

@@ -3,11 +3,13 @@
 mod blocking;
 mod broken_off;
 mod candidate;
+mod changes;
 mod clocks;
 mod control;
 mod crash;
 mod errors;
 mod fleet_control;
+mod fleet_forget;
 mod fleet_history;
 mod fleet_state;
 mod hangs;

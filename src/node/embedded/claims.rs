@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     error::Reason,
-    protocol::{Answer, ClaimsAnswer, Op, PromisedAnswer, TickClaim},
+    protocol::{Answer, ClaimsAnswer, ForgetJobOp, Op, PromisedAnswer, TickClaim},
 };
 
 /// The claims of jobs' ticks that an embedded node keeps.
@@ -41,6 +41,14 @@ impl EmbeddedClaims {
     pub(super) fn claims(&self, jobs: &[Arc<str>]) -> Answer {
         let claim = |job| self.kept.get(job).and_then(|kept: &JobEntry| kept.claim.clone());
         Answer::Claims(ClaimsAnswer { floor: self.floor, claims: jobs.iter().map(claim).collect() })
+    }
+
+    pub(super) fn forget(&mut self, op: &ForgetJobOp) -> Result<Answer, Reason> {
+        if self.kept.get(&op.job).is_some_and(|kept| kept.promised > op.token) {
+            return Err(Reason::Superseded);
+        }
+        let removed = op.registers().map(|name| self.kept.remove(&name).is_some());
+        Ok(Answer::Forgotten(removed.contains(&true)))
     }
 
     /// Returns the jobs with a claim.

@@ -86,6 +86,7 @@ impl EmbeddedStore {
             Op::Scan(scan) => Ok(self.scan(scan, now)),
             Op::Prepare(PrepareOp { job, token, .. }) => self.jobs.prepare(job, *token),
             Op::Claim(ClaimOp { job, claim, .. }) => self.jobs.claim(job, claim),
+            Op::ForgetJob(op) => self.jobs.forget(op),
             Op::Claims(jobs) => Ok(self.jobs.claims(jobs)),
             Op::ReadRecord(name) => Ok(self.records.read(name, now)),
             Op::Record(RecordOp { lease, record, retain, .. }) => {

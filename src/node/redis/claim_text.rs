@@ -1,13 +1,13 @@
 //! A job's claim as a server keeps it: its token; tick, attempt, since when and until when (zero: not
 //! ended) of its run and of the run before (zeros: none); a `#` and its number; since when the job
 //! has its schedule, the schedule's fingerprint (zero: unknown), the length of who gave it and the
-//! name itself; the owner; a line feed, which no owner contains, and the document, if there is one.
+//! name itself; the owner. A document has no schedule, and takes the place of the name.
 //!
 //! The token comes first: of two claims the one with the greater number stands, where nodes learn
 //! from one another. An earlier version wrote the owner behind the runs, and takes what begins with
 //! `#` for the owner.
 
-use std::{io::Write, time::Duration};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use crate::protocol::{ScheduleMark, TickClaim, TickRun};
 
@@ -22,37 +22,38 @@ pub(super) fn write(to: &mut impl Write, claim: &TickClaim) {
     }
     let (since, fingerprint, by) = match &claim.schedule {
         Some(mark) => (mark.since.as_millis(), mark.fingerprint, &*mark.owner),
-        None => (0, 0, ""),
+        None => (0, 0, claim.note.as_deref().unwrap_or_default()),
     };
     let (number, len) = (claim.number, by.len());
     let _ = write!(to, "#{number} {since} {fingerprint:x} {len} {by}{}", claim.owner);
-    if let Some(note) = &claim.note {
-        let _ = write!(to, "\n{note}");
-    }
 }
 
 /// The claim, if it was written by this crate.
 pub(super) fn read(text: &str) -> Option<TickClaim> {
-    let (text, note) = match text.split_once('\n') {
-        Some((text, note)) => (text, Some(note.into())),
-        None => (text, None),
-    };
     let mut parts = text.splitn(10, ' ');
     let token = parts.next()?.parse().ok()?;
     let run = read_run(&mut parts)?;
     let before = Some(read_run(&mut parts)?).filter(|run| run.attempt > 0);
     let rest = parts.next()?;
     Some(match read_rest(rest) {
-        Some((number, schedule, owner)) => {
+        Some(RestOfClaim { number, schedule, note, owner }) => {
             let claim = TickClaim::new(token, run, owner.into(), before);
             TickClaim { number, schedule, note, ..claim }
         }
-        None => TickClaim { note, ..TickClaim::new(token, run, rest.into(), before) },
+        None => TickClaim::new(token, run, rest.into(), before),
     })
 }
 
-/// The number, the schedule and the owner; nothing in a claim of an earlier version.
-fn read_rest(text: &str) -> Option<(u32, Option<ScheduleMark>, &str)> {
+/// What follows the runs.
+struct RestOfClaim<'a> {
+    number: u32,
+    schedule: Option<ScheduleMark>,
+    note: Option<Arc<str>>,
+    owner: &'a str,
+}
+
+/// Nothing in a claim of an earlier version.
+fn read_rest(text: &str) -> Option<RestOfClaim<'_>> {
     let mut parts = text.strip_prefix('#')?.splitn(5, ' ');
     let number = parts.next()?.parse().ok()?;
     let since = Duration::from_millis(parts.next()?.parse().ok()?);
@@ -60,7 +61,8 @@ fn read_rest(text: &str) -> Option<(u32, Option<ScheduleMark>, &str)> {
     let len = parts.next()?.parse().ok()?;
     let (by, owner) = parts.next()?.split_at_checked(len)?;
     let schedule = (fingerprint > 0).then(|| ScheduleMark::new(fingerprint, since, by.into()));
-    Some((number, schedule, owner))
+    let note = (fingerprint == 0 && len > 0).then(|| by.into());
+    Some(RestOfClaim { number, schedule, note, owner })
 }
 
 fn read_run<'a>(parts: &mut impl Iterator<Item = &'a str>) -> Option<TickRun> {
@@ -107,13 +109,14 @@ mod tests {
             before in proptest::option::of(runs()),
             number: u32,
             schedule in proptest::option::of((1..u64::MAX, any::<u64>(), ".{0,40}")),
-            note in proptest::option::of("(.|\n){0,40}"),
+            note in proptest::option::of("(.|\n){1,40}"),
         ) {
             let mut claim = TickClaim::new(token, run, owner.into(), before).numbered(number);
             claim.schedule = schedule.map(|(fingerprint, since, by)| {
                 ScheduleMark::new(fingerprint, ms(since), by.into())
             });
-            claim.note = note.map(Into::into);
+            // A document has no schedule.
+            claim.note = note.filter(|_| claim.schedule.is_none()).map(Into::into);
             prop_assert_eq!(read(&written(&claim)), Some(claim));
         }
 
@@ -157,7 +160,7 @@ mod tests {
         assert_eq!(written(&claim), "7 1000 2 1003 1009 0 0 0 0 #0 0 0 0 ");
         assert_eq!(read("7 1000 2 1003 1009 0 0 0 0 "), Some(claim));
         let claim = TickClaim::of_document(7, 2, "me".into(), "1\nend\n".into());
-        let text = "7 0 1 0 0 0 0 0 0 #2 0 0 0 me\n1\nend\n";
+        let text = "7 0 1 0 0 0 0 0 0 #2 0 0 6 1\nend\nme";
         assert_eq!((&*written(&claim), read(text)), (text, Some(claim)));
         // What only begins like it is the owner of an earlier version.
         let owners = ["#", "#1", "#1 2 3 9 short", "#x 0 0 0 ", "#1 0 0 1 ä"];

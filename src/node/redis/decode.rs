@@ -115,7 +115,7 @@ fn one(op: &Op, value: Value) -> Decoded {
             (Some(cursor), Some(Value::Array(names))) => Ok(Answer::Scanned(page(cursor, names))),
             _ => Err(unexpected(&Value::Array(items.clone()))),
         },
-        (1, Op::Forget(_)) => Ok(Answer::Forgotten(fence > 0)),
+        (1, Op::Forget(_) | Op::ForgetJob(_)) => Ok(Answer::Forgotten(fence > 0)),
         (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
         (5, _) => Err(Reason::Late),
         (6, _) => Err(Reason::TokenAhead),
@@ -304,7 +304,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        protocol::{AcquireOp, ExtendOp, LeaseId, PrepareOp, RaiseOp, ScanKind, ScanOp},
+        protocol::{
+            AcquireOp, ExtendOp, ForgetJobOp, LeaseId, PrepareOp, RaiseOp, ScanKind, ScanOp,
+        },
         resource::Resource,
         time::Timestamp,
     };
@@ -335,6 +337,7 @@ mod tests {
             Op::Release(lease()),
             Op::Inspect("a".into()),
             Op::Prepare(PrepareOp { job: "a".into(), token: 1, patience }),
+            Op::ForgetJob(ForgetJobOp::new("a".into(), 1, patience)),
             Op::ReadRecord("a".into()),
             Op::Claims(vec!["a".into(), "b".into()].into()),
             Op::Scan(ScanOp::new(ScanKind::Locks, None, 10)),

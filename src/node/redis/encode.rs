@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     protocol::{
-        AcquireOp, ClaimOp, ExtendOp, ForgetOp, LeaseId, Op, PrepareOp, RaiseOp, Record, RecordOp,
-        RepairOp, ScanKind, ScanOp, StoredLease,
+        AcquireOp, ClaimOp, ExtendOp, ForgetJobOp, ForgetOp, LeaseId, Op, PrepareOp, RaiseOp,
+        Record, RecordOp, RepairOp, ScanKind, ScanOp, StoredLease,
     },
     stripe::stripes,
     time::Timestamp,
@@ -101,6 +101,16 @@ impl Encoder<'_> {
             Op::Claim(ClaimOp { job, claim, patience }) => {
                 self.claim(cmd, by, job, claim.token, *patience);
                 cmd.written(|text| claim_text::write(text, claim));
+            }
+            Op::ForgetJob(op) => {
+                let ForgetJobOp { token, patience, .. } = op;
+                self.marks_call(cmd, by, scripts::FORGET_JOB, &self.digests.forget_job);
+                cmd.arg(self.server_clock.deadline(self.now, *patience))
+                    .arg(self.strict)
+                    .arg(*token);
+                for name in op.registers() {
+                    cmd.arg(&*name);
+                }
             }
             Op::Claims(jobs) => {
                 self.marks_call(cmd, by, scripts::CLAIMS, &self.digests.claims);

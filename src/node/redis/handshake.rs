@@ -94,6 +94,7 @@ async fn greet_as(
         record: digest(next())?,
         repair: digest(next())?,
         forget: digest(next())?,
+        forget_job: digest(next())?,
     };
     let strict = settings.guards.clock.is_some();
     let (version, number) =

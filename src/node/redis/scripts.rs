@@ -62,6 +62,9 @@ pub(super) const RECORD: Script = Script {
 };
 pub(super) const REPAIR: Script = Script { text: include_str!("scripts/repair.lua") };
 pub(super) const FORGET: Script = Script { text: include_str!("scripts/forget.lua") };
+pub(super) const FORGET_JOB: Script = Script {
+    text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/forget_job.lua")),
+};
 pub(super) const ENROL: Enrolling = enrolling!("scripts/incarnation.lua", "scripts/enrol.lua");
 pub(super) const OWN: Enrolling = enrolling!("scripts/incarnation.lua", "scripts/own.lua");
 pub(super) const ACTIVATE: Enrolling =
@@ -93,6 +96,7 @@ pub(super) fn load(pipeline: &mut Pipeline) {
         RECORD,
         REPAIR,
         FORGET,
+        FORGET_JOB,
     ];
     for script in operations {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
@@ -114,4 +118,5 @@ pub(super) struct Digests {
     pub(super) record: String,
     pub(super) repair: String,
     pub(super) forget: String,
+    pub(super) forget_job: String,
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    lock::{Redlock, documents},
+    lock::{Lock, Redlock, documents},
     protocol::JobDocument,
     resource::Resource,
     schedule::WallTime,
@@ -86,9 +86,10 @@ impl Redlock {
         self.command(name, Action::Pause)
     }
 
-    /// Ends the [pause](Self::pause_job) of a job. Each replica sees it before its next tick. The latest
-    /// tick runs if it is still on time ([`start_within`](crate::Job::start_within)); about the others, the
-    /// job's [`Missed`](crate::scheduler::Missed) decides. No error if it was not paused.
+    /// Ends the [pause](Self::pause_job) of a job. Each replica sees it before its next tick; of a schedule
+    /// that counts from the last end, within 5 s. The latest tick runs if it is still on time
+    /// ([`start_within`](crate::Job::start_within)); about the others, the job's
+    /// [`Missed`](crate::scheduler::Missed) decides. No error if it was not paused.
     pub fn resume_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
         self.command(name, Action::Resume)
     }
@@ -251,15 +252,7 @@ async fn change(
     change: impl FnOnce(&mut JobControl, u64) -> Result<bool, ControlError>,
 ) -> Result<(JobControl, u64), ControlError> {
     let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error };
-    let invalid = |reason: &str| ControlError::Invalid { job: job.clone(), reason: reason.into() };
-    Resource::of_job(job).map_err(|error| invalid(&format!("not a name of a job: {error}")))?;
-    if !redlock.has_fencing() {
-        return Err(invalid("it needs fencing tokens: build the manager without fencing(false)"));
-    }
-    // The key of a process that crashed meanwhile expires.
-    let wait = redlock.default_ttl().saturating_mul(2);
-    let name = Ok::<_, LockError>(Resource::of_control(job));
-    let lock = redlock.lock_own(name).wait(wait).acquire().await.map_err(nodes)?;
+    let lock = control_lock(redlock, job).await?;
     let token = lock.fencing_token().get();
     let stored = documents::prepare(redlock, JobDocument::Control, job, token);
     let mut control = JobControl::from_text(&stored.await.map_err(nodes)?);
@@ -281,6 +274,20 @@ async fn change(
         crate::log::warn!(%job, trigger = id, %by, "a requested run was not started in time: no replica could take it over");
     }
     Ok((control, token))
+}
+
+/// Acquires the lock under which the control of a job is changed.
+pub(super) async fn control_lock(redlock: &Redlock, job: &Arc<str>) -> Result<Lock, ControlError> {
+    let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error };
+    let invalid = |reason: &str| ControlError::Invalid { job: job.clone(), reason: reason.into() };
+    Resource::of_job(job).map_err(|error| invalid(&format!("not a name of a job: {error}")))?;
+    if !redlock.has_fencing() {
+        return Err(invalid("it needs fencing tokens: build the manager without fencing(false)"));
+    }
+    // The key of a process that crashed meanwhile expires.
+    let wait = redlock.default_ttl().saturating_mul(2);
+    let name = Ok::<_, LockError>(Resource::of_control(job));
+    redlock.lock_own(name).wait(wait).acquire().await.map_err(nodes)
 }
 
 fn check(what: &str, text: &str, most: usize) -> Result<(), String> {

@@ -91,7 +91,9 @@ impl JobControl {
             let RequestedRun { by, why, at, until, .. } = request;
             match kind {
                 "p" => control.paused = Some(JobPause { by, why, at, until }),
-                "r" => control.requested.push(RequestedRun { by, why, at, until, ..request }),
+                "r" if control.requested.len() < Self::MAX_REQUESTS => {
+                    control.requested.push(RequestedRun { by, why, at, until, ..request })
+                }
                 _ => {}
             }
         }

@@ -3,7 +3,7 @@
 use std::{error::Error, fmt, sync::Arc};
 
 use super::super::UnknownJob;
-use crate::error::LockError;
+use crate::error::{LockError, Votes};
 
 /// Why a command for a job of a fleet failed.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,14 @@ pub enum ControlError {
         /// Their number.
         requested: usize,
     },
+    /// Not every node has confirmed that it keeps nothing of the job any more. Run it again once these
+    /// answer.
+    Incomplete {
+        /// The job.
+        job: Arc<str>,
+        /// The answer of each node.
+        votes: Votes,
+    },
     /// The nodes gave no lock, or too few of them answered. After [`LockError::NoQuorum`], the command
     /// may be in force or not: repeat it, or read [`job_control`](crate::Redlock::job_control).
     Nodes {
@@ -44,6 +52,12 @@ impl fmt::Display for ControlError {
                 write!(
                     f,
                     "{requested} runs of job {job:?} are requested already, and none has begun"
+                )
+            }
+            Self::Incomplete { job, votes } => {
+                write!(
+                    f,
+                    "job {job:?}: not all nodes have forgotten it ({votes}); run it again once they answer"
                 )
             }
             Self::Nodes { job, error: error @ LockError::NoQuorum { .. } } => {

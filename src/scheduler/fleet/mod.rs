@@ -5,11 +5,14 @@
 //! | pauses and requested runs, and their text on the nodes | `control` |
 //! | the commands that change them | [`JobCommand`] |
 //! | the latest runs, and their text on the nodes | `history` |
-//! | reading them | `read` |
+//! | reading them, and forgetting a job | `read`, `forget` |
 
 mod command;
 mod control;
 mod error;
+mod forget;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod history;
 mod read;
 

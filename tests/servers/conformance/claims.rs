@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tower_redlock::node::{Answer, ClaimsAnswer, Op, ReleasedAnswer, ScheduleMark, TickClaim};
+use tower_redlock::node::{
+    Answer, ClaimsAnswer, ForgetJobOp, JobDocument, Op, ReleasedAnswer, ScheduleMark, TickClaim,
+};
 use tower_redlock::{Resource, error::Reason};
 
 use super::Subject;
@@ -26,6 +28,8 @@ on_both! {
     similar_job_names_stay_separate
     claims_follow_the_requested_order
     jobs_and_locks_are_separate
+    documents_are_kept_whole
+    job_is_forgotten_whole
 }
 
 async fn send(subject: &Subject, op: Op) -> Response {
@@ -243,6 +247,44 @@ async fn jobs_and_locks_are_separate(subject: &Subject) {
     assert_eq!(send(subject, claims(["a"])).await, stored([Some(&of_tick(1, 1))]));
 }
 
+async fn documents_are_kept_whole(subject: &Subject) {
+    let register = JobDocument::Control.register("a");
+    let longest = "ä\n\0 #1".repeat(JobDocument::MAX_BYTES / 8);
+    for (number, text) in ["1\n", "1\np 0 5 0 1 b \n", &longest].into_iter().enumerate() {
+        let number = u32::try_from(number).expect("a few");
+        let kept = TickClaim::of_document(9, number, "me".into(), text.into());
+        assert_eq!(send(subject, claim(&register, &kept)).await, CLAIMED);
+        assert_eq!(send(subject, claims([&*register])).await, stored([Some(&kept)]), "{text:?}");
+        let older = TickClaim::of_document(9, number.saturating_sub(1), "me".into(), "x".into());
+        let answer = send(subject, claim(&register, &older)).await;
+        assert_eq!(answer, if number == 0 { CLAIMED } else { SUPERSEDED });
+        assert_eq!(send(subject, claim(&register, &kept)).await, CLAIMED);
+    }
+    assert_eq!(send(subject, claims(["a"])).await, stored([None]), "it is no claim of a tick");
+}
+
+async fn job_is_forgotten_whole(subject: &Subject) {
+    let forget = |job: &str, token| {
+        Op::ForgetJob(ForgetJobOp::new(job.into(), token, Duration::from_secs(30)))
+    };
+    let documents = [JobDocument::Control, JobDocument::History].map(|it| it.register("a"));
+    assert_eq!(send(subject, forget("a", 1)).await, Ok(Answer::Forgotten(false)));
+    let kept = of_tick(9, 9);
+    assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
+    assert_eq!(send(subject, claim("b", &kept)).await, CLAIMED);
+    for register in &documents {
+        let document = TickClaim::of_document(20, 0, "me".into(), "1\n".into());
+        assert_eq!(send(subject, claim(register, &document)).await, CLAIMED);
+    }
+    assert_eq!(send(subject, forget("a", 8)).await, SUPERSEDED);
+    assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]));
+    assert_eq!(send(subject, forget("a", 9)).await, Ok(Answer::Forgotten(true)));
+    let names = ["a", &documents[0], &documents[1], "b"];
+    assert_eq!(send(subject, claims(names)).await, stored([None, None, None, Some(&kept)]));
+    assert_eq!(send(subject, prepare("a", 1)).await, promised(None), "the promise as well");
+    assert_eq!(send(subject, prepare(&documents[0], 1)).await, promised(None));
+}
+
 /// Checks a node that keeps claims of the maximum number of jobs.
 async fn assert_full(subject: &Subject, known: &str) {
     for op in [prepare("new", 9), claim("new", &of_tick(9, 9))] {
@@ -258,7 +300,7 @@ async fn assert_full(subject: &Subject, known: &str) {
 #[tokio::test]
 async fn embedded_node_limits_its_jobs() {
     let subject = Subject::embedded();
-    for i in 0..Op::MAX_JOBS {
+    for i in 0..Op::MAX_REGISTERS {
         assert_eq!(send(&subject, prepare(&format!("job {i}"), 1)).await, promised(None));
     }
     assert_full(&subject, "job 7").await;
@@ -270,9 +312,9 @@ async fn server_limits_its_jobs() {
     // All but the last.
     let fill = "for i = 2, ARGV[1] do redis.call('HSET', KEYS[1], 'promise:job ' .. i, 1, \
                 'claim:job ' .. i, '1 1 1 1 0 0 0 0 0 me') end return redis.call('HLEN', KEYS[1])";
-    let jobs = Op::MAX_JOBS.to_string();
+    let jobs = Op::MAX_REGISTERS.to_string();
     let fields = subject.redis().cli(&["EVAL", fill, "1", "redlock:marks", &jobs]);
-    assert_eq!(fields, Resp::Int(2 * i64::try_from(Op::MAX_JOBS).unwrap() - 2));
+    assert_eq!(fields, Resp::Int(2 * i64::try_from(Op::MAX_REGISTERS).unwrap() - 2));
     assert_eq!(send(&subject, claim("job 1", &of_tick(1, 1))).await, CLAIMED);
     assert_full(&subject, "job 7").await;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tower_redlock::node::{
-    Answer, ForgetOp, HeldAnswer, Op, Record, RecordOp, RepairOp, StoredLease,
+    Answer, ForgetJobOp, ForgetOp, HeldAnswer, Op, Record, RecordOp, RepairOp, StoredLease,
 };
 
 use super::contender::{Response, TTL};
@@ -102,6 +102,9 @@ fn about_jobs(random: &mut Random, step: u64) -> Op {
                 kept.before = Some(run(random.below(3) as u64));
             }
             claim(job, &kept)
+        }
+        8 if random.below(4) == 0 => {
+            Op::ForgetJob(ForgetJobOp::new(job.into(), token, Duration::from_secs(30)))
         }
         _ => claims(
             (0..=random.below(5)).map(|_| JOBS[random.below(JOBS.len())]).collect::<Vec<_>>(),

@@ -31,12 +31,16 @@ pub(super) struct Freeze {
 impl Fleet {
     /// The servers and the running replicas.
     pub(super) fn start(plan: Plan, servers: usize, replicas: usize) -> Self {
+        Self::over(plan, RedisServer::start_n(servers), replicas)
+    }
+
+    pub(super) fn over(plan: Plan, servers: Vec<RedisServer>, replicas: usize) -> Self {
         let dir = TempDir::new();
         let path = dir.path().join("journal");
         drop(Writer::open(&path));
         let mut fleet = Self {
             plan,
-            servers: RedisServer::start_n(servers),
+            servers,
             replicas: (0..replicas).map(|_| None).collect(),
             journal: Reader::open(&path),
             dir,
@@ -55,7 +59,7 @@ impl Fleet {
             replica,
             plan: self.plan,
             journal: self.dir.path().join("journal"),
-            urls: self.servers.iter().map(RedisServer::url).collect(),
+            urls: self.urls(),
         };
         let process = Process::spawn(&options.command(), &self.output(replica));
         self.replicas[replica] = Some(process);
@@ -67,6 +71,20 @@ impl Fleet {
             line.what == LineKind::Up && line.run.replica == replica && line.from > after
         };
         eventually("the replica is up", || self.journal.lines().iter().any(up));
+    }
+
+    pub(super) fn urls(&self) -> Vec<String> {
+        self.servers.iter().map(RedisServer::url).collect()
+    }
+
+    /// Kills all servers, and starts them with what they had written.
+    pub(super) fn restart_servers(&mut self) {
+        for server in &mut self.servers {
+            server.kill();
+        }
+        for server in &mut self.servers {
+            server.restart_keeping_data();
+        }
     }
 
     /// Sends SIGKILL, and returns the moment.

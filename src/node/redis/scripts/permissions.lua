@@ -35,6 +35,7 @@ try('hscan', 'HSCAN', key, 0, 'COUNT', 1)
 if try('del', 'DEL', key) then
   try('hset', 'HSET', key, 'f', 0)
   try('hsetnx', 'HSETNX', key, 'f', 0)
+  try('hdel', 'HDEL', key, 'f')
   redis.pcall('DEL', key)
 end
 if ARGV[3] == 'strict' then

@@ -37,6 +37,7 @@ fn traits(name: &str) -> Option<Traits> {
         "hget" => of(3, 3, false, false),
         "hmget" => of(3, MANY, false, false),
         "hset" => of(4, MANY, true, true),
+        "hdel" => of(3, MANY, true, false),
         "hsetnx" => of(4, 4, true, true),
         "hscan" => of(3, MANY, false, false),
         "scan" => of(2, MANY, false, false),
@@ -123,7 +124,7 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
     match &*name {
         "get" | "set" | "rpush" | "llen" | "del" | "exists" | "strlen" | "type" | "pexpire"
         | "pexpireat" | "pttl" | "ttl" | "pexpiretime" => strings::run(server, call, &name, args),
-        "hget" | "hmget" | "hset" | "hsetnx" | "hlen" | "hgetall" => {
+        "hget" | "hmget" | "hset" | "hsetnx" | "hdel" | "hlen" | "hgetall" => {
             hashes::run(server, call, &name, args)
         }
         "keys" => scan::matching(server, call, &args[1]),

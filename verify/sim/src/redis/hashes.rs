@@ -7,6 +7,9 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
     if name == "hset" || name == "hsetnx" {
         return set(server, now, name, args);
     }
+    if name == "hdel" {
+        return delete(server, now, args);
+    }
     let fields = match server.store.get(key, now) {
         None => None,
         Some(Value::Hash(fields)) => Some(fields),
@@ -25,6 +28,21 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             Reply::Array(all.flat_map(|(f, v)| [Reply::text(f), Reply::text(v)]).collect())
         }
     }
+}
+
+fn delete(server: &mut Server, now: i64, args: &[Bytes]) -> Reply {
+    let key = &args[1];
+    match server.store.get(key, now) {
+        None => return Reply::Int(0),
+        Some(Value::Hash(_)) => {}
+        Some(Value::Text(_) | Value::List(_)) => return Reply::error(WRONG_TYPE),
+    }
+    let Some(fields) = server.store.hash_mut(key, now) else { return Reply::error(WRONG_TYPE) };
+    let removed = args[2..].iter().filter(|field| fields.remove(*field).is_some()).count();
+    if fields.is_empty() {
+        server.store.delete(key, now);
+    }
+    Reply::Int(i64::try_from(removed).unwrap_or(i64::MAX))
 }
 
 fn set(server: &mut Server, now: i64, name: &str, args: &[Bytes]) -> Reply {

@@ -1,0 +1,47 @@
+//! Removes what the nodes keep of a job.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{command::control_lock, error::ControlError};
+use crate::{
+    lock::{Redlock, documents},
+    resource::Resource,
+};
+
+/// # Jobs that are gone
+impl Redlock {
+    /// Deletes what the servers keep of a job: the claim of its ticks, its pause and requested runs, and its
+    /// history. Frees its place among the 10,000 jobs of the namespace. Returns whether a server kept
+    /// something.
+    ///
+    /// [Remove](crate::scheduler::SchedulerHandle::remove) the job from all replicas first: one that still
+    /// has it stores it again with its next tick. If a job of this name is added later, it is a new one:
+    /// ticks before that do not belong to it.
+    ///
+    /// # Errors
+    ///
+    /// [`ControlError::Incomplete`], with the nodes that did not confirm it: run it again once they answer.
+    /// Until then, such a node keeps what it had, and teaches it to servers that lost their data. A new job of
+    /// this name may then find the former claim, which delays no tick, as its ticks lie in the past; the
+    /// former history, until its first run; and the former pause, until somebody resumes it.
+    /// [`ControlError::Nodes`] with [`LockError::Held`](crate::LockError::Held) while the job runs.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not undo it. Run it again.
+    pub async fn forget_job(&self, name: &str) -> Result<bool, ControlError> {
+        let job: Arc<str> = name.into();
+        let nodes = |error| ControlError::Nodes { job: Arc::clone(&job), error };
+        let resource = Resource::of_job(&job).map_err(|error| ControlError::Invalid {
+            job: Arc::clone(&job),
+            reason: format!("not a name of a job: {error}").into(),
+        })?;
+        let commands = control_lock(self, &job).await?;
+        let request = self.lock_own(Ok::<_, crate::LockError>(resource)).wait(Duration::ZERO);
+        let lock = request.acquire().await.map_err(nodes)?;
+        let existed = documents::forget(self, &job, lock.fencing_token().get()).await;
+        drop((lock, commands));
+        crate::log::info!(%job, complete = existed.is_ok(), "a job is forgotten");
+        existed.map_err(|votes| ControlError::Incomplete { job, votes })
+    }
+}
