@@ -29,6 +29,9 @@ fn lists_locks_as_a_table() {
     store(&servers, "invoice:42", "night-shift", 17);
     store(&servers[..2], "invoice:43", "day-shift", 0);
     store(&servers[2..], "left", "crashed", 5);
+    // Refused on the node that another client was granted.
+    store(&servers[..2], "contended", "first", 6);
+    store(&servers[2..], "contended", "second", 7);
     servers[0].set("redlock:lock:odd", "hello");
     let outcome = redlock(&servers, &["ls"]);
     let heading = "OWNER".to_owned();
@@ -36,6 +39,7 @@ fn lists_locks_as_a_table() {
     let titles: Vec<_> = outcome.stdout.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(titles, ["NAME", &heading, "TOKEN", "HELD", "ENDS", "IN", "NODES"]);
     let expected = [
+        vec!["contended", "first", "6", "_", "_", "2/3"],
         vec!["invoice:42", "night-shift", "17", "_", "_", "3/3"],
         vec!["invoice:43", "day-shift", "-", "_", "_", "2/3"],
         vec!["left", "crashed", "5", "_", "_", "1/3", "minority"],

@@ -25,16 +25,24 @@ pub(crate) fn nodes(servers: &[RedisServer]) -> String {
 
 /// Stores a key as a holder does, on each of the servers.
 pub(crate) fn store(servers: &[RedisServer], name: &str, owner: &str, token: u64) {
-    put(servers, &format!("redlock:lock:{name}"), &format!("{NONCE} {token} {SINCE} {owner}"));
+    let value = format!("{} {token} {SINCE} {owner}", nonce(owner));
+    put(servers, &format!("redlock:lock:{name}"), &value);
 }
 
 /// Stores a record of work that is done (`d`) or was begun (`u`).
 pub(crate) fn store_record(servers: &[RedisServer], key: &str, state: char, owner: &str) {
-    let value = format!("{state} {NONCE} 7 {SINCE} {owner}\n");
+    let value = format!("{state} {} 7 {SINCE} {owner}\n", nonce(owner));
     put(servers, &format!("redlock:done:once:{key}"), &value);
 }
 
-const NONCE: &str = "0123456789abcdef0123456789abcdef";
+/// Each owner has one lease.
+fn nonce(owner: &str) -> String {
+    let number = owner
+        .bytes()
+        .fold(1_u128, |number, byte| number.wrapping_mul(31).wrapping_add(u128::from(byte)));
+    format!("{number:032x}")
+}
+
 /// In 2020.
 const SINCE: &str = "1600000000000";
 
