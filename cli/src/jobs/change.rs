@@ -111,12 +111,24 @@ pub(super) async fn forget(
         print(&format!("{MEANING}\n\n"))?;
     }
     confirm(&format!("Forget {job:?}?"), yes).await?;
-    Err(Failure::usage("not built"))
+    let forgotten = redlock.forget_job(job).await;
+    if json {
+        let error = forgotten.as_ref().err().map(ToString::to_string);
+        let existed = forgotten.as_ref().ok();
+        print_json(&json!({ "job": job, "forgotten": existed, "error": error }))?;
+    }
+    let existed = forgotten.map_err(failure)?;
+    if !json {
+        let said = if existed { "is forgotten" } else { "was not known to the servers" };
+        print(&format!("{job:?} {said}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn failure(error: ControlError) -> Failure {
     match error {
         ControlError::Nodes { error, .. } => error.into(),
+        ControlError::Incomplete { .. } => Failure::new(exit::UNAVAILABLE, error.to_string()),
         ControlError::TooManyRequests { .. } => Failure::new(exit::HELD, error.to_string()),
         _ => Failure::usage(error.to_string()),
     }
