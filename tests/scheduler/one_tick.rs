@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -11,9 +11,12 @@ use std::{
 use futures_util::future::join_all;
 use tower_redlock::{
     LockError, LockOptions, Redlock, Schedule,
-    node::EmbeddedNodes,
+    error::Reason,
+    node::{EmbeddedNodes, Node, Op},
     scheduler::{RunResult, TickError, TickOutcome, TickRequest},
 };
+
+use crate::mock_node::{MockNode, with_nodes};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -168,4 +171,29 @@ async fn lost_lock_is_in_history() {
     let history = other.job_history("job").await.unwrap();
     assert_eq!(history.iter().map(|run| run.result).collect::<Vec<_>>(), [RunResult::Lost]);
     assert_eq!(succeed(request(&other, 1).attempts(2)).await, TickOutcome::Ran(2));
+}
+
+/// Two of three nodes refuse the first claim; then one of them does not answer.
+#[tokio::test]
+async fn unstored_claim_is_no_attempt() {
+    let nodes = EmbeddedNodes::new(3);
+    let is_refusing = Arc::new(AtomicBool::new(true));
+    let of = |number: usize, node: &Arc<dyn Node>| {
+        let is_refusing = Arc::clone(&is_refusing);
+        let is_claim =
+            |op: &Op| matches!(op, Op::Claim(op) if &*op.job == "job" && op.claim.number == 0);
+        MockNode::refusing(node, Reason::TimedOut, move |op| match number {
+            0 => false,
+            1 => is_refusing.load(Ordering::Relaxed) && is_claim(op),
+            _ if is_refusing.load(Ordering::Relaxed) => is_claim(op),
+            _ => matches!(op, Op::Prepare(_) | Op::Claim(_) | Op::Claims(_)),
+        })
+    };
+    let inner = Redlock::builder().nodes_from(&nodes).build().unwrap();
+    let mocks: Vec<_> = inner.nodes().iter().enumerate().map(|(i, node)| of(i, node)).collect();
+    let redlock = with_nodes(Redlock::builder(), mocks).build().unwrap();
+    let refused = fail(request(&redlock, 1)).await.unwrap_err();
+    assert!(matches!(&refused, TickError::Lock(LockError::NoQuorum { .. })), "{refused}");
+    is_refusing.store(false, Ordering::Relaxed);
+    assert_eq!(succeed(request(&redlock, 1)).await, TickOutcome::Ran(1));
 }

@@ -178,8 +178,27 @@ impl<'a> UnderLock<'a> {
         let run = TickRun::new(millis(self.tick), attempt, since);
         let before = latest.map(|latest| latest.run);
         let claim = TickClaim::new(token, run, owner, before).by_schedule(mark);
-        claims::claim(self.redlock, self.job, claim.clone()).await?;
-        Ok(claim)
+        match claims::claim(self.redlock, self.job, claim.clone()).await {
+            Ok(()) => Ok(claim),
+            Err(error) => {
+                self.take_back(claim).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Stores the previous run in the place of a claim that too few nodes stored: nothing was started.
+    async fn take_back(&self, claim: TickClaim) {
+        let none = TickRun::new(Duration::ZERO, 1, claim.run.since);
+        let run = claim.before.unwrap_or(none);
+        let previous = TickClaim { run, ..claim }.numbered(AFTER_CLAIM);
+        if let Err(error) = claims::claim(self.redlock, self.job, previous).await {
+            crate::log::warn!(
+                job = %self.job,
+                %error,
+                "a tick that was claimed and not started could not be given back: it may count as an attempt"
+            );
+        }
     }
 
     /// Stores the end of the run on a majority, with retries while the lock is held.
