@@ -1,111 +1,225 @@
-//! The running command: started under the lock, stopped before its end, and gone before its release.
+//! The command, as `run` sees it: through its watchdog.
 
 use std::{
     ffi::OsString,
     io::{self, IsTerminal, stdin},
-    process::ExitStatus,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{
+            net::UnixStream as StdUnixStream,
+            process::{CommandExt, ExitStatusExt},
+        },
+    },
+    process::{Child, ExitStatus, Stdio},
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, getpid};
+#[cfg(target_os = "linux")]
+use rustix::process::getpid;
+use rustix::process::{Pid, Signal, getpgrp, kill_process};
 use tokio::{
-    process::Child,
-    time::{Instant, sleep},
+    io::{AsyncBufReadExt, BufReader, Lines},
+    net::UnixStream,
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
-    KILL_MARGIN,
     args::RunArgs,
-    group::{Group, LOOK},
-    start,
-    watchdog::Watchdog,
+    group::Group,
+    messages::{Order, Report, Sender, send_descriptor},
+    watchdog,
 };
+use crate::output::say;
 
-/// How long what the command left behind has to end by itself.
-const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
+/// Interval between messages about processes that do not end.
+const TELL: Duration = Duration::from_secs(5);
+/// Interval between signals to processes that are being killed.
+const KILL_AGAIN: Duration = Duration::from_millis(5);
 
-/// The processes of a command. Dropping this kills them.
-pub(super) struct RunningCommand {
-    child: Child,
-    group: Group,
-    /// Absent when the command has ended, with all that it started.
-    watchdog: Option<Watchdog>,
+/// The command and its watchdog.
+#[derive(Debug)]
+pub(super) struct WatchedCommand {
+    watchdog: Child,
+    orders: Sender,
+    reports: Lines<BufReader<UnixStream>>,
+    state: State,
+    /// The command is in the process group of this process.
+    shares_group: bool,
+    /// Children of this process that it did not start: the shell that became this program did.
+    others: Vec<Pid>,
 }
 
-impl RunningCommand {
-    /// Starts the command, with these variables added to its environment.
-    pub(super) fn start(
-        args: &RunArgs,
-        environment: &[(&str, String)],
-        watchdog: Watchdog,
-    ) -> io::Result<Self> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Idle,
+    /// The watchdog was ordered to start it.
+    Starting,
+    Running(Group),
+    /// No process of it is left.
+    Gone,
+}
+
+/// What the watchdog reports of the command.
+#[derive(Debug)]
+pub(super) enum Event {
+    Started,
+    NotStarted(io::Error),
+    FirstEnded(ExitStatus),
+    /// No process of the command is left.
+    Gone,
+}
+
+impl WatchedCommand {
+    /// Starts the watchdog, and waits until it is ready.
+    pub(super) async fn prepare(args: &RunArgs) -> io::Result<Self> {
+        let others = descendants(&[]);
+        // What survives the watchdog is this process's.
+        #[cfg(target_os = "linux")]
+        rustix::process::set_child_subreaper(Some(getpid()))?;
+        let (ours, theirs) = StdUnixStream::pair()?;
         // A terminal's signals, and reads from it, are for its foreground group.
-        let is_own = !args.foreground && !stdin().is_terminal();
-        let mut command = tokio::process::Command::from(super::this_program()?);
-        command.arg(start::ARGUMENT).arg(getpid().as_raw_nonzero().to_string());
-        command.args(&args.command);
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
-        if is_own {
-            command.process_group(0);
+        let shares_group = args.foreground || stdin().is_terminal();
+        let joins = if shares_group { getpgrp().as_raw_nonzero().get() } else { 0 };
+        let watchdog = super::this_program()?
+            .arg(watchdog::ARGUMENT)
+            .args([joins.to_string(), args.stop_signal.as_raw().to_string()])
+            .args(&args.command)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            // What is sent to the group of `run` must not stop it.
+            .process_group(0)
+            .spawn()?;
+        send_descriptor(&ours, stdin().as_fd())?;
+        let orders = Sender::new(&ours)?;
+        ours.set_nonblocking(true)?;
+        let reports = BufReader::new(UnixStream::from_std(ours)?).lines();
+        let state = State::Idle;
+        let mut this = Self { watchdog, orders, reports, state, shares_group, others };
+        match this.report().await? {
+            Report::Ready => Ok(this),
+            other => Err(unexpected(&other)),
         }
-        let mut child = command.spawn()?;
-        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        let Some(pid) = pid else {
-            child.start_kill()?;
-            return Err(io::Error::other("the command has no process id"));
-        };
-        let group = Group::new(pid, is_own);
-        let told = start::wait_until_stopped(pid).and_then(|()| watchdog.watch(group));
-        let group = group.with_adopted(watchdog.pid());
-        // Killed where the watchdog does not know of it.
-        let command = Self { child, group, watchdog: Some(watchdog) };
-        told?;
-        group.signal(Signal::CONT);
-        Ok(command)
     }
 
-    pub(super) const fn group(&self) -> Group {
-        self.group
+    /// Returns what sends orders.
+    pub(super) const fn orders(&self) -> &Sender {
+        &self.orders
     }
 
-    /// Tells the watchdog when the lock ends.
-    pub(super) fn lock_ends(&self, at: Duration) -> io::Result<()> {
-        self.watchdog.as_ref().map_or(Ok(()), |watchdog| watchdog.lock_ends(at))
+    pub(super) const fn shares_group(&self) -> bool {
+        self.shares_group
     }
 
-    /// Waits until the command's first process has ended.
+    /// Notes that the watchdog was ordered to start the command.
+    pub(super) const fn note_starting(&mut self) {
+        self.state = State::Starting;
+    }
+
+    async fn report(&mut self) -> io::Result<Report> {
+        let line = self.reports.next_line().await?;
+        let line = line.ok_or_else(|| io::Error::other("the watchdog has ended"))?;
+        serde_json::from_str(&line).map_err(io::Error::other)
+    }
+
+    /// Waits for an event.
     ///
     /// # Cancel safety
     ///
-    /// The next call continues.
-    pub(super) async fn first_ended(&mut self) -> io::Result<ExitStatus> {
-        let status = self.child.wait().await?;
-        self.group = self.group.without_leader();
-        Ok(status)
+    /// No event is lost.
+    pub(super) async fn event(&mut self) -> io::Result<Event> {
+        match (self.report().await?, self.state) {
+            (Report::Started { pid }, State::Starting) => {
+                let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
+                self.state = State::Running(Group::new(leader, !self.shares_group));
+                Ok(Event::Started)
+            }
+            (Report::NotStarted { error }, State::Starting) => {
+                self.state = State::Gone;
+                Ok(Event::NotStarted(io::Error::other(error)))
+            }
+            (Report::FirstEnded { status }, State::Running(group)) => {
+                self.state = State::Running(group.without_leader());
+                Ok(Event::FirstEnded(ExitStatus::from_raw(status)))
+            }
+            (Report::Gone, State::Running(_)) => {
+                self.state = State::Gone;
+                Ok(Event::Gone)
+            }
+            (other, _) => Err(unexpected(&other)),
+        }
     }
 
-    /// After the first process has ended: ends what it left behind, by the signal and at last by
-    /// SIGKILL. `time_left` returns for how long the lock is held still.
-    pub(super) async fn end(mut self, stop_signal: Signal, time_left: impl Fn() -> Duration) {
-        let (begun, mut is_asked) = (Instant::now(), false);
-        while self.group.is_left() {
-            if begun.elapsed() >= LEFTOVER_GRACE || time_left() <= KILL_MARGIN {
-                self.group.signal_all(Signal::KILL);
-            } else if !std::mem::replace(&mut is_asked, true) {
-                self.group.signal_all(stop_signal);
+    /// Kills the command: by the watchdog, and its group from here as well, as the watchdog may be
+    /// suspended.
+    pub(super) fn kill(&self) {
+        // Where the watchdog has ended, its socket says so.
+        let _ = self.orders.send(&Order::Kill);
+        if let State::Running(group) = self.state {
+            group.signal(Signal::KILL);
+        }
+    }
+
+    /// Kills what is left of the command, and returns when nothing is. As long as processes can't be
+    /// killed, says so.
+    pub(super) async fn kill_all(&mut self) {
+        let begun = Instant::now();
+        while matches!(self.state, State::Starting | State::Running(_)) {
+            self.kill();
+            match timeout(TELL, self.event()).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(_)) => self.kill_without_watchdog().await,
+                Err(_) => {
+                    let elapsed = begun.elapsed().as_secs();
+                    say(&format!("redlock: the command is left after {elapsed} s of SIGKILL"));
+                }
             }
-            sleep(LOOK).await;
         }
-        if let Some(watchdog) = self.watchdog.take() {
-            watchdog.end();
+    }
+
+    /// The watchdog has ended, and its children are this process's.
+    async fn kill_without_watchdog(&mut self) {
+        let (begun, mut told, mut none) = (Instant::now(), Instant::now(), 0);
+        // Again after a look that found none: a process may have started another meanwhile.
+        while none < 3 {
+            if let State::Running(group) = self.state {
+                group.signal(Signal::KILL);
+            }
+            let left = descendants(&self.others);
+            for process in &left {
+                let _ = kill_process(*process, Signal::KILL);
+            }
+            none = if left.is_empty() { none + 1 } else { 0 };
+            if told.elapsed() >= TELL {
+                told = Instant::now();
+                let elapsed = begun.elapsed().as_secs();
+                say(&format!("redlock: {left:?} are left after {elapsed} s of SIGKILL"));
+            }
+            sleep(KILL_AGAIN).await;
         }
+        self.state = State::Gone;
     }
 }
 
-impl Drop for RunningCommand {
+fn unexpected(report: &Report) -> io::Error {
+    io::Error::other(format!("the watchdog reports {report:?} unexpectedly"))
+}
+
+/// Returns the living descendants of this process, but for these and theirs.
+#[cfg(target_os = "linux")]
+fn descendants(others: &[Pid]) -> Vec<Pid> {
+    super::proc::descendants(getpid(), others)
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn descendants(_: &[Pid]) -> Vec<Pid> {
+    Vec::new()
+}
+
+impl Drop for WatchedCommand {
+    /// Ends the watchdog if nothing is left that it watches; otherwise it notices that it is alone.
     fn drop(&mut self) {
-        if self.watchdog.is_some() {
-            self.group.signal_all(Signal::KILL);
+        if matches!(self.state, State::Idle | State::Gone) {
+            let _ = self.watchdog.kill();
+            let _ = self.watchdog.wait();
         }
     }
 }

@@ -1,17 +1,9 @@
 //! The processes of a command: its process group, and on Linux everything that descends from it.
 
-use std::time::Duration;
-
 use rustix::{
     io::Errno,
-    process::{
-        Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group,
-        test_kill_process_group, waitpgid,
-    },
+    process::{Pid, Signal, getpid, kill_process, kill_process_group, test_kill_process_group},
 };
-
-/// Interval between looks at processes that are being ended.
-pub(super) const LOOK: Duration = Duration::from_millis(2);
 
 /// The processes of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,21 +13,12 @@ pub(super) struct Group {
     is_own: bool,
     /// The first process has not been reaped: its id is not another's.
     has_leader: bool,
-    /// The process that all others descend from.
-    ancestor: Pid,
-    /// A process that descends from it as well, and is none of the command's.
-    apart: Option<Pid>,
 }
 
 impl Group {
     /// The command whose first process is `leader`.
     pub(super) const fn new(leader: Pid, is_own: bool) -> Self {
-        Self { leader, is_own, has_leader: true, ancestor: leader, apart: None }
-    }
-
-    /// Adds what descends from this process, which adopts the command's orphans, but for `apart`.
-    pub(super) fn with_adopted(self, apart: Pid) -> Self {
-        Self { ancestor: getpid(), apart: Some(apart), ..self }
+        Self { leader, is_own, has_leader: true }
     }
 
     /// What is left when the first process has been reaped.
@@ -45,10 +28,6 @@ impl Group {
 
     pub(super) const fn leader(self) -> Pid {
         self.leader
-    }
-
-    pub(super) const fn is_own(self) -> bool {
-        self.is_own
     }
 
     /// Sends a signal to the command's process group, or to its first process.
@@ -61,42 +40,23 @@ impl Group {
         }
     }
 
-    /// Passes on what this process received. A terminal sends its own signals to every process of the
-    /// foreground group.
-    pub(super) fn forward(self, signal: Signal) {
-        let is_of_terminal = [Signal::INT, Signal::QUIT, Signal::WINCH].contains(&signal);
-        if self.is_own || !is_of_terminal {
-            self.signal(signal);
-        }
-    }
-
-    /// Sends a signal to all processes of the command.
+    /// Sends a signal to all processes of the command: on Linux to all that descend from this one.
     pub(super) fn signal_all(self, signal: Signal) {
+        #[cfg(target_os = "linux")]
+        let descendants = super::proc::descendants(getpid(), &[]);
+        #[cfg(not(target_os = "linux"))]
+        let descendants = Vec::new();
         self.signal(signal);
-        for process in self.descendants() {
+        for process in descendants {
             let _ = kill_process(process, signal);
         }
     }
 
-    /// Returns whether a process of the command is left, after the first one has ended. Reaps those that
-    /// this process inherited.
+    /// Returns whether a process is left, after all children of this process have been reaped: on Linux it
+    /// would be one of them, as this process adopts orphans.
     pub(super) fn is_left(self) -> bool {
-        if self.is_own {
-            while let Ok(Some(_)) = waitpgid(self.leader, WaitOptions::NOHANG) {}
-            if !matches!(test_kill_process_group(self.leader), Err(Errno::SRCH)) {
-                return true;
-            }
-        }
-        !self.descendants().is_empty()
-    }
-
-    #[cfg(target_os = "linux")]
-    fn descendants(self) -> Vec<Pid> {
-        super::proc::descendants(self.ancestor, self.apart)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn descendants(self) -> Vec<Pid> {
-        Vec::new()
+        !cfg!(target_os = "linux")
+            && self.is_own
+            && !matches!(test_kill_process_group(self.leader), Err(Errno::SRCH))
     }
 }

@@ -1,8 +1,10 @@
 //! `redlock run`: a command that runs only while a lock is held.
 
 mod args;
+mod clock;
 mod command;
 mod group;
+mod messages;
 mod outcome;
 #[cfg(target_os = "linux")]
 mod proc;
@@ -12,14 +14,13 @@ mod watchdog;
 mod work;
 
 use std::{
-    cell::RefCell,
-    future::Future,
     io,
     process::{self, ExitCode},
     time::Duration,
 };
 
 use humantime::format_rfc3339_seconds;
+use tokio::sync::Mutex;
 use tower_redlock::{
     LockContext, LockError, LockOptions, Redlock, Resource, Schedule,
     once::{Once, OnceError},
@@ -29,9 +30,9 @@ use tower_redlock::{
 pub(crate) use self::args::RunArgs;
 use self::{
     args::Wait,
+    command::WatchedCommand,
     outcome::Outcome,
     signals::Signals,
-    watchdog::Watchdog,
     work::{Ended, work},
 };
 use crate::{args::SharedArgs, exit::Failure, settings::Settings};
@@ -44,6 +45,8 @@ const MIN_TTL: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_millis(3500);
 /// Default of `--retain`.
 const RETAIN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Limit for giving back a tick.
+const GIVE_BACK: Duration = Duration::from_millis(500);
 /// Limit for the last release.
 const RELEASE: Duration = Duration::from_secs(2);
 
@@ -52,10 +55,7 @@ pub(crate) fn helper() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     match args.next()?.to_str()? {
         start::ARGUMENT => Some(start::main(args)),
-        watchdog::ARGUMENT => Some(match watchdog::main() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => Failure::system(format!("watchdog: {error}")).report(),
-        }),
+        watchdog::ARGUMENT => Some(watchdog::main(args)),
         _ => None,
     }
 }
@@ -78,8 +78,7 @@ struct Runner<'a> {
     args: &'a RunArgs,
     owner: String,
     signals: Signals,
-    /// Taken by the command.
-    watchdog: RefCell<Option<Watchdog>>,
+    command: Mutex<WatchedCommand>,
 }
 
 pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -89,24 +88,28 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
         let what = what.to_owned();
         move |error: io::Error| Failure::system(format!("{what}: {error}"))
     };
+    if args.max_hold.is_some_and(|max_hold| max_hold <= KILL_MARGIN) {
+        return Err(Failure::usage(
+            "--max-hold: the command is killed 100 ms before the lock ends",
+        ));
+    }
     let signals = Signals::start().map_err(system("signals"))?;
-    let watchdog = Watchdog::start().map_err(system("no watchdog"))?;
-    // Orphans of the command are this process's from now on.
-    #[cfg(target_os = "linux")]
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-        .map_err(|error| Failure::system(format!("orphans can't be adopted: {error}")))?;
+    let command = WatchedCommand::prepare(args).await.map_err(system("no watchdog"))?;
     let owner = redlock.owner().to_string();
-    let runner = Runner { args, owner, signals, watchdog: RefCell::new(Some(watchdog)) };
-    let outcome = tokio::select! {
+    let runner = Runner { args, owner, signals, command: Mutex::new(command) };
+    let outcome = runner.run_or_interrupt(&redlock).await;
+    // A lock that was lost is another's by now: what is left must end all the sooner.
+    let mut command = runner.command.lock().await;
+    runner.signals.end_command();
+    tokio::select! {
         biased;
-        // A forwarded signal ends the command, and by that this.
-        outcome = runner.run(&redlock) => outcome,
-        signal = runner.signals.interrupted() => Outcome::Interrupted(signal),
-    };
-    drop(runner.watchdog.take());
+        () = command.kill_all() => {}
+        _ = runner.signals.interrupted() => {}
+    }
+    drop(command);
     // Locks that were granted to nobody are released as well. What does not reach a server ends by its TTL.
     let _ = tokio::time::timeout(RELEASE, redlock.shutdown()).await;
-    Ok(outcome.report(args).await)
+    Ok(outcome.report(args, &runner.signals).await)
 }
 
 fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
@@ -127,6 +130,23 @@ fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
 }
 
 impl Runner<'_> {
+    async fn run_or_interrupt(&self, redlock: &Redlock) -> Outcome {
+        let mut run = std::pin::pin!(self.run(redlock));
+        let signal = tokio::select! {
+            biased;
+            // A signal that is forwarded ends the command, and by that this.
+            outcome = &mut run => return outcome,
+            signal = self.signals.interrupted() => signal,
+        };
+        // A tick that is being claimed is given back, as nothing is started any more.
+        if self.args.tick.is_some()
+            && let Ok(outcome) = tokio::time::timeout(GIVE_BACK, run).await
+        {
+            return outcome;
+        }
+        Outcome::Interrupted(signal)
+    }
+
     async fn run(&self, redlock: &Redlock) -> Outcome {
         let begun = tokio::time::Instant::now();
         if let Err(outcome) = self.ready(redlock).await {
@@ -206,12 +226,17 @@ impl Runner<'_> {
                 ("REDLOCK_TICK", format_rfc3339_seconds(context.tick()).to_string()),
                 ("REDLOCK_ATTEMPT", context.attempt().to_string()),
             ];
-            self.work(job, (*context).clone(), more).await.into_result()
+            let ended = self.work(job, (*context).clone(), more).await;
+            if matches!(&ended, Ended::Interrupted(_) | Ended::NotStarted(_)) {
+                context.give_back();
+            }
+            ended.into_result()
         });
         match done.await {
             Ok(TickOutcome::Ran(ended)) | Err(TickError::Work(ended)) => ended.into(),
             Ok(TickOutcome::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
-            Ok(TickOutcome::AlreadyDone { tick, by, .. }) => Outcome::TickDone { tick, by },
+            Ok(TickOutcome::AlreadyDone { by, .. }) => Outcome::TickDone { by },
+            Ok(TickOutcome::Superseded { tick, by, .. }) => Outcome::TickSuperseded { tick, by },
             Ok(TickOutcome::GivenUp { by, attempts, .. }) => Outcome::GivenUp { by, attempts },
             Ok(TickOutcome::Paused(pause)) => Outcome::Paused(pause),
             Ok(TickOutcome::Unknown) => Outcome::TickUnknown,
@@ -221,26 +246,20 @@ impl Runner<'_> {
         }
     }
 
-    fn work(
+    async fn work(
         &self,
         name: &str,
         context: LockContext,
         more: Vec<(&'static str, String)>,
-    ) -> impl Future<Output = Ended> {
-        let watchdog = self.watchdog.take();
-        let mut environment = more;
-        environment.extend([
+    ) -> Ended {
+        let own = [
             ("REDLOCK_NAME", name.to_owned()),
             ("REDLOCK_TOKEN", context.fencing_token().to_string()),
             ("REDLOCK_OWNER", self.owner.clone()),
-        ]);
-        async move {
-            match watchdog {
-                Some(watchdog) => {
-                    work(self.args, &environment, &self.signals, watchdog, context).await
-                }
-                None => Ended::NotStarted(io::Error::other("it ran already")),
-            }
-        }
+        ];
+        let environment = more.into_iter().chain(own);
+        let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut command = self.command.lock().await;
+        work(self.args, environment, &self.signals, &mut command, context).await
     }
 }

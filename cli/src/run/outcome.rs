@@ -1,6 +1,7 @@
 //! How `run` ends: what it says, and its exit code.
 
 use std::{
+    io,
     os::unix::process::ExitStatusExt,
     process::{ExitCode, Stdio},
     sync::Arc,
@@ -11,8 +12,11 @@ use humantime::format_rfc3339_seconds;
 use rustix::process::Signal;
 use tower_redlock::{LockError, scheduler::JobPause};
 
-use super::{args::RunArgs, command::shown, work::Ended};
-use crate::exit::{self, Failure};
+use super::{args::RunArgs, command::shown, signals::Signals, work::Ended};
+use crate::{
+    exit::{self, Failure},
+    output::say,
+};
 
 /// How `run` ended.
 #[derive(Debug)]
@@ -29,8 +33,10 @@ pub(super) enum Outcome {
     AlreadyDone { by: Arc<str>, at: SystemTime },
     /// Another client does the work, or its outcome is unknown.
     InProgress { by: Option<Arc<str>>, is_unknown: bool },
-    /// The job's tick, or a later one, was run before.
-    TickDone { tick: SystemTime, by: Option<Arc<str>> },
+    /// The job's tick was run before.
+    TickDone { by: Option<Arc<str>> },
+    /// A later tick of the job was begun before: this one is missed.
+    TickSuperseded { tick: SystemTime, by: Option<Arc<str>> },
     /// The tick was tried as often as it may be.
     GivenUp { by: Option<Arc<str>>, attempts: u32 },
     /// The servers lost what they knew of the tick.
@@ -57,7 +63,7 @@ impl From<LockError> for Outcome {
 
 impl Outcome {
     /// Prints what there is to say. Returns the exit code.
-    pub(super) async fn report(self, args: &RunArgs) -> ExitCode {
+    pub(super) async fn report(self, args: &RunArgs, signals: &Signals) -> ExitCode {
         let command = shown(&args.command);
         let failure = match self {
             Self::Ran(Ended::Itself(status)) => {
@@ -65,18 +71,17 @@ impl Outcome {
                 let code = status.code().or_else(|| status.signal().map(signal)).unwrap_or(1);
                 return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
             }
-            Self::Ran(Ended::Interrupted) => return ExitCode::from(exit::SYSTEM),
-            Self::Interrupted(signal) => {
+            Self::Ran(Ended::Interrupted(signal)) | Self::Interrupted(signal) => {
                 return ExitCode::from(u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX));
             }
             Self::AlreadyDone { by, at } => {
                 let at = format_rfc3339_seconds(at);
-                eprintln!("redlock: {command} was not run: {by} has done it at {at}");
+                say(&format!("redlock: {command} was not run: {by} has done it at {at}"));
                 return ExitCode::SUCCESS;
             }
-            Self::TickDone { tick, by } => {
-                let (tick, by) = (format_rfc3339_seconds(tick), shown_owner(by.as_deref()));
-                eprintln!("redlock: {command} was not run: {by} has run the tick of {tick}");
+            Self::TickDone { by } => {
+                let by = shown_owner(by.as_deref());
+                say(&format!("redlock: {command} was not run: {by} has run this tick"));
                 return ExitCode::SUCCESS;
             }
             Self::Paused(pause) => {
@@ -85,9 +90,19 @@ impl Outcome {
                     format!(" until {}", format_rfc3339_seconds(until))
                 });
                 let by = pause.by;
-                eprintln!("redlock: {command} was not run: {by} has paused the job{until}{why}");
+                say(&format!(
+                    "redlock: {command} was not run: {by} has paused the job{until}{why}"
+                ));
                 return ExitCode::SUCCESS;
             }
+            Self::TickSuperseded { tick, by } => Failure::new(
+                args.conflict_exit_code,
+                format!(
+                    "{command} was not run: {} has begun a later tick, that of {}; this one is missed",
+                    shown_owner(by.as_deref()),
+                    format_rfc3339_seconds(tick)
+                ),
+            ),
             Self::GivenUp { by, attempts } => Failure::new(
                 args.conflict_exit_code,
                 format!(
@@ -104,9 +119,11 @@ impl Outcome {
             ),
             Self::Usage(reason) => Failure::usage(reason),
             Self::Ran(Ended::Stopped) => {
-                lost(args, "it could not be extended, or was held for --max-hold").await
+                lost(args, signals, "it could not be extended, or was held for --max-hold").await
             }
-            Self::Failed(LockError::Lost { cause }) => lost(args, &cause.to_string()).await,
+            Self::Failed(LockError::Lost { cause }) => {
+                lost(args, signals, &cause.to_string()).await
+            }
             Self::Ran(Ended::Unwatched(error)) => {
                 Failure::system(format!("{command} was killed: it could not be watched: {error}"))
             }
@@ -146,14 +163,24 @@ fn shown_owner(owner: Option<&str>) -> &str {
 }
 
 /// Does what is to be done after a loss.
-async fn lost(args: &RunArgs, cause: &str) -> Failure {
+async fn lost(args: &RunArgs, signals: &Signals, cause: &str) -> Failure {
     if let Some(on_lost) = &args.on_lost {
         let mut command = tokio::process::Command::new("sh");
-        command.arg("-c").arg(on_lost).env("REDLOCK_LOSS", cause).stdin(Stdio::null());
-        match command.status().await {
+        command
+            .arg("-c")
+            .arg(on_lost)
+            .env("REDLOCK_LOSS", cause)
+            .kill_on_drop(true)
+            .stdin(Stdio::null());
+        let ended = tokio::select! {
+            biased;
+            ended = command.status() => ended,
+            signal = signals.interrupted() => Err(io::Error::other(format!("ended by {signal:?}"))),
+        };
+        match ended {
             Ok(status) if status.success() => {}
-            Ok(status) => eprintln!("redlock: the command of --on-lost failed: {status}"),
-            Err(error) => eprintln!("redlock: the command of --on-lost was not run: {error}"),
+            Ok(status) => say(&format!("redlock: the command of --on-lost failed: {status}")),
+            Err(error) => say(&format!("redlock: the command of --on-lost was not run: {error}")),
         }
     }
     let command = shown(&args.command);

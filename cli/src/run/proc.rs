@@ -15,20 +15,19 @@ struct Stat {
     is_zombie: bool,
 }
 
-/// Returns the living processes that descend from `ancestor`, but for `apart` and what descends from it.
-pub(super) fn descendants(ancestor: Pid, apart: Option<Pid>) -> Vec<Pid> {
-    let apart = apart.map(|pid| pid.as_raw_nonzero().get());
-    of(&stats(), ancestor.as_raw_nonzero().get(), apart)
-        .into_iter()
-        .filter_map(Pid::from_raw)
-        .collect()
+/// Returns the living processes that descend from `ancestor`, but for those `apart` and what descends from
+/// them.
+pub(super) fn descendants(ancestor: Pid, apart: &[Pid]) -> Vec<Pid> {
+    let apart: HashSet<i32> = apart.iter().map(|pid| pid.as_raw_nonzero().get()).collect();
+    let found = of(&stats(), ancestor.as_raw_nonzero().get(), &apart);
+    found.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-fn of(stats: &HashMap<i32, Stat>, ancestor: i32, apart: Option<i32>) -> Vec<i32> {
+fn of(stats: &HashMap<i32, Stat>, ancestor: i32, apart: &HashSet<i32>) -> Vec<i32> {
     let mut found = HashSet::from([ancestor]);
     loop {
         let is_new = |(pid, stat): &(&i32, &Stat)| {
-            Some(**pid) != apart && !found.contains(*pid) && found.contains(&stat.parent)
+            !apart.contains(*pid) && !found.contains(*pid) && found.contains(&stat.parent)
         };
         let new: Vec<i32> = stats.iter().filter(is_new).map(|(pid, _)| *pid).collect();
         if new.is_empty() {
@@ -82,7 +81,7 @@ mod tests {
             (15, alive(10)),
             (16, alive(15)),
         ]);
-        let mut found = of(&stats, 10, Some(15));
+        let mut found = of(&stats, 10, &HashSet::from([15]));
         found.sort_unstable();
         assert_eq!(found, [11, 12]);
     }
@@ -92,10 +91,10 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = Pid::from_child(&child);
         let own = rustix::process::getpid();
-        assert!(descendants(own, None).contains(&pid));
-        assert!(!descendants(own, Some(pid)).contains(&pid));
+        assert!(descendants(own, &[]).contains(&pid));
+        assert!(!descendants(own, &[pid]).contains(&pid));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!descendants(own, None).contains(&pid));
+        assert!(!descendants(own, &[]).contains(&pid));
     }
 }

@@ -1,22 +1,26 @@
 //! Signals: forwarded to the command while it runs; before that they end the wait for the lock.
 
 use std::{
+    fs,
     future::poll_fn,
-    io,
+    io::{self, IsTerminal, stdin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
 };
 
-use rustix::process::Signal;
+use rustix::{
+    process::{Signal, getpgrp},
+    termios::tcgetpgrp,
+};
 use tokio::{
     signal::unix::{self, SignalKind},
     sync::watch,
 };
 
-use super::{command::RunningCommand, group::Group};
+use super::messages::{Order, Sender};
 
 /// The signals that are forwarded.
-const FORWARDED: [Signal; 9] = [
+pub(super) const FORWARDED: [Signal; 9] = [
     Signal::HUP,
     Signal::INT,
     Signal::QUIT,
@@ -49,39 +53,52 @@ pub(super) fn parse(text: &str) -> Result<Signal, String> {
 }
 
 /// Whether a process that does not handle the signal ends by it.
-fn terminates(signal: Signal) -> bool {
+pub(super) fn terminates(signal: Signal) -> bool {
     signal != Signal::CONT && signal != Signal::WINCH
+}
+
+/// Whether this process was started with the signal ignored, as nohup(1) does: it stays so, also in the
+/// command. Read before this process handles any.
+pub(super) fn is_ignored(signal: Signal) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// Receives this process's signals from its start on.
 pub(super) struct Signals {
     target: Arc<Mutex<Target>>,
-    /// The first signal that came while nothing ran.
+    /// The first signal that was not forwarded, and ends what this process waits for.
     interrupted: watch::Receiver<Option<Signal>>,
 }
 
 /// Where signals go.
 enum Target {
-    /// To nobody yet.
-    Waiting,
-    Running(Group),
-    /// To nobody any more.
-    Ended,
+    /// To nobody: nothing runs.
+    Nobody,
+    Command {
+        orders: Sender,
+        /// It is in the process group of this process.
+        shares_group: bool,
+    },
 }
 
 impl Signals {
     pub(super) fn start() -> io::Result<Self> {
         let mut streams = Vec::with_capacity(FORWARDED.len());
         for signal in FORWARDED {
-            streams.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
+            if !is_ignored(signal) {
+                streams.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
+            }
         }
-        let target = Arc::new(Mutex::new(Target::Waiting));
+        let target = Arc::new(Mutex::new(Target::Nobody));
         let (send, interrupted) = watch::channel(None);
         tokio::spawn(forward(streams, Arc::clone(&target), send));
         Ok(Self { target, interrupted })
     }
 
-    /// Waits for a signal that ends this process, as no command runs that it could be forwarded to.
+    /// Waits for a signal that ends this process, while nothing runs that it could be forwarded to.
     pub(super) async fn interrupted(&self) -> Signal {
         let mut interrupted = self.interrupted.clone();
         loop {
@@ -94,28 +111,39 @@ impl Signals {
         }
     }
 
-    /// Starts the command, unless a signal came before, and forwards signals from then on. No signal
-    /// is handled between the two.
+    /// Starts the command, and forwards signals from then on. No signal is handled between the two.
+    ///
+    /// # Errors
+    ///
+    /// The signal that came before: nothing was started.
     pub(super) fn start_command(
         &self,
-        start: impl FnOnce() -> io::Result<RunningCommand>,
-    ) -> Option<io::Result<RunningCommand>> {
+        orders: Sender,
+        shares_group: bool,
+        start: &Order,
+    ) -> Result<io::Result<()>, Signal> {
         let mut target = lock(&self.target);
-        if self.interrupted.borrow().is_some() {
-            return None;
+        if let Some(signal) = *self.interrupted.borrow() {
+            return Err(signal);
         }
-        let started = start();
-        *target = match &started {
-            Ok(command) => Target::Running(command.group()),
-            Err(_) => Target::Ended,
-        };
-        Some(started)
+        let started = orders.send(start);
+        if started.is_ok() {
+            *target = Target::Command { orders, shares_group };
+        }
+        Ok(started)
     }
 
     /// Forwards no more signals: the command has ended.
     pub(super) fn end_command(&self) {
-        *lock(&self.target) = Target::Ended;
+        *lock(&self.target) = Target::Nobody;
     }
+}
+
+/// Whether the signal came from the terminal, which sends it to the whole foreground group.
+fn is_of_terminal(signal: Signal) -> bool {
+    [Signal::INT, Signal::QUIT, Signal::WINCH].contains(&signal)
+        && stdin().is_terminal()
+        && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
 }
 
 async fn forward(
@@ -132,11 +160,15 @@ async fn forward(
         })
         .await;
         match &*lock(&target) {
-            Target::Running(group) => group.forward(signal),
-            Target::Waiting if terminates(signal) => {
+            Target::Command { shares_group: true, .. } if is_of_terminal(signal) => {}
+            Target::Command { orders, .. } => {
+                // Where the watchdog has ended, the command does as well.
+                let _ = orders.send(&Order::Signal(signal.as_raw()));
+            }
+            Target::Nobody if terminates(signal) => {
                 interrupted.send_if_modified(|first| first.replace(signal).is_none());
             }
-            Target::Waiting | Target::Ended => {}
+            Target::Nobody => {}
         }
     }
 }
@@ -148,6 +180,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_ignored_here() {
+        // The runtime of Rust ignores this one.
+        assert!(is_ignored(Signal::PIPE) && !is_ignored(Signal::TERM));
+    }
 
     #[test]
     fn signals_have_names() {

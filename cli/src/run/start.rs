@@ -7,10 +7,9 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use rustix::{
-    io::Errno,
-    process::{Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process, waitid},
-};
+use rustix::process::{Pid, Signal, getppid};
+
+use crate::output::say;
 
 /// The argument that makes this program the process of a command.
 pub(super) const ARGUMENT: &str = "__start";
@@ -33,28 +32,11 @@ pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     if getppid() != parent {
         return ExitCode::from(CANNOT_RUN);
     }
-    // Until the watchdog knows of this process: what it starts later must not survive either.
-    if let Err(error) = kill_process(getpid(), Signal::STOP) {
-        return failed(&command, &error.into());
-    }
     failed(&command, &Command::new(&command).args(args).exec())
 }
 
-/// Waits until the process of a command has stopped itself, or has ended.
-pub(super) fn wait_until_stopped(process: Pid) -> io::Result<()> {
-    // Whether it has ended is not asked here: it stays to be waited for.
-    let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-    loop {
-        match waitid(WaitId::Pid(process), options) {
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
 fn failed(command: &OsString, error: &io::Error) -> ExitCode {
-    eprintln!("redlock: {}: {error}", command.display());
+    say(&format!("redlock: {}: {error}", command.display()));
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     ExitCode::from(if is_missing { NOT_FOUND } else { CANNOT_RUN })
 }

@@ -1,197 +1,235 @@
-//! A process beside `run` that kills the command where `run` itself can't: it was killed or suspended.
+//! The process beside `run` that starts the command, and ends it also where `run` itself can't: it was
+//! killed or suspended.
+//!
+//! It is the parent of the command, and on Linux it adopts the command's orphans: so once it has no
+//! children, no process of the command is left, whatever groups and sessions these made.
 
 use std::{
-    io::{self, Read, Write},
+    ffi::OsString,
+    io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::process::CommandExt,
+        unix::{net::UnixStream as StdUnixStream, process::CommandExt},
     },
-    process::{self, Stdio},
+    process::{Command, ExitCode, Stdio},
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{Pid, Signal},
-    time::{ClockId, clock_gettime},
+    process::{Pid, Signal, WaitOptions, WaitStatus, getpid, wait},
+};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines},
+    net::UnixStream,
+    signal::unix::{SignalKind, signal},
+    time::{Instant, sleep},
 };
 
-use super::{KILL_MARGIN, group::Group};
+use super::{
+    KILL_MARGIN, clock,
+    group::Group,
+    messages::{Order, Report, Sender, receive_descriptor},
+    signals::{self, is_ignored},
+    start, this_program,
+};
 
-/// The argument that makes this program a watchdog.
+/// The argument that makes this program a watchdog. The next ones: the process group of the command, or 0
+/// for one of its own; the stop signal; the command and its arguments.
 pub(super) const ARGUMENT: &str = "__watchdog";
 
 /// Maximum time between looks at the clock: timers do not count the time for which a machine is
 /// suspended, while the clock does.
 const LOOK: Duration = Duration::from_millis(50);
+/// Interval between signals to processes that are being killed.
+const KILL_AGAIN: Duration = Duration::from_millis(5);
+/// How long what the command left behind has to end by itself.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 
-/// Returns the time since the machine's start, suspended time included; all processes see the same.
-pub(super) fn now() -> Duration {
-    #[cfg(target_os = "linux")]
-    const CLOCK: ClockId = ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    const CLOCK: ClockId = ClockId::Monotonic;
-    let time = clock_gettime(CLOCK);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
+/// The main function of the watchdog.
+pub(super) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    // One thread, which outlives the command: this ends with the thread that started it.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let watched = runtime
+        .and_then(|runtime| runtime.block_on(async { Watch::new(args).await?.watch().await }));
+    if watched.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The watchdog's side of `run`. Where this is dropped, or its process ends, the watchdog kills the
-/// command.
-pub(super) struct Watchdog {
-    process: process::Child,
-    pipe: OwnedFd,
-}
-
-impl Watchdog {
-    /// Starts the watchdog, and waits until it watches.
-    pub(super) fn start() -> io::Result<Self> {
-        let mut process = super::this_program()?
-            .arg(ARGUMENT)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // What is sent to the group of `run` must not stop it.
-            .process_group(0)
-            .spawn()?;
-        let pipe = process.stdin.take().map(OwnedFd::from);
-        let ready = process.stdout.take().map(|mut ready| ready.read_exact(&mut [0]));
-        let (Some(pipe), Some(Ok(()))) = (pipe, ready) else {
-            let _ = process.kill();
-            let status = process.wait()?;
-            return Err(io::Error::other(format!("the watchdog ended: {status}")));
-        };
-        rustix::io::ioctl_fionbio(&pipe, true)?;
-        Ok(Self { process, pipe })
-    }
-
-    pub(super) fn pid(&self) -> Pid {
-        Pid::from_child(&self.process)
-    }
-
-    /// Tells which processes to kill.
-    pub(super) fn watch(&self, group: Group) -> io::Result<()> {
-        let leader = group.leader().as_raw_nonzero();
-        self.tell(&format!("{} {leader}\n", if group.is_own() { "group" } else { "process" }))
-    }
-
-    /// Tells when the lock ends, by [`now`]. The watchdog kills the command 100 ms earlier.
-    pub(super) fn lock_ends(&self, at: Duration) -> io::Result<()> {
-        self.tell(&format!("until {}\n", at.as_nanos()))
-    }
-
-    /// Ends the watchdog, as the command has ended.
-    pub(super) fn end(mut self) {
-        if self.tell("done\n").is_err() {
-            let _ = self.process.kill();
-        }
-        drop(self.pipe);
-        let _ = self.process.wait();
-    }
-
-    /// An error where the watchdog has ended, or does not read.
-    fn tell(&self, line: &str) -> io::Result<()> {
-        let written = rustix::io::write(&self.pipe, line.as_bytes())?;
-        if written == line.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
-    }
-}
-
-/// What the watchdog was told.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Orders {
-    group: Option<Group>,
+struct Watch {
+    command: Vec<OsString>,
+    /// The standard input of the command.
+    stdin: Option<OwnedFd>,
+    /// The process group that the command joins.
+    joins: Option<i32>,
+    stop_signal: Signal,
+    orders: Lines<BufReader<UnixStream>>,
+    reports: Sender,
+    /// When the lock ends, by [`clock::now`].
     lock_ends: Option<Duration>,
-    is_done: bool,
+    group: Option<Group>,
+    first_ended: Option<Instant>,
+    /// Everything is to be killed.
+    kills: bool,
 }
 
-impl Orders {
-    fn read(&mut self, line: &str) {
-        let (word, value) = line.split_once(' ').unwrap_or((line, ""));
-        let pid = || value.parse().ok().and_then(Pid::from_raw);
-        match word {
-            "group" => self.group = pid().map(|leader| Group::new(leader, true)),
-            "process" => self.group = pid().map(|leader| Group::new(leader, false)),
-            "until" => self.lock_ends = value.parse().ok().map(Duration::from_nanos),
-            "done" => self.is_done = true,
-            _ => {}
-        }
+impl Watch {
+    async fn new(mut args: impl Iterator<Item = OsString>) -> io::Result<Self> {
+        let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
+        let (joins, stop_signal) = (number(), number().and_then(Signal::from_named_raw));
+        let (Some(joins), Some(stop_signal)) = (joins, stop_signal) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let stdin = receive_descriptor(&socket)?;
+        // The command's orphans are adopted from now on.
+        #[cfg(target_os = "linux")]
+        rustix::process::set_child_subreaper(Some(getpid()))?;
+        let reports = Sender::new(&socket)?;
+        socket.set_nonblocking(true)?;
+        let orders = BufReader::new(UnixStream::from_std(socket)?).lines();
+        Ok(Self {
+            command: args.collect(),
+            stdin: Some(stdin),
+            joins: Some(joins).filter(|group| *group > 0),
+            stop_signal,
+            orders,
+            reports,
+            lock_ends: None,
+            group: None,
+            first_ended: None,
+            kills: false,
+        })
     }
 
-    /// Returns when to kill the command.
-    fn kill_at(&self) -> Option<Duration> {
-        self.group.and(self.lock_ends).map(|at| at.saturating_sub(KILL_MARGIN))
-    }
-
-    /// Returns the time until then.
-    fn kill_in(&self) -> Duration {
-        self.kill_at().map_or(Duration::MAX, |at| at.saturating_sub(now()))
-    }
-}
-
-/// The watchdog. Reads orders from the standard input until it is told that the command has ended.
-pub(super) fn main() -> io::Result<()> {
-    io::stdout().write_all(b"r")?;
-    io::stdout().flush()?;
-    let (mut orders, mut text, mut is_due) = (Orders::default(), String::new(), false);
-    loop {
-        let wait = if is_due { LOOK } else { orders.kill_in().min(LOOK) };
-        // All orders are read before the clock is judged: newer ones may be behind an older end.
-        let mut is_readable = is_readable(wait)?;
-        let mut is_over = false;
-        while is_readable {
-            let mut bytes = [0; 4096];
-            let count = rustix::io::read(io::stdin(), &mut bytes)?;
-            is_over |= count == 0;
-            text.push_str(&String::from_utf8_lossy(&bytes[..count]));
-            is_readable = count > 0 && self::is_readable(Duration::ZERO)?;
-        }
-        while let Some((line, rest)) = text.split_once('\n') {
-            orders.read(line);
-            text = rest.to_owned();
-        }
-        if orders.is_done {
-            return Ok(());
-        }
-        // Again and again while `run` is suspended: the command may be starting processes.
-        is_due = orders.kill_in().is_zero();
-        if is_over || is_due {
-            if let Some(group) = orders.group {
-                group.signal_all(Signal::KILL);
+    /// Obeys orders until the command is gone, or there is nobody to run it for.
+    async fn watch(mut self) -> io::Result<()> {
+        // Otherwise the kernel reaps children itself where this signal is ignored.
+        let mut ended = signal(SignalKind::child())?;
+        // What is sent to all processes of a service must not end the one that lets them end in time.
+        let _survived: Vec<_> = signals::FORWARDED
+            .into_iter()
+            .filter(|of| !is_ignored(*of))
+            .map(|of| signal(SignalKind::from_raw(of.as_raw())))
+            .collect::<io::Result<_>>()?;
+        self.reports.send(&Report::Ready)?;
+        loop {
+            // All orders are read before the clock is judged: newer ones may be behind an older end.
+            while let Some(line) = self.orders.next_line().now_or_never() {
+                match line {
+                    Ok(Some(line)) => self.obey(&line)?,
+                    // `run` was killed.
+                    Ok(None) | Err(_) if self.group.is_none() => return Ok(()),
+                    Ok(None) | Err(_) => {
+                        self.kills = true;
+                        break;
+                    }
+                }
             }
-            if is_over {
+            if let Some(group) = self.group
+                && !self.reap(group)
+            {
+                // Where `run` was killed, nobody reads it.
+                let _ = self.reports.send(&Report::Gone);
                 return Ok(());
             }
+            let pause = self.act();
+            if self.kills {
+                // Orders may be at their end, which is always there to be read.
+                sleep(pause).await;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                line = self.orders.next_line() => match line {
+                    Ok(Some(line)) => self.obey(&line)?,
+                    Ok(None) | Err(_) => {}
+                },
+                _ = ended.recv() => {}
+                () = sleep(pause) => {}
+            }
         }
     }
-}
 
-fn is_readable(wait: Duration) -> io::Result<bool> {
-    let stdin = io::stdin();
-    let fd = stdin.as_fd();
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-    let timeout = Timespec::try_from(wait).map_err(io::Error::other)?;
-    match poll(&mut fds, Some(&timeout)) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
+    fn obey(&mut self, line: &str) -> io::Result<()> {
+        match serde_json::from_str(line).map_err(io::Error::other)? {
+            Order::Start { lock_ends, environment } => {
+                self.lock_ends = Some(lock_ends);
+                let report = match self.start(&environment) {
+                    Ok(group) => {
+                        self.group = Some(group);
+                        Report::Started { pid: group.leader().as_raw_nonzero().get() }
+                    }
+                    Err(error) => Report::NotStarted { error: error.to_string() },
+                };
+                self.reports.send(&report)?;
+            }
+            Order::LockEnds(at) => self.lock_ends = Some(at),
+            Order::Signal(number) => {
+                let signal = Signal::from_named_raw(number);
+                if let (Some(group), Some(signal)) = (self.group, signal) {
+                    match self.first_ended {
+                        None => group.signal(signal),
+                        // The user does not want to wait for what is left.
+                        Some(_) => self.kills |= signals::terminates(signal),
+                    }
+                }
+            }
+            Order::Kill => self.kills = true,
+        }
+        Ok(())
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    fn start(&mut self, environment: &[(String, String)]) -> io::Result<Group> {
+        let mut command: Command = this_program()?;
+        command.arg(start::ARGUMENT).arg(getpid().as_raw_nonzero().to_string());
+        command.args(&self.command);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        command.process_group(self.joins.unwrap_or(0));
+        if let Some(stdin) = self.stdin.take() {
+            command.stdin(Stdio::from(stdin));
+        }
+        let child = command.spawn()?;
+        Ok(Group::new(Pid::from_child(&child), self.joins.is_none()))
+    }
 
-    #[test]
-    fn kill_is_due_before_end() {
-        let mut orders = Orders::default();
-        orders.read("until 5000000000");
-        assert_eq!(orders.kill_at(), None, "nothing to kill yet");
-        orders.read("group 17");
-        assert_eq!(orders.kill_at(), Some(Duration::from_millis(4_900)));
-        orders.read("until 6000000000");
-        assert_eq!(orders.kill_at(), Some(Duration::from_millis(5_900)));
-        assert!(orders.group.is_some_and(Group::is_own) && !orders.is_done);
-        orders.read("done");
-        assert!(orders.is_done);
+    /// Reaps what has ended. Returns whether a process of the command is left.
+    fn reap(&mut self, group: Group) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == group.leader() => {
+                    self.note_first_ended(group, status)
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return true,
+                Err(_) => return self.group.is_some_and(Group::is_left),
+            }
+        }
+    }
+
+    fn note_first_ended(&mut self, group: Group, status: WaitStatus) {
+        self.first_ended = Some(Instant::now());
+        self.group = Some(group.without_leader());
+        let _ = self.reports.send(&Report::FirstEnded { status: status.as_raw() });
+        group.without_leader().signal_all(self.stop_signal);
+        group.without_leader().signal_all(Signal::CONT);
+    }
+
+    /// Does what is due. Returns the time until the next look.
+    fn act(&mut self) -> Duration {
+        let Some(group) = self.group else { return LOOK };
+        let left = self.lock_ends.map_or(Duration::ZERO, |at| {
+            at.saturating_sub(KILL_MARGIN).saturating_sub(clock::now())
+        });
+        let grace = self
+            .first_ended
+            .map_or(Duration::MAX, |at| LEFTOVER_GRACE.saturating_sub(at.elapsed()));
+        let kill_in = left.min(grace);
+        if self.kills || kill_in.is_zero() {
+            group.signal_all(Signal::KILL);
+            KILL_AGAIN
+        } else {
+            kill_in.min(LOOK)
+        }
     }
 }

@@ -9,13 +9,16 @@ use tower_redlock::LockContext;
 use super::{
     KILL_MARGIN,
     args::RunArgs,
-    command::RunningCommand,
+    clock,
+    command::{Event, WatchedCommand},
+    messages::Order,
     signals::Signals,
-    watchdog::{self, Watchdog},
 };
 
 /// Maximum time between looks at the lock's remaining validity.
 const LOOK: Duration = Duration::from_millis(100);
+/// Interval between attempts to kill the command.
+const KILL_AGAIN: Duration = Duration::from_millis(5);
 
 /// How the command ended.
 #[derive(Debug)]
@@ -27,7 +30,7 @@ pub(super) enum Ended {
     /// Killed, as it could not be watched any more.
     Unwatched(io::Error),
     /// Not started: a signal came before.
-    Interrupted,
+    Interrupted(Signal),
     /// Not started: the operating system refused.
     NotStarted(io::Error),
 }
@@ -47,64 +50,85 @@ impl fmt::Display for Ended {
             Self::Itself(status) => write!(f, "the command ended with {status}"),
             Self::Stopped => f.write_str("the command was stopped, as the lock was about to end"),
             Self::Unwatched(error) => write!(f, "the command was killed: {error}"),
-            Self::Interrupted => f.write_str("a signal came before the command was started"),
+            Self::Interrupted(_) => f.write_str("a signal came before the command was started"),
             Self::NotStarted(error) => write!(f, "the command was not started: {error}"),
         }
     }
 }
 
-/// Runs the command under the lock of this context.
+/// Runs the command under the lock of this context, until no process of it is left.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future kills the command.
+/// Dropping the future leaves the command to [`WatchedCommand::kill_all`].
 pub(super) async fn work(
     args: &RunArgs,
-    environment: &[(&str, String)],
+    environment: Vec<(String, String)>,
     signals: &Signals,
-    watchdog: Watchdog,
+    command: &mut WatchedCommand,
     context: LockContext,
 ) -> Ended {
-    let started = signals.start_command(|| RunningCommand::start(args, environment, watchdog));
-    let mut command = match started {
-        None => return Ended::Interrupted,
-        Some(Err(error)) => return Ended::NotStarted(error),
-        Some(Ok(command)) => command,
-    };
-    let mut stop: Option<Stop> = None;
-    let status = loop {
-        // Read first: the lock does not end before what is left from then.
-        let now = watchdog::now();
+    // Read first: the lock does not end before what is left from then.
+    let now = clock::now();
+    let start = Order::Start { lock_ends: now + context.remaining(), environment };
+    match signals.start_command(command.orders().clone(), command.shares_group(), &start) {
+        Err(signal) => return Ended::Interrupted(signal),
+        Ok(Err(error)) => return Ended::NotStarted(error),
+        Ok(Ok(())) => command.note_starting(),
+    }
+    let ended = watch(args, command, context).await;
+    signals.end_command();
+    ended
+}
+
+async fn watch(args: &RunArgs, command: &mut WatchedCommand, context: LockContext) -> Ended {
+    let (mut stop, mut status) = (None::<Stop>, None);
+    loop {
+        let now = clock::now();
         let left = context.remaining();
-        if let Err(error) = command.lock_ends(now + left) {
-            drop(command);
-            return Ended::Unwatched(error);
-        }
+        let told = command.orders().send(&Order::LockEnds(now + left));
         let kill_in = left.saturating_sub(KILL_MARGIN);
         let kill_in = stop.as_ref().map_or(kill_in, |stop| kill_in.min(stop.kill_in(args)));
         if kill_in.is_zero() {
             stop.get_or_insert_with(Stop::now);
-            command.group().signal_all(Signal::KILL);
+            command.kill();
         }
-        let pause = if kill_in.is_zero() { Duration::from_millis(2) } else { kill_in.min(LOOK) };
-        tokio::select! {
+        let pause = if kill_in.is_zero() { KILL_AGAIN } else { kill_in.min(LOOK) };
+        let event = tokio::select! {
             biased;
-            status = command.first_ended() => break status,
+            event = command.event() => event.and_then(|event| told.map(|()| event)),
             () = context.stopping(), if stop.is_none() => {
                 stop = Some(Stop::now());
-                command.group().signal(args.stop_signal);
+                let orders = command.orders();
                 // A process that is suspended handles no signal.
-                command.group().signal(Signal::CONT);
+                let sent = [args.stop_signal, Signal::CONT].map(|signal| {
+                    orders.send(&Order::Signal(signal.as_raw()))
+                });
+                match sent.into_iter().find_map(Result::err) {
+                    None => continue,
+                    Some(error) => Err(error),
+                }
             }
-            () = sleep(pause) => {}
+            () = sleep(pause) => match told {
+                Ok(()) => continue,
+                Err(error) => Err(error),
+            },
+        };
+        match event {
+            Ok(Event::Started) => {}
+            Ok(Event::NotStarted(error)) => return Ended::NotStarted(error),
+            Ok(Event::FirstEnded(of)) => status = Some(of),
+            Ok(Event::Gone) => break,
+            Err(error) => {
+                // Under the lock, which is not released before nothing is left.
+                command.kill_all().await;
+                return Ended::Unwatched(error);
+            }
         }
-    };
-    signals.end_command();
-    command.end(args.stop_signal, || context.remaining()).await;
+    }
     match status {
-        _ if stop.is_some() => Ended::Stopped,
-        Ok(status) => Ended::Itself(status),
-        Err(error) => Ended::Unwatched(error),
+        Some(status) if stop.is_none() => Ended::Itself(status),
+        _ => Ended::Stopped,
     }
 }
 

@@ -3,7 +3,12 @@
 use std::{ops::Deref, sync::Arc, time::SystemTime};
 
 use super::super::JobPause;
-use crate::{error::LockError, guard::LockContext, schedule::WallTime};
+use crate::{
+    error::LockError,
+    guard::LockContext,
+    schedule::WallTime,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// What the work of a [`TickRequest`](super::TickRequest) knows. Also a [`LockContext`].
 #[derive(Clone, Debug)]
@@ -11,12 +16,19 @@ pub struct TickContext {
     pub(super) lock: LockContext,
     pub(super) tick: WallTime,
     pub(super) attempt: u32,
+    pub(super) is_given_back: Arc<AtomicBool>,
 }
 
 impl TickContext {
     /// Returns the tick that the run is for.
     pub fn tick(&self) -> SystemTime {
         self.tick.into()
+    }
+
+    /// Says that the work did not begin, for example as its program is missing: if it then returns an
+    /// error, the claim is taken back, so that this is no attempt.
+    pub fn give_back(&self) {
+        self.is_given_back.store(true, Ordering::Relaxed);
     }
 
     /// Returns the number of the attempt at the tick, from 1, over all hosts.
@@ -42,15 +54,21 @@ pub enum TickOutcome<T> {
     /// The work succeeded, but too few nodes recorded that. Others take the tick for one whose run was
     /// broken off.
     RanUnrecorded(T, LockError),
-    /// The tick, or a later one, has been run.
+    /// The tick has been run.
     #[non_exhaustive]
     AlreadyDone {
-        /// The tick that was run.
-        tick: SystemTime,
         /// The [`owner`](crate::RedlockBuilder::owner) that ran it, where that is known.
         by: Option<Arc<str>>,
         /// When its run ended, where that is known.
         ended: Option<SystemTime>,
+    },
+    /// A later tick of the job was begun before: this one is missed.
+    #[non_exhaustive]
+    Superseded {
+        /// The later tick.
+        tick: SystemTime,
+        /// The owner that began it, where that is known.
+        by: Option<Arc<str>>,
     },
     /// The tick was tried as often as it may be: those runs failed, or were broken off.
     #[non_exhaustive]

@@ -1,11 +1,6 @@
 //! Under the job's lock: reads what was run, claims the tick, runs it, and stores its end.
 
-use std::{
-    fmt::Display,
-    future::Future,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fmt::Display, future::Future, sync::Arc, time::Duration};
 
 use futures_util::future::{join, join3};
 
@@ -30,6 +25,10 @@ use crate::{
     protocol::{JobDocument, TickClaim, TickRun},
     quorum::claims::LatestClaim,
     schedule::{Schedule, WallTime},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// How far a stored time may be ahead of the nodes' clocks, as for a scheduler.
@@ -103,7 +102,21 @@ impl<'a> UnderLock<'a> {
         let run = claimed.run;
         *crate::sync::lock(&self.begun) =
             Some((token, JobRun::of_tick(&run, Arc::clone(redlock.owner()))));
-        let result = work(TickContext { lock: context.clone(), tick: self.tick, attempt }).await;
+        let is_given_back = Arc::<AtomicBool>::default();
+        let result = work(TickContext {
+            lock: context.clone(),
+            tick: self.tick,
+            attempt,
+            is_given_back: Arc::clone(&is_given_back),
+        })
+        .await;
+        if is_given_back.load(Ordering::Relaxed)
+            && let Err(error) = result
+        {
+            *crate::sync::lock(&self.begun) = None;
+            self.take_back(claimed).await;
+            return Err(TickError::Work(error));
+        }
         let outcome = match &result {
             Ok(_) => Outcome::Finished,
             Err(error) => Outcome::Failed { error: error.to_string().into() },
@@ -152,14 +165,15 @@ impl<'a> UnderLock<'a> {
                 Decision::Run { attempt: 1 }
             };
         };
-        if run.tick > tick || run.ended.is_some() {
-            let at = |time| WallTime::since_epoch(time).into();
-            let (tick, by, ended) = (at(run.tick), owner.clone(), run.ended.map(at));
-            return Decision::Leave(TickOutcome::AlreadyDone { tick, by, ended });
+        let (at, by) = (|time| WallTime::since_epoch(time).into(), owner.clone());
+        if run.tick > tick {
+            return Decision::Leave(TickOutcome::Superseded { tick: at(run.tick), by });
+        }
+        if let Some(ended) = run.ended.map(at) {
+            return Decision::Leave(TickOutcome::AlreadyDone { by, ended: Some(ended) });
         }
         if run.attempt >= self.attempts {
-            let (by, attempts) = (owner.clone(), run.attempt);
-            return Decision::Leave(TickOutcome::GivenUp { by, attempts });
+            return Decision::Leave(TickOutcome::GivenUp { by, attempts: run.attempt });
         }
         Decision::Run { attempt: run.attempt + 1 }
     }
