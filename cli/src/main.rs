@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    logging::start(&args);
+    let _log = logging::start(&args);
     match execute(args) {
         Ok(code) => code,
         Err(failure) => failure.report(),

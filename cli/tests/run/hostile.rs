@@ -1,0 +1,251 @@
+//! Commands and surroundings that make it difficult to end in time, or to tell the truth.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    program::{Running, Site, is_alive, is_gone},
+    support::eventually,
+};
+
+/// Processes in other groups and sessions, and an orphan; each writes its process id.
+const ESCAPED: &str = "timeout 61 sh -c 'echo $$ >> pids; sleep 61' & \
+                       setsid sh -c 'echo $$ >> pids; sleep 62' & \
+                       (sleep 63 & echo $! >> pids); echo $$ >> pids; wait";
+
+fn pids(site: &Site, count: usize) -> Vec<String> {
+    eventually("all have begun", || site.read("pids").lines().count() == count);
+    site.read("pids").lines().map(str::to_owned).collect()
+}
+
+fn watchdog_of(run: &Running) -> Pid {
+    let pid = run.pid().as_raw_nonzero();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap()).unwrap()
+}
+
+/// Starts a shell that becomes `redlock run`, with what is to be done before.
+fn exec(site: &Site, before: &str, args: &[&str]) -> Running {
+    let run = site.command(args);
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("{before}; exec \"$@\"")).arg("sh").arg(run.get_program());
+    shell.args(run.get_args()).current_dir(run.get_current_dir().unwrap());
+    shell.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    site.start_command(shell)
+}
+
+#[test]
+fn daemons_end_before_release() {
+    let site = Site::new();
+    for _ in 0..40 {
+        // Ends while the daemon is still on its way.
+        let script = "(setsid sh -c '(sleep 61 & echo $! >> pids) &' &)";
+        site.script(&[], script).ends(0, "");
+        for pid in site.read("pids").lines() {
+            assert!(!is_alive(pid), "{pid} outlived the lock");
+        }
+    }
+    assert!(site.read("pids").lines().count() > 0, "no daemon began");
+}
+
+#[test]
+fn escaped_processes_end_with_program() {
+    for (options, signal) in [
+        (&[][..], Signal::KILL),
+        (&[], Signal::STOP),
+        (&["--foreground"], Signal::KILL),
+        (&["--foreground"], Signal::STOP),
+    ] {
+        let site = Site::with_ttl("1s");
+        let run = site.script(options, ESCAPED);
+        let pids = pids(&site, 4);
+        run.signal(signal);
+        for pid in pids {
+            is_gone(&pid);
+        }
+    }
+}
+
+#[test]
+fn escaped_processes_end_with_watchdog() {
+    let site = Site::new();
+    let mut run = site.script(&[], ESCAPED);
+    let pids = pids(&site, 4);
+    kill_process(watchdog_of(&run), Signal::KILL).unwrap();
+    run.ends(71, "could not be watched");
+    for pid in pids {
+        assert!(!is_alive(&pid), "{pid} outlived the lock");
+    }
+}
+
+#[test]
+fn suspended_watchdog_ends_no_lock() {
+    let site = Site::with_ttl("1s");
+    let mut run = site.script(&["--max-hold", "3s"], "echo $$ > begun; sleep 60");
+    let command = site.line_of("begun");
+    let watchdog = watchdog_of(&run);
+    kill_process(watchdog, Signal::STOP).unwrap();
+    is_gone(&command);
+    kill_process(watchdog, Signal::CONT).unwrap();
+    run.ends(70, "the lock was lost");
+}
+
+/// The lock is another's at once: everything ends before the program does.
+#[test]
+fn early_loss_leaves_nothing() {
+    let site = Site::with_ttl("3s");
+    let script = "setsid sh -c 'while :; do sleep 61 & echo $! >> pids; sleep 0.005; done' & wait";
+    let mut run = site.script(&["--on-lost", "cat pids > at-loss"], script);
+    eventually("some have begun", || site.read("pids").lines().count() > 20);
+    for server in &site.servers {
+        server.set("redlock:lock:a", "somebody else's");
+    }
+    run.ends(70, "the lock was lost");
+    let left: Vec<_> =
+        site.read("pids").lines().filter(|pid| is_alive(pid)).map(str::to_owned).collect();
+    assert_eq!(left, [""; 0]);
+    assert_eq!(site.read("at-loss"), site.read("pids"), "the hook came last");
+}
+
+/// As systemd stops the processes of a unit.
+#[test]
+fn signal_to_all_leaves_grace() {
+    let site = Site::new();
+    let script =
+        "trap 'echo cleaned > done; exit 4' TERM; echo $$ > begun; while :; do sleep 0.01; done";
+    let mut run = site.script(&[], script);
+    let command = Pid::from_raw(site.line_of("begun").parse().unwrap()).unwrap();
+    for pid in [watchdog_of(&run), run.pid(), command] {
+        kill_process(pid, Signal::TERM).unwrap();
+    }
+    assert_eq!((run.code(), site.read("done").as_str()), (4, "cleaned\n"));
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    let site = Site::new();
+    let script = "grep SigIgn /proc/$$/status > ignored; echo > begun; sleep 60";
+    let mut run = exec(&site, "trap '' HUP", &["a", "--", "sh", "-c", script]);
+    site.line_of("begun");
+    let mask = site.read("ignored").trim().rsplit('\t').next().unwrap().to_owned();
+    assert_eq!(u64::from_str_radix(&mask, 16).unwrap() & 1, 1, "{mask}");
+    run.signal(Signal::HUP);
+    assert_eq!(site.held_on("a"), 3);
+    run.signal(Signal::TERM);
+    assert_eq!(run.code(), 128 + 15);
+}
+
+#[test]
+fn ignored_child_signal_hides_no_status() {
+    let site = Site::new();
+    exec(&site, "trap '' CHLD", &["a", "--", "sh", "-c", "exit 3"]).ends(3, "");
+}
+
+#[test]
+fn children_of_others_are_left_alone() {
+    let site = Site::new();
+    let mut run = exec(&site, "sleep 61 & echo $! > sidecar", &["a", "--", "sh", "-c", "exit 5"]);
+    assert_eq!(run.code(), 5, "{}", run.output());
+    let sidecar = site.line_of("sidecar");
+    assert!(is_alive(&sidecar));
+    kill_process(Pid::from_raw(sidecar.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn foreground_command_gets_signals() {
+    let site = Site::new();
+    for signal in [Signal::INT, Signal::QUIT, Signal::TERM] {
+        let _ = fs::remove_file(site.file("begun"));
+        let script = "trap 'exit 6' INT QUIT TERM; echo > begun; while :; do sleep 0.01; done";
+        let mut run = site.script(&["--foreground"], script);
+        site.line_of("begun");
+        run.signal(signal);
+        assert_eq!(run.code(), 6);
+    }
+}
+
+#[test]
+fn signal_ends_grace_and_hook() {
+    let site = Site::with_ttl("60s");
+    let deaf = "(trap '' TERM; echo > deaf; while :; do sleep 0.01; done) & until [ -e deaf ]; do sleep 0.01; done; echo > ends";
+    let mut run = site.script(&[], deaf);
+    site.line_of("ends");
+    run.signal(Signal::TERM);
+    let code = run.code();
+    assert!([0, 128 + 15].contains(&code), "{code}");
+    assert_eq!(site.held_on("a"), 0);
+
+    let hook = ["--max-hold", "500ms", "--on-lost", "echo > hooked; sleep 600"];
+    let mut run = site.script(&hook, "sleep 60");
+    site.line_of("hooked");
+    run.signal(Signal::TERM);
+    run.ends(70, "the command of --on-lost was not run: ended by");
+}
+
+#[test]
+fn closed_output_changes_no_code() {
+    let site = Site::new();
+    let full = |args: &[&str]| {
+        let mut command = site.command(args);
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full);
+        command.status().unwrap().code()
+    };
+    assert_eq!(full(&["--once", "k", "--", "true"]), Some(0));
+    assert_eq!(full(&["--once", "k", "--", "true"]), Some(0));
+    assert_eq!(full(&["a", "--", "no-such-command"]), Some(127));
+    assert_eq!(full(&["a", "--", "/"]), Some(126));
+    assert_eq!(
+        full(&["a", "--max-hold", "300ms", "--on-lost", "exit 1", "--", "sleep", "60"]),
+        Some(70)
+    );
+}
+
+#[test]
+fn unread_log_ends_no_lock() {
+    let site = Site::with_ttl("1s");
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // Full, before the program writes its first line.
+    rustix::io::ioctl_fionbio(&writer, true).unwrap();
+    while writer.write(&[b'x'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&writer, false).unwrap();
+    let mut command =
+        site.command(&["-vv", "a", "--", "sh", "-c", "echo > begun; sleep 4; echo > ended"]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).spawn().unwrap();
+    site.line_of("begun");
+    site.servers[2].freeze();
+    site.line_of("ended");
+    drop(reader);
+    assert!(child.wait().unwrap().success());
+    site.servers[2].thaw();
+}
+
+#[test]
+fn orphans_are_reaped() {
+    let site = Site::new();
+    let script = "for i in 1 2 3 4 5 6 7 8 9 10; do (true &); done; echo > begun; sleep 60";
+    let mut run = site.script(&[], script);
+    site.line_of("begun");
+    let watchdog = watchdog_of(&run).as_raw_nonzero().to_string();
+    let zombies = || {
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        let stats = entries.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+        stats.filter(|stat| stat.contains(&format!(") Z {watchdog} "))).count()
+    };
+    eventually("no zombie is left", || zombies() == 0);
+    run.signal(Signal::TERM);
+    assert_eq!(run.code(), 128 + 15);
+}
+
+#[test]
+fn shortest_hold_is_refused() {
+    let site = Site::new();
+    site.script(&["--max-hold", "90ms"], "echo > ran").ends(64, "killed 100 ms before");
+    assert_eq!(site.read("ran"), "");
+}
