@@ -16,7 +16,7 @@ pub(crate) struct EndSignals {
 
 #[cfg(unix)]
 impl EndSignals {
-    /// Listens. A signal that cannot be listened to ends the program as it would without this.
+    /// Registers the handlers. A signal whose handler fails to register keeps its default action.
     pub(crate) fn new() -> Self {
         Self {
             interrupt: signal(SignalKind::interrupt()).ok(),
@@ -25,7 +25,7 @@ impl EndSignals {
         }
     }
 
-    /// Waits for one. Returns the exit code that tells it: 128 and the signal's number.
+    /// Waits for a signal. Returns the exit code for it: 128 plus the signal's number.
     pub(crate) async fn recv(&mut self) -> u8 {
         async fn one(signal: &mut Option<Signal>) -> Option<()> {
             signal.as_mut()?.recv().await

@@ -50,7 +50,7 @@ impl Latencies {
         self.longest
     }
 
-    /// Returns the latency that so many of a hundred do not exceed; `None` without any.
+    /// Returns a percentile of the latencies; `None` without any.
     pub(super) fn percentile(&self, percent: u64) -> Option<Duration> {
         let rank = (self.count * percent).div_ceil(100).max(1);
         let mut seen = 0;

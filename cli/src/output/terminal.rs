@@ -19,7 +19,7 @@ pub(crate) struct Size {
 }
 
 impl Default for Size {
-    /// The size of a terminal that does not tell it.
+    /// The size of a terminal that reports none.
     fn default() -> Self {
         Self { columns: 80, rows: 24 }
     }
@@ -33,7 +33,7 @@ pub(crate) fn size() -> Option<Size> {
         rows: size.ws_row.into(),
     };
     let size = tcgetwinsize(stdout()).or_else(|_| tcgetwinsize(std::io::stderr())).map(of).ok()?;
-    // Of a terminal that does not know its size.
+    // A terminal without a known size reports zeros.
     (size.columns > 0 && size.rows > 0).then_some(size)
 }
 
