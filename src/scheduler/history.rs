@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc, time::SystemTime};
 use super::{
     JobEventKind,
     driver::Driver,
-    fleet::{JobRun, JobRuns, RunResult},
+    fleet::{JobRun, JobRunResult, JobRuns},
 };
 use crate::{
     error::{LockError, ServerText},
@@ -54,7 +54,7 @@ impl Driver {
                     trigger: None,
                     started,
                     ended: None,
-                    result: RunResult::BrokenOff,
+                    result: JobRunResult::BrokenOff,
                     owner: owner.clone().unwrap_or_else(|| "unknown".into()),
                     attempt: run.attempt,
                     lateness: run.since.saturating_sub(run.tick),
@@ -90,13 +90,12 @@ impl Driver {
         async move {
             let entered = run.clone();
             let store = async {
-                let mut runs = match read {
-                    Some((_, runs)) => runs,
-                    None => {
-                        let history = JobDocument::History;
-                        let text = documents::prepare(&redlock, history, &job, token).await?;
-                        JobRuns::from_text(&text)
-                    }
+                let mut runs = if let Some((_, runs)) = read {
+                    runs
+                } else {
+                    let history = JobDocument::History;
+                    let text = documents::prepare(&redlock, history, &job, token).await?;
+                    JobRuns::from_text(&text)
                 };
                 for run in unstored {
                     runs.add(run);
