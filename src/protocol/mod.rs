@@ -2,7 +2,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | operations of a node | `op` |
+//! | operations of a node | `op`, `job_op` |
 //! | their answers, and the leases and records in them | `answer` |
 //! | pages of the names that a node keeps | `scan` |
 //! | identity of a lease | `lease_id` |
@@ -12,6 +12,7 @@
 
 mod answer;
 pub(crate) mod formulas;
+mod job_op;
 mod lease_id;
 mod op;
 mod scan;
@@ -22,10 +23,8 @@ pub use answer::{
     Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, PromisedAnswer, RaisedAnswer, Record,
     ReleasedAnswer, Stored, StoredLease,
 };
+pub use job_op::{ClaimOp, ForgetJobOp, PrepareOp};
 pub use lease_id::{LeaseId, Nonce};
-pub use op::{
-    AcquireOp, ClaimOp, ExtendOp, ForgetJobOp, ForgetOp, Op, OpId, PrepareOp, RaiseOp, RecordOp,
-    RepairOp,
-};
+pub use op::{AcquireOp, ExtendOp, ForgetOp, Op, OpId, RaiseOp, RecordOp, RepairOp};
 pub use scan::{ScanKind, ScanOp, ScannedAnswer};
 pub use tick_claim::{JobDocument, ScheduleMark, TickClaim, TickRun};

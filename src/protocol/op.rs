@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 #[cfg(doc)]
-use super::Answer;
-use super::{JobDocument, LeaseId, Nonce, Record, ScanOp, TickClaim};
+use super::{Answer, TickClaim};
+use super::{ClaimOp, ForgetJobOp, LeaseId, Nonce, PrepareOp, Record, ScanOp};
 use crate::time::Timestamp;
 
 /// A request to one node.
@@ -229,44 +229,6 @@ impl ExtendOp {
     }
 }
 
-/// The parameters of [`Op::Prepare`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct PrepareOp {
-    /// The job.
-    pub job: Arc<str>,
-    /// The fencing token of the job's lock, which the client holds.
-    pub token: u64,
-    /// Time after sending within which the server may run the operation.
-    pub patience: Duration,
-}
-
-impl PrepareOp {
-    /// Creates a request for the promise.
-    pub const fn new(job: Arc<str>, token: u64, patience: Duration) -> Self {
-        Self { job, token, patience }
-    }
-}
-
-/// The parameters of [`Op::Claim`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ClaimOp {
-    /// The job.
-    pub job: Arc<str>,
-    /// The claim.
-    pub claim: Arc<TickClaim>,
-    /// Time after sending within which the server may run the operation.
-    pub patience: Duration,
-}
-
-impl ClaimOp {
-    /// Creates an operation that stores `claim`.
-    pub const fn new(job: Arc<str>, claim: Arc<TickClaim>, patience: Duration) -> Self {
-        Self { job, claim, patience }
-    }
-}
-
 /// The parameters of [`Op::Record`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -329,31 +291,6 @@ impl ForgetOp {
     /// Creates an operation that deletes the record with this nonce.
     pub const fn new(name: Arc<str>, nonce: Nonce) -> Self {
         Self { name, nonce }
-    }
-}
-
-/// The parameters of [`Op::ForgetJob`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ForgetJobOp {
-    /// The job.
-    pub job: Arc<str>,
-    /// The fencing token of the job's lock, which the client holds.
-    pub token: u64,
-    /// Time after sending within which the server may run the operation.
-    pub patience: Duration,
-}
-
-impl ForgetJobOp {
-    /// Creates an operation that deletes what is stored of the job.
-    pub const fn new(job: Arc<str>, token: u64, patience: Duration) -> Self {
-        Self { job, token, patience }
-    }
-
-    /// Returns the names under which nodes store claims for the job; its own is the first.
-    pub fn registers(&self) -> [Arc<str>; 3] {
-        let document = |document: JobDocument| document.register(&self.job);
-        [Arc::clone(&self.job), document(JobDocument::Control), document(JobDocument::History)]
     }
 }
 

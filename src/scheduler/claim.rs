@@ -9,7 +9,7 @@ use super::{
     context::RunInfo,
     driver::{Driver, Purpose, millis},
     end::EndedRun,
-    fleet::{JobRun, RunResult, controls},
+    fleet::{JobRun, JobRunResult, controls},
     policy::{Due, due},
     run::GuardedEnd,
 };
@@ -225,7 +225,7 @@ impl Driver {
             trigger: self.job.trigger(),
             started: info.decided.into(),
             ended: None,
-            result: RunResult::Open,
+            result: JobRunResult::Open,
             owner: Arc::clone(self.shared.redlock.owner()),
             attempt,
             lateness: info.lateness,

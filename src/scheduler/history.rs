@@ -73,13 +73,12 @@ impl Driver {
         async move {
             let entered = run.clone();
             let store = async {
-                let mut runs = match read {
-                    Some((_, runs)) => runs,
-                    None => {
-                        let history = JobDocument::History;
-                        let text = documents::prepare(&redlock, history, &job, token).await?;
-                        JobRuns::from_text(&text)
-                    }
+                let mut runs = if let Some((_, runs)) = read {
+                    runs
+                } else {
+                    let history = JobDocument::History;
+                    let text = documents::prepare(&redlock, history, &job, token).await?;
+                    JobRuns::from_text(&text)
                 };
                 for run in unstored {
                     runs.add(run);

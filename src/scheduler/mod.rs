@@ -100,7 +100,9 @@ pub use error::{StartError, UnknownJob};
 pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
 #[cfg(any(test, fuzzing))]
 pub(crate) use fleet::fuzzing;
-pub use fleet::{ControlError, JobCommand, JobControl, JobPause, JobRun, RequestedRun, RunResult};
+pub use fleet::{
+    ControlError, JobCommand, JobControl, JobPause, JobRun, JobRunResult, RequestedRun,
+};
 pub use handle::{SchedulerHandle, ShutdownReport};
 pub(crate) use job::Job;
 pub use options::{Claim, Missed, Overlap};

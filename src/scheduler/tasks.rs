@@ -86,13 +86,12 @@ pub(super) async fn run_job(
 ) {
     let state = Arc::clone(&alive.job);
     loop {
-        let kept = match kept.take() {
-            Some(kept) => kept,
-            None => {
-                let read = read_claims(&shared, std::slice::from_ref(&state)).await;
-                let Some(kept) = read.and_then(|mut kept| kept.pop()) else { return };
-                kept
-            }
+        let kept = if let Some(kept) = kept.take() {
+            kept
+        } else {
+            let read = read_claims(&shared, std::slice::from_ref(&state)).await;
+            let Some(kept) = read.and_then(|mut kept| kept.pop()) else { return };
+            kept
         };
         let Job { schedule, options, work, .. } = job;
         let driver = Driver::new(&shared, &state, (schedule, options), work, kept);

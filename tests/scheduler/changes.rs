@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_redlock::{
     Job, Schedule,
-    scheduler::{JobEventKind, JobState, StartError},
+    scheduler::{JobEventKind, JobState, ShutdownReport, StartError},
 };
 
 use crate::{
@@ -27,7 +27,7 @@ fn added_job_runs() {
         async move { handle.shutdown(SECOND).await }
     });
     scene.advance(SECOND);
-    assert_eq!(stops.take().unwrap(), Default::default());
+    assert_eq!(stops.take().unwrap(), ShutdownReport::default());
     let late = jobs.handle.add(site.job("k", Schedule::every(SECOND), Duration::ZERO));
     assert_eq!(late, Err(StartError::ShuttingDown));
 }

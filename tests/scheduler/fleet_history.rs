@@ -6,7 +6,7 @@ use tower_redlock::{
     Job, Redlock, Schedule,
     node::{ClaimOp, Op},
     schedule::WallTime,
-    scheduler::{JobRun, RunResult},
+    scheduler::{JobRun, JobRunResult},
 };
 
 use crate::{
@@ -34,7 +34,7 @@ fn runs_of_replicas_are_entered() {
     let runs = history(&scene, &scene.site("d").redlock);
     assert_eq!(ticks(&runs), [10_000, 20_000, 30_000]);
     for (run, entry) in runs.iter().zip(scene.log.entries()) {
-        assert_eq!((&*run.owner, run.result), (entry.site, RunResult::Finished));
+        assert_eq!((&*run.owner, run.result), (entry.site, JobRunResult::Finished));
         assert_eq!(run.ended.unwrap().duration_since(run.started).unwrap(), 2 * SECOND);
         assert_eq!((run.attempt, run.trigger, &run.error), (1, None, &None));
         assert!(run.lateness < SECOND, "{:?}", run.lateness);
@@ -77,10 +77,10 @@ fn failures_have_their_error() {
     assert_eq!(
         told,
         [
-            (RunResult::Failed, Some("no disk")),
-            (RunResult::Panicked, Some("out of cheese")),
-            (RunResult::TimedOut, None),
-            (RunResult::Finished, None),
+            (JobRunResult::Failed, Some("no disk")),
+            (JobRunResult::Panicked, Some("out of cheese")),
+            (JobRunResult::TimedOut, None),
+            (JobRunResult::Finished, None),
         ]
     );
 }
@@ -98,7 +98,7 @@ fn crashed_run_is_entered_by_next() {
     let runs = history(&scene, &b.redlock);
     let told: Vec<_> =
         runs.iter().map(|run| (&*run.owner, run.result, run.ended.is_some())).collect();
-    let expected = [("a", RunResult::BrokenOff, false), ("b", RunResult::Finished, true)];
+    let expected = [("a", JobRunResult::BrokenOff, false), ("b", JobRunResult::Finished, true)];
     assert_eq!(told, expected);
     assert_eq!(ticks(&runs), [60_000, 120_000]);
 }
@@ -113,7 +113,7 @@ fn crashed_request_is_entered_by_next() {
     let id = done(&scene, b.redlock.trigger_job("j")).unwrap();
     scene.advance(10 * SECOND);
     let runs = history(&scene, &b.redlock);
-    assert_eq!((runs.len(), runs[0].result, runs[0].trigger), (1, RunResult::Open, Some(id)));
+    assert_eq!((runs.len(), runs[0].result, runs[0].trigger), (1, JobRunResult::Open, Some(id)));
     a.crash();
     let mut jobs = b.start([job(&b)]);
     scene.advance(60 * SECOND);
@@ -121,7 +121,7 @@ fn crashed_request_is_entered_by_next() {
     scene.advance(600 * SECOND);
     let runs = history(&scene, &b.redlock);
     let told: Vec<_> = runs.iter().map(|run| (&*run.owner, run.result, run.trigger)).collect();
-    let expected = [("a", RunResult::BrokenOff, Some(id)), ("b", RunResult::Finished, None)];
+    let expected = [("a", JobRunResult::BrokenOff, Some(id)), ("b", JobRunResult::Finished, None)];
     assert_eq!(told, expected);
     let event = jobs.new_events().into_iter().find(|event| event.trigger == Some(id)).unwrap();
     assert_eq!(crate::scene::event_name(&event.kind), "broken off");
@@ -158,6 +158,6 @@ fn lost_lock_is_entered() {
     scene.advance(30 * SECOND);
     assert!(taken.take().unwrap().is_ok());
     let runs = history(&scene, &b.redlock);
-    assert_eq!((runs.len(), runs[0].result), (1, RunResult::Lost), "{runs:?}");
+    assert_eq!((runs.len(), runs[0].result), (1, JobRunResult::Lost), "{runs:?}");
     assert!(runs[0].error.is_some() && runs[0].ended.is_some());
 }

@@ -13,7 +13,7 @@ use tower_redlock::{
     LockError, LockOptions, Redlock, Schedule,
     error::Reason,
     node::{EmbeddedNodes, Node, Op},
-    scheduler::{RunResult, TickError, TickOutcome, TickRequest},
+    scheduler::{JobRunResult, TickError, TickOutcome, TickRequest},
 };
 
 use crate::mock_node::{MockNode, with_nodes};
@@ -71,7 +71,7 @@ async fn each_tick_runs_once() {
     assert_eq!(runs.load(Ordering::Relaxed), 300);
     let history = other.job_history("job").await.unwrap();
     assert_eq!(history.len(), 50);
-    assert!(history.iter().all(|run| run.result == RunResult::Finished));
+    assert!(history.iter().all(|run| run.result == JobRunResult::Finished));
     assert_eq!(history[49].tick, tick(299));
 }
 
@@ -137,7 +137,8 @@ async fn attempts_are_counted_over_hosts() {
     assert_eq!(succeed(request(&one, 1).attempts(3)).await, TickOutcome::Ran(3));
     let history = one.job_history("job").await.unwrap();
     let results: Vec<_> = history.iter().map(|run| (run.attempt, run.result)).collect();
-    let expected = [(1, RunResult::Failed), (2, RunResult::BrokenOff), (3, RunResult::Finished)];
+    let expected =
+        [(1, JobRunResult::Failed), (2, JobRunResult::BrokenOff), (3, JobRunResult::Finished)];
     assert_eq!(results, expected);
     assert_eq!(history[0].error.as_deref(), Some("no disk"));
     assert_eq!(&*history[1].owner, "other");
@@ -187,7 +188,7 @@ async fn lost_lock_is_in_history() {
     let lost = endless.run(|_| std::future::pending::<Result<(), String>>()).await;
     assert!(matches!(lost, Err(TickError::Lock(LockError::Lost { .. }))), "{lost:?}");
     let history = other.job_history("job").await.unwrap();
-    assert_eq!(history.iter().map(|run| run.result).collect::<Vec<_>>(), [RunResult::Lost]);
+    assert_eq!(history.iter().map(|run| run.result).collect::<Vec<_>>(), [JobRunResult::Lost]);
     assert_eq!(succeed(request(&other, 1).attempts(2)).await, TickOutcome::Ran(2));
 }
 

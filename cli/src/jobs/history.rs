@@ -6,7 +6,7 @@ use humantime::format_rfc3339_seconds;
 use serde_json::json;
 use tower_redlock::{
     Redlock,
-    scheduler::{JobControl, JobRun, RunResult},
+    scheduler::{JobControl, JobRun, JobRunResult},
 };
 
 use crate::{
@@ -96,17 +96,17 @@ pub(super) fn took(run: &JobRun) -> String {
 }
 
 /// A result in words.
-pub(super) fn result(result: RunResult) -> String {
+pub(super) fn result(result: JobRunResult) -> String {
     match result {
-        RunResult::Finished => "finished",
-        RunResult::Failed => "failed",
-        RunResult::Panicked => "panicked",
-        RunResult::Lost => "lost",
-        RunResult::TimedOut => "timed out",
-        RunResult::Stopped => "stopped",
-        RunResult::NotDone => "not done",
-        RunResult::BrokenOff => "broken off",
-        RunResult::Open => "running",
+        JobRunResult::Finished => "finished",
+        JobRunResult::Failed => "failed",
+        JobRunResult::Panicked => "panicked",
+        JobRunResult::Lost => "lost",
+        JobRunResult::TimedOut => "timed out",
+        JobRunResult::Stopped => "stopped",
+        JobRunResult::NotDone => "not done",
+        JobRunResult::BrokenOff => "broken off",
+        JobRunResult::Open => "running",
         _ => "unknown",
     }
     .into()

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
-use tower_redlock::{Job, Redlock, Schedule, Scheduler, scheduler::RunResult};
+use tower_redlock::{Job, Redlock, Schedule, Scheduler, scheduler::JobRunResult};
 
 use crate::{
     run::fleet,
@@ -70,7 +70,7 @@ async fn pause_stops_all_replicas() {
     redlock(&servers, &["jobs", "resume", "report"]).is(0, &["runs again from its next tick"]);
     redlock(&servers, &["jobs", "resume", "report"]).is(0, &["was not paused"]);
     tick(&fleet, "report", Ok(())).await;
-    assert_eq!(fleet.job_history("report").await.unwrap()[0].result, RunResult::Finished);
+    assert_eq!(fleet.job_history("report").await.unwrap()[0].result, JobRunResult::Finished);
 
     let json = redlock(&servers, &["jobs", "pause", "report", "--for", "1h", "--json"]).json();
     assert!(json["control"]["paused"]["until"].is_string(), "{json}");
@@ -101,7 +101,7 @@ async fn request_runs_on_one_replica() {
     tokio::time::timeout(Duration::from_secs(60), ran.notified()).await.unwrap();
     eventually_async("the run is in the history", async || {
         let history = fleet.job_history("report").await.unwrap();
-        history.iter().any(|run| run.trigger == Some(id) && run.result == RunResult::Finished)
+        history.iter().any(|run| run.trigger == Some(id) && run.result == JobRunResult::Finished)
     })
     .await;
     redlock(&servers, &["jobs", "history", "report"]).is(0, &[&format!("requested: {id}")]);

@@ -50,7 +50,7 @@ use crate::{
 pub struct JobCommand<T = ()> {
     redlock: Redlock,
     job: Result<Arc<str>, UnknownJob>,
-    action: Action,
+    kind: CommandKind,
     by: Option<Arc<str>>,
     why: Option<Arc<str>>,
     until: Option<SystemTime>,
@@ -60,7 +60,7 @@ pub struct JobCommand<T = ()> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
+enum CommandKind {
     Pause,
     Resume,
     Trigger,
@@ -83,7 +83,7 @@ impl Redlock {
     /// long as no majority of the servers loses its data, it stays over restarts of everything. The job
     /// need not be known to this process.
     pub fn pause_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
-        self.command(name, Action::Pause)
+        self.command(name, CommandKind::Pause)
     }
 
     /// Ends the [pause](Self::pause_job) of a job. Each replica sees it before its next tick; of a schedule
@@ -91,7 +91,7 @@ impl Redlock {
     /// ([`start_within`](crate::Job::start_within)); about the others, the job's
     /// [`Missed`](crate::scheduler::Missed) decides. No error if it was not paused.
     pub fn resume_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
-        self.command(name, Action::Resume)
+        self.command(name, CommandKind::Resume)
     }
 
     /// Requests one run of a job, by any replica of the fleet, even while the job is paused. Returns its
@@ -102,11 +102,11 @@ impl Redlock {
     /// crashes, the next run reports it as broken off. The run is no tick: the schedule ignores it. With
     /// [`until`](JobCommand::until), it is not started later.
     pub fn trigger_job(&self, name: impl Into<Arc<str>>) -> JobCommand<u64> {
-        self.command(name, Action::Trigger)
+        self.command(name, CommandKind::Trigger)
     }
 
-    fn command<T>(&self, name: impl Into<Arc<str>>, action: Action) -> JobCommand<T> {
-        JobCommand::new(self, Ok(name.into()), None, action)
+    fn command<T>(&self, name: impl Into<Arc<str>>, kind: CommandKind) -> JobCommand<T> {
+        JobCommand::new(self, Ok(name.into()), None, kind)
     }
 }
 
@@ -115,14 +115,14 @@ impl JobCommand {
         redlock: &Redlock,
         job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
     ) -> Self {
-        Self::of_local(redlock, job, Action::Pause)
+        Self::of_local(redlock, job, CommandKind::Pause)
     }
 
     pub(in super::super) fn resume(
         redlock: &Redlock,
         job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
     ) -> Self {
-        Self::of_local(redlock, job, Action::Resume)
+        Self::of_local(redlock, job, CommandKind::Resume)
     }
 }
 
@@ -131,7 +131,7 @@ impl JobCommand<u64> {
         redlock: &Redlock,
         job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
     ) -> Self {
-        Self::of_local(redlock, job, Action::Trigger)
+        Self::of_local(redlock, job, CommandKind::Trigger)
     }
 }
 
@@ -139,11 +139,11 @@ impl<T> JobCommand<T> {
     fn of_local(
         redlock: &Redlock,
         job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
-        action: Action,
+        kind: CommandKind,
     ) -> Self {
         match job {
-            Ok((name, local)) => Self::new(redlock, Ok(name), Some(local), action),
-            Err(error) => Self::new(redlock, Err(error), None, action),
+            Ok((name, local)) => Self::new(redlock, Ok(name), Some(local), kind),
+            Err(error) => Self::new(redlock, Err(error), None, kind),
         }
     }
 
@@ -151,10 +151,10 @@ impl<T> JobCommand<T> {
         redlock: &Redlock,
         job: Result<Arc<str>, UnknownJob>,
         local: Option<Arc<dyn FleetJob>>,
-        action: Action,
+        kind: CommandKind,
     ) -> Self {
         let redlock = redlock.clone();
-        Self { redlock, job, action, by: None, why: None, until: None, local, result: PhantomData }
+        Self { redlock, job, kind, by: None, why: None, until: None, local, result: PhantomData }
     }
 
     /// The one who gives the command, for people: at most 128 bytes, without control characters. Default:
@@ -195,13 +195,13 @@ impl<T> JobCommand<T> {
             return Err(invalid("the time has passed".into()));
         }
         let (by, at, until) = (Arc::clone(by), now.into(), until.map(SystemTime::from));
-        let action = self.action;
+        let kind = self.kind;
         let (control, token) = change(&self.redlock, &job, now, |control, id| {
-            match action {
-                Action::Pause => control.paused = Some(JobPause { by, why, at, until }),
-                Action::Resume if control.paused.is_none() => return Ok(false),
-                Action::Resume => control.paused = None,
-                Action::Trigger => {
+            match kind {
+                CommandKind::Pause => control.paused = Some(JobPause { by, why, at, until }),
+                CommandKind::Resume if control.paused.is_none() => return Ok(false),
+                CommandKind::Resume => control.paused = None,
+                CommandKind::Trigger => {
                     let requested = control.requested.len();
                     if requested >= JobControl::MAX_REQUESTS {
                         let job = Arc::clone(&job);
@@ -213,7 +213,7 @@ impl<T> JobCommand<T> {
             Ok(true)
         })
         .await?;
-        crate::log::info!(%job, ?action, by = %self.by.as_deref().unwrap_or_else(|| self.redlock.owner()), "a command for a job is stored");
+        crate::log::info!(%job, ?kind, by = %self.by.as_deref().unwrap_or_else(|| self.redlock.owner()), "a command for a job is stored");
         if let Some(local) = &self.local {
             local.set_control(control);
         }
@@ -324,7 +324,7 @@ impl<T> fmt::Debug for JobCommand<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JobCommand")
             .field("job", &self.job)
-            .field("action", &self.action)
+            .field("kind", &self.kind)
             .field("by", &self.by)
             .field("why", &self.why)
             .field("until", &self.until)

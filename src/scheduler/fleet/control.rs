@@ -92,7 +92,7 @@ impl JobControl {
             match kind {
                 "p" => control.paused = Some(JobPause { by, why, at, until }),
                 "r" if control.requested.len() < Self::MAX_REQUESTS => {
-                    control.requested.push(RequestedRun { by, why, at, until, ..request })
+                    control.requested.push(RequestedRun { by, why, at, until, ..request });
                 }
                 _ => {}
             }

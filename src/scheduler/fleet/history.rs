@@ -30,7 +30,7 @@ pub struct JobRun {
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub ended: Option<SystemTime>,
     /// How it ended.
-    pub result: RunResult,
+    pub result: JobRunResult,
     /// The [`owner`](crate::RedlockBuilder::owner) that ran it.
     pub owner: Arc<str>,
     /// The number of its last attempt at the tick, from 1.
@@ -47,7 +47,7 @@ pub struct JobRun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "config", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
-pub enum RunResult {
+pub enum JobRunResult {
     /// The work succeeded.
     Finished,
     /// The work failed, retries included.
@@ -69,16 +69,16 @@ pub enum RunResult {
 }
 
 /// Each result as nodes store it.
-const RESULTS: [(RunResult, &str); 9] = [
-    (RunResult::Finished, "f"),
-    (RunResult::Failed, "e"),
-    (RunResult::Panicked, "p"),
-    (RunResult::Lost, "l"),
-    (RunResult::TimedOut, "t"),
-    (RunResult::Stopped, "s"),
-    (RunResult::NotDone, "n"),
-    (RunResult::BrokenOff, "b"),
-    (RunResult::Open, "o"),
+const RESULTS: [(JobRunResult, &str); 9] = [
+    (JobRunResult::Finished, "f"),
+    (JobRunResult::Failed, "e"),
+    (JobRunResult::Panicked, "p"),
+    (JobRunResult::Lost, "l"),
+    (JobRunResult::TimedOut, "t"),
+    (JobRunResult::Stopped, "s"),
+    (JobRunResult::NotDone, "n"),
+    (JobRunResult::BrokenOff, "b"),
+    (JobRunResult::Open, "o"),
 ];
 
 impl JobRun {
@@ -92,7 +92,7 @@ impl JobRun {
             trigger: None,
             started: WallTime::since_epoch(run.since).into(),
             ended: None,
-            result: RunResult::BrokenOff,
+            result: JobRunResult::BrokenOff,
             owner,
             attempt: run.attempt,
             lateness: run.since.saturating_sub(run.tick),
@@ -104,16 +104,16 @@ impl JobRun {
     pub(in super::super) fn end(&mut self, outcome: &Outcome, at: WallTime, error: Option<&str>) {
         let cause;
         let (result, error) = match outcome {
-            Outcome::Finished => (RunResult::Finished, None),
-            Outcome::Failed { error } => (RunResult::Failed, Some(&**error)),
-            Outcome::Panicked { message } => (RunResult::Panicked, Some(&**message)),
+            Outcome::Finished => (JobRunResult::Finished, None),
+            Outcome::Failed { error } => (JobRunResult::Failed, Some(&**error)),
+            Outcome::Panicked { message } => (JobRunResult::Panicked, Some(&**message)),
             Outcome::Lost { cause: lost } => {
                 cause = lost.to_string();
-                (RunResult::Lost, Some(&*cause))
+                (JobRunResult::Lost, Some(&*cause))
             }
-            Outcome::TimedOut { error } => (RunResult::TimedOut, error.as_deref()),
-            Outcome::Stopped => (RunResult::Stopped, error),
-            Outcome::NotDone { reason } => (RunResult::NotDone, Some(&**reason)),
+            Outcome::TimedOut { error } => (JobRunResult::TimedOut, error.as_deref()),
+            Outcome::Stopped => (JobRunResult::Stopped, error),
+            Outcome::NotDone { reason } => (JobRunResult::NotDone, Some(&**reason)),
         };
         (self.ended, self.result) = (Some(at.into()), result);
         self.error = error.and_then(first_line);
@@ -124,7 +124,7 @@ impl JobRun {
     }
 
     const fn is_ended(&self) -> bool {
-        !matches!(self.result, RunResult::BrokenOff | RunResult::Open)
+        !matches!(self.result, JobRunResult::BrokenOff | JobRunResult::Open)
     }
 }
 
@@ -148,7 +148,7 @@ impl JobRuns {
     /// Adds a run, unless it is known already. An end replaces what was known of the run.
     pub(in super::super) fn add(&mut self, run: JobRun) {
         match self.0.iter_mut().find(|known| known.is_same(&run)) {
-            Some(known) if run.is_ended() || known.result == RunResult::Open => *known = run,
+            Some(known) if run.is_ended() || known.result == JobRunResult::Open => *known = run,
             Some(_) => {}
             None => {
                 let at = self.0.partition_point(|known| known.started <= run.started);
@@ -181,9 +181,9 @@ impl JobRuns {
     /// Marks the triggered runs that have not ended as broken off, and returns them. Under the job's lock:
     /// no run is in progress.
     pub(in super::super) fn break_off_open(&mut self) -> Vec<JobRun> {
-        let open = self.0.iter_mut().filter(|run| run.result == RunResult::Open);
+        let open = self.0.iter_mut().filter(|run| run.result == JobRunResult::Open);
         open.map(|run| {
-            run.result = RunResult::BrokenOff;
+            run.result = JobRunResult::BrokenOff;
             run.clone()
         })
         .collect()
@@ -295,12 +295,12 @@ mod tests {
         WallTime::from_millis(ms).into()
     }
 
-    fn run(tick: u64, result: RunResult) -> JobRun {
+    fn run(tick: u64, result: JobRunResult) -> JobRun {
         JobRun {
             tick: at(tick),
             trigger: None,
             started: at(tick + 3),
-            ended: (!matches!(result, RunResult::Open | RunResult::BrokenOff))
+            ended: (!matches!(result, JobRunResult::Open | JobRunResult::BrokenOff))
                 .then(|| at(tick + 8)),
             result,
             owner: "svc 1".into(),
@@ -352,8 +352,9 @@ mod tests {
     /// Stored text outlives the program that wrote it.
     #[test]
     fn the_form_is_this_one() {
-        let failed = JobRun { error: Some("no disk".into()), ..run(60_000, RunResult::Failed) };
-        let open = JobRun { trigger: Some(9), owner: "b".into(), ..run(70_000, RunResult::Open) };
+        let failed = JobRun { error: Some("no disk".into()), ..run(60_000, JobRunResult::Failed) };
+        let open =
+            JobRun { trigger: Some(9), owner: "b".into(), ..run(70_000, JobRunResult::Open) };
         let runs = JobRuns(vec![failed, open]);
         let text =
             "1\no b\no svc 1\nr 60000 60003 5 e 1 3 0 1 no disk\nr 70000 70003 - o 1 3 9 0 \n";
@@ -365,7 +366,7 @@ mod tests {
     fn latest_fifty_are_kept() {
         let mut runs = JobRuns::default();
         for tick in 0..60 {
-            runs.add(run(tick * 1_000, RunResult::Finished));
+            runs.add(run(tick * 1_000, JobRunResult::Finished));
         }
         assert_eq!(runs.0.len(), JobRuns::MAX);
         assert_eq!((runs.0[0].tick, runs.0[49].tick), (at(10_000), at(59_000)));
@@ -378,7 +379,7 @@ mod tests {
         for tick in 0..50_u64 {
             let owner = format!("{tick:0>128}").into();
             let error = Some("x".repeat(JobRun::MAX_ERROR_BYTES).into());
-            runs.add(JobRun { owner, error, ..run(tick * 1_000, RunResult::Failed) });
+            runs.add(JobRun { owner, error, ..run(tick * 1_000, JobRunResult::Failed) });
         }
         let text = runs.to_text();
         assert!(text.len() <= JobDocument::MAX_BYTES);
@@ -391,7 +392,7 @@ mod tests {
         let mut runs = JobRuns::default();
         for tick in 0..50 {
             let error = first_line(&"e".repeat(500));
-            runs.add(JobRun { error, ..run(tick * 1_000, RunResult::Failed) });
+            runs.add(JobRun { error, ..run(tick * 1_000, JobRunResult::Failed) });
         }
         let kept = JobRuns::from_text(&runs.to_text());
         let with_error = kept.0.iter().filter(|run| run.error.is_some()).count();
@@ -402,10 +403,10 @@ mod tests {
     #[test]
     fn end_replaces_broken_off_run() {
         let mut runs = JobRuns::default();
-        runs.add(run(1_000, RunResult::BrokenOff));
-        runs.add(run(1_000, RunResult::Finished));
-        runs.add(run(1_000, RunResult::BrokenOff));
-        assert_eq!(runs.0, [run(1_000, RunResult::Finished)]);
+        runs.add(run(1_000, JobRunResult::BrokenOff));
+        runs.add(run(1_000, JobRunResult::Finished));
+        runs.add(run(1_000, JobRunResult::BrokenOff));
+        assert_eq!(runs.0, [run(1_000, JobRunResult::Finished)]);
     }
 
     #[test]

@@ -21,5 +21,5 @@ pub(super) use command::{FleetJob, take_request};
 pub use control::{JobControl, JobPause, RequestedRun};
 pub use error::ControlError;
 pub(super) use history::JobRuns;
-pub use history::{JobRun, RunResult};
+pub use history::{JobRun, JobRunResult};
 pub(super) use read::controls;

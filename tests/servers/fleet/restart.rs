@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_redlock::{
     Redlock,
-    scheduler::{JobRun, RunResult},
+    scheduler::{JobRun, JobRunResult},
 };
 
 use super::{
@@ -22,7 +22,7 @@ const PATIENT: Duration = Duration::from_secs(1);
 /// A process of an operator, without the job.
 async fn operator(fleet: &Fleet) -> Redlock {
     let builder = Redlock::builder().ttl(TTL).node_timeout(PATIENT).owner("operator");
-    let redlock = over(builder, &fleet.urls()).build().unwrap();
+    let redlock = over(builder, fleet.urls()).build().unwrap();
     in_time(redlock.ready()).await.unwrap();
     redlock
 }
@@ -84,7 +84,7 @@ async fn pause_and_history_outlive_everything() {
     .await;
     assert_eq!(starts(&mut fleet), seen + 1, "it runs on one replica, and no tick does");
     let run = runs.last().unwrap();
-    assert_eq!((run.trigger, run.result), (Some(id), RunResult::Finished));
+    assert_eq!((run.trigger, run.result), (Some(id), JobRunResult::Finished));
     assert!(run.owner.starts_with("replica "), "{run:?}");
 
     redlock.resume_job(JOB).by("ann").await.unwrap();
