@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     Status(StatusArgs),
     Ls(LsArgs),
     Inspect(InspectArgs),

@@ -124,15 +124,15 @@ async fn attempts_are_counted_over_hosts() {
     let (_nodes, one, other) = hosts();
     assert!(fail(request(&one, 1).attempts(3)).await.is_err());
     let broken_off = request(&other, 1).attempts(3);
-    let (begin, begun) = tokio::sync::oneshot::channel();
+    let (started, is_running) = tokio::sync::oneshot::channel();
     let endless = broken_off.run(|_| async {
-        begin.send(()).unwrap();
+        started.send(()).unwrap();
         std::future::pending::<Result<(), String>>().await
     });
     tokio::select! {
         biased;
         _ = endless => panic!("it ended"),
-        begun = begun => begun.unwrap(),
+        running = is_running => running.unwrap(),
     }
     assert_eq!(succeed(request(&one, 1).attempts(3)).await, TickOutcome::Ran(3));
     let history = one.job_history("job").await.unwrap();
@@ -157,12 +157,12 @@ async fn paused_job_runs_no_tick() {
 #[tokio::test]
 async fn held_job_is_not_waited_for() {
     let (_nodes, one, other) = hosts();
-    let (begin, begun) = tokio::sync::oneshot::channel();
+    let (started, is_running) = tokio::sync::oneshot::channel();
     let running = tokio::spawn(request(&one, 1).run(|_| async {
-        begin.send(()).unwrap();
+        started.send(()).unwrap();
         std::future::pending::<Result<(), String>>().await
     }));
-    begun.await.unwrap();
+    is_running.await.unwrap();
     let at_once = request(&other, 1).options(LockOptions::new().wait(Duration::ZERO));
     let refused = fail(at_once).await.unwrap_err();
     assert!(matches!(&refused, TickError::Lock(LockError::Held { .. })), "{refused}");

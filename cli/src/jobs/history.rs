@@ -1,6 +1,6 @@
 //! `redlock jobs history`.
 
-use std::process::ExitCode;
+use std::{fmt::Write as _, process::ExitCode};
 
 use humantime::format_rfc3339_seconds;
 use serde_json::json;
@@ -49,21 +49,24 @@ fn standing(control: &JobControl) -> String {
     let why = |why: &Option<_>| {
         why.as_deref().map_or_else(String::new, |why: &str| format!(": {}", shown(why)))
     };
+    // Writing into memory does not fail.
     if let Some(pause) = &control.paused {
         let until = pause.until.map_or_else(
             || "until it is resumed".into(),
             |until| format!("until {}", format_rfc3339_seconds(until)),
         );
-        text += &format!(
-            "paused by {} at {}, {until}{}\n",
+        let _ = writeln!(
+            text,
+            "paused by {} at {}, {until}{}",
             shown(&pause.by),
             format_rfc3339_seconds(pause.at),
             why(&pause.why)
         );
     }
     for request in &control.requested {
-        text += &format!(
-            "run {} requested by {} at {}{}\n",
+        let _ = writeln!(
+            text,
+            "run {} requested by {} at {}{}",
             request.id,
             shown(&request.by),
             format_rfc3339_seconds(request.at),

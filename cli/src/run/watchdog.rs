@@ -51,8 +51,8 @@ const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 pub(super) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     // One thread, which outlives the command: this ends with the thread that started it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let watched = runtime
-        .and_then(|runtime| runtime.block_on(async { Watch::new(args).await?.watch().await }));
+    let watched =
+        runtime.and_then(|runtime| runtime.block_on(async { Watch::new(args)?.watch().await }));
     if watched.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -74,7 +74,7 @@ struct Watch {
 }
 
 impl Watch {
-    async fn new(mut args: impl Iterator<Item = OsString>) -> io::Result<Self> {
+    fn new(mut args: impl Iterator<Item = OsString>) -> io::Result<Self> {
         let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
         let (joins, stop_signal) = (number(), number().and_then(Signal::from_named_raw));
         let (Some(joins), Some(stop_signal)) = (joins, stop_signal) else {
@@ -141,9 +141,9 @@ impl Watch {
             }
             tokio::select! {
                 biased;
-                line = self.orders.next_line() => match line {
-                    Ok(Some(line)) => self.obey(&line)?,
-                    Ok(None) | Err(_) => {}
+                // The end is there to be read again.
+                line = self.orders.next_line() => if let Ok(Some(line)) = line {
+                    self.obey(&line)?;
                 },
                 _ = ended.recv() => {}
                 () = sleep(pause) => {}
@@ -198,7 +198,7 @@ impl Watch {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == group.leader() => {
-                    self.note_first_ended(group, status)
+                    self.note_first_ended(group, status);
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
                 Ok(None) => return true,

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{TickContext, TickError, TickOutcome, under_lock::UnderLock};
+use super::{TickContext, TickError, TickOutcome, attempt::TickAttempt};
 use crate::{
     lock::{LockOptions, Redlock},
     resource::Resource,
@@ -19,7 +19,7 @@ const AHEAD: Duration = Duration::from_secs(60);
 
 /// # Ticks without a scheduler
 impl Redlock {
-    /// Runs the latest tick of a job, unless it was run: for programs that cron, or a Kubernetes CronJob,
+    /// Runs the latest tick of a job, unless it was run: for programs that cron, or a `CronJob` of Kubernetes,
     /// starts at each tick on several hosts.
     ///
     /// The tick is claimed on a majority of the servers under the job's lock, as a
@@ -110,7 +110,7 @@ impl TickRequest {
         let tick = self.tick()?;
         let Self { redlock, job, schedule, attempts, options, .. } = self;
         let request = redlock.lock_own(Resource::of_job(&job)).options(options);
-        let attempt = UnderLock::new(&redlock, &job, &schedule, tick, attempts.max(1));
+        let attempt = TickAttempt::new(&redlock, &job, &schedule, tick, attempts.max(1));
         match request.run(|context| attempt.run(context, work)).await {
             Ok(outcome) => outcome,
             Err(error) => {

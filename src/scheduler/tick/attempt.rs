@@ -37,7 +37,7 @@ const AHEAD: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// One attempt at a tick.
-pub(super) struct UnderLock<'a> {
+pub(super) struct TickAttempt<'a> {
     redlock: &'a Redlock,
     job: &'a Arc<str>,
     schedule: &'a Schedule,
@@ -53,7 +53,7 @@ enum Decision<T> {
     Leave(TickOutcome<T>),
 }
 
-impl<'a> UnderLock<'a> {
+impl<'a> TickAttempt<'a> {
     pub(super) const fn new(
         redlock: &'a Redlock,
         job: &'a Arc<str>,
