@@ -6,7 +6,6 @@ use futures_util::{StreamExt, TryStreamExt};
 use serde_json::json;
 use tower_redlock::{
     LockError, Redlock, Resource,
-    lock::Holder,
     scheduler::{JobControl, JobRun},
 };
 
@@ -14,13 +13,14 @@ use super::history::{result, took};
 use crate::{
     exit::Failure,
     glob::Glob,
+    locks::LockRow,
     output::{Column, Table, print, print_json_line, say, short, shown, unix_millis},
 };
 
 /// Number of jobs that are asked about at once.
 const BATCH: usize = 50;
 
-const COLUMNS: [Column; 6] = [
+pub(crate) const COLUMNS: [Column; 6] = [
     Column::left("JOB"),
     Column::left("STATE"),
     Column::right("LAST RUN"),
@@ -30,10 +30,11 @@ const COLUMNS: [Column; 6] = [
 ];
 
 /// What is known of a job.
-struct Job {
-    name: Arc<str>,
-    /// The holder of its lock, which runs it.
-    runs: Option<Holder>,
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JobRow {
+    pub(crate) name: Arc<str>,
+    /// Its lock, while it runs.
+    runs: Option<LockRow>,
     control: JobControl,
     last: Option<JobRun>,
 }
@@ -68,19 +69,32 @@ pub(super) async fn list(redlock: &Redlock, glob: &Glob, json: bool) -> Result<E
     }
 }
 
-async fn look(redlock: &Redlock, names: Vec<Arc<str>>) -> Result<Vec<Job>, LockError> {
+/// Reads the first jobs, in the order of their names, and whether there are further ones.
+pub(crate) async fn first_jobs(
+    redlock: &Redlock,
+    limit: usize,
+) -> Result<(Vec<JobRow>, bool), LockError> {
+    let mut names: Vec<Arc<str>> = redlock.claimed_jobs().take(limit + 1).try_collect().await?;
+    let more = names.len() > limit;
+    names.truncate(limit);
+    names.sort_unstable();
+    Ok((look(redlock, names).await?, more))
+}
+
+async fn look(redlock: &Redlock, names: Vec<Arc<str>>) -> Result<Vec<JobRow>, LockError> {
     let controls = redlock.job_controls(&names).await?;
     let mut jobs = Vec::with_capacity(names.len());
     for (name, control) in names.into_iter().zip(controls) {
-        let runs = redlock.inspect(Resource::of_job(&name)?).await?.filter(|runs| runs.is_quorum);
+        let runs = redlock.inspect(Resource::of_job(&name)?).await?;
+        let runs = runs.filter(|runs| runs.is_quorum).as_ref().map(LockRow::from);
         let last = redlock.job_history(&name).await?.pop();
-        jobs.push(Job { name, runs, control, last });
+        jobs.push(JobRow { name, runs, control, last });
     }
     Ok(jobs)
 }
 
-impl Job {
-    fn state(&self) -> &'static str {
+impl JobRow {
+    pub(crate) fn state(&self) -> &'static str {
         match (&self.runs, &self.control.paused) {
             (Some(_), None) => "running",
             (Some(_), Some(_)) => "running, paused",
@@ -90,11 +104,16 @@ impl Job {
         }
     }
 
-    fn cells(&self) -> [String; 6] {
+    /// Returns the start of the last run.
+    pub(crate) fn last_start(&self) -> Option<SystemTime> {
+        self.last.as_ref().map(|last| last.started)
+    }
+
+    pub(crate) fn cells(&self) -> [String; 6] {
         let none = || "-".to_owned();
         let age = |at| short(SystemTime::now().duration_since(at).unwrap_or_default());
         let runs = self.runs.as_ref().and_then(|runs| runs.owner.clone());
-        let by = runs.or_else(|| self.last.as_ref().map(|last| Arc::clone(&last.owner)));
+        let by = runs.or_else(|| self.last.as_ref().map(|last| last.owner.to_string()));
         [
             shown(&self.name),
             self.state().into(),
@@ -105,11 +124,11 @@ impl Job {
         ]
     }
 
-    fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         let running = self.runs.as_ref().map(|runs| {
             json!({
                 "owner": runs.owner.as_deref(),
-                "token": runs.token.get(),
+                "token": runs.token,
                 "since_unix_ms": runs.since.and_then(unix_millis),
             })
         });

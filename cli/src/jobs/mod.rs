@@ -11,6 +11,8 @@ use std::{
 
 use clap::Subcommand;
 
+pub(crate) use self::list::{COLUMNS, JobRow, first_jobs};
+
 use crate::{
     args::{SharedArgs, time},
     exit::{self, Failure},

@@ -1,10 +1,14 @@
-//! The first locks of the servers.
+//! The first locks and jobs of the servers.
 
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
 use tower_redlock::Redlock;
 
-use crate::{locks::LockRow, output::shown};
+use crate::{
+    jobs::{COLUMNS, JobRow, first_jobs},
+    locks::LockRow,
+    output::{Table, shown},
+};
 
 /// Locks in the order of their names, or why they are unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,9 +16,15 @@ pub(super) struct Listing {
     pub(super) locks: Vec<LockRow>,
     /// Whether there are further ones.
     pub(super) more: bool,
-    /// Why locks may be missing.
+    /// The first jobs.
+    pub(super) jobs: Vec<JobRow>,
+    pub(super) more_jobs: bool,
+    /// Why locks or jobs may be missing.
     pub(super) error: Option<String>,
 }
+
+/// Number of jobs that are read.
+const JOBS: usize = 10;
 
 impl Listing {
     /// Reads so many locks.
@@ -34,6 +44,10 @@ impl Listing {
             break;
         }
         listing.locks.sort_by(|a, b| a.name.cmp(&b.name));
+        match first_jobs(redlock, JOBS).await {
+            Ok((jobs, more)) => (listing.jobs, listing.more_jobs) = (jobs, more),
+            Err(error) => listing.error = Some(error.to_string()),
+        }
         listing
     }
 
@@ -41,7 +55,7 @@ impl Listing {
     pub(super) fn summary(&self) -> String {
         let count = self.locks.len();
         if let Some(error) = &self.error {
-            return format!("locks may be missing: {}", shown(error));
+            return format!("locks or jobs may be missing: {}", shown(error));
         }
         match (count, self.more) {
             (0, false) => "no locks".into(),
@@ -51,8 +65,30 @@ impl Listing {
         }
     }
 
+    /// Returns the jobs as lines of text, below a line that says how many there are; nothing without jobs.
+    pub(super) fn job_lines(&self) -> Vec<String> {
+        let count = self.jobs.len();
+        let summary = match (count, self.more_jobs) {
+            (0, _) => return Vec::new(),
+            (1, false) => "1 job".into(),
+            (_, false) => format!("{count} jobs"),
+            (_, true) => format!("more than {count} jobs; `redlock jobs list` lists all"),
+        };
+        let mut table = Table::new(COLUMNS);
+        let mut text: String = self.jobs.iter().map(|job| table.row(job.cells())).collect();
+        text.push_str(&table.end());
+        std::iter::once(summary).chain(text.lines().map(str::to_owned)).collect()
+    }
+
     pub(super) fn json(&self) -> Value {
         let locks: Vec<_> = self.locks.iter().map(LockRow::json).collect();
-        json!({ "locks": locks, "more": self.more, "error": self.error })
+        let jobs: Vec<_> = self.jobs.iter().map(JobRow::json).collect();
+        json!({
+            "locks": locks,
+            "more": self.more,
+            "jobs": jobs,
+            "more_jobs": self.more_jobs,
+            "error": self.error,
+        })
     }
 }

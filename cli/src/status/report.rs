@@ -66,5 +66,8 @@ fn text(diagnosis: &Diagnosis, listing: &Listing, prefix: &str) -> String {
     if !(rows.is_empty() && rest.is_empty()) {
         let _ = write!(text, "\n{rows}{rest}");
     }
+    if let [summary, jobs @ ..] = &listing.job_lines()[..] {
+        let _ = write!(text, "\n{summary}\n\n{}\n", jobs.join("\n"));
+    }
     text
 }

@@ -59,9 +59,13 @@ impl View {
         let lock = |lock: &crate::locks::LockRow| {
             format!("{:?}\n", (&lock.name, &lock.owner, lock.token, lock.kept, lock.is_quorum))
         };
+        let jobs = self.listing.iter().flat_map(|listing| &listing.jobs);
+        let job = |job: &crate::jobs::JobRow| {
+            format!("{:?}\n", (&job.name, job.state(), job.last_start()))
+        };
         let error = self.listing.as_ref().and_then(|listing| listing.error.as_deref());
         let error = error.map(|_| "error".to_owned());
-        nodes.chain(locks.map(lock)).chain(error).collect()
+        nodes.chain(locks.map(lock)).chain(jobs.map(job)).chain(error).collect()
     }
 
     pub(super) fn json(&self) -> Value {
@@ -137,6 +141,13 @@ impl View {
             lines.push((color, line.to_owned()));
         }
         lines.push((None, String::new()));
+        let jobs = self.listing.as_ref().map(Listing::job_lines).unwrap_or_default();
+        for (i, line) in jobs.into_iter().enumerate() {
+            lines.push(((i == 1).then_some(Color::Bold), line));
+        }
+        if lines.last().is_some_and(|(_, line)| !line.is_empty()) {
+            lines.push((None, String::new()));
+        }
         let summary = self.listing.as_ref().map_or("reading the locks".into(), Listing::summary);
         let failed = self.listing.as_ref().is_some_and(|listing| listing.error.is_some());
         lines.push((failed.then_some(Color::Red), summary));
@@ -193,7 +204,7 @@ mod tests {
             at: UNIX_EPOCH + Duration::from_secs(5),
             prefix: "redlock".into(),
             nodes: vec![node("a", true), node("b", true), node("c\x1b[2J", false)],
-            listing: Some(Listing { locks, more: false, error: None }),
+            listing: Some(Listing { locks, ..Listing::default() }),
         }
     }
 

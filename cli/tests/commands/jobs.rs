@@ -49,6 +49,9 @@ async fn running_job_is_shown() {
     let lock = tower_redlock::Resource::of_job("report").unwrap();
     let running = fleet.lock(lock).await.unwrap();
     redlock(&servers, &["jobs", "list"]).is(0, &["running", "night-shift"]);
+    redlock(&servers, &["status"]).is(0, &["1 job\n", "report", "running"]);
+    let status = redlock(&servers, &["status", "--json"]).is(0, &[]).json();
+    assert_eq!(status["locks"]["jobs"][0]["state"], "running");
     let json = redlock(&servers, &["jobs", "list", "--json"]).is(0, &[]).json();
     assert_eq!(json["running"]["token"], running.fencing_token().get());
     redlock(&servers, &["jobs", "forget", "report", "--yes"]).is(75, &["held"]);

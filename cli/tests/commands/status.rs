@@ -50,7 +50,7 @@ fn says_why_nodes_do_not_vote() {
     redlock(&servers, &["status"]).is(0, &["DEGRADED", "2 of 3 nodes vote", "down", "2/3"]);
     servers[1].kill();
     redlock(&servers, &["status"])
-        .is(69, &["NO QUORUM", "locks may be missing: too few votes count"]);
+        .is(69, &["NO QUORUM", "locks or jobs may be missing: too few votes count"]);
     let json = redlock(&servers, &["status", "--json"]).is(69, &[]).json();
     assert_eq!((&json["verdict"], &json["voting"]), (&"no quorum".into(), &1.into()));
     assert!(json["locks"]["error"].is_string());
