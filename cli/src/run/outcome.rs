@@ -39,7 +39,7 @@ pub(super) enum Outcome {
     TickSuperseded { tick: SystemTime, by: Option<Arc<str>> },
     /// The tick was tried as often as it may be.
     GivenUp { by: Option<Arc<str>>, attempts: u32 },
-    /// The servers lost what they knew of the tick.
+    /// A majority of the servers began without data after the tick.
     TickUnknown,
     /// The job is paused.
     Paused(JobPause),
@@ -114,8 +114,10 @@ impl Outcome {
             Self::TickUnknown => Failure::new(
                 args.conflict_exit_code,
                 format!(
-                    "{command} was not run: the servers lost their data; the tick may have been run"
+                    "{command} was not run: a majority of the servers began without data after this tick, \
+                     so it is not known whether it was run"
                 ),
+            ),
             ),
             Self::Usage(reason) => Failure::usage(reason),
             Self::Ran(Ended::Stopped) => {

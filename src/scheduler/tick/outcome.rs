@@ -78,7 +78,8 @@ pub enum TickOutcome<T> {
         /// Number of attempts.
         attempts: u32,
     },
-    /// The tick may have been run: the servers lost what they knew of it.
+    /// The tick may have been run: a majority of the servers began without data after it, as new servers do,
+    /// and servers that lost theirs. Later ticks are not concerned.
     Unknown,
     /// The job is paused on the whole fleet. The tick can be run after the pause.
     Paused(JobPause),
