@@ -118,7 +118,6 @@ impl Outcome {
                      so it is not known whether it was run"
                 ),
             ),
-            ),
             Self::Usage(reason) => Failure::usage(reason),
             Self::Ran(Ended::Stopped) => {
                 lost(args, signals, "it could not be extended, or was held for --max-hold").await
