@@ -32,7 +32,7 @@ use super::{
 use crate::output::say;
 
 /// Interval between messages about processes that do not end.
-const TELL: Duration = Duration::from_secs(5);
+pub(super) const TELL: Duration = Duration::from_secs(5);
 /// Interval between signals to processes that are being killed.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
 
@@ -64,7 +64,11 @@ enum State {
 pub(super) enum Event {
     Started,
     NotStarted(io::Error),
-    FirstEnded(ExitStatus),
+    /// Whether it was killed for the end of the lock.
+    FirstEnded {
+        status: ExitStatus,
+        killed: bool,
+    },
     /// No process of the command is left.
     Gone,
 }
@@ -136,9 +140,9 @@ impl WatchedCommand {
                 self.state = State::Gone;
                 Ok(Event::NotStarted(io::Error::other(error)))
             }
-            (Report::FirstEnded { status }, State::Running(group)) => {
+            (Report::FirstEnded { status, killed }, State::Running(group)) => {
                 self.state = State::Running(group.without_leader());
-                Ok(Event::FirstEnded(ExitStatus::from_raw(status)))
+                Ok(Event::FirstEnded { status: ExitStatus::from_raw(status), killed })
             }
             (Report::Gone, State::Running(_)) => {
                 self.state = State::Gone;

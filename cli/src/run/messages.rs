@@ -40,9 +40,11 @@ pub(super) enum Report {
     NotStarted {
         error: String,
     },
-    /// The command's first process has ended, with this status as wait(2) returns it.
+    /// The command's first process has ended, with this status as wait(2) returns it. `killed`: the
+    /// watchdog had sent SIGKILL before.
     FirstEnded {
         status: i32,
+        killed: bool,
     },
     /// No process of the command is left.
     Gone,

@@ -104,7 +104,7 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     tokio::select! {
         biased;
         () = command.kill_all() => {}
-        _ = runner.signals.interrupted() => {}
+        _ = runner.signals.hurried() => {}
     }
     drop(command);
     // Locks that were granted to nobody are released as well. What does not reach a server ends by its TTL.

@@ -125,6 +125,9 @@ impl Outcome {
             Self::Failed(LockError::Lost { cause }) => {
                 lost(args, signals, &cause.to_string()).await
             }
+            Self::Ran(Ended::Left) => Failure::system(format!(
+                "processes of {command} are left, which can't be killed; the lock is released"
+            )),
             Self::Ran(Ended::Unwatched(error)) => {
                 Failure::system(format!("{command} was killed: it could not be watched: {error}"))
             }
@@ -176,7 +179,7 @@ async fn lost(args: &RunArgs, signals: &Signals, cause: &str) -> Failure {
         let ended = tokio::select! {
             biased;
             ended = command.status() => ended,
-            signal = signals.interrupted() => Err(io::Error::other(format!("ended by {signal:?}"))),
+            signal = signals.hurried() => Err(io::Error::other(format!("ended by {signal:?}"))),
         };
         match ended {
             Ok(status) if status.success() => {}

@@ -69,19 +69,23 @@ pub(super) fn is_ignored(signal: Signal) -> bool {
 /// Receives this process's signals from its start on.
 pub(super) struct Signals {
     target: Arc<Mutex<Target>>,
-    /// The first signal that was not forwarded, and ends what this process waits for.
+    /// The first signal that came before the command.
     interrupted: watch::Receiver<Option<Signal>>,
+    /// The first signal that came after it.
+    hurried: watch::Receiver<Option<Signal>>,
 }
 
 /// Where signals go.
 enum Target {
-    /// To nobody: nothing runs.
-    Nobody,
+    /// To nobody: they end the wait for the lock.
+    Waiting,
     Command {
         orders: Sender,
         /// It is in the process group of this process.
         shares_group: bool,
     },
+    /// To nobody: they end what this process still waits for.
+    Ended,
 }
 
 impl Signals {
@@ -92,23 +96,21 @@ impl Signals {
                 streams.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
             }
         }
-        let target = Arc::new(Mutex::new(Target::Nobody));
-        let (send, interrupted) = watch::channel(None);
-        tokio::spawn(forward(streams, Arc::clone(&target), send));
-        Ok(Self { target, interrupted })
+        let target = Arc::new(Mutex::new(Target::Waiting));
+        let (interrupt, interrupted) = watch::channel(None);
+        let (hurry, hurried) = watch::channel(None);
+        tokio::spawn(forward(streams, Arc::clone(&target), interrupt, hurry));
+        Ok(Self { target, interrupted, hurried })
     }
 
-    /// Waits for a signal that ends this process, while nothing runs that it could be forwarded to.
+    /// Waits for a signal that comes before the command is started.
     pub(super) async fn interrupted(&self) -> Signal {
-        let mut interrupted = self.interrupted.clone();
-        loop {
-            if let Some(signal) = *interrupted.borrow_and_update() {
-                return signal;
-            }
-            if interrupted.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
+        first(self.interrupted.clone()).await
+    }
+
+    /// Waits for a signal that comes after the command's first process has ended.
+    pub(super) async fn hurried(&self) -> Signal {
+        first(self.hurried.clone()).await
     }
 
     /// Starts the command, and forwards signals from then on. No signal is handled between the two.
@@ -135,7 +137,18 @@ impl Signals {
 
     /// Forwards no more signals: the command has ended.
     pub(super) fn end_command(&self) {
-        *lock(&self.target) = Target::Nobody;
+        *lock(&self.target) = Target::Ended;
+    }
+}
+
+async fn first(mut signals: watch::Receiver<Option<Signal>>) -> Signal {
+    loop {
+        if let Some(signal) = *signals.borrow_and_update() {
+            return signal;
+        }
+        if signals.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 
@@ -149,8 +162,14 @@ fn is_of_terminal(signal: Signal) -> bool {
 async fn forward(
     mut streams: Vec<(Signal, unix::Signal)>,
     target: Arc<Mutex<Target>>,
-    interrupted: watch::Sender<Option<Signal>>,
+    interrupt: watch::Sender<Option<Signal>>,
+    hurry: watch::Sender<Option<Signal>>,
 ) {
+    let note = |first: &watch::Sender<Option<Signal>>, signal| {
+        if terminates(signal) {
+            first.send_if_modified(|first| first.replace(signal).is_none());
+        }
+    };
     loop {
         let signal = poll_fn(|cx| {
             let mut ready = streams.iter_mut().filter_map(|(signal, stream)| {
@@ -165,10 +184,8 @@ async fn forward(
                 // Where the watchdog has ended, the command does as well.
                 let _ = orders.send(&Order::Signal(signal.as_raw()));
             }
-            Target::Nobody if terminates(signal) => {
-                interrupted.send_if_modified(|first| first.replace(signal).is_none());
-            }
-            Target::Nobody => {}
+            Target::Waiting => note(&interrupt, signal),
+            Target::Ended => note(&hurry, signal),
         }
     }
 }

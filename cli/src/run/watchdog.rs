@@ -71,6 +71,8 @@ struct Watch {
     first_ended: Option<Instant>,
     /// Everything is to be killed.
     kills: bool,
+    /// SIGKILL was sent.
+    has_killed: bool,
 }
 
 impl Watch {
@@ -99,6 +101,7 @@ impl Watch {
             group: None,
             first_ended: None,
             kills: false,
+            has_killed: false,
         })
     }
 
@@ -162,7 +165,8 @@ impl Watch {
                     }
                     Err(error) => Report::NotStarted { error: error.to_string() },
                 };
-                self.reports.send(&report)?;
+                // Where `run` was killed, the end of its orders says so, and ends the command.
+                let _ = self.reports.send(&report);
             }
             Order::LockEnds(at) => self.lock_ends = Some(at),
             Order::Signal(number) => {
@@ -210,7 +214,9 @@ impl Watch {
     fn note_first_ended(&mut self, group: Group, status: WaitStatus) {
         self.first_ended = Some(Instant::now());
         self.group = Some(group.without_leader());
-        let _ = self.reports.send(&Report::FirstEnded { status: status.as_raw() });
+        let _ = self
+            .reports
+            .send(&Report::FirstEnded { status: status.as_raw(), killed: self.has_killed });
         group.without_leader().signal_all(self.stop_signal);
         group.without_leader().signal_all(Signal::CONT);
     }
@@ -226,6 +232,7 @@ impl Watch {
             .map_or(Duration::MAX, |at| LEFTOVER_GRACE.saturating_sub(at.elapsed()));
         let kill_in = left.min(grace);
         if self.kills || kill_in.is_zero() {
+            self.has_killed = true;
             group.signal_all(Signal::KILL);
             KILL_AGAIN
         } else {

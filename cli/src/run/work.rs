@@ -10,10 +10,11 @@ use super::{
     KILL_MARGIN,
     args::RunArgs,
     clock,
-    command::{Event, WatchedCommand},
+    command::{Event, TELL, WatchedCommand},
     messages::Order,
     signals::Signals,
 };
+use crate::output::say;
 
 /// Maximum time between looks at the lock's remaining validity.
 const LOOK: Duration = Duration::from_millis(100);
@@ -27,6 +28,8 @@ pub(super) enum Ended {
     Itself(ExitStatus),
     /// Stopped, as the lock ended.
     Stopped,
+    /// Its first process has ended, others can't be killed, and a signal ended the wait for them.
+    Left,
     /// Killed, as it could not be watched any more.
     Unwatched(io::Error),
     /// Not started: a signal came before.
@@ -49,6 +52,7 @@ impl fmt::Display for Ended {
         match self {
             Self::Itself(status) => write!(f, "the command ended with {status}"),
             Self::Stopped => f.write_str("the command was stopped, as the lock was about to end"),
+            Self::Left => f.write_str("processes of the command are left, which can't be killed"),
             Self::Unwatched(error) => write!(f, "the command was killed: {error}"),
             Self::Interrupted(_) => f.write_str("a signal came before the command was started"),
             Self::NotStarted(error) => write!(f, "the command was not started: {error}"),
@@ -76,14 +80,31 @@ pub(super) async fn work(
         Ok(Err(error)) => return Ended::NotStarted(error),
         Ok(Ok(())) => command.note_starting(),
     }
-    let ended = watch(args, command, context).await;
+    let ended = watch(args, signals, command, context).await;
     signals.end_command();
     ended
 }
 
-async fn watch(args: &RunArgs, command: &mut WatchedCommand, context: LockContext) -> Ended {
+async fn watch(
+    args: &RunArgs,
+    signals: &Signals,
+    command: &mut WatchedCommand,
+    context: LockContext,
+) -> Ended {
     let (mut stop, mut status) = (None::<Stop>, None);
+    // For how long processes are left behind the first one, and whether a signal came since.
+    let mut left_since = Instant::now();
+    let mut is_impatient = false;
     loop {
+        if status.is_some() && left_since.elapsed() >= TELL {
+            if is_impatient {
+                return Ended::Left;
+            }
+            say(
+                "redlock: processes of the command are left, and can't be killed; the lock is kept",
+            );
+            left_since = Instant::now();
+        }
         let now = clock::now();
         let left = context.remaining();
         let told = command.orders().send(&Order::LockEnds(now + left));
@@ -109,6 +130,12 @@ async fn watch(args: &RunArgs, command: &mut WatchedCommand, context: LockContex
                     Some(error) => Err(error),
                 }
             }
+            _ = signals.hurried(), if status.is_some() && !is_impatient => {
+                is_impatient = true;
+                left_since = Instant::now();
+                command.kill();
+                continue;
+            }
             () = sleep(pause) => match told {
                 Ok(()) => continue,
                 Err(error) => Err(error),
@@ -117,7 +144,14 @@ async fn watch(args: &RunArgs, command: &mut WatchedCommand, context: LockContex
         match event {
             Ok(Event::Started) => {}
             Ok(Event::NotStarted(error)) => return Ended::NotStarted(error),
-            Ok(Event::FirstEnded(of)) => status = Some(of),
+            Ok(Event::FirstEnded { status: of, killed }) => {
+                if killed {
+                    stop.get_or_insert_with(Stop::now);
+                }
+                // Signals end the wait for what is left.
+                signals.end_command();
+                (status, left_since) = (Some(of), Instant::now());
+            }
             Ok(Event::Gone) => break,
             Err(error) => {
                 // Under the lock, which is not released before nothing is left.
