@@ -38,6 +38,9 @@ pub struct Holder {
     /// Whether a quorum of nodes keeps the key. Otherwise it comes from an attempt in flight, or
     /// from a holder that crashed.
     pub is_quorum: bool,
+    /// Whether a request of another process that waits was refused since the lease began. It may have given
+    /// up since.
+    pub is_awaited: bool,
     /// What each node keeps: [`VoteOutcome::Held`] with the key's owner, or
     /// [`Reason::KeyGone`](crate::error::Reason::KeyGone) if there is no key.
     pub votes: Votes,
@@ -53,6 +56,7 @@ impl fmt::Debug for Holder {
             .field("remaining", &self.remaining)
             .field("token", &self.token)
             .field("is_quorum", &self.is_quorum)
+            .field("is_awaited", &self.is_awaited)
             .field("votes", &self.votes)
             .finish_non_exhaustive()
     }
@@ -107,6 +111,7 @@ fn holder(core: &Core, name: &Arc<str>, answers: &QueryAnswers) -> Result<Option
         remaining,
         token: FencingToken::new(lease.as_ref().map_or(0, |lease| lease.token)),
         is_quorum: count(main) >= quorum,
+        is_awaited: stored.iter().any(|other| same(main, other) && other.awaited),
         votes,
         lease,
     }))

@@ -166,6 +166,8 @@ pub struct Stored {
     pub lease: Option<StoredLease>,
     /// Remaining TTL; `None` for a key without a TTL.
     pub remaining: Option<Duration>,
+    /// Whether a client that waits was refused since the key was stored. It may have given up since.
+    pub awaited: bool,
 }
 
 /// A lease, as stored by a node.
@@ -185,7 +187,14 @@ pub struct StoredLease {
 impl Stored {
     /// Creates a key from its parts.
     pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
-        Self { lease, remaining }
+        Self { lease, remaining, awaited: false }
+    }
+
+    /// Sets whether a client that waits was refused.
+    #[must_use]
+    pub const fn awaited(mut self, awaited: bool) -> Self {
+        self.awaited = awaited;
+        self
     }
 }
 

@@ -8,13 +8,14 @@ use tower_redlock::{error::VoteOutcome, lock::Holder};
 use crate::output::{Column, millis, short, shown, unix_millis};
 
 /// The columns of [`LockRow::cells`].
-pub(crate) const COLUMNS: [Column; 6] = [
+pub(crate) const COLUMNS: [Column; 7] = [
     Column::left("NAME"),
     Column::left("OWNER"),
     Column::right("TOKEN"),
     Column::right("HELD"),
     Column::right("ENDS IN"),
     Column::left("NODES"),
+    Column::left("WAITERS"),
 ];
 
 /// What a table shows of a lock.
@@ -31,6 +32,8 @@ pub(crate) struct LockRow {
     pub(crate) kept: usize,
     pub(crate) nodes: usize,
     pub(crate) is_quorum: bool,
+    /// Another process waits for it, or did since the lease began.
+    pub(crate) is_awaited: bool,
 }
 
 impl From<&Holder> for LockRow {
@@ -48,12 +51,13 @@ impl From<&Holder> for LockRow {
             kept: holder.votes.iter().filter(|vote| is_kept(&vote.outcome)).count(),
             nodes: holder.votes.len(),
             is_quorum: holder.is_quorum,
+            is_awaited: holder.is_awaited,
         }
     }
 }
 
 impl LockRow {
-    pub(crate) fn cells(&self, now: SystemTime) -> [String; 6] {
+    pub(crate) fn cells(&self, now: SystemTime) -> [String; 7] {
         let nodes = format!("{}/{}", self.kept, self.nodes);
         let none = || "-".to_owned();
         [
@@ -64,6 +68,7 @@ impl LockRow {
             self.since.map_or_else(none, |at| short(now.duration_since(at).unwrap_or_default())),
             self.remaining.map_or_else(|| "never".into(), short),
             if self.is_quorum { nodes } else { format!("{nodes} minority") },
+            if self.is_awaited { "yes".into() } else { String::new() },
         ]
     }
 
@@ -75,6 +80,7 @@ impl LockRow {
             "since_unix_ms": self.since.and_then(unix_millis),
             "remaining_ms": self.remaining.map(millis),
             "quorum": self.is_quorum,
+            "awaited": self.is_awaited,
             "kept": self.kept,
             "nodes": self.nodes,
         })
@@ -97,13 +103,14 @@ mod tests {
             kept: 3,
             nodes: 5,
             is_quorum: true,
+            is_awaited: true,
         }
     }
 
     #[test]
     fn cells_of_a_lock() {
         let now = UNIX_EPOCH + Duration::from_secs(175);
-        let cells = ["invoice:42", "night-shift", "17", "1m15s", "9.8s", "3/5"];
+        let cells = ["invoice:42", "night-shift", "17", "1m15s", "9.8s", "3/5", "yes"];
         assert_eq!(row().cells(now), cells);
         // A holder whose clock is ahead.
         assert_eq!(row().cells(UNIX_EPOCH)[3], "0ms");
@@ -119,9 +126,10 @@ mod tests {
             remaining: None,
             kept: 1,
             is_quorum: false,
+            is_awaited: false,
             ..row()
         };
-        let cells = [r"odd\u{202e}", "(foreign key)", "-", "-", "never", "1/5 minority"];
+        let cells = [r"odd\u{202e}", "(foreign key)", "-", "-", "never", "1/5 minority", ""];
         assert_eq!(row.cells(UNIX_EPOCH), cells);
         assert_eq!(row.json()["owner"], Value::Null);
         assert_eq!(row.json()["name"], "odd\u{202e}");

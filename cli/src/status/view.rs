@@ -57,7 +57,10 @@ impl View {
         let nodes = self.nodes.iter().map(|node| format!("{}\n", node.kind));
         let locks = self.listing.iter().flat_map(|listing| &listing.locks);
         let lock = |lock: &crate::locks::LockRow| {
-            format!("{:?}\n", (&lock.name, &lock.owner, lock.token, lock.kept, lock.is_quorum))
+            format!(
+                "{:?}\n",
+                (&lock.name, &lock.owner, lock.token, lock.kept, lock.is_quorum, lock.is_awaited)
+            )
         };
         let jobs = self.listing.iter().flat_map(|listing| &listing.jobs);
         let job = |job: &crate::jobs::JobRow| {
@@ -188,6 +191,7 @@ mod tests {
             kept: 2,
             nodes: 3,
             is_quorum: true,
+            is_awaited: false,
         }
     }
 
@@ -221,7 +225,7 @@ b              120.0µs  voting
 c\\u{1b}[2J           -  down for 3s
 
 2 locks
-NAME        OWNER        TOKEN  HELD  ENDS IN  NODES
+NAME        OWNER        TOKEN  HELD  ENDS IN  NODES  WAITERS
 invoice:42  night-shift      7  5.0s     9.0s  2/3
 x           night-shift      7  5.0s     9.0s  2/3";
         assert_eq!(text, expected);

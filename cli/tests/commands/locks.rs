@@ -37,7 +37,7 @@ fn lists_locks_as_a_table() {
     let heading = "OWNER".to_owned();
     assert!(outcome.is(0, &[]).stdout.starts_with("NAME "), "{outcome:#?}");
     let titles: Vec<_> = outcome.stdout.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(titles, ["NAME", &heading, "TOKEN", "HELD", "ENDS", "IN", "NODES"]);
+    assert_eq!(titles, ["NAME", &heading, "TOKEN", "HELD", "ENDS", "IN", "NODES", "WAITERS"]);
     let expected = [
         vec!["contended", "first", "6", "_", "_", "2/3"],
         vec!["invoice:42", "night-shift", "17", "_", "_", "3/3"],

@@ -23,6 +23,7 @@ const RULES: [&str; 26] = [
     "+hget",
     "+hset",
     "+hsetnx",
+    "+hdel",
     "+hlen",
     "+hgetall",
     "+get",

@@ -246,7 +246,8 @@ impl EmbeddedStore {
     fn inspect(&self, name: &str, now: Timestamp) -> Answer {
         let key = self.keys.get(name).filter(|key| now < key.expires);
         let stored = |key: &StoredKey| {
-            Stored::new(Some(key.lease.clone()), Some(key.expires.saturating_duration_since(now)))
+            let remaining = key.expires.saturating_duration_since(now);
+            Stored::new(Some(key.lease.clone()), Some(remaining)).awaited(key.awaited)
         };
         Answer::Inspected(key.map(stored).map(Box::new))
     }

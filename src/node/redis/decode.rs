@@ -141,7 +141,14 @@ fn one(op: &Op, value: Value) -> Decoded {
 
 fn stored(items: &[Value]) -> Option<Stored> {
     let remaining = items.get(1).and_then(int).map(Duration::from_millis);
-    items.first().map(|value| Stored::new(lease(value), remaining))
+    // As in `lease_of`.
+    let awaited =
+        |value: &Value| matches!(value, Value::BulkString(bytes) if bytes.ends_with(b"\n"));
+    items.first().map(|value| {
+        let lease = lease(value);
+        let awaited = lease.is_some() && awaited(value);
+        Stored::new(lease, remaining).awaited(awaited)
+    })
 }
 
 /// Names that are no UTF-8 are not ours.

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-use tower_redlock::node::{Answer, Hint, Hints, RaisedAnswer, ReleasedAnswer, Subscription};
+use tower_redlock::node::{Answer, Hint, Hints, Op, RaisedAnswer, ReleasedAnswer, Subscription};
 
 use super::{Subject, assert_held, granted};
 use crate::support::eventually_async;
@@ -16,6 +16,7 @@ on_both! {
     hints_name_only_awaited_names
     raise_and_extension_keep_waiters
     all_subscribers_get_their_count
+    inspection_tells_of_waiters
 }
 
 #[derive(Debug, Default)]
@@ -119,4 +120,22 @@ async fn all_subscribers_get_their_count(subject: &Subject) {
     assert_eq!(holder.release().await, Ok(released(true)));
     assert_hints(&first, 3).await;
     assert_hints(&second, 2).await;
+}
+
+async fn inspection_tells_of_waiters(subject: &Subject) {
+    let (holder, other) = (subject.contender("a"), subject.contender("a"));
+    let awaited = async || {
+        let answer = subject.contender("unused").ask(Op::Inspect("a".into())).await;
+        let Ok(Answer::Inspected(Some(stored))) = answer else { panic!("{answer:?}") };
+        stored.awaited
+    };
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    assert!(!awaited().await);
+    assert_held(&subject.contender("a").impatient().acquire().await, "someone");
+    assert!(!awaited().await, "it does not wait");
+    assert_held(&other.acquire().await, "someone");
+    assert!(awaited().await);
+    assert_eq!(holder.release().await, Ok(released(true)));
+    assert_eq!(other.acquire().await, granted(false, 0));
+    assert!(!awaited().await);
 }
