@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The permissions that doctor lists.
-const RULES: [&str; 26] = [
+const RULES: [&str; 27] = [
     "ACL",
     "SETUSER",
     "app",
