@@ -40,14 +40,13 @@ impl Group {
         }
     }
 
-    /// Sends a signal to all processes of the command: on Linux to all that descend from this one.
+    /// Sends a signal to all processes of the command: to its group, and on Linux to all that descend from
+    /// this process, which adopts orphans. To the group first: reading /proc takes its time on a machine
+    /// that is busy.
     pub(super) fn signal_all(self, signal: Signal) {
-        #[cfg(target_os = "linux")]
-        let descendants = super::proc::descendants(getpid(), &[]);
-        #[cfg(not(target_os = "linux"))]
-        let descendants = Vec::new();
         self.signal(signal);
-        for process in descendants {
+        #[cfg(target_os = "linux")]
+        for process in super::proc::descendants(getpid(), &[]) {
             let _ = kill_process(process, signal);
         }
     }

@@ -32,9 +32,10 @@ fn watchdog_of(run: &Running) -> Pid {
 /// Starts a shell that becomes `redlock run`, with what is to be done before.
 fn exec(site: &Site, before: &str, args: &[&str]) -> Running {
     let run = site.command(args);
-    let mut shell = Command::new("sh");
-    shell.arg("-c").arg(format!("{before}; exec \"$@\"")).arg("sh").arg(run.get_program());
-    shell.args(run.get_args()).current_dir(run.get_current_dir().unwrap());
+    let mut shell = Command::new("env");
+    shell.args(["--default-signal", "sh", "-c"]).arg(format!("{before}; exec \"$@\"")).arg("sh");
+    // Without what resets the signals.
+    shell.args(run.get_args().skip(1)).current_dir(run.get_current_dir().unwrap());
     shell.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
     site.start_command(shell)
 }

@@ -67,8 +67,10 @@ impl Site {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+        // Whoever runs the tests may ignore signals.
+        let mut command = Command::new("env");
         command
+            .args(["--default-signal", env!("CARGO_BIN_EXE_redlock")])
             .env("REDLOCK_NODES", urls(&self.servers).join(","))
             .env("REDLOCK_CONFIG", &self.config)
             .current_dir(self.directory.path())

@@ -66,7 +66,7 @@ fn no_moment_ignores_signals() {
     for round in 0..60 {
         let name = format!("begun-{round}");
         let mut run = site.script(&[], &format!("echo $$ > {name}; sleep 60"));
-        std::thread::sleep(Duration::from_millis(round));
+        std::thread::sleep(Duration::from_millis(round * 5));
         run.signal(Signal::TERM);
         let status = run.wait();
         // Before the program has its handlers, the signal ends it.
