@@ -33,6 +33,8 @@ use crate::output::say;
 
 /// Interval between messages about processes that do not end.
 pub(super) const TELL: Duration = Duration::from_secs(5);
+/// Time for the watchdog to kill the command, where the lock is not about to end.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// Interval between signals to processes that are being killed.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
 
@@ -162,19 +164,22 @@ impl WatchedCommand {
         }
     }
 
+    /// Kills the watchdog, as it does not do what it should: then its children are this process's, and
+    /// [`event`](Self::event) fails.
+    pub(super) fn kill_watchdog(&mut self) {
+        // It may have ended.
+        let _ = self.watchdog.kill();
+    }
+
     /// Kills what is left of the command, and returns when nothing is. As long as processes can't be
     /// killed, says so.
     pub(super) async fn kill_all(&mut self) {
-        let begun = Instant::now();
         while matches!(self.state, State::Starting | State::Running(_)) {
             self.kill();
-            match timeout(TELL, self.event()).await {
+            match timeout(PATIENCE, self.event()).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(_)) => self.kill_without_watchdog().await,
-                Err(_) => {
-                    let elapsed = begun.elapsed().as_secs();
-                    say(&format!("redlock: the command is left after {elapsed} s of SIGKILL"));
-                }
+                Err(_) => self.kill_watchdog(),
             }
         }
     }

@@ -46,7 +46,7 @@ const CONNECT: Duration = Duration::from_millis(3500);
 /// Default of `--retain`.
 const RETAIN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Limit for giving back a tick.
-const GIVE_BACK: Duration = Duration::from_millis(500);
+const GIVE_BACK: Duration = Duration::from_secs(2);
 /// Limit for the last release.
 const RELEASE: Duration = Duration::from_secs(2);
 
@@ -92,6 +92,10 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
         return Err(Failure::usage(
             "--max-hold: the command is killed 100 ms before the lock ends",
         ));
+    }
+    // Before anything is locked or claimed for it.
+    if let Err(code) = start::check(&args.command) {
+        return Ok(code);
     }
     let signals = Signals::start().map_err(system("signals"))?;
     let command = WatchedCommand::prepare(args).await.map_err(system("no watchdog"))?;

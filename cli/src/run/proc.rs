@@ -52,7 +52,10 @@ fn stats() -> HashMap<i32, Stat> {
 fn parse(text: &str) -> Option<Stat> {
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?;
-    Some(Stat { parent: fields.next()?.parse().ok()?, is_zombie: matches!(state, "Z" | "X") })
+    let parent = fields.next()?.parse().ok()?;
+    // The state is that of the main thread, which may have ended before the others.
+    let threads: u32 = fields.nth(15).and_then(|threads| threads.parse().ok()).unwrap_or(1);
+    Some(Stat { parent, is_zombie: matches!(state, "Z" | "X") && threads <= 1 })
 }
 
 #[cfg(test)]
@@ -65,6 +68,13 @@ mod tests {
         assert_eq!(parse("4 (a) Z 1 (b) S 17 4 4 0"), Some(stat));
         assert_eq!(parse("4 (a) Z 17 4"), Some(Stat { is_zombie: true, ..stat }));
         assert_eq!(parse("4"), None);
+    }
+
+    #[test]
+    fn threads_outlive_the_main_one() {
+        let stat = |threads| format!("4 (a) Z 17 4 4 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 1");
+        assert_eq!(parse(&stat(1)), Some(Stat { parent: 17, is_zombie: true }));
+        assert_eq!(parse(&stat(2)), Some(Stat { parent: 17, is_zombie: false }));
     }
 
     #[test]

@@ -121,7 +121,6 @@ impl Signals {
     pub(super) fn start_command(
         &self,
         orders: Sender,
-        shares_group: bool,
         start: &Order,
     ) -> Result<io::Result<()>, Signal> {
         let mut target = lock(&self.target);
@@ -130,9 +129,17 @@ impl Signals {
         }
         let started = orders.send(start);
         if started.is_ok() {
-            *target = Target::Command { orders, shares_group };
+            // Until it is known to be in the group.
+            *target = Target::Command { orders, shares_group: false };
         }
         Ok(started)
+    }
+
+    /// The command has started: what a terminal sends to its foreground group reaches it.
+    pub(super) fn note_started(&self, in_own_group: bool) {
+        if let Target::Command { shares_group, .. } = &mut *lock(&self.target) {
+            *shares_group = !in_own_group;
+        }
     }
 
     /// Forwards no more signals: the command has ended.

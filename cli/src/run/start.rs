@@ -1,9 +1,11 @@
 //! The process of the command, before it is the command: it ends with the process that started it.
 
 use std::{
+    env,
     ffi::OsString,
     io,
-    os::unix::process::CommandExt,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
@@ -33,6 +35,34 @@ pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(CANNOT_RUN);
     }
     failed(&command, &Command::new(&command).args(args).exec())
+}
+
+/// Looks whether the program of a command is there and may be executed, as execvp(3) would find it.
+///
+/// # Errors
+///
+/// The exit code, after the reason was printed.
+pub(super) fn check(command: &[OsString]) -> Result<(), ExitCode> {
+    let Some(program) = command.first() else { return Ok(()) };
+    let path = Path::new(program);
+    let candidates: Vec<PathBuf> = if program.as_encoded_bytes().contains(&b'/') {
+        vec![path.into()]
+    } else {
+        let paths = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+        env::split_paths(&paths).map(|folder| folder.join(path)).collect()
+    };
+    let mut reason = io::Error::from(io::ErrorKind::NotFound);
+    for candidate in candidates {
+        match candidate.metadata() {
+            Ok(found) if found.is_file() && found.permissions().mode() & 0o111 != 0 => {
+                return Ok(());
+            }
+            Ok(_) => reason = io::ErrorKind::PermissionDenied.into(),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => reason = error,
+            Err(_) => {}
+        }
+    }
+    Err(failed(program, &reason))
 }
 
 fn failed(command: &OsString, error: &io::Error) -> ExitCode {

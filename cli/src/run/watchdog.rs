@@ -158,7 +158,14 @@ impl Watch {
         match serde_json::from_str(line).map_err(io::Error::other)? {
             Order::Start { lock_ends, environment } => {
                 self.lock_ends = Some(lock_ends);
-                let report = match self.start(&environment) {
+                // It may be long since the order was given.
+                let is_late = self.kills || self.time_left().is_zero();
+                let started = if is_late {
+                    Err(io::Error::other("the lock has ended, or is about to"))
+                } else {
+                    self.start(&environment)
+                };
+                let report = match started {
                     Ok(group) => {
                         self.group = Some(group);
                         Report::Started { pid: group.leader().as_raw_nonzero().get() }
@@ -221,12 +228,16 @@ impl Watch {
         group.without_leader().signal_all(Signal::CONT);
     }
 
+    /// Returns the time until the command is to be killed.
+    fn time_left(&self) -> Duration {
+        let at = self.lock_ends.map(|at| at.saturating_sub(KILL_MARGIN));
+        at.map_or(Duration::ZERO, |at| at.saturating_sub(clock::now()))
+    }
+
     /// Does what is due. Returns the time until the next look.
     fn act(&mut self) -> Duration {
         let Some(group) = self.group else { return LOOK };
-        let left = self.lock_ends.map_or(Duration::ZERO, |at| {
-            at.saturating_sub(KILL_MARGIN).saturating_sub(clock::now())
-        });
+        let left = self.time_left();
         let grace = self
             .first_ended
             .map_or(Duration::MAX, |at| LEFTOVER_GRACE.saturating_sub(at.elapsed()));

@@ -18,6 +18,8 @@ use crate::output::say;
 
 /// Maximum time between looks at the lock's remaining validity.
 const LOOK: Duration = Duration::from_millis(100);
+/// Time for the watchdog to kill the command, where the lock is about to end.
+const WATCHDOG_PATIENCE: Duration = Duration::from_millis(20);
 /// Interval between attempts to kill the command.
 const KILL_AGAIN: Duration = Duration::from_millis(5);
 
@@ -74,8 +76,12 @@ pub(super) async fn work(
 ) -> Ended {
     // Read first: the lock does not end before what is left from then.
     let now = clock::now();
-    let start = Order::Start { lock_ends: now + context.remaining(), environment };
-    match signals.start_command(command.orders().clone(), command.shares_group(), &start) {
+    let left = context.remaining();
+    if left <= KILL_MARGIN {
+        return Ended::NotStarted(io::Error::other("the lock is about to end"));
+    }
+    let start = Order::Start { lock_ends: now + left, environment };
+    match signals.start_command(command.orders().clone(), &start) {
         Err(signal) => return Ended::Interrupted(signal),
         Ok(Err(error)) => return Ended::NotStarted(error),
         Ok(Ok(())) => command.note_starting(),
@@ -91,7 +97,8 @@ async fn watch(
     command: &mut WatchedCommand,
     context: LockContext,
 ) -> Ended {
-    let (mut stop, mut status) = (None::<Stop>, None);
+    let (mut stop, mut status, mut was_stopped) = (None::<Stop>, None, false);
+    let mut kill_since: Option<Instant> = None;
     // For how long processes are left behind the first one, and whether a signal came since.
     let mut left_since = Instant::now();
     let mut is_impatient = false;
@@ -107,28 +114,33 @@ async fn watch(
         }
         let now = clock::now();
         let left = context.remaining();
-        let told = command.orders().send(&Order::LockEnds(now + left));
+        match command.orders().send(&Order::LockEnds(now + left)) {
+            // It has not read for some hundred messages.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => command.kill_watchdog(),
+            // Where it has ended, what it reported before is read first.
+            Ok(()) | Err(_) => {}
+        }
         let kill_in = left.saturating_sub(KILL_MARGIN);
         let kill_in = stop.as_ref().map_or(kill_in, |stop| kill_in.min(stop.kill_in(args)));
         if kill_in.is_zero() {
             stop.get_or_insert_with(Stop::now);
             command.kill();
+            // Suspended, it kills nothing outside of the group.
+            if kill_since.get_or_insert_with(Instant::now).elapsed() >= WATCHDOG_PATIENCE {
+                command.kill_watchdog();
+            }
         }
         let pause = if kill_in.is_zero() { KILL_AGAIN } else { kill_in.min(LOOK) };
         let event = tokio::select! {
             biased;
-            event = command.event() => event.and_then(|event| told.map(|()| event)),
+            event = command.event() => event,
             () = context.stopping(), if stop.is_none() => {
                 stop = Some(Stop::now());
-                let orders = command.orders();
                 // A process that is suspended handles no signal.
-                let sent = [args.stop_signal, Signal::CONT].map(|signal| {
-                    orders.send(&Order::Signal(signal.as_raw()))
-                });
-                match sent.into_iter().find_map(Result::err) {
-                    None => continue,
-                    Some(error) => Err(error),
+                for signal in [args.stop_signal, Signal::CONT] {
+                    let _ = command.orders().send(&Order::Signal(signal.as_raw()));
                 }
+                continue;
             }
             _ = signals.hurried(), if status.is_some() && !is_impatient => {
                 is_impatient = true;
@@ -136,32 +148,36 @@ async fn watch(
                 command.kill();
                 continue;
             }
-            () = sleep(pause) => match told {
-                Ok(()) => continue,
-                Err(error) => Err(error),
-            },
+            () = sleep(pause) => continue,
         };
         match event {
-            Ok(Event::Started) => {}
+            Ok(Event::Started) => signals.note_started(!command.shares_group()),
             Ok(Event::NotStarted(error)) => return Ended::NotStarted(error),
             Ok(Event::FirstEnded { status: of, killed }) => {
-                if killed {
-                    stop.get_or_insert_with(Stop::now);
-                }
                 // Signals end the wait for what is left.
                 signals.end_command();
+                was_stopped = stop.is_some() || killed;
                 (status, left_since) = (Some(of), Instant::now());
             }
             Ok(Event::Gone) => break,
             Err(error) => {
-                // Under the lock, which is not released before nothing is left.
-                command.kill_all().await;
-                return Ended::Unwatched(error);
+                signals.end_command();
+                // Under the lock, which is not released before nothing is left, but for a signal.
+                tokio::select! {
+                    biased;
+                    () = command.kill_all() => {}
+                    _ = signals.hurried() => {}
+                }
+                match status {
+                    Some(status) if !was_stopped => return Ended::Itself(status),
+                    _ if stop.is_some() => return Ended::Stopped,
+                    _ => return Ended::Unwatched(error),
+                }
             }
         }
     }
     match status {
-        Some(status) if stop.is_none() => Ended::Itself(status),
+        Some(status) if !was_stopped => Ended::Itself(status),
         _ => Ended::Stopped,
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::Write,
+    os::unix::process::CommandExt,
     process::{Command, Stdio},
 };
 
@@ -36,7 +37,7 @@ fn exec(site: &Site, before: &str, args: &[&str]) -> Running {
     shell.args(["--default-signal", "sh", "-c"]).arg(format!("{before}; exec \"$@\"")).arg("sh");
     // Without what resets the signals.
     shell.args(run.get_args().skip(1)).current_dir(run.get_current_dir().unwrap());
-    shell.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.process_group(0).envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
     site.start_command(shell)
 }
 
@@ -85,15 +86,45 @@ fn escaped_processes_end_with_watchdog() {
 }
 
 #[test]
-fn suspended_watchdog_ends_no_lock() {
-    let site = Site::with_ttl("1s");
-    let mut run = site.script(&["--max-hold", "3s"], "echo $$ > begun; sleep 60");
-    let command = site.line_of("begun");
-    let watchdog = watchdog_of(&run);
-    kill_process(watchdog, Signal::STOP).unwrap();
-    is_gone(&command);
-    kill_process(watchdog, Signal::CONT).unwrap();
-    run.ends(70, "the lock was lost");
+fn suspended_watchdog_lets_nothing_escape() {
+    for options in [&["--max-hold", "3s"][..], &["--max-hold", "3s", "--foreground"]] {
+        let site = Site::with_ttl("1s");
+        let mut run = site.script(options, ESCAPED);
+        let pids = pids(&site, 4);
+        kill_process(watchdog_of(&run), Signal::STOP).unwrap();
+        run.ends(70, "the lock was lost");
+        for pid in pids {
+            assert!(!is_alive(&pid), "{pid} outlived the lock");
+        }
+    }
+}
+
+/// The command ends, and then its watchdog, before `run` reads of it.
+#[test]
+fn success_outlives_the_watchdog() {
+    let site = Site::new();
+    let script = "echo > begun; until [ -e end ]; do sleep 0.01; done";
+    let mut run = site.start(&["--once", "k", "--", "sh", "-c", script]);
+    site.line_of("begun");
+    let watchdog = watchdog_of(&run).as_raw_nonzero().to_string();
+    run.signal(Signal::STOP);
+    fs::write(site.file("end"), "").unwrap();
+    is_gone(&watchdog);
+    run.signal(Signal::CONT);
+    run.ends(0, "");
+    site.start(&["--once", "k", "--", "false"]).ends(0, "has done it");
+}
+
+#[test]
+fn missing_program_takes_no_tick() {
+    let site = Site::new();
+    let tick = |program: &str| {
+        let at = ["--tick", "j", "--cron", "* * * * *", "--at", "2025-05-05T00:07:04Z", "--"];
+        site.start(&[&at[..], &[program]].concat())
+    };
+    tick("no-such-command").ends(127, "no-such-command: ");
+    tick("true").ends(0, "");
+    tick("true").ends(0, "has run this tick");
 }
 
 /// The lock is another's at once: everything ends before the program does.

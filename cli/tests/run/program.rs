@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::Read,
+    os::unix::process::CommandExt,
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -71,6 +72,8 @@ impl Site {
         let mut command = Command::new("env");
         command
             .args(["--default-signal", env!("CARGO_BIN_EXE_redlock")])
+            // Where a member of a group is suspended, the kernel may hang up all of it.
+            .process_group(0)
             .env("REDLOCK_NODES", urls(&self.servers).join(","))
             .env("REDLOCK_CONFIG", &self.config)
             .current_dir(self.directory.path())

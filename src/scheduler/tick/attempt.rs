@@ -98,7 +98,7 @@ impl<'a> TickAttempt<'a> {
         // An unreadable history is stored anew with this run alone.
         let mut runs = runs.map(|text| JobRuns::from_text(&text)).unwrap_or_default();
         runs.add_broken_off(latest.as_ref());
-        let claimed = self.claim(token, attempt, latest.as_ref()).await?;
+        let claimed = self.claim(token, attempt, latest.as_ref(), &context).await?;
         let run = claimed.run;
         *crate::sync::lock(&self.begun) =
             Some((token, JobRun::of_tick(&run, Arc::clone(redlock.owner()))));
@@ -114,7 +114,7 @@ impl<'a> TickAttempt<'a> {
             && let Err(error) = result
         {
             *crate::sync::lock(&self.begun) = None;
-            self.take_back(claimed).await;
+            self.take_back(claimed, &context).await;
             return Err(TickError::Work(error));
         }
         let outcome = match &result {
@@ -184,6 +184,7 @@ impl<'a> TickAttempt<'a> {
         token: u64,
         attempt: u32,
         latest: Option<&LatestClaim>,
+        context: &LockContext,
     ) -> Result<TickClaim, LockError> {
         let (owner, since) = (Arc::clone(self.redlock.owner()), millis(self.now()));
         let own = OwnSchedule::new(self.schedule, millis(self.tick), Arc::clone(&owner)).mark;
@@ -195,18 +196,18 @@ impl<'a> TickAttempt<'a> {
         match claims::claim(self.redlock, self.job, claim.clone()).await {
             Ok(()) => Ok(claim),
             Err(error) => {
-                self.take_back(claim).await;
+                self.take_back(claim, context).await;
                 Err(error)
             }
         }
     }
 
     /// Stores the previous run in the place of a claim that too few nodes stored: nothing was started.
-    async fn take_back(&self, claim: TickClaim) {
+    async fn take_back(&self, claim: TickClaim, context: &LockContext) {
         let none = TickRun::new(Duration::ZERO, 1, claim.run.since);
         let run = claim.before.unwrap_or(none);
         let previous = TickClaim { run, ..claim }.numbered(AFTER_CLAIM);
-        if let Err(error) = claims::claim(self.redlock, self.job, previous).await {
+        if let Err(error) = self.store_end(previous, context).await {
             crate::log::warn!(
                 job = %self.job,
                 %error,
