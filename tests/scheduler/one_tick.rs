@@ -22,7 +22,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 fn host(nodes: &EmbeddedNodes, owner: &str) -> Redlock {
     let options = LockOptions::new().wait(MINUTE);
-    Redlock::builder().nodes_from(nodes).owner(owner).options(options).build().unwrap()
+    // A busy machine times nothing out.
+    let builder = Redlock::builder().nodes_from(nodes).node_timeout(Duration::from_secs(3));
+    builder.owner(owner).options(options).build().unwrap()
 }
 
 fn hosts() -> (EmbeddedNodes, Redlock, Redlock) {
@@ -215,4 +217,27 @@ async fn unstored_claim_is_no_attempt() {
     assert!(matches!(&refused, TickError::Lock(LockError::NoQuorum { .. })), "{refused}");
     is_refusing.store(false, Ordering::Relaxed);
     assert_eq!(succeed(request(&redlock, 1)).await, TickOutcome::Ran(1));
+}
+
+/// The history is not read at the start: the runs that it has are kept.
+#[tokio::test]
+async fn unread_history_is_kept() {
+    let nodes = EmbeddedNodes::new(3);
+    let one = host(&nodes, "one");
+    assert_eq!(succeed(request(&one, 1)).await, TickOutcome::Ran(1));
+    let mocks: Vec<_> = one
+        .nodes()
+        .iter()
+        .map(|node| {
+            let is_first = AtomicBool::new(true);
+            MockNode::refusing(node, Reason::TimedOut, move |op| match op {
+                Op::Prepare(op) if &*op.job != "job" => is_first.swap(false, Ordering::Relaxed),
+                _ => false,
+            })
+        })
+        .collect();
+    let other = with_nodes(Redlock::builder(), mocks).build().unwrap();
+    assert_eq!(succeed(request(&other, 2)).await, TickOutcome::Ran(1));
+    let history = one.job_history("job").await.unwrap();
+    assert_eq!(history.iter().map(|run| run.tick).collect::<Vec<_>>(), [tick(1), tick(2)]);
 }

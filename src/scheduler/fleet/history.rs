@@ -120,7 +120,9 @@ impl JobRun {
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        (self.tick, self.started, self.trigger) == (other.tick, other.started, other.trigger)
+        // Two hosts may begin attempts at one tick in one millisecond.
+        (self.tick, self.started, self.trigger, &self.owner)
+            == (other.tick, other.started, other.trigger, &other.owner)
     }
 
     const fn is_ended(&self) -> bool {
@@ -160,8 +162,12 @@ impl JobRuns {
     }
 
     /// Whether a run that was claimed for this tick, at this time, is known.
-    fn has(&self, tick: SystemTime, started: SystemTime) -> bool {
-        self.0.iter().any(|run| run.tick == tick && run.started == started && run.trigger.is_none())
+    fn has(&self, tick: SystemTime, started: SystemTime, owner: Option<&str>) -> bool {
+        let is_it = |run: &JobRun| {
+            let is_by = owner.is_none_or(|owner| *run.owner == *owner);
+            run.tick == tick && run.started == started && run.trigger.is_none() && is_by
+        };
+        self.0.iter().any(is_it)
     }
 
     /// Adds the latest run if it has not ended. Under the job's lock: it is not in progress.
@@ -172,7 +178,7 @@ impl JobRuns {
         };
         let at = |time| SystemTime::from(WallTime::since_epoch(time));
         let (tick, started) = (at(run.tick), at(run.since));
-        if !self.has(tick, started) {
+        if !self.has(tick, started, owner.as_deref()) {
             let owner = owner.clone().unwrap_or_else(|| "unknown".into());
             self.add(JobRun::of_tick(run, owner));
         }

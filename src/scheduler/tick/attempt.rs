@@ -95,9 +95,7 @@ impl<'a> TickAttempt<'a> {
             Decision::Leave(outcome) => return Ok(outcome),
             Decision::Run { attempt } => attempt,
         };
-        // An unreadable history is stored anew with this run alone.
-        let mut runs = runs.map(|text| JobRuns::from_text(&text)).unwrap_or_default();
-        runs.add_broken_off(latest.as_ref());
+        let runs = runs.ok().map(|text| JobRuns::from_text(&text));
         let claimed = self.claim(token, attempt, latest.as_ref(), &context).await?;
         let run = claimed.run;
         *crate::sync::lock(&self.begun) =
@@ -128,7 +126,7 @@ impl<'a> TickAttempt<'a> {
             let end = TickClaim { run: run.ended(millis(self.now())), ..claimed };
             self.store_end(end.numbered(AFTER_CLAIM), &context).await
         };
-        let (ended, ()) = join(end, self.enter(runs, &outcome)).await;
+        let (ended, ()) = join(end, self.enter(runs, latest.as_ref(), &outcome)).await;
         match (result, ended) {
             (Err(error), _) => Err(TickError::Work(error)),
             (Ok(value), Ok(())) => Ok(TickOutcome::Ran(value)),
@@ -229,26 +227,35 @@ impl<'a> TickAttempt<'a> {
         }
     }
 
-    /// Enters the end of the run into the job's history.
-    async fn enter(&self, mut runs: JobRuns, outcome: &Outcome) {
+    /// Enters the end of the run into the job's history, which is read again where it was not before.
+    async fn enter(&self, runs: Option<JobRuns>, latest: Option<&LatestClaim>, outcome: &Outcome) {
         let Some((token, mut run)) = crate::sync::lock(&self.begun).take() else { return };
         run.end(outcome, self.now(), None);
-        runs.add(run);
-        let (text, history) = (runs.to_text(), JobDocument::History);
-        let stored = documents::store(self.redlock, history, self.job, (token, 0), text);
-        if let Err(error) = stored.await {
+        let entered = async {
+            let mut runs = match runs {
+                Some(runs) => runs,
+                None => self.read_history(token).await?,
+            };
+            runs.add_broken_off(latest);
+            runs.add(run);
+            let (text, history) = (runs.to_text(), JobDocument::History);
+            documents::store(self.redlock, history, self.job, (token, 0), text).await
+        };
+        if let Err(error) = entered.await {
             crate::log::warn!(job = %self.job, %error, "a run is not entered into the job's history");
         }
     }
 
+    async fn read_history(&self, token: u64) -> Result<JobRuns, LockError> {
+        let history = JobDocument::History;
+        let text = documents::prepare(self.redlock, history, self.job, token).await?;
+        Ok(JobRuns::from_text(&text))
+    }
+
     /// After a loss: enters it, unless another host has the job's lock already, and will.
     pub(super) async fn note_lost(&self, error: &LockError) {
-        let LockError::Lost { cause } = error else { return };
-        let begun = crate::sync::lock(&self.begun).clone();
-        let Some((token, _)) = begun else { return };
-        let read = documents::prepare(self.redlock, JobDocument::History, self.job, token).await;
-        if let Ok(text) = read {
-            self.enter(JobRuns::from_text(&text), &Outcome::Lost { cause: cause.clone() }).await;
+        if let LockError::Lost { cause } = error {
+            self.enter(None, None, &Outcome::Lost { cause: cause.clone() }).await;
         }
     }
 }
