@@ -94,7 +94,7 @@ async fn measure_one(servers: &Servers, window: Duration) {
     }
 }
 
-/// The cycles per second while something else goes on.
+/// Returns the cycles per second during `meanwhile`.
 #[expect(clippy::cast_precision_loss, reason = "a number for people")]
 async fn rate(cycles: &AtomicU64, meanwhile: impl Future<Output = ()>) -> f64 {
     let (before, begun) = (cycles.load(Ordering::Relaxed), Instant::now());

@@ -17,7 +17,7 @@ use crate::{
     output::{Column, Table, print, print_json_line, say, short, shown, unix_millis},
 };
 
-/// Number of jobs that are asked about at once.
+/// Number of jobs in one query.
 const BATCH: usize = 50;
 
 pub(crate) const COLUMNS: [Column; 6] = [

@@ -185,7 +185,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Waits until a quorum of servers votes, at most as long as for the lock.
+    /// Waits until a quorum of servers votes. The limit is that of the wait for the lock.
     async fn ready(&self, redlock: &Redlock) -> Result<(), Outcome> {
         let ready = match self.args.wait() {
             Wait::No => redlock.ready_within(CONNECT).await,

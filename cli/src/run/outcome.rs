@@ -37,7 +37,7 @@ pub(super) enum Outcome {
     TickDone { by: Option<Arc<str>> },
     /// A later tick of the job was begun before: this one is missed.
     TickSuperseded { tick: SystemTime, by: Option<Arc<str>> },
-    /// The tick was tried as often as it may be.
+    /// The maximum number of attempts at the tick was reached.
     GivenUp { by: Option<Arc<str>>, attempts: u32 },
     /// A majority of the servers began without data after the tick.
     TickUnknown,
