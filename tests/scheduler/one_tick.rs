@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use tower_redlock::{
     LockError, LockOptions, Redlock, Schedule,
     error::Reason,
-    node::{EmbeddedNodes, Node, Op},
+    node::{EmbeddedNodes, Node, Op, Reply},
     scheduler::{JobRunResult, TickError, TickOutcome, TickRequest},
 };
 
@@ -240,4 +240,37 @@ async fn unread_history_is_kept() {
     assert_eq!(succeed(request(&other, 2)).await, TickOutcome::Ran(1));
     let history = one.job_history("job").await.unwrap();
     assert_eq!(history.iter().map(|run| run.tick).collect::<Vec<_>>(), [tick(1), tick(2)]);
+}
+
+/// The lock ends while the nodes withhold the answers to the claim.
+#[tokio::test]
+async fn lost_claim_is_taken_back() {
+    let nodes = EmbeddedNodes::new(3);
+    let inner = host(&nodes, "inner");
+    let is_silent = Arc::new(AtomicBool::new(true));
+    let withheld = Arc::<Mutex<Vec<Reply>>>::default();
+    let mocks: Vec<_> = inner
+        .nodes()
+        .iter()
+        .map(|node| {
+            let (is_silent, withheld) = (Arc::clone(&is_silent), Arc::clone(&withheld));
+            MockNode::over(node, move |op, reply, inner| {
+                let is_claim = |op: &Op| matches!(op, Op::Claim(op) if &*op.job == "job" && op.claim.number == 0);
+                if is_claim(&op) && is_silent.load(Ordering::Relaxed) {
+                    // Stored, and not answered.
+                    withheld.lock().unwrap().push(reply);
+                    inner.send(op, Reply::from_fn(|_| {}));
+                } else {
+                    inner.send(op, reply);
+                }
+            })
+        })
+        .collect();
+    let builder = with_nodes(Redlock::builder(), mocks).node_timeout(Duration::from_secs(3));
+    let redlock = builder.build().unwrap();
+    let short = LockOptions::new().max_hold(Duration::from_millis(300));
+    let lost = fail(request(&redlock, 1).options(short)).await.unwrap_err();
+    assert!(matches!(&lost, TickError::Lock(LockError::Lost { .. })), "{lost}");
+    is_silent.store(false, Ordering::Relaxed);
+    assert_eq!(succeed(request(&redlock, 1)).await, TickOutcome::Ran(1));
 }

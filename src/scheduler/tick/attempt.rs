@@ -43,6 +43,8 @@ pub(super) struct TickAttempt<'a> {
     schedule: &'a Schedule,
     tick: WallTime,
     attempts: u32,
+    /// The claim under which nothing has begun.
+    claim: Mutex<Option<TickClaim>>,
     /// The run that has begun, with its token.
     begun: Mutex<Option<(u64, JobRun)>>,
 }
@@ -61,7 +63,15 @@ impl<'a> TickAttempt<'a> {
         tick: WallTime,
         attempts: u32,
     ) -> Self {
-        Self { redlock, job, schedule, tick, attempts, begun: Mutex::new(None) }
+        Self {
+            redlock,
+            job,
+            schedule,
+            tick,
+            attempts,
+            claim: Mutex::new(None),
+            begun: Mutex::new(None),
+        }
     }
 
     fn now(&self) -> WallTime {
@@ -98,6 +108,7 @@ impl<'a> TickAttempt<'a> {
         let runs = runs.ok().map(|text| JobRuns::from_text(&text));
         let claimed = self.claim(token, attempt, latest.as_ref(), &context).await?;
         let run = claimed.run;
+        *crate::sync::lock(&self.claim) = None;
         *crate::sync::lock(&self.begun) =
             Some((token, JobRun::of_tick(&run, Arc::clone(redlock.owner()))));
         let is_given_back = Arc::<AtomicBool>::default();
@@ -112,7 +123,7 @@ impl<'a> TickAttempt<'a> {
             && let Err(error) = result
         {
             *crate::sync::lock(&self.begun) = None;
-            self.take_back(claimed, &context).await;
+            self.take_back(claimed, Some(&context)).await;
             return Err(TickError::Work(error));
         }
         let outcome = match &result {
@@ -191,21 +202,28 @@ impl<'a> TickAttempt<'a> {
         let run = TickRun::new(millis(self.tick), attempt, since);
         let before = latest.map(|latest| latest.run);
         let claim = TickClaim::new(token, run, owner, before).by_schedule(mark);
+        *crate::sync::lock(&self.claim) = Some(claim.clone());
         match claims::claim(self.redlock, self.job, claim.clone()).await {
             Ok(()) => Ok(claim),
             Err(error) => {
-                self.take_back(claim, context).await;
+                self.take_back(claim, Some(context)).await;
+                *crate::sync::lock(&self.claim) = None;
                 Err(error)
             }
         }
     }
 
     /// Stores the previous run in the place of a claim that too few nodes stored: nothing was started.
-    async fn take_back(&self, claim: TickClaim, context: &LockContext) {
+    /// Without a lock it is tried once: nodes that promised a later token refuse it.
+    async fn take_back(&self, claim: TickClaim, context: Option<&LockContext>) {
         let none = TickRun::new(Duration::ZERO, 1, claim.run.since);
         let run = claim.before.unwrap_or(none);
         let previous = TickClaim { run, ..claim }.numbered(AFTER_CLAIM);
-        if let Err(error) = self.store_end(previous, context).await {
+        let stored = match context {
+            Some(context) => self.store_end(previous, context).await,
+            None => claims::claim(self.redlock, self.job, previous).await,
+        };
+        if let Err(error) = stored {
             crate::log::warn!(
                 job = %self.job,
                 %error,
@@ -252,9 +270,13 @@ impl<'a> TickAttempt<'a> {
         Ok(JobRuns::from_text(&text))
     }
 
-    /// After a loss: enters it, unless another host has the job's lock already, and will.
+    /// After a loss: takes back a claim under which nothing has begun; otherwise enters the loss, unless
+    /// another host has the job's lock already, and will.
     pub(super) async fn note_lost(&self, error: &LockError) {
-        if let LockError::Lost { cause } = error {
+        let claim = crate::sync::lock(&self.claim).take();
+        if let Some(claim) = claim {
+            self.take_back(claim, None).await;
+        } else if let LockError::Lost { cause } = error {
             self.enter(None, None, &Outcome::Lost { cause: cause.clone() }).await;
         }
     }
