@@ -111,6 +111,16 @@ pub(super) enum Due {
     Never { missed: Option<MissedTicks> },
 }
 
+impl Due {
+    /// The same step, while it is not known whether the ticks were missed.
+    pub(super) const fn without_missed(mut self) -> Self {
+        let (Self::Run { missed, .. } | Self::Wait { missed, .. } | Self::Never { missed }) =
+            &mut self;
+        *missed = None;
+        self
+    }
+}
+
 /// Returns the next step of `job` at `now`, while no run of it is under way.
 ///
 /// Called by an idle replica, and again under the job's lock with the record read there.

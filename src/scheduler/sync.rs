@@ -57,12 +57,16 @@ impl Driver {
         }
         if missed.is_some_and(|missed| self.is_news(missed)) {
             match self.sync().await {
-                Ok(()) => due = self.due(now),
+                Ok(()) => {
+                    due = self.due(now);
+                    // A replica that reaches other nodes may take a claim that a minority keeps for
+                    // the latest, and repeat its tick. What is stored under the lock excludes that.
+                    if self.is_end_unreplicated() {
+                        due = due.without_missed();
+                    }
+                }
                 Err(error) => {
-                    let (Due::Wait { missed, .. } | Due::Never { missed }) = &mut due else {
-                        return NextStep { due, unknown };
-                    };
-                    *missed = None;
+                    due = due.without_missed();
                     unknown = Some(error);
                 }
             }

@@ -41,7 +41,7 @@ impl Model<'_> {
             if let Some(first) = first {
                 // Its end may not have been stored.
                 let ended = first.ended.unwrap_or(YEAR);
-                let unstored = self.is_disturbed(first.began, ended + SETTLED);
+                let unstored = self.is_end_disturbed(first.began, ended);
                 if rules.claim == Claim::AtStart || (first.finished && !unstored) {
                     return self.fault(began, &format!("tick {} runs twice", clock(tick)));
                 }
@@ -124,7 +124,7 @@ impl Model<'_> {
             // A broken-off run is reported as well.
             let ended = |run: &Run| {
                 let ended = run.ended.unwrap_or(YEAR);
-                run.finished && !self.is_disturbed(run.began, ended + SETTLED)
+                run.finished && !self.is_end_disturbed(run.began, ended)
             };
             let of = |run: &&&Run| {
                 ended(run)

@@ -137,7 +137,7 @@ fn years_that_failed_once_hold() {
     // missed; a failed claim that restored the old schedule; a partitioned replica that
     // reported ticks of others as missed; a replica that waited for a free lock, up to
     // its TTL; another jitter taken for another schedule; an end on one node of three, found
-    // and lost again.
+    // and lost again; a claim on one node of three, repeated after its tick was reported as missed.
     let years = [
         ("jumps", 0),
         ("redeploys", 0),
@@ -145,6 +145,8 @@ fn years_that_failed_once_hold() {
         ("all", 124),
         ("all", 505),
         ("all", 1560),
+        ("all", 200),
+        ("all", 2485),
         ("outages", 3),
         ("none", 11),
     ];

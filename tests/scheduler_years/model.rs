@@ -19,6 +19,8 @@ use crate::{
 pub(crate) const SETTLED: Ms = 30 * SECOND;
 /// Maximum lateness of a tick without disturbances.
 pub(crate) const AT_ONCE: Ms = 3 * SECOND / 2;
+/// For how long an answer may be under way.
+const IN_FLIGHT: Ms = 50;
 /// Time within which a process has read the nodes after an outage.
 pub(crate) const ASKED: Ms = 14 * SECOND;
 
@@ -132,6 +134,12 @@ impl Model<'_> {
         let breaks = &self.history.breaks;
         let next = breaks.partition_point(|at| *at < from);
         breaks.get(next).is_some_and(|at| *at <= until) || self.is_lossy(from, until)
+    }
+
+    /// Whether the end of a run may not have been stored. A run may begin by answers that were under way
+    /// when its machine was cut off.
+    pub(crate) fn is_end_disturbed(&self, began: Ms, ended: Ms) -> bool {
+        self.is_disturbed(began.saturating_sub(IN_FLIGHT), ended + SETTLED)
     }
 
     pub(crate) fn is_lossy(&self, from: Ms, until: Ms) -> bool {
