@@ -45,6 +45,7 @@ impl Dashboard {
     pub fn new(redlock: Redlock) -> Self {
         let log = Arc::new(EventLog::default());
         log.follow_locks(redlock.events());
+        log.start();
         Self { redlock, schedulers: Vec::new(), access: None, looks: Arc::default(), log }
     }
 
@@ -54,6 +55,7 @@ impl Dashboard {
     #[must_use]
     pub fn jobs(mut self, scheduler: SchedulerHandle) -> Self {
         self.log.follow_jobs(scheduler.events());
+        self.log.start();
         self.schedulers.push(scheduler);
         self
     }

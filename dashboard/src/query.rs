@@ -27,13 +27,12 @@ impl Params {
         self.get(name)?.parse().ok()
     }
 
-    /// All but these, in their order.
-    pub(crate) fn without<'a>(
+    /// Those of these names that are not empty, each once.
+    pub(crate) fn only<'a>(
         &'a self,
-        names: &'a [&str],
+        names: &'a [&'a str],
     ) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let others = self.0.iter().filter(|(name, _)| !names.contains(&&**name));
-        others.map(|(name, value)| (&**name, &**value))
+        names.iter().filter_map(|name| Some((*name, self.exact(name)?)))
     }
 }
 
@@ -50,7 +49,21 @@ pub(crate) fn link(page: &str, params: &[(&str, &str)]) -> String {
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let is_odd = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+            || matches!(
+                c,
+                '\u{ad}'
+                    | '\u{61c}'
+                    | '\u{115f}'
+                    | '\u{1160}'
+                    | '\u{180e}'
+                    | '\u{200b}'..='\u{200f}'
+                    | '\u{2028}'..='\u{202e}'
+                    | '\u{2060}'..='\u{206f}'
+                    | '\u{3164}'
+                    | '\u{feff}'
+                    | '\u{ffa0}'
+                    | '\u{e0000}'..='\u{e0fff}'
+            )
     };
     if !text.contains(is_odd) {
         return Cow::Borrowed(text);
@@ -73,8 +86,8 @@ mod tests {
         assert_eq!((params.get("q"), params.exact("q")), (Some("x"), Some(" x ")));
         assert_eq!((params.get("empty"), params.get("else")), (None, None));
         assert_eq!((params.number("page"), params.number("name")), (Some(3), None));
-        let rest: Vec<_> = params.without(&["name", "q"]).collect();
-        assert_eq!(rest, [("empty", ""), ("page", "3")]);
+        let kept: Vec<_> = params.only(&["page", "name", "empty", "else"]).collect();
+        assert_eq!(kept, [("page", "3"), ("name", "a/b c")]);
     }
 
     #[test]

@@ -84,6 +84,7 @@ fn with_headers(status: StatusCode, content_type: &'static str, body: DashboardB
     set(X_FRAME_OPTIONS, "DENY");
     set(REFERRER_POLICY, "no-referrer");
     set(CACHE_CONTROL, "no-store");
+    set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
     reply
 }
 

@@ -20,6 +20,7 @@ use crate::{
 };
 
 /// What all requests share.
+#[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) redlock: Redlock,
     pub(crate) schedulers: Vec<SchedulerHandle>,
@@ -54,20 +55,29 @@ where
     if let Some(address) = slash(&parts) {
         return redirect(StatusCode::PERMANENT_REDIRECT, &address);
     }
-    let path = parts.uri.path().trim_start_matches('/');
+    let path = parts.uri.path();
+    let path = path.strip_prefix('/').unwrap_or(path);
     match parts.method {
         Method::GET | Method::HEAD => get(&site, viewer, &parts, path).await,
         Method::POST => match Action::named(path) {
-            Some(_) if is_cross_origin(&parts) => pages::forbidden(
-                "This request came from a page of another origin, and nothing was done. If it did not, the proxy in \
+            Some(action) if is_cross_origin(&parts) => {
+                actions::refused(&viewer, action, "the request came from another origin");
+                pages::forbidden(
+                    "This request came from a page of another origin, and nothing was done. If it did not, the proxy in \
                  front changes the Host header, and the browser sends no Sec-Fetch-Site, as it does over TLS.",
-            ),
+                )
+            }
             Some(action) => actions::perform(&site, viewer, action, body).await,
-            None => not_allowed("GET, HEAD"),
+            None if PATHS.contains(&path) => not_allowed("GET, HEAD"),
+            None => not_found("There is no such page."),
         },
-        _ => not_allowed("GET, HEAD, POST"),
+        _ if Action::named(path).is_some() => not_allowed("GET, HEAD, POST"),
+        _ => not_allowed("GET, HEAD"),
     }
 }
+
+/// The pages that have no form.
+const PATHS: [&str; 9] = ["", "locks", "lock", "nodes", "jobs", "job", "leaders", "once", "events"];
 
 fn not_allowed(allowed: &'static str) -> Reply {
     let what = format!("Only {allowed} is possible here.");
@@ -104,7 +114,8 @@ async fn get(site: &Site, viewer: Viewer, parts: &Parts, path: &str) -> Reply {
     if let Some(twin) = path.strip_prefix("api/") {
         return api(site, parts, &params, twin).await;
     }
-    let visit = Visit { viewer, params, now: SystemTime::now() };
+    let (now, process) = (SystemTime::now(), Arc::clone(site.redlock.owner()));
+    let visit = Visit { viewer, params, now, process };
     let page = match (path, visit.name()) {
         ("" | "locks", _) => pages::locks(site, &visit).await,
         ("lock", Some(name)) => pages::lock(site, &visit, name).await,
@@ -137,7 +148,13 @@ async fn api(site: &Site, parts: &Parts, params: &Params, twin: &str) -> Reply {
             None => return not_found("The address lacks a key."),
         },
         ("events", _) => pages::events_json(site),
-        ("events/stream", _) => return event_stream(stream(&site.log, seen(parts, params))),
+        ("events/stream", _) => {
+            let Ok(permit) = Arc::clone(&site.log.streams).try_acquire_owned() else {
+                let what = "As many viewers follow the events as may; api/events has them.";
+                return pages::problem(StatusCode::SERVICE_UNAVAILABLE, "Too many viewers", what);
+            };
+            return event_stream(stream(&site.log, seen(parts, params), permit));
+        }
         ("lock" | "job", None) => return not_found("The address lacks a name."),
         _ => return not_found("There is no such page."),
     };

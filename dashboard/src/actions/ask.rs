@@ -2,12 +2,11 @@
 
 use http::StatusCode;
 use maud::{Markup, html};
-use tower_redlock::lock::Holder;
 
 use super::failure::ActionFailure;
 use crate::{
     access::Action,
-    look::LockDetails,
+    look::HeldLock,
     pages::{self, Question, Visit, confirmation},
     reply::{Reply, html as page, with_form},
     router::Site,
@@ -19,26 +18,45 @@ pub(crate) async fn ask(site: &Site, visit: &Visit, action: Action) -> Reply {
     }
     let param = param(action);
     let Some(value) = visit.params.exact(param) else {
-        return pages::problem(
-            StatusCode::NOT_FOUND,
-            "Not found",
-            "The address does not say what it is about.",
-        );
+        let what = "The address does not say what it is about.";
+        return pages::problem(StatusCode::NOT_FOUND, "Not found", what);
     };
-    let (mut holder, mut state) = (None, html! {});
-    if action == Action::BreakLock {
-        match site.redlock.inspect(value).await {
-            Ok(Some(found)) => (holder, state) = shown(visit, &found),
-            Ok(None) => state = html! { p { "Nobody holds it: there is nothing to take away." } },
+    let subject = (param, value);
+    let question = match action {
+        Action::BreakLock => match site.redlock.inspect(value).await {
+            Ok(found) => of_holder(subject, visit, found.map(HeldLock::from).as_ref()),
             Err(error) => return ActionFailure::from(error).reply(),
+        },
+        Action::TriggerJob | Action::PauseJob | Action::ResumeJob => {
+            let state = of_job(site, visit, value).await;
+            Question { action, subject, holder: None, state, is_possible: true }
         }
-    }
-    let question = Question { action, subject: (param, value), holder, state };
+        Action::MarkDone | Action::ForgetKey => {
+            Question { action, subject, holder: None, state: html! {}, is_possible: true }
+        }
+    };
     with_form(page(StatusCode::OK, confirmation(visit, &question)))
 }
 
-fn shown(visit: &Visit, holder: &Holder) -> (Option<String>, Markup) {
-    (Some(LockDetails::holder_mark(holder)), pages::held(holder, visit))
+fn of_holder<'a>(
+    subject: (&'static str, &'a str),
+    visit: &Visit,
+    held: Option<&HeldLock>,
+) -> Question<'a> {
+    let state = match held {
+        Some(held) => pages::holder_facts(held, visit),
+        None => html! { p { "Nobody holds it: there is nothing to take away." } },
+    };
+    let (holder, is_possible) = (held.map(HeldLock::mark), held.is_some());
+    Question { action: Action::BreakLock, subject, holder, state, is_possible }
+}
+
+async fn of_job(site: &Site, visit: &Visit, name: &str) -> Markup {
+    let look = site.looks.job(&site.redlock, name).await;
+    match look.as_ref().map(|look| &look.value.job) {
+        Some(Ok(job)) => pages::standing(job, visit),
+        _ => html! {},
+    }
 }
 
 /// The parameter that says what an action is about.

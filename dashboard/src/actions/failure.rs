@@ -38,10 +38,10 @@ impl From<LockError> for ActionFailure {
     fn from(error: LockError) -> Self {
         let text = error.to_string();
         match error.root() {
-            LockError::InvalidResource(_)
-            | LockError::InvalidRequest(_)
-            | LockError::Held { .. } => Self::Refused(text),
-            _ => Self::Unavailable(text),
+            LockError::NoQuorum { .. } | LockError::TooSlow { .. } | LockError::Lost { .. } => {
+                Self::Unavailable(text)
+            }
+            _ => Self::Refused(text),
         }
     }
 }

@@ -1,27 +1,59 @@
-//! Does what a viewer has confirmed.
+//! Does what a viewer has confirmed, and records it.
 
-use std::{
-    error::Error,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{error::Error, sync::Arc, time::SystemTime};
 
 use http::StatusCode;
-use tower_redlock::lock::Released;
 
-use super::{ask::param, failure::ActionFailure, form};
+use super::{ask::param, command::Command, failure::ActionFailure, form};
 use crate::{
     access::{Action, Viewer},
     events::{EventSource, LoggedEvent},
-    look::LockDetails,
     pages::{Question, forbidden, problem},
-    query::{Params, link, visible},
+    query::{link, visible},
     reply::{Reply, see_other},
     router::Site,
 };
 
 /// The name of a viewer that has none.
 const ANONYMOUS: &str = "a viewer of the dashboard";
+/// Maximum length of a name that is stored with a pause or a request, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+
+/// What an action has done, as the next page says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    Broken,
+    /// The holder had lost it already.
+    Gone,
+    Requested,
+    Paused,
+    Resumed,
+    MarkedDone,
+    Forgotten,
+    /// There was no record.
+    NoRecord,
+}
+
+impl Done {
+    const EACH: [(Self, &'static str); 8] = [
+        (Self::Broken, "break"),
+        (Self::Gone, "break-gone"),
+        (Self::Requested, "trigger"),
+        (Self::Paused, "pause"),
+        (Self::Resumed, "resume"),
+        (Self::MarkedDone, "done"),
+        (Self::Forgotten, "forget"),
+        (Self::NoRecord, "forget-none"),
+    ];
+
+    fn code(self) -> &'static str {
+        Self::EACH.iter().find(|(done, _)| *done == self).map_or("", |(_, code)| code)
+    }
+
+    pub(crate) fn of_code(code: &str) -> Option<Self> {
+        Self::EACH.iter().find(|(_, other)| *other == code).map(|(done, _)| *done)
+    }
+}
 
 pub(crate) async fn perform<B>(site: &Site, viewer: Viewer, action: Action, body: B) -> Reply
 where
@@ -30,6 +62,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     if !viewer.may(action) {
+        refused(&viewer, action, "the viewer may not do it");
         return forbidden("You may not do this.");
     }
     let form = match form::read(body).await {
@@ -37,127 +70,96 @@ where
         Err(reply) => return reply,
     };
     let param = param(action);
-    let Some(subject) = form.exact(param) else {
-        return problem(
-            StatusCode::BAD_REQUEST,
-            "Bad request",
-            "The form does not say what it is about.",
-        );
+    let Some(subject) = form.exact(param).map(Arc::<str>::from) else {
+        let what = "The form does not say what it is about.";
+        return problem(StatusCode::BAD_REQUEST, "Bad request", what);
     };
-    let by = viewer.name().unwrap_or(ANONYMOUS);
-    let command = Command { site, by, subject, form: &form };
-    match command.run(action).await {
-        Ok(what) => {
-            record(site, action, subject, by, &what, false);
-            site.looks.forget();
+    let (site, of, by) = (site.clone(), Arc::clone(&subject), name(&viewer));
+    // On a task of its own: a viewer that leaves ends neither the action nor its record.
+    let acted = tokio::spawn(async move {
+        let command = Command { redlock: &site.redlock, by: &by, subject: &of, form: &form };
+        let result = command.run(action).await;
+        site.looks.outdate(action, &of);
+        record(&site, action, &of, &by, &result);
+        result
+    });
+    match acted.await {
+        Ok(Ok((done, _))) => {
             let (page, _) = Question::page(action);
-            see_other(&link(page, &[(param, subject), ("done", action.name())]))
+            see_other(&link(page, &[(param, &subject), ("done", done.code())]))
         }
-        Err(failure) => {
-            record(site, action, subject, by, &failure.to_string(), true);
-            site.looks.forget();
-            failure.reply()
+        Ok(Err(failure)) => failure.reply(),
+        Err(_) => {
+            let what = "The action ended early, and may be in force or not.";
+            problem(StatusCode::INTERNAL_SERVER_ERROR, "Broken off", what)
         }
     }
 }
 
+/// The name that is stored and logged.
+fn name(viewer: &Viewer) -> Arc<str> {
+    let name = visible(viewer.name().unwrap_or_default().trim());
+    match &name[..name.floor_char_boundary(MAX_NAME_BYTES)] {
+        "" => ANONYMOUS.into(),
+        name => name.into(),
+    }
+}
+
+/// Logs that an action was denied.
+pub(crate) fn refused(viewer: &Viewer, action: Action, why: &str) {
+    tracing::warn!(action = action.name(), by = %name(viewer), "an action was denied: {why}");
+}
+
 /// Logs an action, and shows it among the events.
-fn record(site: &Site, action: Action, subject: &str, by: &str, what: &str, is_bad: bool) {
-    let action = action.name();
+fn record(
+    site: &Site,
+    action: Action,
+    subject: &Arc<str>,
+    by: &str,
+    result: &Result<(Done, String), ActionFailure>,
+) {
+    let (kind, shown) = (action.name(), visible(subject));
+    let is_bad = matches!(result, Err(ActionFailure::Unavailable(_)));
+    let what = match result {
+        Ok((_, what)) => what.clone(),
+        Err(failure) => format!("not done: {failure}"),
+    };
     if is_bad {
-        tracing::warn!(action, subject = %visible(subject), by = %visible(by), "an action failed: {}", visible(what));
+        tracing::warn!(action = kind, subject = %shown, %by, "an action failed: {}", visible(&what));
     } else {
-        tracing::info!(action, subject = %visible(subject), by = %visible(by), "{}", visible(what));
+        tracing::info!(action = kind, subject = %shown, %by, "{}", visible(&what));
     }
     site.log.add(LoggedEvent {
         id: 0,
         at: SystemTime::now(),
         source: EventSource::Viewer,
-        kind: action,
-        names: vec![Arc::from(subject)],
+        kind,
+        names: vec![Arc::clone(subject)],
         text: format!("{subject}, by {by}: {what}"),
         is_bad,
     });
 }
 
-struct Command<'a> {
-    site: &'a Site,
-    by: &'a str,
-    subject: &'a str,
-    form: &'a Params,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Access;
 
-impl Command<'_> {
-    /// Returns what was done, in words.
-    async fn run(&self, action: Action) -> Result<String, ActionFailure> {
-        let (redlock, subject) = (&self.site.redlock, self.subject);
-        match action {
-            Action::BreakLock => self.break_lock().await,
-            Action::TriggerJob => {
-                let command = redlock.trigger_job(subject).by(self.by);
-                let command = match self.form.get("why") {
-                    Some(why) => command.why(why),
-                    None => command,
-                };
-                let id = command.await?;
-                Ok(format!("run {id} was requested"))
-            }
-            Action::PauseJob => self.pause().await,
-            Action::ResumeJob => {
-                redlock.resume_job(subject).by(self.by).await?;
-                Ok("the job was resumed".into())
-            }
-            Action::MarkDone => {
-                redlock.once(subject).mark_done().await?;
-                Ok("the key was recorded as done".into())
-            }
-            Action::ForgetKey => {
-                let existed = redlock.once(subject).forget().await?;
-                Ok(if existed { "the record was removed" } else { "there was no record" }.into())
-            }
-        }
+    #[test]
+    fn names_fit_what_is_stored() {
+        assert_eq!(&*name(&Access::All.by("ann")), "ann");
+        assert_eq!(&*name(&Access::All.by(" ")), ANONYMOUS);
+        assert_eq!(&*name(&Access::All.into()), ANONYMOUS);
+        let long = name(&Access::All.by("é".repeat(100)));
+        assert_eq!(*long, *"é".repeat(64));
+        assert_eq!(&*name(&Access::All.by("a\nb")), r"a\nb");
     }
 
-    /// Takes a lock away from the holder that was shown, and from no later one.
-    async fn break_lock(&self) -> Result<String, ActionFailure> {
-        let holder = self.site.redlock.inspect(self.subject).await?;
-        let Some(holder) = holder else {
-            return Err(ActionFailure::Refused("Nobody holds it any more.".into()));
-        };
-        if self.form.get("holder") != Some(&*LockDetails::holder_mark(&holder)) {
-            return Err(ActionFailure::Refused(
-                "Another holder has it now than the one that was shown. Look at it again.".into(),
-            ));
+    #[test]
+    fn codes_lead_back() {
+        for (done, code) in Done::EACH {
+            assert_eq!((done.code(), Done::of_code(code)), (code, Some(done)));
         }
-        let owner = holder.owner.as_deref().unwrap_or("a foreign key");
-        match self.site.redlock.revoke(&holder).await {
-            Ok(Released::AlreadyLost) => Ok(format!("{owner} had lost it already")),
-            Ok(_) => Ok(format!("it was taken away from {owner}, token {}", holder.token)),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    async fn pause(&self) -> Result<String, ActionFailure> {
-        let mut command = self.site.redlock.pause_job(self.subject).by(self.by);
-        let mut what = String::from("the job was paused");
-        if let Some(why) = self.form.get("why") {
-            command = command.why(why);
-            what = format!("{what}: {why}");
-        }
-        if let Some(hours) = self.form.get("hours") {
-            let until = hours
-                .parse::<f64>()
-                .ok()
-                .and_then(|hours| Duration::try_from_secs_f64(hours * 3_600.0).ok())
-                .filter(|time| !time.is_zero())
-                .and_then(|time| SystemTime::now().checked_add(time));
-            let Some(until) = until else {
-                let what = format!("{hours} is no number of hours.");
-                return Err(ActionFailure::Refused(what));
-            };
-            command = command.until(until);
-        }
-        command.await?;
-        Ok(what)
+        assert_eq!(Done::of_code("else"), None);
     }
 }

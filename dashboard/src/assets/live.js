@@ -2,10 +2,15 @@
 "use strict";
 (() => {
   const KEY = "tower-redlock-refresh";
-  const select = document.getElementById("refresh");
-  const state = document.getElementById("live-state");
-  if (!select || !state) return;
+  const TIMEOUT = 10000;
+  const say = (id, text) => { const place = document.getElementById(id); if (place) place.textContent = text; };
 
+  // A second click must not do it twice.
+  for (const form of document.querySelectorAll("form.confirm")) {
+    form.addEventListener("submit", () => setTimeout(() => { form.querySelector("#confirm").disabled = true; }));
+  }
+
+  const select = document.getElementById("refresh");
   const saved = () => {
     try { return localStorage.getItem(KEY); } catch { return null; }
   };
@@ -18,54 +23,70 @@
 
   const describe = (element) => element.id ? "#" + CSS.escape(element.id)
     : element.getAttribute("href") ? `a[href="${CSS.escape(element.getAttribute("href"))}"]` : null;
-
+  const isSelected = (region) => {
+    const selection = getSelection();
+    return selection && !selection.isCollapsed && region.contains(selection.anchorNode);
+  };
   const swap = (fresh) => {
+    let found = 0;
     for (const old of document.querySelectorAll("[data-live]")) {
       const next = fresh.getElementById(old.id);
-      if (!next || next.outerHTML === old.outerHTML) continue;
+      if (!next) continue;
+      found += 1;
+      if (next.outerHTML === old.outerHTML || isSelected(old)) continue;
       const focused = old.contains(document.activeElement) ? describe(document.activeElement) : null;
+      const scrolled = [...old.querySelectorAll(".scroll")].map((place) => [place.id, place.scrollLeft]);
       old.replaceWith(document.adoptNode(next));
+      for (const [id, left] of scrolled) {
+        const place = document.getElementById(id);
+        if (place) place.scrollLeft = left;
+      }
       if (focused) next.querySelector(focused)?.focus({ preventScroll: true });
     }
+    if (found === 0) throw new Error("another page came in its place");
   };
 
+  const hasLive = document.querySelector("[data-live]") !== null;
   let timer = 0;
   let failures = 0;
   const later = () => {
     clearTimeout(timer);
     const seconds = Number(select.value);
-    if (seconds > 0) timer = setTimeout(refresh, seconds * 1000);
+    if (hasLive && seconds > 0) timer = setTimeout(refresh, seconds * 1000);
   };
   const refresh = async () => {
     if (document.hidden) return later();
     try {
-      const answer = await fetch(location.href, { cache: "no-store" });
+      const answer = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(TIMEOUT) });
       if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+      if (answer.redirected) throw new Error("it was redirected");
       swap(new DOMParser().parseFromString(await answer.text(), "text/html"));
       failures = 0;
-      state.textContent = "";
+      say("live-state", "");
     } catch (error) {
       failures += 1;
-      state.textContent = `This page is out of date: refreshing failed ${failures} times in a row (${error.message}).`;
+      say("live-state", `This page is out of date: refreshing failed ${failures} times in a row (${error.message}).`);
     }
     later();
   };
   select.addEventListener("change", () => { save(select.value); later(); });
-  document.addEventListener("visibilitychange", () => { if (!document.hidden && Number(select.value) > 0) refresh(); });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && timer) { clearTimeout(timer); refresh(); } });
   later();
 
   const list = document.getElementById("event-list");
   if (!list) return;
   const MAX = 1000;
-  const source = new EventSource("api/events/stream?after=" + encodeURIComponent(list.dataset.last));
-  source.addEventListener("message", (message) => {
-    const event = JSON.parse(message.data);
+  let last = list.dataset.last;
+  let warning = 0;
+  const show = (event) => {
     const row = document.createElement("li");
     row.dataset.event = event.event;
     row.className = event.bad ? "bad" : "good";
     const time = document.createElement("time");
-    time.dateTime = event.at;
-    time.textContent = event.at.slice(0, 19).replace("T", " ") + " UTC";
+    if (event.at) {
+      time.dateTime = event.at;
+      time.textContent = event.at.slice(0, 19).replace("T", " ") + " UTC";
+    }
     const kind = document.createElement("b");
     kind.textContent = event.event.replaceAll("_", " ");
     const text = document.createElement("bdi");
@@ -74,9 +95,21 @@
     list.prepend(row);
     document.getElementById("no-events")?.remove();
     while (list.childElementCount > MAX) list.lastElementChild.remove();
-  });
-  source.addEventListener("open", () => { state.textContent = ""; });
-  source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) state.textContent = "The stream of events has ended: reload the page.";
-  });
+  };
+  const follow = () => {
+    const source = new EventSource("api/events/stream?after=" + encodeURIComponent(last));
+    source.addEventListener("message", (message) => {
+      if (message.lastEventId) last = message.lastEventId;
+      show(JSON.parse(message.data));
+    });
+    source.addEventListener("open", () => { clearTimeout(warning); say("stream-state", ""); });
+    source.addEventListener("error", () => {
+      // The server ends each stream after a while, and the next one begins at once.
+      clearTimeout(warning);
+      warning = setTimeout(() => say("stream-state", "No new events: the connection could not be opened again so far."), 4000);
+      // After an answer that is no stream, the browser does not try again.
+      if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
+    });
+  };
+  follow();
 })();

@@ -7,13 +7,15 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 use tower_redlock::{lock::LockEvent, scheduler::JobEvent};
 
-use crate::look::unix_millis;
+use crate::{look::unix_millis, pages::stamp, query::visible};
 
 /// Maximum number of events that are kept.
 const CAPACITY: usize = 1_000;
+/// Maximum number of streams at a time.
+const MAX_STREAMS: usize = 256;
 
 /// The last events of this process, and the actions of its viewers.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(crate) struct EventLog {
     ring: Mutex<Ring>,
     /// The number of the latest event.
     latest: watch::Sender<u64>,
+    /// A permit for each stream.
+    pub(crate) streams: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -28,6 +32,8 @@ struct Ring {
     /// The number of the latest event.
     last: u64,
     events: VecDeque<Arc<LoggedEvent>>,
+    /// The greatest number of an event that was evicted.
+    evicted: u64,
     /// What has to be followed from the first request on, as that has a runtime.
     sources: Vec<EventReceiver>,
 }
@@ -36,6 +42,18 @@ struct Ring {
 pub(super) enum EventReceiver {
     Locks(broadcast::Receiver<LockEvent>),
     Jobs(broadcast::Receiver<JobEvent>),
+}
+
+impl Ring {
+    /// Makes room: routine events must not displace those that matter.
+    fn evict(&mut self) {
+        let routine = self.events.iter().filter(|event| event.is_routine()).count();
+        let oldest = self.events.iter().position(|event| event.is_routine());
+        let evicted = oldest.filter(|_| 2 * routine > self.events.len()).unwrap_or(0);
+        if let Some(event) = self.events.remove(evicted) {
+            self.evicted = self.evicted.max(event.id);
+        }
+    }
 }
 
 /// An event.
@@ -76,15 +94,19 @@ impl EventSource {
 }
 
 impl LoggedEvent {
+    const fn is_routine(&self) -> bool {
+        !self.is_bad && matches!(self.source, EventSource::Lock | EventSource::Job)
+    }
+
     pub(crate) fn json(&self) -> Value {
         json!({
             "id": self.id,
             "at_unix_ms": unix_millis(self.at),
-            "at": humantime::format_rfc3339_millis(self.at).to_string(),
+            "at": stamp(self.at),
             "source": self.source.name(),
             "event": self.kind,
             "names": self.names,
-            "text": self.text,
+            "text": visible(&self.text),
             "bad": self.is_bad,
         })
     }
@@ -97,6 +119,7 @@ impl Default for EventLog {
         Self {
             ring: Mutex::new(Ring { last, ..Ring::default() }),
             latest: watch::Sender::new(last),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
         }
     }
 }
@@ -114,6 +137,16 @@ impl EventLog {
         self.ring().sources.push(EventReceiver::Jobs(events));
     }
 
+    /// Whether events after a number are not there any more.
+    pub(super) fn lacks_some_after(&self, id: u64) -> bool {
+        self.ring().evicted > id
+    }
+
+    /// Adds what has to be followed again.
+    pub(super) fn give_back(&self, source: EventReceiver) {
+        self.ring().sources.push(source);
+    }
+
     /// What is to be followed, once.
     pub(super) fn take_sources(&self) -> Vec<EventReceiver> {
         std::mem::take(&mut self.ring().sources)
@@ -126,7 +159,7 @@ impl EventLog {
         ring.last = id;
         event.id = id;
         if ring.events.len() == CAPACITY {
-            ring.events.pop_front();
+            ring.evict();
         }
         ring.events.push_back(Arc::new(event));
         drop(ring);
@@ -190,6 +223,19 @@ mod tests {
         assert!(all.is_sorted_by(|a, b| a.id + 1 == b.id));
         let rest = log.after(all[CAPACITY - 3].id);
         assert_eq!(rest.iter().map(|event| &*event.text).collect::<Vec<_>>(), ["999", "1000"]);
+    }
+
+    #[test]
+    fn routine_does_not_displace_losses() {
+        let log = EventLog::default();
+        log.add(event("lost"));
+        let first = log.after(0)[0].id;
+        for _ in 0..2 * CAPACITY {
+            log.add(LoggedEvent { is_bad: false, ..event("refused") });
+        }
+        let all = log.after(0);
+        assert_eq!((all.len(), &*all[0].text), (CAPACITY, "lost"));
+        assert!(log.lacks_some_after(first) && !log.lacks_some_after(all[1].id));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use futures_util::{Stream, stream::unfold};
 use tokio::{
-    sync::watch,
+    sync::{OwnedSemaphorePermit, watch},
     time::{Instant, timeout},
 };
 
@@ -24,16 +24,22 @@ struct Following {
     seen: u64,
     ends: Instant,
     has_begun: bool,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Streams the events after a number.
-pub(crate) fn stream(log: &Arc<EventLog>, after: u64) -> impl Stream<Item = String> + Send + use<> {
+pub(crate) fn stream(
+    log: &Arc<EventLog>,
+    after: u64,
+    permit: OwnedSemaphorePermit,
+) -> impl Stream<Item = String> + Send + use<> {
     let following = Following {
         changes: log.changes(),
         log: Arc::clone(log),
         seen: after,
         ends: Instant::now() + LONGEST,
         has_begun: false,
+        _permit: permit,
     };
     unfold(following, |mut following| async move {
         let text = following.next().await?;
@@ -51,6 +57,11 @@ impl Following {
         }
         loop {
             self.changes.mark_unchanged();
+            if self.seen > 0 && self.log.lacks_some_after(self.seen) {
+                let gap = "{\"event\":\"dropped\",\"at\":null,\"bad\":true,\"text\":\"some events are not shown here: \
+                           they came faster than this page was told of them\"}";
+                let _ = write!(text, "data: {gap}\n\n");
+            }
             for event in self.log.after(self.seen) {
                 self.seen = event.id;
                 // JSON has no line breaks.
@@ -76,8 +87,13 @@ mod tests {
 
     use futures_util::StreamExt as _;
 
-    use super::*;
+    use super::{Arc, EventLog, Instant, LONGEST, Stream};
     use crate::events::{EventSource, LoggedEvent};
+
+    fn stream(log: &Arc<EventLog>, after: u64) -> impl Stream<Item = String> + use<> {
+        let permit = Arc::clone(&log.streams).try_acquire_owned().unwrap();
+        super::stream(log, after, permit)
+    }
 
     fn add(log: &EventLog, text: &str) {
         let at = SystemTime::UNIX_EPOCH;
@@ -99,6 +115,22 @@ mod tests {
         add(&log, "third");
         let text = events.next().await.unwrap();
         assert!(text.contains("\"text\":\"third\"") && !text.contains("retry"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn gap_is_told_once() {
+        let log = Arc::new(EventLog::default());
+        add(&log, "first");
+        let first = log.after(0)[0].id;
+        for _ in 0..1_100 {
+            add(&log, "more");
+        }
+        let mut events = std::pin::pin!(stream(&log, first));
+        let text = events.next().await.unwrap();
+        assert!(text.contains("\"event\":\"dropped\""), "{text}");
+        assert_eq!(text.matches("more").count(), 1_000);
+        add(&log, "last");
+        assert!(!events.next().await.unwrap().contains("dropped"));
     }
 
     #[tokio::test(start_paused = true)]

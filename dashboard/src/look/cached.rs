@@ -12,13 +12,11 @@ use std::{
 
 use tokio::{
     sync::watch,
-    time::{Instant, timeout},
+    time::{Instant, timeout_at},
 };
 
-/// Minimum age of a look before it is repeated.
+/// Minimum time between the beginnings of two looks.
 const FRESH: Duration = Duration::from_secs(1);
-/// Minimum age in the time that the look took: reading takes at most a tenth of the time.
-const PAUSES: u32 = 9;
 /// Maximum wait of a request without any look so far.
 const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum wait of a request for a look that replaces an older one.
@@ -26,27 +24,34 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Maximum number of names whose looks are kept.
 const MAX_NAMES: usize = 256;
 
+/// How long a look is kept, as a multiple of the time that it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// It pauses by itself: a listing by [`Redlock::locks`](tower_redlock::Redlock::locks).
+    Paused,
+    /// At most a tenth of the time is spent reading.
+    Tenth,
+}
+
 /// A value, and when it was read.
 #[derive(Debug)]
 pub(crate) struct Look<T> {
     pub(crate) value: T,
-    /// Which look of the process it is, from 1.
+    /// Which look of its kind it is, from 1.
     pub(crate) number: u64,
     /// When it was begun, by the wall clock of this process.
     pub(crate) at: SystemTime,
     pub(crate) took: Duration,
-    begun: Instant,
     /// Reading goes on: this is what was found so far.
     pub(crate) is_partial: bool,
+    begun: Instant,
+    /// The number of changes before it was begun.
+    changes: u64,
 }
 
 impl<T> Look<T> {
     pub(crate) fn age(&self) -> Duration {
         self.begun.elapsed()
-    }
-
-    fn is_fresh(&self) -> bool {
-        !self.is_partial && self.age() < FRESH.max(self.took * PAUSES)
     }
 }
 
@@ -54,58 +59,101 @@ impl<T> Look<T> {
 #[derive(Debug)]
 pub(crate) struct Cached<T> {
     latest: watch::Sender<Option<Arc<Look<T>>>>,
+    pace: Pace,
     is_reading: AtomicBool,
     number: AtomicU64,
-    /// Nobody will see what is read.
-    is_abandoned: AtomicBool,
-}
-
-impl<T> Default for Cached<T> {
-    fn default() -> Self {
-        let latest = watch::Sender::new(None);
-        Self {
-            latest,
-            is_reading: AtomicBool::new(false),
-            number: AtomicU64::new(0),
-            is_abandoned: AtomicBool::new(false),
-        }
-    }
+    /// Number of changes that viewers have made: an older look is outdated.
+    changes: AtomicU64,
 }
 
 impl<T: Send + Sync + 'static> Cached<T> {
-    /// Returns a fresh look, or starts to read one and waits for it, for a limited time. Reading goes on if
-    /// the caller leaves. `None`: there is none yet.
+    pub(super) fn new(pace: Pace) -> Self {
+        Self {
+            latest: watch::Sender::new(None),
+            pace,
+            is_reading: AtomicBool::new(false),
+            number: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns a fresh look, or reads one and waits for it, for a limited time. Reading goes on if the caller
+    /// leaves. `None`: there is none yet.
     pub(crate) async fn look<R, F>(self: &Arc<Self>, read: R) -> Option<Arc<Look<T>>>
     where
-        R: FnOnce(Partial<T>) -> F,
+        R: Fn(Partial<T>) -> F,
         F: Future<Output = T> + Send + 'static,
     {
-        let latest = self.latest.borrow().clone();
-        if latest.as_ref().is_some_and(|look| look.is_fresh()) {
-            return latest;
+        let mut latest = self.latest.subscribe();
+        let has_any = latest.borrow().is_some();
+        let deadline = Instant::now() + if has_any { PATIENCE } else { FIRST_PATIENCE };
+        loop {
+            // Marked as seen first: what is published from here on ends the wait below.
+            latest.mark_unchanged();
+            if !self.is_reading.swap(true, Ordering::AcqRel) {
+                let reading = Reading(Arc::clone(self));
+                if self.fresh().is_some() {
+                    drop(reading);
+                } else {
+                    self.start(reading, &read);
+                }
+            }
+            if let Some(fresh) = self.fresh() {
+                return Some(fresh);
+            }
+            if timeout_at(deadline, latest.changed()).await.is_err() {
+                return latest.borrow().clone();
+            }
         }
-        let mut changes = self.latest.subscribe();
-        if !self.is_reading.swap(true, Ordering::AcqRel) {
-            // Before the first poll: a task that is dropped unpolled is over as well.
-            let reading = Reading(Arc::clone(self));
-            let partial = Partial {
-                cached: Arc::clone(self),
-                number: self.number.fetch_add(1, Ordering::Relaxed) + 1,
-                at: SystemTime::now(),
-                begun: Instant::now(),
-            };
-            let value = read(partial.clone());
-            tokio::spawn(async move {
-                let value = value.await;
-                partial.publish(value, false);
-                drop(reading);
-            });
-        }
-        let patience = if latest.is_some() { PATIENCE } else { FIRST_PATIENCE };
-        let is_fresh =
-            |look: &Option<Arc<Look<T>>>| look.as_ref().is_some_and(|look| look.is_fresh());
-        let _ = timeout(patience, changes.wait_for(is_fresh)).await;
-        self.latest.borrow().clone()
+    }
+
+    fn fresh(&self) -> Option<Arc<Look<T>>> {
+        let kept = |look: &Look<T>| match self.pace {
+            Pace::Paused => FRESH,
+            Pace::Tenth => FRESH.max(look.took * 10),
+        };
+        let changes = self.changes.load(Ordering::Acquire);
+        let latest = self.latest.borrow();
+        let is_fresh = |look: &&Arc<Look<T>>| {
+            !look.is_partial && look.changes == changes && look.age() < kept(look)
+        };
+        latest.as_ref().filter(is_fresh).cloned()
+    }
+
+    fn start<R, F>(self: &Arc<Self>, reading: Reading<T>, read: &R)
+    where
+        R: Fn(Partial<T>) -> F,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let partial = Partial {
+            cached: Arc::clone(self),
+            number: self.number.fetch_add(1, Ordering::Relaxed) + 1,
+            changes: self.changes.load(Ordering::Acquire),
+            at: SystemTime::now(),
+            begun: Instant::now(),
+        };
+        let value = read(partial.clone());
+        tokio::spawn(async move {
+            let value = value.await;
+            partial.publish(value, false);
+            let cached = Arc::clone(&reading.0);
+            drop(reading);
+            if cached.fresh().is_none() {
+                // One of those that wait has to read again.
+                cached.latest.send_modify(|_| {});
+            }
+        });
+    }
+
+    /// Makes the latest look, and one that is under way, an outdated one.
+    pub(super) fn outdate(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn is_in_use(&self) -> bool {
+        let latest = self.latest.borrow();
+        self.is_reading.load(Ordering::Acquire)
+            || latest.as_ref().is_some_and(|look| look.age() < 10 * FRESH)
     }
 }
 
@@ -123,6 +171,7 @@ impl<T> Drop for Reading<T> {
 pub(crate) struct Partial<T> {
     cached: Arc<Cached<T>>,
     number: u64,
+    changes: u64,
     at: SystemTime,
     begun: Instant,
 }
@@ -134,10 +183,6 @@ impl<T> Clone for Partial<T> {
 }
 
 impl<T> Partial<T> {
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.cached.is_abandoned.load(Ordering::Relaxed)
-    }
-
     /// Whether the viewers have nothing whole.
     pub(crate) fn is_wanted(&self) -> bool {
         self.cached.latest.borrow().as_ref().is_none_or(|look| look.is_partial)
@@ -150,8 +195,8 @@ impl<T> Partial<T> {
     }
 
     fn publish(&self, value: T, is_partial: bool) {
-        let Self { number, at, begun, .. } = *self;
-        let look = Look { value, number, at, took: begun.elapsed(), begun, is_partial };
+        let Self { number, changes, at, begun, .. } = *self;
+        let look = Look { value, number, at, took: begun.elapsed(), is_partial, begun, changes };
         self.cached.latest.send_replace(Some(Arc::new(look)));
     }
 }
@@ -167,30 +212,24 @@ impl<T> Default for CachedByName<T> {
 }
 
 impl<T: Send + Sync + 'static> CachedByName<T> {
-    pub(crate) async fn look<R, F>(&self, name: &str, read: R) -> Option<Arc<Look<T>>>
-    where
-        R: FnOnce(Partial<T>) -> F,
-        F: Future<Output = T> + Send + 'static,
-    {
-        let cached = self.cached(name);
-        cached.look(read).await
-    }
-
-    fn cached(&self, name: &str) -> Arc<Cached<T>> {
+    pub(super) fn of(&self, name: &str) -> Arc<Cached<T>> {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached) = names.get(name) {
             return Arc::clone(cached);
         }
         if names.len() >= MAX_NAMES {
+            names.retain(|_, cached| cached.is_in_use());
+        }
+        if names.len() >= MAX_NAMES {
             names.clear();
         }
-        Arc::clone(names.entry(name.to_owned()).or_default())
+        let new = || Arc::new(Cached::new(Pace::Tenth));
+        Arc::clone(names.entry(name.to_owned()).or_insert_with(new))
     }
 
-    /// Makes the next viewer read again; what is read just now may be outdated.
-    pub(crate) fn forget(&self) {
-        for (_, cached) in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain() {
-            cached.is_abandoned.store(true, Ordering::Relaxed);
+    pub(super) fn outdate(&self, name: &str) {
+        if let Some(cached) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+            cached.outdate();
         }
     }
 }
@@ -201,47 +240,70 @@ mod tests {
 
     use super::*;
 
+    const MS: Duration = Duration::from_millis(1);
+
     #[tokio::test(start_paused = true)]
     async fn viewers_share_a_look() {
-        let cached = Arc::new(Cached::default());
+        let cached = Arc::new(Cached::new(Pace::Tenth));
         let look = || cached.look(|_| async { 7 });
         let looks = join_all((0..100).map(|_| look())).await;
         assert!(looks.iter().all(|look| look.as_ref().unwrap().number == 1));
-        tokio::time::advance(FRESH - Duration::from_millis(1)).await;
+        tokio::time::advance(FRESH - MS).await;
         assert_eq!(look().await.unwrap().number, 1);
-        tokio::time::advance(Duration::from_millis(1)).await;
+        tokio::time::advance(MS).await;
         assert_eq!(look().await.unwrap().number, 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn long_looks_are_rarer() {
-        let cached = Arc::new(Cached::default());
+        let cached = Arc::new(Cached::new(Pace::Tenth));
         let look = || {
             cached.look(|partial| async move {
                 partial.show(1);
-                tokio::time::sleep(Duration::from_secs(5)).await;
+                tokio::time::sleep(5_000 * MS).await;
                 2
             })
         };
         let first = look().await.unwrap();
         assert_eq!((first.value, first.is_partial, first.number), (1, true, 1));
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(5_000 * MS).await;
         let whole = look().await.unwrap();
         assert_eq!((whole.value, whole.is_partial, whole.number), (2, false, 1));
-        tokio::time::sleep(Duration::from_secs(35)).await;
+        tokio::time::sleep(44_000 * MS).await;
         assert_eq!(look().await.unwrap().number, 1);
-        tokio::time::sleep(Duration::from_secs(6)).await;
+        tokio::time::sleep(1_500 * MS).await;
         // The old one is shown until the next is read.
         assert_eq!(look().await.unwrap().number, 1);
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(5_000 * MS).await;
         assert_eq!(look().await.unwrap().number, 2);
     }
 
     #[tokio::test(start_paused = true)]
+    async fn look_before_a_change_is_repeated() {
+        let cached = Arc::new(Cached::new(Pace::Paused));
+        let reads = Arc::<AtomicU64>::default();
+        let look = || {
+            let reads = Arc::clone(&reads);
+            cached.look(move |_| {
+                let reads = Arc::clone(&reads);
+                async move {
+                    tokio::time::sleep(100 * MS).await;
+                    reads.fetch_add(1, Ordering::Relaxed)
+                }
+            })
+        };
+        let (viewer, ()) = tokio::join!(look(), async {
+            tokio::time::sleep(50 * MS).await;
+            cached.outdate();
+        });
+        assert_eq!(viewer.unwrap().value, 1, "the second one is after the change");
+        assert_eq!(look().await.unwrap().value, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn panic_does_not_end_looks() {
-        let cached = Arc::new(Cached::default());
-        let broken = cached.look(|_| async { panic!("broken") });
-        assert!(broken.await.is_none());
+        let cached = Arc::new(Cached::new(Pace::Tenth));
+        assert!(cached.look(|_| async { panic!("broken") }).await.is_none());
         assert_eq!(cached.look(|_| async { 1 }).await.unwrap().value, 1);
     }
 }

@@ -17,18 +17,7 @@ pub(super) fn serialize_time<S: Serializer>(
     at: &Option<SystemTime>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serialize_number(at.and_then(unix_millis), serializer)
-}
-
-pub(super) fn serialize_span<S: Serializer>(
-    span: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serialize_number(span.map(millis), serializer)
-}
-
-fn serialize_number<S: Serializer>(number: Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-    match number {
+    match at.and_then(unix_millis) {
         Some(number) => serializer.serialize_u64(number),
         None => serializer.serialize_none(),
     }

@@ -1,9 +1,6 @@
 //! The locks of the fleet.
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::SystemTime};
 
 use futures_util::TryStreamExt as _;
 use serde::Serialize;
@@ -13,10 +10,7 @@ use tower_redlock::{
     lock::Holder,
 };
 
-use super::{
-    cached::Partial,
-    keys::{serialize_span, serialize_time},
-};
+use super::{cached::Partial, keys::serialize_time};
 
 /// Maximum number of locks that are read.
 const MAX_LOCKS: usize = 100_000;
@@ -43,9 +37,9 @@ pub(crate) struct ShownLock {
     pub(crate) token: u64,
     #[serde(rename = "since_unix_ms", serialize_with = "serialize_time")]
     pub(crate) since: Option<SystemTime>,
-    /// `None`: without a TTL.
-    #[serde(rename = "remaining_ms", serialize_with = "serialize_span")]
-    pub(crate) remaining: Option<Duration>,
+    /// By the wall clock of this process. `None`: without a TTL.
+    #[serde(rename = "ends_unix_ms", serialize_with = "serialize_time")]
+    pub(crate) ends: Option<SystemTime>,
     #[serde(rename = "quorum")]
     pub(crate) is_quorum: bool,
     #[serde(rename = "awaited")]
@@ -66,7 +60,7 @@ impl From<&Holder> for ShownLock {
             owner: holder.owner.clone(),
             token: holder.token.get(),
             since: holder.since,
-            remaining: holder.remaining,
+            ends: holder.remaining.and_then(|left| SystemTime::now().checked_add(left)),
             is_quorum: holder.is_quorum,
             is_awaited: holder.is_awaited,
             kept: holder.votes.iter().filter(|vote| keeps(&vote.outcome)).count(),
@@ -79,23 +73,37 @@ impl From<&Holder> for ShownLock {
 #[derive(Clone, Debug)]
 pub(crate) struct LockDetails {
     /// `Ok(None)`: nobody holds it.
-    pub(crate) holder: Result<Option<Holder>, String>,
+    pub(crate) holder: Result<Option<HeldLock>, String>,
 }
 
-impl LockDetails {
+/// A holder, as it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct HeldLock {
+    pub(crate) holder: Holder,
+    pub(crate) shown: ShownLock,
+}
+
+impl From<Holder> for HeldLock {
+    fn from(holder: Holder) -> Self {
+        Self { shown: ShownLock::from(&holder), holder }
+    }
+}
+
+impl HeldLock {
     /// Tells a holder from a later one.
-    pub(crate) fn holder_mark(holder: &Holder) -> String {
-        let since = holder.since.and_then(super::unix_millis).unwrap_or(0);
-        format!("{}-{since}", holder.token.get())
+    pub(crate) fn mark(&self) -> String {
+        let Holder { since, token, .. } = &self.holder;
+        let since = since.and_then(super::unix_millis).unwrap_or(0);
+        format!("{}-{since}", token.get())
     }
 
     /// What each node keeps, in words.
-    pub(crate) fn votes(holder: &Holder) -> Vec<(Arc<str>, String)> {
+    pub(crate) fn votes(&self) -> Vec<(Arc<str>, String)> {
         let words = |outcome: &VoteOutcome| match outcome {
             VoteOutcome::Held { owner, remaining } => {
                 let owner = owner.as_deref().unwrap_or("a foreign key");
                 match remaining {
-                    Some(left) => format!("{owner}, for another {left:.1?}"),
+                    Some(left) => format!("{owner}, with {left:.1?} left when it was read"),
                     None => format!("{owner}, without a TTL"),
                 }
             }
@@ -103,7 +111,11 @@ impl LockDetails {
             VoteOutcome::NotCounted(reason) => format!("unknown: {reason}"),
             _ => "unknown".into(),
         };
-        holder.votes.iter().map(|vote| (Arc::clone(&vote.node), words(&vote.outcome))).collect()
+        self.holder
+            .votes
+            .iter()
+            .map(|vote| (Arc::clone(&vote.node), words(&vote.outcome)))
+            .collect()
     }
 }
 
@@ -114,7 +126,6 @@ pub(super) async fn read(redlock: Redlock, partial: Partial<LockListing>) -> Loc
     loop {
         match locks.try_next().await {
             Ok(Some(_)) if listing.locks.len() == MAX_LOCKS => listing.more = true,
-            Ok(Some(_)) if partial.is_abandoned() => {}
             Ok(Some(holder)) => {
                 listing.locks.push(ShownLock::from(&holder));
                 if listing.locks.len() == next {
@@ -138,5 +149,8 @@ fn sorted(mut listing: LockListing) -> LockListing {
 }
 
 pub(super) async fn read_one(redlock: Redlock, name: String) -> LockDetails {
-    LockDetails { holder: redlock.inspect(name).await.map_err(|error| error.to_string()) }
+    let holder = redlock.inspect(name).await;
+    LockDetails {
+        holder: holder.map(|found| found.map(HeldLock::from)).map_err(|error| error.to_string()),
+    }
 }

@@ -8,45 +8,64 @@ mod once;
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
 use tower_redlock::{Redlock, diagnosis::Diagnosis};
 
-use cached::CachedByName;
 pub(crate) use cached::Look;
+use cached::{Cached, CachedByName, Pace};
 pub(crate) use jobs::{JobDetails, JobListing, ShownJob};
 pub(crate) use keys::{millis, unix_millis};
-pub(crate) use locks::{LockDetails, LockListing, ShownLock};
+pub(crate) use locks::{HeldLock, LockDetails, LockListing, ShownLock};
 pub(crate) use once::OnceDetails;
 
-/// The name of looks that are not at a single name.
-const ALL: &str = "";
+use crate::access::Action;
+
+/// Maximum number of looks at single names at a time.
+const MAX_SINGLE_LOOKS: usize = 32;
 
 /// The latest looks of each kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Looks {
-    locks: CachedByName<LockListing>,
-    nodes: CachedByName<Diagnosis>,
-    jobs: CachedByName<JobListing>,
+    locks: Arc<Cached<LockListing>>,
+    nodes: Arc<Cached<Diagnosis>>,
+    jobs: Arc<Cached<JobListing>>,
     lock: CachedByName<LockDetails>,
     job: CachedByName<JobDetails>,
     once: CachedByName<OnceDetails>,
+    single: Semaphore,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self {
+            locks: Arc::new(Cached::new(Pace::Paused)),
+            nodes: Arc::new(Cached::new(Pace::Tenth)),
+            jobs: Arc::new(Cached::new(Pace::Tenth)),
+            lock: CachedByName::default(),
+            job: CachedByName::default(),
+            once: CachedByName::default(),
+            single: Semaphore::new(MAX_SINGLE_LOOKS),
+        }
+    }
 }
 
 impl Looks {
     /// Every lock of the fleet. `None` while the first look takes long; so are the others.
     pub(crate) async fn locks(&self, redlock: &Redlock) -> Option<Arc<Look<LockListing>>> {
-        let redlock = redlock.clone();
-        self.locks.look(ALL, |partial| locks::read(redlock, partial)).await
+        self.locks.look(|partial| locks::read(redlock.clone(), partial)).await
     }
 
     /// The nodes, without their keys: counting them would scan every server.
     pub(crate) async fn nodes(&self, redlock: &Redlock) -> Option<Arc<Look<Diagnosis>>> {
-        let request = redlock.diagnosis().probe(false).count_keys(false);
-        self.nodes.look(ALL, |_| async { request.await }).await
+        let read = |_| {
+            let request = redlock.diagnosis().probe(false).count_keys(false);
+            async { request.await }
+        };
+        self.nodes.look(read).await
     }
 
     pub(crate) async fn jobs(&self, redlock: &Redlock) -> Option<Arc<Look<JobListing>>> {
-        let redlock = redlock.clone();
-        self.jobs.look(ALL, |_| jobs::read(redlock)).await
+        self.jobs.look(|_| jobs::read(redlock.clone())).await
     }
 
     pub(crate) async fn lock(
@@ -54,13 +73,15 @@ impl Looks {
         redlock: &Redlock,
         name: &str,
     ) -> Option<Arc<Look<LockDetails>>> {
-        let (redlock, of) = (redlock.clone(), name.to_owned());
-        self.lock.look(name, |_| locks::read_one(redlock, of)).await
+        let _permit = self.single.acquire().await;
+        let read = |_| locks::read_one(redlock.clone(), name.to_owned());
+        self.lock.of(name).look(read).await
     }
 
     pub(crate) async fn job(&self, redlock: &Redlock, name: &str) -> Option<Arc<Look<JobDetails>>> {
-        let (redlock, of) = (redlock.clone(), name.to_owned());
-        self.job.look(name, |_| jobs::read_one(redlock, of)).await
+        let _permit = self.single.acquire().await;
+        let read = |_| jobs::read_one(redlock.clone(), name.to_owned());
+        self.job.of(name).look(read).await
     }
 
     pub(crate) async fn once(
@@ -68,16 +89,23 @@ impl Looks {
         redlock: &Redlock,
         key: &str,
     ) -> Option<Arc<Look<OnceDetails>>> {
-        let (redlock, of) = (redlock.clone(), key.to_owned());
-        self.once.look(key, |_| once::read(redlock, of)).await
+        let _permit = self.single.acquire().await;
+        let read = |_| once::read(redlock.clone(), key.to_owned());
+        self.once.of(key).look(read).await
     }
 
-    /// Makes the next viewer read again: an action has changed something.
-    pub(crate) fn forget(&self) {
-        self.locks.forget();
-        self.jobs.forget();
-        self.lock.forget();
-        self.job.forget();
-        self.once.forget();
+    /// Makes the next viewer read again what an action may have changed.
+    pub(crate) fn outdate(&self, action: Action, subject: &str) {
+        match action {
+            Action::BreakLock => {
+                self.locks.outdate();
+                self.lock.outdate(subject);
+            }
+            Action::TriggerJob | Action::PauseJob | Action::ResumeJob => {
+                self.jobs.outdate();
+                self.job.outdate(subject);
+            }
+            Action::MarkDone | Action::ForgetKey => self.once.outdate(subject),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What the servers know of a key of once.
 
+use std::time::SystemTime;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 use tower_redlock::{
@@ -7,13 +9,14 @@ use tower_redlock::{
     once::{OnceState, OnceStatus},
 };
 
-use super::{millis, unix_millis};
+use super::unix_millis;
 
 /// What is known of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct OnceDetails {
     /// `Ok(None)`: nothing was begun.
     pub(crate) status: Result<Option<OnceStatus>, String>,
+    read: SystemTime,
 }
 
 impl OnceDetails {
@@ -23,6 +26,11 @@ impl OnceDetails {
             OnceState::InProgress => "in progress",
             _ => "unknown",
         }
+    }
+
+    /// When the record expires, by the wall clock of this process.
+    pub(crate) fn ends(&self, status: &OnceStatus) -> Option<SystemTime> {
+        self.read.checked_add(status.remaining?)
     }
 
     pub(crate) fn json(&self, key: &str) -> Value {
@@ -36,7 +44,7 @@ impl OnceDetails {
             state: Self::state(status),
             by: status.by.as_deref(),
             since_unix_ms: status.since.and_then(unix_millis),
-            remaining_ms: status.remaining.map(millis),
+            ends_unix_ms: self.ends(status).and_then(unix_millis),
             token: status.token.get(),
         };
         serde_json::to_value(shown).unwrap_or_default()
@@ -49,10 +57,11 @@ struct ShownOnce<'a> {
     state: &'static str,
     by: Option<&'a str>,
     since_unix_ms: Option<u64>,
-    remaining_ms: Option<u64>,
+    ends_unix_ms: Option<u64>,
     token: u64,
 }
 
 pub(super) async fn read(redlock: Redlock, key: String) -> OnceDetails {
-    OnceDetails { status: redlock.once(key).status().await.map_err(|error| error.to_string()) }
+    let status = redlock.once(key).status().await.map_err(|error| error.to_string());
+    OnceDetails { status, read: SystemTime::now() }
 }

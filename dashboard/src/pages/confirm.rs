@@ -14,6 +14,8 @@ pub(crate) struct Question<'a> {
     pub(crate) holder: Option<String>,
     /// What is known of the subject.
     pub(crate) state: Markup,
+    /// There is something to do.
+    pub(crate) is_possible: bool,
 }
 
 impl Question<'_> {
@@ -35,7 +37,8 @@ impl Question<'_> {
                  If it is alive, it goes on as if it held the lock: until its next renewal, which takes the lock back \
                  if it is still free, or else until its validity ends. Meanwhile two may work at the same time, and only \
                  fencing tokens keep them apart. If you are not sure that it is dead, stop it, or wait until its lock \
-                 expires."
+                 expires. A lock that is handed on within its process keeps the token and the time of the \
+                 first holder: it is taken from whoever has it there now."
             }
             Action::TriggerJob => {
                 "A replica of the fleet starts one run within seconds, once no other run is in progress, even while the \
@@ -46,7 +49,7 @@ impl Question<'_> {
                  that is in progress goes on."
             }
             Action::ResumeJob => {
-                "Each replica sees it before its next tick. The latest tick runs if it is still on time; about the \
+                "A pause on the whole fleet ends. Each replica sees it before its next tick. The latest tick runs if it is still on time; about the \
                  others, the job's own rule for missed ticks decides."
             }
             Action::MarkDone => {
@@ -57,6 +60,15 @@ impl Question<'_> {
                 "The record is removed from every server: the next request with this key runs the work again. If the \
                  work had its effect, that effect happens twice."
             }
+        }
+    }
+
+    /// What a time means.
+    const fn hours(&self) -> Option<&'static str> {
+        match self.action {
+            Action::PauseJob => Some("For how many hours (empty: until it is resumed)"),
+            Action::MarkDone => Some("Keep the record for how many hours (empty: 96)"),
+            _ => None,
         }
     }
 
@@ -92,16 +104,16 @@ pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
             input type="hidden" name=(param) value=(value);
             @if let Some(holder) = &question.holder { input type="hidden" name="holder" value=(holder); }
             @if matches!(question.action, Action::PauseJob | Action::TriggerJob) {
-                p { label for="why" { "Why (shown to everybody)" } " " input #why name="why" maxlength="200"; }
+                p { label for="why" { "Why (shown to everybody)" } " " input #why name="why" maxlength="64"; }
             }
-            @if question.action == Action::PauseJob {
+            @if let Some(label) = question.hours() {
                 p {
-                    label for="hours" { "For how many hours (empty: until it is resumed)" } " "
-                    input #hours name="hours" type="number" min="0" step="any";
+                    label for="hours" { (label) } " "
+                    input #hours name="hours" type="number" min="0.01" step="any";
                 }
             }
             p {
-                button #confirm type="submit" { (question.button()) } " "
+                @if question.is_possible { button #confirm type="submit" { (question.button()) } " " }
                 a href=(link(page, &[(param, value)])) { "Leave it" }
             }
         }

@@ -10,7 +10,7 @@ use super::{
     events::event_list,
     jobs::state,
     layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
-    words::{ago, moment, span, text, until},
+    words::{ago, moment, span, stamp, text, until},
 };
 use crate::{
     access::Action,
@@ -63,7 +63,7 @@ fn fleet(look: &Look<JobDetails>, visit: &Visit, name: &str) -> Markup {
 }
 
 /// Where a job runs, who paused it, which runs are requested.
-pub(super) fn standing(job: &ShownJob, visit: &Visit) -> Markup {
+pub(crate) fn standing(job: &ShownJob, visit: &Visit) -> Markup {
     let JobControl { paused, requested, .. } = &job.control;
     html! {
         dl {
@@ -134,7 +134,8 @@ pub(super) const fn result(result: JobRunResult) -> &'static str {
         JobRunResult::Stopped => "stopped",
         JobRunResult::NotDone => "not done",
         JobRunResult::BrokenOff => "broken off",
-        JobRunResult::Open => "running",
+        // Or broken off, and not found yet.
+        JobRunResult::Open => "begun",
         _ => "unknown",
     }
 }
@@ -145,7 +146,7 @@ fn runs(runs: &[JobRun]) -> Markup {
             p { "The servers know of no run." }
         } @else {
             (chart(runs))
-            div.scroll tabindex="0" role="region" aria-label="Table of runs" { table {
+            div #runs-scroll.scroll tabindex="0" role="region" aria-label="Table of runs" { table {
                 thead { tr {
                     th scope="col" { "Tick" } th scope="col" { "Late" } th scope="col" { "Took" }
                     th scope="col" { "Result" } th.number scope="col" { "Attempt" } th scope="col" { "By" }
@@ -193,7 +194,7 @@ fn chart(runs: &[JobRun]) -> Markup {
                     @let late = share(run.lateness, latest, LATE);
                     g {
                         title {
-                            (humantime::format_rfc3339_seconds(run.started)) ": " (result(run.result))
+                            @if let Some(at) = stamp(run.started) { (at) ": " } (result(run.result))
                             @if let Some(took) = took(run) { " after " (span(took)) }
                             ", " (span(run.lateness)) " late"
                         }

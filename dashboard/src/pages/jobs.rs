@@ -39,7 +39,7 @@ fn fleet(look: &Look<JobListing>, visit: &Visit) -> Markup {
         (trouble(error.as_deref()))
         p.count { (jobs.len()) @if jobs.len() == 1 { " job" } @else { " jobs" } @if *more { ", and more than are read" } "." }
         @if !jobs.is_empty() {
-            div.scroll tabindex="0" role="region" aria-label="Table of jobs" { table {
+            div #jobs-scroll.scroll tabindex="0" role="region" aria-label="Table of jobs" { table {
                 thead { tr {
                     th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Running on" }
                     th scope="col" { "Last run" } th scope="col" { "Result" } th scope="col" { "Took" }
@@ -77,7 +77,7 @@ fn local(here: &[JobStatus], visit: &Visit) -> Markup {
         @if here.is_empty() {
             p { "No scheduler of this process was given to the dashboard." }
         } @else {
-            div.scroll tabindex="0" role="region" aria-label="Table of this process's jobs" { table {
+            div #jobs-here-scroll.scroll tabindex="0" role="region" aria-label="Table of this process's jobs" { table {
                 thead { tr {
                     th scope="col" { "Job" } th scope="col" { "Schedule" } th scope="col" { "Next tick" }
                     th scope="col" { "State here" } th.number scope="col" { "Runs" }

@@ -1,6 +1,6 @@
 //! What all pages have in common.
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
 use maud::{DOCTYPE, Markup, html};
 use serde_json::{Value, json};
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::words::span;
 use crate::{
     access::{Action, Viewer},
+    actions::Done,
     look::{Look, millis, unix_millis},
     query::{Params, link},
 };
@@ -29,6 +30,8 @@ pub(crate) struct Visit {
     pub(crate) viewer: Viewer,
     pub(crate) params: Params,
     pub(crate) now: SystemTime,
+    /// The manager's name, which tells replicas apart.
+    pub(crate) process: Arc<str>,
 }
 
 impl Visit {
@@ -49,6 +52,7 @@ impl Visit {
 
     /// A page to which nothing leads, and that is not refreshed.
     pub(super) fn plain_page(title: &str, content: Markup) -> Markup {
+        // Who has no access has none to the style either.
         shell(title, html! {}, html! {}, html! {}, content)
     }
 
@@ -56,6 +60,8 @@ impl Visit {
         let interval = self.interval();
         let head = html! {
             @if interval > 0 { noscript { meta http-equiv="refresh" content=(interval); } }
+            link rel="stylesheet" href="style.css";
+            link rel="icon" href="icon.svg" type="image/svg+xml";
             script src="live.js" defer {}
         };
         shell(title, head, html! { (nav) (self.refresh_form(interval)) }, self.footer(), content)
@@ -85,7 +91,7 @@ impl Visit {
     fn refresh_form(&self, interval: usize) -> Markup {
         html! {
             form.refresh method="get" {
-                @for (name, value) in self.params.without(&["refresh", "done"]) {
+                @for (name, value) in self.params.only(&["name", "key", "q", "page"]) {
                     input type="hidden" name=(name) value=(value);
                 }
                 label for="refresh" { "Refresh" }
@@ -104,22 +110,25 @@ impl Visit {
 
     /// What an action has done. Only known codes are shown: the address may come from anybody.
     fn notice(&self) -> Markup {
-        let done = self.params.get("done").and_then(Action::named);
         html! {
-            @if let Some(done) = done {
+            @if let Some(done) = self.params.get("done").and_then(Done::of_code) {
                 p.notice role="status" { (Self::result(done)) }
             }
         }
     }
 
-    const fn result(action: Action) -> &'static str {
-        match action {
-            Action::BreakLock => "The lock was taken away from its holder.",
-            Action::TriggerJob => "A run is requested: a replica starts it within seconds.",
-            Action::PauseJob => "The job is paused on the whole fleet.",
-            Action::ResumeJob => "The job is resumed.",
-            Action::MarkDone => "The key is recorded as done.",
-            Action::ForgetKey => "The record of the key is removed.",
+    const fn result(done: Done) -> &'static str {
+        match done {
+            Done::Broken => "The lock was taken away from the holder that was shown.",
+            Done::Gone => "The holder that was shown had lost it already. Nothing was taken away.",
+            Done::Requested => {
+                "A run was requested: a replica that has the job starts it within seconds."
+            }
+            Done::Paused => "The job was paused on the whole fleet.",
+            Done::Resumed => "The job has no pause on the fleet any more.",
+            Done::MarkedDone => "The key was recorded as done.",
+            Done::Forgotten => "The record of the key was removed.",
+            Done::NoRecord => "There was no record to remove.",
         }
     }
 
@@ -129,7 +138,9 @@ impl Visit {
                 @if let Some(name) = self.viewer.name() {
                     p { "You are " (super::words::text(name)) "." }
                 }
-                p #live-state role="status" {}
+                p { "This process: " (super::words::text(&self.process)) "." }
+                p.state #live-state role="status" {}
+                p.state #stream-state role="status" {}
             }
         }
     }
@@ -143,8 +154,6 @@ fn shell(title: &str, head: Markup, header: Markup, footer: Markup, content: Mar
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) " – tower-redlock" }
-                link rel="stylesheet" href="style.css";
-                link rel="icon" href="icon.svg" type="image/svg+xml";
                 (head)
             }
             body {
@@ -225,7 +234,7 @@ pub(super) fn reading() -> Markup {
 pub(super) fn trouble(error: Option<&str>) -> Markup {
     html! {
         @if let Some(error) = error {
-            p.trouble role="alert" { "Something may be missing here: " (super::words::text(error)) }
+            p.trouble { "Something may be missing here: " (super::words::text(error)) }
         }
     }
 }

@@ -6,7 +6,7 @@ use tower_redlock::Resource;
 
 use super::{
     layout::{RegionSource, Visit, freshness, look_json, reading, region, trouble},
-    words::{ago, span, text},
+    words::{ago, text, until},
 };
 use crate::{
     look::{LockListing, Look, ShownLock},
@@ -43,20 +43,21 @@ fn listing(look: &Look<LockListing>, visit: &Visit) -> Markup {
     html! {
         (freshness(look))
         (trouble(look.value.error.as_deref()))
+        @if look.value.more { p.trouble { "There are more locks than can be read: leaders may be missing here." } }
         @if leaders.is_empty() {
             p { "Nobody leads." }
         } @else {
-            div.scroll tabindex="0" role="region" aria-label="Table of leaders" { table {
+            div #leaders-scroll.scroll tabindex="0" role="region" aria-label="Table of leaders" { table {
                 thead { tr {
                     th scope="col" { "Name" } th scope="col" { "Leader" } th scope="col" { "Since" }
-                    th scope="col" { "Ends in" } th.number scope="col" { "Token" }
+                    th scope="col" { "Ends" } th.number scope="col" { "Token" }
                 } }
                 tbody { @for (name, lock) in leaders {
                     tr data-leader=(name) {
                         th scope="row" { a href=(link("lock", &[("name", &*lock.name)])) { (text(name)) } }
                         td { @if let Some(owner) = &lock.owner { (text(owner)) } }
                         td { @match lock.since { Some(since) => (ago(since, visit.now)), None => "–" } }
-                        td { @match lock.remaining { Some(left) => (span(left)), None => "never" } }
+                        td { @match lock.ends { Some(ends) => (until(ends, visit.now)), None => "never" } }
                         td.number { (lock.token) }
                     }
                 } }
@@ -69,7 +70,7 @@ pub(crate) async fn leaders_json(site: &Site) -> Value {
     let fleet = site.looks.locks(&site.redlock).await.map(|look| {
         let leaders: Vec<_> =
             among(&look.value).map(|(name, lock)| json!({ "leads": name, "lock": lock })).collect();
-        json!({ "leaders": leaders, "error": look.value.error, "look": look_json(&look) })
+        json!({ "leaders": leaders, "more": look.value.more, "error": look.value.error, "look": look_json(&look) })
     });
     json!({ "fleet": fleet })
 }

@@ -2,17 +2,16 @@
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use tower_redlock::lock::Holder;
 
 use super::{
     events::event_list,
     layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
-    words::{ago, span, text},
+    words::{ago, span, text, until},
 };
 use crate::{
     access::Action,
     events::EventSource,
-    look::{LockDetails, Look, ShownLock, millis},
+    look::{HeldLock, LockDetails, Look, millis},
     router::Site,
 };
 
@@ -43,9 +42,9 @@ fn holder(look: &Look<LockDetails>, visit: &Visit, name: &str) -> Markup {
         @match &look.value.holder {
             Err(error) => (trouble(Some(error))),
             Ok(None) => p { "Nobody holds it." },
-            Ok(Some(holder)) => {
-                (held(holder, visit))
-                @if holder.owner.is_some() {
+            Ok(Some(held)) => {
+                (holder_facts(held, visit))
+                @if held.shown.owner.is_some() {
                     (actions(visit, ("name", name), &[(Action::BreakLock, "Take it away from its holder")]))
                 }
             }
@@ -54,10 +53,10 @@ fn holder(look: &Look<LockDetails>, visit: &Visit, name: &str) -> Markup {
 }
 
 /// What is known of a holder.
-pub(crate) fn held(holder: &Holder, visit: &Visit) -> Markup {
-    let lock = ShownLock::from(holder);
+pub(crate) fn holder_facts(held: &HeldLock, visit: &Visit) -> Markup {
+    let lock = &held.shown;
     html! {
-        @if !holder.is_quorum {
+        @if !lock.is_quorum {
             p { strong { "Not held." } " Fewer than a quorum of nodes have a key: of an attempt that is under way, \
                 or left behind by a holder that crashed. It goes by itself." }
         }
@@ -69,8 +68,8 @@ pub(crate) fn held(holder: &Holder, visit: &Visit) -> Markup {
             @if let Some(since) = lock.since {
                 div { dt { "Held since" } dd { (ago(since, visit.now)) ", by the holder's clock" } }
             }
-            div { dt { "Ends" } dd { @match lock.remaining {
-                Some(left) => { "in " (span(left)) " unless it is renewed" },
+            div { dt { "Ends" } dd { @match lock.ends {
+                Some(ends) => { (until(ends, visit.now)) " unless it is renewed" },
                 None => "never: it has no TTL, and stays until it is deleted",
             } } }
             div { dt { "Fencing token" } dd { @if lock.token > 0 { (lock.token) } @else { "none" } } }
@@ -79,7 +78,7 @@ pub(crate) fn held(holder: &Holder, visit: &Visit) -> Markup {
         table {
             caption { "What each node keeps" }
             thead { tr { th scope="col" { "Node" } th scope="col" { "Key" } } }
-            tbody { @for (node, words) in LockDetails::votes(holder) {
+            tbody { @for (node, words) in held.votes() {
                 tr { th scope="row" { (text(&node)) } td { (text(&words)) } }
             } }
         }
@@ -121,13 +120,13 @@ pub(crate) async fn lock_json(site: &Site, name: &str) -> Value {
             Err(error) => (None, Some(error)),
         };
         let nodes: Vec<_> = holder
-            .map(LockDetails::votes)
+            .map(HeldLock::votes)
             .unwrap_or_default()
             .into_iter()
             .map(|(node, words)| json!({ "node": node, "keeps": words }))
             .collect();
         json!({
-            "holder": holder.map(ShownLock::from),
+            "holder": holder.map(|held| &held.shown),
             "nodes": nodes,
             "error": error,
             "look": look_json(&look),

@@ -6,7 +6,7 @@ use tower_redlock::lock::{Snapshot, WaitingName};
 
 use super::{
     layout::{RegionSource, Visit, freshness, reading, region, trouble},
-    words::{ago, span, text},
+    words::{ago, span, text, until},
 };
 use crate::{
     look::{LockListing, Look, ShownLock, millis},
@@ -67,7 +67,7 @@ pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
 fn search(visit: &Visit) -> Markup {
     html! {
         form.search method="get" action="locks" role="search" {
-            @for (name, value) in visit.params.without(&["q", "page", "done"]) {
+            @for (name, value) in visit.params.only(&["refresh"]) {
                 input type="hidden" name=(name) value=(value);
             }
             label for="q" { "Name or owner" }
@@ -92,10 +92,10 @@ fn fleet(look: &Look<LockListing>, visit: &Visit) -> Markup {
             "."
         }
         @if !page.locks.is_empty() {
-            div.scroll tabindex="0" role="region" aria-label="Table of locks" { table {
+            div #locks-scroll.scroll tabindex="0" role="region" aria-label="Table of locks" { table {
                 thead { tr {
                     th scope="col" { "Name" } th scope="col" { "Owner" } th scope="col" { "Held" }
-                    th scope="col" { "Ends in" } th.number scope="col" { "Token" }
+                    th scope="col" { "Ends" } th.number scope="col" { "Token" }
                     th scope="col" { "Nodes" } th scope="col" { "Others wait" }
                 } }
                 tbody { @for lock in &page.locks { (row(lock, visit)) } }
@@ -117,8 +117,8 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
                 Some(since) => (ago(since, visit.now)),
                 None => "–",
             } }
-            td { @match lock.remaining {
-                Some(left) => (span(left)),
+            td { @match lock.ends {
+                Some(ends) => (until(ends, visit.now)),
                 None => "never",
             } }
             td.number { @if lock.token > 0 { (lock.token) } @else { "–" } }
@@ -134,7 +134,7 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
 fn pages(page: &LockPage<'_>, visit: &Visit) -> Markup {
     let to = |number: usize| {
         let number = number.to_string();
-        let mut params: Vec<_> = visit.params.without(&["page", "done"]).collect();
+        let mut params: Vec<_> = visit.params.only(&["q", "refresh"]).collect();
         params.push(("page", &number));
         link("locks", &params)
     };
@@ -155,7 +155,7 @@ fn waiting(snapshot: &Snapshot) -> Markup {
         @if waiting.is_empty() {
             p { "No request of this process waits." }
         } @else {
-            div.scroll tabindex="0" role="region" aria-label="Table of waiting requests" { table {
+            div #waiting-scroll.scroll tabindex="0" role="region" aria-label="Table of waiting requests" { table {
                 thead { tr {
                     th scope="col" { "Name" } th.number scope="col" { "Requests" } th scope="col" { "Oldest" }
                 } }

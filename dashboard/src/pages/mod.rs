@@ -15,12 +15,13 @@ mod words;
 
 pub(crate) use confirm::{Question, confirmation};
 pub(crate) use events::{events, events_json};
-pub(crate) use job::{job, job_json};
+pub(crate) use job::{job, job_json, standing};
 pub(crate) use jobs::{jobs, jobs_json};
 pub(crate) use layout::Visit;
 pub(crate) use leaders::{leaders, leaders_json};
-pub(crate) use lock::{held, lock, lock_json};
+pub(crate) use lock::{holder_facts, lock, lock_json};
 pub(crate) use locks::{locks, locks_json};
 pub(crate) use nodes::{nodes, nodes_json};
 pub(crate) use once::{once, once_json};
 pub(crate) use problem::{challenged, forbidden, problem, unconfigured};
+pub(crate) use words::stamp;

@@ -42,7 +42,7 @@ fn diagnosis(look: &Look<Diagnosis>) -> Markup {
         @if !diagnosis.advice.is_empty() {
             ul.advice { @for advice in &diagnosis.advice { (advise(advice)) } }
         }
-        div.scroll tabindex="0" role="region" aria-label="Table of nodes" { table {
+        div #nodes-scroll.scroll tabindex="0" role="region" aria-label="Table of nodes" { table {
             thead { tr {
                 th scope="col" { "Node" } th scope="col" { "State" } th.number scope="col" { "Round trip" }
                 th.number scope="col" { "Clock" } th scope="col" { "Version" } th scope="col" { "Memory" }
@@ -110,7 +110,7 @@ fn memory(health: &NodeHealth) -> String {
     let Some(memory) = &health.memory else { return "–".into() };
     let used = memory.used / MIB;
     match memory.limit {
-        0 => format!("{used} MiB, no limit"),
+        0 => format!("{used} MiB, no limit, {}", memory.policy),
         limit => format!("{used} of {} MiB, {}", limit / MIB, memory.policy),
     }
 }

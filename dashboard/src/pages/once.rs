@@ -1,11 +1,11 @@
 //! What the servers know of a key of once.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    layout::{RegionSource, Visit, actions, freshness, reading, region, trouble},
-    words::{ago, span, text},
+    layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
+    words::{ago, text, until},
 };
 use crate::{
     access::Action,
@@ -21,7 +21,7 @@ pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
     };
     let content = html! {
         form.search method="get" action="once" role="search" {
-            @for (name, value) in visit.params.without(&["key", "done"]) {
+            @for (name, value) in visit.params.only(&["refresh"]) {
                 input type="hidden" name=(name) value=(value);
             }
             label for="key" { "Key" } " "
@@ -65,8 +65,8 @@ fn details(look: &Look<OnceDetails>, visit: &Visit, key: &str) -> Markup {
                     @if let Some(since) = status.since {
                         div { dt { "Since" } dd { (ago(since, visit.now)) } }
                     }
-                    @if let Some(left) = status.remaining {
-                        div { dt { "Recorded for another" } dd { (span(left)) } }
+                    @if let Some(ends) = look.value.ends(status) {
+                        div { dt { "Record expires" } dd { (until(ends, visit.now)) } }
                     }
                     div { dt { "Fencing token" } dd { (status.token) } }
                 }
@@ -80,5 +80,10 @@ fn details(look: &Look<OnceDetails>, visit: &Visit, key: &str) -> Markup {
 pub(crate) async fn once_json(site: &Site, key: Option<&str>) -> Option<Value> {
     let key = key?;
     let look = site.looks.once(&site.redlock, key).await;
-    Some(serde_json::json!({ "fleet": look.map(|look| look.value.json(key)) }))
+    let fleet = look.map(|look| {
+        let mut value = look.value.json(key);
+        value["look"] = look_json(&look);
+        value
+    });
+    Some(json!({ "fleet": fleet }))
 }

@@ -1,8 +1,8 @@
 //! Texts and times as HTML.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use humantime::{format_duration, format_rfc3339_seconds};
+use humantime::{format_duration, format_rfc3339_millis};
 use maud::{Markup, html};
 
 use crate::query::visible;
@@ -25,6 +25,20 @@ pub(super) fn span(span: Duration) -> String {
     if whole.is_zero() { "0ms".into() } else { format_duration(whole).to_string() }
 }
 
+/// The end of the year 9999, in seconds since the epoch: later times have no text.
+const LAST: u64 = 253_402_300_799;
+
+/// A time as text (RFC 3339). A server may store any number as one.
+pub(crate) fn stamp(at: SystemTime) -> Option<String> {
+    let since = at.duration_since(UNIX_EPOCH).ok()?;
+    (since.as_secs() <= LAST).then(|| format_rfc3339_millis(at).to_string())
+}
+
+/// A time as text, without fractions of a second.
+fn second(at: SystemTime) -> Option<String> {
+    Some(format!("{}Z", stamp(at)?.split('.').next()?))
+}
+
 /// A time, and how long ago it was.
 pub(super) fn ago(at: SystemTime, now: SystemTime) -> Markup {
     let ago = span(now.duration_since(at).unwrap_or_default());
@@ -40,15 +54,22 @@ pub(super) fn until(at: SystemTime, now: SystemTime) -> Markup {
 }
 
 fn time(at: SystemTime, shown: &str) -> Markup {
-    let at = format_rfc3339_seconds(at).to_string();
-    html! { time datetime=(at) title=(at) { (shown) } }
+    html! {
+        @match second(at) {
+            Some(at) => time datetime=(at) title=(at) { (shown) },
+            None => "a time that is none",
+        }
+    }
 }
 
 /// A time as it is, in UTC.
 pub(super) fn moment(at: SystemTime) -> Markup {
-    let at = format_rfc3339_seconds(at).to_string();
-    let shown = at.replace('T', " ").replace('Z', " UTC");
-    html! { time datetime=(at) { (shown) } }
+    html! {
+        @match second(at) {
+            Some(at) => time datetime=(at) { (at.replace('T', " ").replace('Z', " UTC")) },
+            None => "a time that is none",
+        }
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +90,20 @@ mod tests {
         ];
         for (millis, words) in cases {
             assert_eq!(span(Duration::from_millis(millis)), words);
+        }
+    }
+
+    #[test]
+    fn times_without_text_are_told() {
+        let at = UNIX_EPOCH + Duration::from_millis(1_500);
+        assert_eq!(stamp(at).as_deref(), Some("1970-01-01T00:00:01.500Z"));
+        assert!(moment(at).into_string().contains("1970-01-01 00:00:01 UTC"));
+        let far = UNIX_EPOCH + Duration::from_millis(999_999_999_999_999_999);
+        for at in [far, UNIX_EPOCH - Duration::from_secs(1)] {
+            assert_eq!(stamp(at), None);
+            for shown in [ago(at, UNIX_EPOCH), until(at, far), moment(at)] {
+                assert_eq!(shown.into_string(), "a time that is none");
+            }
         }
     }
 
