@@ -1,6 +1,7 @@
 //! Events of a manager's locks and nodes, for those that listen.
 
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -106,6 +107,63 @@ pub enum LockEventKind {
     },
 }
 
+impl LockEventKind {
+    /// Returns the name of the kind, as it is serialized: `granted`, `node_out`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Granted { .. } => "granted",
+            Self::Refused { .. } => "refused",
+            Self::Lost { .. } => "lost",
+            Self::HardStopped { .. } => "hard_stopped",
+            Self::Overrun { .. } => "overrun",
+            Self::FenceRaised { .. } => "fence_raised",
+            Self::NodeOut { .. } => "node_out",
+            Self::NodeBack { .. } => "node_back",
+        }
+    }
+
+    /// Returns the names that it is about; `None` if it is about a node.
+    pub const fn resource(&self) -> Option<&Resource> {
+        match self {
+            Self::Granted { resource, .. }
+            | Self::Refused { resource, .. }
+            | Self::Lost { resource, .. }
+            | Self::HardStopped { resource, .. }
+            | Self::Overrun { resource, .. }
+            | Self::FenceRaised { resource, .. } => Some(resource),
+            Self::NodeOut { .. } | Self::NodeBack { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for LockEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted { resource, token, waited } => {
+                write!(f, "{resource} was acquired after {waited:.1?}, with token {token}")
+            }
+            Self::Refused { resource, waited, error } => {
+                write!(f, "{resource} was not acquired within {waited:.1?}: {error}")
+            }
+            Self::Lost { resource, cause } => write!(f, "{resource} was lost: {cause}"),
+            Self::HardStopped { resource, token } => {
+                write!(
+                    f,
+                    "the work under {resource}, token {token}, was dropped at the end of its lock"
+                )
+            }
+            Self::Overrun { resource, by } => {
+                write!(f, "the work under {resource} blocks {by:.1?} past the end of its lock")
+            }
+            Self::FenceRaised { resource, token } => {
+                write!(f, "the fences of {resource} were raised to those of token {token}")
+            }
+            Self::NodeOut { node, reason } => write!(f, "{node} does not vote any more: {reason}"),
+            Self::NodeBack { node } => write!(f, "{node} is back"),
+        }
+    }
+}
+
 #[cfg(feature = "config")]
 fn as_text<S: serde::Serializer>(
     value: &impl std::fmt::Display,
@@ -158,8 +216,11 @@ mod tests {
     use super::*;
 
     fn json_of(kind: LockEventKind) -> Value {
+        let name = kind.name();
         let at = UNIX_EPOCH + Duration::from_secs(1);
-        serde_json::to_value(LockEvent { at, kind }).unwrap()
+        let json = serde_json::to_value(LockEvent { at, kind }).unwrap();
+        assert_eq!(json["event"], name);
+        json
     }
 
     #[test]
@@ -181,6 +242,10 @@ mod tests {
         );
         let reason = Reason::ReadOnly;
         let text = reason.to_string();
+        assert_eq!(
+            LockEventKind::NodeOut { node: "n".into(), reason: reason.clone() }.to_string(),
+            format!("n does not vote any more: {text}")
+        );
         assert_eq!(
             json_of(LockEventKind::NodeOut { node: "n".into(), reason }),
             json!({ "at": at, "event": "node_out", "node": "n", "reason": text })

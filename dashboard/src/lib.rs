@@ -1,1 +1,69 @@
-//! Web pages that show and steer the locks and jobs of tower-redlock, inside the service that uses them.
+//! Web pages that show and steer the locks and jobs of [`tower_redlock`], served from inside the service that
+//! uses them: who holds what and since when, which server votes and why another one does not, which job runs
+//! where, and what happened last.
+//!
+//! [`Dashboard`] is a tower `Service` over HTTP. Mount it next to your own routes, or serve it alone:
+//!
+//! ```
+//! use axum::Router;
+//! use tower_redlock::Redlock;
+//! use tower_redlock_dashboard::{Access, BasicAuth, Dashboard};
+//!
+//! # let redlock = Redlock::embedded();
+//! # let password = "from your secrets";
+//! let access = BasicAuth::new("locks").user("ann", password, Access::All);
+//! let dashboard = Dashboard::new(redlock).access(access);
+//! let app: Router = Router::new().nest_service("/admin/locks", dashboard);
+//! ```
+//!
+//! # Pages
+//!
+//! | page | what it shows |
+//! |---|---|
+//! | Locks | every lock of the fleet: owner, since when, until when, fencing token, on how many nodes; the requests of this process that wait |
+//! | Nodes | which servers vote, why the others do not, and what to do |
+//! | Jobs | schedule, next tick, where a job runs, who paused it, its last 50 runs; see [`Dashboard::jobs`] |
+//! | Leaders | who leads, and since when |
+//! | Once | what the servers know of a key: done, in progress, unknown |
+//! | Events | the last 1,000 events of this process, live |
+//!
+//! Each page says what comes from the servers, and so holds for the whole fleet, and what only this process
+//! knows. Each has a JSON twin below `api/`: `api/locks` for `locks`, with the same parameters. All links are
+//! relative, so the pages work under any path, also behind a proxy that strips a prefix; the address of the
+//! first one has to end with a slash. With the feature `axum` (default) a router that nests the dashboard
+//! without the slash redirects there.
+//!
+//! Everything works without JavaScript. With it, the parts of a page that change are refreshed at an interval
+//! that the viewer picks.
+//!
+//! # Access
+//!
+//! Nobody has access until [`Dashboard::access`] says who does; see [`Authorize`]. What a viewer may not do is
+//! not offered, and refused. A viewer with [`Access::ReadOnly`] sees the names of locks, owners and jobs, and the
+//! errors of runs.
+//!
+//! A POST from another origin is refused, by `Sec-Fetch-Site`, or where a browser does not send that, by
+//! comparing `Origin` with `Host`. There are no cookies. Pages can't be framed, run no inline script, and load
+//! nothing from elsewhere. Texts from the servers are escaped.
+//!
+//! # Load
+//!
+//! All viewers of a process share one look at the servers, at most one in a second, and at most a tenth of the
+//! time: a look that takes longer is repeated later, and each page says how old it is. Names are read by SCAN in
+//! steps of a hundred, with pauses. No look is made while nobody watches. At most 100,000 locks and 1,000 jobs are
+//! read; a page says if there are more.
+
+mod access;
+mod actions;
+mod assets;
+mod dashboard;
+mod events;
+mod look;
+mod pages;
+mod query;
+mod reply;
+mod router;
+
+pub use access::{Access, Action, Actions, Authorize, BasicAuth, Viewer, by_extension};
+pub use dashboard::{Dashboard, DashboardFuture};
+pub use reply::DashboardBody;

@@ -16,7 +16,7 @@ const TRIES: usize = 3;
 /// Limit for counting the lock keys of a node.
 const COUNT_LIMIT: Duration = Duration::from_secs(8);
 
-pub(super) async fn examine(redlock: &Redlock, probe: bool) -> Diagnosis {
+pub(super) async fn examine(redlock: &Redlock, probe: bool, counts: bool) -> Diagnosis {
     let terms = DiagnosisTerms::of(redlock);
     settle(redlock).await;
     let nodes = || 0..redlock.nodes().len();
@@ -25,7 +25,11 @@ pub(super) async fn examine(redlock: &Redlock, probe: bool) -> Diagnosis {
     } else {
         vec![None; nodes().len()]
     };
-    let keys = join_all(nodes().map(|node| count_keys(redlock, node))).await;
+    let keys = if counts {
+        join_all(nodes().map(async |node| Some(count_keys(redlock, node).await))).await
+    } else {
+        vec![None; nodes().len()]
+    };
     // The health now includes what the votes revealed.
     let health = redlock.health().into_iter();
     let nodes = health

@@ -139,7 +139,7 @@ fn clock(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
 /// Counting needs a permission that locks do not need.
 fn keys(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
     match &node.lock_keys {
-        Err(Reason::NoPermission(_)) if node.health.role().is_some() => Some(Advice::hint(
+        Some(Err(Reason::NoPermission(_))) if node.health.role().is_some() => Some(Advice::hint(
             "no-count",
             "its lock keys can't be counted: the user lacks +scan".into(),
             format!("nothing, or: {}", permissions(&terms.prefix)),

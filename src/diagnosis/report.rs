@@ -111,14 +111,14 @@ pub struct NodeDiagnosis {
     /// [test votes](super::DiagnosisRequest::probe).
     pub test_vote: Option<Result<Duration, Reason>>,
     /// The number of lock keys on the server, or why it is unknown. [`Reason::Unknown`] for nodes that are
-    /// no servers.
-    pub lock_keys: Result<u64, Reason>,
+    /// no servers. `None` without [counts](super::DiagnosisRequest::count_keys).
+    pub lock_keys: Option<Result<u64, Reason>>,
 }
 
 impl NodeDiagnosis {
     pub(super) fn new(
         health: NodeHealth,
-        lock_keys: Result<u64, Reason>,
+        lock_keys: Option<Result<u64, Reason>>,
         test_vote: Option<Result<Duration, Reason>>,
         terms: &DiagnosisTerms,
     ) -> Self {

@@ -21,7 +21,7 @@ impl Redlock {
     /// It always returns a diagnosis: unreachable nodes are part of it. In a forked child, each
     /// node is down.
     pub fn diagnosis(&self) -> DiagnosisRequest {
-        DiagnosisRequest { redlock: self.clone(), probe: true }
+        DiagnosisRequest { redlock: self.clone(), probe: true, counts: true }
     }
 }
 
@@ -40,6 +40,7 @@ impl Redlock {
 pub struct DiagnosisRequest {
     redlock: Redlock,
     probe: bool,
+    counts: bool,
 }
 
 impl DiagnosisRequest {
@@ -54,6 +55,13 @@ impl DiagnosisRequest {
         self.probe = probe;
         self
     }
+
+    /// Sets whether to [count](Redlock::key_counts) the lock keys of each node. Default: yes. Without, the
+    /// nodes are not scanned, however many keys they have.
+    pub fn count_keys(mut self, count: bool) -> Self {
+        self.counts = count;
+        self
+    }
 }
 
 impl IntoFuture for DiagnosisRequest {
@@ -61,8 +69,8 @@ impl IntoFuture for DiagnosisRequest {
     type IntoFuture = DiagnosisFuture;
 
     fn into_future(self) -> DiagnosisFuture {
-        let Self { redlock, probe } = self;
-        DiagnosisFuture(Box::pin(async move { examine(&redlock, probe).await }))
+        let Self { redlock, probe, counts } = self;
+        DiagnosisFuture(Box::pin(async move { examine(&redlock, probe, counts).await }))
     }
 }
 

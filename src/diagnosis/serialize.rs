@@ -92,7 +92,7 @@ impl Serialize for NodeDiagnosis {
             max_ttl_ms: health.max_ttl.map(millis),
             copied_records: health.copying.map(|copying| copying.records),
             copied_bytes: health.copying.map(|copying| copying.bytes),
-            lock_keys: self.lock_keys.as_ref().ok().copied(),
+            lock_keys: self.lock_keys.as_ref().and_then(|keys| keys.as_ref().ok()).copied(),
             pending_releases: health.pending_releases,
         };
         fields.serialize(serializer)

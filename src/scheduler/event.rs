@@ -242,6 +242,29 @@ impl fmt::Display for SkipReason {
 impl std::error::Error for SkipReason {}
 
 impl JobEventKind {
+    /// Returns the name of the kind: `finished`, `broken_off`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Claimed { .. } => "claimed",
+            Self::Skipped(_) => "skipped",
+            Self::Missed { .. } => "missed",
+            Self::GivenUp { .. } => "given_up",
+            Self::BrokenOff { .. } => "broken_off",
+            Self::Started { .. } => "started",
+            Self::Extended { .. } => "extended",
+            Self::Stopping => "stopping",
+            Self::Retrying { .. } => "retrying",
+            Self::Finished { .. } => "finished",
+            Self::Failed { .. } => "failed",
+            Self::Panicked { .. } => "panicked",
+            Self::Lost { .. } => "lost",
+            Self::TimedOut { .. } => "timed_out",
+            Self::Stopped { .. } => "stopped",
+            Self::NotDone { .. } => "not_done",
+            Self::Ended { .. } => "ended",
+        }
+    }
+
     /// Whether it is about ticks, even during a triggered run.
     pub(super) const fn concerns_ticks(&self) -> bool {
         matches!(
@@ -268,6 +291,45 @@ impl JobEventKind {
 }
 
 /// The label in metrics.
+impl fmt::Display for JobEventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Claimed { attempt: 1 } => f.write_str("the tick was claimed"),
+            Self::Claimed { attempt } => write!(f, "the tick was claimed for attempt {attempt}"),
+            Self::Skipped(reason) => write!(f, "skipped: {reason}"),
+            Self::Missed { count: 1, why, .. } => write!(f, "missed: {why}"),
+            Self::Missed { count, first, why } => {
+                write!(f, "{count} ticks since {first} were missed: {why}")
+            }
+            Self::GivenUp { attempts } => write!(f, "given up after {attempts} attempts"),
+            Self::BrokenOff { by } => write!(f, "the run by {by} did not end"),
+            Self::Started { token, lateness } => {
+                write!(f, "started {lateness:.1?} late, with token {token}")
+            }
+            Self::Extended { remaining } => {
+                write!(f, "the lock was extended: {remaining:.1?} left")
+            }
+            Self::Stopping => f.write_str("asked to stop"),
+            Self::Retrying { attempt, error, pause } => {
+                write!(f, "attempt {attempt} failed, the next one begins in {pause:.1?}: {error}")
+            }
+            Self::Finished { took } => write!(f, "finished after {took:.1?}"),
+            Self::Failed { error, took } => write!(f, "failed after {took:.1?}: {error}"),
+            Self::Panicked { message, took } => write!(f, "panicked after {took:.1?}: {message}"),
+            Self::Lost { cause, took } => write!(f, "lost its lock after {took:.1?}: {cause}"),
+            Self::TimedOut { error, took } => {
+                write!(f, "stopped at the limit of its run, after {took:.1?}")?;
+                error.as_ref().map_or(Ok(()), |error| write!(f, ": {error}"))
+            }
+            Self::Stopped { took } => write!(f, "stopped after {took:.1?}"),
+            Self::NotDone { reason, took } => {
+                write!(f, "not done after {took:.1?}, to be run again: {reason}")
+            }
+            Self::Ended { reason } => write!(f, "the job has ended: {reason}"),
+        }
+    }
+}
+
 pub(super) const fn label(reason: &SkipReason) -> &'static str {
     match reason {
         SkipReason::AlreadyStarted { .. } => "already_started",

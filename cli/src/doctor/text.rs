@@ -80,17 +80,17 @@ fn node(text: &mut String, node: &NodeDiagnosis) {
         let _ = writeln!(
             text,
             "    {} under the prefix, {} of our releases pending",
-            keys(&node.lock_keys),
+            keys(node.lock_keys.as_ref()),
             health.pending_releases
         );
     }
 }
 
-fn keys(count: &Result<u64, Reason>) -> String {
+fn keys(count: Option<&Result<u64, Reason>>) -> String {
     match count {
-        Ok(1) => "1 lock key".into(),
-        Ok(count) => format!("{count} lock keys"),
-        Err(_) => "an unknown number of lock keys".into(),
+        Some(Ok(1)) => "1 lock key".into(),
+        Some(Ok(count)) => format!("{count} lock keys"),
+        _ => "an unknown number of lock keys".into(),
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) async fn print_once(
 
 /// Returns the number of lock keys of the node that has the most.
 fn lock_keys(diagnosis: &Diagnosis) -> Option<u64> {
-    diagnosis.nodes.iter().filter_map(|node| node.lock_keys.as_ref().ok()).max().copied()
+    diagnosis.nodes.iter().filter_map(|node| node.lock_keys.as_ref()?.as_ref().ok()).max().copied()
 }
 
 fn text(diagnosis: &Diagnosis, listing: &Listing, prefix: &str) -> String {

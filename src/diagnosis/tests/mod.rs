@@ -47,7 +47,7 @@ impl Findings {
 
     fn diagnosis(&self) -> Diagnosis {
         let nodes = self.health.iter().zip(&self.votes).map(|(health, vote)| {
-            NodeDiagnosis::new(health.clone(), self.keys.clone(), vote.clone(), &self.terms)
+            NodeDiagnosis::new(health.clone(), Some(self.keys.clone()), vote.clone(), &self.terms)
         });
         Diagnosis::new(nodes.collect(), &self.terms)
     }

@@ -14,7 +14,11 @@ pub(super) fn check(tree: &Tree, note: Note<'_>) {
         if name == "script" && (element.said("src").is_none() || !element.text.trim().is_empty()) {
             note(element.line, "a script is in the page".into());
         }
-        if name == "meta" && element.get("http-equiv").is_some() {
+        // A page that is loaded again after some seconds is no other page.
+        let is_interval = |content: &str| content.bytes().all(|byte| byte.is_ascii_digit());
+        let refreshes = element.get("http-equiv") == Some("refresh")
+            && element.get("content").is_some_and(is_interval);
+        if element.get("http-equiv").is_some() && !refreshes {
             note(element.line, "a header is in the page".into());
         }
         for (attribute, value) in &element.attributes {

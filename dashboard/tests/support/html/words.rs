@@ -160,7 +160,7 @@ const ATTRIBUTES: &[(&str, &[&str])] = &[
     ("label", &["for"]),
     ("li", &["value"]),
     ("link", &["as", "href", "media", "rel", "sizes", "type"]),
-    ("meta", &["charset", "content", "media", "name"]),
+    ("meta", &["charset", "content", "http-equiv", "media", "name"]),
     ("meter", &["high", "low", "max", "min", "optimum", "value"]),
     ("ol", &["reversed", "start", "type"]),
     ("optgroup", &["disabled", "label"]),

@@ -1,0 +1,149 @@
+//! Basic authentication.
+
+use std::{fmt, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderMap, HeaderValue, header::AUTHORIZATION, request::Parts};
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+
+use super::{Access, Authorize, Viewer};
+
+/// Basic authentication (RFC 7617) for a few users.
+///
+/// The time of a comparison depends on neither the names nor the passwords. Credentials are sent with each
+/// request: serve it over TLS. A viewer without valid ones is asked for them. Attempts are not counted:
+/// choose passwords that can't be guessed.
+///
+/// ```
+/// use tower_redlock_dashboard::{Access, BasicAuth};
+///
+/// # let (ann, guest) = ("secret", "other");
+/// let access = BasicAuth::new("locks").user("ann", ann, Access::All).user("guest", guest, Access::ReadOnly);
+/// ```
+#[derive(Clone)]
+pub struct BasicAuth {
+    challenge: HeaderValue,
+    users: Vec<BasicUser>,
+}
+
+#[derive(Clone)]
+struct BasicUser {
+    name: Arc<str>,
+    credentials: [u8; 32],
+    access: Access,
+}
+
+impl BasicAuth {
+    /// Nobody yet. Browsers show the realm when they ask for the password; characters that a header can't
+    /// have are left out.
+    pub fn new(realm: &str) -> Self {
+        let is_plain = |c: &char| (' '..='~').contains(c) && !matches!(c, '"' | '\\');
+        let realm: String = realm.chars().filter(is_plain).collect();
+        let challenge = format!("Basic realm=\"{realm}\", charset=\"UTF-8\"");
+        let challenge =
+            HeaderValue::try_from(challenge).unwrap_or(HeaderValue::from_static("Basic"));
+        Self { challenge, users: Vec::new() }
+    }
+
+    /// Adds a user. A name with a colon never matches: Basic authentication can't express it.
+    #[must_use]
+    pub fn user(mut self, name: impl Into<Arc<str>>, password: &str, access: Access) -> Self {
+        let name = name.into();
+        let credentials = digest(format!("{name}:{password}").as_bytes());
+        self.users.push(BasicUser { name, credentials, access });
+        self
+    }
+}
+
+fn digest(credentials: &[u8]) -> [u8; 32] {
+    Sha256::digest(credentials).into()
+}
+
+fn sent(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let (scheme, encoded) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    STANDARD.decode(encoded.trim()).ok()
+}
+
+impl Authorize for BasicAuth {
+    fn viewer(&self, request: &Parts) -> Viewer {
+        let challenged = || Viewer::challenged(self.challenge.clone());
+        let Some(sent) = sent(&request.headers) else { return challenged() };
+        let sent = digest(&sent);
+        // All users are compared, whichever matches.
+        let mut found = u32::MAX;
+        for (number, user) in (0..).zip(&self.users) {
+            let is_user: Choice = user.credentials.ct_eq(&sent);
+            found.conditional_assign(&number, is_user);
+        }
+        let user = usize::try_from(found).ok().and_then(|found| self.users.get(found));
+        user.map_or_else(challenged, |user| user.access.by(Arc::clone(&user.name)))
+    }
+}
+
+impl fmt::Debug for BasicAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let users: Vec<_> = self.users.iter().map(|user| (&*user.name, user.access)).collect();
+        f.debug_struct("BasicAuth").field("users", &users).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn viewer(header: Option<String>) -> Viewer {
+        let access = BasicAuth::new("loc\"ks").user("ann", "s3cret-a", Access::All).user(
+            "bob",
+            "s3cret-b",
+            Access::ReadOnly,
+        );
+        let mut request = Request::builder();
+        if let Some(header) = header {
+            request = request.header(AUTHORIZATION, header);
+        }
+        access.viewer(&request.body(()).unwrap().into_parts().0)
+    }
+
+    fn basic(credentials: &str) -> Option<String> {
+        Some(format!("Basic {}", STANDARD.encode(credentials)))
+    }
+
+    #[test]
+    fn users_get_their_access() {
+        assert_eq!(viewer(basic("ann:s3cret-a")), Access::All.by("ann"));
+        assert_eq!(viewer(basic("bob:s3cret-b")), Access::ReadOnly.by("bob"));
+        let lower = basic("ann:s3cret-a").unwrap().replace("Basic", "basic");
+        assert_eq!(viewer(Some(lower)), Access::All.by("ann"));
+    }
+
+    #[test]
+    fn others_are_challenged() {
+        let wrong = [
+            None,
+            basic("ann:s3cret-b"),
+            basic("bob:s3cret-a"),
+            basic("ann"),
+            basic(""),
+            Some("Basic !".into()),
+            Some("Bearer x".into()),
+        ];
+        for header in wrong {
+            let viewer = viewer(header.clone());
+            let challenge = viewer.challenge().unwrap();
+            assert_eq!(challenge, r#"Basic realm="locks", charset="UTF-8""#, "{header:?}");
+            assert_eq!(viewer.access(), Access::Forbidden);
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let access = BasicAuth::new("locks").user("ann", "s3cret-a", Access::All);
+        assert_eq!(format!("{access:?}"), r#"BasicAuth { users: [("ann", All)], .. }"#);
+    }
+}

@@ -1,0 +1,131 @@
+//! The service.
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use http::{Request, Response};
+use tower_redlock::{Redlock, scheduler::SchedulerHandle};
+use tower_service::Service;
+
+use crate::{
+    access::Authorize,
+    events::EventLog,
+    look::Looks,
+    reply::DashboardBody,
+    router::{Site, answer},
+};
+
+/// A service that shows and steers the locks and jobs of a manager. See the [crate](crate) for an example.
+///
+/// Clones are cheap, and share what was read from the servers.
+///
+/// # Panics
+///
+/// A call panics outside of a Tokio runtime with a timer: requests are answered on it.
+#[derive(Clone)]
+pub struct Dashboard {
+    redlock: Redlock,
+    schedulers: Vec<SchedulerHandle>,
+    access: Option<Arc<dyn Authorize>>,
+    looks: Arc<Looks>,
+    log: Arc<EventLog>,
+}
+
+impl Dashboard {
+    /// Returns the pages of a manager, to which nobody has [access](Self::access) yet.
+    ///
+    /// Events are recorded from now on; there is no other cost until the first request.
+    pub fn new(redlock: Redlock) -> Self {
+        let log = Arc::new(EventLog::default());
+        log.follow_locks(redlock.events());
+        Self { redlock, schedulers: Vec::new(), access: None, looks: Arc::default(), log }
+    }
+
+    /// Adds the jobs of a scheduler: their schedules, next ticks and states in this process, and their events.
+    /// May be called once for each scheduler. Jobs that other processes run are shown without it, as far as
+    /// the servers know them.
+    #[must_use]
+    pub fn jobs(mut self, scheduler: SchedulerHandle) -> Self {
+        self.log.follow_jobs(scheduler.events());
+        self.schedulers.push(scheduler);
+        self
+    }
+
+    /// Sets who may see and do what. Default: nobody anything.
+    ///
+    /// ```
+    /// use tower_redlock::Redlock;
+    /// use tower_redlock_dashboard::{Access, Dashboard};
+    ///
+    /// # let redlock = Redlock::embedded();
+    /// // Behind a proxy that authenticates, and that alone sets this header.
+    /// let dashboard = Dashboard::new(redlock).access(|request: &http::request::Parts| {
+    ///     match request.headers.get("x-user").and_then(|user| user.to_str().ok()) {
+    ///         Some(user) if user.ends_with("@ops") => Access::All.by(user),
+    ///         Some(user) => Access::ReadOnly.by(user),
+    ///         None => Access::Forbidden.into(),
+    ///     }
+    /// });
+    /// ```
+    #[must_use]
+    pub fn access(mut self, access: impl Authorize) -> Self {
+        self.access = Some(Arc::new(access));
+        self
+    }
+}
+
+impl fmt::Debug for Dashboard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dashboard").field("redlock", &self.redlock).finish_non_exhaustive()
+    }
+}
+
+impl<B> Service<Request<B>> for Dashboard
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Response = Response<DashboardBody>;
+    type Error = Infallible;
+    type Future = DashboardFuture;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> DashboardFuture {
+        let Self { redlock, schedulers, access, looks, log } = self.clone();
+        let site = Site { redlock, schedulers, access, looks, log };
+        DashboardFuture(Box::pin(answer(site, request)))
+    }
+}
+
+/// The future of a call of [`Dashboard`].
+///
+/// # Cancel safety
+///
+/// Dropping it does not undo an action that was begun.
+#[must_use = "futures do nothing unless polled"]
+pub struct DashboardFuture(Pin<Box<dyn Future<Output = Response<DashboardBody>> + Send>>);
+
+impl Future for DashboardFuture {
+    type Output = Result<Response<DashboardBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx).map(Ok)
+    }
+}
+
+impl fmt::Debug for DashboardFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DashboardFuture").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,8 @@
+//! The last events of this process, and their stream.
+
+mod follow;
+mod log;
+mod stream;
+
+pub(crate) use log::{EventLog, EventSource, LoggedEvent};
+pub(crate) use stream::stream;

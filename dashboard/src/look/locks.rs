@@ -1,0 +1,142 @@
+//! The locks of the fleet.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures_util::TryStreamExt as _;
+use serde::Serialize;
+use tower_redlock::{
+    Redlock,
+    error::{Reason, VoteOutcome},
+    lock::Holder,
+};
+
+use super::{
+    cached::Partial,
+    keys::{serialize_span, serialize_time},
+};
+
+/// Maximum number of locks that are read.
+const MAX_LOCKS: usize = 100_000;
+/// Number of locks after which the first ones are shown.
+const FIRST: usize = 1_000;
+
+/// All locks, sorted by name, as far as they were read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LockListing {
+    pub(crate) locks: Vec<ShownLock>,
+    /// There are more than were read.
+    pub(crate) more: bool,
+    /// Why locks may be missing.
+    pub(crate) error: Option<String>,
+}
+
+/// What the servers say of a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ShownLock {
+    pub(crate) name: Arc<str>,
+    /// `None`: a key that the library did not write.
+    pub(crate) owner: Option<Arc<str>>,
+    /// Zero without fencing.
+    pub(crate) token: u64,
+    #[serde(rename = "since_unix_ms", serialize_with = "serialize_time")]
+    pub(crate) since: Option<SystemTime>,
+    /// `None`: without a TTL.
+    #[serde(rename = "remaining_ms", serialize_with = "serialize_span")]
+    pub(crate) remaining: Option<Duration>,
+    #[serde(rename = "quorum")]
+    pub(crate) is_quorum: bool,
+    #[serde(rename = "awaited")]
+    pub(crate) is_awaited: bool,
+    /// Number of nodes that keep it.
+    pub(crate) kept: usize,
+    pub(crate) nodes: usize,
+}
+
+impl From<&Holder> for ShownLock {
+    fn from(holder: &Holder) -> Self {
+        let keeps = |outcome: &VoteOutcome| match outcome {
+            VoteOutcome::Held { owner, .. } => *owner == holder.owner,
+            _ => false,
+        };
+        Self {
+            name: Arc::clone(&holder.name),
+            owner: holder.owner.clone(),
+            token: holder.token.get(),
+            since: holder.since,
+            remaining: holder.remaining,
+            is_quorum: holder.is_quorum,
+            is_awaited: holder.is_awaited,
+            kept: holder.votes.iter().filter(|vote| keeps(&vote.outcome)).count(),
+            nodes: holder.votes.len(),
+        }
+    }
+}
+
+/// What the servers say of one name.
+#[derive(Clone, Debug)]
+pub(crate) struct LockDetails {
+    /// `Ok(None)`: nobody holds it.
+    pub(crate) holder: Result<Option<Holder>, String>,
+}
+
+impl LockDetails {
+    /// Tells a holder from a later one.
+    pub(crate) fn holder_mark(holder: &Holder) -> String {
+        let since = holder.since.and_then(super::unix_millis).unwrap_or(0);
+        format!("{}-{since}", holder.token.get())
+    }
+
+    /// What each node keeps, in words.
+    pub(crate) fn votes(holder: &Holder) -> Vec<(Arc<str>, String)> {
+        let words = |outcome: &VoteOutcome| match outcome {
+            VoteOutcome::Held { owner, remaining } => {
+                let owner = owner.as_deref().unwrap_or("a foreign key");
+                match remaining {
+                    Some(left) => format!("{owner}, for another {left:.1?}"),
+                    None => format!("{owner}, without a TTL"),
+                }
+            }
+            VoteOutcome::NotCounted(Reason::KeyGone) => "no key".into(),
+            VoteOutcome::NotCounted(reason) => format!("unknown: {reason}"),
+            _ => "unknown".into(),
+        };
+        holder.votes.iter().map(|vote| (Arc::clone(&vote.node), words(&vote.outcome))).collect()
+    }
+}
+
+pub(super) async fn read(redlock: Redlock, partial: Partial<LockListing>) -> LockListing {
+    let mut listing = LockListing::default();
+    let mut next = FIRST;
+    let mut locks = std::pin::pin!(redlock.locks());
+    loop {
+        match locks.try_next().await {
+            Ok(Some(_)) if listing.locks.len() == MAX_LOCKS => listing.more = true,
+            Ok(Some(_)) if partial.is_abandoned() => {}
+            Ok(Some(holder)) => {
+                listing.locks.push(ShownLock::from(&holder));
+                if listing.locks.len() == next {
+                    next *= 2;
+                    if partial.is_wanted() {
+                        partial.show(sorted(listing.clone()));
+                    }
+                }
+                continue;
+            }
+            Ok(None) => {}
+            Err(error) => listing.error = Some(error.to_string()),
+        }
+        return sorted(listing);
+    }
+}
+
+fn sorted(mut listing: LockListing) -> LockListing {
+    listing.locks.sort_by(|a, b| a.name.cmp(&b.name));
+    listing
+}
+
+pub(super) async fn read_one(redlock: Redlock, name: String) -> LockDetails {
+    LockDetails { holder: redlock.inspect(name).await.map_err(|error| error.to_string()) }
+}

@@ -1,0 +1,249 @@
+//! What all pages have in common.
+
+use std::time::SystemTime;
+
+use maud::{DOCTYPE, Markup, html};
+use serde_json::{Value, json};
+
+use super::words::span;
+use crate::{
+    access::{Action, Viewer},
+    look::{Look, millis, unix_millis},
+    query::{Params, link},
+};
+
+const PAGES: [(&str, &str); 6] = [
+    ("locks", "Locks"),
+    ("nodes", "Nodes"),
+    ("jobs", "Jobs"),
+    ("leaders", "Leaders"),
+    ("once", "Once"),
+    ("events", "Events"),
+];
+/// Intervals that a viewer may choose, in seconds; zero is none.
+const INTERVALS: [usize; 6] = [0, 1, 2, 5, 10, 30];
+
+/// A request for a page.
+#[derive(Clone, Debug)]
+pub(crate) struct Visit {
+    pub(crate) viewer: Viewer,
+    pub(crate) params: Params,
+    pub(crate) now: SystemTime,
+}
+
+impl Visit {
+    /// The name that is asked for.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.params.exact("name")
+    }
+
+    fn interval(&self) -> usize {
+        let chosen = self.params.number("refresh").unwrap_or(0);
+        INTERVALS.into_iter().find(|interval| *interval == chosen).unwrap_or(0)
+    }
+
+    /// A whole page. `page` is the one that the navigation shows as the current one.
+    pub(super) fn page(&self, page: &str, title: &str, content: Markup) -> Markup {
+        self.shell(title, self.nav(page), html! { (self.notice()) (content) })
+    }
+
+    /// A page to which nothing leads, and that is not refreshed.
+    pub(super) fn plain_page(title: &str, content: Markup) -> Markup {
+        shell(title, html! {}, html! {}, html! {}, content)
+    }
+
+    fn shell(&self, title: &str, nav: Markup, content: Markup) -> Markup {
+        let interval = self.interval();
+        let head = html! {
+            @if interval > 0 { noscript { meta http-equiv="refresh" content=(interval); } }
+            script src="live.js" defer {}
+        };
+        shell(title, head, html! { (nav) (self.refresh_form(interval)) }, self.footer(), content)
+    }
+
+    fn nav(&self, current: &str) -> Markup {
+        let refresh = self.params.get("refresh");
+        let to =
+            |page| refresh.map_or_else(|| link(page, &[]), |of| link(page, &[("refresh", of)]));
+        html! {
+            nav aria-label="Pages" {
+                ul {
+                    @for (page, name) in PAGES {
+                        li {
+                            @if page == current {
+                                a href=(to(page)) aria-current="page" { (name) }
+                            } @else {
+                                a href=(to(page)) { (name) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn refresh_form(&self, interval: usize) -> Markup {
+        html! {
+            form.refresh method="get" {
+                @for (name, value) in self.params.without(&["refresh", "done"]) {
+                    input type="hidden" name=(name) value=(value);
+                }
+                label for="refresh" { "Refresh" }
+                " "
+                select #refresh name="refresh" {
+                    @for of in INTERVALS {
+                        option value=(of) selected[of == interval] {
+                            @if of == 0 { "off" } @else { "every " (of) " s" }
+                        }
+                    }
+                }
+                noscript { button type="submit" { "Set" } }
+            }
+        }
+    }
+
+    /// What an action has done. Only known codes are shown: the address may come from anybody.
+    fn notice(&self) -> Markup {
+        let done = self.params.get("done").and_then(Action::named);
+        html! {
+            @if let Some(done) = done {
+                p.notice role="status" { (Self::result(done)) }
+            }
+        }
+    }
+
+    const fn result(action: Action) -> &'static str {
+        match action {
+            Action::BreakLock => "The lock was taken away from its holder.",
+            Action::TriggerJob => "A run is requested: a replica starts it within seconds.",
+            Action::PauseJob => "The job is paused on the whole fleet.",
+            Action::ResumeJob => "The job is resumed.",
+            Action::MarkDone => "The key is recorded as done.",
+            Action::ForgetKey => "The record of the key is removed.",
+        }
+    }
+
+    fn footer(&self) -> Markup {
+        html! {
+            footer {
+                @if let Some(name) = self.viewer.name() {
+                    p { "You are " (super::words::text(name)) "." }
+                }
+                p #live-state role="status" {}
+            }
+        }
+    }
+}
+
+fn shell(title: &str, head: Markup, header: Markup, footer: Markup, content: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " – tower-redlock" }
+                link rel="stylesheet" href="style.css";
+                link rel="icon" href="icon.svg" type="image/svg+xml";
+                (head)
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header { p.brand { "tower-redlock" } (header) }
+                main #main tabindex="-1" { h1 { (title) } (content) }
+                (footer)
+            }
+        }
+    }
+}
+
+/// A part of a page, and where what it says comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RegionSource {
+    Fleet,
+    Process,
+}
+
+impl RegionSource {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Fleet => "fleet",
+            Self::Process => "process",
+        }
+    }
+
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Fleet => "the whole fleet, as the servers say",
+            Self::Process => "this process alone",
+        }
+    }
+}
+
+/// A part of a page that is refreshed.
+pub(super) fn region(id: &str, title: &str, from: RegionSource, content: Markup) -> Markup {
+    let heading = format!("{id}-title");
+    html! {
+        section #(id) data-live="" data-from=(from.name()) aria-labelledby=(heading) {
+            h2 #(heading) { (title) " " small.from { (from.label()) } }
+            (content)
+        }
+    }
+}
+
+/// How old a look is.
+pub(super) fn freshness<T>(look: &Look<T>) -> Markup {
+    html! {
+        p.fresh {
+            @if look.is_partial {
+                "The servers are still being read: these are the first."
+            } @else if look.age().as_secs() >= 2 {
+                "Read " (span(look.age())) " ago, within " (span(look.took)) "."
+            } @else {
+                "Read just now, within " (span(look.took)) "."
+            }
+        }
+    }
+}
+
+/// How old a look is, for programs.
+pub(super) fn look_json<T>(look: &Look<T>) -> Value {
+    json!({
+        "number": look.number,
+        "at_unix_ms": unix_millis(look.at),
+        "took_ms": millis(look.took),
+        "partial": look.is_partial,
+    })
+}
+
+/// In the place of a look that takes long.
+pub(super) fn reading() -> Markup {
+    html! { p.fresh { "The servers are being read, which takes longer than usual: reload the page in a moment." } }
+}
+
+/// Why something may be missing.
+pub(super) fn trouble(error: Option<&str>) -> Markup {
+    html! {
+        @if let Some(error) = error {
+            p.trouble role="alert" { "Something may be missing here: " (super::words::text(error)) }
+        }
+    }
+}
+
+/// Links to actions, without those that the viewer may not do.
+pub(super) fn actions(visit: &Visit, param: (&str, &str), offered: &[(Action, &str)]) -> Markup {
+    let offered: Vec<_> = offered.iter().filter(|(action, _)| visit.viewer.may(*action)).collect();
+    html! {
+        @if !offered.is_empty() {
+            ul.actions {
+                @for (action, label) in offered {
+                    li {
+                        a.button data-action=(action.name()) href=(link(action.name(), &[param])) {
+                            (label)
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

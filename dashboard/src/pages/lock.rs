@@ -1,0 +1,137 @@
+//! One lock: each node's word, and its last events.
+
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use tower_redlock::lock::Holder;
+
+use super::{
+    events::event_list,
+    layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
+    words::{ago, span, text},
+};
+use crate::{
+    access::Action,
+    events::EventSource,
+    look::{LockDetails, Look, ShownLock, millis},
+    router::Site,
+};
+
+/// Maximum number of events that are shown.
+const MAX_EVENTS: usize = 20;
+
+pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
+    let look = site.looks.lock(&site.redlock, name).await;
+    let content = html! {
+        p.subject { (text(name)) }
+        (region("holder", "Holder", RegionSource::Fleet, html! {
+            @match &look {
+                Some(look) => (holder(look, visit, name)),
+                None => (reading()),
+            }
+        }))
+        (region("here", "In this process", RegionSource::Process, here(site, visit, name)))
+        (region("lock-events", "Last events", RegionSource::Process, html! {
+            (event_list(&site.log.about(EventSource::Lock, name, MAX_EVENTS)))
+        }))
+    };
+    visit.page("locks", "Lock", content)
+}
+
+fn holder(look: &Look<LockDetails>, visit: &Visit, name: &str) -> Markup {
+    html! {
+        (freshness(look))
+        @match &look.value.holder {
+            Err(error) => (trouble(Some(error))),
+            Ok(None) => p { "Nobody holds it." },
+            Ok(Some(holder)) => {
+                (held(holder, visit))
+                @if holder.owner.is_some() {
+                    (actions(visit, ("name", name), &[(Action::BreakLock, "Take it away from its holder")]))
+                }
+            }
+        }
+    }
+}
+
+/// What is known of a holder.
+pub(crate) fn held(holder: &Holder, visit: &Visit) -> Markup {
+    let lock = ShownLock::from(holder);
+    html! {
+        @if !holder.is_quorum {
+            p { strong { "Not held." } " Fewer than a quorum of nodes have a key: of an attempt that is under way, \
+                or left behind by a holder that crashed. It goes by itself." }
+        }
+        dl {
+            div { dt { "Owner" } dd { @match &lock.owner {
+                Some(owner) => (text(owner)),
+                None => em { "a key that tower-redlock did not write" },
+            } } }
+            @if let Some(since) = lock.since {
+                div { dt { "Held since" } dd { (ago(since, visit.now)) ", by the holder's clock" } }
+            }
+            div { dt { "Ends" } dd { @match lock.remaining {
+                Some(left) => { "in " (span(left)) " unless it is renewed" },
+                None => "never: it has no TTL, and stays until it is deleted",
+            } } }
+            div { dt { "Fencing token" } dd { @if lock.token > 0 { (lock.token) } @else { "none" } } }
+            div { dt { "Other processes wait" } dd { @if lock.is_awaited { "yes, or did" } @else { "no" } } }
+        }
+        table {
+            caption { "What each node keeps" }
+            thead { tr { th scope="col" { "Node" } th scope="col" { "Key" } } }
+            tbody { @for (node, words) in LockDetails::votes(holder) {
+                tr { th scope="row" { (text(&node)) } td { (text(&words)) } }
+            } }
+        }
+    }
+}
+
+fn here(site: &Site, visit: &Visit, name: &str) -> Markup {
+    let snapshot = site.redlock.snapshot();
+    let held = snapshot.locks.iter().find(|lock| lock.resource.names().any(|of| of == name));
+    let waiting = snapshot.waiting.iter().find(|waiting| &*waiting.name == name);
+    html! {
+        dl {
+            div { dt { "Held here" } dd { @match held {
+                Some(held) => {
+                    "since " (ago(held.since, visit.now)) ", token " (held.token) ", valid for another "
+                    (span(held.remaining))
+                }
+                None => "no",
+            } } }
+            div { dt { "Requests that wait" } dd { @match waiting {
+                Some(waiting) => { (waiting.requests) ", the oldest for " (span(waiting.oldest)) }
+                None => "none",
+            } } }
+        }
+    }
+}
+
+pub(crate) async fn lock_json(site: &Site, name: &str) -> Value {
+    let events = site.log.about(EventSource::Lock, name, MAX_EVENTS);
+    let events: Vec<_> = events.iter().map(|event| event.json()).collect();
+    let waiting = site.redlock.snapshot().waiting;
+    let waiting = waiting.iter().find(|waiting| &*waiting.name == name);
+    let waiting = waiting.map(
+        |waiting| json!({ "requests": waiting.requests, "oldest_ms": millis(waiting.oldest) }),
+    );
+    let fleet = site.looks.lock(&site.redlock, name).await.map(|look| {
+        let (holder, error) = match &look.value.holder {
+            Ok(holder) => (holder.as_ref(), None),
+            Err(error) => (None, Some(error)),
+        };
+        let nodes: Vec<_> = holder
+            .map(LockDetails::votes)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(node, words)| json!({ "node": node, "keeps": words }))
+            .collect();
+        json!({
+            "holder": holder.map(ShownLock::from),
+            "nodes": nodes,
+            "error": error,
+            "look": look_json(&look),
+        })
+    });
+    json!({ "name": name, "fleet": fleet, "process": { "waiting": waiting, "events": events } })
+}

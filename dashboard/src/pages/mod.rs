@@ -1,0 +1,26 @@
+//! The pages, and their JSON twins.
+
+mod confirm;
+mod events;
+mod job;
+mod jobs;
+mod layout;
+mod leaders;
+mod lock;
+mod locks;
+mod nodes;
+mod once;
+mod problem;
+mod words;
+
+pub(crate) use confirm::{Question, confirmation};
+pub(crate) use events::{events, events_json};
+pub(crate) use job::{job, job_json};
+pub(crate) use jobs::{jobs, jobs_json};
+pub(crate) use layout::Visit;
+pub(crate) use leaders::{leaders, leaders_json};
+pub(crate) use lock::{held, lock, lock_json};
+pub(crate) use locks::{locks, locks_json};
+pub(crate) use nodes::{nodes, nodes_json};
+pub(crate) use once::{once, once_json};
+pub(crate) use problem::{challenged, forbidden, problem, unconfigured};

@@ -1,0 +1,144 @@
+//! Which nodes vote, why the others do not, and what to do.
+
+use std::time::Duration;
+
+use maud::{Markup, html};
+use serde_json::{Value, json};
+use tower_redlock::{
+    diagnosis::{Advice, Diagnosis, NodeDiagnosis, Severity},
+    node::{NodeHealth, NodeState},
+};
+
+use super::{
+    layout::{RegionSource, Visit, freshness, look_json, reading, region},
+    words::text,
+};
+use crate::{look::Look, router::Site};
+
+pub(crate) async fn nodes(site: &Site, visit: &Visit) -> Markup {
+    let look = site.looks.nodes(&site.redlock).await;
+    let content = region(
+        "nodes",
+        "Nodes",
+        RegionSource::Process,
+        html! {
+            p { "Another process may reach other nodes than this one. What a node says of itself holds for all." }
+            @match &look {
+                Some(look) => (diagnosis(look)),
+                None => (reading()),
+            }
+        },
+    );
+    visit.page("nodes", "Nodes", content)
+}
+
+fn diagnosis(look: &Look<Diagnosis>) -> Markup {
+    let diagnosis = &look.value;
+    html! {
+        (freshness(look))
+        p.verdict data-verdict=(diagnosis.verdict()) {
+            strong { (diagnosis.verdict()) } ": " (diagnosis.summary()) "."
+        }
+        @if !diagnosis.advice.is_empty() {
+            ul.advice { @for advice in &diagnosis.advice { (advise(advice)) } }
+        }
+        div.scroll tabindex="0" role="region" aria-label="Table of nodes" { table {
+            thead { tr {
+                th scope="col" { "Node" } th scope="col" { "State" } th.number scope="col" { "Round trip" }
+                th.number scope="col" { "Clock" } th scope="col" { "Version" } th scope="col" { "Memory" }
+                th scope="col" { "Persistence" } th.number scope="col" { "In flight" }
+                th.number scope="col" { "Pending releases" }
+            } }
+            tbody { @for node in &diagnosis.nodes { (row(node)) } }
+        } }
+    }
+}
+
+fn advise(advice: &Advice) -> Markup {
+    let class = if advice.severity == Severity::Problem { "problem" } else { "hint" };
+    html! {
+        li.(class) data-advice=(advice.code) {
+            strong { (advice.severity) } " "
+            @if let Some(node) = &advice.node { (text(node)) ": " }
+            (text(&advice.what)) ". "
+            span.todo { "To do: " (text(&advice.todo)) }
+        }
+    }
+}
+
+const fn state(state: &NodeState) -> &'static str {
+    match state {
+        NodeState::Voting => "voting",
+        NodeState::Connecting => "connecting",
+        NodeState::Probation { .. } => "probation",
+        NodeState::Refusing { .. } => "refusing",
+        NodeState::Down { .. } => "down",
+        _ => "unknown",
+    }
+}
+
+fn row(node: &NodeDiagnosis) -> Markup {
+    let health = &node.health;
+    html! {
+        tr data-node=(health.name) data-state=(state(&health.state)) {
+            th scope="row" { (text(&health.name)) }
+            td { (text(&node.state())) }
+            td.number { (health.round_trip.map_or("–".into(), brief)) }
+            td.number { (clock(health)) }
+            td { @match &health.version { Some(version) => (text(version)), None => "–" } }
+            td { (memory(health)) }
+            td { (persistence(health)) }
+            td.number { (health.in_flight) }
+            td.number { (health.pending_releases) }
+        }
+    }
+}
+
+fn brief(time: Duration) -> String {
+    format!("{time:.1?}")
+}
+
+fn clock(health: &NodeHealth) -> String {
+    let Some(clock) = health.clock else { return "–".into() };
+    let sign = if clock.ahead_micros < 0 { "−" } else { "+" };
+    let off = Duration::from_micros(clock.ahead_micros.unsigned_abs());
+    format!("{sign}{} ± {}", brief(off), brief(clock.uncertainty))
+}
+
+fn memory(health: &NodeHealth) -> String {
+    const MIB: u64 = 1 << 20;
+    let Some(memory) = &health.memory else { return "–".into() };
+    let used = memory.used / MIB;
+    match memory.limit {
+        0 => format!("{used} MiB, no limit"),
+        limit => format!("{used} of {} MiB, {}", limit / MIB, memory.policy),
+    }
+}
+
+fn persistence(health: &NodeHealth) -> &'static str {
+    match health.persistence.map(|kept| (kept.aof, kept.snapshots)) {
+        None => "–",
+        Some((true, _)) => "append-only file",
+        Some((false, Some(true))) => "snapshots",
+        Some((false, Some(false))) => "none",
+        Some((false, None)) => "no append-only file",
+    }
+}
+
+pub(crate) async fn nodes_json(site: &Site) -> Value {
+    let look = site.looks.nodes(&site.redlock).await;
+    let process = look.map(|look| json!({ "diagnosis": look.value, "look": look_json(&look) }));
+    json!({ "process": process })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_facts_are_dashes() {
+        let health = NodeHealth::voting("node");
+        assert_eq!((memory(&health), persistence(&health)), ("–".into(), "–"));
+        assert_eq!((clock(&health), state(&health.state)), ("–".into(), "voting"));
+    }
+}

@@ -1,0 +1,173 @@
+//! From a request to a page, a twin, or an action.
+
+use std::{error::Error, sync::Arc, time::SystemTime};
+
+use http::{Method, Request, StatusCode, header::ALLOW, request::Parts};
+use tower_redlock::{
+    Redlock,
+    scheduler::{JobStatus, SchedulerHandle},
+};
+
+use crate::{
+    access::{Access, Action, Authorize, Viewer, is_cross_origin},
+    actions,
+    assets::asset,
+    events::{EventLog, stream},
+    look::Looks,
+    pages::{self, Visit},
+    query::Params,
+    reply::{Reply, event_stream, html, json, redirect},
+};
+
+/// What all requests share.
+pub(crate) struct Site {
+    pub(crate) redlock: Redlock,
+    pub(crate) schedulers: Vec<SchedulerHandle>,
+    pub(crate) access: Option<Arc<dyn Authorize>>,
+    pub(crate) looks: Arc<Looks>,
+    pub(crate) log: Arc<EventLog>,
+}
+
+impl Site {
+    /// The jobs of the schedulers of this process.
+    pub(crate) fn jobs(&self) -> Vec<JobStatus> {
+        self.schedulers.iter().flat_map(SchedulerHandle::jobs).collect()
+    }
+}
+
+pub(crate) async fn answer<B>(site: Site, request: Request<B>) -> Reply
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    site.log.start();
+    let (parts, body) = request.into_parts();
+    let Some(access) = &site.access else { return pages::unconfigured() };
+    let viewer = access.viewer(&parts);
+    if let Some(challenge) = viewer.challenge() {
+        return pages::challenged(challenge);
+    }
+    if viewer.access() == Access::Forbidden {
+        return pages::forbidden("You have no access to these pages.");
+    }
+    if let Some(address) = slash(&parts) {
+        return redirect(StatusCode::PERMANENT_REDIRECT, &address);
+    }
+    let path = parts.uri.path().trim_start_matches('/');
+    match parts.method {
+        Method::GET | Method::HEAD => get(&site, viewer, &parts, path).await,
+        Method::POST => match Action::named(path) {
+            Some(_) if is_cross_origin(&parts) => pages::forbidden(
+                "This request came from a page of another origin, and nothing was done. If it did not, the proxy in \
+                 front changes the Host header, and the browser sends no Sec-Fetch-Site, as it does over TLS.",
+            ),
+            Some(action) => actions::perform(&site, viewer, action, body).await,
+            None => not_allowed("GET, HEAD"),
+        },
+        _ => not_allowed("GET, HEAD, POST"),
+    }
+}
+
+fn not_allowed(allowed: &'static str) -> Reply {
+    let what = format!("Only {allowed} is possible here.");
+    let mut reply = pages::problem(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", &what);
+    reply.headers_mut().insert(ALLOW, http::HeaderValue::from_static(allowed));
+    reply
+}
+
+fn not_found(what: &str) -> Reply {
+    pages::problem(StatusCode::NOT_FOUND, "Not found", what)
+}
+
+/// The relative address of the first page, if a router took the mount point for it: relative links would lead
+/// to the pages beside it.
+#[cfg(feature = "axum")]
+fn slash(parts: &Parts) -> Option<String> {
+    let asked = parts.extensions.get::<axum::extract::OriginalUri>()?.path();
+    let is_root = matches!(parts.uri.path(), "" | "/");
+    let last = asked.rsplit('/').next().filter(|last| is_root && !last.is_empty())?;
+    let query = parts.uri.query().map_or(String::new(), |query| format!("?{query}"));
+    Some(format!("./{last}/{query}"))
+}
+
+#[cfg(not(feature = "axum"))]
+const fn slash(_parts: &Parts) -> Option<String> {
+    None
+}
+
+async fn get(site: &Site, viewer: Viewer, parts: &Parts, path: &str) -> Reply {
+    if let Some(file) = asset(path) {
+        return file;
+    }
+    let params = Params::parse(parts.uri.query().unwrap_or_default().as_bytes());
+    if let Some(twin) = path.strip_prefix("api/") {
+        return api(site, parts, &params, twin).await;
+    }
+    let visit = Visit { viewer, params, now: SystemTime::now() };
+    let page = match (path, visit.name()) {
+        ("" | "locks", _) => pages::locks(site, &visit).await,
+        ("lock", Some(name)) => pages::lock(site, &visit, name).await,
+        ("nodes", _) => pages::nodes(site, &visit).await,
+        ("jobs", _) => pages::jobs(site, &visit).await,
+        ("job", Some(name)) => pages::job(site, &visit, name).await,
+        ("leaders", _) => pages::leaders(site, &visit).await,
+        ("once", _) => pages::once(site, &visit).await,
+        ("events", _) => pages::events(site, &visit),
+        ("lock" | "job", None) => return not_found("The address lacks a name."),
+        _ => match Action::named(path) {
+            Some(action) => return actions::ask(site, &visit, action).await,
+            None => return not_found("There is no such page."),
+        },
+    };
+    html(StatusCode::OK, page)
+}
+
+/// The JSON twin of a page.
+async fn api(site: &Site, parts: &Parts, params: &Params, twin: &str) -> Reply {
+    let value = match (twin, params.exact("name")) {
+        ("locks", _) => pages::locks_json(site, params).await,
+        ("lock", Some(name)) => pages::lock_json(site, name).await,
+        ("nodes", _) => pages::nodes_json(site).await,
+        ("jobs", _) => pages::jobs_json(site).await,
+        ("job", Some(name)) => pages::job_json(site, name).await,
+        ("leaders", _) => pages::leaders_json(site).await,
+        ("once", _) => match pages::once_json(site, params.exact("key")).await {
+            Some(value) => value,
+            None => return not_found("The address lacks a key."),
+        },
+        ("events", _) => pages::events_json(site),
+        ("events/stream", _) => return event_stream(stream(&site.log, seen(parts, params))),
+        ("lock" | "job", None) => return not_found("The address lacks a name."),
+        _ => return not_found("There is no such page."),
+    };
+    json(&value)
+}
+
+/// The number of the last event that a browser has seen; it repeats it when it connects again.
+fn seen(parts: &Parts, params: &Params) -> u64 {
+    let header = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let seen = header.or_else(|| params.get("after"));
+    seen.and_then(|seen| seen.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(all(test, feature = "axum"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_point_gets_its_slash() {
+        let address = |asked: &str, path: &str| {
+            let mut request = Request::new(());
+            *request.uri_mut() = path.parse().unwrap();
+            let asked = axum::extract::OriginalUri(asked.parse().unwrap());
+            request.extensions_mut().insert(asked);
+            slash(&request.into_parts().0)
+        };
+        assert_eq!(address("/admin/locks", "/").as_deref(), Some("./locks/"));
+        assert_eq!(address("/locks?q=x", "/?q=x").as_deref(), Some("./locks/?q=x"));
+        assert_eq!(address("/admin/locks/", "/"), None);
+        assert_eq!(address("/admin/locks/nodes", "/nodes"), None);
+        assert_eq!(address("/", "/"), None);
+    }
+}
