@@ -5,5 +5,14 @@ mod harness;
 #[path = "../../../tests/support/mod.rs"]
 mod support;
 
+mod access;
+mod actions;
+mod anywhere;
 mod drive;
+mod jobs;
+mod load;
+mod locks;
 mod markup;
+mod nodes;
+mod people;
+mod scene;

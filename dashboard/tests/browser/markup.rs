@@ -135,7 +135,11 @@ fn finds_inline_style_and_script() {
     finds("<script>a()</script>", "a script is in the page");
     finds("<script src=\"a.js\">a()</script>", "a script is in the page");
     finds("<a href=\"javascript:a()\">a</a>", "not relative");
-    finds_without("</head>", "<meta http-equiv=\"refresh\" content=\"1;url=a\"></head>", "a header is in");
+    finds_without(
+        "</head>",
+        "<meta http-equiv=\"refresh\" content=\"1;url=a\"></head>",
+        "a header is in",
+    );
     finds("<iframe src=\"a\"></iframe>", "<iframe>");
 }
 

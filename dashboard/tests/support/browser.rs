@@ -3,7 +3,8 @@
 use std::{fmt, path::PathBuf, sync::OnceLock};
 
 use fantoccini::{
-    Client, ClientBuilder, Locator, elements::Element, wd::WebDriverCompatibleCommand,
+    Client, ClientBuilder, Locator, actions::KeyActions, elements::Element,
+    wd::WebDriverCompatibleCommand,
 };
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
@@ -116,6 +117,11 @@ impl Browser {
     pub(crate) async fn choose(&self, selector: &str, value: &str) {
         let field = self.find(selector).await;
         field.select_by_value(value).await.unwrap_or_else(|error| panic!("{value}: {error}"));
+    }
+
+    /// Presses keys.
+    pub(crate) async fn keys(&self, keys: KeyActions) {
+        self.client.perform_actions(keys).await.expect("the page takes keys");
     }
 
     /// Waits for an element.

@@ -9,8 +9,6 @@ pub(crate) enum Quiet {
     Wholly,
     /// Answers with one of these status codes.
     But(&'static [u16]),
-    /// Those about answers that did not come, while the site was stopped.
-    Unanswered,
 }
 
 impl Quiet {
@@ -20,7 +18,6 @@ impl Quiet {
             Self::But(codes) => {
                 codes.iter().any(|code| message.contains(&format!("with a status of {code}")))
             }
-            Self::Unanswered => message.contains("net::ERR_"),
         }
     }
 }

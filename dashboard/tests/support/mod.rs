@@ -25,3 +25,19 @@ pub(crate) use self::{
 /// Time for which a wait may take before it counts as hanging: a browser starts within it on a machine that
 /// compiles meanwhile.
 pub(crate) const HANG_GUARD: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Waits until the condition holds. Panics if it does not within [`HANG_GUARD`].
+#[track_caller]
+pub(crate) fn eventually(
+    what: &str,
+    mut condition: impl AsyncFnMut() -> bool,
+) -> impl Future<Output = ()> {
+    let at = std::panic::Location::caller();
+    async move {
+        let started = std::time::Instant::now();
+        while !condition().await {
+            assert!(started.elapsed() < HANG_GUARD, "{at}: still waiting: {what}");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+}

@@ -82,9 +82,8 @@ fn table(tree: &Tree, at: usize) -> Option<String> {
     let element = &tree.elements[at];
     let first = element.children.first().map(|child| tree.elements[*child].name.as_str());
     let region = tree.ancestor(at, &["div", "section"]).map(|at| &tree.elements[at]);
-    let is_in_region = region.is_some_and(|region| {
-        region.get("role") == Some("region") && given_name(tree, region)
-    });
+    let is_in_region = region
+        .is_some_and(|region| region.get("role") == Some("region") && given_name(tree, region));
     if first != Some("caption") && !given_name(tree, element) && !is_in_region {
         return Some("has neither a caption nor a name".into());
     }

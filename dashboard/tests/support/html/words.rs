@@ -9,6 +9,7 @@ const ELEMENTS: &[&str] = &[
     "article",
     "aside",
     "b",
+    "bdi",
     "blockquote",
     "body",
     "br",
