@@ -4,6 +4,7 @@ use http::StatusCode;
 use maud::{Markup, html};
 use tower_redlock::lock::Holder;
 
+use super::failure::ActionFailure;
 use crate::{
     access::Action,
     look::LockDetails,
@@ -29,7 +30,7 @@ pub(crate) async fn ask(site: &Site, visit: &Visit, action: Action) -> Reply {
         match site.redlock.inspect(value).await {
             Ok(Some(found)) => (holder, state) = shown(visit, &found),
             Ok(None) => state = html! { p { "Nobody holds it: there is nothing to take away." } },
-            Err(error) => return unavailable(&error.to_string()),
+            Err(error) => return ActionFailure::from(error).reply(),
         }
     }
     let question = Question { action, subject: (param, value), holder, state };
@@ -46,8 +47,4 @@ pub(super) const fn param(action: Action) -> &'static str {
         Action::MarkDone | Action::ForgetKey => "key",
         _ => "name",
     }
-}
-
-pub(super) fn unavailable(error: &str) -> Reply {
-    pages::problem(StatusCode::SERVICE_UNAVAILABLE, "The servers did not answer", error)
 }

@@ -9,10 +9,7 @@ use std::{
 use http::StatusCode;
 use tower_redlock::lock::Released;
 
-use super::{
-    ask::{param, unavailable},
-    form,
-};
+use super::{ask::param, failure::ActionFailure, form};
 use crate::{
     access::{Action, Viewer},
     events::{EventSource, LoggedEvent},
@@ -83,34 +80,6 @@ fn record(site: &Site, action: Action, subject: &str, by: &str, what: &str, is_b
     });
 }
 
-/// Why an action was not done, or may not have been.
-enum ActionFailure {
-    /// The request asks for what can't be.
-    Refused(String),
-    /// Too few servers answered.
-    Unavailable(String),
-}
-
-impl ActionFailure {
-    fn reply(self) -> Reply {
-        match self {
-            Self::Refused(what) => problem(StatusCode::CONFLICT, "Not done", &what),
-            Self::Unavailable(what) => unavailable(&what),
-        }
-    }
-}
-
-impl std::fmt::Display for ActionFailure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::Refused(what) | Self::Unavailable(what)) = self;
-        f.write_str(what)
-    }
-}
-
-fn failed(error: impl std::fmt::Display) -> ActionFailure {
-    ActionFailure::Unavailable(error.to_string())
-}
-
 struct Command<'a> {
     site: &'a Site,
     by: &'a str,
@@ -130,20 +99,20 @@ impl Command<'_> {
                     Some(why) => command.why(why),
                     None => command,
                 };
-                let id = command.await.map_err(failed)?;
+                let id = command.await?;
                 Ok(format!("run {id} was requested"))
             }
             Action::PauseJob => self.pause().await,
             Action::ResumeJob => {
-                redlock.resume_job(subject).by(self.by).await.map_err(failed)?;
+                redlock.resume_job(subject).by(self.by).await?;
                 Ok("the job was resumed".into())
             }
             Action::MarkDone => {
-                redlock.once(subject).mark_done().await.map_err(failed)?;
+                redlock.once(subject).mark_done().await?;
                 Ok("the key was recorded as done".into())
             }
             Action::ForgetKey => {
-                let existed = redlock.once(subject).forget().await.map_err(failed)?;
+                let existed = redlock.once(subject).forget().await?;
                 Ok(if existed { "the record was removed" } else { "there was no record" }.into())
             }
         }
@@ -151,7 +120,7 @@ impl Command<'_> {
 
     /// Takes a lock away from the holder that was shown, and from no later one.
     async fn break_lock(&self) -> Result<String, ActionFailure> {
-        let holder = self.site.redlock.inspect(self.subject).await.map_err(failed)?;
+        let holder = self.site.redlock.inspect(self.subject).await?;
         let Some(holder) = holder else {
             return Err(ActionFailure::Refused("Nobody holds it any more.".into()));
         };
@@ -164,7 +133,7 @@ impl Command<'_> {
         match self.site.redlock.revoke(&holder).await {
             Ok(Released::AlreadyLost) => Ok(format!("{owner} had lost it already")),
             Ok(_) => Ok(format!("it was taken away from {owner}, token {}", holder.token)),
-            Err(error) => Err(failed(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -188,7 +157,7 @@ impl Command<'_> {
             };
             command = command.until(until);
         }
-        command.await.map_err(failed)?;
+        command.await?;
         Ok(what)
     }
 }

@@ -13,7 +13,7 @@
     try { localStorage.setItem(KEY, value); } catch { /* it holds for this page */ }
   };
   // The address comes first, so that a link shows what its sender saw.
-  if (!new URLSearchParams(location.search).has("refresh") && saved() !== null) select.value = saved();
+  if (!new URLSearchParams(location.search).has("refresh")) select.value = saved() ?? "2";
   if (select.selectedIndex < 0) select.value = "0";
 
   const describe = (element) => element.id ? "#" + CSS.escape(element.id)
@@ -65,7 +65,7 @@
     row.className = event.bad ? "bad" : "good";
     const time = document.createElement("time");
     time.dateTime = event.at;
-    time.textContent = event.at.slice(11, 23);
+    time.textContent = event.at.slice(0, 19).replace("T", " ") + " UTC";
     const kind = document.createElement("b");
     kind.textContent = event.event.replaceAll("_", " ");
     const text = document.createElement("bdi");
