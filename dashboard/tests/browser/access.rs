@@ -38,7 +38,8 @@ const PAGES: [&str; 25] = [
     "api/none",
 ];
 
-const ACTIONS: [(&str, &str); 6] = [
+/// Every action, with the parameter that names what it is about.
+pub(crate) const ACTIONS: [(&str, &str); 6] = [
     ("break", "name"),
     ("trigger", "name"),
     ("pause", "name"),

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tower_redlock::LockError;
 
 use crate::{
-    harness::{Browser, Quiet, html::assert_strict, http},
+    access::ACTIONS,
+    harness::{Browser, Quiet, eventually, html::assert_strict, http},
     scene::{Scene, with},
     support::{LONG, in_time},
 };
@@ -18,8 +20,9 @@ async fn broken_lock_is_lost() {
     let browser = Browser::start().await;
     let held = holder.lock("invoice:42").await.unwrap();
     let next = tokio::spawn(async move { heir.lock("invoice:42").wait(LONG).await });
-    browser.open(&site.page("")).await;
-    browser.click(&format!("{} a", with("data-lock", "invoice:42"))).await;
+    let row = with("data-lock", "invoice:42");
+    browser.open_with(&site.page(""), &row).await;
+    browser.click(&format!("{row} a")).await;
     browser.click("a[data-action=break]").await;
     browser.wait_for("#confirm").await;
     assert!(browser.body().await.contains("worker-7"));
@@ -31,7 +34,7 @@ async fn broken_lock_is_lost() {
     assert!(taken.fencing_token() > held.fencing_token());
     in_time(held.lost()).await;
     assert!(!held.is_valid());
-    browser.reload().await;
+    browser.open(&site.page("lock?name=invoice:42&refresh=1")).await;
     browser.wait_text("#holder", "worker-8").await;
     browser.wait_text("#lock-events li[data-event=break]", "ada").await;
     browser.open(&site.page("events")).await;
@@ -110,19 +113,22 @@ async fn running_once_work_is_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn actions_without_servers_say_so() {
     let mut scene = Scene::new().await;
+    // Commands for a job wait for two TTLs.
+    scene.redlock = scene.renewing("web-1").await;
     let site = scene.serve().await;
     for server in &mut scene.servers {
         server.kill();
     }
     let down = async || scene.redlock.readiness().is_err();
-    crate::support::eventually_async("no node votes", down).await;
-    for form in ["break", "pause", "trigger", "resume"] {
-        let answer = http::post(&site.page(form), &[], "name=invoice:42").await;
-        assert_eq!(answer.status, 503, "{form}: {}", answer.body);
-        assert_strict(form, &answer.body);
-    }
+    eventually("no node votes", down).await;
+    let answers = ACTIONS.map(async |(action, param)| {
+        let answer = http::post(&site.page(action), &[], &format!("{param}=invoice:42")).await;
+        assert_eq!(answer.status, 503, "{action}: {}", answer.body);
+        assert_strict(action, &answer.body);
+    });
+    join_all(answers).await;
     let browser = Browser::start().await;
-    browser.open(&site.page("")).await;
+    browser.open_with(&site.page(""), "[role=alert]").await;
     browser.wait_text("[role=alert]", "missing").await;
     for page in ["lock?name=a", "nodes", "jobs", "job?name=a", "leaders", "once?key=a", "events"] {
         let answer = http::get(&site.page(page)).await;

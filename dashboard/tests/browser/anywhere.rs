@@ -55,9 +55,8 @@ async fn proxy(origin: String) -> Served {
 async fn visit(scene: &Scene, browser: &Browser, first: &str) {
     scene.store(0, "invoice:42", "worker-7", 3);
     scene.store(1, "invoice:42", "worker-7", 3);
-    browser.open(first).await;
     let row = with("data-lock", "invoice:42");
-    browser.wait_for(&row).await;
+    browser.open_with(first, &row).await;
     let pages = browser.attributes("nav[aria-label=Pages] a", "href").await;
     assert_eq!(pages.len(), 6);
     for page in &pages {
@@ -69,7 +68,7 @@ async fn visit(scene: &Scene, browser: &Browser, first: &str) {
     assert_eq!(browser.text("nav [aria-current=page]").await.as_deref(), Some("Events"));
     let style = "return getComputedStyle(document.querySelector('nav ul')).listStyleType";
     assert_eq!(browser.script(style).await, "none", "the style sheet is found");
-    browser.open(first).await;
+    browser.open_with(first, &row).await;
     browser.click(&format!("{row} a")).await;
     browser.click("a[data-action=break]").await;
     browser.click("#confirm").await;
@@ -136,7 +135,8 @@ async fn all_works_without_scripts() {
     browser.wait_gone(&row).await;
     // Without refreshing: an element that was found must still be there when it is clicked.
     scene.store(0, "invoice:43", "crashed", 4);
-    browser.open(&site.page("?q=invoice:43&refresh=0")).await;
+    let row = with("data-lock", "invoice:43");
+    browser.open_with(&site.page("?q=invoice:43&refresh=0"), &row).await;
     browser.click(&format!("{} a", with("data-lock", "invoice:43"))).await;
     browser.click("a[data-action=break]").await;
     browser.click("#confirm").await;

@@ -6,18 +6,18 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use tokio::sync::broadcast::Receiver;
 use tower_redlock::{
     Job, Redlock, Schedule, Scheduler,
-    scheduler::{JobEventKind, JobState, MissReason, SchedulerHandle},
+    scheduler::{JobEvent, JobEventKind, JobState, MissReason, SchedulerHandle},
 };
 
 use crate::{
-    harness::{Browser, Quiet, http},
+    harness::{Browser, Quiet, eventually, http},
     scene::{Scene, Site, with},
-    support::{eventually_async, in_time},
 };
 
 const PERIOD: Duration = Duration::from_millis(250);
@@ -50,29 +50,20 @@ impl Replicas {
         self.runs.load(Ordering::SeqCst)
     }
 
-    /// Waits until each replica has missed a tick because of the pause, and none runs.
-    async fn are_paused(&self) {
-        for handle in &self.handles {
-            let mut events = handle.events();
-            let paused = async {
-                loop {
-                    let event = events.recv().await.unwrap();
-                    if matches!(
-                        event.kind,
-                        JobEventKind::Missed { why: MissReason::Paused { .. }, .. }
-                    ) {
-                        break;
-                    }
-                }
-            };
-            in_time(paused).await;
-            assert!(matches!(handle.jobs()[0].state, JobState::Paused { .. }));
-        }
+    /// Waits until each replica has seen the pause. Returns the number of runs by then: none is in progress.
+    async fn are_paused(&self) -> usize {
+        eventually("each replica is paused", async || {
+            self.handles
+                .iter()
+                .all(|handle| matches!(handle.jobs()[0].state, JobState::Paused { .. }))
+        })
+        .await;
+        self.count()
     }
 
     async fn run_again(&self) {
         let count = self.count();
-        eventually_async("the job runs", async || self.count() > count + 2).await;
+        eventually("the job runs", async || self.count() > count + 2).await;
     }
 
     async fn stop(self) {
@@ -93,35 +84,51 @@ async fn pause_outlives_all_replicas() {
     let site = scene.serve_jobs(replicas.handles[0].clone()).await;
     let browser = Browser::start().await;
     replicas.run_again().await;
-    browser.open(&site.page("jobs")).await;
-    browser.click(&format!("{} a", with("data-job", "report"))).await;
+    let row = with("data-job", "report");
+    browser.open_with(&site.page("jobs"), &row).await;
+    browser.click(&format!("{row} a")).await;
     browser.click("a[data-action=pause]").await;
     browser.fill("#why", "the disk is full").await;
     browser.click("#confirm").await;
     browser.wait_url("/job?name=report&done=pause").await;
     browser.wait_text("[role=status]", "paused").await;
     browser.wait_text("#job", "the disk is full").await;
-    replicas.are_paused().await;
-    let count = replicas.count();
-    replicas.are_paused().await;
-    assert_eq!(replicas.count(), count, "no tick runs after the pause");
+    let count = replicas.are_paused().await;
+    let paused = Instant::now();
+    browser.leave().await;
     drop(site);
     replicas.stop().await;
 
     let replicas = Replicas::start(&scene, &runs).await;
     let site = scene.serve_jobs(replicas.handles[2].clone()).await;
-    replicas.are_paused().await;
-    assert_eq!(replicas.count(), count, "the pause is still there");
-    browser.open(&site.page("jobs")).await;
+    let mut events: Vec<_> = replicas.handles.iter().map(SchedulerHandle::events).collect();
+    assert_eq!(replicas.are_paused().await, count, "the pause is still there");
+    eventually("ticks are due", async || paused.elapsed() > 8 * PERIOD).await;
+    assert_eq!(replicas.count(), count, "no tick runs");
     let row = format!("tr[data-job=report]{}", with("data-state", "paused"));
+    browser.open_with(&site.page("jobs"), &row).await;
     browser.wait_text(&row, "ada").await;
     browser.screenshot("paused").await;
     resume(&browser, &site).await;
     replicas.run_again().await;
+    assert!(missed(&mut events) >= 8, "the ticks that were due were missed because of the pause");
     browser.open(&site.page("jobs?refresh=1")).await;
     browser.wait_for("tr[data-job=report]:not([data-state=paused])").await;
     browser.is_quiet(Quiet::Wholly).await;
     replicas.stop().await;
+}
+
+/// The number of ticks that were missed because of a pause.
+fn missed(events: &mut [Receiver<JobEvent>]) -> u64 {
+    let mut missed = 0;
+    for events in events {
+        while let Ok(event) = events.try_recv() {
+            if let JobEventKind::Missed { count, why: MissReason::Paused { .. }, .. } = event.kind {
+                missed += count;
+            }
+        }
+    }
+    missed
 }
 
 async fn resume(browser: &Browser, site: &Site) {

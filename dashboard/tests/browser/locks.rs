@@ -61,8 +61,8 @@ async fn leftovers_are_marked() {
     let held = scene.process("worker-7").await.lock("invoice:held").await.unwrap();
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open(&site.page("")).await;
     let row = with("data-lock", "invoice:left");
+    browser.open_with(&site.page(""), &row).await;
     browser.wait_text(&format!("tr.minority{row}"), "crashed").await;
     browser.wait_text(&row, "1/3").await;
     assert!(!browser.has(&format!("tr.minority{}", with("data-lock", "invoice:held"))).await);
@@ -86,7 +86,7 @@ async fn names_are_text() {
     let held = other.lock(HOSTILE).await.unwrap();
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open(&site.page("")).await;
+    browser.open_with(&site.page(""), "tr[data-lock]").await;
     browser.wait_text("tr[data-lock] th", HOSTILE).await;
     browser.wait_text("tr[data-lock]", "<b>mallory</b>").await;
     browser.click("tr[data-lock] a").await;
@@ -118,7 +118,7 @@ async fn many_locks_are_paged() {
     scene.store_many(450);
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open(&site.page("")).await;
+    browser.open_with(&site.page(""), "tr[data-lock]").await;
     assert_eq!(browser.count("tr[data-lock]").await, 200);
     browser.click("a[rel=next]").await;
     browser.wait_for(&with("data-lock", "lock:00200")).await;

@@ -10,7 +10,7 @@ async fn killed_server_turns_its_row() {
     let mut scene = Scene::new().await;
     let site = scene.serve().await;
     let browser = Browser::start().await;
-    browser.open(&site.page("nodes")).await;
+    browser.open_with(&site.page("nodes"), "tr[data-node]").await;
     assert_eq!(browser.count("tr[data-node][data-state=voting]").await, 3);
     browser.choose("#refresh", "1").await;
     scene.servers[1].kill();

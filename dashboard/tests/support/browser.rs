@@ -56,8 +56,19 @@ impl Browser {
         self.client.goto(url).await.unwrap_or_else(|error| panic!("{url} does not load: {error}"));
     }
 
-    pub(crate) async fn reload(&self) {
-        self.client.refresh().await.expect("the page loads again");
+    /// Loads an address again and again until the page has an element: a page without a refresh shows what the
+    /// last look at the servers found.
+    pub(crate) async fn open_with(&self, url: &str, selector: &str) {
+        self.until(format!("{url} has {selector}"), async || {
+            self.open(url).await;
+            self.has(selector).await
+        })
+        .await;
+    }
+
+    /// Leaves the site, so that no page of it is refreshed.
+    pub(crate) async fn leave(&self) {
+        self.open("about:blank").await;
     }
 
     pub(crate) async fn url(&self) -> String {
@@ -102,8 +113,15 @@ impl Browser {
 
     /// Clicks on what the selector finds. Returns when the page that a click leads to is loaded.
     pub(crate) async fn click(&self, selector: &str) {
-        let element = self.find(selector).await;
-        element.click().await.unwrap_or_else(|error| panic!("{selector} takes no click: {error}"));
+        // A refresh may replace the element between two commands.
+        self.until(format!("{selector} takes a click"), async || {
+            let found = self.client.find(Locator::Css(selector)).await;
+            match found {
+                Ok(element) => element.click().await.is_ok(),
+                Err(_) => false,
+            }
+        })
+        .await;
     }
 
     /// Replaces the value of a field.

@@ -51,6 +51,7 @@ pub(super) fn capabilities(home: &Path, scripts: Scripts) -> Capabilities {
         "--no-sandbox",
         "--disable-dev-shm-usage",
         "--disable-gpu",
+        "--hide-scrollbars",
         "--no-first-run",
         "--no-default-browser-check",
         "--disable-background-networking",

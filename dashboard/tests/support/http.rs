@@ -61,5 +61,7 @@ pub(crate) async fn send(
         let body = String::from_utf8(body.to_vec()).expect("UTF-8");
         Answered { status: parts.status, headers: parts.headers, body }
     };
-    tokio::time::timeout(super::HANG_GUARD, exchange).await.expect("the answer comes")
+    tokio::time::timeout(super::HANG_GUARD, exchange)
+        .await
+        .unwrap_or_else(|_| panic!("{url} is not answered"))
 }
