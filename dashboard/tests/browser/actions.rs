@@ -94,10 +94,10 @@ async fn running_once_work_is_shown() {
     let scene = Scene::new().await;
     let other = scene.process("worker-7").await;
     let site = scene.serve().await;
-    let (began, begun) = tokio::sync::oneshot::channel();
+    let (started, begun) = tokio::sync::oneshot::channel();
     let work = tokio::spawn(async move {
         let work = |_| async move {
-            let _ = began.send(());
+            let _ = started.send(());
             std::future::pending::<Result<(), LockError>>().await
         };
         other.once("payment").run(work).await

@@ -16,6 +16,11 @@ const VIEWERS: usize = 100;
 /// Maximum length of a page, in bytes.
 const PAGE_LIMIT: usize = 200_000;
 
+/// What a look may cost a server, unless the machine is so slow that a plain read costs a third of it.
+const LOOK_LIMIT: Duration = Duration::from_millis(5);
+/// The time in which it is measured what the servers do without viewers.
+const IDLE: Duration = Duration::from_secs(5);
+
 /// The duration of the watch, from `DASHBOARD_LOAD_SECONDS`; by default 60.
 fn watch() -> Duration {
     let given = std::env::var("DASHBOARD_LOAD_SECONDS").ok();
@@ -38,6 +43,22 @@ fn calls(server: &RedisServer, command: &str) -> u64 {
     let stats = server.info("commandstats", &format!("cmdstat_{command}")).unwrap_or_default();
     let calls = stats.split(',').find_map(|part| part.strip_prefix("calls="));
     calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+/// The processor time that a server needs for the same keys without the library: about 1 ms, or 3 ms where other
+/// processes use the caches.
+fn plain_read(server: &RedisServer) -> Duration {
+    const ROUNDS: u32 = 20;
+    let script = "local read = {} for i = 0, 999 do local key = string.format('redlock:lock:lock:%05d', i) \
+                  read[#read + 1] = redis.call('GET', key) read[#read + 1] = redis.call('PTTL', key) end \
+                  return read";
+    let before = used(server);
+    for _ in 0..ROUNDS {
+        server.cli(&["EVAL", script, "0"]);
+    }
+    let each = used(server).saturating_sub(before) / ROUNDS;
+    println!("a plain read of the keys costs the server {each:.1?}");
+    each
 }
 
 #[derive(Debug, Default)]
@@ -96,26 +117,31 @@ async fn viewers_share_one_look() {
     for viewer in viewers.collect::<Vec<_>>() {
         viewer.await.unwrap();
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    let last = look_number(&twin).await;
-    let looks = last - first + 1;
-    let seen = seen.lock().unwrap();
+    let watched = begun.elapsed();
+    let looks = u32::try_from(look_number(&twin).await - first + 1).expect("a small number");
+    let Seen { looks: numbers, pages, longest, slowest } =
+        std::mem::take(&mut *seen.lock().unwrap());
     println!(
-        "{VIEWERS} viewers, 1,000 locks: {looks} looks in {seconds:.1} s, {} pages of at most {} bytes, the slowest \
-         within {:.0?}",
-        seen.pages, seen.longest, seen.slowest
+        "{VIEWERS} viewers, 1,000 locks: {looks} looks in {watched:.1?}, {pages} pages of at most {longest} bytes, the \
+         slowest within {slowest:.0?}"
     );
-    for (server, (time, scans)) in scene.servers.iter().zip(before) {
-        // What the server does besides counts as well.
-        let each = (used(server) - time).div_f64(looks as f64);
-        let scans = (calls(server, "scan") - scans).div_ceil(looks);
+    let spent: Vec<_> = scene.servers.iter().map(used).collect();
+    // What the servers do without viewers, in the same time.
+    tokio::time::sleep(IDLE).await;
+    let unwatched: Vec<_> = scene.servers.iter().map(used).collect();
+    let limit = LOOK_LIMIT.max(3 * plain_read(&scene.servers[0]));
+    for (nth, server) in scene.servers.iter().enumerate() {
+        let ((time, scans), spent) = (before[nth], spent[nth]);
+        let idle = unwatched[nth].saturating_sub(spent).mul_f64(watched.div_duration_f64(IDLE));
+        let each = spent.saturating_sub(time).saturating_sub(idle) / looks;
+        let scans = (calls(server, "scan") - scans).div_ceil(looks.into());
         println!("a look costs the server {each:.1?} in {scans} steps");
-        assert!(each < Duration::from_millis(5), "a look costs a server {each:?}");
+        assert!(each < limit, "a look costs a server {each:?}, more than {limit:?}");
     }
-    assert!(looks as f64 <= seconds + 2.0, "{looks} looks in {seconds} s");
-    assert!(looks >= 2, "the looks go on");
-    assert!(seen.longest < PAGE_LIMIT, "{} bytes", seen.longest);
-    assert!(seen.pages >= VIEWERS, "each viewer saw a page");
+    assert!(Duration::from_secs(looks.into()) <= watched + Duration::from_secs(2), "{looks} looks");
+    assert!(numbers.len() >= 2, "the looks go on");
+    assert!(longest < PAGE_LIMIT, "{longest} bytes");
+    assert!(pages >= VIEWERS, "each viewer saw a page");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -163,7 +163,7 @@ impl Browser {
         }
     }
 
-    /// Sends a command of the DevTools protocol.
+    /// Sends a command of Chromium's protocol for developer tools.
     async fn devtools(&self, command: &str, params: Value) -> Value {
         self.issue("goog/cdp/execute", json!({ "cmd": command, "params": params })).await
     }

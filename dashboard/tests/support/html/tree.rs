@@ -78,7 +78,7 @@ impl Tree {
         if tag.self_closing && !is_void && !is_drawing {
             self.fault(line, &format!("<{name}/> is not closed by its slash"));
         }
-        if !is_void && !(tag.self_closing && is_drawing) {
+        if !is_void && (!tag.self_closing || !is_drawing) {
             self.open.push(at);
         }
         let raw = match name.as_str() {
