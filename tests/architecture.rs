@@ -215,7 +215,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn every_file_says_its_purpose() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files: Vec<_> = ["src", "tests", "examples", "cli"]
+    let files: Vec<_> = ["src", "tests", "examples", "cli", "dashboard"]
         .iter()
         .flat_map(|folder| rust_files(&root.join(folder)))
         // Generated from a .proto.
@@ -287,7 +287,7 @@ fn test_macros(text: &str) -> impl Iterator<Item = String> {
 #[test]
 fn test_names_are_short() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["src", "tests", "examples", "benches", "cli", "codegen", "verify"];
+    let folders = ["src", "tests", "examples", "benches", "cli", "codegen", "dashboard", "verify"];
     let files: Vec<_> = folders.iter().flat_map(|folder| rust_files(&root.join(folder))).collect();
     let texts: Vec<_> =
         files.iter().map(|file| (file, fs::read_to_string(file).unwrap())).collect();

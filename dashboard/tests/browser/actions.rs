@@ -1,0 +1,140 @@
+//! What viewers do: asked, confirmed, done, and shown among the events.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tower_redlock::LockError;
+
+use crate::{
+    access::ACTIONS,
+    harness::{Browser, Quiet, eventually, html::assert_strict, http},
+    scene::{Scene, with},
+    support::{LONG, in_time},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_lock_is_lost() {
+    let scene = Scene::new().await;
+    let (holder, heir) = (scene.renewing("worker-7").await, scene.process("worker-8").await);
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    let held = holder.lock("invoice:42").await.unwrap();
+    let next = tokio::spawn(async move { heir.lock("invoice:42").wait(LONG).await });
+    let row = with("data-lock", "invoice:42");
+    browser.open_with(&site.page(""), &row).await;
+    browser.click(&format!("{row} a")).await;
+    browser.click("a[data-action=break]").await;
+    browser.wait_for("#confirm").await;
+    assert!(browser.body().await.contains("worker-7"));
+    assert!(held.is_valid(), "asking does nothing");
+    browser.click("#confirm").await;
+    browser.wait_text("[role=status]", "taken away").await;
+    browser.wait_url("/lock?name=invoice%3A42&done=break").await;
+    let taken = in_time(next).await.unwrap().unwrap();
+    assert!(taken.fencing_token() > held.fencing_token());
+    in_time(held.lost()).await;
+    assert!(!held.is_valid());
+    browser.open(&site.page("lock?name=invoice:42&refresh=1")).await;
+    browser.wait_text("#holder", "worker-8").await;
+    browser.wait_text("#lock-events li[data-event=break]", "ada").await;
+    browser.open(&site.page("events")).await;
+    browser.wait_text("li[data-event=break]", "invoice:42, by ada").await;
+    drop(taken);
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn later_holder_keeps_its_lock() {
+    let scene = Scene::new().await;
+    let other = scene.process("worker-7").await;
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    let first = other.lock("invoice:42").await.unwrap();
+    browser.open(&site.page("break?name=invoice:42")).await;
+    browser.wait_for("#confirm").await;
+    first.release().await.unwrap();
+    let second = other.lock("invoice:42").await.unwrap();
+    browser.click("#confirm").await;
+    browser.wait_text("main", "Another holder").await;
+    // It is still there on all servers.
+    let answer = http::get(&site.page("api/lock?name=invoice:42")).await.json();
+    assert_eq!(answer["fleet"]["holder"]["token"], second.fencing_token().get());
+    assert_eq!(answer["fleet"]["holder"]["kept"], 3);
+    browser.is_quiet(Quiet::But(&[409])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_keys_are_marked_and_forgotten() {
+    let scene = Scene::new().await;
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    browser.open(&site.page("once")).await;
+    browser.fill("#key", "payment 7/ü").await;
+    browser.click("form[role=search] button").await;
+    browser.wait_for("[data-once=none]").await;
+    assert!(!browser.has("a[data-action=forget]").await);
+    browser.click("a[data-action=done]").await;
+    browser.click("#confirm").await;
+    browser.wait_for("[data-once=done]").await;
+    browser.wait_text("[role=status]", "recorded as done").await;
+    let ran =
+        async || scene.redlock.once("payment 7/ü").run(|_| async { Ok::<_, LockError>(()) }).await;
+    assert!(matches!(ran().await, Ok(tower_redlock::once::Once::AlreadyDone { .. })));
+    browser.click("a[data-action=forget]").await;
+    browser.click("#confirm").await;
+    browser.wait_for("[data-once=none]").await;
+    assert!(matches!(ran().await, Ok(tower_redlock::once::Once::Ran(()))));
+    browser.open(&site.page("events")).await;
+    assert!(browser.has("li[data-event=done]").await && browser.has("li[data-event=forget]").await);
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn running_once_work_is_shown() {
+    let scene = Scene::new().await;
+    let other = scene.process("worker-7").await;
+    let site = scene.serve().await;
+    let (started, begun) = tokio::sync::oneshot::channel();
+    let work = tokio::spawn(async move {
+        let work = |_| async move {
+            let _ = started.send(());
+            std::future::pending::<Result<(), LockError>>().await
+        };
+        other.once("payment").run(work).await
+    });
+    in_time(begun).await.unwrap();
+    let shown = http::get(&site.page("once?key=payment")).await;
+    assert_strict("once", &shown.body);
+    assert!(shown.body.contains("data-once=\"in progress\""), "{}", shown.body);
+    assert!(shown.body.contains("worker-7"), "{}", shown.body);
+    work.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn actions_without_servers_say_so() {
+    let mut scene = Scene::new().await;
+    // Commands for a job wait for two TTLs.
+    scene.redlock = scene.renewing("web-1").await;
+    let site = scene.serve().await;
+    for server in &mut scene.servers {
+        server.kill();
+    }
+    let down = async || scene.redlock.readiness().is_err();
+    eventually("no node votes", down).await;
+    let answers = ACTIONS.map(async |(action, param)| {
+        let answer = http::post(&site.page(action), &[], &format!("{param}=invoice:42")).await;
+        assert_eq!(answer.status, 503, "{action}: {}", answer.body);
+        assert_strict(action, &answer.body);
+    });
+    join_all(answers).await;
+    let browser = Browser::start().await;
+    browser.open_with(&site.page(""), "[role=alert]").await;
+    browser.wait_text("[role=alert]", "missing").await;
+    for page in ["lock?name=a", "nodes", "jobs", "job?name=a", "leaders", "once?key=a", "events"] {
+        let answer = http::get(&site.page(page)).await;
+        assert_eq!(answer.status, 200, "{page}");
+        assert_strict(page, &answer.body);
+    }
+    browser.is_quiet(Quiet::Wholly).await;
+    tokio::time::timeout(Duration::from_secs(30), scene.redlock.shutdown()).await.unwrap();
+}

@@ -1,0 +1,151 @@
+//! The same pages at any mount point, behind a proxy, and without JavaScript.
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    response::Response,
+};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioIo},
+    service::TowerToHyperService,
+};
+use tokio::net::TcpListener;
+
+use crate::{
+    harness::{Browser, Quiet, Scripts, Served, http},
+    scene::{MOUNT, Scene, with},
+};
+
+/// Serves a dashboard at `/` by hyper alone. Returns the origin.
+async fn alone(scene: &Scene) -> String {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let dashboard = scene.dashboard();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let service = TowerToHyperService::new(dashboard.clone());
+            let http = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(http.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    origin
+}
+
+/// A proxy that strips `/ops/redlock` and sends the rest to an origin.
+async fn proxy(origin: String) -> Served {
+    type Upstream = (Client<HttpConnector, Body>, String);
+
+    async fn forward(State((client, origin)): State<Upstream>, mut request: Request) -> Response {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let path = path.strip_prefix("/ops/redlock").unwrap_or(path);
+        *request.uri_mut() = format!("{origin}{path}").parse().unwrap();
+        client.request(request).await.unwrap().map(Body::new)
+    }
+
+    let client: Client<HttpConnector, Body> = Client::builder(TokioExecutor::new()).build_http();
+    let router = Router::new().route("/ops/redlock/{*rest}", axum::routing::any(forward));
+    let router = router.route("/ops/redlock/", axum::routing::any(forward));
+    Served::router(router.with_state((client, origin))).await
+}
+
+/// Visits every page by its links, and breaks a lock.
+async fn visit(scene: &Scene, browser: &Browser, first: &str) {
+    scene.store(0, "invoice:42", "worker-7", 3);
+    scene.store(1, "invoice:42", "worker-7", 3);
+    let row = with("data-lock", "invoice:42");
+    browser.open_with(first, &row).await;
+    let pages = browser.attributes("nav[aria-label=Pages] a", "href").await;
+    assert_eq!(pages.len(), 6);
+    for page in &pages {
+        browser.click(&format!("nav[aria-label=Pages] a[href=\"{page}\"]")).await;
+        browser.wait_url(page).await;
+        assert!(browser.url().await.starts_with(first), "{page} is at {}", browser.url().await);
+        browser.wait_for("nav [aria-current=page]").await;
+    }
+    assert_eq!(browser.text("nav [aria-current=page]").await.as_deref(), Some("Events"));
+    let style = "return getComputedStyle(document.querySelector('nav ul')).listStyleType";
+    assert_eq!(browser.script(style).await, "none", "the style sheet is found");
+    browser.open_with(first, &row).await;
+    browser.click(&format!("{row} a")).await;
+    browser.click("a[data-action=break]").await;
+    browser.click("#confirm").await;
+    browser.wait_for("[role=status].notice").await;
+    assert!(browser.url().await.starts_with(first), "{}", browser.url().await);
+    browser.wait_text("#holder", "Nobody").await;
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn root_of_a_server() {
+    let scene = Scene::new().await;
+    let origin = alone(&scene).await;
+    visit(&scene, &Browser::start().await, &format!("{origin}/")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn path_of_a_router() {
+    let scene = Scene::new().await;
+    let router = Router::new().nest_service("/a/b", scene.dashboard());
+    let site = Served::router(router).await;
+    visit(&scene, &Browser::start().await, &site.at("/a/b/")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_stripping_proxy() {
+    let scene = Scene::new().await;
+    let proxy = proxy(alone(&scene).await).await;
+    visit(&scene, &Browser::start().await, &proxy.at("/ops/redlock/")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mount_point_leads_to_slash() {
+    let scene = Scene::new().await;
+    let site = scene.serve().await;
+    let bare = format!("{}{MOUNT}?q=a%20b", site.origin());
+    let answer = http::get(&bare).await;
+    assert!(answer.status.is_redirection(), "{}", answer.status);
+    assert!(!answer.header("location").unwrap().starts_with('/'), "{answer:?}");
+    let browser = Browser::start().await;
+    browser.open(&bare).await;
+    browser.wait_url("/admin/locks/?q=a%20b").await;
+    assert_eq!(browser.attributes("input[name=q][type=search]", "value").await, ["a b"]);
+    // The routes beside it are the service's own.
+    assert_eq!(http::get(site.origin()).await.body, "the service itself");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_works_without_scripts() {
+    let scene = Scene::new().await;
+    let other = scene.process("worker-7").await;
+    let site = scene.serve().await;
+    let browser = Browser::with(Scripts::Off).await;
+    browser.open(&site.page("")).await;
+    browser.wait_for("#locks, section[data-from=fleet]").await;
+    browser.choose("#refresh", "1").await;
+    browser.click("form.refresh button").await;
+    browser.wait_url("refresh=1").await;
+    let held = other.lock("invoice:42").await.unwrap();
+    let row = with("data-lock", "invoice:42");
+    browser.wait_text(&row, "worker-7").await;
+    browser.screenshot("without-scripts").await;
+    held.release().await.unwrap();
+    browser.wait_gone(&row).await;
+    // Without refreshing: an element that was found must still be there when it is clicked.
+    scene.store(0, "invoice:43", "crashed", 4);
+    let row = with("data-lock", "invoice:43");
+    browser.open_with(&site.page("?q=invoice:43&refresh=0"), &row).await;
+    browser.click(&format!("{} a", with("data-lock", "invoice:43"))).await;
+    browser.click("a[data-action=break]").await;
+    browser.click("#confirm").await;
+    browser.wait_text("[role=status].notice", "taken away").await;
+    browser.open(&site.page("events")).await;
+    browser.wait_text("li[data-event=break]", "invoice:43, by ada").await;
+    for page in ["nodes", "jobs", "leaders", "once?key=a", "job?name=a"] {
+        browser.open(&site.page(page)).await;
+        browser.wait_for("main section[data-from]").await;
+    }
+    browser.is_quiet(Quiet::Wholly).await;
+}

@@ -1,0 +1,138 @@
+//! Locks as they are taken and released, searched and paged.
+
+use crate::{
+    harness::{Browser, Quiet, html::assert_strict, http},
+    scene::{Scene, with},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_appear_and_go() {
+    let scene = Scene::new().await;
+    let other = scene.process("worker-7").await;
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    browser.open(&site.page("")).await;
+    browser.choose("#refresh", "1").await;
+    assert!(!browser.has("tr[data-lock]").await);
+    // Without another load of the page: this goes with it.
+    browser.script("document.body.dataset.same = 'page'").await;
+    let invoice = other.lock("invoice:42").await.unwrap();
+    let row = with("data-lock", "invoice:42");
+    browser.wait_for(&row).await;
+    browser.wait_text(&row, "worker-7").await;
+    browser.wait_text(&row, &invoice.fencing_token().to_string()).await;
+    browser.wait_text(&row, "3/3").await;
+    assert!(!browser.has(&format!("{row}.minority")).await);
+    invoice.release().await.unwrap();
+    browser.wait_gone(&row).await;
+    assert!(browser.has("body[data-same=page]").await);
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_requests_are_shown() {
+    let scene = Scene::new().await;
+    let other = scene.process("worker-7").await;
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    let held = other.lock("invoice:42").await.unwrap();
+    let here = scene.redlock.clone();
+    let waiting =
+        tokio::spawn(async move { here.lock("invoice:42").wait(crate::support::LONG).await });
+    browser.open(&site.page("?refresh=1")).await;
+    let row = format!("section[data-from=process] {}", with("data-waiting", "invoice:42"));
+    browser.wait_for(&row).await;
+    let lock = format!("section[data-from=fleet] {}", with("data-lock", "invoice:42"));
+    browser.wait_text(&lock, "worker-7").await;
+    held.release().await.unwrap();
+    let taken = waiting.await.unwrap().unwrap();
+    browser.wait_gone(&row).await;
+    browser.wait_text(&lock, "web-1").await;
+    browser.open(&site.page("events")).await;
+    browser.wait_text("li[data-event]", "invoice:42").await;
+    drop(taken);
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leftovers_are_marked() {
+    let scene = Scene::new().await;
+    scene.store(1, "invoice:left", "crashed", 7);
+    let held = scene.process("worker-7").await.lock("invoice:held").await.unwrap();
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    let row = with("data-lock", "invoice:left");
+    browser.open_with(&site.page(""), &row).await;
+    browser.wait_text(&format!("tr.minority{row}"), "crashed").await;
+    browser.wait_text(&row, "1/3").await;
+    assert!(!browser.has(&format!("tr.minority{}", with("data-lock", "invoice:held"))).await);
+    browser.click(&format!("{row} a")).await;
+    browser.wait_url("/lock?name=invoice%3Aleft").await;
+    let page = browser.body().await;
+    assert!(page.contains("Not held"), "{page}");
+    // Each node has its row.
+    assert_eq!(browser.count("#holder tbody tr").await, 3);
+    drop(held);
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+const HOSTILE: &str =
+    "<script>document.title='ran'</script>\"'><img src=x onerror=\"document.title='ran'\">&lt;";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_are_text() {
+    let scene = Scene::new().await;
+    let other = scene.process("<b>mallory</b>").await;
+    let held = other.lock(HOSTILE).await.unwrap();
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    browser.open_with(&site.page(""), "tr[data-lock]").await;
+    browser.wait_text("tr[data-lock] th", HOSTILE).await;
+    browser.wait_text("tr[data-lock]", "<b>mallory</b>").await;
+    browser.click("tr[data-lock] a").await;
+    browser.wait_text(".subject", HOSTILE).await;
+    browser.wait_text("#holder", "<b>mallory</b>").await;
+    browser.click("a[data-action=break]").await;
+    browser.wait_for("#confirm").await;
+    browser.wait_text("body", HOSTILE).await;
+    let name = browser.attributes("form.confirm input[name=name]", "value").await;
+    assert_eq!(name, [HOSTILE]);
+    let url = browser.url().await;
+    for page in [url, site.page(""), site.page(&format!("?q={}", query(HOSTILE)))] {
+        let answer = http::get(&page).await;
+        assert_strict(&page, &answer.body);
+        assert!(!answer.body.contains("<img") && !answer.body.contains("<b>mallory"), "{page}");
+    }
+    assert_ne!(browser.title().await, "ran");
+    browser.is_quiet(Quiet::Wholly).await;
+    drop(held);
+}
+
+fn query(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_locks_are_paged() {
+    let scene = Scene::new().await;
+    scene.store_many(450);
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    browser.open_with(&site.page(""), "tr[data-lock]").await;
+    assert_eq!(browser.count("tr[data-lock]").await, 200);
+    browser.click("a[rel=next]").await;
+    browser.wait_for(&with("data-lock", "lock:00200")).await;
+    browser.click("a[rel=next]").await;
+    browser.wait_for(&with("data-lock", "lock:00449")).await;
+    assert_eq!(browser.count("tr[data-lock]").await, 50);
+    assert!(!browser.has("a[rel=next]").await && browser.has("a[rel=prev]").await);
+    browser.fill("input[name=q]", "LOCK:0012").await;
+    browser.click("form[role=search] button").await;
+    browser.wait_gone(&with("data-lock", "lock:00449")).await;
+    browser.wait_for(&with("data-lock", "lock:00123")).await;
+    assert_eq!(browser.count("tr[data-lock]").await, 10);
+    // Owners are searched as well.
+    browser.open(&site.page("?q=worker-6")).await;
+    assert_eq!(browser.count("tr[data-lock]").await, 64);
+    browser.is_quiet(Quiet::Wholly).await;
+}

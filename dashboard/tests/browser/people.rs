@@ -1,0 +1,211 @@
+//! The keyboard, the interval of refreshing, and screens of any kind.
+
+use std::{convert::Infallible, time::Duration};
+
+use fantoccini::actions::{InputSource, KeyAction, KeyActions};
+use tower_redlock::{Job, Schedule, Scheduler};
+
+use crate::{
+    harness::{Browser, Look, Quiet, http},
+    scene::{Scene, with},
+};
+
+async fn press(browser: &Browser, key: char) {
+    let keys = KeyActions::new("keyboard".into())
+        .then(KeyAction::Down { value: key })
+        .then(KeyAction::Up { value: key });
+    browser.keys(keys).await;
+}
+
+const TAB: char = '\u{e004}';
+const ENTER: char = '\u{e007}';
+const FOCUSED: &str =
+    "const on = document.activeElement; return on.getAttribute('href') ?? on.id ?? on.tagName";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keyboard_reaches_everything() {
+    let scene = Scene::new().await;
+    scene.store(0, "invoice:42", "crashed", 4);
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    browser.open(&site.page("")).await;
+    let mut reached = Vec::new();
+    for _ in 0..16 {
+        press(&browser, TAB).await;
+        let on = browser.script(FOCUSED).await;
+        reached.push(on.as_str().unwrap_or_default().to_owned());
+        let outline = "return getComputedStyle(document.activeElement).outlineStyle";
+        let is_seen = browser.script(outline).await != "none";
+        assert!(
+            is_seen || reached.last().is_some_and(String::is_empty),
+            "{reached:?} has no outline"
+        );
+    }
+    assert_eq!(reached[0], "#main");
+    let order = ["#main", "locks", "nodes", "events", "refresh", "q", "lock?name=invoice%3A42"];
+    let mut rest = reached.iter();
+    for next in order {
+        assert!(rest.any(|on| on == next), "{next} is not reached in order: {reached:?}");
+    }
+    browser.script("document.activeElement.blur(); scrollTo(0, 0)").await;
+    browser.script("document.querySelector('a[href=\"lock?name=invoice%3A42\"]').focus()").await;
+    press(&browser, ENTER).await;
+    browser.wait_url("lock?name=invoice%3A42").await;
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn focus_survives_a_refresh() {
+    let scene = Scene::new().await;
+    scene.store(0, "invoice:42", "crashed", 4);
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    browser.open(&site.page("?refresh=1")).await;
+    let row = with("data-lock", "invoice:42");
+    browser.wait_for(&row).await;
+    browser.script("document.querySelector('a[href=\"lock?name=invoice%3A42\"]').focus()").await;
+    browser.script("document.querySelector('tr[data-lock]').dataset.old = 'yes'").await;
+    scene.store(1, "invoice:43", "crashed", 5);
+    browser.wait_for(&with("data-lock", "invoice:43")).await;
+    assert!(!browser.has("tr[data-old]").await, "the table was replaced");
+    assert_eq!(browser.script(FOCUSED).await, "lock?name=invoice%3A42");
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn interval_is_kept() {
+    let scene = Scene::new().await;
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    browser.open(&site.page("")).await;
+    assert_eq!(
+        browser.attributes("#refresh option", "value").await,
+        ["0", "1", "2", "5", "10", "30"]
+    );
+    let chosen = "return document.getElementById('refresh').value";
+    assert_eq!(browser.script(chosen).await, "2");
+    browser.choose("#refresh", "1").await;
+    browser.click("a[href^=nodes]").await;
+    browser.wait_for("tr[data-node]").await;
+    assert_eq!(browser.script(chosen).await, "1");
+    // The address comes first.
+    browser.open(&site.page("nodes?refresh=30")).await;
+    assert_eq!(browser.script(chosen).await, "30");
+    browser.open(&site.page("nodes?refresh=7")).await;
+    assert_eq!(browser.script(chosen).await, "0");
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopped_service_is_reported() {
+    let scene = Scene::new().await;
+    let access = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let open = std::sync::Arc::clone(&access);
+    let site = scene
+        .serve_to(move |_: &::http::request::Parts| {
+            let is_open = open.load(std::sync::atomic::Ordering::SeqCst);
+            if is_open {
+                tower_redlock_dashboard::Access::All
+            } else {
+                tower_redlock_dashboard::Access::Forbidden
+            }
+        })
+        .await;
+    let browser = Browser::start().await;
+    browser.open(&site.page("?refresh=1")).await;
+    access.store(false, std::sync::atomic::Ordering::SeqCst);
+    browser.wait_text("#live-state", "out of date").await;
+    access.store(true, std::sync::atomic::Ordering::SeqCst);
+    browser
+        .until("the warning is gone".into(), async || {
+            browser.text("#live-state").await.is_some_and(|text| text.is_empty())
+        })
+        .await;
+    browser.is_quiet(Quiet::But(&[403])).await;
+}
+
+/// Pictures of each page, light, dark and on a telephone, to be looked at. What a program can see of them is
+/// that nothing is wider than the screen, and that text can be told from what is behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_screen_is_wide_enough() {
+    let scene = Scene::new().await;
+    let (holder, long) =
+        (scene.process("worker-7").await, "payment:".to_owned() + &"0123456789".repeat(20));
+    let _held = holder.lock("invoice:42").await.unwrap();
+    let _long = holder.lock(long.as_str()).await.unwrap();
+    let here = scene.redlock.clone();
+    let waiting =
+        tokio::spawn(async move { here.lock("invoice:42").wait(crate::support::LONG).await });
+    scene.store(1, "invoice:left", "crashed-process-with-a-long-name", 7);
+    let job = |name| {
+        Job::new(name, Schedule::every(Duration::from_secs(1)), |_| async {
+            Ok::<_, Infallible>(())
+        })
+    };
+    let scheduler =
+        Scheduler::new(scene.redlock.clone()).jobs([job("report"), job("import")]).start().unwrap();
+    let site = scene.serve_jobs(scheduler.clone()).await;
+    http::post(&site.page("pause"), &[], "name=import&why=the+disk+is+full").await;
+    http::post(&site.page("done"), &[], "key=payment:7").await;
+    let browser = Browser::start().await;
+    let pages = [
+        ("locks", ""),
+        ("lock", "lock?name=invoice:42"),
+        ("nodes", "nodes"),
+        ("jobs", "jobs"),
+        ("job", "job?name=report"),
+        ("leaders", "leaders"),
+        ("once", "once?key=payment:7"),
+        ("events", "events"),
+        ("break", "break?name=invoice:42"),
+        ("pause", "pause?name=report"),
+    ];
+    // The job has runs to draw.
+    browser.open(&site.page("job?name=report&refresh=1")).await;
+    browser.wait_for("#runs tbody tr:nth-child(5)").await;
+    for look in [Look::Light, Look::Dark, Look::Narrow] {
+        browser.look(look).await;
+        for (name, page) in pages {
+            browser.open(&site.page(page)).await;
+            browser.wait_for("main h1").await;
+            browser.screenshot(&format!("{name}-{}", look.name())).await;
+            let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+            let beyond = browser.script(wide).await.as_i64();
+            assert_eq!(beyond, Some(0), "{name} {}: wider than the screen", look.name());
+            let contrast = browser.script(CONTRAST).await;
+            assert_eq!(
+                contrast.as_array().map(Vec::len),
+                Some(0),
+                "{name} {}: {contrast}",
+                look.name()
+            );
+        }
+    }
+    browser.is_quiet(Quiet::Wholly).await;
+    waiting.abort();
+    scheduler.shutdown(Duration::from_secs(5)).await;
+}
+
+/// The texts whose contrast to what is behind them is less than 4.5 (WCAG 2.1, section 1.4.3).
+const CONTRAST: &str = r"
+    const parts = (colour) => colour.match(/[\d.]+/g).map(Number);
+    const channel = (value) => { value /= 255; return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4; };
+    const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+    const behind = (element) => {
+        for (let at = element; at; at = at.parentElement) {
+            const colour = parts(getComputedStyle(at).backgroundColor);
+            if (colour.length < 4 || colour[3] === 1) return colour;
+        }
+        return [255, 255, 255];
+    };
+    const faults = [];
+    for (const element of document.querySelectorAll('body *:not(svg *)')) {
+        const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+        const box = element.getBoundingClientRect();
+        if (!own || box.width === 0 || element.closest('noscript')) continue;
+        const [one, other] = [light(parts(getComputedStyle(element).color)), light(behind(element))];
+        const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+        if (ratio < 4.5) faults.push(`${element.tagName} ${element.textContent.slice(0, 30)}: ${ratio.toFixed(2)}`);
+    }
+    return faults;
+";
