@@ -54,7 +54,7 @@ pub(crate) async fn serve(shared: &SharedArgs, args: &ServeArgs) -> Result<ExitC
     let viewers = Viewers::new(args)?;
     let redlock = Settings::new(shared)?.build()?;
     // Before the address is known: from then on a signal ends it in order.
-    let mut signals = EndSignals::new();
+    let mut signals = EndSignals::of_server();
     let listener = server::listen(args.listen).await?;
     let address = listener.local_addr();
     let address = address.map_err(|error| Failure::system(format!("the listener: {error}")))?;

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read},
     net::{SocketAddr, TcpListener},
-    process::{ChildStderr, Stdio},
+    process::{ChildStderr, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -35,7 +35,11 @@ impl Served {
     fn start(nodes: &str, args: &[&str], password: Option<&str>) -> Self {
         let args = [&["--nodes", nodes, "serve", "--listen=127.0.0.1:0"], args].concat();
         let mut command = Running::command(&[], &args);
-        command.env_remove(PASSWORD).envs(password.map(|password| (PASSWORD, password)));
+        command.envs(password.map(|password| (PASSWORD, password)));
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let mut program = Running::spawn(command.stderr(Stdio::piped()));
         let errors = BufReader::new(program.errors().expect("it is piped"));
         let line = program.line();
@@ -144,6 +148,17 @@ fn signal_ends_open_streams() {
         let mut rest = Vec::new();
         let _ = events.read_to_end(&mut rest);
     }
+}
+
+#[test]
+fn ignored_hangup_stays_ignored() {
+    let mut command = Command::new("nohup");
+    command.args([env!("CARGO_BIN_EXE_redlock"), "--nodes", NOWHERE, "serve"]);
+    command.arg("--listen=127.0.0.1:0").stdin(Stdio::null()).stdout(Stdio::piped());
+    let served = Served::spawn(command);
+    served.program.send(Signal::HUP);
+    assert_eq!(served.get("/nodes", &[]).status, 200);
+    served.end(Signal::TERM);
 }
 
 #[test]
