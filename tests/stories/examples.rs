@@ -6,7 +6,7 @@ use std::{
     env,
     path::PathBuf,
     process::{ExitStatus, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -21,7 +21,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::orders::generated::{PlaceRequest, TrackRequest, orders_client::OrdersClient};
+use crate::{
+    orders::generated::{PlaceRequest, TrackRequest, orders_client::OrdersClient},
+    support::eventually_async,
+};
 
 const HANG_GUARD: Duration = Duration::from_secs(60);
 
@@ -34,11 +37,16 @@ struct Example {
 impl Example {
     /// Starts the program that cargo has built beside this test.
     fn start(name: &str) -> Self {
+        Self::start_with(name, &[])
+    }
+
+    fn start_with(name: &str, args: &[&str]) -> Self {
         let test = env::current_exe().expect("the binary knows its path");
         let target = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps");
         let program: PathBuf =
             target.join("examples").join(format!("{name}{}", env::consts::EXE_SUFFIX));
         let mut child = Command::new(&program)
+            .args(args)
             .env_remove("REDLOCK_NODES")
             .env("LISTEN", "127.0.0.1:0")
             .stdout(Stdio::piped())
@@ -107,6 +115,32 @@ async fn send(request: request::Builder, body: &str) -> (StatusCode, bool, Strin
     let text = to_bytes(Body::new(body), 1 << 16).await.unwrap();
     let is_repeat = ["once", "idempotency-replayed"].iter().any(|h| head.headers.contains_key(*h));
     (head.status, is_repeat, String::from_utf8(text.into()).unwrap())
+}
+
+/// Nobody drives it: it moves by itself, and serves what moves.
+#[tokio::test]
+async fn demo() {
+    let mut example = Example::start_with("demo", &["--port", "0"]);
+    let first = example.next_line().await.unwrap();
+    let pages = first.split_whitespace().next().filter(|url| url.ends_with("/locks/")).unwrap();
+    let get = async |path: &str| send(Request::get(format!("{pages}{path}")), "").await;
+    for account in ["\"account:1\"", "\"account:4\""] {
+        eventually_async(account, async || get("api/locks").await.2.contains(account)).await;
+    }
+    eventually_async("a report", async || get("api/jobs").await.2.contains("nightly-report")).await;
+    assert_eq!(get("locks").await.0, StatusCode::OK);
+    let rebound = Request::get(pages).header("host", "evil.example");
+    assert_eq!(send(rebound, "").await.0, StatusCode::FORBIDDEN);
+
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let request = Request::get(format!("{pages}api/events/stream")).body(Body::empty()).unwrap();
+    let events = client.request(request).await.unwrap();
+    assert_eq!(events.status(), StatusCode::OK);
+    let begun = Instant::now();
+    example.interrupt().await;
+    // A stream takes 20 s by itself.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop(events);
 }
 
 #[tokio::test]
