@@ -28,7 +28,7 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> 
     })
 }
 
-/// Serves until the first signal. A second one ends it without the grace.
+/// Serves until a signal comes.
 pub(super) async fn serve(listener: TcpListener, dashboard: Dashboard, signals: &mut EndSignals) {
     let service = TowerToHyperService::new(dashboard);
     let mut server = http1::Builder::new();
@@ -51,10 +51,7 @@ pub(super) async fn serve(listener: TcpListener, dashboard: Dashboard, signals: 
         }
     }
     drop(listener);
-    tokio::select! {
-        _ = timeout(GRACE, graceful.shutdown()) => {}
-        _ = signals.recv() => {}
-    }
+    let _ = timeout(GRACE, graceful.shutdown()).await;
     // Ends what is left.
     connections.shutdown().await;
 }
