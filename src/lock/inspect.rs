@@ -9,7 +9,7 @@ use std::{
 use super::{
     Released,
     core::Core,
-    query::{QueryAnswers, query, votes},
+    query::{query, votes},
 };
 use crate::{
     error::{LockError, Reason, ReleaseError, VoteOutcome, Votes},
@@ -75,36 +75,66 @@ pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<H
 
 /// Returns the holder of one name, or the votes if too few nodes answered.
 pub(super) async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
-    let op = Op::Inspect(Arc::clone(name));
-    holder(core, name, &query(core, &op, |_| false).await)
+    inspect_names(core, &[Arc::clone(name)].into()).await.map(|mut holders| holders.pop().flatten())
 }
 
-fn holder(core: &Core, name: &Arc<str>, answers: &QueryAnswers) -> Result<Option<Holder>, Votes> {
-    let quorum = formulas::quorum(answers.len());
-    let votes = core.votes(answers.iter().map(vote).collect());
-    if answers.iter().filter(|answer| answer.is_ok()).count() < quorum {
-        return Err(votes);
+/// Returns the holder of each name, or the votes if too few nodes answered.
+pub(super) async fn inspect_names(
+    core: &Core,
+    names: &Arc<[Arc<str>]>,
+) -> Result<Vec<Option<Holder>>, Votes> {
+    let op = Op::Inspect(Arc::clone(names));
+    let answers: Vec<_> =
+        query(core, &op, |_| false).await.into_iter().map(|answer| found(names, answer)).collect();
+    if answers.iter().flatten().count() < formulas::quorum(answers.len()) {
+        // Of several names, the first one's.
+        let first = |answer: &KeysOfNode| match answer {
+            Ok(found) => vote(&Ok(found[0].as_ref())),
+            Err(reason) => VoteOutcome::NotCounted(reason.clone()),
+        };
+        return Err(core.votes(answers.iter().map(first).collect()));
     }
-    let stored: Vec<&Stored> = answers
-        .iter()
-        .filter_map(|answer| match answer {
-            Ok(Answer::Inspected(stored)) => stored.as_deref(),
-            _ => None,
-        })
-        .collect();
+    let holders = names.iter().enumerate().map(|(nth, name)| {
+        let keys: Vec<_> = answers
+            .iter()
+            .map(|answer| answer.as_ref().map(|found| found[nth].as_ref()).map_err(Clone::clone))
+            .collect();
+        holder(core, name, &keys)
+    });
+    Ok(holders.collect())
+}
+
+/// What a node keeps of each name.
+type KeysOfNode = Result<Vec<Option<Stored>>, Reason>;
+
+fn found(names: &[Arc<str>], answer: Result<Answer, Reason>) -> KeysOfNode {
+    match answer? {
+        Answer::Inspected(found) if found.len() == names.len() => Ok(found),
+        _ => Err(Reason::Protocol("not what was asked for".into())),
+    }
+}
+
+fn holder(
+    core: &Core,
+    name: &Arc<str>,
+    keys: &[Result<Option<&Stored>, Reason>],
+) -> Option<Holder> {
+    let quorum = formulas::quorum(keys.len());
+    let votes = core.votes(keys.iter().map(vote).collect());
+    let stored: Vec<&Stored> = keys.iter().flatten().copied().flatten().collect();
     // The nonce tells leases of one owner apart. Foreign keys are all alike.
     let same = |a: &Stored, b: &Stored| {
         a.lease.as_ref().map(|lease| lease.nonce) == b.lease.as_ref().map(|lease| lease.nonce)
     };
     let count = |one: &Stored| stored.iter().filter(|other| same(one, other)).count();
-    let Some(main) = stored.iter().max_by_key(|stored| count(stored)) else { return Ok(None) };
+    let main = stored.iter().max_by_key(|stored| count(stored))?;
     let mut left: Vec<Option<Duration>> =
         stored.iter().filter(|other| same(main, other)).map(|stored| stored.remaining).collect();
     // In descending order, the quorum ends with the q-th.
     left.sort_unstable_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
     let remaining = left.get(quorum - 1).or(left.first()).copied().flatten();
     let lease = main.lease.clone();
-    Ok(Some(Holder {
+    Some(Holder {
         name: Arc::clone(name),
         owner: lease.as_ref().map(|lease| Arc::clone(&lease.owner)),
         since: lease.as_ref().and_then(|lease| UNIX_EPOCH.checked_add(lease.since)),
@@ -114,17 +144,16 @@ fn holder(core: &Core, name: &Arc<str>, answers: &QueryAnswers) -> Result<Option
         is_awaited: stored.iter().any(|other| same(main, other) && other.awaited),
         votes,
         lease,
-    }))
+    })
 }
 
-fn vote(answer: &Result<Answer, Reason>) -> VoteOutcome {
-    match answer {
-        Ok(Answer::Inspected(Some(stored))) => VoteOutcome::Held {
+fn vote(key: &Result<Option<&Stored>, Reason>) -> VoteOutcome {
+    match key {
+        Ok(Some(stored)) => VoteOutcome::Held {
             owner: stored.lease.as_ref().map(|lease| Arc::clone(&lease.owner)),
             remaining: stored.remaining,
         },
-        Ok(Answer::Inspected(None)) => VoteOutcome::NotCounted(Reason::KeyGone),
-        Ok(_) => VoteOutcome::NotCounted(Reason::Protocol("not what was asked for".into())),
+        Ok(None) => VoteOutcome::NotCounted(Reason::KeyGone),
         Err(reason) => VoteOutcome::NotCounted(reason.clone()),
     }
 }

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{Stream, future::join_all, stream::try_unfold};
+use futures_util::{Stream, stream::try_unfold};
 
-use super::{Holder, core::Core, inspect::inspect_name, query::ask};
+use super::{Holder, core::Core, inspect::inspect_names, query::ask};
 use crate::{
     error::{LockError, Reason, VoteOutcome, Votes},
     protocol::{Answer, Op, ScanKind, ScanOp, ScannedAnswer, formulas},
@@ -36,22 +36,21 @@ pub(super) fn locks(core: Arc<Core>) -> impl Stream<Item = Result<Holder, LockEr
             }
             let Some(page) = names.page().await? else { return Ok(None) };
             let (core, begun) = (&names.core, names.core.clock().now());
-            let found = join_all(page.iter().map(|name| holder(core, name))).await;
+            let found = holders_of(core, page.into()).await;
             names.busy += core.clock().now().saturating_duration_since(begun);
-            for holder in found {
-                holders.extend(holder.map_err(|votes| LockError::NoQuorum { votes })?);
-            }
+            let found = found.map_err(|votes| LockError::NoQuorum { votes })?;
+            holders.extend(found.into_iter().flatten());
         }
     })
 }
 
-async fn holder(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
+async fn holders_of(core: &Core, names: Arc<[Arc<str>]>) -> Result<Vec<Option<Holder>>, Votes> {
     for _ in 1..TRIES {
-        if let Ok(holder) = inspect_name(core, name).await {
-            return Ok(holder);
+        if let Ok(holders) = inspect_names(core, &names).await {
+            return Ok(holders);
         }
     }
-    inspect_name(core, name).await
+    inspect_names(core, &names).await
 }
 
 /// Enumerates names.

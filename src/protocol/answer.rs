@@ -18,8 +18,8 @@ pub enum Answer {
     Extended,
     /// The node has no keys of the lease any more.
     Released(ReleasedAnswer),
-    /// The key of the name, if there is one.
-    Inspected(Option<Box<Stored>>),
+    /// The key of each name, if there is one, in their order.
+    Inspected(Vec<Option<Stored>>),
     /// No claim with a smaller token will be accepted.
     Promised(PromisedAnswer),
     /// The claim is stored.

@@ -24,8 +24,8 @@ pub enum Op {
     Extend(ExtendOp),
     /// Deletes the keys that belong to the lease. Answered by [`Answer::Released`].
     Release(Arc<LeaseId>),
-    /// Reads the key of one name. Answered by [`Answer::Inspected`].
-    Inspect(Arc<str>),
+    /// Reads the keys of names. Answered by [`Answer::Inspected`].
+    Inspect(Arc<[Arc<str>]>),
     /// Promises to accept no claim of the job with a smaller token, and reads the stored claim.
     /// Answered by [`Answer::Promised`], or by [`Reason::Superseded`](crate::error::Reason::Superseded)
     /// if a greater token was promised.
@@ -332,7 +332,7 @@ mod tests {
         assert!(Op::ReadRecord(Arc::clone(&name)).is_vote());
         assert!(!Op::Extend(ExtendOp::new(lease(), SECOND, at(100), SECOND)).is_vote());
         assert!(!Op::Release(lease()).is_vote());
-        assert!(!Op::Inspect(name).is_vote());
+        assert!(!Op::Inspect([name].into()).is_vote());
     }
 
     #[test]

@@ -371,8 +371,8 @@ impl SimState {
             | Op::Record(RecordOp { patience, .. }) => waited > *patience,
             Op::Extend(ExtendOp { lease, patience, .. }) => {
                 let is_gone = |name: &Arc<str>| {
-                    let stored = self.run(Op::Inspect(Arc::clone(name)), Timestamp::ZERO);
-                    matches!(stored, Ok(Answer::Inspected(None)))
+                    let stored = self.run(Op::Inspect([Arc::clone(name)].into()), Timestamp::ZERO);
+                    matches!(stored, Ok(Answer::Inspected(found)) if found == [None])
                 };
                 waited > *patience && lease.resource().shared_names().iter().any(is_gone)
             }

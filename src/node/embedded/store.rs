@@ -82,7 +82,10 @@ impl EmbeddedStore {
                 Ok(self.extend(lease, *ttl, *token, now))
             }
             Op::Release(lease) => Ok(self.release(lease, now, freed)),
-            Op::Inspect(name) => Ok(self.inspect(name, now)),
+            Op::Inspect(names) => {
+                let found = names.iter().map(|name| self.inspect(name, now)).collect();
+                Ok(Answer::Inspected(found))
+            }
             Op::Scan(scan) => Ok(self.scan(scan, now)),
             Op::Prepare(PrepareOp { job, token, .. }) => self.jobs.prepare(job, *token),
             Op::Claim(ClaimOp { job, claim, .. }) => self.jobs.claim(job, claim),
@@ -243,13 +246,13 @@ impl EmbeddedStore {
         self.keys.get(name).is_some_and(|key| key.is_of(lease, now))
     }
 
-    fn inspect(&self, name: &str, now: Timestamp) -> Answer {
+    fn inspect(&self, name: &str, now: Timestamp) -> Option<Stored> {
         let key = self.keys.get(name).filter(|key| now < key.expires);
         let stored = |key: &StoredKey| {
             let remaining = key.expires.saturating_duration_since(now);
             Stored::new(Some(key.lease.clone()), Some(remaining)).awaited(key.awaited)
         };
-        Answer::Inspected(key.map(stored).map(Box::new))
+        key.map(stored)
     }
 
     fn scan(&self, scan: &ScanOp, now: Timestamp) -> Answer {

@@ -80,9 +80,8 @@ fn one(op: &Op, value: Value) -> Decoded {
             };
         }
     };
-    if matches!(op, Op::Inspect(_)) {
-        let result = Ok(Answer::Inspected(stored(&items).map(Box::new)));
-        return Decoded { result, server_micros: None, granted: false };
+    if let Op::Inspect(names) = op {
+        return Decoded { result: inspected(names, items), server_micros: None, granted: false };
     }
     let int = |i: usize| items.get(i).and_then(int);
     let code = int(0).unwrap_or(0);
@@ -137,6 +136,17 @@ fn one(op: &Op, value: Value) -> Decoded {
     let is_grant = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
     let granted = is_grant && matches!(code, 1 | 2 | 10);
     Decoded { result, server_micros: int(1), granted }
+}
+
+fn inspected(names: &[Arc<str>], items: Vec<Value>) -> Result<Answer, Reason> {
+    let of = |item: &Value| match item {
+        Value::Array(item) => Some(stored(item)),
+        _ => None,
+    };
+    match items.iter().map(of).collect::<Option<Vec<_>>>() {
+        Some(found) if found.len() == names.len() => Ok(Answer::Inspected(found)),
+        _ => Err(unexpected(&Value::Array(items))),
+    }
 }
 
 fn stored(items: &[Value]) -> Option<Stored> {
@@ -342,7 +352,7 @@ mod tests {
             Op::Raise(RaiseOp::new(lease(), 1, 1)),
             Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until: Timestamp::MAX, patience }),
             Op::Release(lease()),
-            Op::Inspect("a".into()),
+            Op::Inspect([Arc::from("a")].into()),
             Op::Prepare(PrepareOp { job: "a".into(), token: 1, patience }),
             Op::ForgetJob(ForgetJobOp::new("a".into(), 1, patience)),
             Op::ReadRecord("a".into()),

@@ -88,10 +88,12 @@ impl Encoder<'_> {
                 value(cmd, lease, *token);
                 cmd.arg(millis(*ttl)).arg(deadline).arg(self.strict).arg(self.layout);
             }
-            Op::Inspect(name) => {
+            Op::Inspect(names) => {
                 name_script(cmd, by, scripts::INSPECT, &self.digests.inspect);
-                cmd.arg("1");
-                cmd.joined(&self.keys.lock_prefix, name);
+                cmd.arg(names.len());
+                for name in names.iter() {
+                    cmd.joined(&self.keys.lock_prefix, name);
+                }
                 cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
             }
             Op::Scan(scan) => self.scan(cmd, by, scan),

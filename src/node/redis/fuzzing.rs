@@ -47,7 +47,7 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
         Op::Raise(RaiseOp::new(lease(), 1, 1)),
         Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until, patience }),
         Op::Release(lease()),
-        Op::Inspect("a".into()),
+        Op::Inspect(["a".into(), "b".into()].into()),
         Op::Prepare(PrepareOp::new("a".into(), 1, patience)),
         Op::Claim(ClaimOp::new("a".into(), claim, patience)),
         Op::Claims(vec!["a".into(), "b".into()].into()),
@@ -106,7 +106,9 @@ fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
         Answer::Extended => matches!(op, Op::Extend(_)),
         Answer::Held(_) => !granted && matches!(op, Op::Acquire(_) | Op::Extend(_)),
         Answer::Released(_) => matches!(op, Op::Release(_)),
-        Answer::Inspected(_) => matches!(op, Op::Inspect(_)),
+        Answer::Inspected(found) => {
+            matches!(op, Op::Inspect(names) if names.len() == found.len())
+        }
         Answer::Scanned(_) => matches!(op, Op::Scan(_)),
         Answer::Promised(_) => matches!(op, Op::Prepare(_)),
         Answer::Claimed => matches!(op, Op::Claim(_)),

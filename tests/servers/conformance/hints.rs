@@ -125,8 +125,9 @@ async fn all_subscribers_get_their_count(subject: &Subject) {
 async fn inspection_tells_of_waiters(subject: &Subject) {
     let (holder, other) = (subject.contender("a"), subject.contender("a"));
     let awaited = async || {
-        let answer = subject.contender("unused").ask(Op::Inspect("a".into())).await;
-        let Ok(Answer::Inspected(Some(stored))) = answer else { panic!("{answer:?}") };
+        let answer = subject.contender("unused").ask(Op::Inspect(["a".into()].into())).await;
+        let Ok(Answer::Inspected(found)) = answer else { panic!("{answer:?}") };
+        let stored = found[0].as_ref().unwrap();
         stored.awaited
     };
     assert_eq!(holder.acquire().await, granted(false, 0));

@@ -1,6 +1,6 @@
 //! Pages of names.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use tower_redlock::node::{Answer, Op, ScanKind, ScanOp, ScannedAnswer};
 
@@ -13,6 +13,7 @@ on_both! {
     kinds_are_scanned_apart
     ended_lock_is_not_scanned
     promised_job_is_not_scanned
+    names_are_inspected_in_order
 }
 
 /// Reads all pages, and returns the names and the number of pages.
@@ -52,6 +53,20 @@ async fn pages_have_each_name_once(subject: &Subject) {
     assert_eq!(names, expected.into_iter().collect::<Vec<_>>());
     assert_eq!(scan(subject, ScanKind::Locks, u32::MAX).await.0.len(), 300);
     assert_eq!(scan(subject, ScanKind::Locks, 0).await.0.len(), 300);
+}
+
+async fn names_are_inspected_in_order(subject: &Subject) {
+    let holders = [subject.contender("a"), subject.contender("c")];
+    for holder in &holders {
+        holder.acquire().await.unwrap();
+    }
+    let names: Vec<_> = ["c", "b", "a", "c"].map(Arc::from).into();
+    let answer = subject.contender("unused").ask(Op::Inspect(names.into())).await;
+    let Ok(Answer::Inspected(found)) = answer else { panic!("no keys: {answer:?}") };
+    let nonces: Vec<_> =
+        found.iter().map(|key| Some(key.as_ref()?.lease.as_ref()?.nonce)).collect();
+    let [a, c] = holders.map(|holder| Some(holder.lease().nonce()));
+    assert_eq!(nonces, [c, None, a, c]);
 }
 
 async fn kinds_are_scanned_apart(subject: &Subject) {
