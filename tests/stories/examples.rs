@@ -15,6 +15,7 @@ use axum::{
 };
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
@@ -124,9 +125,21 @@ async fn demo() {
     let first = example.next_line().await.unwrap();
     let pages = first.split_whitespace().next().filter(|url| url.ends_with("/locks/")).unwrap();
     let get = async |path: &str| send(Request::get(format!("{pages}{path}")), "").await;
-    for account in ["\"account:1\"", "\"account:4\""] {
-        eventually_async(account, async || get("api/locks").await.2.contains(account)).await;
-    }
+    // The tokens of the locks that are held.
+    let tokens = async || -> Vec<Value> {
+        let look: Value = serde_json::from_str(&get("api/locks").await.2).unwrap();
+        let locks = look["fleet"]["locks"].as_array().unwrap();
+        let is_account = |lock: &&Value| lock["name"].as_str().unwrap().starts_with("account:");
+        locks.iter().filter(is_account).map(|lock| lock["token"].clone()).collect()
+    };
+    let mut first = Vec::new();
+    eventually_async("a withdrawal", async || {
+        first = tokens().await;
+        !first.is_empty()
+    })
+    .await;
+    let is_later = |token: &Value| !first.contains(token);
+    eventually_async("a later one", async || tokens().await.iter().any(is_later)).await;
     eventually_async("a report", async || get("api/jobs").await.2.contains("nightly-report")).await;
     assert_eq!(get("locks").await.0, StatusCode::OK);
     let rebound = Request::get(pages).header("host", "evil.example");
