@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
     /// Only for this user, with a password (Basic authentication), who may also act: break locks, pause jobs
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// A file whose first line is the password [default: the password in REDLOCK_SERVE_PASSWORD]
+    /// A file whose first line is the password; without it, the variable `REDLOCK_SERVE_PASSWORD` has it
     #[arg(long, value_name = "FILE", requires = "user")]
     password_file: Option<PathBuf>,
     /// Allow no actions

@@ -31,18 +31,18 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> 
 /// Serves until a signal comes.
 pub(super) async fn serve(listener: TcpListener, dashboard: Dashboard, signals: &mut EndSignals) {
     let service = TowerToHyperService::new(dashboard);
-    let mut server = http1::Builder::new();
+    let mut http = http1::Builder::new();
     // For the limit of the time in which a request's head has to arrive, 30 s.
-    server.timer(TokioTimer::new());
+    http.timer(TokioTimer::new());
     let (mut connections, graceful) = (JoinSet::new(), GracefulShutdown::new());
     loop {
         tokio::select! {
             _ = signals.recv() => break,
             stream = accept(&listener) => {
-                let served = server.serve_connection(TokioIo::new(stream), service.clone());
-                let served = graceful.watch(served);
+                let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+                let connection = graceful.watch(connection);
                 connections.spawn(async move {
-                    if let Err(error) = served.await {
+                    if let Err(error) = connection.await {
                         tracing::debug!("a connection has failed: {error}");
                     }
                 });
