@@ -16,6 +16,7 @@ use crate::{
     once::OnceArgs,
     pages::{CompletionsArgs, ManArgs},
     run::RunArgs,
+    serve::ServeArgs,
     sets::AdoptArgs,
     status::StatusArgs,
 };
@@ -57,6 +58,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Run(Box<RunArgs>),
     Status(StatusArgs),
+    Serve(ServeArgs),
     Ls(LsArgs),
     Inspect(InspectArgs),
     Break(BreakArgs),

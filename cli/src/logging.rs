@@ -27,13 +27,13 @@ impl Drop for Log {
     }
 }
 
-/// Logs warnings while a command runs under a lock, more with `-v`. From a thread of its own: a standard
-/// error that nobody reads must not keep a lock from being extended.
+/// Logs warnings while a command runs under a lock, the actions of those whom pages are served, and more with
+/// `-v`. From a thread of its own: a standard error that nobody reads must not keep a lock from being extended.
 pub(crate) fn start(args: &Args) -> Log {
     let level = match (args.shared.verbose, &args.command) {
         (0, Command::Run(_)) => LevelFilter::WARN,
+        (0, Command::Serve(_)) | (1, _) => LevelFilter::INFO,
         (0, _) => LevelFilter::OFF,
-        (1, _) => LevelFilter::INFO,
         (2.., _) => LevelFilter::DEBUG,
     };
     let (writer, worker) = NonBlocking::new(stderr());

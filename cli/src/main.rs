@@ -12,6 +12,7 @@ mod once;
 mod output;
 mod pages;
 mod run;
+mod serve;
 mod sets;
 mod settings;
 mod settle;
@@ -52,6 +53,7 @@ fn execute(args: Args) -> Result<ExitCode, Failure> {
         match command {
             Command::Run(args) => run::run(&shared, &args).await,
             Command::Status(args) => status::status(&shared, &args).await,
+            Command::Serve(args) => serve::serve(&shared, &args).await,
             Command::Ls(args) => locks::ls(&shared, &args).await,
             Command::Inspect(args) => locks::inspect(&shared, &args).await,
             Command::Break(args) => locks::take_away(&shared, &args).await,

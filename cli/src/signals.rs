@@ -3,7 +3,19 @@
 use std::future::pending;
 
 #[cfg(unix)]
+use rustix::process;
+#[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Whether this process was started with the signal ignored, as nohup(1) does. Read before this process handles
+/// any. `false` where there is no `/proc`.
+#[cfg(unix)]
+pub(crate) fn is_ignored(signal: process::Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal.as_raw() - 1) & 1 == 1
+}
 
 /// The signals that ask the program to end. From its creation on they no longer end it by themselves.
 #[cfg(unix)]
@@ -23,6 +35,13 @@ impl EndSignals {
             terminate: signal(SignalKind::terminate()).ok(),
             hangup: signal(SignalKind::hangup()).ok(),
         }
+    }
+
+    /// As [`new`](Self::new), but a hangup that was ignored at the start stays so.
+    pub(crate) fn of_server() -> Self {
+        let is_deaf = is_ignored(process::Signal::HUP);
+        let signals = Self::new();
+        if is_deaf { Self { hangup: None, ..signals } } else { signals }
     }
 
     /// Waits for a signal. Returns the exit code for it: 128 plus the signal's number.
@@ -49,10 +68,25 @@ impl EndSignals {
         Self
     }
 
+    pub(crate) fn of_server() -> Self {
+        Self
+    }
+
     pub(crate) async fn recv(&mut self) -> u8 {
         match tokio::signal::ctrl_c().await {
             Ok(()) => 130,
             Err(_) => pending().await,
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_ignored_here() {
+        // The runtime of Rust ignores this one.
+        assert!(is_ignored(process::Signal::PIPE) && !is_ignored(process::Signal::TERM));
     }
 }

@@ -64,6 +64,6 @@ mod query;
 mod reply;
 mod router;
 
-pub use access::{Access, Action, Actions, Authorize, BasicAuth, Viewer, by_extension};
+pub use access::{Access, Action, Actions, Authorize, BasicAuth, Viewer, by_address, by_extension};
 pub use dashboard::{Dashboard, DashboardFuture};
 pub use reply::DashboardBody;

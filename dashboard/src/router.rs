@@ -50,7 +50,8 @@ where
         return pages::challenged(challenge);
     }
     if viewer.access() == Access::Forbidden {
-        return pages::forbidden("You have no access to these pages.");
+        let reason = viewer.reason().unwrap_or("You have no access to these pages.");
+        return pages::forbidden(reason);
     }
     if let Some(address) = slash(&parts) {
         return redirect(StatusCode::PERMANENT_REDIRECT, &address);

@@ -2,9 +2,11 @@
 
 pub(crate) const USAGE: &str = "\
 A bank whose withdrawals run one at a time per account, and a report that only one of
-three replicas makes.
+three replicas makes. The page /locks/ shows the locks and the reports.
 
 usage: demo [--port PORT] [--drive COUNT] [--check]
+
+Until it is stopped, it sends itself a few requests a second.
 
   --port PORT    listen on 127.0.0.1:PORT; 0 takes any free port (default: 8080, with --check: 0)
   --drive COUNT  send itself COUNT requests at once, print and check the outcome, and stop

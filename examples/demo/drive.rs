@@ -59,7 +59,7 @@ pub(crate) struct Tally {
 
 pub(crate) async fn drive(demo: &Demo) -> Tally {
     let started = Instant::now();
-    let client = Client::builder(TokioExecutor::new()).build_http();
+    let client = client();
     let gate = Arc::new(Semaphore::new(AT_ONCE));
     let mut requests = JoinSet::new();
     for i in 0..demo.progress.total {
@@ -81,10 +81,14 @@ pub(crate) async fn drive(demo: &Demo) -> Tally {
     tally
 }
 
-type HttpClient = Client<HttpConnector, Body>;
-type Answer = Result<Response<()>, Box<dyn Error + Send + Sync>>;
+pub(crate) type HttpClient = Client<HttpConnector, Body>;
+pub(crate) type Answer = Result<Response<()>, Box<dyn Error + Send + Sync>>;
 
-async fn send(client: &HttpClient, url: &str) -> Answer {
+pub(crate) fn client() -> HttpClient {
+    Client::builder(TokioExecutor::new()).build_http()
+}
+
+pub(crate) async fn send(client: &HttpClient, url: &str) -> Answer {
     let response = client.request(Request::post(url).body(Body::empty())?).await?;
     let (parts, body) = response.into_parts();
     // Reads it to its end, so that the connection can be used again.

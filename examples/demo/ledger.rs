@@ -16,7 +16,7 @@ use tower_redlock::FencingToken;
 /// Accounts are numbered from 1 to this.
 pub(crate) const ACCOUNTS: usize = 5;
 pub(crate) const OPENING_BALANCE: i64 = 1_000_000;
-/// Time between reading a balance and writing it: two withdrawals at once would start from the same
+/// Default time between reading a balance and writing it: two withdrawals at once would start from the same
 /// balance, and one would be lost.
 pub(crate) const THINKING: Duration = Duration::from_millis(5);
 
@@ -51,12 +51,17 @@ pub(crate) enum Refused {
 }
 
 impl Ledger {
-    /// Takes 1 from an account: reads, waits, and writes. Returns the new balance.
-    pub(crate) async fn withdraw(&self, id: usize, token: FencingToken) -> Result<i64, Refused> {
+    /// Takes 1 from an account: reads, thinks, and writes. Returns the new balance.
+    pub(crate) async fn withdraw(
+        &self,
+        id: usize,
+        token: FencingToken,
+        thinking: Duration,
+    ) -> Result<i64, Refused> {
         let account = self.account(id)?;
         let _visit = account.room.enter();
         let balance = account.balance();
-        tokio::time::sleep(THINKING).await;
+        tokio::time::sleep(thinking).await;
         self.write(account, balance - 1, token)
     }
 

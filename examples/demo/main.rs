@@ -14,7 +14,8 @@
 //! real servers. The data that the locks guard is in memory.
 //!
 //! Read first: `server.rs` (the layer, and its errors as responses) and `job.rs` (the scheduler).
-//! `cluster.rs` connects; the rest drives, counts and draws.
+//! `cluster.rs` connects; the rest drives, counts and draws. The pages below `/locks/` are those of
+//! tower-redlock-dashboard. While nobody drives the demo, it sends itself a few requests a second.
 
 mod args;
 mod board;
@@ -22,6 +23,7 @@ mod cluster;
 mod drive;
 mod job;
 mod ledger;
+mod load;
 mod server;
 mod stop;
 mod view;
@@ -77,18 +79,21 @@ async fn main() -> ExitCode {
 async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     let mut signals = Signals::listen()?;
     let listener = server::listen(args.port).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    println!("{url}/locks/ shows the locks, the jobs and the nodes: open it in a browser");
     let demo = Arc::new(Demo {
-        url: format!("http://{}", listener.local_addr()?),
+        url,
         cluster: Cluster::start().await?,
         ledger: Ledger::default(),
         report: Report::default(),
         board: Board::default(),
         progress: Progress::new(args.drive.unwrap_or(0)),
     });
-    let (stopper, stop) = stop::channel();
-    let server = tokio::spawn(server::serve(Arc::clone(&demo), listener, stop));
     let replicas = demo.cluster.replicas.iter();
     let jobs = replicas.map(|replica| job::start(&demo, replica)).collect::<Result<Vec<_>, _>>()?;
+    let (stopper, stop) = stop::channel();
+    let server = server::serve(Arc::clone(&demo), jobs[0].clone(), listener, stop);
+    let server = tokio::spawn(server);
     let (view_stopper, view_stop) = stop::channel();
     let view = tokio::spawn(view::show(Arc::clone(&demo), view_stop));
 
@@ -111,9 +116,10 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     })
 }
 
-/// Drives the demo; pending for ever where it only serves.
+/// Drives the demo; pending for ever where it only serves, under a gentle load.
 async fn work(demo: &Demo, args: &Args) -> Tally {
     if args.drive.is_none() {
+        load::run(demo).await;
         return std::future::pending().await;
     }
     let tally = drive::drive(demo).await;

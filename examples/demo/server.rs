@@ -1,6 +1,7 @@
 //! The service: each withdrawal runs under the lock of its account.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     error::Error,
     sync::{
@@ -13,7 +14,7 @@ use std::{
 use axum::{
     Extension, Router,
     error_handling::HandleErrorLayer,
-    extract::{Path, Request, State},
+    extract::{Path, Query, Request, State},
     http::{HeaderName, StatusCode, header::RETRY_AFTER},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -24,12 +25,24 @@ use tower::{ServiceBuilder, ServiceExt};
 use tower_redlock::{
     LockContext, LockError, RedlockLayer,
     layer::{self, KeyError},
+    scheduler::SchedulerHandle,
 };
+use tower_redlock_dashboard::{Access, Dashboard, by_address};
 
-use crate::{Demo, cluster::Replica, ledger::Refused, stop::Stop};
+use crate::{
+    Demo,
+    cluster::Replica,
+    ledger::{Refused, THINKING},
+    stop::Stop,
+};
 
 /// How long a request waited for the lock, in ms.
 pub(crate) const WAITED_MS: HeaderName = HeaderName::from_static("x-waited-ms");
+
+/// Maximum time that a withdrawal takes.
+const LONGEST_THINKING: Duration = Duration::from_secs(2);
+/// How long current requests may continue when the demo stops: as long as one waits for a lock.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// The state of one replica's handlers.
 #[derive(Clone)]
@@ -64,12 +77,14 @@ async fn withdraw(
     State(site): State<Site>,
     Extension(Arrived(arrived)): Extension<Arrived>,
     Path(id): Path<usize>,
+    Query(query): Query<BTreeMap<String, u64>>,
 ) -> Result<impl IntoResponse, Refused> {
     let waited = arrived.elapsed();
+    let thinking = query.get("thinking_ms").map_or(THINKING, |ms| Duration::from_millis(*ms));
     let lock = LockContext::current().expect("this route is behind the RedlockLayer");
     let token = lock.fencing_token();
     let _entry = site.demo.board.enter(site.replica, lock);
-    let balance = site.demo.ledger.withdraw(id, token).await?;
+    let balance = site.demo.ledger.withdraw(id, token, thinking.min(LONGEST_THINKING)).await?;
     let text = format!("account {id}: {balance} left (by {} with token {token})\n", site.replica);
     Ok(([(WAITED_MS, waited.as_millis().to_string())], text))
 }
@@ -149,6 +164,13 @@ fn balancer(replicas: Vec<Router>) -> Router {
     })
 }
 
+/// Web pages about the locks of the fleet, and the jobs of one replica. All actions work without a password:
+/// the demo listens on loopback only.
+fn dashboard(replica: &Replica, jobs: SchedulerHandle) -> Dashboard {
+    let access = by_address(Access::All.by("the demo"));
+    Dashboard::new(replica.redlock.clone()).jobs(jobs).access(access)
+}
+
 pub(crate) async fn listen(port: u16) -> Result<TcpListener, Box<dyn Error + Send + Sync>> {
     TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
         format!("cannot listen on 127.0.0.1:{port}: {error}; choose another port with --port")
@@ -156,17 +178,26 @@ pub(crate) async fn listen(port: u16) -> Result<TcpListener, Box<dyn Error + Sen
     })
 }
 
-/// Serves until shutdown is requested, then until the current requests are answered.
-pub(crate) async fn serve(demo: Arc<Demo>, listener: TcpListener, mut stop: Stop) {
+/// Serves until shutdown is requested, then until the current requests are answered. The dashboard shows `jobs`
+/// as those of the first replica.
+pub(crate) async fn serve(
+    demo: Arc<Demo>,
+    jobs: SchedulerHandle,
+    listener: TcpListener,
+    mut stop: Stop,
+) {
+    let dashboard = dashboard(&demo.cluster.replicas[0], jobs);
     let replicas = demo.cluster.replicas.iter().cloned();
     let routers = replicas.map(|replica| router(Arc::clone(&demo), replica)).collect();
+    let app = balancer(routers).nest_service("/locks", dashboard);
     let mut stopped = stop.clone();
-    let server = axum::serve(listener, balancer(routers))
-        .with_graceful_shutdown(async move { stop.requested().await });
-    // A client that never sends the rest of its request must not block the shutdown.
+    let server =
+        axum::serve(listener, app).with_graceful_shutdown(async move { stop.requested().await });
+    // Neither a client that never sends the rest of its request nor a browser that follows the dashboard's
+    // events, for up to 20 s, must block the shutdown.
     let limit = async {
         stopped.requested().await;
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(GRACE).await;
     };
     tokio::select! {
         ended = server => ended.expect("axum's server ends only when it is told to"),

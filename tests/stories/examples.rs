@@ -6,7 +6,7 @@ use std::{
     env,
     path::PathBuf,
     process::{ExitStatus, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -15,13 +15,17 @@ use axum::{
 };
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
     time::timeout,
 };
 
-use crate::orders::generated::{PlaceRequest, TrackRequest, orders_client::OrdersClient};
+use crate::{
+    orders::generated::{PlaceRequest, TrackRequest, orders_client::OrdersClient},
+    support::eventually_async,
+};
 
 const HANG_GUARD: Duration = Duration::from_secs(60);
 
@@ -34,11 +38,16 @@ struct Example {
 impl Example {
     /// Starts the program that cargo has built beside this test.
     fn start(name: &str) -> Self {
+        Self::start_with(name, &[])
+    }
+
+    fn start_with(name: &str, args: &[&str]) -> Self {
         let test = env::current_exe().expect("the binary knows its path");
         let target = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps");
         let program: PathBuf =
             target.join("examples").join(format!("{name}{}", env::consts::EXE_SUFFIX));
         let mut child = Command::new(&program)
+            .args(args)
             .env_remove("REDLOCK_NODES")
             .env("LISTEN", "127.0.0.1:0")
             .stdout(Stdio::piped())
@@ -107,6 +116,44 @@ async fn send(request: request::Builder, body: &str) -> (StatusCode, bool, Strin
     let text = to_bytes(Body::new(body), 1 << 16).await.unwrap();
     let is_repeat = ["once", "idempotency-replayed"].iter().any(|h| head.headers.contains_key(*h));
     (head.status, is_repeat, String::from_utf8(text.into()).unwrap())
+}
+
+/// Nobody drives it: it moves by itself, and serves what moves.
+#[tokio::test]
+async fn demo() {
+    let mut example = Example::start_with("demo", &["--port", "0"]);
+    let first = example.next_line().await.unwrap();
+    let pages = first.split_whitespace().next().filter(|url| url.ends_with("/locks/")).unwrap();
+    let get = async |path: &str| send(Request::get(format!("{pages}{path}")), "").await;
+    // The tokens of the locks that are held.
+    let tokens = async || -> Vec<Value> {
+        let look: Value = serde_json::from_str(&get("api/locks").await.2).unwrap();
+        let locks = look["fleet"]["locks"].as_array().unwrap();
+        let is_account = |lock: &&Value| lock["name"].as_str().unwrap().starts_with("account:");
+        locks.iter().filter(is_account).map(|lock| lock["token"].clone()).collect()
+    };
+    let mut first = Vec::new();
+    eventually_async("a withdrawal", async || {
+        first = tokens().await;
+        !first.is_empty()
+    })
+    .await;
+    let is_later = |token: &Value| !first.contains(token);
+    eventually_async("a later one", async || tokens().await.iter().any(is_later)).await;
+    eventually_async("a report", async || get("api/jobs").await.2.contains("nightly-report")).await;
+    assert_eq!(get("locks").await.0, StatusCode::OK);
+    let rebound = Request::get(pages).header("host", "evil.example");
+    assert_eq!(send(rebound, "").await.0, StatusCode::FORBIDDEN);
+
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let request = Request::get(format!("{pages}api/events/stream")).body(Body::empty()).unwrap();
+    let events = client.request(request).await.unwrap();
+    assert_eq!(events.status(), StatusCode::OK);
+    let begun = Instant::now();
+    example.interrupt().await;
+    // A stream takes 20 s by itself.
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    drop(events);
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! Signals: forwarded to the command while it runs; before that they end the wait for the lock.
 
 use std::{
-    fs,
     future::poll_fn,
     io::{self, IsTerminal, stdin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,6 +17,7 @@ use tokio::{
 };
 
 use super::messages::{Order, Sender};
+use crate::signals::is_ignored;
 
 /// The signals that are forwarded.
 pub(super) const FORWARDED: [Signal; 9] = [
@@ -55,15 +55,6 @@ pub(super) fn parse(text: &str) -> Result<Signal, String> {
 /// Whether a process that does not handle the signal ends by it.
 pub(super) fn terminates(signal: Signal) -> bool {
     signal != Signal::CONT && signal != Signal::WINCH
-}
-
-/// Whether this process was started with the signal ignored, as nohup(1) does: it stays so, also in the
-/// command. Read before this process handles any.
-pub(super) fn is_ignored(signal: Signal) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
 /// Receives this process's signals from its start on.
@@ -204,12 +195,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_is_ignored_here() {
-        // The runtime of Rust ignores this one.
-        assert!(is_ignored(Signal::PIPE) && !is_ignored(Signal::TERM));
-    }
 
     #[test]
     fn signals_have_names() {

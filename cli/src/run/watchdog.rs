@@ -31,9 +31,9 @@ use super::{
     KILL_MARGIN, clock,
     group::Group,
     messages::{Order, Report, Sender, receive_descriptor},
-    signals::{self, is_ignored},
-    start, this_program,
+    signals, start, this_program,
 };
+use crate::signals::is_ignored;
 
 /// The argument that makes this program a watchdog. The next ones: the process group of the command, or 0
 /// for one of its own; the stop signal; the command and its arguments.

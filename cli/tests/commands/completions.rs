@@ -6,7 +6,8 @@ use crate::{run::run, support::TempDir};
 fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let outcome = run("", &["completions", shell]);
-        outcome.is(0, &["redlock", "lower-max-ttl", "once", "completions", "restart-guard"]);
+        outcome
+            .is(0, &["redlock", "lower-max-ttl", "once", "serve", "completions", "restart-guard"]);
     }
     run("", &["completions", "tcsh"]).is(64, &["possible values: bash"]);
 }
@@ -27,7 +28,13 @@ fn man_writes_a_page_per_command() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     pages.sort();
-    for page in ["redlock.1", "redlock-ls.1", "redlock-lower-max-ttl.1", "redlock-once-forget.1"] {
+    for page in [
+        "redlock.1",
+        "redlock-ls.1",
+        "redlock-lower-max-ttl.1",
+        "redlock-once-forget.1",
+        "redlock-serve.1",
+    ] {
         assert!(pages.iter().any(|written| written == page), "{pages:?}");
     }
     let page = std::fs::read_to_string(dir.path().join("redlock-doctor.1")).unwrap();

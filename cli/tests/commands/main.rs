@@ -6,6 +6,7 @@ mod support;
 
 mod bench;
 mod completions;
+mod http;
 mod jobs;
 mod live;
 mod locks;
@@ -15,5 +16,6 @@ mod output;
 mod run;
 mod scene;
 mod screen;
+mod serve;
 mod status;
 mod terminal;

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, Stdio},
     time::Instant,
 };
 
@@ -60,17 +60,29 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(servers: &[RedisServer], args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_redlock"))
-            .args(PATIENT)
-            .args(args)
-            .env("REDLOCK_NODES", nodes(servers))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("redlock starts");
+        Self::spawn(&mut Self::command(servers, args))
+    }
+
+    /// Nobody reads its standard error.
+    pub(crate) fn command(servers: &[RedisServer], args: &[&str]) -> Command {
+        // Whoever runs the tests may ignore signals.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", env!("CARGO_BIN_EXE_redlock")]);
+        command.args(PATIENT).args(args).env("REDLOCK_NODES", nodes(servers));
+        command.env_remove("REDLOCK_SERVE_PASSWORD");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let mut child = command.spawn().expect("redlock starts");
         let lines = BufReader::new(child.stdout.take().expect("it is piped"));
         Self { child, lines }
+    }
+
+    /// Returns its standard error, where the command pipes it.
+    pub(crate) fn errors(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
     }
 
     /// Returns the next line. Blocks until there is one.
@@ -95,9 +107,13 @@ impl Running {
         }
     }
 
+    pub(crate) fn send(&self, signal: Signal) {
+        send(&self.child, signal);
+    }
+
     /// Sends a signal, and returns the exit code; the signal itself has none.
     pub(crate) fn end(mut self, signal: Signal) -> Option<i32> {
-        send(&self.child, signal);
+        self.send(signal);
         wait(&mut self.child)
     }
 }

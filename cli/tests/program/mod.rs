@@ -120,11 +120,19 @@ impl Drop for Doctor {
 /// Without a terminal, as scripts run it.
 #[track_caller]
 pub(crate) fn run(nodes: &str, args: &[&str]) -> Outcome {
+    run_with(nodes, args, &[])
+}
+
+/// The same with further variables of the environment.
+#[track_caller]
+pub(crate) fn run_with(nodes: &str, args: &[&str], variables: &[(&str, &str)]) -> Outcome {
     let mut child = Command::new(env!("CARGO_BIN_EXE_redlock"))
         .args(args)
         .env("REDLOCK_NODES", nodes)
         .env_remove("REDLOCK_CONFIG")
         .env_remove("REDLOCK_PREFIX")
+        .env_remove("REDLOCK_SERVE_PASSWORD")
+        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

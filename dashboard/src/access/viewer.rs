@@ -108,12 +108,19 @@ pub struct Viewer {
     name: Option<Arc<str>>,
     access: Access,
     challenge: Option<HeaderValue>,
+    reason: Option<Arc<str>>,
 }
 
 impl Viewer {
     /// A request without valid credentials, which is answered 401 with this `WWW-Authenticate`.
     pub const fn challenged(challenge: HeaderValue) -> Self {
-        Self { name: None, access: Access::Forbidden, challenge: Some(challenge) }
+        let challenge = Some(challenge);
+        Self { name: None, access: Access::Forbidden, challenge, reason: None }
+    }
+
+    /// A viewer without access, to whom the page of status 403 says this.
+    pub fn refused(reason: impl Into<Arc<str>>) -> Self {
+        Self { reason: Some(reason.into()), ..Self::default() }
     }
 
     /// Returns the name that was given.
@@ -130,6 +137,10 @@ impl Viewer {
         self.challenge.as_ref()
     }
 
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
     pub(crate) const fn may(&self, action: Action) -> bool {
         self.access.allows(action)
     }
@@ -143,8 +154,8 @@ impl From<Access> for Viewer {
 
 /// Decides who may see and do what. Called once for each request, before anything else.
 ///
-/// Closures that return a [`Viewer`] or an [`Access`] implement it, [`BasicAuth`](crate::BasicAuth), and
-/// what [`by_extension`](crate::by_extension) returns.
+/// Closures that return a [`Viewer`] or an [`Access`] implement it, [`BasicAuth`](crate::BasicAuth), and what
+/// [`by_extension`](crate::by_extension) and [`by_address`](crate::by_address) return.
 pub trait Authorize: Send + Sync + 'static {
     /// Returns the viewer. It must not block.
     fn viewer(&self, request: &Parts) -> Viewer;

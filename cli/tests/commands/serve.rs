@@ -1,0 +1,226 @@
+//! `serve`: who may see and do what, and its end.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    net::{SocketAddr, TcpListener},
+    process::{ChildStderr, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::{
+    http::{Answer, follow_events, get, host, post},
+    run::{run, run_with},
+    scene::{Running, nodes, redlock, store},
+    support::{RedisServer, TempDir, eventually},
+};
+
+const PASSWORD: &str = "REDLOCK_SERVE_PASSWORD";
+/// `ann` with the password `s3cret`, and with another one.
+const RIGHT: &str = "Authorization: Basic YW5uOnMzY3JldA==";
+const WRONG: &str = "Authorization: Basic YW5uOm90aGVy";
+/// A server that is down: for what needs none.
+const NOWHERE: &str = "redis://127.0.0.1:1";
+
+struct Served {
+    program: Running,
+    errors: BufReader<ChildStderr>,
+    address: SocketAddr,
+}
+
+impl Served {
+    fn start(nodes: &str, args: &[&str], password: Option<&str>) -> Self {
+        let args = [&["--nodes", nodes, "serve", "--listen=127.0.0.1:0"], args].concat();
+        let mut command = Running::command(&[], &args);
+        command.envs(password.map(|password| (PASSWORD, password)));
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut program = Running::spawn(command.stderr(Stdio::piped()));
+        let errors = BufReader::new(program.errors().expect("it is piped"));
+        let line = program.line();
+        let url = line.strip_prefix("http://").and_then(|url| url.strip_suffix("/\n"));
+        let address = url.unwrap_or_else(|| panic!("no URL: {line}")).parse().unwrap();
+        Self { program, errors, address }
+    }
+
+    #[track_caller]
+    fn get(&self, path: &str, headers: &[&str]) -> Answer {
+        get(self.address, path, &[&[&*host(self.address)], headers].concat())
+    }
+
+    #[track_caller]
+    fn post(&self, path: &str, headers: &[&str], form: &str) -> Answer {
+        post(self.address, path, &[&[&*host(self.address)], headers].concat(), form)
+    }
+
+    /// Ends it. Returns what it has logged.
+    fn end(mut self, signal: Signal) -> String {
+        assert_eq!(self.program.end(signal), Some(0));
+        let mut log = String::new();
+        self.errors.read_to_string(&mut log).unwrap();
+        log
+    }
+}
+
+#[test]
+fn held_locks_are_served() {
+    let servers = RedisServer::start_n(3);
+    redlock(&servers, &["status"]).is(0, &[]);
+    store(&servers, "invoice:42", "night-shift", 17);
+    let served = Served::start(&nodes(&servers), &[], None);
+    eventually("all servers have been read", || served.get("/", &[]).text.contains("3/3"));
+    let page = served.get("/", &[]);
+    for word in ["text/html", "invoice:42", "night-shift"] {
+        assert!(page.text.contains(word), "{word}: {page:?}");
+    }
+    let json = served.get("/api/locks", &[]);
+    assert!(json.status == 200 && json.text.contains("\"invoice:42\""), "{json:?}");
+    served.end(Signal::INT);
+}
+
+#[test]
+fn strangers_may_only_read() {
+    let served = Served::start(NOWHERE, &[], None);
+    assert_eq!(served.get("/nodes", &[]).status, 200);
+    assert_eq!(served.post("/pause", &[], "name=report").status, 403);
+}
+
+#[test]
+fn rebound_names_are_refused() {
+    let served = Served::start(NOWHERE, &[], None);
+    let port = served.address.port();
+    let status = |host: &str| get(served.address, "/api/nodes", &[&format!("Host: {host}")]).status;
+    assert_eq!(status(&format!("localhost:{port}")), 200);
+    assert_eq!(status(&format!("evil.example:{port}")), 403);
+    let refused = get(served.address, "/api/nodes", &["Host: evil.example"]);
+    assert!(refused.text.contains("by an IP address or as localhost"), "{refused:?}");
+    assert!(!refused.text.contains("127.0.0.1:1/0"), "{refused:?}");
+}
+
+#[test]
+fn user_acts_with_the_password() {
+    let servers = RedisServer::start_n(1);
+    redlock(&servers, &["status"]).is(0, &[]);
+    let served = Served::start(&nodes(&servers), &["--user=ann"], Some("s3cret"));
+    for headers in [&[][..], &[WRONG]] {
+        let refused = served.get("/api/locks", headers);
+        assert_eq!(refused.status, 401);
+        assert!(refused.text.contains("Basic realm=\"redlock\""), "{refused:?}");
+        assert_eq!(served.post("/pause", headers, "name=report").status, 401);
+    }
+    assert_eq!(served.get("/api/locks", &[RIGHT]).status, 200);
+    eventually("a quorum", || served.post("/pause", &[RIGHT], "name=report").status == 303);
+    redlock(&servers, &["jobs", "history", "report"]).is(0, &["paused by ann"]);
+    let log = served.end(Signal::TERM);
+    let is_action = |line: &str| line.contains("INFO") && line.contains("by=ann");
+    assert!(log.lines().any(is_action), "{log}");
+    assert!(!log.contains("s3cret"));
+}
+
+#[test]
+fn reader_may_not_act() {
+    let dir = TempDir::new();
+    let file = dir.path().join("password");
+    fs::write(&file, "s3cret\r\nsecond line\n").unwrap();
+    let file = format!("--password-file={}", file.display());
+    // The option is stronger than the variable.
+    let args = ["--user=ann", &file, "--read-only"];
+    let served = Served::start(NOWHERE, &args, Some("other"));
+    assert_eq!(served.get("/nodes", &[WRONG]).status, 401);
+    assert_eq!(served.get("/nodes", &[RIGHT]).status, 200);
+    assert_eq!(served.post("/pause", &[RIGHT], "name=report").status, 403);
+}
+
+#[test]
+fn signal_ends_open_streams() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let served = Served::start(NOWHERE, &[], None);
+        let mut events = follow_events(served.address);
+        let begun = Instant::now();
+        served.end(signal);
+        // A stream takes 20 s by itself.
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        let mut rest = Vec::new();
+        let _ = events.read_to_end(&mut rest);
+    }
+}
+
+#[test]
+fn ignored_hangup_stays_ignored() {
+    let mut command = Command::new("nohup");
+    command.args([env!("CARGO_BIN_EXE_redlock"), "--nodes", NOWHERE, "serve"]);
+    command.arg("--listen=127.0.0.1:0").stdin(Stdio::null()).stdout(Stdio::piped());
+    let served = Served::spawn(command);
+    served.program.send(Signal::HUP);
+    assert_eq!(served.get("/nodes", &[]).status, 200);
+    served.end(Signal::TERM);
+}
+
+#[test]
+fn address_in_use_is_said() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    run(NOWHERE, &["serve", "--listen", &address])
+        .is(71, &["redlock: cannot listen on", &address, "in use", "--listen"]);
+}
+
+#[test]
+fn json_has_the_url() {
+    let args = ["--nodes", NOWHERE, "serve", "--listen=[::1]:0", "--json"];
+    let mut program = Running::start(&[], &args);
+    let json: Value = serde_json::from_str(&program.line()).unwrap();
+    let url = json["url"].as_str().unwrap();
+    assert!(url.starts_with("http://[::1]:"), "{url}");
+    let address = url.strip_prefix("http://").and_then(|url| url.strip_suffix('/'));
+    let address = address.unwrap().parse().unwrap();
+    assert_eq!(get(address, "/nodes", &[&host(address)]).status, 200);
+    assert_eq!(program.end(Signal::TERM), Some(0));
+}
+
+#[test]
+fn unsafe_usage_is_refused() {
+    let dir = TempDir::new();
+    let empty = dir.path().join("empty");
+    fs::write(&empty, "\ns3cret\n").unwrap();
+    let empty = format!("--password-file={}", empty.display());
+    let usage: [(&[&str], &str, &str); 9] = [
+        (&["--listen=0.0.0.0:0"], "", "--user"),
+        (&["--listen=[::]:0"], "s3cret", "--user"),
+        (&["--listen=localhost"], "", "no address like 127.0.0.1:8700"),
+        (&["--user=ann"], "", PASSWORD),
+        (&["--user=ann", &empty], "s3cret", "the first line is empty"),
+        (&["--user=ann:b"], "s3cret", "no colon"),
+        (&["--user="], "s3cret", "not empty"),
+        (&[&empty], "s3cret", "--user <NAME>"),
+        (&["--password=s3cret"], "", "unexpected argument '--password'"),
+    ];
+    for (args, password, words) in usage {
+        let args = [&["serve"], args].concat();
+        let outcome = run_with(NOWHERE, &args, &[(PASSWORD, password)]);
+        outcome.is(64, &[words]).never_says("s3cret").never_says("http://");
+    }
+    let missing = ["serve", "--user=ann", "--password-file=/nonexistent"];
+    run(NOWHERE, &missing).is(78, &["/nonexistent: "]);
+    run("", &["serve"]).is(78, &["no servers"]);
+}
+
+#[test]
+fn password_in_the_clear_warns() {
+    // An address for documentation, which no host has (RFC 5737).
+    let args = ["serve", "--listen=192.0.2.1:0", "--user=ann"];
+    let outcome = run_with(NOWHERE, &args, &[(PASSWORD, "s3cret")]);
+    outcome.is(71, &["the password travels in the clear", "cannot listen"]).never_says("s3cret");
+}
+
+#[test]
+fn useless_password_is_said() {
+    let mut served = Served::start(NOWHERE, &[], Some("s3cret"));
+    let mut line = String::new();
+    served.errors.read_line(&mut line).unwrap();
+    assert!(line.contains("is not used without --user"), "{line}");
+}

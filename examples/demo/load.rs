@@ -1,0 +1,37 @@
+//! A gentle load while nobody drives the demo: a few clients that withdraw now and then, so that there are
+//! locks to look at.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use crate::{
+    Demo,
+    drive::{client, send},
+    ledger::ACCOUNTS,
+};
+
+/// The number of clients. Each sends about one request a second.
+const CLIENTS: usize = 4;
+
+/// Sends requests until it is dropped.
+pub(crate) async fn run(demo: &Demo) {
+    let http = client();
+    let clients = (0..CLIENTS).map(|number| {
+        let http = http.clone();
+        async move {
+            for turn in 0.. {
+                let account = (number + 2 * turn) % ACCOUNTS + 1;
+                // No two clients keep the same pace, so that they meet at times.
+                let step = 5 * turn + 3 * number;
+                let (thinking, pause) = (200 + 370 * step % 1_000, 100 + 230 * step % 500);
+                let url =
+                    format!("{}/accounts/{account}/withdraw?thinking_ms={thinking}", demo.url);
+                // The server counts its answers, and the view shows them.
+                let _ = send(&http, &url).await;
+                tokio::time::sleep(Duration::from_millis(pause as u64)).await;
+            }
+        }
+    });
+    join_all(clients).await;
+}
