@@ -45,6 +45,12 @@ pub(crate) fn link(page: &str, params: &[(&str, &str)]) -> String {
     format!("{page}?{query}")
 }
 
+/// Returns as much of a text's beginning as fits into so many bytes.
+pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
 /// Returns text with what can't be seen, or changes the direction of other text, made visible.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     let is_odd = |c: char| {

@@ -43,20 +43,16 @@ fn of_holder<'a>(
     visit: &Visit,
     held: Option<&HeldLock>,
 ) -> Question<'a> {
-    let state = match held {
-        Some(held) => pages::holder_facts(held, visit),
-        None => html! { p { "Nobody holds it: there is nothing to take away." } },
-    };
+    let nobody = || html! { p { "Nobody holds it: there is nothing to take away." } };
+    let state = held.map_or_else(nobody, |held| pages::holder_facts(held, visit));
     let (holder, is_possible) = (held.map(HeldLock::mark), held.is_some());
     Question { action: Action::BreakLock, subject, holder, state, is_possible }
 }
 
 async fn of_job(site: &Site, visit: &Visit, name: &str) -> Markup {
     let look = site.looks.job(&site.redlock, name).await;
-    match look.as_ref().map(|look| &look.value.job) {
-        Some(Ok(job)) => pages::standing(job, visit),
-        _ => html! {},
-    }
+    let job = look.as_ref().and_then(|look| look.value.job.as_ref().ok());
+    job.map_or_else(|| html! {}, |job| pages::standing(job, visit))
 }
 
 /// The parameter that says what an action is about.

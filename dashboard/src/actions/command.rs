@@ -5,7 +5,11 @@ use std::time::{Duration, SystemTime};
 use tower_redlock::{Redlock, lock::Released};
 
 use super::{Done, failure::ActionFailure};
-use crate::{access::Action, look::HeldLock, query::Params};
+use crate::{
+    access::Action,
+    look::HeldLock,
+    query::{Params, beginning},
+};
 
 /// Maximum length of a reason, in bytes.
 const MAX_REASON_BYTES: usize = 256;
@@ -44,7 +48,7 @@ impl Command<'_> {
                     request = request.retain(retain);
                 }
                 request.mark_done().await?;
-                Ok((Done::MarkedDone, "the key was recorded as done".into()))
+                Ok((Done::Recorded, "the key was recorded as done".into()))
             }
             Action::ForgetKey => {
                 if redlock.once(subject).forget().await? {
@@ -68,13 +72,11 @@ impl Command<'_> {
             ));
         }
         let owner = held.shown.owner.as_deref().unwrap_or("a foreign key");
-        match self.redlock.revoke(&held.holder).await? {
-            Released::AlreadyLost => Ok((Done::Gone, format!("{owner} had lost it already"))),
-            _ => {
-                let token = held.shown.token;
-                Ok((Done::Broken, format!("it was taken away from {owner}, token {token}")))
-            }
+        if self.redlock.revoke(&held.holder).await? == Released::AlreadyLost {
+            return Ok((Done::Gone, format!("{owner} had lost it already")));
         }
+        let token = held.shown.token;
+        Ok((Done::Broken, format!("it was taken away from {owner}, token {token}")))
     }
 
     async fn pause(&self) -> Result<(Done, String), ActionFailure> {
@@ -95,7 +97,7 @@ impl Command<'_> {
     /// The reason that was given, as far as it can be stored.
     fn reason(&self) -> Option<&str> {
         let why = self.form.get("why")?;
-        Some(why[..why.floor_char_boundary(MAX_REASON_BYTES)].trim_end())
+        Some(beginning(why, MAX_REASON_BYTES).trim_end())
     }
 
     fn hours(&self) -> Result<Option<Duration>, ActionFailure> {
@@ -114,18 +116,18 @@ fn no_hours() -> ActionFailure {
 mod tests {
     use super::*;
 
-    fn hours(form: &str) -> Option<Option<Duration>> {
+    fn hours(form: &str) -> Result<Option<Duration>, ActionFailure> {
         let (redlock, form) = (Redlock::embedded(), Params::parse(form.as_bytes()));
         let command = Command { redlock: &redlock, by: "ann", subject: "report", form: &form };
-        command.hours().ok()
+        command.hours()
     }
 
     #[test]
     fn hours_are_positive_numbers() {
-        assert_eq!(hours(""), Some(None));
-        assert_eq!(hours("hours=1.5"), Some(Some(Duration::from_secs(5_400))));
+        assert_eq!(hours(""), Ok(None));
+        assert_eq!(hours("hours=1.5"), Ok(Some(Duration::from_secs(5_400))));
         for wrong in ["0", "-1", "NaN", "inf", "x", "1e300"] {
-            assert_eq!(hours(&format!("hours={wrong}")), None, "{wrong}");
+            assert_eq!(hours(&format!("hours={wrong}")), Err(no_hours()), "{wrong}");
         }
     }
 

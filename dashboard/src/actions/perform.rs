@@ -9,7 +9,7 @@ use crate::{
     access::{Action, Viewer},
     events::{EventSource, LoggedEvent},
     pages::{Question, forbidden, problem},
-    query::{link, visible},
+    query::{beginning, link, visible},
     reply::{Reply, see_other},
     router::Site,
 };
@@ -28,7 +28,7 @@ pub(crate) enum Done {
     Requested,
     Paused,
     Resumed,
-    MarkedDone,
+    Recorded,
     Forgotten,
     /// There was no record.
     NoRecord,
@@ -41,7 +41,7 @@ impl Done {
         (Self::Requested, "trigger"),
         (Self::Paused, "pause"),
         (Self::Resumed, "resume"),
-        (Self::MarkedDone, "done"),
+        (Self::Recorded, "done"),
         (Self::Forgotten, "forget"),
         (Self::NoRecord, "forget-none"),
     ];
@@ -99,7 +99,7 @@ where
 /// The name that is stored and logged.
 fn name(viewer: &Viewer) -> Arc<str> {
     let name = visible(viewer.name().unwrap_or_default().trim());
-    match &name[..name.floor_char_boundary(MAX_NAME_BYTES)] {
+    match beginning(&name, MAX_NAME_BYTES) {
         "" => ANONYMOUS.into(),
         name => name.into(),
     }

@@ -13,6 +13,7 @@ pub(crate) fn unix_millis(at: SystemTime) -> Option<u64> {
     at.duration_since(UNIX_EPOCH).ok().map(millis)
 }
 
+#[expect(clippy::ref_option, reason = "serde gives it so")]
 pub(super) fn serialize_time<S: Serializer>(
     at: &Option<SystemTime>,
     serializer: S,

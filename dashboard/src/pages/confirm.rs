@@ -118,5 +118,5 @@ pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
             }
         }
     };
-    visit.page(section, question.title(), content)
+    visit.page(section, question.title(), &content)
 }

@@ -27,7 +27,7 @@ pub(crate) fn events(site: &Site, visit: &Visit) -> Markup {
             ul #event-list.events data-last=(last) { @for event in &events { (row(event)) } }
         }
     };
-    visit.page("events", "Events", content)
+    visit.page("events", "Events", &content)
 }
 
 fn row(event: &LoggedEvent) -> Markup {

@@ -28,21 +28,21 @@ pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
     let here = here.iter().find(|job| &*job.name == name);
     let content = html! {
         p.subject { (text(name)) }
-        (region("job", "State", RegionSource::Fleet, html! {
+        (region("job", "State", RegionSource::Fleet, &html! {
             @match &look {
                 Some(look) => (fleet(look, visit, name)),
                 None => (reading()),
             }
         }))
-        (region("job-here", "In this process", RegionSource::Process, local(here, visit)))
-        (region("runs", "Last runs", RegionSource::Fleet, html! {
+        (region("job-here", "In this process", RegionSource::Process, &local(here, visit)))
+        (region("runs", "Last runs", RegionSource::Fleet, &html! {
             @if let Some(look) = &look { (runs(&look.value.runs)) }
         }))
-        (region("job-events", "Last events", RegionSource::Process, html! {
+        (region("job-events", "Last events", RegionSource::Process, &html! {
             (event_list(&site.log.about(EventSource::Job, name, MAX_EVENTS)))
         }))
     };
-    visit.page("jobs", "Job", content)
+    visit.page("jobs", "Job", &content)
 }
 
 fn fleet(look: &Look<JobDetails>, visit: &Visit, name: &str) -> Markup {

@@ -21,15 +21,15 @@ pub(crate) async fn jobs(site: &Site, visit: &Visit) -> Markup {
     let look = site.looks.jobs(&site.redlock).await;
     let here = site.jobs();
     let content = html! {
-        (region("fleet-jobs", "Jobs", RegionSource::Fleet, html! {
+        (region("fleet-jobs", "Jobs", RegionSource::Fleet, &html! {
             @match &look {
                 Some(look) => (fleet(look, visit)),
                 None => (reading()),
             }
         }))
-        (region("jobs-here", "Jobs of this process", RegionSource::Process, local(&here, visit)))
+        (region("jobs-here", "Jobs of this process", RegionSource::Process, &local(&here, visit)))
     };
-    visit.page("jobs", "Jobs", content)
+    visit.page("jobs", "Jobs", &content)
 }
 
 fn fleet(look: &Look<JobListing>, visit: &Visit) -> Markup {

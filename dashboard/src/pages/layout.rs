@@ -46,17 +46,18 @@ impl Visit {
     }
 
     /// A whole page. `page` is the one that the navigation shows as the current one.
-    pub(super) fn page(&self, page: &str, title: &str, content: Markup) -> Markup {
-        self.shell(title, self.nav(page), html! { (self.notice()) (content) })
+    pub(super) fn page(&self, page: &str, title: &str, content: &Markup) -> Markup {
+        self.shell(title, &self.nav(page), &html! { (self.notice()) (content) })
     }
 
     /// A page to which nothing leads, and that is not refreshed.
-    pub(super) fn plain_page(title: &str, content: Markup) -> Markup {
+    pub(super) fn plain_page(title: &str, content: &Markup) -> Markup {
         // Who has no access has none to the style either.
-        shell(title, html! {}, html! {}, html! {}, content)
+        let none = html! {};
+        shell(title, &none, &none, &none, content)
     }
 
-    fn shell(&self, title: &str, nav: Markup, content: Markup) -> Markup {
+    fn shell(&self, title: &str, nav: &Markup, content: &Markup) -> Markup {
         let interval = self.interval();
         let head = html! {
             @if interval > 0 { noscript { meta http-equiv="refresh" content=(interval); } }
@@ -64,7 +65,8 @@ impl Visit {
             link rel="icon" href="icon.svg" type="image/svg+xml";
             script src="live.js" defer {}
         };
-        shell(title, head, html! { (nav) (self.refresh_form(interval)) }, self.footer(), content)
+        let header = html! { (nav) (self.refresh_form(interval)) };
+        shell(title, &head, &header, &self.footer(), content)
     }
 
     fn nav(&self, current: &str) -> Markup {
@@ -126,7 +128,7 @@ impl Visit {
             }
             Done::Paused => "The job was paused on the whole fleet.",
             Done::Resumed => "The job has no pause on the fleet any more.",
-            Done::MarkedDone => "The key was recorded as done.",
+            Done::Recorded => "The key was recorded as done.",
             Done::Forgotten => "The record of the key was removed.",
             Done::NoRecord => "There was no record to remove.",
         }
@@ -146,7 +148,7 @@ impl Visit {
     }
 }
 
-fn shell(title: &str, head: Markup, header: Markup, footer: Markup, content: Markup) -> Markup {
+fn shell(title: &str, head: &Markup, header: &Markup, footer: &Markup, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -190,7 +192,7 @@ impl RegionSource {
 }
 
 /// A part of a page that is refreshed.
-pub(super) fn region(id: &str, title: &str, from: RegionSource, content: Markup) -> Markup {
+pub(super) fn region(id: &str, title: &str, from: RegionSource, content: &Markup) -> Markup {
     let heading = format!("{id}-title");
     html! {
         section #(id) data-live="" data-from=(from.name()) aria-labelledby=(heading) {

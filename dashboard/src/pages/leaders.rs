@@ -20,14 +20,14 @@ pub(crate) async fn leaders(site: &Site, visit: &Visit) -> Markup {
         "leaders",
         "Leaders",
         RegionSource::Fleet,
-        html! {
+        &html! {
             @match &look {
                 Some(look) => (listing(look, visit)),
                 None => (reading()),
             }
         },
     );
-    visit.page("leaders", "Leaders", content)
+    visit.page("leaders", "Leaders", &content)
 }
 
 /// The leaders among the locks, with the names that they lead under.

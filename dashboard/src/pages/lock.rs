@@ -22,18 +22,18 @@ pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
     let look = site.looks.lock(&site.redlock, name).await;
     let content = html! {
         p.subject { (text(name)) }
-        (region("holder", "Holder", RegionSource::Fleet, html! {
+        (region("holder", "Holder", RegionSource::Fleet, &html! {
             @match &look {
                 Some(look) => (holder(look, visit, name)),
                 None => (reading()),
             }
         }))
-        (region("here", "In this process", RegionSource::Process, here(site, visit, name)))
-        (region("lock-events", "Last events", RegionSource::Process, html! {
+        (region("here", "In this process", RegionSource::Process, &here(site, visit, name)))
+        (region("lock-events", "Last events", RegionSource::Process, &html! {
             (event_list(&site.log.about(EventSource::Lock, name, MAX_EVENTS)))
         }))
     };
-    visit.page("locks", "Lock", content)
+    visit.page("locks", "Lock", &content)
 }
 
 fn holder(look: &Look<LockDetails>, visit: &Visit, name: &str) -> Markup {

@@ -57,11 +57,11 @@ pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
     let snapshot = site.redlock.snapshot();
     let content = html! {
         (search(visit))
-        (region("fleet-locks", "Locks", RegionSource::Fleet, fleet))
-        (region("waiting", "Waiting requests", RegionSource::Process, waiting(&snapshot)))
-        (region("held-here", "Held here", RegionSource::Process, held(&snapshot)))
+        (region("fleet-locks", "Locks", RegionSource::Fleet, &fleet))
+        (region("waiting", "Waiting requests", RegionSource::Process, &waiting(&snapshot)))
+        (region("held-here", "Held here", RegionSource::Process, &held(&snapshot)))
     };
-    visit.page("locks", "Locks", content)
+    visit.page("locks", "Locks", &content)
 }
 
 fn search(visit: &Visit) -> Markup {

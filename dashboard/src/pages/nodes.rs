@@ -21,7 +21,7 @@ pub(crate) async fn nodes(site: &Site, visit: &Visit) -> Markup {
         "nodes",
         "Nodes",
         RegionSource::Process,
-        html! {
+        &html! {
             p { "Another process may reach other nodes than this one. What a node says of itself holds for all." }
             @match &look {
                 Some(look) => (diagnosis(look)),
@@ -29,7 +29,7 @@ pub(crate) async fn nodes(site: &Site, visit: &Visit) -> Markup {
             }
         },
     );
-    visit.page("nodes", "Nodes", content)
+    visit.page("nodes", "Nodes", &content)
 }
 
 fn diagnosis(look: &Look<Diagnosis>) -> Markup {

@@ -29,7 +29,7 @@ pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
             button type="submit" { "Look it up" }
         }
         @if let Some(key) = key {
-            (region("key-state", "State", RegionSource::Fleet, html! {
+            (region("key-state", "State", RegionSource::Fleet, &html! {
                 @match &look {
                     Some(look) => (details(look, visit, key)),
                     None => (reading()),
@@ -37,7 +37,7 @@ pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
             }))
         }
     };
-    visit.page("once", "Once", content)
+    visit.page("once", "Once", &content)
 }
 
 fn details(look: &Look<OnceDetails>, visit: &Visit, key: &str) -> Markup {

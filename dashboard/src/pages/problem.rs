@@ -21,17 +21,17 @@ pub(crate) fn unconfigured() -> Reply {
             code { "Access::Only(actions)" } " or " code { "Access::All" } "."
         }
     };
-    page(StatusCode::FORBIDDEN, Visit::plain_page("Not configured", content))
+    page(StatusCode::FORBIDDEN, Visit::plain_page("Not configured", &content))
 }
 
 pub(crate) fn forbidden(what: &str) -> Reply {
     let content = html! { p { (what) } };
-    page(StatusCode::FORBIDDEN, Visit::plain_page("Forbidden", content))
+    page(StatusCode::FORBIDDEN, Visit::plain_page("Forbidden", &content))
 }
 
 pub(crate) fn challenged(challenge: &HeaderValue) -> Reply {
     let content = html! { p { "Reload the page, and give your name and password." } };
-    let mut reply = page(StatusCode::UNAUTHORIZED, Visit::plain_page("Who are you?", content));
+    let mut reply = page(StatusCode::UNAUTHORIZED, Visit::plain_page("Who are you?", &content));
     reply.headers_mut().insert(WWW_AUTHENTICATE, challenge.clone());
     reply
 }
@@ -41,5 +41,5 @@ pub(crate) fn problem(status: StatusCode, title: &str, what: &str) -> Reply {
         p { (super::words::text(what)) }
         p { a href="./" { "To the locks" } }
     };
-    page(status, Visit::plain_page(title, content))
+    page(status, Visit::plain_page(title, &content))
 }
