@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_a_runtime_loses_no_event() {
+    fn end_of_runtime_loses_no_event() {
         let redlock = Redlock::embedded();
         let log = Arc::new(EventLog::default());
         log.follow_locks(redlock.events());
