@@ -16,7 +16,7 @@ const VIEWERS: usize = 100;
 /// Maximum length of a page, in bytes.
 const PAGE_LIMIT: usize = 200_000;
 
-/// What a look may cost a server, unless the machine is so slow that a plain read costs a third of it.
+/// What a look may cost a server, unless the machine is so busy that a plain read costs a fifth of it.
 const LOOK_LIMIT: Duration = Duration::from_millis(5);
 /// The time in which it is measured what the servers do without viewers.
 const IDLE: Duration = Duration::from_secs(5);
@@ -129,7 +129,7 @@ async fn viewers_share_one_look() {
     // What the servers do without viewers, in the same time.
     tokio::time::sleep(IDLE).await;
     let unwatched: Vec<_> = scene.servers.iter().map(used).collect();
-    let limit = LOOK_LIMIT.max(3 * plain_read(&scene.servers[0]));
+    let limit = LOOK_LIMIT.max(5 * plain_read(&scene.servers[0]));
     for (nth, server) in scene.servers.iter().enumerate() {
         let ((time, scans), spent) = (before[nth], spent[nth]);
         let idle = unwatched[nth].saturating_sub(spent).mul_f64(watched.div_duration_f64(IDLE));

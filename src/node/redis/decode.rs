@@ -139,26 +139,23 @@ fn one(op: &Op, value: Value) -> Decoded {
 }
 
 fn inspected(names: &[Arc<str>], items: Vec<Value>) -> Result<Answer, Reason> {
-    let of = |item: &Value| match item {
-        Value::Array(item) => Some(stored(item)),
-        _ => None,
-    };
-    match items.iter().map(of).collect::<Option<Vec<_>>>() {
-        Some(found) if found.len() == names.len() => Ok(Answer::Inspected(found)),
-        _ => Err(unexpected(&Value::Array(items))),
+    if items.len() == 2 * names.len() {
+        Ok(Answer::Inspected(items.chunks(2).map(stored).collect()))
+    } else {
+        Err(unexpected(&Value::Array(items)))
     }
 }
 
+/// A value, and for how long it is kept.
 fn stored(items: &[Value]) -> Option<Stored> {
     let remaining = items.get(1).and_then(int).map(Duration::from_millis);
     // As in `lease_of`.
     let awaited =
         |value: &Value| matches!(value, Value::BulkString(bytes) if bytes.ends_with(b"\n"));
-    items.first().map(|value| {
-        let lease = lease(value);
-        let awaited = lease.is_some() && awaited(value);
-        Stored::new(lease, remaining).awaited(awaited)
-    })
+    let value = items.first().filter(|value| !matches!(value, Value::Nil))?;
+    let lease = lease(value);
+    let awaited = lease.is_some() && awaited(value);
+    Some(Stored::new(lease, remaining).awaited(awaited))
 }
 
 /// Names that are no UTF-8 are not ours.

@@ -16,7 +16,7 @@ use tower_redlock::{
 };
 
 use super::scene::{Scene, key, patient};
-use crate::support::eventually_async;
+use crate::support::{Resp, eventually_async};
 
 async fn listed(redlock: &Redlock) -> Result<Vec<Holder>, LockError> {
     redlock.locks().try_collect().await
@@ -91,6 +91,27 @@ async fn lost_minority_hides_no_lock() {
     scene.servers[3].freeze();
     assert_eq!(names(&redlock).await.len(), 120);
     scene.servers[3].thaw();
+}
+
+/// Its name is read together with those of other locks.
+#[tokio::test]
+async fn key_of_another_type_hides_no_lock() {
+    let scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+    let locks: Vec<_> = join_all((0..5).map(|i| redlock.lock(format!("{i}")).into_future())).await;
+    assert!(locks.iter().all(Result::is_ok));
+    scene.keys_everywhere().await;
+    for server in &scene.servers[..2] {
+        let key = &key("3");
+        assert!(matches!(server.cli(&["DEL", key]), Resp::Int(1)));
+        server.cli(&["RPUSH", key, "a list"]);
+    }
+    let mut found = listed(&redlock).await.unwrap();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    let names: Vec<_> = found.iter().map(|lock| &*lock.name).collect();
+    assert_eq!(names, ["0", "1", "2", "3", "4"]);
+    let held: Vec<_> = found.iter().map(|lock| lock.is_quorum).collect();
+    assert_eq!(held, [true, true, true, false, true]);
 }
 
 #[tokio::test]

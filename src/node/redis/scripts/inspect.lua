@@ -1,16 +1,20 @@
 -- Reads the holders of keys. KEYS: lock keys. ARGV: 'strict' under the strict clock guard, else
--- empty. Answers, for each key: value (or nothing), for how long still in ms (negative: no TTL).
+-- empty. Answers, for each key: value (false: none), for how long still in ms (negative: no TTL). A
+-- key that can't be read, as it is no string, counts as none beside others.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local found = {}
 for i, key in ipairs(KEYS) do
-  local value = redis.call('GET', key)
-  local left = value and remaining(key, ARGV[1], now)
-  -- Its lease is over; only the backstop keeps it.
-  if not value or (ARGV[1] ~= '' and left == 0) then
-    found[i] = {}
-  else
-    found[i] = {string.sub(value, 1, 1024), left}
+  local value, left = redis.pcall('GET', key), 0
+  if type(value) == 'table' then
+    if #KEYS == 1 then return value end
+    value = false
+  elseif value then
+    left = remaining(key, ARGV[1], now)
+    if #value > 1024 then value = string.sub(value, 1, 1024) end
+    -- Its lease is over; only the backstop keeps it.
+    if left == 0 and ARGV[1] ~= '' then value = false end
   end
+  found[2 * i - 1], found[2 * i] = value, left
 end
 return found
