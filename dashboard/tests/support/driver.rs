@@ -20,11 +20,12 @@ use crate::support::TempDir;
 const WATCH: &str = r#"
 log=$1; shift
 exec 3<&0 </dev/null
-"$@" >"$log" 2>&1 3<&- &
+("$@"; echo "ended with $?") >"$log" 2>&1 3<&- &
 read -r _ <&3
 kill -9 0
 "#;
 
+const ATTEMPTS: usize = 3;
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
@@ -36,8 +37,27 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Starts chromedriver and waits until it listens.
+    /// Starts chromedriver and waits until it listens. It chooses a port of IPv4, and ends if another program has
+    /// the one of IPv6 with the same number.
     pub(super) fn start() -> Self {
+        let started = Instant::now();
+        let mut said = String::new();
+        for _ in 0..ATTEMPTS {
+            match Self::attempt() {
+                Ok(driver) => return driver,
+                Err(log) => said = log,
+            }
+        }
+        panic!(
+            "chromedriver does not listen after {:.1?}: run scripts/test setup, or install it: apt-get install \
+             chromium chromium-driver | dnf install chromium chromedriver | brew install --cask chromium \
+             chromedriver\n{said}",
+            started.elapsed()
+        )
+    }
+
+    /// Returns what chromedriver said if it ended, or hangs.
+    fn attempt() -> Result<Self, String> {
         let home = TempDir::new();
         let log = home.path().join("chromedriver.log");
         File::create(&log).expect("the directory is ours");
@@ -55,15 +75,13 @@ impl Driver {
             .process_group(0)
             .spawn()
             .expect("sh starts");
-        let port = listening(&log).unwrap_or_else(|said| {
-            end(&mut shell);
-            panic!(
-                "chromedriver does not listen: run scripts/test setup, or install it: apt-get install \
-                 chromium chromium-driver | dnf install chromium chromedriver | brew install --cask \
-                 chromium chromedriver\n{said}"
-            )
-        });
-        Self { shell: Mutex::new(shell), port, home }
+        match listening(&log) {
+            Ok(port) => Ok(Self { shell: Mutex::new(shell), port, home }),
+            Err(said) => {
+                end(&mut shell);
+                Err(said)
+            }
+        }
     }
 
     pub(super) fn url(&self) -> String {
@@ -89,7 +107,7 @@ fn listening(log: &Path) -> Result<u16, String> {
         });
         match port {
             Some(port) => return Ok(port),
-            None if said.contains("not found") || started.elapsed() > HANG_GUARD => {
+            None if said.contains("ended with ") || started.elapsed() > HANG_GUARD => {
                 return Err(said);
             }
             None => thread::sleep(PAUSE),
