@@ -48,10 +48,10 @@
 //!
 //! # Load
 //!
-//! All viewers of a process share one look at the servers, at most one in a second, and at most a tenth of the
-//! time: a look that takes longer is repeated later, and each page says how old it is. Names are read by SCAN in
-//! steps of a hundred, with pauses. No look is made while nobody watches. At most 100,000 locks and 1,000 jobs are
-//! read; a page says if there are more.
+//! All viewers of a process share one look at the servers, at most one in a second. A server spends at most a tenth
+//! of its time on it: names are read by SCAN in steps of a hundred, with pauses. Each page says how old its look
+//! is. No look is made while nobody watches. At most 100,000 locks and 1,000 jobs are read; a page says if there
+//! are more.
 
 mod access;
 mod actions;
