@@ -18,9 +18,6 @@ const PAGE_LIMIT: usize = 200_000;
 
 /// What a look may cost a server, unless the machine is so busy that a plain read costs a fifth of it.
 const LOOK_LIMIT: Duration = Duration::from_millis(5);
-/// The time in which it is measured what the servers do without viewers.
-const IDLE: Duration = Duration::from_secs(5);
-
 /// The duration of the watch, from `DASHBOARD_LOAD_SECONDS`; by default 60.
 fn watch() -> Duration {
     let given = std::env::var("DASHBOARD_LOAD_SECONDS").ok();
@@ -28,24 +25,20 @@ fn watch() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The processor time that the server has used so far: other than the time of its commands, it does not grow
-/// while other processes have the processor.
+/// The time that the server has spent in scripts so far: all that a look sends.
 fn used(server: &RedisServer) -> Duration {
-    let of = |field| {
-        let seconds = server.info("cpu", field).expect("servers tell their processor time");
-        Duration::from_secs_f64(seconds.parse().expect("seconds"))
-    };
-    of("used_cpu_user_main_thread") + of("used_cpu_sys_main_thread")
+    let of = |command| Duration::from_micros(stat(server, command, "usec="));
+    of("eval") + of("evalsha")
 }
 
-/// The calls of a command so far.
-fn calls(server: &RedisServer, command: &str) -> u64 {
+/// A count of a command since the server began.
+fn stat(server: &RedisServer, command: &str, field: &str) -> u64 {
     let stats = server.info("commandstats", &format!("cmdstat_{command}")).unwrap_or_default();
-    let calls = stats.split(',').find_map(|part| part.strip_prefix("calls="));
-    calls.map_or(0, |calls| calls.parse().expect("a number"))
+    let value = stats.split(',').find_map(|part| part.strip_prefix(field));
+    value.map_or(0, |value| value.parse().expect("a number"))
 }
 
-/// The processor time that a server needs for the same keys without the library: about 1 ms, or 3 ms where other
+/// The time that a server needs for the same keys without the library: about 1 ms, or 3 ms where other
 /// processes use the caches.
 fn plain_read(server: &RedisServer) -> Duration {
     const ROUNDS: u32 = 20;
@@ -80,6 +73,22 @@ async fn look_number(twin: &str) -> u64 {
     number.expect("it was found")
 }
 
+/// What each server spends from one look to the next: the least of some, as a busy machine adds to it.
+async fn cheapest_looks(servers: &[RedisServer], twin: &str) -> Vec<Duration> {
+    const LOOKS: usize = 8;
+    let mut cheapest = vec![Duration::MAX; servers.len()];
+    for _ in 0..LOOKS {
+        let last = look_number(twin).await;
+        let before: Vec<_> = servers.iter().map(used).collect();
+        let next = async || look_number(twin).await > last;
+        crate::harness::eventually("the servers are read again", next).await;
+        for ((server, before), cheapest) in servers.iter().zip(before).zip(&mut cheapest) {
+            *cheapest = used(server).saturating_sub(before).min(*cheapest);
+        }
+    }
+    cheapest
+}
+
 /// Each viewer reads the page once a second, as the live pages do.
 #[tokio::test(flavor = "multi_thread")]
 async fn viewers_share_one_look() {
@@ -89,8 +98,6 @@ async fn viewers_share_one_look() {
     let (page, twin) = (site.page("locks"), site.page("api/locks?q=none"));
     assert_strict(&page, &http::get(&page).await.body);
     let first = look_number(&twin).await;
-    let before: Vec<_> =
-        scene.servers.iter().map(|server| (used(server), calls(server, "scan"))).collect();
     let seen = Arc::new(Mutex::new(Seen::default()));
     let (begun, watch) = (Instant::now(), watch());
     let viewers = (0..VIEWERS).map(|viewer| {
@@ -125,17 +132,9 @@ async fn viewers_share_one_look() {
         "{VIEWERS} viewers, 1,000 locks: {looks} looks in {watched:.1?}, {pages} pages of at most {longest} bytes, the \
          slowest within {slowest:.0?}"
     );
-    let spent: Vec<_> = scene.servers.iter().map(used).collect();
-    // What the servers do without viewers, in the same time.
-    tokio::time::sleep(IDLE).await;
-    let unwatched: Vec<_> = scene.servers.iter().map(used).collect();
     let limit = LOOK_LIMIT.max(5 * plain_read(&scene.servers[0]));
-    for (nth, server) in scene.servers.iter().enumerate() {
-        let ((time, scans), spent) = (before[nth], spent[nth]);
-        let idle = unwatched[nth].saturating_sub(spent).mul_f64(watched.div_duration_f64(IDLE));
-        let each = spent.saturating_sub(time).saturating_sub(idle) / looks;
-        let scans = (calls(server, "scan") - scans).div_ceil(looks.into());
-        println!("a look costs the server {each:.1?} in {scans} steps");
+    for (server, each) in scene.servers.iter().zip(cheapest_looks(&scene.servers, &twin).await) {
+        println!("a look costs {} {each:.1?}", server.addr());
         assert!(each < limit, "a look costs a server {each:?}, more than {limit:?}");
     }
     assert!(Duration::from_secs(looks.into()) <= watched + Duration::from_secs(2), "{looks} looks");
@@ -174,9 +173,9 @@ async fn many_keys_are_read_in_steps() {
     assert!(last.body.contains("lock:99999"), "{}", last.body);
     assert!(last.body.len() < PAGE_LIMIT, "{}", last.body.len());
     for server in &scene.servers {
-        let scans = calls(server, "scan");
+        let scans = stat(server, "scan", "calls=");
         assert!(scans >= 900, "steps of about a hundred: {scans}");
-        assert_eq!(calls(server, "keys"), 0);
+        assert_eq!(stat(server, "keys", "calls="), 0);
         println!("{scans} steps over {KEYS} keys");
     }
 }
