@@ -131,3 +131,30 @@ impl fmt::Debug for DashboardFuture {
         f.debug_struct("DashboardFuture").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use http_body_util::Full;
+
+    use super::*;
+    use crate::Access;
+
+    #[tokio::test]
+    async fn action_outlives_its_viewer() {
+        let redlock = Redlock::embedded();
+        let mut dashboard = Dashboard::new(redlock.clone())
+            .access(|_: &http::request::Parts| Access::All.by("ann"));
+        let mut changes = dashboard.log.changes();
+        let form = Full::<bytes::Bytes>::from("name=report");
+        let mut call = dashboard.call(Request::post("/pause").body(form).unwrap());
+        let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut call).poll(cx).is_pending()));
+        assert!(first.await, "it has not ended");
+        drop(call);
+        changes.changed().await.unwrap();
+        let events = dashboard.log.after(0);
+        assert_eq!(events[0].text, "report, by ann: the job was paused");
+        assert_eq!(&*redlock.job_control("report").await.unwrap().paused.unwrap().by, "ann");
+    }
+}

@@ -12,8 +12,8 @@ use super::{Access, Authorize, Viewer};
 /// Basic authentication (RFC 7617) for a few users.
 ///
 /// The time of a comparison depends on neither the names nor the passwords. Credentials are sent with each
-/// request: serve it over TLS. A viewer without valid ones is asked for them. Attempts are not counted:
-/// choose passwords that can't be guessed.
+/// request: serve it over TLS. The browser asks a viewer without valid ones for them. Attempts are not
+/// counted: choose passwords that can't be guessed.
 ///
 /// ```
 /// use tower_redlock_dashboard::{Access, BasicAuth};

@@ -69,7 +69,8 @@ impl EventReceiver {
     }
 }
 
-/// Until the dashboard, or what it follows, has gone. If the runtime ends, the next request goes on.
+/// The task that follows one source, until the dashboard or the source is dropped. If its runtime ends, the next
+/// request starts another one.
 struct Following {
     log: Weak<EventLog>,
     source: Option<EventReceiver>,

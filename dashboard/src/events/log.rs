@@ -191,7 +191,7 @@ impl EventLog {
         self.ring().events.iter().rev().filter(is_about).take(at_most).cloned().collect()
     }
 
-    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Look<T> {
     /// When it was begun, by the wall clock of this process.
     pub(crate) at: SystemTime,
     pub(crate) took: Duration,
-    /// Reading goes on: this is what was found so far.
+    /// The listing continues: this is its beginning.
     pub(crate) is_partial: bool,
     begun: Instant,
     /// The number of changes before it was begun.
@@ -77,8 +77,8 @@ impl<T: Send + Sync + 'static> Cached<T> {
         }
     }
 
-    /// Returns a fresh look, or reads one and waits for it, for a limited time. Reading goes on if the caller
-    /// leaves. `None`: there is none yet.
+    /// Returns a fresh look, or reads one and waits for it, for a limited time. The read continues if the
+    /// caller is dropped. `None`: there is none yet.
     pub(crate) async fn look<R, F>(self: &Arc<Self>, read: R) -> Option<Arc<Look<T>>>
     where
         R: Fn(Partial<T>) -> F,

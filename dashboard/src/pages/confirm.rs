@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{Visit, words::text};
 use crate::{access::Action, query::link};
 
-/// What is asked before an action.
+/// The question before an action.
 pub(crate) struct Question<'a> {
     pub(crate) action: Action,
     /// The parameter that names what it is about, and its value.

@@ -35,7 +35,7 @@ pub(crate) struct Visit {
 }
 
 impl Visit {
-    /// The name that is asked for.
+    /// The `name` parameter.
     pub(crate) fn name(&self) -> Option<&str> {
         self.params.exact("name")
     }
@@ -52,7 +52,7 @@ impl Visit {
 
     /// A page to which nothing leads, and that is not refreshed.
     pub(super) fn plain_page(title: &str, content: &Markup) -> Markup {
-        // Who has no access has none to the style either.
+        // A viewer without access can't load the style sheet.
         let none = html! {};
         shell(title, &none, &none, &none, content)
     }
