@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use ::redis::{ServerError, Value};
 
-use super::{claim_text, request::NodeRequest};
+use super::{claim_text, encode::Keys, request::NodeRequest};
 use crate::{
     error::Reason,
     protocol::{
@@ -24,6 +24,13 @@ pub(super) struct Decoded {
     pub(super) granted: bool,
 }
 
+impl Decoded {
+    /// Creates one without a reading of the clock.
+    fn timeless(result: Result<Answer, Reason>) -> Self {
+        Self { result, server_micros: None, granted: false }
+    }
+}
+
 /// Why a command has to be sent again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Retry {
@@ -35,10 +42,13 @@ pub(super) enum Retry {
 }
 
 /// Decodes the reply to a group of operations, in order.
-pub(super) fn decode(group: &[NodeRequest], value: Value) -> Result<Vec<Decoded>, Retry> {
+pub(super) fn decode(
+    keys: &Keys,
+    group: &[NodeRequest],
+    value: Value,
+) -> Result<Vec<Decoded>, Retry> {
     let all = |result: Result<Answer, Reason>| {
-        let decoded = |_| Decoded { result: result.clone(), server_micros: None, granted: false };
-        Ok(group.iter().map(decoded).collect())
+        Ok(group.iter().map(|_| Decoded::timeless(result.clone())).collect())
     };
     let items = match value {
         Value::Array(items) => items,
@@ -56,6 +66,9 @@ pub(super) fn decode(group: &[NodeRequest], value: Value) -> Result<Vec<Decoded>
         }
         other => return all(Err(unexpected(&other))),
     };
+    if let Op::Scan(scan) = &group[0].op {
+        return all(scanned(items, keys.prefix_of(scan.kind)));
+    }
     // Acquires and releases are answered by a list of answers, others by a single one.
     if !matches!(group[0].op, Op::Acquire(_) | Op::Release(_)) {
         return Ok(vec![one(&group[0].op, Value::Array(items))]);
@@ -69,19 +82,11 @@ pub(super) fn decode(group: &[NodeRequest], value: Value) -> Result<Vec<Decoded>
 fn one(op: &Op, value: Value) -> Decoded {
     let items = match value {
         Value::Array(items) => items,
-        Value::ServerError(error) => {
-            return Decoded { result: Err(reason(&error)), server_micros: None, granted: false };
-        }
-        other => {
-            return Decoded {
-                result: Err(unexpected(&other)),
-                server_micros: None,
-                granted: false,
-            };
-        }
+        Value::ServerError(error) => return Decoded::timeless(Err(reason(&error))),
+        other => return Decoded::timeless(Err(unexpected(&other))),
     };
     if let Op::Inspect(names) = op {
-        return Decoded { result: inspected(names, items), server_micros: None, granted: false };
+        return Decoded::timeless(inspected(names, items));
     }
     let int = |i: usize| items.get(i).and_then(int);
     let code = int(0).unwrap_or(0);
@@ -110,10 +115,6 @@ fn one(op: &Op, value: Value) -> Decoded {
         (1, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_)) => {
             recorded(&items).map(Answer::Recorded)
         }
-        (1, Op::Scan(_)) => match (items.get(2), items.get(3)) {
-            (Some(cursor), Some(Value::Array(names))) => Ok(Answer::Scanned(page(cursor, names))),
-            _ => Err(unexpected(&Value::Array(items.clone()))),
-        },
         (1, Op::Forget(_) | Op::ForgetJob(_)) => Ok(Answer::Forgotten(fence > 0)),
         (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
         (5, _) => Err(Reason::Late),
@@ -158,14 +159,20 @@ fn stored(items: &[Value]) -> Option<Stored> {
     Some(Stored::new(lease, remaining).awaited(awaited))
 }
 
-/// Names that are no UTF-8 are not ours.
-fn page(cursor: &Value, names: &[Value]) -> ScannedAnswer {
-    let name = |name: &Value| match name {
-        Value::BulkString(name) => std::str::from_utf8(name).ok().map(Into::into),
+/// Parses a page: its cursor, and keys that begin with a prefix. Others, and those that are no UTF-8,
+/// are not ours.
+fn scanned(items: Vec<Value>, prefix: &str) -> Result<Answer, Reason> {
+    let [cursor, Value::Array(keys)] = &items[..] else {
+        return Err(unexpected(&Value::Array(items)));
+    };
+    let name = |key: &Value| match key {
+        Value::BulkString(key) => {
+            std::str::from_utf8(key).ok()?.strip_prefix(prefix).map(Into::into)
+        }
         _ => None,
     };
     let next = Some(text(cursor)).filter(|cursor| !matches!(&**cursor, "0" | ""));
-    ScannedAnswer::new(names.iter().filter_map(name).collect(), next)
+    Ok(Answer::Scanned(ScannedAnswer::new(keys.iter().filter_map(name).collect(), next)))
 }
 
 fn owner(value: &Value) -> Option<Arc<str>> {
@@ -303,6 +310,7 @@ fn without_secrets(text: &str) -> String {
     shown.pop();
     shown
 }
+
 /// Returns the items of the last reply, which has to be a list.
 pub(super) fn list(mut replies: Vec<Value>) -> Result<Vec<Value>, Reason> {
     match replies.pop() {
@@ -318,22 +326,15 @@ mod tests {
 
     use super::*;
     use crate::{
-        protocol::{
-            AcquireOp, ExtendOp, ForgetJobOp, LeaseId, PrepareOp, RaiseOp, ScanKind, ScanOp,
-        },
+        protocol::{AcquireOp, ExtendOp, ForgetJobOp, LeaseId, PrepareOp, RaiseOp},
         resource::Resource,
         time::Timestamp,
     };
 
     fn ops() -> Vec<Op> {
         let lease = || {
-            let resource = Resource::try_from("a").unwrap();
-            Arc::new(LeaseId::new(
-                resource,
-                Nonce::from_bytes([1; 16]),
-                "me".into(),
-                Duration::ZERO,
-            ))
+            let (resource, nonce) = (Resource::try_from("a").unwrap(), Nonce::from_bytes([1; 16]));
+            Arc::new(LeaseId::new(resource, nonce, "me".into(), Duration::ZERO))
         };
         let (ttl, patience) = (Duration::from_secs(1), Duration::ZERO);
         vec![
@@ -354,7 +355,6 @@ mod tests {
             Op::ForgetJob(ForgetJobOp::new("a".into(), 1, patience)),
             Op::ReadRecord("a".into()),
             Op::Claims(vec!["a".into(), "b".into()].into()),
-            Op::Scan(ScanOp::new(ScanKind::Locks, None, 10)),
         ]
     }
 

@@ -38,6 +38,15 @@ impl Keys {
             lock_prefix: format!("{prefix}:lock:"),
         }
     }
+
+    /// Returns what the keys or fields that are scanned begin with.
+    pub(super) fn prefix_of(&self, kind: ScanKind) -> &str {
+        match kind {
+            ScanKind::Locks => &self.lock_prefix,
+            ScanKind::Records => &self.done_prefix,
+            ScanKind::Jobs => CLAIM_PREFIX,
+        }
+    }
 }
 
 /// Prefix of the fields of claims.
@@ -198,20 +207,19 @@ impl Encoder<'_> {
         }
     }
 
+    /// Keys are scanned by a plain command: a script declares the keys that it reads.
     fn scan(&self, cmd: &mut Command, by: ScriptRef, scan: &ScanOp) {
-        name_script(cmd, by, scripts::SCAN, &self.digests.scan);
-        let prefix = match scan.kind {
-            ScanKind::Locks => &*self.keys.lock_prefix,
-            ScanKind::Records => &*self.keys.done_prefix,
-            ScanKind::Jobs => CLAIM_PREFIX,
-        };
+        let prefix = self.keys.prefix_of(scan.kind);
+        let cursor = scan.cursor.as_deref().unwrap_or("0");
+        let count = u64::from(scan.count.max(1));
         if scan.kind == ScanKind::Jobs {
+            name_script(cmd, by, scripts::SCAN_FIELDS, &self.digests.scan_fields);
             cmd.arg("1").arg(&*self.keys.marks);
+            cmd.arg(cursor).arg(&*prefix_pattern(prefix)).arg(count);
         } else {
-            cmd.arg("0");
+            cmd.arg("SCAN").arg(cursor).arg("MATCH").arg(&*prefix_pattern(prefix));
+            cmd.arg("COUNT").arg(count).arg("TYPE").arg("string");
         }
-        cmd.arg(scan.cursor.as_deref().unwrap_or("0")).arg(&*prefix_pattern(prefix));
-        cmd.arg(u64::from(scan.count.max(1))).arg(prefix.len());
     }
 
     fn claim(&self, cmd: &mut Command, by: ScriptRef, job: &str, token: u64, patience: Duration) {

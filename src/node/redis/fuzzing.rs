@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use super::{
     Endpoint, claim_text,
     decode::{Decoded, decode, lease_of, record},
+    encode::Keys,
     enrol::Tag,
     handshake, permissions,
     request::NodeRequest,
@@ -85,7 +86,7 @@ fn answer(op: &Op, count: usize, value: Value) {
     let shares = matches!(op, Op::Acquire(_) | Op::Release(_));
     let group: Vec<_> = (0..if shares { count } else { 1 }).map(request).collect();
     let is_list = matches!(value, Value::Array(_));
-    let Ok(answers) = decode(&group, value) else { return };
+    let Ok(answers) = decode(&Keys::new("redlock"), &group, value) else { return };
     assert_eq!(answers.len(), group.len());
     for Decoded { result, server_micros, granted } in answers {
         let grants = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));

@@ -87,7 +87,7 @@ async fn greet_as(
         extend: digest(next())?,
         release: digest(next())?,
         inspect: digest(next())?,
-        scan: digest(next())?,
+        scan_fields: digest(next())?,
         claim: digest(next())?,
         claims: digest(next())?,
         read_record: digest(next())?,

@@ -52,7 +52,7 @@ pub(super) const RELEASE: Script = Script {
 pub(super) const INSPECT: Script = Script {
     text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/inspect.lua")),
 };
-pub(super) const SCAN: Script = Script { text: include_str!("scripts/scan.lua") };
+pub(super) const SCAN_FIELDS: Script = Script { text: include_str!("scripts/scan_fields.lua") };
 pub(super) const CLAIM: Script =
     Script { text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/claim.lua")) };
 pub(super) const CLAIMS: Script = Script { text: include_str!("scripts/claims.lua") };
@@ -89,7 +89,7 @@ pub(super) fn load(pipeline: &mut Pipeline) {
         EXTEND,
         RELEASE,
         INSPECT,
-        SCAN,
+        SCAN_FIELDS,
         CLAIM,
         CLAIMS,
         READ_RECORD,
@@ -111,7 +111,7 @@ pub(super) struct Digests {
     pub(super) extend: String,
     pub(super) release: String,
     pub(super) inspect: String,
-    pub(super) scan: String,
+    pub(super) scan_fields: String,
     pub(super) claim: String,
     pub(super) claims: String,
     pub(super) read_record: String,

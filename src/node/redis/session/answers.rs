@@ -47,7 +47,7 @@ impl Session<'_> {
         let (mut forgotten, mut apart) = (Vec::new(), Vec::new());
         let mut values = values.into_iter();
         for group in groups {
-            match decode(&group, values.next().unwrap_or(Value::Nil)) {
+            match decode(&self.member.set.keys, &group, values.next().unwrap_or(Value::Nil)) {
                 Ok(answers) => {
                     // All answers of a call share one reading of the clock.
                     let micros = answers.iter().find_map(|answer| answer.server_micros);
