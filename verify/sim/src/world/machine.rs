@@ -31,6 +31,11 @@ pub(super) struct Machines {
     evicted: BTreeMap<String, u64>,
 }
 
+/// Time from the end of a process to the deadline of an acquire that it sent: two node timeouts (of 50 ms)
+/// after the latest time that the server's clock can show, which is known up to the round trip of a
+/// reading (400 ms each way on the slowest links).
+const LATEST_ACQUIRE: Duration = Duration::from_millis(900);
+
 /// How much clocks may differ from the time, in millionths: twice that is within the drift factor.
 const RATE: i64 = 4_000;
 
@@ -96,13 +101,15 @@ impl Machines {
         }
     }
 
-    /// Checks that the keys of a process that is gone go as well. A renewal of the process may arrive up
-    /// to one TTL later, while the key is still there, and sets its TTL once more. On a doubled connection
-    /// renewals arrive for as long as it lags behind.
+    /// Checks that the keys of a process that is gone go as well. An acquire of the process may still take
+    /// effect until its deadline, [`LATEST_ACQUIRE`] later at most. A renewal may arrive up to one TTL
+    /// later, while the key is still there, and sets its TTL once more. On a doubled connection renewals
+    /// arrive for as long as it lags behind.
     fn watch_keys(&self, owner: String) {
         let (net, oracle) = (self.net.clone(), self.oracle.clone());
         let lag = if self.scene.profile.doubles() { LAG } else { Duration::ZERO };
-        let limit = Duration::from_millis(2 * self.scene.ttl + self.scene.ttl / 25 + 20) + lag;
+        let expiry = Duration::from_millis(2 * self.scene.ttl + self.scene.ttl / 25 + 20);
+        let limit = expiry + LATEST_ACQUIRE + lag;
         tokio::spawn(async move {
             tokio::time::sleep(limit).await;
             let is_its = |value: &[u8]| {
