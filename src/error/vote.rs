@@ -109,6 +109,12 @@ pub enum Reason {
     NamesDiffer,
     /// Another server was enrolled under this node's name.
     Displaced,
+    /// The node's name leads to another server now, which is connected instead: Sentinels or a Cluster
+    /// changed its master. An operation that was sent to the former one may have run there.
+    Moved {
+        /// The address of the other server.
+        to: Arc<str>,
+    },
     /// Another node is the same server, which would vote twice.
     SameServer {
         /// The other node's name.
@@ -191,7 +197,7 @@ impl Reason {
     /// Whether this answer ends the connection. The address may lead to another server now, and a new
     /// connection authenticates again.
     pub(crate) const fn ends_connection(&self) -> bool {
-        matches!(self, Self::ReadOnly | Self::Loading | Self::Auth(_))
+        matches!(self, Self::ReadOnly | Self::Loading | Self::Auth(_) | Self::Moved { .. })
     }
 }
 
@@ -233,6 +239,9 @@ impl fmt::Display for Reason {
             Self::Displaced => f.write_str(
                 "another server was enrolled under its name: check that its address leads all clients to one server",
             ),
+            Self::Moved { to } => {
+                write!(f, "its name leads to another server now, {}; connecting to it", ServerText(to))
+            }
             Self::SameServer { other } => {
                 write!(f, "is the same server as {other}, and one server must not vote twice")
             }

@@ -16,7 +16,9 @@ use crate::{
     events::Events,
     node::{
         ClockJumps, Node,
-        redis::{Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings, RestartGuard},
+        redis::{
+            Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings, RestartGuard, hash_tag,
+        },
     },
     protocol::formulas,
     time::{AdjustedClock, Clock, MAX_DURATION, Timers},
@@ -40,12 +42,13 @@ impl RedlockBuilder {
     ///
     /// [`BuildError`]: the setting that is wrong, and why.
     pub fn build(self) -> Result<Redlock, BuildError> {
-        let settings = self.settings()?;
+        let mut settings = self.settings()?;
         let endpoints = endpoints(&self.urls)?;
         if endpoints.is_empty() && self.nodes.iter().all(NodeSource::is_empty) {
             return Err(BuildError::NoNodes);
         }
         check_prefix(&self.key_prefix)?;
+        settings.key_prefix = prefix_of_keys(&self.key_prefix, &endpoints);
         self.check_embedded()?;
         self.check_guarded()?;
         let clock = Arc::new(AdjustedClock::new(self.clock));
@@ -75,7 +78,7 @@ impl RedlockBuilder {
         warn_of_few_servers(endpoints.len(), &self.guards);
         if !endpoints.is_empty() {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
-            let layout = Layout::new(&names, &self.key_prefix, &self.guards);
+            let layout = Layout::new(&names, &redis.prefix, &self.guards);
             let shared = NodeSet::new(layout, redis, clock, Arc::clone(&clock_jumps), count);
             // One task for all connections, which an attempt wakes once, not once a node.
             let connections = FuturesUnordered::new();
@@ -312,14 +315,28 @@ fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
+/// In a Cluster all keys have one hash tag, so that one server has them.
+fn prefix_of_keys(prefix: &str, endpoints: &[Endpoint]) -> Arc<str> {
+    let is_cluster = |at: &Endpoint| at.directory().is_some_and(|directory| directory.is_cluster());
+    if endpoints.iter().any(is_cluster) && hash_tag(prefix).is_none() {
+        format!("{{{prefix}}}").into()
+    } else {
+        prefix.into()
+    }
+}
+
 fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildError> {
     let (mut seen, mut names) = (HashSet::new(), HashSet::new());
     let mut endpoints = Vec::with_capacity(urls.len());
     for (i, (name, url)) in urls.iter().enumerate() {
         let mut endpoint = Endpoint::parse(i + 1, url)?;
-        // Databases of one server are no independent nodes.
-        if !seen.insert(endpoint.address.clone()) {
-            return Err(BuildError::DuplicateNode { node: endpoint.address.to_string() });
+        // Databases of one server are no independent nodes, nor are two names of one.
+        let place = match endpoint.address() {
+            Some(address) => address.to_string(),
+            None => endpoint.name.rsplit_once('/').map_or(&*endpoint.name, |(at, _)| at).to_owned(),
+        };
+        if !seen.insert(place.clone()) {
+            return Err(BuildError::DuplicateNode { node: place });
         }
         if let Some(name) = name {
             check_name(name)?;

@@ -6,6 +6,7 @@ mod support;
 mod cases;
 mod clocks;
 mod conformance;
+mod failovers;
 mod failures;
 #[cfg(feature = "scheduler")]
 mod fleet;

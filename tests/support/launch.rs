@@ -83,7 +83,7 @@ fn tail(log: &str) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-fn program() -> &'static str {
+pub fn program() -> &'static str {
     static FOUND: OnceLock<Option<&str>> = OnceLock::new();
     let installed = |name: &&str| {
         let run = Command::new(name).arg("--version").stdout(Stdio::null()).status();

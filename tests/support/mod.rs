@@ -5,6 +5,7 @@
 //! - [`Proxy`]: a network between a client and a server that can be slow, silent or down, and that
 //!   can deliver a request after the client has closed the connection.
 //! - [`FakeServer`]: a scripted server, for replies that a real one rarely gives.
+//! - [`Sentinels`], [`Cluster`]: a master that others may replace.
 //! - [`ServerScene`]: servers behind proxies, and managers over them.
 //! - [`scene::Scene`]: a clock that is moved by hand, nodes inside the process, and a manager.
 //! - [`mock_node::MockNode`]: a node whose operations a closure handles.
@@ -30,6 +31,7 @@ pub mod acl;
 mod background;
 mod cli;
 mod clocked;
+mod cluster;
 mod fake;
 pub mod hand_clock;
 mod home;
@@ -49,11 +51,13 @@ mod replication;
 mod resp;
 mod restart;
 pub mod scene;
+mod sentinels;
 mod server;
 mod server_clock;
 mod temp_dir;
 mod wait;
 
+pub use cluster::Cluster;
 pub use fake::{Command, FakeServer, Reaction};
 pub use managers::{LONG, ServerScene, all_vote, connected, in_time, over, patient, urls};
 pub use port::{Port, unused as unused_port};
@@ -61,6 +65,7 @@ pub use process::Process;
 pub use proxy::Proxy;
 pub use resp::{Resp, decode};
 pub use restart::Snapshot;
+pub use sentinels::{SERVICE, Sentinels};
 pub use server::RedisServer;
 pub use temp_dir::TempDir;
 pub use wait::{HANG_GUARD, eventually, eventually_async};

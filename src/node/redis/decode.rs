@@ -247,6 +247,8 @@ pub(super) fn reason(error: &ServerError) -> Reason {
     match error.code() {
         "NOAUTH" | "WRONGPASS" => Reason::Auth(text()),
         "NOPERM" => Reason::NoPermission(text()),
+        // MOVED slot address
+        "MOVED" => Reason::Moved { to: text().rsplit(' ').next().unwrap_or_default().into() },
         "READONLY" => Reason::ReadOnly,
         "OOM" => Reason::OutOfMemory,
         "BUSY" => Reason::Busy,
@@ -270,10 +272,8 @@ fn in_script(error: &ServerError) -> Option<Reason> {
     .into_iter()
     .find_map(|(code, reason)| has(code).then_some(reason))
     .or_else(|| {
-        DENIED_IN_SCRIPT
-            .iter()
-            .any(|words| details.contains(words))
-            .then(|| Reason::NoPermission(without_secrets(details).into()))
+        let is_denied = DENIED_IN_SCRIPT.iter().any(|words| details.contains(words));
+        is_denied.then(|| Reason::NoPermission(without_secrets(details).into()))
     })
 }
 

@@ -4,6 +4,7 @@ use std::{io::Write, sync::Arc, time::Duration};
 
 use super::{
     claim_text,
+    directory::slot_of,
     request::NodeRequest,
     scripts::{self, Digests, Script},
     server_clock::ServerClock,
@@ -37,6 +38,11 @@ impl Keys {
             done_prefix: format!("{prefix}:done:"),
             lock_prefix: format!("{prefix}:lock:"),
         }
+    }
+
+    /// Returns the slot of all keys in a Cluster, if they have one hash tag.
+    pub(super) fn slot(&self) -> u16 {
+        slot_of(&self.meta)
     }
 
     /// Returns what the keys or fields that are scanned begin with.

@@ -1,16 +1,19 @@
-//! Parses a server's URL.
+//! Where a node's server is: its URL, or the URL of those who know.
 
 use std::sync::Arc;
 
 use ::redis::{ConnectionAddr, IntoConnectionInfo};
 
-use super::{Address, Credentials};
-use crate::error::BuildError;
+use super::{
+    Address, Credentials,
+    directory::{Directory, DirectoryKind},
+};
+use crate::error::{BuildError, Reason};
 
-/// One server, as its URL names it.
+/// One node, as its URL names it.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
-    pub(crate) address: Address,
+    pub(crate) place: Place,
     #[cfg(feature = "tls")]
     pub(crate) tls: bool,
     pub(crate) database: i64,
@@ -19,8 +22,22 @@ pub(crate) struct Endpoint {
     pub(crate) name: Arc<str>,
 }
 
-const FORM: &str = "it does not parse; the forms are redis://[user:password@]host[:port][/database] \
-     and redis+unix:///path[?user=…&pass=…&db=…]";
+/// Where a node is.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// Always there.
+    Fixed(Address),
+    /// Where this says.
+    Named(Arc<Directory>),
+}
+
+const FORM: &str = "it does not parse; the forms are redis://[user:password@]host[:port][/database], \
+     redis+unix:///path[?user=…&pass=…&db=…], \
+     redis+sentinel://[user:password@]host[:port][,host…]/service[/database] and \
+     redis+cluster://[user:password@]host[:port][,host…]";
+
+/// Where Sentinels listen by default.
+const SENTINEL_PORT: u16 = 26_379;
 
 impl Endpoint {
     /// Reads a URL, the one of this `number` among those that were given.
@@ -35,9 +52,19 @@ impl Endpoint {
             reason: reason.into(),
         };
         let scheme = scheme.ok_or_else(|| {
-            invalid("it begins with none of redis://, rediss:// and redis+unix://")
+            invalid(
+                "it begins with none of redis://, rediss://, redis+unix://, redis+sentinel://, \
+                 rediss+sentinel://, redis+cluster:// and rediss+cluster://",
+            )
         })?;
         check(scheme, rest).map_err(invalid)?;
+        if scheme.is_named() {
+            return Self::parse_named(number, scheme, rest).map_err(|error| match error {
+                // Of a part, which is a URL by itself.
+                BuildError::InvalidUrl { reason, .. } => invalid(&reason),
+                other => other,
+            });
+        }
         // TLS is done by our own connector, so the driver needs to know of the address only.
         let plain = format!("{}{rest}", scheme.without_tls().as_str());
         let info = plain.as_str().into_connection_info().map_err(|_| invalid(FORM))?;
@@ -62,7 +89,7 @@ impl Endpoint {
             (Some(_), None) => return Err(invalid("it names a user but no password")),
             (None, None) => None,
         };
-        let tls = scheme == Scheme::Tls;
+        let tls = scheme.is_tls();
         if tls && cfg!(not(feature = "tls")) {
             return Err(BuildError::TlsNotBuilt { url: format!("rediss://{address}") });
         }
@@ -72,7 +99,7 @@ impl Endpoint {
             return Err(invalid("it has a control character"));
         }
         Ok(Self {
-            address,
+            place: Place::Fixed(address),
             #[cfg(feature = "tls")]
             tls,
             database,
@@ -80,6 +107,134 @@ impl Endpoint {
             name,
         })
     }
+
+    /// Reads what follows the scheme of a URL of Sentinels or of a Cluster.
+    fn parse_named(number: usize, scheme: Scheme, rest: &str) -> Result<Self, BuildError> {
+        let invalid = |reason: &str| BuildError::InvalidUrl {
+            number,
+            url: String::new(),
+            reason: reason.into(),
+        };
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (user, hosts) = authority
+            .rsplit_once('@')
+            .map_or(("", authority), |(user, hosts)| (&authority[..=user.len()], hosts));
+        let (service, database) = path.split_once('/').unwrap_or((path, ""));
+        let is_sentinel = matches!(scheme, Scheme::Sentinel { .. });
+        if is_sentinel && (service.is_empty() || !service.chars().all(is_of_service)) {
+            return Err(invalid(
+                "after the Sentinels it has no name of a master, of letters, digits, '.', '-' and '_'",
+            ));
+        }
+        if !is_sentinel && !path.is_empty() {
+            return Err(invalid("a Cluster has one database, which is not named"));
+        }
+        let plain = if scheme.is_tls() { Scheme::Tls } else { Scheme::Tcp }.as_str();
+        let mut parts = Vec::new();
+        for host in hosts.split(',') {
+            let port = if is_sentinel && !has_port(host) {
+                format!(":{SENTINEL_PORT}")
+            } else {
+                String::new()
+            };
+            parts.push(Self::parse(number, &format!("{plain}{user}{host}{port}/{database}"))?);
+        }
+        let mut servers: Vec<_> = parts.iter().filter_map(|part| part.address().cloned()).collect();
+        servers.sort_unstable_by_key(ToString::to_string);
+        servers.dedup();
+        let names = servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let Some(first) = parts.pop() else { return Err(invalid(FORM)) };
+        let (kind, name, credentials) = if is_sentinel {
+            let kind = DirectoryKind::Sentinel { service: service.into() };
+            let credentials = sentinel_credentials(number, plain, query)?;
+            (kind, format!("{service}@{names}/{}", first.database), credentials)
+        } else {
+            (DirectoryKind::Cluster, format!("cluster@{names}"), first.credentials.clone())
+        };
+        let directory = Directory::new(kind, servers, scheme.is_tls(), credentials);
+        Ok(Self { place: Place::Named(Arc::new(directory)), name: name.into(), ..first })
+    }
+
+    /// A server without a database or a name of its own.
+    pub(super) fn at(
+        address: Address,
+        #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "never true"))]
+        tls: bool,
+        credentials: Option<Credentials>,
+    ) -> Self {
+        let name = address.to_string().into();
+        Self {
+            place: Place::Fixed(address),
+            #[cfg(feature = "tls")]
+            tls,
+            database: 0,
+            credentials,
+            name,
+        }
+    }
+
+    /// Returns the address, unless it may change.
+    pub(crate) fn address(&self) -> Option<&Address> {
+        match &self.place {
+            Place::Fixed(address) => Some(address),
+            Place::Named(_) => None,
+        }
+    }
+
+    pub(crate) fn directory(&self) -> Option<&Arc<Directory>> {
+        match &self.place {
+            Place::Fixed(_) => None,
+            Place::Named(directory) => Some(directory),
+        }
+    }
+
+    /// Returns where the server is now.
+    pub(super) async fn resolve(&self) -> Result<Address, Reason> {
+        match &self.place {
+            Place::Fixed(address) => Ok(address.clone()),
+            Place::Named(directory) => directory.address().await,
+        }
+    }
+
+    /// Returns a reason if the node is known to be elsewhere now.
+    pub(super) fn moved_from(&self, address: &Address) -> Option<Reason> {
+        let to = self.directory()?.left_for(address)?;
+        Some(Reason::Moved { to: to.to_string().into() })
+    }
+
+    /// Returns whether a text can be a host.
+    pub(super) fn is_host(text: &str) -> bool {
+        !text.is_empty() && text.chars().all(is_of_host)
+    }
+}
+
+/// `sentinel_user` and `sentinel_pass`, percent-encoded as in front of an `@`.
+fn sentinel_credentials(
+    number: usize,
+    plain: &str,
+    query: &str,
+) -> Result<Option<Credentials>, BuildError> {
+    let value = |name: &str| {
+        query.split('&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
+    };
+    match (value("sentinel_user"), value("sentinel_pass")) {
+        (None, None) => Ok(None),
+        (user, password) => {
+            let url = format!("{plain}{}:{}@h", user.unwrap_or(""), password.unwrap_or(""));
+            Endpoint::parse(number, &url).map(|endpoint| endpoint.credentials)
+        }
+    }
+}
+
+/// Of the name of a master, as Sentinels allow it.
+fn is_of_service(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
+}
+
+/// An IPv6 address is in brackets.
+fn has_port(host: &str) -> bool {
+    host.rsplit_once(']').map_or(host, |(_, port)| port).contains(':')
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -87,6 +242,8 @@ enum Scheme {
     Tcp,
     Tls,
     Unix,
+    Sentinel { tls: bool },
+    Cluster { tls: bool },
 }
 
 impl Scheme {
@@ -95,6 +252,10 @@ impl Scheme {
             "redis" => Some(Self::Tcp),
             "rediss" => Some(Self::Tls),
             "redis+unix" => Some(Self::Unix),
+            "redis+sentinel" => Some(Self::Sentinel { tls: false }),
+            "rediss+sentinel" => Some(Self::Sentinel { tls: true }),
+            "redis+cluster" => Some(Self::Cluster { tls: false }),
+            "rediss+cluster" => Some(Self::Cluster { tls: true }),
             _ => None,
         }
     }
@@ -104,6 +265,10 @@ impl Scheme {
             Self::Tcp => "redis://",
             Self::Tls => "rediss://",
             Self::Unix => "redis+unix://",
+            Self::Sentinel { tls: false } => "redis+sentinel://",
+            Self::Sentinel { tls: true } => "rediss+sentinel://",
+            Self::Cluster { tls: false } => "redis+cluster://",
+            Self::Cluster { tls: true } => "rediss+cluster://",
         }
     }
 
@@ -111,11 +276,22 @@ impl Scheme {
         if self == Self::Tls { Self::Tcp } else { self }
     }
 
+    fn is_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::Sentinel { tls: true } | Self::Cluster { tls: true })
+    }
+
+    /// Whether others say where the server is.
+    fn is_named(self) -> bool {
+        matches!(self, Self::Sentinel { .. } | Self::Cluster { .. })
+    }
+
     /// The parameters that a URL may have after its `?`.
     fn parameters(self) -> &'static [&'static str] {
         match self {
             Self::Tcp | Self::Tls => &["protocol"],
             Self::Unix => &["db", "user", "pass", "protocol"],
+            Self::Sentinel { .. } => &["sentinel_user", "sentinel_pass"],
+            Self::Cluster { .. } => &[],
         }
     }
 }

@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use ::redis::{Pipeline, Value};
 
 use super::{
-    Access, Endpoint, IoStream,
+    Access, Address, Endpoint, IoStream,
     credentials::UserAndPassword,
     decode::{reason, text},
+    endpoint::Place,
     enrol::{EnrolCheck, Membership, NodeReport, add_check, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
@@ -28,6 +29,8 @@ const FLAGS_VERSION: (u32, u32) = (7, 0);
 /// A connection that is ready for operations.
 pub(super) struct ReadyConnection {
     pub(super) wire: Wire,
+    /// Where it leads.
+    pub(super) address: Address,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
     pub(super) version: Option<Arc<str>>,
@@ -55,8 +58,9 @@ pub(super) async fn connect(
 async fn greet(endpoint: &Endpoint, member: &Membership) -> Result<ReadyConnection, Reason> {
     let access = &member.set.settings.access;
     let credentials = credentials(endpoint, access).await?;
-    let wire = Wire::new(open(endpoint, access).await?);
-    let greeted = greet_as(credentials.as_ref(), endpoint, member, wire).await;
+    let (stream, address) = open(endpoint, access).await?;
+    let greeted =
+        greet_as(credentials.as_ref(), endpoint, member, (Wire::new(stream), address)).await;
     greeted.map_err(|reason| hide(reason, credentials.as_ref()))
 }
 
@@ -64,7 +68,7 @@ async fn greet_as(
     credentials: Option<&UserAndPassword>,
     endpoint: &Endpoint,
     member: &Membership,
-    mut wire: Wire,
+    (mut wire, address): (Wire, Address),
 ) -> Result<ReadyConnection, Reason> {
     let settings = &member.set.settings;
     let mut pipeline = login(credentials);
@@ -113,7 +117,7 @@ async fn greet_as(
         Ok(report) => ServerClock::new(begun, report.server_micros),
         Err(_) => ServerClock::new(begun, time(&mut wire).await?),
     };
-    Ok(ReadyConnection { wire, digests, server_clock, version, report })
+    Ok(ReadyConnection { wire, address, digests, server_clock, version, report })
 }
 
 /// Adds a health check. `is_fresh`: the connection was opened after a new lookup of the name.
@@ -172,7 +176,7 @@ pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<
 /// Opens a connection without a database, for pushed messages.
 pub(super) async fn open_for_pushes(endpoint: &Endpoint, access: &Access) -> Result<Wire, Reason> {
     let credentials = credentials(endpoint, access).await?;
-    let mut wire = Wire::new(open(endpoint, access).await?);
+    let mut wire = Wire::new(open(endpoint, access).await?.0);
     let login = login(credentials.as_ref());
     if !login.is_empty() {
         let answers = wire.ask(&login).await;
@@ -184,16 +188,27 @@ pub(super) async fn open_for_pushes(endpoint: &Endpoint, access: &Access) -> Res
     Ok(wire)
 }
 
-async fn open(endpoint: &Endpoint, access: &Access) -> Result<Box<dyn IoStream>, Reason> {
+/// Opens a stream to where the server is now.
+async fn open(
+    endpoint: &Endpoint,
+    access: &Access,
+) -> Result<(Box<dyn IoStream>, Address), Reason> {
+    let address = endpoint.resolve().await?;
     let opening = async {
-        let stream = access.connector.connect(&endpoint.address).await?;
+        let stream = access.connector.connect(&address).await?;
         #[cfg(feature = "tls")]
         if endpoint.tls {
-            return access.tls.wrap(&endpoint.address, stream).await;
+            return access.tls.wrap(&address, stream).await;
         }
         Ok(stream)
     };
-    opening.await.map_err(|error: std::io::Error| Reason::NotConnected(error.to_string().into()))
+    match opening.await {
+        Ok(stream) => Ok((stream, address)),
+        Err(error) => Err(Reason::NotConnected(match &endpoint.place {
+            Place::Fixed(_) => error.to_string().into(),
+            Place::Named(_) => format!("{address}: {error}").into(),
+        })),
+    }
 }
 
 /// `AUTH`, where it is needed.

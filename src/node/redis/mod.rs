@@ -3,6 +3,7 @@
 //! | part | where |
 //! |---|---|
 //! | URL, credentials, TLS: where the server is and how to get in | `endpoint`, `credentials`, `tls` |
+//! | names that Sentinels or a Cluster resolve | `directory` |
 //! | opening a stream; a seam for proxies and simulated networks | [`Connector`] |
 //! | what runs on the server | `scripts` and the Lua files beside it |
 //! | operation → command, answer → vote | `request`, `encode`, `decode` |
@@ -19,6 +20,7 @@ mod claim_text;
 mod connector;
 mod credentials;
 mod decode;
+mod directory;
 mod encode;
 mod endpoint;
 mod enrol;
@@ -34,7 +36,6 @@ mod scripts;
 mod server_clock;
 mod session;
 mod settings;
-#[cfg(feature = "http")]
 mod single_server;
 mod status;
 mod status_detail;
@@ -47,6 +48,7 @@ mod wire;
 
 pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
 pub use credentials::Credentials;
+pub(crate) use directory::hash_tag;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use enrol::{Layout, Lowering, NodeSet, adopt, count};
 pub(crate) use listener::Listener;

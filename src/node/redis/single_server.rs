@@ -3,11 +3,12 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ::redis::{Pipeline, Value};
 use futures_util::FutureExt;
+use tokio::time::Instant;
 
 use super::{Access, Endpoint, decode::reason, handshake, wire::Wire};
 use crate::error::Reason;

@@ -41,7 +41,18 @@ impl Supervisor {
         Self { endpoint, member, status, inlets, reconnect, backoff: Backoff::default() }
     }
 
-    pub(crate) async fn run(mut self) {
+    pub(crate) async fn run(self) {
+        let Some(directory) = self.endpoint.directory().cloned() else { return self.serve().await };
+        let member = self.member.clone();
+        let access = &member.set.settings.access;
+        tokio::select! {
+            biased;
+            () = self.serve() => {}
+            () = directory.watch(member.set.keys.slot(), access, || member.moved()) => {}
+        }
+    }
+
+    async fn serve(mut self) {
         // Operations wait for the first connection; afterwards they fail at once while it is down.
         let mut next = None;
         loop {
@@ -71,7 +82,8 @@ impl Supervisor {
         match link {
             Ok(link) => {
                 self.backoff = Backoff::default();
-                let session = Session::new(link, &self.member, &self.status, &mut self.reconnect);
+                let Self { endpoint, member, status, reconnect, .. } = self;
+                let session = Session::new(link, endpoint, member, status, reconnect);
                 session.serve(&mut self.inlets).await
             }
             Err(reason) => SessionEnd::Broken(reason),
@@ -83,22 +95,26 @@ impl Supervisor {
     async fn reconnect(&mut self, reason: &Reason) -> Option<Result<ReadyConnection, Reason>> {
         let pause = self.backoff.next();
         let Self { endpoint, member, inlets, .. } = self;
-        let connecting = async {
+        let (endpoint, member) = (&*endpoint, &*member);
+        let connect = |pause: Duration| async move {
             tokio::time::sleep(pause).await;
             handshake::connect(endpoint, member).await
         };
-        tokio::pin!(connecting);
+        let mut connecting = Box::pin(connect(pause));
         loop {
             tokio::select! {
                 biased;
                 request = inlets.requests.recv() => {
                     request?.not_sent(reason.clone());
                 }
-                Some(admin) = inlets.admin.recv() => {
-                    if let AdminRequest::Run(_, waiting) = admin {
+                Some(admin) = inlets.admin.recv() => match admin {
+                    AdminRequest::Run(_, waiting) => {
                         let _ = waiting.send(Err(reason.clone()));
                     }
-                }
+                    // The former server may never answer.
+                    AdminRequest::Moved => connecting = Box::pin(connect(Duration::ZERO)),
+                    AdminRequest::Check => {}
+                },
                 link = &mut connecting => return Some(link),
             }
         }

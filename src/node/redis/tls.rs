@@ -50,8 +50,8 @@ pub(crate) fn tls_config(
     if options.is_none() && !endpoints.iter().any(|endpoint| endpoint.tls) {
         return Ok(TlsConfig(None));
     }
-    let is_plain =
-        |at: &&Endpoint| !at.tls && matches!(at.address, Address::Tcp { .. }) && options.is_some();
+    let is_socket = |at: &Endpoint| matches!(at.address(), Some(Address::Unix { .. }));
+    let is_plain = |at: &&Endpoint| !at.tls && !is_socket(at) && options.is_some();
     if let Some(plain) = endpoints.iter().find(is_plain) {
         let reason = format!(
             "node {} would be spoken to without TLS: give its URL as rediss://, or no TLS options",

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     error::Reason,
     node::redis::{
-        RedisSettings,
+        Endpoint, RedisSettings,
         encode::{Encoder, ScriptRef},
         enrol::{AdminRequest, Membership, Tag},
         handshake::ReadyConnection,
@@ -65,6 +65,7 @@ pub(in crate::node::redis) struct NodeChannels {
 
 pub(in crate::node::redis) struct Session<'a> {
     pub(super) link: ReadyConnection,
+    pub(super) endpoint: &'a Endpoint,
     pub(super) member: &'a Membership,
     pub(super) settings: &'a RedisSettings,
     pub(super) status: &'a Arc<Status>,
@@ -103,12 +104,14 @@ pub(in crate::node::redis) struct Session<'a> {
 impl<'a> Session<'a> {
     pub(in crate::node::redis) fn new(
         link: ReadyConnection,
+        endpoint: &'a Endpoint,
         member: &'a Membership,
         status: &'a Arc<Status>,
         reconnect: &'a mut ReconnectState,
     ) -> Self {
         Self {
             link,
+            endpoint,
             member,
             settings: &member.set.settings,
             status,
@@ -165,6 +168,11 @@ impl<'a> Session<'a> {
                 }
                 Some(admin) = admin.recv() => match admin {
                     AdminRequest::Check => self.check_now = true,
+                    AdminRequest::Moved => {
+                        if let Some(reason) = self.endpoint.moved_from(&self.link.address) {
+                            return self.break_off(reason);
+                        }
+                    }
                     AdminRequest::Run(pipeline, waiting) => {
                         let now = self.settings.clock.now();
                         self.send_all(&pipeline, now, BatchContent::AdminRequest(waiting));

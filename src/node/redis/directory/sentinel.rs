@@ -1,0 +1,86 @@
+//! What a Sentinel says about the master of a service.
+
+use ::redis::{Pipeline, Value};
+
+use super::directory::Sighted;
+use crate::{
+    error::Reason,
+    node::redis::{Address, decode::text, single_server::CommandAnswers},
+};
+
+/// Asks for the address, and for how recent it is.
+///
+/// `SENTINEL MASTER` shows the former master until its replicas follow the new one;
+/// `GET-MASTER-ADDR-BY-NAME` shows the promoted server as soon as it was promoted.
+pub(super) fn ask(service: &str) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(2);
+    pipeline.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(service);
+    pipeline.cmd("SENTINEL").arg("MASTER").arg(service);
+    pipeline
+}
+
+/// Parses the answers to [`ask`].
+pub(super) fn parse(service: &str, answers: CommandAnswers) -> Result<Sighted, Reason> {
+    let unknown = || Reason::NotConnected(format!("it knows no master {service}").into());
+    let mut answers = answers.into_iter();
+    let address = match answers.next() {
+        Some(Ok(Value::Array(parts))) => parts,
+        Some(Ok(Value::Nil)) => return Err(unknown()),
+        Some(Err(reason)) => return Err(reason),
+        _ => return Err(not_understood()),
+    };
+    let [host, port] = &address[..] else { return Err(not_understood()) };
+    let port = text(port).parse().map_err(|_| not_understood())?;
+    let fields = match answers.next() {
+        Some(Ok(Value::Array(fields))) => fields,
+        Some(Ok(Value::Map(pairs))) => {
+            pairs.into_iter().flat_map(|(field, value)| [field, value]).collect()
+        }
+        _ => return Err(unknown()),
+    };
+    let epoch = fields.chunks(2).find(|pair| &*text(&pair[0]) == "config-epoch");
+    let epoch = epoch.and_then(|pair| text(pair.get(1)?).parse().ok()).unwrap_or(0);
+    Ok(Sighted {
+        epoch,
+        at: Address::Tcp { host: text(host).to_string(), port },
+        others: Vec::new(),
+    })
+}
+
+fn not_understood() -> Reason {
+    Reason::Protocol("SENTINEL did not answer with an address: is this a Sentinel?".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(parts: &[&str]) -> Value {
+        Value::Array(parts.iter().map(|part| Value::BulkString(part.as_bytes().into())).collect())
+    }
+
+    #[test]
+    fn address_comes_with_its_epoch() {
+        let fields = list(&["name", "locks", "ip", "10.0.0.1", "config-epoch", "7"]);
+        let answers = vec![Ok(list(&["10.0.0.2", "6380"])), Ok(fields)];
+        let Sighted { epoch, at, .. } = parse("locks", answers).unwrap();
+        assert_eq!((epoch, at.to_string().as_str()), (7, "10.0.0.2:6380"));
+    }
+
+    #[test]
+    fn strange_answers_are_errors() {
+        let address = || Ok(list(&["10.0.0.2", "6380"]));
+        let unknown = || Err(Reason::Server("ERR No such master with that name".into()));
+        for answers in [
+            vec![],
+            vec![Ok(Value::Nil), unknown()],
+            vec![address()],
+            vec![address(), unknown()],
+            vec![Ok(list(&["10.0.0.2"])), Ok(list(&[]))],
+            vec![Ok(list(&["10.0.0.2", "port"])), Ok(list(&[]))],
+            vec![Ok(Value::Int(1)), Ok(list(&[]))],
+        ] {
+            assert!(parse("locks", answers.clone()).is_err(), "{answers:?}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A node in a real Redis Cluster.
+
+use tower_redlock::Redlock;
+
+use super::{NAMED, leads_to, set_of};
+use crate::{
+    guards::scene::{guarded, quick, taken, votes, works},
+    support::{Cluster, RedisServer, all_vote, eventually_async},
+};
+
+struct Scene {
+    cluster: Cluster,
+    fixed: Vec<RedisServer>,
+    redlock: Redlock,
+    /// The servers of the shard: master and replica.
+    shard: (usize, usize),
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let (cluster, fixed) = (Cluster::start(), RedisServer::start_n(2));
+        let redlock = guarded(quick(), set_of(cluster.url(), &fixed)).build().unwrap();
+        all_vote(&redlock).await;
+        let shard = cluster.shard_of("{redlock}:meta");
+        Self { cluster, fixed, redlock, shard }
+    }
+
+    /// After the failover: the node is the former replica.
+    async fn continues(&self) {
+        let (_, replica) = self.shard;
+        eventually_async("the replica is the master", async || self.cluster.is_master(replica))
+            .await;
+        let took = leads_to(&self.redlock, &self.cluster.servers[replica]).await;
+        println!("found {took:?} after the replica's election");
+        votes(&self.redlock, NAMED).await;
+        works(&self.redlock).await;
+    }
+}
+
+#[tokio::test]
+async fn all_keys_are_on_one_shard() {
+    let scene = Scene::start().await;
+    let lock = taken(&scene.redlock, "a").await;
+    let (master, replica) = scene.shard;
+    for (at, server) in scene.cluster.servers.iter().enumerate() {
+        let keys = server.keys("*");
+        let has = keys.contains(&"{redlock}:lock:a".to_owned());
+        assert_eq!(has, at == master || at == replica, "{at}: {keys:?}");
+    }
+    lock.release().await.unwrap();
+}
+
+/// The waiter's mark, the hint and its channel are in one slot.
+#[tokio::test]
+async fn waiting_process_is_woken() {
+    let scene = Scene::start().await;
+    let other = guarded(quick(), set_of(scene.cluster.url(), &scene.fixed)).build().unwrap();
+    all_vote(&other).await;
+    let lock = taken(&scene.redlock, "a").await;
+    let waiting = tokio::spawn(async move { taken(&other, "a").await.release().await });
+    let master = &scene.cluster.servers[scene.shard.0];
+    let listens = ["PUBSUB", "NUMSUB", "{redlock}:free:a"];
+    eventually_async("it waits", async || {
+        let is_marked = master.get("{redlock}:lock:a").is_some_and(|value| value.ends_with(b"\n"));
+        is_marked && master.cli(&listens).items().pop().is_some_and(|count| count.int() > 0)
+    })
+    .await;
+    lock.release().await.unwrap();
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn killed_master_is_replaced() {
+    let mut scene = Scene::start().await;
+    let lock = taken(&scene.redlock, "a").await;
+    scene.cluster.servers[scene.shard.0].kill();
+    scene.continues().await;
+    lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn frozen_master_is_replaced() {
+    let scene = Scene::start().await;
+    let lock = taken(&scene.redlock, "a").await;
+    scene.cluster.servers[scene.shard.0].freeze();
+    scene.continues().await;
+    scene.cluster.servers[scene.shard.0].thaw();
+    works(&scene.redlock).await;
+    lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn ordered_failover_is_followed() {
+    let scene = Scene::start().await;
+    let lock = taken(&scene.redlock, "a").await;
+    scene.cluster.servers[scene.shard.1].cli(&["CLUSTER", "FAILOVER"]);
+    scene.continues().await;
+    lock.release().await.unwrap();
+}

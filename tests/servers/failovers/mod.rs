@@ -1,0 +1,44 @@
+//! Nodes whose server is found by Sentinels or by a Cluster, and failovers of that server.
+
+mod cluster;
+mod sentinel;
+
+use std::time::{Duration, Instant};
+
+use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
+
+use crate::support::{RedisServer, eventually_async};
+
+/// Where the node is that may fail over; the others are fixed.
+const NAMED: usize = 0;
+
+/// URLs of a set: one that leads to whoever is the master, and two fixed servers.
+fn set_of(named: String, fixed: &[RedisServer]) -> Vec<String> {
+    std::iter::once(named).chain(fixed.iter().map(RedisServer::plain_url)).collect()
+}
+
+/// Waits until the node is connected to a server with this run id, and returns the time that took.
+async fn leads_to(redlock: &Redlock, server: &RedisServer) -> Duration {
+    let run_id = server.info("server", "run_id");
+    let begun = Instant::now();
+    eventually_async("the node is the new server", async || {
+        let health = &redlock.health()[NAMED];
+        health.run_id.as_deref() == run_id.as_deref()
+            && !matches!(health.state, NodeState::Down { .. } | NodeState::Connecting)
+    })
+    .await;
+    begun.elapsed()
+}
+
+/// Whether a name is held by another, as a quorum says.
+async fn is_refused(redlock: &Redlock, name: &str) -> bool {
+    matches!(redlock.lock(name).await, Err(LockError::Held { .. }))
+}
+
+/// The reason for which the node is down.
+fn down_for(redlock: &Redlock) -> Option<Reason> {
+    match &redlock.health()[NAMED].state {
+        NodeState::Down { reason, .. } => Some(reason.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,148 @@
+//! A node behind real Sentinels.
+
+use tower_redlock::Redlock;
+
+use super::{NAMED, down_for, is_refused, leads_to, set_of};
+use crate::{
+    guards::scene::{guarded, in_probation, quick, taken, votes, works},
+    support::{
+RedisServer, SERVICE, Sentinels, all_vote, eventually_async, in_time, over, patient,
+    },
+};
+
+/// Sentinels, two fixed servers, and a manager over a node each.
+struct Scene {
+    sentinels: Sentinels,
+    fixed: Vec<RedisServer>,
+    redlock: Redlock,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let (sentinels, fixed) = (Sentinels::start(), RedisServer::start_n(2));
+        let redlock = guarded(quick(), set_of(sentinels.url(), &fixed)).build().unwrap();
+        all_vote(&redlock).await;
+        Self { sentinels, fixed, redlock }
+    }
+
+    fn another_manager(&self) -> Redlock {
+        guarded(quick(), set_of(self.sentinels.url(), &self.fixed)).build().unwrap()
+    }
+
+    /// After the failover: the node is the other server, in a probation, and then it votes.
+    async fn continues(&self) {
+        self.sentinels.await_master(1);
+        let took = leads_to(&self.redlock, &self.sentinels.servers[1]).await;
+        println!("found {took:?} after the Sentinels' word");
+        votes(&self.redlock, NAMED).await;
+        works(&self.redlock).await;
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_on_the_master() {
+    let scene = Scene::start().await;
+    let lock = taken(&scene.redlock, "a").await;
+    assert!(scene.sentinels.servers[0].exists("redlock:lock:a"));
+    let name = &scene.redlock.health()[NAMED].name;
+    assert_eq!(&**name, "node-1");
+    lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn killed_master_is_replaced() {
+    let mut scene = Scene::start().await;
+    let lock = taken(&scene.redlock, "a").await;
+    scene.sentinels.servers[0].kill();
+    scene.continues().await;
+    // The others kept it through the failover.
+    lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn promoted_server_waits_its_probation() {
+    let mut scene = Scene::start().await;
+    scene.sentinels.servers[0].kill();
+    eventually_async("the promoted server is in probation", async || {
+        in_probation(&scene.redlock.health()[NAMED])
+    })
+    .await;
+    assert_eq!(scene.sentinels.master(), 1);
+    votes(&scene.redlock, NAMED).await;
+}
+
+/// It is stopped while it is the master, and goes on in the belief that it still is.
+#[tokio::test]
+async fn master_that_comes_back_has_no_vote() {
+    let scene = Scene::start().await;
+    scene.sentinels.servers[0].freeze();
+    let lock = taken(&scene.redlock, "a").await;
+    scene.continues().await;
+    let late = scene.another_manager();
+    scene.sentinels.servers[0].thaw();
+    eventually_async("the late manager votes", async || late.health()[NAMED].is_voting()).await;
+    assert!(is_refused(&late, "a").await);
+    lock.release().await.unwrap();
+    works(&late).await;
+}
+
+#[tokio::test]
+async fn ordered_failover_is_followed() {
+    let scene = Scene::start().await;
+    let lock = taken(&scene.redlock, "a").await;
+    scene.sentinels.fail_over();
+    scene.continues().await;
+    lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn one_sentinel_is_enough() {
+    let mut scene = Scene::start().await;
+    scene.sentinels.kill_sentinel();
+    scene.sentinels.kill_sentinel();
+    let late = scene.another_manager();
+    all_vote(&late).await;
+}
+
+/// The connection to the master stands while nobody says where it is.
+#[tokio::test]
+async fn silent_sentinels_end_no_connection() {
+    let scene = Scene::start().await;
+    scene.sentinels.freeze_sentinels();
+    for _ in 0..20 {
+        works(&scene.redlock).await;
+        assert!(scene.redlock.health()[NAMED].is_voting());
+    }
+    let late = scene.another_manager();
+    eventually_async("the late manager knows why", async || {
+        down_for(&late)
+            .is_some_and(|reason| reason.to_string().contains("no Sentinel says where it is"))
+    })
+    .await;
+    scene.sentinels.thaw_sentinels();
+    all_vote(&late).await;
+}
+
+#[tokio::test]
+async fn unknown_service_is_named() {
+    let scene = Scene::start().await;
+    let url = scene.sentinels.url().replace(SERVICE, "queues");
+    let redlock = over(patient(), [url]).build().unwrap();
+    eventually_async("the node is down", async || {
+        down_for(&redlock)
+            .is_some_and(|reason| reason.to_string().contains("it knows no master queues"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sentinels_may_want_a_password() {
+    let sentinels = Sentinels::with(Some("s3cret"));
+    let url = sentinels.url();
+    let redlock = over(patient(), [format!("{url}?sentinel_pass=s3cret")]).build().unwrap();
+    in_time(all_vote(&redlock)).await;
+    let refused = over(patient(), [format!("{url}?sentinel_pass=wr0ng")]).build().unwrap();
+    eventually_async("the node is down", async || down_for(&refused).is_some()).await;
+    let reason = down_for(&refused).unwrap().to_string();
+    assert!(reason.contains("WRONGPASS") && !reason.contains("wr0ng"), "{reason}");
+}
