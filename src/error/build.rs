@@ -13,7 +13,7 @@ pub enum BuildError {
         /// Its name, `host:port`.
         node: String,
     },
-    /// A URL is not of the form `redis://`, `rediss://` or `redis+unix://`.
+    /// A URL is of none of the forms of [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes).
     InvalidUrl {
         /// Its position among the URLs, from 1.
         number: usize,

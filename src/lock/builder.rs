@@ -76,7 +76,12 @@ impl RedlockBuilder {
     /// Adds servers by URL: `redis://`, `rediss://` (TLS, feature `tls`) or `redis+unix://`, with
     /// user, password and database where needed.
     ///
-    /// They must be independent of each other: no replicas, no cluster, no server twice.
+    /// `redis+sentinel://host,host/service` and `redis+cluster://host,host` (and with `rediss+`) are
+    /// nodes whose server is whoever Sentinels or a Cluster say at the time: see
+    /// [docs/servers.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/servers.md#sentinel-and-cluster).
+    ///
+    /// They must be independent of each other: no replicas, no two nodes in one cluster, no server
+    /// twice.
     pub fn nodes<I>(mut self, urls: I) -> Self
     where
         I: IntoIterator,

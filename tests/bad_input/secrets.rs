@@ -57,6 +57,12 @@ const URLS: &[&str] = &[
     "redis+unix://u:{}@/run/redis.sock",
     "redis+unix://u:{}@host/run/redis.sock",
     "redis+unix://{}",
+    "redis+sentinel://u:{}@host",
+    "redis+sentinel://u:{}@host,/locks",
+    "redis+sentinel://host/locks?sentinel_pas={}",
+    "redis+sentinel://host/{}@locks",
+    "redis+cluster://u:{}@host/1",
+    "redis+cluster://u:{}@host,other:port",
 ];
 
 /// URLs without an `@` of their own: an `@` in the password makes them valid.

@@ -40,6 +40,34 @@ fn malformed_unix_url_hides_the_password() {
     urls.into_iter().for_each(assert_refused_without_password);
 }
 
+#[test]
+fn malformed_directory_hides_the_password() {
+    let urls = [
+        "redis+sentinel://:s3cret@a,b",
+        "redis+sentinel://:s3cret@a,b/",
+        "redis+sentinel://:s3cret@a,b/locks of s3",
+        "redis+sentinel://:s3cret@a,,b/locks",
+        "redis+sentinel://:s3cret@a:x/locks",
+        "redis+sentinel://a/locks/x?sentinel_pass=s3cret",
+        "redis+sentinel://a/locks?sentinel_user=s3cret",
+        "redis+sentinel://a/locks?sentinel=s3cret",
+        "redis+cluster://:s3cret@",
+        "redis+cluster://:s3cret@a/1",
+        "redis+cluster://:s3cret@a?db=1",
+        "redis+cluster://a,b:s3cret",
+    ];
+    urls.into_iter().for_each(assert_refused_without_password);
+}
+
+#[test]
+fn directories_are_not_taken_twice() {
+    let pairs = [
+        ["redis+sentinel://a,b/locks", "redis+sentinel://b:26379,A/locks/3"],
+        ["redis+cluster://a,b", "redis+cluster://:s3cret@b:6379,a"],
+    ];
+    pairs.into_iter().for_each(assert_duplicate);
+}
+
 fn assert_refused_without_password(url: &str) {
     let error = build_error(|b| b.nodes(["redis://10.0.0.1", url]));
     assert!(matches!(error, BuildError::InvalidUrl { .. }), "{url:?}: {error:?}");

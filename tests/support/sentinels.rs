@@ -131,7 +131,8 @@ impl Sentinel {
                 master.port(),
             );
             if let Some(password) = password {
-                config += &format!("requirepass {password}\nsentinel sentinel-pass {password}\n");
+                let lines = ["requirepass ", password, "\nsentinel sentinel-pass ", password, "\n"];
+                config += &lines.concat();
             }
             let file = home.file("sentinel.conf");
             fs::write(&file, config).expect("the directory is ours");

@@ -202,7 +202,8 @@ async fn open(
         }
         Ok(stream)
     };
-    match opening.await {
+    let opened: std::io::Result<_> = opening.await;
+    match opened {
         Ok(stream) => Ok((stream, address)),
         Err(error) => Err(Reason::NotConnected(match &endpoint.place {
             Place::Fixed(_) => error.to_string().into(),

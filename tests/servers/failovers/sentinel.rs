@@ -6,7 +6,7 @@ use super::{NAMED, down_for, is_refused, leads_to, set_of};
 use crate::{
     guards::scene::{guarded, in_probation, quick, taken, votes, works},
     support::{
-RedisServer, SERVICE, Sentinels, all_vote, eventually_async, in_time, over, patient,
+        RedisServer, SERVICE, Sentinels, all_vote, eventually_async, in_time, over, patient,
     },
 };
 
@@ -73,7 +73,7 @@ async fn promoted_server_waits_its_probation() {
 
 /// It is stopped while it is the master, and goes on in the belief that it still is.
 #[tokio::test]
-async fn master_that_comes_back_has_no_vote() {
+async fn returning_master_has_no_vote() {
     let scene = Scene::start().await;
     scene.sentinels.servers[0].freeze();
     let lock = taken(&scene.redlock, "a").await;

@@ -44,6 +44,9 @@ impl Control {
         if self.profile == Profile::Cuts {
             (scene.ttl, scene.gap, scene.pace.most) = (400, 250, 16_000);
         }
+        if self.profile == Profile::Failovers {
+            (scene.ttl, scene.gap, scene.servers) = (1_500, 150, 3);
+        }
         if self.profile == Profile::Pauses {
             (scene.ttl, scene.gap, scene.pace.most) = (400, 120, 16_000);
         }
@@ -123,6 +126,11 @@ pub fn controls() -> Vec<Control> {
         ),
         patched(
             control("restart probation", Profile::Servers, Work::Locks, Exclusion, 80),
+            &[("or incomplete and was or 'p'", "or 'a'")],
+        ),
+        // A promoted replica lacks the latest keys, or its former master still serves.
+        patched(
+            control("probation after a failover", Profile::Failovers, Work::Locks, Exclusion, 160),
             &[("or incomplete and was or 'p'", "or 'a'")],
         ),
         patched(

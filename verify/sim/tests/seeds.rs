@@ -1,6 +1,6 @@
 //! Some seeds of every kind.
 
-use tower_redlock_sim::world::{Scene, Settings, run};
+use tower_redlock_sim::world::{FAILOVER_SEEDS, Profile, Scene, Settings, run};
 
 #[test]
 fn seeds_keep_every_promise() {
@@ -14,4 +14,18 @@ fn seeds_keep_every_promise() {
         once += count("once");
     }
     assert!(holds > 1_000 && ticks > 30 && once > 30, "idle: {holds} {ticks} {once}");
+}
+
+#[test]
+fn failovers_keep_every_promise() {
+    let (mut holds, mut moves) = (0, 0);
+    for seed in FAILOVER_SEEDS..FAILOVER_SEEDS + 12 {
+        let scene = Scene::of(seed);
+        assert_eq!(scene.profile, Profile::Failovers);
+        let outcome = run(&scene, &Settings::default());
+        assert_eq!(outcome.violations, [], "seed {seed}");
+        holds += outcome.counts.get("holds").copied().unwrap_or(0);
+        moves += outcome.trace.matches("fault: Promote").count();
+    }
+    assert!(holds > 500 && moves > 20, "idle: {holds} {moves}");
 }

@@ -2,7 +2,7 @@
 
 use ::redis::{Pipeline, Value};
 
-use super::directory::Sighted;
+use super::lookup::Sighted;
 use crate::{
     error::Reason,
     node::redis::{Address, decode::text, single_server::CommandAnswers},

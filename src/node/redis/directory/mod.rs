@@ -5,9 +5,9 @@
 //! have forgotten (R6), under a name that moved (R14): nothing depends on a directory being right.
 
 mod cluster;
-mod directory;
+mod lookup;
 mod sentinel;
 mod slot;
 
-pub(crate) use directory::{Directory, DirectoryKind};
+pub(crate) use lookup::{Directory, DirectoryKind};
 pub(crate) use slot::{hash_tag, slot_of};

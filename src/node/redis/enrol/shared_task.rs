@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Time from the last renewal to the end of a claim; claim_task.lua takes none for longer.
+/// Time from the last renewal to the end of a claim; `claim_task.lua` takes none for longer.
 const CLAIM: Duration = Duration::from_secs(4);
 /// Interval between renewals.
 const RENEWAL: Duration = Duration::from_secs(1);

@@ -137,7 +137,6 @@ impl Wire {
     }
 
     /// Fails if the server has closed the connection or sent an unsolicited reply. Does not wait.
-    #[cfg(feature = "http")]
     pub(crate) async fn check_idle(&mut self) -> Result<(), Reason> {
         // Lets the runtime poll the socket first.
         tokio::task::yield_now().await;

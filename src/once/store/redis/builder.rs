@@ -100,6 +100,11 @@ impl RedisStoreBuilder {
     /// [`BuildError`]: the setting that is wrong, and why.
     pub fn build(self) -> Result<RedisStore, BuildError> {
         let endpoint = Endpoint::parse(1, &self.url)?;
+        if endpoint.directory().is_some() {
+            let reason =
+                "a store is one server, at one address: redis://, rediss:// or redis+unix://";
+            return Err(BuildError::setting("url", reason));
+        }
         check_text("key_prefix", "it", &self.key_prefix, MAX_PREFIX_BYTES)?;
         if self.timeout.is_zero() || self.timeout > MAX_DURATION {
             let reason = format!("{:?} is not within 1 ms and {MAX_DURATION:?}", self.timeout);

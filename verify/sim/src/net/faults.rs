@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, io, time::Duration};
 
 use super::{Conn, Net, Pace, Power, ServerHost, State, deliver::Event};
-use crate::redis::{Condition, ConnId, Role, Store, Value};
+use crate::redis::{Condition, ConnId, Role, Store, Value, Word};
 
 /// With which data a server comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,30 @@ impl Net {
             if with == Return::Promoted {
                 state.end_conns(now, |conn| conn.server == server, io::ErrorKind::UnexpectedEof);
             }
+        });
+    }
+
+    /// Makes a replica the master of its name, with the data of its former master, or `loses` what came
+    /// after the last snapshot. The former master goes on.
+    pub fn promote(&self, master: usize, replica: usize, loses: bool) {
+        self.with(|state, now| {
+            let replid = state.rng.hex40();
+            let former = &state.servers[master];
+            let saved = former.saved.last().filter(|_| loses);
+            let store = saved.unwrap_or(&former.server.store).clone();
+            let host = &mut state.servers[replica];
+            host.server.store = store;
+            (host.server.replid, host.server.role) = (replid, Role::Master);
+            // Of earlier data.
+            host.saved.clear();
+            state.end_conns(now, |conn| conn.server == replica, io::ErrorKind::UnexpectedEof);
+        });
+    }
+
+    /// Tells a Sentinel who serves a name.
+    pub fn tell(&self, sentinel: usize, name: &str, word: Word) {
+        self.with(|state, _| {
+            state.servers[sentinel].server.words.insert(name.to_owned(), word);
         });
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Bytes, Condition, Reply, Role, Server, hashes, info,
+    Bytes, Condition, Reply, Role, Server, Word, hashes, info,
     lua::{self, Script},
     scan,
     server::Call,
@@ -52,6 +52,7 @@ fn traits(name: &str) -> Option<Traits> {
         "select" => of(2, 2, false, false),
         "config" => Traits { in_scripts: false, ..of(2, MANY, false, false) },
         "script" | "client" | "acl" => Traits { in_scripts: false, ..of(2, MANY, false, false) },
+        "sentinel" => Traits { in_scripts: false, ..of(3, 3, false, false) },
         "eval" | "evalsha" => Traits { in_scripts: false, ..of(3, MANY, false, false) },
         "subscribe" => Traits { in_scripts: false, ..of(2, MANY, false, false) },
         "unsubscribe" => Traits { in_scripts: false, ..of(1, MANY, false, false) },
@@ -132,6 +133,8 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
         "hscan" => scan::fields(server, call, args),
         "info" => info::info(server, args),
         "config" => info::config(server, args),
+        "sentinel" if !server.words.is_empty() => sentinel(server, args),
+        "sentinel" => Reply::error(unknown(args)),
         "script" => script(server, args),
         "eval" | "evalsha" => eval(server, call, &name, args),
         "time" => Reply::Array(vec![
@@ -163,6 +166,19 @@ fn unknown(args: &[Bytes]) -> String {
     let rest: Vec<_> = args.iter().skip(1).map(|arg| format!("'{}' ", shown(arg))).collect();
     let name = args.first().map_or_else(String::new, shown);
     format!("ERR unknown command '{name}', with args beginning with: {}", rest.concat())
+}
+
+/// A server's address is its number, as the port.
+fn sentinel(server: &Server, args: &[Bytes]) -> Reply {
+    let name = String::from_utf8_lossy(&args[2]).into_owned();
+    let Some(Word { epoch, master }) = server.words.get(&name) else { return Reply::Nil };
+    let texts = |texts: &[&str]| Reply::Array(texts.iter().map(Reply::text).collect());
+    let (epoch, port) = (epoch.to_string(), master.to_string());
+    if args[1].eq_ignore_ascii_case(b"master") {
+        texts(&["name", &name, "ip", "s", "port", &port, "config-epoch", &epoch])
+    } else {
+        texts(&["s", &port])
+    }
 }
 
 fn script(server: &mut Server, args: &[Bytes]) -> Reply {

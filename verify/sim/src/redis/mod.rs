@@ -13,5 +13,5 @@ mod strings;
 
 pub use lua::{Patch, set_patches, unused_patches};
 pub use reply::{Reply, take_command};
-pub use server::{Condition, ConnId, Role, Server};
+pub use server::{Condition, ConnId, Role, Server, Word};
 pub use store::{Bytes, Expiry, Store, Value};

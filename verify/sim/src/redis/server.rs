@@ -49,11 +49,22 @@ pub struct Server {
     pub maxmemory: usize,
     /// What it does beyond that.
     pub policy: String,
+    /// Of a Sentinel: who serves each name.
+    pub words: BTreeMap<String, Word>,
     /// Scripts by their SHA-1.
     pub(super) scripts: BTreeMap<String, Arc<Script>>,
     pub(super) channels: BTreeMap<Bytes, BTreeSet<ConnId>>,
     /// Messages to be sent to listeners, in order.
     pub(super) pushed: Vec<(ConnId, Reply)>,
+}
+
+/// What a Sentinel says of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The number of its last failover.
+    pub epoch: u64,
+    /// The server, by its number.
+    pub master: usize,
 }
 
 /// What a command runs in.

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     net::{LAG, Net, Power, Return, ServerHost},
     oracle::{Oracle, Promise},
-    redis::{Condition, Role, Server},
+    redis::{Condition, Role, Server, Word},
     rng::Rng,
 };
 
@@ -44,6 +44,11 @@ fn around(rng: &mut Rng, most: i64) -> i64 {
     i64::try_from(rng.below(most.unsigned_abs() * 2 + 1)).unwrap_or(0) - most
 }
 
+/// The name by which Sentinels know a server.
+pub(super) fn name_of(server: usize) -> String {
+    format!("n{server}")
+}
+
 /// The servers' machines.
 pub(super) fn hosts(scene: &Scene, rng: &mut Rng) -> Vec<ServerHost> {
     let host = |_| {
@@ -52,7 +57,13 @@ pub(super) fn hosts(scene: &Scene, rng: &mut Rng) -> Vec<ServerHost> {
         host.ahead = around(rng, scene.apart);
         host
     };
-    (0..scene.servers).map(host).collect()
+    let mut hosts: Vec<_> = (0..scene.machines()).map(host).collect();
+    for sentinel in hosts.iter_mut().skip(2 * scene.servers) {
+        for name in 0..scene.servers {
+            sentinel.server.words.insert(name_of(name), Word { epoch: 0, master: name });
+        }
+    }
+    hosts
 }
 
 impl Machines {
@@ -145,6 +156,11 @@ impl Machines {
             Fault::Replica(server, true) => net.set_role(server, Role::Replica),
             Fault::Replica(server, false) => net.set_role(server, Role::Master),
             Fault::Flush(server) => net.flush(server),
+            Fault::Promote { master, replica, loses } => net.promote(master, replica, loses),
+            Fault::Demote(server) => net.set_role(server, Role::Replica),
+            Fault::Word(sentinel, name, Word { epoch, master }) => {
+                net.tell(2 * self.scene.servers + sentinel, &name_of(name), Word { epoch, master });
+            }
             Fault::Evict(server) => {
                 if let Some(key) = net.evict(server) {
                     self.oracle.event(format!("s{server} evicts {key}"));
@@ -194,7 +210,7 @@ impl Machines {
     pub(super) fn mend(&mut self) {
         let net = self.net.clone();
         for client in 0..self.scene.clients {
-            for server in 0..self.scene.servers {
+            for server in 0..self.scene.machines() {
                 net.block(client, server, false, false);
                 net.set_pace(client, server, self.scene.pace);
                 net.double(client, server, false);
@@ -207,7 +223,10 @@ impl Machines {
             }
             net.freeze(server, false);
             net.set_condition(server, Condition::Ready);
-            net.set_role(server, Role::Master);
+            // Of a name that fails over, only one server is the master.
+            if self.scene.profile != Profile::Failovers {
+                net.set_role(server, Role::Master);
+            }
             net.set_maxmemory(server, 0, "noeviction");
         }
         for client in 0..self.scene.clients {

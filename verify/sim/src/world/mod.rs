@@ -13,5 +13,5 @@ mod work;
 pub use self::{
     plan::{Fault, Step, plan},
     run::{Outcome, Settings, run},
-    scene::{Contestant, Profile, Scene, Work},
+    scene::{Contestant, FAILOVER_SEEDS, Profile, Scene, Work},
 };

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::scene::{Profile, Scene, Work};
+use super::scene::{Profile, SENTINELS, Scene, Work};
 use crate::{
     net::{Pace, Return},
+    redis::Word,
     rng::Rng,
 };
 
@@ -39,6 +40,19 @@ pub enum Fault {
     EvictAlike,
     /// A server's clock moves, by so many µs.
     Jump(usize, i64),
+    /// The replica of a name's server is promoted: it has what the master had, or what was saved before.
+    Promote {
+        /// The master, which goes on.
+        master: usize,
+        /// The replica.
+        replica: usize,
+        /// Whether the latest writes were not copied.
+        loses: bool,
+    },
+    /// A former master becomes a replica, which refuses what its clients send.
+    Demote(usize),
+    /// A Sentinel learns who serves a name.
+    Word(usize, usize, Word),
     /// All servers save their data.
     Save,
     /// A client's process is paused or resumed, while its clock runs.
@@ -64,6 +78,7 @@ pub fn plan(scene: &Scene, rng: &mut Rng) -> Vec<Step> {
         free: vec![0; scene.servers],
         up: vec![0; scene.clients],
         jumps: 0,
+        masters: (0..scene.servers).map(|server| (server, 0)).collect(),
         remembers: false,
     };
     // Where a majority forgot, tokens grow only if clocks don't go back.
@@ -84,8 +99,10 @@ struct Planner<'a> {
     /// From when a server, or a client, may have its next fault of its own.
     free: Vec<u64>,
     up: Vec<u64>,
-    /// From when a clock may jump.
+    /// From when a clock may jump, or a name fail over.
     jumps: u64,
+    /// Which server each name leads to, and how often it failed over.
+    masters: Vec<(usize, u64)>,
     /// Beyond the promises: servers keep their data and clocks may go back, or neither.
     remembers: bool,
 }
@@ -119,6 +136,7 @@ impl Planner<'_> {
             Kind::Cut => return self.cut(at, client),
             Kind::Double => return self.double(at, end),
             Kind::Save => vec![(at, Fault::Save)],
+            Kind::FailOver => return self.fail_over(at, end),
             Kind::EvictAlike => vec![(at, Fault::EvictAlike)],
             Kind::Pause | Kind::Suspend | Kind::Kill => {
                 if at < self.up[client] {
@@ -224,6 +242,40 @@ impl Planner<'_> {
         }
     }
 
+    /// The replica of a name's server takes over, while the former master is stopped for a while, or serves
+    /// on. One name at a time: what R14 allows of three.
+    fn fail_over(&mut self, at: u64, end: u64) {
+        if at < self.jumps {
+            return;
+        }
+        // Of records, what is on one server alone is lost with it.
+        let name =
+            if self.scene.work == Work::Once { 0 } else { self.rng.index(self.scene.servers) };
+        let names = self.scene.servers;
+        let (master, epoch) = self.masters[name];
+        let replica = if master < names { master + names } else { master - names };
+        let epoch = epoch + 1;
+        self.masters[name] = (replica, epoch);
+        let loses = self.rng.chance(50);
+        self.steps.push((at, Fault::Promote { master, replica, loses }));
+        if self.rng.chance(50) {
+            let from = at.saturating_sub(self.rng.within(0, 500)).max(self.scene.faults_from);
+            self.steps.push((from, Fault::Freeze(master, true)));
+            self.steps.push((end, Fault::Freeze(master, false)));
+        }
+        let mut told = at;
+        for sentinel in 0..SENTINELS {
+            let when = at + self.rng.within(0, 2_000);
+            told = told.max(when);
+            let word = Word { epoch, master: replica };
+            self.steps.push((when, Fault::Word(sentinel, name, word)));
+        }
+        // Until then the former master takes what its clients send.
+        let demoted = end.max(told) + self.rng.within(0, 1_500);
+        self.steps.push((demoted, Fault::Demote(master)));
+        self.jumps = demoted + 1;
+    }
+
     /// Some clients are cut off some servers, one way or both.
     fn partition(&mut self, at: u64, end: u64) {
         let (up, down) =
@@ -231,7 +283,7 @@ impl Planner<'_> {
         let one_client = self.rng.chance(60).then(|| self.rng.index(self.scene.clients));
         let share = self.rng.within(20, 90);
         for client in 0..self.scene.clients {
-            for server in 0..self.scene.servers {
+            for server in 0..self.scene.machines() {
                 let is_cut = one_client.is_none_or(|of| of == client) && self.rng.chance(share);
                 if is_cut {
                     self.steps.push((at, Fault::Block(client, server, up, down)));
@@ -248,7 +300,7 @@ impl Planner<'_> {
         }
         let end = at + self.rng.within(800, 2_500);
         self.up[client] = end + 500;
-        for server in 0..self.scene.servers {
+        for server in 0..self.scene.machines() {
             self.steps.push((at, Fault::Block(client, server, true, false)));
             self.steps.push((end, Fault::Block(client, server, false, false)));
         }
@@ -268,7 +320,7 @@ impl Planner<'_> {
     }
 
     fn slow(&mut self, at: u64, end: u64) {
-        let server = self.rng.index(self.scene.servers);
+        let server = self.rng.index(self.scene.machines());
         let client = self.rng.chance(50).then(|| self.rng.index(self.scene.clients));
         let most = [3_000, 30_000, 80_000, 400_000][self.rng.index(4)];
         let pace = Pace { least: 200, most, loss: self.rng.below(20) };
@@ -298,6 +350,7 @@ pub(super) enum Kind {
     CrashWhole,
     RestartAll,
     Promote,
+    FailOver,
     Flush,
     Evict,
     EvictAlike,
@@ -317,9 +370,9 @@ impl Profile {
     /// The kinds of faults, with their weights.
     fn kinds(self) -> &'static [(u64, Kind)] {
         use Kind::{
-            Busy, Crash, CrashWhole, Cut, Double, Evict, EvictAlike, Flush, Freeze, Full, Jump,
-            JumpAlike, Kill, Loading, Partition, Pause, Promote, Replica, RestartAll, Save, Slow,
-            Suspend,
+            Busy, Crash, CrashWhole, Cut, Double, Evict, EvictAlike, FailOver, Flush, Freeze, Full,
+            Jump, JumpAlike, Kill, Loading, Partition, Pause, Promote, Replica, RestartAll, Save,
+            Slow, Suspend,
         };
         match self {
             Self::Network => &[(6, Partition), (4, Slow), (2, Double)],
@@ -343,6 +396,9 @@ impl Profile {
                 (2, Pause),
             ],
             Self::Clients => &[(4, Kill), (4, Pause), (2, Partition), (2, Slow), (2, CrashWhole)],
+            Self::Failovers => {
+                &[(6, FailOver), (2, Save), (2, Partition), (2, Slow), (1, Kill), (1, Pause)]
+            }
             Self::Amnesia => &[(3, RestartAll), (4, CrashWhole), (4, Partition)],
             Self::Setbacks => &[(3, RestartAll), (2, JumpAlike)],
             Self::Cuts => &[(1, Cut)],

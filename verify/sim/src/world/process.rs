@@ -10,8 +10,9 @@ use tower_redlock::Redlock;
 use super::{
     clock::HostClock,
     gate::Gate,
+    machine::name_of,
     naive::Naive,
-    scene::{Contestant, Scene},
+    scene::{Contestant, Profile, Scene},
     work,
 };
 use crate::{
@@ -93,8 +94,15 @@ impl Process {
             scene.servers
         };
         let mut builder = Redlock::builder();
+        let sentinels = (2 * servers..scene.machines()).map(|at| format!("s:{at}"));
+        let sentinels = sentinels.collect::<Vec<_>>().join(",");
         for server in 0..servers {
-            builder = builder.named_node(format!("n{server}"), format!("redis://s:{server}"));
+            let url = if scene.profile == Profile::Failovers {
+                format!("redis+sentinel://{sentinels}/{}", name_of(server))
+            } else {
+                format!("redis://s:{server}")
+            };
+            builder = builder.named_node(format!("n{server}"), url);
         }
         let redlock = builder
             .ttl(shared.ttl())

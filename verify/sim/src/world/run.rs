@@ -70,7 +70,7 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
     let hosts = hosts(scene, &mut rng);
     let net = Net::new(scene.clients, hosts, Rng::of(scene.seed, 4), trace.clone());
     for client in 0..scene.clients {
-        (0..scene.servers).for_each(|server| net.set_pace(client, server, scene.pace));
+        (0..scene.machines()).for_each(|server| net.set_pace(client, server, scene.pace));
     }
     let oracle = Oracle::new(&net, scene.profile.excuses());
     trace.event(0, format!("{scene:?}"));

@@ -25,6 +25,9 @@ pub enum Profile {
     Pauses,
     /// Servers' clocks that jump.
     Clocks,
+    /// Names that Sentinels resolve: a replica is promoted, with or without the latest writes, while its
+    /// master still serves whoever is connected, and each Sentinel learns of it at its own time.
+    Failovers,
     /// All of these but jumps.
     All,
     /// What no promise covers: eviction, jumps that are alike, machines whose clocks pause. Only
@@ -32,8 +35,14 @@ pub enum Profile {
     Beyond,
 }
 
+/// Seeds from here on have [`Profile::Failovers`].
+pub const FAILOVER_SEEDS: u64 = 1_000_000_000;
+
+/// How many Sentinels resolve the names.
+pub(super) const SENTINELS: usize = 3;
+
 impl Profile {
-    /// All profiles, in the order of the seeds that have them.
+    /// The profiles of the seeds below [`FAILOVER_SEEDS`], in the order of the seeds that have them.
     pub const ALL: [Self; 7] = [
         Self::Network,
         Self::Servers,
@@ -130,7 +139,11 @@ impl Scene {
     /// The scene of a seed.
     pub fn of(seed: u64) -> Self {
         let mut rng = Rng::of(seed, 1);
-        let profile = Profile::ALL[usize::try_from(seed % 7).unwrap_or(0)];
+        let profile = if seed < FAILOVER_SEEDS {
+            Profile::ALL[usize::try_from(seed % 7).unwrap_or(0)]
+        } else {
+            Profile::Failovers
+        };
         let work = Work::ALL[rng.index(4)];
         Self::with(seed, profile, work)
     }
@@ -140,7 +153,7 @@ impl Scene {
         let mut rng = Rng::of(seed, 2);
         let servers = if rng.chance(60) { 3 } else { 5 };
         let from = 2_500;
-        Self {
+        let scene = Self {
             seed,
             servers,
             clients: usize::try_from(rng.within(2, 3)).unwrap_or(2),
@@ -155,6 +168,14 @@ impl Scene {
             apart: [200_000, 200_000, 200_000, 3_000_000, 15_000_000][rng.index(5)],
             // One round trip takes at most the node timeout of the shortest TTL.
             pace: Pace { most: [900, 900, 900, 6_000, 16_000][rng.index(5)], ..Pace::default() },
-        }
+        };
+        // The clocks of a master and of its replica are about the same: tokens must not go back where a
+        // majority of names failed over.
+        if profile == Profile::Failovers { Self { apart: 200_000, ..scene } } else { scene }
+    }
+
+    /// How many machines there are: a server for each name; with Sentinels also a replica of each, and they.
+    pub fn machines(&self) -> usize {
+        if self.profile == Profile::Failovers { 2 * self.servers + SENTINELS } else { self.servers }
     }
 }

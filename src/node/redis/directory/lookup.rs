@@ -42,11 +42,11 @@ pub(crate) struct Directory {
     tls: bool,
     /// The directory's own credentials.
     credentials: Option<Credentials>,
-    found: watch::Sender<Found>,
+    found: watch::Sender<Whereabouts>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
+enum Whereabouts {
     Asking,
     At { address: Address, epoch: u64 },
     Nowhere(Reason),
@@ -76,7 +76,7 @@ impl Directory {
             #[cfg(feature = "tls")]
             tls,
             credentials,
-            found: watch::Sender::new(Found::Asking),
+            found: watch::Sender::new(Whereabouts::Asking),
         }
     }
 
@@ -88,18 +88,18 @@ impl Directory {
     pub(crate) async fn address(&self) -> Result<Address, Reason> {
         let mut found = self.found.subscribe();
         // The sender lives as long as `self`.
-        let found = found.wait_for(|found| *found != Found::Asking).await;
+        let found = found.wait_for(|found| *found != Whereabouts::Asking).await;
         match found.as_deref() {
-            Ok(Found::At { address, .. }) => Ok(address.clone()),
-            Ok(Found::Nowhere(reason)) => Err(reason.clone()),
-            Ok(Found::Asking) | Err(_) => Err(Reason::Unknown),
+            Ok(Whereabouts::At { address, .. }) => Ok(address.clone()),
+            Ok(Whereabouts::Nowhere(reason)) => Err(reason.clone()),
+            Ok(Whereabouts::Asking) | Err(_) => Err(Reason::Unknown),
         }
     }
 
     /// Returns where the server is instead, if it is known to be elsewhere.
     pub(crate) fn left_for(&self, address: &Address) -> Option<Address> {
         match &*self.found.borrow() {
-            Found::At { address: now, .. } if now != address => Some(now.clone()),
+            Whereabouts::At { address: now, .. } if now != address => Some(now.clone()),
             _ => None,
         }
     }
@@ -142,7 +142,7 @@ impl Directory {
                 let whom = if self.is_cluster() { "node of the cluster" } else { "Sentinel" };
                 let text = format!("no {whom} says where it is: {}", failures.join("; "));
                 // Whoever is connected stays so.
-                self.found.send_replace(Found::Nowhere(Reason::NotConnected(text.into())));
+                self.found.send_replace(Whereabouts::Nowhere(Reason::NotConnected(text.into())));
             }
             let half = INTERVAL / 2;
             let jitter = crate::random::below(u64::try_from(half.as_micros()).unwrap_or(u64::MAX));
@@ -167,17 +167,21 @@ impl Directory {
     /// Returns whether a word counts.
     fn is_latest(&self, epoch: u64, heard: Instant) -> bool {
         match &*self.found.borrow() {
-            Found::At { epoch: latest, .. } => epoch >= *latest || heard.elapsed() > LATEST_FOR,
-            Found::Asking | Found::Nowhere(_) => true,
+            Whereabouts::At { epoch: latest, .. } => {
+                epoch >= *latest || heard.elapsed() > LATEST_FOR
+            }
+            Whereabouts::Asking | Whereabouts::Nowhere(_) => true,
         }
     }
 
     /// Notes where the server is, and tells of a move.
     fn take(&self, Sighted { epoch, at: address, .. }: Sighted, moved: &impl Fn()) {
-        let now = Found::At { address, epoch };
+        let now = Whereabouts::At { address, epoch };
         let before = self.found.send_replace(now.clone());
         let is_same = match (&before, &now) {
-            (Found::At { address: before, .. }, Found::At { address: now, .. }) => before == now,
+            (Whereabouts::At { address: before, .. }, Whereabouts::At { address: now, .. }) => {
+                before == now
+            }
             _ => false,
         };
         if !is_same {
