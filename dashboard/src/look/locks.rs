@@ -44,17 +44,13 @@ pub(crate) struct ShownLock {
     pub(crate) is_quorum: bool,
     #[serde(rename = "awaited")]
     pub(crate) is_awaited: bool,
-    /// Number of nodes that keep it.
+    /// Number of nodes that keep the key of this lease.
     pub(crate) kept: usize,
     pub(crate) nodes: usize,
 }
 
 impl From<&Holder> for ShownLock {
     fn from(holder: &Holder) -> Self {
-        let keeps = |outcome: &VoteOutcome| match outcome {
-            VoteOutcome::Held { owner, .. } => *owner == holder.owner,
-            _ => false,
-        };
         Self {
             name: Arc::clone(&holder.name),
             owner: holder.owner.clone(),
@@ -63,7 +59,7 @@ impl From<&Holder> for ShownLock {
             ends: holder.remaining.and_then(|left| SystemTime::now().checked_add(left)),
             is_quorum: holder.is_quorum,
             is_awaited: holder.is_awaited,
-            kept: holder.votes.iter().filter(|vote| keeps(&vote.outcome)).count(),
+            kept: holder.kept,
             nodes: holder.votes.len(),
         }
     }
