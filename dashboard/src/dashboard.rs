@@ -136,10 +136,62 @@ impl fmt::Debug for DashboardFuture {
 mod tests {
     use std::future::poll_fn;
 
-    use http_body_util::Full;
+    use bytes::Bytes;
+    use http::{StatusCode, header::CONTENT_SECURITY_POLICY};
+    use http_body_util::{BodyExt as _, Full};
 
     use super::*;
     use crate::Access;
+
+    fn of(access: Access) -> Dashboard {
+        Dashboard::new(Redlock::embedded()).access(move |_: &http::request::Parts| access.by("ann"))
+    }
+
+    /// Returns the status, the policy and the page.
+    async fn ask(dashboard: &Dashboard, method: &str, path: &str) -> (StatusCode, String, String) {
+        let request = Request::builder().method(method).uri(path);
+        let body = Full::<Bytes>::from("name=a&key=a");
+        let reply = dashboard.clone().call(request.body(body).unwrap()).await.unwrap();
+        let policy = reply.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
+        let status = reply.status();
+        let page = reply.into_body().collect().await.unwrap().to_bytes();
+        (status, policy, String::from_utf8(page.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn refusals_have_the_style() {
+        let (reader, all) = (of(Access::ReadOnly), of(Access::All));
+        for (dashboard, method, path, expected) in [
+            (&reader, "POST", "/pause", 403),
+            (&reader, "GET", "/pause?name=a", 403),
+            (&all, "POST", "/break", 409),
+            (&all, "GET", "/none", 404),
+            (&all, "DELETE", "/nodes", 405),
+        ] {
+            let (status, policy, page) = ask(dashboard, method, path).await;
+            assert_eq!(status, expected, "{method} {path}");
+            assert!(page.contains(r#"<link rel="stylesheet" href="style.css">"#), "{page}");
+            assert!(page.contains(r#"<link rel="icon" href="icon.svg""#), "{page}");
+            assert!(policy.contains("style-src 'self'"), "{policy}");
+        }
+    }
+
+    #[tokio::test]
+    async fn unreachable_files_are_not_named() {
+        let closed = Dashboard::new(Redlock::embedded());
+        // Relative to the last one, the files are elsewhere.
+        for (dashboard, path, expected) in [
+            (&closed, "/", 403),
+            (&of(Access::Forbidden), "/nodes", 403),
+            (&of(Access::All), "/api/none", 404),
+        ] {
+            let (status, policy, page) = ask(dashboard, "GET", path).await;
+            assert_eq!(status, expected, "{path}");
+            assert!(!page.contains("style.css") && !page.contains("icon.svg"), "{page}");
+            assert!(page.contains(r#"<link rel="icon" href="data:,">"#), "{page}");
+            assert!(policy.contains("img-src data:"), "{policy}");
+        }
+    }
 
     #[tokio::test]
     async fn action_outlives_its_viewer() {
@@ -147,7 +199,7 @@ mod tests {
         let mut dashboard = Dashboard::new(redlock.clone())
             .access(|_: &http::request::Parts| Access::All.by("ann"));
         let mut changes = dashboard.log.changes();
-        let form = Full::<bytes::Bytes>::from("name=report");
+        let form = Full::<Bytes>::from("name=report");
         let mut call = dashboard.call(Request::post("/pause").body(form).unwrap());
         let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut call).poll(cx).is_pending()));
         assert!(first.await, "it has not ended");

@@ -8,7 +8,7 @@ use super::{ask::param, command::Command, failure::ActionFailure, form};
 use crate::{
     access::{Action, Viewer},
     events::{EventSource, LoggedEvent},
-    pages::{Question, forbidden, problem},
+    pages::{Question, denied, problem},
     query::{beginning, link, visible},
     reply::{Reply, see_other},
     router::Site,
@@ -63,7 +63,7 @@ where
 {
     if !viewer.may(action) {
         refused(&viewer, action, "the viewer may not do it");
-        return forbidden("You may not do this.");
+        return denied("You may not do this.");
     }
     let form = match form::read(body).await {
         Ok(form) => form,

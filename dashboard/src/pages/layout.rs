@@ -50,19 +50,23 @@ impl Visit {
         self.shell(title, &self.nav(page), &html! { (self.notice()) (content) })
     }
 
-    /// A page to which nothing leads, and that is not refreshed.
+    /// A page to which nothing leads, that is not refreshed, and loads nothing.
     pub(super) fn plain_page(title: &str, content: &Markup) -> Markup {
-        // A viewer without access can't load the style sheet.
         let none = html! {};
-        shell(title, &none, &none, &none, content)
+        shell(title, &html! { link rel="icon" href="data:,"; }, &none, &none, content)
+    }
+
+    /// The same with the dashboard's files.
+    pub(super) fn problem_page(title: &str, content: &Markup) -> Markup {
+        let none = html! {};
+        shell(title, &files(), &none, &none, content)
     }
 
     fn shell(&self, title: &str, nav: &Markup, content: &Markup) -> Markup {
         let interval = self.interval();
         let head = html! {
             @if interval > 0 { noscript { meta http-equiv="refresh" content=(interval); } }
-            link rel="stylesheet" href="style.css";
-            link rel="icon" href="icon.svg" type="image/svg+xml";
+            (files())
             script src="live.js" defer {}
         };
         let header = html! { (nav) (self.refresh_form(interval)) };
@@ -145,6 +149,13 @@ impl Visit {
                 p.state #stream-state role="status" {}
             }
         }
+    }
+}
+
+fn files() -> Markup {
+    html! {
+        link rel="stylesheet" href="style.css";
+        link rel="icon" href="icon.svg" type="image/svg+xml";
     }
 }
 

@@ -23,5 +23,5 @@ pub(crate) use lock::{holder_facts, lock, lock_json};
 pub(crate) use locks::{locks, locks_json};
 pub(crate) use nodes::{nodes, nodes_json};
 pub(crate) use once::{once, once_json};
-pub(crate) use problem::{challenged, forbidden, problem, unconfigured};
+pub(crate) use problem::{challenged, denied, forbidden, problem, problem_at, unconfigured};
 pub(crate) use words::stamp;

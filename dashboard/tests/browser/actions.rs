@@ -60,7 +60,7 @@ async fn later_holder_keeps_its_lock() {
     let answer = http::get(&site.page("api/lock?name=invoice:42")).await.json();
     assert_eq!(answer["fleet"]["holder"]["token"], second.fencing_token().get());
     assert_eq!(answer["fleet"]["holder"]["kept"], 3);
-    browser.is_quiet(Quiet::But(&[404, 409])).await;
+    browser.is_quiet(Quiet::But(&[409])).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
