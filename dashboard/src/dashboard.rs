@@ -134,14 +134,22 @@ impl fmt::Debug for DashboardFuture {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use std::{
+        future::{pending, poll_fn},
+        time::Duration,
+    };
 
     use bytes::Bytes;
-    use http::{StatusCode, header::CONTENT_SECURITY_POLICY};
+    use http::{
+        StatusCode,
+        header::{CONTENT_SECURITY_POLICY, LOCATION},
+    };
     use http_body_util::{BodyExt as _, Full};
 
+    use tower_redlock::Schedule;
+
     use super::*;
-    use crate::Access;
+    use crate::{Access, reply::Reply};
 
     fn of(access: Access) -> Dashboard {
         Dashboard::new(Redlock::embedded()).access(move |_: &http::request::Parts| access.by("ann"))
@@ -156,6 +164,57 @@ mod tests {
         let status = reply.status();
         let page = reply.into_body().collect().await.unwrap().to_bytes();
         (status, policy, String::from_utf8(page.to_vec()).unwrap())
+    }
+
+    async fn page(dashboard: &Dashboard, path: &str) -> String {
+        let (status, _, page) = ask(dashboard, "GET", path).await;
+        assert_eq!(status, 200, "{path}: {page}");
+        page
+    }
+
+    async fn post(dashboard: &Dashboard, path: &str, form: &str) -> Reply {
+        let form = Full::<Bytes>::from(form.to_owned());
+        dashboard.clone().call(Request::post(path).body(form).unwrap()).await.unwrap()
+    }
+
+    fn location(reply: &Reply) -> &str {
+        assert_eq!(reply.status(), 303);
+        reply.headers()[LOCATION].to_str().unwrap()
+    }
+
+    #[tokio::test]
+    async fn interval_goes_with_each_link() {
+        let dashboard = of(Access::All);
+        let redlock = dashboard.redlock.clone();
+        let _held = redlock.lock("invoice").await.unwrap();
+        let tick = redlock.job_tick("report", Schedule::every(Duration::from_secs(60)));
+        tick.run(|_| async { Ok::<_, Infallible>(()) }).await.unwrap();
+        let leader = redlock.leader("shop");
+        let leading = tokio::spawn(async move { leader.run(|_| pending::<()>()).await });
+        while redlock.snapshot().locks.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        for (path, links) in [
+            ("/locks?q=i&refresh=5", &["nodes?refresh=5", "lock?name=invoice&amp;refresh=5"][..]),
+            ("/lock?name=invoice&refresh=5", &["break?name=invoice&amp;refresh=5"]),
+            ("/jobs?refresh=5", &["job?name=report&amp;refresh=5"]),
+            ("/job?name=report&refresh=5", &["pause?name=report&amp;refresh=5"]),
+            ("/leaders?refresh=5", &["shop&amp;refresh=5"]),
+            ("/once?key=a&refresh=5", &["done?key=a&amp;refresh=5"]),
+            ("/pause?name=report&refresh=5", &["job?name=report&amp;refresh=5"]),
+        ] {
+            let page = page(&dashboard, path).await;
+            for link in links {
+                assert!(page.contains(&format!("{link}\"")), "{path} leads to {link}: {page}");
+            }
+        }
+        let form = page(&dashboard, "/pause?name=report&refresh=5").await;
+        assert!(form.contains(r#"<input type="hidden" name="refresh" value="5">"#), "{form}");
+        let reply = post(&dashboard, "/pause", "name=report&refresh=5").await;
+        assert_eq!(location(&reply), "job?name=report&done=pause&refresh=5");
+        let reply = post(&dashboard, "/resume", "name=report").await;
+        assert_eq!(location(&reply), "job?name=report&done=resume");
+        leading.abort();
     }
 
     #[tokio::test]

@@ -8,8 +8,8 @@ use super::{ask::param, command::Command, failure::ActionFailure, form};
 use crate::{
     access::{Action, Viewer},
     events::{EventSource, LoggedEvent},
-    pages::{Question, denied, problem},
-    query::{beginning, link, visible},
+    pages::{Question, denied, keeping_interval, problem},
+    query::{beginning, visible},
     reply::{Reply, see_other},
     router::Site,
 };
@@ -66,7 +66,7 @@ where
         return denied("You may not do this.");
     }
     let form = match form::read(body).await {
-        Ok(form) => form,
+        Ok(form) => Arc::new(form),
         Err(reply) => return reply,
     };
     let param = param(action);
@@ -76,8 +76,9 @@ where
     };
     let (site, of, by) = (site.clone(), Arc::clone(&subject), name(&viewer));
     // On a task of its own: a viewer that leaves ends neither the action nor its record.
+    let (form, confirmed) = (Arc::clone(&form), form);
     let acted = tokio::spawn(async move {
-        let command = Command { redlock: &site.redlock, by: &by, subject: &of, form: &form };
+        let command = Command { redlock: &site.redlock, by: &by, subject: &of, form: &confirmed };
         let result = command.run(action).await;
         site.looks.outdate(action, &of);
         record(&site, action, &of, &by, &result);
@@ -86,7 +87,8 @@ where
     match acted.await {
         Ok(Ok((done, _))) => {
             let (page, _) = Question::page(action);
-            see_other(&link(page, &[(param, &subject), ("done", done.code())]))
+            let params = [(param, &*subject), ("done", done.code())];
+            see_other(&keeping_interval(page, &params, &form))
         }
         Ok(Err(failure)) => failure.reply(),
         Err(_) => {

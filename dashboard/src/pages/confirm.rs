@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{Visit, words::text};
-use crate::{access::Action, query::link};
+use crate::access::Action;
 
 /// The question before an action.
 pub(crate) struct Question<'a> {
@@ -102,6 +102,7 @@ pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
         p { (question.meaning()) }
         form.confirm method="post" action=(question.action.name()) {
             input type="hidden" name=(param) value=(value);
+            (visit.interval_field())
             @if let Some(holder) = &question.holder { input type="hidden" name="holder" value=(holder); }
             @if matches!(question.action, Action::PauseJob | Action::TriggerJob) {
                 p { label for="why" { "Why (shown to everybody)" } " " input #why name="why" maxlength="64"; }
@@ -114,7 +115,7 @@ pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
             }
             p {
                 @if question.is_possible { button #confirm type="submit" { (question.button()) } " " }
-                a href=(link(page, &[(param, value)])) { "Leave it" }
+                a href=(visit.link(page, &[(param, value)])) { "Leave it" }
             }
         }
     };

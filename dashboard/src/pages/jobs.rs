@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     look::{JobListing, Look, ShownJob},
-    query::link,
     router::Site,
 };
 
@@ -55,7 +54,7 @@ fn row(job: &ShownJob, visit: &Visit) -> Markup {
     let last = job.last.as_ref();
     html! {
         tr data-job=(job.name) data-state=(job.state()) {
-            th scope="row" { a href=(link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
+            th scope="row" { a href=(visit.link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
             td {
                 (job.state())
                 @if let Some(pause) = &job.control.paused { ", paused by " (text(&pause.by)) }
@@ -86,7 +85,7 @@ fn local(here: &[JobStatus], visit: &Visit) -> Markup {
                 } }
                 tbody { @for job in here {
                     tr data-job-here=(job.name) {
-                        th scope="row" { a href=(link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
+                        th scope="row" { a href=(visit.link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
                         td { (text(&job.schedule)) }
                         td { @match job.next_tick { Some(tick) => (until(tick, visit.now)), None => "–" } }
                         td { (state(&job.state)) }

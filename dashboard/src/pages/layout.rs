@@ -24,6 +24,19 @@ const PAGES: [(&str, &str); 6] = [
 /// Intervals that a viewer may choose, in seconds; zero is none.
 const INTERVALS: [usize; 6] = [0, 1, 2, 5, 10, 30];
 
+/// The interval in these parameters; zero for one that is not offered.
+fn chosen_interval(params: &Params) -> Option<usize> {
+    let chosen = params.get("refresh")?.parse().unwrap_or(0);
+    Some(INTERVALS.into_iter().find(|interval| *interval == chosen).unwrap_or(0))
+}
+
+/// Returns a relative address with the interval that is chosen in some parameters, if one is.
+pub(crate) fn keeping_interval(page: &str, params: &[(&str, &str)], chosen: &Params) -> String {
+    let interval = chosen_interval(chosen).map(|interval| interval.to_string());
+    let interval = interval.as_deref().map(|interval| ("refresh", interval));
+    link(page, &params.iter().copied().chain(interval).collect::<Vec<_>>())
+}
+
 /// A request for a page.
 #[derive(Clone, Debug)]
 pub(crate) struct Visit {
@@ -41,8 +54,12 @@ impl Visit {
     }
 
     fn interval(&self) -> usize {
-        let chosen = self.params.number("refresh").unwrap_or(0);
-        INTERVALS.into_iter().find(|interval| *interval == chosen).unwrap_or(0)
+        chosen_interval(&self.params).unwrap_or(0)
+    }
+
+    /// A relative address with parameters, and with the interval that the viewer has chosen.
+    pub(super) fn link(&self, page: &str, params: &[(&str, &str)]) -> String {
+        keeping_interval(page, params, &self.params)
     }
 
     /// A whole page. `page` is the one that the navigation shows as the current one.
@@ -74,9 +91,7 @@ impl Visit {
     }
 
     fn nav(&self, current: &str) -> Markup {
-        let refresh = self.params.get("refresh");
-        let to =
-            |page| refresh.map_or_else(|| link(page, &[]), |of| link(page, &[("refresh", of)]));
+        let to = |page| self.link(page, &[]);
         html! {
             nav aria-label="Pages" {
                 ul {
@@ -90,6 +105,15 @@ impl Visit {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// The interval that the viewer has chosen, for a form.
+    pub(super) fn interval_field(&self) -> Markup {
+        html! {
+            @if let Some(interval) = chosen_interval(&self.params) {
+                input type="hidden" name="refresh" value=(interval);
             }
         }
     }
@@ -260,7 +284,7 @@ pub(super) fn actions(visit: &Visit, param: (&str, &str), offered: &[(Action, &s
             ul.actions {
                 @for (action, label) in offered {
                     li {
-                        a.button data-action=(action.name()) href=(link(action.name(), &[param])) {
+                        a.button data-action=(action.name()) href=(visit.link(action.name(), &[param])) {
                             (label)
                         }
                     }

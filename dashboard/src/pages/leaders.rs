@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     look::{LockListing, Look, ShownLock},
-    query::link,
     router::Site,
 };
 
@@ -54,7 +53,7 @@ fn listing(look: &Look<LockListing>, visit: &Visit) -> Markup {
                 } }
                 tbody { @for (name, lock) in leaders {
                     tr data-leader=(name) {
-                        th scope="row" { a href=(link("lock", &[("name", &*lock.name)])) { (text(name)) } }
+                        th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(name)) } }
                         td { @if let Some(owner) = &lock.owner { (text(owner)) } }
                         td { @match lock.since { Some(since) => (ago(since, visit.now)), None => "–" } }
                         td { @match lock.ends { Some(ends) => (until(ends, visit.now)), None => "never" } }

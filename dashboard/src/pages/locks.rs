@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     look::{LockListing, Look, ShownLock, millis},
-    query::{Params, link},
+    query::Params,
     router::Site,
 };
 
@@ -58,7 +58,7 @@ pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
     let content = html! {
         (search(visit))
         (region("fleet-locks", "Locks", RegionSource::Fleet, &fleet))
-        (region("waiting", "Waiting requests", RegionSource::Process, &waiting(&snapshot)))
+        (region("waiting", "Waiting requests", RegionSource::Process, &waiting(&snapshot, visit)))
         (region("held-here", "Held here", RegionSource::Process, &held(&snapshot)))
     };
     visit.page("locks", "Locks", &content)
@@ -67,9 +67,7 @@ pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
 fn search(visit: &Visit) -> Markup {
     html! {
         form.search method="get" action="locks" role="search" {
-            @for (name, value) in visit.params.only(&["refresh"]) {
-                input type="hidden" name=(name) value=(value);
-            }
+            (visit.interval_field())
             label for="q" { "Name or owner" }
             " "
             input #q type="search" name="q" value=[visit.params.get("q")];
@@ -108,7 +106,7 @@ fn fleet(look: &Look<LockListing>, visit: &Visit) -> Markup {
 fn row(lock: &ShownLock, visit: &Visit) -> Markup {
     html! {
         tr data-lock=(lock.name) .minority[!lock.is_quorum] {
-            th scope="row" { a href=(link("lock", &[("name", &*lock.name)])) { (text(&lock.name)) } }
+            th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(&lock.name)) } }
             td { @match &lock.owner {
                 Some(owner) => (text(owner)),
                 None => em { "a foreign key" },
@@ -134,9 +132,9 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
 fn pages(page: &LockPage<'_>, visit: &Visit) -> Markup {
     let to = |number: usize| {
         let number = number.to_string();
-        let mut params: Vec<_> = visit.params.only(&["q", "refresh"]).collect();
+        let mut params: Vec<_> = visit.params.only(&["q"]).collect();
         params.push(("page", &number));
-        link("locks", &params)
+        visit.link("locks", &params)
     };
     html! {
         @if page.pages > 1 {
@@ -149,7 +147,7 @@ fn pages(page: &LockPage<'_>, visit: &Visit) -> Markup {
     }
 }
 
-fn waiting(snapshot: &Snapshot) -> Markup {
+fn waiting(snapshot: &Snapshot, visit: &Visit) -> Markup {
     let (waiting, rest) = snapshot.waiting.split_at(snapshot.waiting.len().min(MAX_WAITING));
     html! {
         @if waiting.is_empty() {
@@ -161,7 +159,7 @@ fn waiting(snapshot: &Snapshot) -> Markup {
                 } }
                 tbody { @for WaitingName { name, requests, oldest, .. } in waiting {
                     tr data-waiting=(name) {
-                        th scope="row" { a href=(link("lock", &[("name", &**name)])) { (text(name)) } }
+                        th scope="row" { a href=(visit.link("lock", &[("name", &**name)])) { (text(name)) } }
                         td.number { (requests) }
                         td { (span(*oldest)) }
                     }

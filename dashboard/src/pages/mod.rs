@@ -17,7 +17,7 @@ pub(crate) use confirm::{Question, confirmation};
 pub(crate) use events::{events, events_json};
 pub(crate) use job::{job, job_json, standing};
 pub(crate) use jobs::{jobs, jobs_json};
-pub(crate) use layout::Visit;
+pub(crate) use layout::{Visit, keeping_interval};
 pub(crate) use leaders::{leaders, leaders_json};
 pub(crate) use lock::{holder_facts, lock, lock_json};
 pub(crate) use locks::{locks, locks_json};

@@ -21,9 +21,7 @@ pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
     };
     let content = html! {
         form.search method="get" action="once" role="search" {
-            @for (name, value) in visit.params.only(&["refresh"]) {
-                input type="hidden" name=(name) value=(value);
-            }
+            (visit.interval_field())
             label for="key" { "Key" } " "
             input #key type="search" name="key" value=[key] required; " "
             button type="submit" { "Look it up" }
