@@ -134,123 +134,12 @@ impl fmt::Debug for DashboardFuture {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::{pending, poll_fn},
-        time::Duration,
-    };
+    use std::future::poll_fn;
 
-    use bytes::Bytes;
-    use http::{
-        StatusCode,
-        header::{CONTENT_SECURITY_POLICY, LOCATION},
-    };
-    use http_body_util::{BodyExt as _, Full};
-
-    use tower_redlock::Schedule;
+    use http_body_util::Full;
 
     use super::*;
-    use crate::{Access, reply::Reply};
-
-    fn of(access: Access) -> Dashboard {
-        Dashboard::new(Redlock::embedded()).access(move |_: &http::request::Parts| access.by("ann"))
-    }
-
-    /// Returns the status, the policy and the page.
-    async fn ask(dashboard: &Dashboard, method: &str, path: &str) -> (StatusCode, String, String) {
-        let request = Request::builder().method(method).uri(path);
-        let body = Full::<Bytes>::from("name=a&key=a");
-        let reply = dashboard.clone().call(request.body(body).unwrap()).await.unwrap();
-        let policy = reply.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
-        let status = reply.status();
-        let page = reply.into_body().collect().await.unwrap().to_bytes();
-        (status, policy, String::from_utf8(page.to_vec()).unwrap())
-    }
-
-    async fn page(dashboard: &Dashboard, path: &str) -> String {
-        let (status, _, page) = ask(dashboard, "GET", path).await;
-        assert_eq!(status, 200, "{path}: {page}");
-        page
-    }
-
-    async fn post(dashboard: &Dashboard, path: &str, form: &str) -> Reply {
-        let form = Full::<Bytes>::from(form.to_owned());
-        dashboard.clone().call(Request::post(path).body(form).unwrap()).await.unwrap()
-    }
-
-    fn location(reply: &Reply) -> &str {
-        assert_eq!(reply.status(), 303);
-        reply.headers()[LOCATION].to_str().unwrap()
-    }
-
-    #[tokio::test]
-    async fn interval_goes_with_each_link() {
-        let dashboard = of(Access::All);
-        let redlock = dashboard.redlock.clone();
-        let _held = redlock.lock("invoice").await.unwrap();
-        let tick = redlock.job_tick("report", Schedule::every(Duration::from_secs(60)));
-        tick.run(|_| async { Ok::<_, Infallible>(()) }).await.unwrap();
-        let leader = redlock.leader("shop");
-        let leading = tokio::spawn(async move { leader.run(|_| pending::<()>()).await });
-        while redlock.snapshot().locks.len() < 2 {
-            tokio::task::yield_now().await;
-        }
-        for (path, links) in [
-            ("/locks?q=i&refresh=5", &["nodes?refresh=5", "lock?name=invoice&amp;refresh=5"][..]),
-            ("/lock?name=invoice&refresh=5", &["break?name=invoice&amp;refresh=5"]),
-            ("/jobs?refresh=5", &["job?name=report&amp;refresh=5"]),
-            ("/job?name=report&refresh=5", &["pause?name=report&amp;refresh=5"]),
-            ("/leaders?refresh=5", &["shop&amp;refresh=5"]),
-            ("/once?key=a&refresh=5", &["done?key=a&amp;refresh=5"]),
-            ("/pause?name=report&refresh=5", &["job?name=report&amp;refresh=5"]),
-        ] {
-            let page = page(&dashboard, path).await;
-            for link in links {
-                assert!(page.contains(&format!("{link}\"")), "{path} leads to {link}: {page}");
-            }
-        }
-        let form = page(&dashboard, "/pause?name=report&refresh=5").await;
-        assert!(form.contains(r#"<input type="hidden" name="refresh" value="5">"#), "{form}");
-        let reply = post(&dashboard, "/pause", "name=report&refresh=5").await;
-        assert_eq!(location(&reply), "job?name=report&done=pause&refresh=5");
-        let reply = post(&dashboard, "/resume", "name=report").await;
-        assert_eq!(location(&reply), "job?name=report&done=resume");
-        leading.abort();
-    }
-
-    #[tokio::test]
-    async fn refusals_have_the_style() {
-        let (reader, all) = (of(Access::ReadOnly), of(Access::All));
-        for (dashboard, method, path, expected) in [
-            (&reader, "POST", "/pause", 403),
-            (&reader, "GET", "/pause?name=a", 403),
-            (&all, "POST", "/break", 409),
-            (&all, "GET", "/none", 404),
-            (&all, "DELETE", "/nodes", 405),
-        ] {
-            let (status, policy, page) = ask(dashboard, method, path).await;
-            assert_eq!(status, expected, "{method} {path}");
-            assert!(page.contains(r#"<link rel="stylesheet" href="style.css">"#), "{page}");
-            assert!(page.contains(r#"<link rel="icon" href="icon.svg""#), "{page}");
-            assert!(policy.contains("style-src 'self'"), "{policy}");
-        }
-    }
-
-    #[tokio::test]
-    async fn unreachable_files_are_not_named() {
-        let closed = Dashboard::new(Redlock::embedded());
-        // Relative to the last one, the files are elsewhere.
-        for (dashboard, path, expected) in [
-            (&closed, "/", 403),
-            (&of(Access::Forbidden), "/nodes", 403),
-            (&of(Access::All), "/api/none", 404),
-        ] {
-            let (status, policy, page) = ask(dashboard, "GET", path).await;
-            assert_eq!(status, expected, "{path}");
-            assert!(!page.contains("style.css") && !page.contains("icon.svg"), "{page}");
-            assert!(page.contains(r#"<link rel="icon" href="data:,">"#), "{page}");
-            assert!(policy.contains("img-src data:"), "{policy}");
-        }
-    }
+    use crate::Access;
 
     #[tokio::test]
     async fn action_outlives_its_viewer() {
@@ -258,7 +147,7 @@ mod tests {
         let mut dashboard = Dashboard::new(redlock.clone())
             .access(|_: &http::request::Parts| Access::All.by("ann"));
         let mut changes = dashboard.log.changes();
-        let form = Full::<Bytes>::from("name=report");
+        let form = Full::<bytes::Bytes>::from("name=report");
         let mut call = dashboard.call(Request::post("/pause").body(form).unwrap());
         let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut call).poll(cx).is_pending()));
         assert!(first.await, "it has not ended");

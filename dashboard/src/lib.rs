@@ -63,6 +63,8 @@ mod pages;
 mod query;
 mod reply;
 mod router;
+#[cfg(test)]
+mod visits;
 
 pub use access::{Access, Action, Actions, Authorize, BasicAuth, Viewer, by_address, by_extension};
 pub use dashboard::{Dashboard, DashboardFuture};

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{Visit, words::text};
+use super::Visit;
 use crate::access::Action;
 
 /// The question before an action.
@@ -97,7 +97,6 @@ pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
     let (param, value) = question.subject;
     let (page, section) = Question::page(question.action);
     let content = html! {
-        p.subject { (text(value)) }
         (question.state)
         p { (question.meaning()) }
         form.confirm method="post" action=(question.action.name()) {
@@ -119,5 +118,5 @@ pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
             }
         }
     };
-    visit.page(section, question.title(), &content)
+    visit.subpage(section, question.title(), value, &content)
 }

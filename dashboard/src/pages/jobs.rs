@@ -56,8 +56,13 @@ fn row(job: &ShownJob, visit: &Visit) -> Markup {
         tr data-job=(job.name) data-state=(job.state()) {
             th scope="row" { a href=(visit.link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
             td {
-                (job.state())
-                @if let Some(pause) = &job.control.paused { ", paused by " (text(&pause.by)) }
+                @match &job.control.paused {
+                    Some(pause) => {
+                        @if job.running.is_some() { "running, " }
+                        "paused by " (text(&pause.by))
+                    }
+                    None => (job.state()),
+                }
             }
             td { @if let Some(running) = &job.running {
                 @if let Some(owner) = &running.owner { (text(owner)) }

@@ -10,7 +10,7 @@ use crate::{
     access::{Action, Viewer},
     actions::Done,
     look::{Look, millis, unix_millis},
-    query::{Params, link},
+    query::{Params, link, visible},
 };
 
 const PAGES: [(&str, &str); 6] = [
@@ -64,22 +64,32 @@ impl Visit {
 
     /// A whole page. `page` is the one that the navigation shows as the current one.
     pub(super) fn page(&self, page: &str, title: &str, content: &Markup) -> Markup {
-        self.shell(title, &self.nav(page), &html! { (self.notice()) (content) })
+        let nav = self.nav(page, "page");
+        self.shell(title, &html! { (title) }, &nav, &html! { (self.notice()) (content) })
+    }
+
+    /// A page about one thing, below the one that the navigation shows.
+    pub(super) fn subpage(&self, page: &str, title: &str, name: &str, content: &Markup) -> Markup {
+        let heading = html! { (title) " " span.subject { (super::words::text(name)) } };
+        let title = format!("{} – {title}", visible(name));
+        let nav = self.nav(page, "true");
+        self.shell(&title, &heading, &nav, &html! { (self.notice()) (content) })
     }
 
     /// A page to which nothing leads, that is not refreshed, and loads nothing.
     pub(super) fn plain_page(title: &str, content: &Markup) -> Markup {
         let none = html! {};
-        shell(title, &html! { link rel="icon" href="data:,"; }, &none, &none, content)
+        let head = html! { link rel="icon" href="data:,"; };
+        shell((title, &html! { (title) }), &head, &none, &none, content)
     }
 
     /// The same with the dashboard's files.
     pub(super) fn problem_page(title: &str, content: &Markup) -> Markup {
         let none = html! {};
-        shell(title, &files(), &none, &none, content)
+        shell((title, &html! { (title) }), &files(), &none, &none, content)
     }
 
-    fn shell(&self, title: &str, nav: &Markup, content: &Markup) -> Markup {
+    fn shell(&self, title: &str, heading: &Markup, nav: &Markup, content: &Markup) -> Markup {
         let interval = self.interval();
         let head = html! {
             @if interval > 0 { noscript { meta http-equiv="refresh" content=(interval); } }
@@ -87,10 +97,10 @@ impl Visit {
             script src="live.js" defer {}
         };
         let header = html! { (nav) (self.refresh_form(interval)) };
-        shell(title, &head, &header, &self.footer(), content)
+        shell((title, heading), &head, &header, &self.footer(), content)
     }
 
-    fn nav(&self, current: &str) -> Markup {
+    fn nav(&self, current: &str, how: &str) -> Markup {
         let to = |page| self.link(page, &[]);
         html! {
             nav aria-label="Pages" {
@@ -98,7 +108,7 @@ impl Visit {
                     @for (page, name) in PAGES {
                         li {
                             @if page == current {
-                                a href=(to(page)) aria-current="page" { (name) }
+                                a href=(to(page)) aria-current=(how) { (name) }
                             } @else {
                                 a href=(to(page)) { (name) }
                             }
@@ -183,7 +193,13 @@ fn files() -> Markup {
     }
 }
 
-fn shell(title: &str, head: &Markup, header: &Markup, footer: &Markup, content: &Markup) -> Markup {
+fn shell(
+    (title, heading): (&str, &Markup),
+    head: &Markup,
+    header: &Markup,
+    footer: &Markup,
+    content: &Markup,
+) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -196,7 +212,7 @@ fn shell(title: &str, head: &Markup, header: &Markup, footer: &Markup, content: 
             body {
                 a.skip href="#main" { "Skip to the content" }
                 header { p.brand { "tower-redlock" } (header) }
-                main #main tabindex="-1" { h1 { (title) } (content) }
+                main #main tabindex="-1" { h1 { (heading) } (content) }
                 (footer)
             }
         }

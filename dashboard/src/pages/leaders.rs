@@ -6,7 +6,7 @@ use tower_redlock::Resource;
 
 use super::{
     layout::{RegionSource, Visit, freshness, look_json, reading, region, trouble},
-    words::{ago, text, until},
+    words::{ago, text, token, until},
 };
 use crate::{
     look::{LockListing, Look, ShownLock},
@@ -57,7 +57,7 @@ fn listing(look: &Look<LockListing>, visit: &Visit) -> Markup {
                         td { @if let Some(owner) = &lock.owner { (text(owner)) } }
                         td { @match lock.since { Some(since) => (ago(since, visit.now)), None => "–" } }
                         td { @match lock.ends { Some(ends) => (until(ends, visit.now)), None => "never" } }
-                        td.number { (lock.token) }
+                        td.number { (token(lock.token)) }
                     }
                 } }
             } }

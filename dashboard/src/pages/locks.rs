@@ -6,7 +6,7 @@ use tower_redlock::lock::{Snapshot, WaitingName};
 
 use super::{
     layout::{RegionSource, Visit, freshness, reading, region, trouble},
-    words::{ago, span, text, until},
+    words::{ago, span, text, token, until},
 };
 use crate::{
     look::{LockListing, Look, ShownLock, millis},
@@ -119,7 +119,7 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
                 Some(ends) => (until(ends, visit.now)),
                 None => "never",
             } }
-            td.number { @if lock.token > 0 { (lock.token) } @else { "–" } }
+            td.number { (token(lock.token)) }
             td {
                 (lock.kept) "/" (lock.nodes)
                 @if !lock.is_quorum { " " em { "leftover or attempt" } }

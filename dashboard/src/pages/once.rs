@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
-    words::{ago, text, until},
+    words::{ago, text, token, until},
 };
 use crate::{
     access::Action,
@@ -66,7 +66,7 @@ fn details(look: &Look<OnceDetails>, visit: &Visit, key: &str) -> Markup {
                     @if let Some(ends) = look.value.ends(status) {
                         div { dt { "Record expires" } dd { (until(ends, visit.now)) } }
                     }
-                    div { dt { "Fencing token" } dd { (status.token) } }
+                    div { dt { "Fencing token" } dd { (token(status.token.get())) } }
                 }
                 (actions(visit, ("key", key), &offered))
             }
