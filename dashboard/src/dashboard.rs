@@ -16,6 +16,7 @@ use tower_service::Service;
 
 use crate::{
     access::Authorize,
+    actions::SentForms,
     events::EventLog,
     look::Looks,
     reply::DashboardBody,
@@ -36,6 +37,7 @@ pub struct Dashboard {
     access: Option<Arc<dyn Authorize>>,
     looks: Arc<Looks>,
     log: Arc<EventLog>,
+    sent: Arc<SentForms>,
 }
 
 impl Dashboard {
@@ -46,7 +48,14 @@ impl Dashboard {
         let log = Arc::new(EventLog::default());
         log.follow_locks(redlock.events());
         log.start();
-        Self { redlock, schedulers: Vec::new(), access: None, looks: Arc::default(), log }
+        Self {
+            redlock,
+            schedulers: Vec::new(),
+            access: None,
+            looks: Arc::default(),
+            log,
+            sent: Arc::default(),
+        }
     }
 
     /// Adds the jobs of a scheduler: their schedules, next ticks and states in this process, and their events.
@@ -104,8 +113,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> DashboardFuture {
-        let Self { redlock, schedulers, access, looks, log } = self.clone();
-        let site = Site { redlock, schedulers, access, looks, log };
+        let Self { redlock, schedulers, access, looks, log, sent } = self.clone();
+        let site = Site { redlock, schedulers, access, looks, log, sent };
         DashboardFuture(Box::pin(answer(site, request)))
     }
 }

@@ -10,7 +10,7 @@ use tower_redlock::{
 
 use crate::{
     access::{Access, Action, Authorize, Viewer, is_cross_origin},
-    actions,
+    actions::{self, SentForms},
     assets::asset,
     events::{EventLog, stream},
     look::Looks,
@@ -27,6 +27,7 @@ pub(crate) struct Site {
     pub(crate) access: Option<Arc<dyn Authorize>>,
     pub(crate) looks: Arc<Looks>,
     pub(crate) log: Arc<EventLog>,
+    pub(crate) sent: Arc<SentForms>,
 }
 
 impl Site {

@@ -174,3 +174,25 @@ async fn missing_tokens_are_left_out() {
     assert!(lock.contains("Held here") && !lock.contains("token 0"), "{lock}");
     leading.abort();
 }
+
+#[tokio::test]
+async fn double_click_acts_once() {
+    let redlock = Redlock::embedded();
+    let dashboard = over(&redlock, Access::All);
+    let requested = async || redlock.job_control("report").await.unwrap().requested.len();
+    let form = async || {
+        let form = page(&dashboard, "/trigger?name=report").await;
+        let token = form.split(r#"name="form" value=""#).nth(1).unwrap();
+        format!("name=report&form={}", token.split('"').next().unwrap())
+    };
+    let first = form().await;
+    let click = || post(&dashboard, "/trigger", &first);
+    let (one, other) = tokio::join!(click(), click());
+    assert_eq!(location(&one), "job?name=report&done=trigger");
+    assert_eq!(location(&other), location(&one));
+    assert_eq!(location(&click().await), location(&one));
+    assert_eq!(requested().await, 1);
+    let second = form().await;
+    assert_eq!(post(&dashboard, "/trigger", &second).await.status(), 303);
+    assert_eq!(requested().await, 2, "it is another form");
+}

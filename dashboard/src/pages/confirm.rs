@@ -3,7 +3,10 @@
 use maud::{Markup, html};
 
 use super::Visit;
-use crate::access::Action;
+use crate::{
+    access::Action,
+    actions::{FIELD, SentForms},
+};
 
 /// The question before an action.
 pub(crate) struct Question<'a> {
@@ -102,6 +105,7 @@ pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
         form.confirm method="post" action=(question.action.name()) {
             input type="hidden" name=(param) value=(value);
             (visit.interval_field())
+            input type="hidden" name=(FIELD) value=(SentForms::token());
             @if let Some(holder) = &question.holder { input type="hidden" name="holder" value=(holder); }
             @if matches!(question.action, Action::PauseJob | Action::TriggerJob) {
                 p { label for="why" { "Why (shown to everybody)" } " " input #why name="why" maxlength="64"; }
