@@ -90,6 +90,29 @@ impl Dashboard {
         self.access = Some(Arc::new(access));
         self
     }
+
+    /// Ends the streams of events of this dashboard and its clones, for good: new ones are answered 503. Pages
+    /// are served on. Returns at once.
+    ///
+    /// Call it where a graceful shutdown begins, which would wait for open streams for up to 20 s. Browsers
+    /// connect again, to another replica if there is one.
+    ///
+    /// ```no_run
+    /// # async fn serve(dashboard: tower_redlock_dashboard::Dashboard) -> std::io::Result<()> {
+    /// use axum::Router;
+    ///
+    /// let app: Router = Router::new().nest_service("/admin/locks", dashboard.clone());
+    /// let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+    /// let stopped = async move {
+    ///     let _ = tokio::signal::ctrl_c().await;
+    ///     dashboard.end_streams();
+    /// };
+    /// axum::serve(listener, app).with_graceful_shutdown(stopped).await
+    /// # }
+    /// ```
+    pub fn end_streams(&self) {
+        self.log.end_streams();
+    }
 }
 
 impl fmt::Debug for Dashboard {

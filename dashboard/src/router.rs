@@ -154,9 +154,13 @@ async fn api(site: &Site, parts: &Parts, params: &Params, twin: &str) -> Reply {
         ("events", _) => pages::events_json(site),
         ("events/stream", _) => {
             let Ok(permit) = Arc::clone(&site.log.streams).try_acquire_owned() else {
-                let what = "As many viewers follow the events as may; api/events has them.";
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                return pages::problem_at(path, status, "Too many viewers", what);
+                let (title, what) = if site.log.streams.is_closed() {
+                    ("Shutting down", "This process is shutting down; api/events has its events.")
+                } else {
+                    let what = "As many viewers follow the events as may; api/events has them.";
+                    ("Too many viewers", what)
+                };
+                return pages::problem_at(path, StatusCode::SERVICE_UNAVAILABLE, title, what);
             };
             return event_stream(stream(&site.log, seen(parts, params), permit));
         }

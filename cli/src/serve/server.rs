@@ -17,7 +17,7 @@ use tower_redlock_dashboard::Dashboard;
 
 use crate::{exit::Failure, signals::EndSignals};
 
-/// Time for responses that have begun. A stream of events takes longer, and is cut: its viewer continues it.
+/// Time for responses that have begun.
 const GRACE: Duration = Duration::from_secs(1);
 /// Pause after a connection that was not accepted: there may be too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> 
 
 /// Serves until a signal comes.
 pub(super) async fn serve(listener: TcpListener, dashboard: Dashboard, signals: &mut EndSignals) {
-    let service = TowerToHyperService::new(dashboard);
+    let service = TowerToHyperService::new(dashboard.clone());
     let mut http = http1::Builder::new();
     // For the limit of the time in which a request's head has to arrive, 30 s.
     http.timer(TokioTimer::new());
@@ -51,6 +51,7 @@ pub(super) async fn serve(listener: TcpListener, dashboard: Dashboard, signals: 
         }
     }
     drop(listener);
+    dashboard.end_streams();
     let _ = timeout(GRACE, graceful.shutdown()).await;
     // Ends what is left.
     connections.shutdown().await;
