@@ -31,14 +31,8 @@ struct LockPage<'a> {
 impl<'a> LockPage<'a> {
     fn of(listing: &'a LockListing, params: &Params) -> Self {
         let wanted = params.get("q").map(str::to_lowercase);
-        let matches = |text: &str| {
-            wanted.as_ref().is_none_or(|wanted| text.to_lowercase().contains(&**wanted))
-        };
-        let found: Vec<_> = listing
-            .locks
-            .iter()
-            .filter(|lock| matches(&lock.name) || lock.owner.as_deref().is_some_and(matches))
-            .collect();
+        let is_wanted = |lock: &&ShownLock| wanted.as_ref().is_none_or(|wanted| lock.has(wanted));
+        let found: Vec<_> = listing.locks.iter().filter(is_wanted).collect();
         let pages = found.len().div_ceil(PAGE).max(1);
         let number = params.number("page").unwrap_or(1).clamp(1, pages);
         let locks = found.iter().skip((number - 1) * PAGE).take(PAGE).copied().collect();
