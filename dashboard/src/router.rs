@@ -144,7 +144,7 @@ async fn api(site: &Site, parts: &Parts, params: &Params, twin: &str) -> Reply {
         ("locks", _) => pages::locks_json(site, params).await,
         ("lock", Some(name)) => pages::lock_json(site, name).await,
         ("nodes", _) => pages::nodes_json(site).await,
-        ("jobs", _) => pages::jobs_json(site).await,
+        ("jobs", _) => pages::jobs_json(site, params).await,
         ("job", Some(name)) => pages::job_json(site, name).await,
         ("leaders", _) => pages::leaders_json(site).await,
         ("once", _) => match pages::once_json(site, params.exact("key")).await {

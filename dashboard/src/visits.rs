@@ -196,3 +196,26 @@ async fn double_click_acts_once() {
     assert_eq!(post(&dashboard, "/trigger", &second).await.status(), 303);
     assert_eq!(requested().await, 2, "it is another form");
 }
+
+#[tokio::test]
+async fn jobs_have_pages() {
+    let redlock = Redlock::embedded();
+    for number in 0..130 {
+        tick(&redlock, &format!("job-{number:03}")).await;
+    }
+    let dashboard = over(&redlock, Access::ReadOnly);
+    for (path, first, count) in [("/jobs", "job-000", 100), ("/jobs?page=2", "job-100", 30)] {
+        // The first half may be shown before the other is read.
+        let shown = loop {
+            let page = page(&dashboard, path).await;
+            if !page.contains("still being read") {
+                break page;
+            }
+        };
+        assert!(shown.contains("130 jobs.") && shown.contains(first), "{shown}");
+        assert_eq!(shown.matches("data-job=").count(), count, "{path}");
+        assert_eq!(shown.matches("<td>finished</td>").count(), count, "{path}");
+    }
+    let page = page(&dashboard, "/jobs").await;
+    assert!(page.contains(r#"<a rel="next" href="jobs?page=2">"#), "{page}");
+}

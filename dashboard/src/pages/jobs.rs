@@ -8,16 +8,17 @@ use tower_redlock::scheduler::{JobState, JobStatus};
 
 use super::{
     job::{result, took},
-    layout::{RegionSource, Visit, freshness, look_json, reading, region, trouble},
+    layout::{RegionSource, Visit, freshness, look_json, pager, reading, region, trouble},
     words::{ago, span, text, until},
 };
 use crate::{
     look::{JobListing, Look, ShownJob},
+    query::Params,
     router::Site,
 };
 
 pub(crate) async fn jobs(site: &Site, visit: &Visit) -> Markup {
-    let look = site.looks.jobs(&site.redlock).await;
+    let look = site.looks.jobs(&site.redlock, page(&visit.params)).await;
     let here = site.jobs();
     let content = html! {
         (region("fleet-jobs", "Jobs", RegionSource::Fleet, &html! {
@@ -32,11 +33,11 @@ pub(crate) async fn jobs(site: &Site, visit: &Visit) -> Markup {
 }
 
 fn fleet(look: &Look<JobListing>, visit: &Visit) -> Markup {
-    let JobListing { jobs, more, error } = &look.value;
+    let JobListing { jobs, found, number, pages, more, error } = &look.value;
     html! {
         (freshness(look))
         (trouble(error.as_deref()))
-        p.count { (jobs.len()) @if jobs.len() == 1 { " job" } @else { " jobs" } @if *more { ", and more than are read" } "." }
+        p.count { (found) @if *found == 1 { " job" } @else { " jobs" } @if *more { ", and more than are read" } "." }
         @if !jobs.is_empty() {
             div #jobs-scroll.scroll tabindex="0" role="region" aria-label="Table of jobs" { table {
                 thead { tr {
@@ -47,6 +48,7 @@ fn fleet(look: &Look<JobListing>, visit: &Visit) -> Markup {
                 tbody { @for job in jobs { (row(job, visit)) } }
             } }
         }
+        (pager(visit, "jobs", *number, *pages))
     }
 }
 
@@ -125,10 +127,23 @@ pub(super) fn state(state: &JobState) -> Markup {
     }
 }
 
-pub(crate) async fn jobs_json(site: &Site) -> Value {
-    let fleet = site.looks.jobs(&site.redlock).await.map(|look| {
-        let JobListing { jobs, more, error } = &look.value;
-        json!({ "jobs": jobs, "more": more, "error": error, "look": look_json(&look) })
+/// The number of the page that is asked for.
+fn page(params: &Params) -> usize {
+    params.number("page").unwrap_or(1)
+}
+
+pub(crate) async fn jobs_json(site: &Site, params: &Params) -> Value {
+    let fleet = site.looks.jobs(&site.redlock, page(params)).await.map(|look| {
+        let JobListing { jobs, found, number, pages, more, error } = &look.value;
+        json!({
+            "jobs": jobs,
+            "found": found,
+            "page": number,
+            "pages": pages,
+            "more": more,
+            "error": error,
+            "look": look_json(&look),
+        })
     });
     json!({ "fleet": fleet, "process": { "jobs": site.jobs() } })
 }

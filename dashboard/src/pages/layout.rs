@@ -253,6 +253,25 @@ pub(super) fn region(id: &str, title: &str, from: RegionSource, content: &Markup
     }
 }
 
+/// Links to the pages before and after this one of a listing.
+pub(super) fn pager(visit: &Visit, page: &str, number: usize, pages: usize) -> Markup {
+    let to = |number: usize| {
+        let number = number.to_string();
+        let mut params: Vec<_> = visit.params.only(&["q"]).collect();
+        params.push(("page", &number));
+        visit.link(page, &params)
+    };
+    html! {
+        @if pages > 1 {
+            nav.pages aria-label={ "Pages of " (page) } {
+                @if number > 1 { a rel="prev" href=(to(number - 1)) { "Previous" } " " }
+                span { "Page " (number) " of " (pages) }
+                @if number < pages { " " a rel="next" href=(to(number + 1)) { "Next" } }
+            }
+        }
+    }
+}
+
 /// How old a look is.
 pub(super) fn freshness<T>(look: &Look<T>) -> Markup {
     html! {

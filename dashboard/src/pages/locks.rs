@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tower_redlock::lock::{Snapshot, WaitingName};
 
 use super::{
-    layout::{RegionSource, Visit, freshness, reading, region, trouble},
+    layout::{RegionSource, Visit, freshness, pager, reading, region, trouble},
     words::{ago, span, text, token, until},
 };
 use crate::{
@@ -93,7 +93,7 @@ fn fleet(look: &Look<LockListing>, visit: &Visit) -> Markup {
                 tbody { @for lock in &page.locks { (row(lock, visit)) } }
             } }
         }
-        (pages(&page, visit))
+        (pager(visit, "locks", page.number, page.pages))
     }
 }
 
@@ -119,24 +119,6 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
                 @if !lock.is_quorum { " " em { "leftover or attempt" } }
             }
             td { @if lock.is_awaited { "yes" } }
-        }
-    }
-}
-
-fn pages(page: &LockPage<'_>, visit: &Visit) -> Markup {
-    let to = |number: usize| {
-        let number = number.to_string();
-        let mut params: Vec<_> = visit.params.only(&["q"]).collect();
-        params.push(("page", &number));
-        visit.link("locks", &params)
-    };
-    html! {
-        @if page.pages > 1 {
-            nav.pages aria-label="Pages of locks" {
-                @if page.number > 1 { a rel="prev" href=(to(page.number - 1)) { "Previous" } " " }
-                span { "Page " (page.number) " of " (page.pages) }
-                @if page.number < page.pages { " " a rel="next" href=(to(page.number + 1)) { "Next" } }
-            }
         }
     }
 }
