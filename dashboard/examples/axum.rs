@@ -35,14 +35,21 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "guest",
         Access::ReadOnly,
     );
-    let dashboard = Dashboard::new(redlock).jobs(scheduler).access(access);
+    let dashboard = Dashboard::new(redlock.clone()).jobs(scheduler.clone()).access(access);
 
     let app = Router::new()
         .route("/", get(|| async { "the service itself" }))
-        .nest_service("/admin/locks", dashboard);
+        .nest_service("/admin/locks", dashboard.clone());
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://guest:guest@{}/admin/locks/", listener.local_addr()?);
-    axum::serve(listener, app).await?;
+    // Without this, a browser that follows the events would delay the end by up to 20 s.
+    let stopped = async move {
+        let _ = tokio::signal::ctrl_c().await;
+        dashboard.end_streams();
+    };
+    axum::serve(listener, app).with_graceful_shutdown(stopped).await?;
+    scheduler.shutdown(Duration::from_secs(5)).await;
+    redlock.shutdown().await;
     Ok(())
 }
 

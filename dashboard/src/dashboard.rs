@@ -16,6 +16,7 @@ use tower_service::Service;
 
 use crate::{
     access::Authorize,
+    actions::SentForms,
     events::EventLog,
     look::Looks,
     reply::DashboardBody,
@@ -36,6 +37,7 @@ pub struct Dashboard {
     access: Option<Arc<dyn Authorize>>,
     looks: Arc<Looks>,
     log: Arc<EventLog>,
+    sent: Arc<SentForms>,
 }
 
 impl Dashboard {
@@ -46,7 +48,14 @@ impl Dashboard {
         let log = Arc::new(EventLog::default());
         log.follow_locks(redlock.events());
         log.start();
-        Self { redlock, schedulers: Vec::new(), access: None, looks: Arc::default(), log }
+        Self {
+            redlock,
+            schedulers: Vec::new(),
+            access: None,
+            looks: Arc::default(),
+            log,
+            sent: Arc::default(),
+        }
     }
 
     /// Adds the jobs of a scheduler: their schedules, next ticks and states in this process, and their events.
@@ -81,6 +90,29 @@ impl Dashboard {
         self.access = Some(Arc::new(access));
         self
     }
+
+    /// Ends the streams of events of this dashboard and its clones, for good: new ones are answered 503. Pages
+    /// are served on. Returns at once.
+    ///
+    /// Call it where a graceful shutdown begins, which would wait for open streams for up to 20 s. Browsers
+    /// connect again, to another replica if there is one.
+    ///
+    /// ```no_run
+    /// # async fn serve(dashboard: tower_redlock_dashboard::Dashboard) -> std::io::Result<()> {
+    /// use axum::Router;
+    ///
+    /// let app: Router = Router::new().nest_service("/admin/locks", dashboard.clone());
+    /// let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+    /// let stopped = async move {
+    ///     let _ = tokio::signal::ctrl_c().await;
+    ///     dashboard.end_streams();
+    /// };
+    /// axum::serve(listener, app).with_graceful_shutdown(stopped).await
+    /// # }
+    /// ```
+    pub fn end_streams(&self) {
+        self.log.end_streams();
+    }
 }
 
 impl fmt::Debug for Dashboard {
@@ -104,8 +136,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> DashboardFuture {
-        let Self { redlock, schedulers, access, looks, log } = self.clone();
-        let site = Site { redlock, schedulers, access, looks, log };
+        let Self { redlock, schedulers, access, looks, log, sent } = self.clone();
+        let site = Site { redlock, schedulers, access, looks, log, sent };
         DashboardFuture(Box::pin(answer(site, request)))
     }
 }

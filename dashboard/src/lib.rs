@@ -42,16 +42,21 @@
 //! not offered, and refused. A viewer with [`Access::ReadOnly`] sees the names of locks, owners and jobs, and the
 //! errors of runs.
 //!
-//! A POST from another origin is refused, by `Sec-Fetch-Site`, or where a browser does not send that, by
+//! A form acts once, also if it is sent twice to one process. A POST from another origin is refused, by `Sec-Fetch-Site`, or where a browser does not send that, by
 //! comparing `Origin` with `Host`. There are no cookies. Pages can't be framed, run no inline script, and load
 //! nothing from elsewhere. Texts from the servers are escaped.
 //!
 //! # Load
 //!
 //! All viewers of a process share one look at the servers, at most one in a second. A server spends at most a tenth
-//! of its time on it: names are read by SCAN in steps of a hundred, with pauses. Each page says how old its look
-//! is. No look is made while nobody watches. At most 100,000 locks and 1,000 jobs are read; a page says if there
-//! are more.
+//! of its time on it: names are read by SCAN in steps of a hundred, with pauses, and so are the jobs of the page that
+//! is shown, in steps of fifty. Each page says how old its look is. No look is made while nobody watches. At most
+//! 100,000 locks and 1,000 jobs are listed; a page says if there are more.
+//!
+//! # Shutdown
+//!
+//! A viewer follows the events by a response that lasts 20 s. [`Dashboard::end_streams`] ends it where a graceful
+//! shutdown begins.
 
 mod access;
 mod actions;
@@ -63,6 +68,8 @@ mod pages;
 mod query;
 mod reply;
 mod router;
+#[cfg(test)]
+mod visits;
 
 pub use access::{Access, Action, Actions, Authorize, BasicAuth, Viewer, by_address, by_extension};
 pub use dashboard::{Dashboard, DashboardFuture};

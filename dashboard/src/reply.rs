@@ -24,6 +24,9 @@ use maud::Markup;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
+/// The same for a page without files. Its icon is an empty one, as browsers ask the origin for one otherwise.
+const PLAIN_POLICY: &str = "default-src 'none'; img-src data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
 /// The body of a response: a page, or a stream of events.
 pub struct DashboardBody(UnsyncBoxBody<Bytes, Infallible>);
 
@@ -122,5 +125,12 @@ pub(crate) fn redirect(status: StatusCode, address: &str) -> Reply {
 /// form (Fetch, "append a request `Origin` header"), as a page of another site does.
 pub(crate) fn with_form(mut reply: Reply) -> Reply {
     reply.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    reply
+}
+
+/// A page that loads no file.
+pub(crate) fn without_files(mut reply: Reply) -> Reply {
+    let policy = HeaderValue::from_static(PLAIN_POLICY);
+    reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     reply
 }

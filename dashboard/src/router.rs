@@ -10,7 +10,7 @@ use tower_redlock::{
 
 use crate::{
     access::{Access, Action, Authorize, Viewer, is_cross_origin},
-    actions,
+    actions::{self, SentForms},
     assets::asset,
     events::{EventLog, stream},
     look::Looks,
@@ -27,6 +27,7 @@ pub(crate) struct Site {
     pub(crate) access: Option<Arc<dyn Authorize>>,
     pub(crate) looks: Arc<Looks>,
     pub(crate) log: Arc<EventLog>,
+    pub(crate) sent: Arc<SentForms>,
 }
 
 impl Site {
@@ -63,32 +64,33 @@ where
         Method::POST => match Action::named(path) {
             Some(action) if is_cross_origin(&parts) => {
                 actions::refused(&viewer, action, "the request came from another origin");
-                pages::forbidden(
+                pages::denied(
                     "This request came from a page of another origin, and nothing was done. If it did not, the proxy in \
                  front changes the Host header, and the browser sends no Sec-Fetch-Site, as it does over TLS.",
                 )
             }
             Some(action) => actions::perform(&site, viewer, action, body).await,
-            None if PATHS.contains(&path) => not_allowed("GET, HEAD"),
-            None => not_found("There is no such page."),
+            None if PATHS.contains(&path) => not_allowed(path, "GET, HEAD"),
+            None => not_found(path, "There is no such page."),
         },
-        _ if Action::named(path).is_some() => not_allowed("GET, HEAD, POST"),
-        _ => not_allowed("GET, HEAD"),
+        _ if Action::named(path).is_some() => not_allowed(path, "GET, HEAD, POST"),
+        _ => not_allowed(path, "GET, HEAD"),
     }
 }
 
 /// The pages that have no form.
 const PATHS: [&str; 9] = ["", "locks", "lock", "nodes", "jobs", "job", "leaders", "once", "events"];
 
-fn not_allowed(allowed: &'static str) -> Reply {
+fn not_allowed(path: &str, allowed: &'static str) -> Reply {
     let what = format!("Only {allowed} is possible here.");
-    let mut reply = pages::problem(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", &what);
+    let status = StatusCode::METHOD_NOT_ALLOWED;
+    let mut reply = pages::problem_at(path, status, "Method not allowed", &what);
     reply.headers_mut().insert(ALLOW, http::HeaderValue::from_static(allowed));
     reply
 }
 
-fn not_found(what: &str) -> Reply {
-    pages::problem(StatusCode::NOT_FOUND, "Not found", what)
+fn not_found(path: &str, what: &str) -> Reply {
+    pages::problem_at(path, StatusCode::NOT_FOUND, "Not found", what)
 }
 
 /// The relative address of the first page, if a router took the mount point for it: relative links would lead
@@ -126,10 +128,10 @@ async fn get(site: &Site, viewer: Viewer, parts: &Parts, path: &str) -> Reply {
         ("leaders", _) => pages::leaders(site, &visit).await,
         ("once", _) => pages::once(site, &visit).await,
         ("events", _) => pages::events(site, &visit),
-        ("lock" | "job", None) => return not_found("The address lacks a name."),
+        ("lock" | "job", None) => return not_found(path, "The address lacks a name."),
         _ => match Action::named(path) {
             Some(action) => return actions::ask(site, &visit, action).await,
-            None => return not_found("There is no such page."),
+            None => return not_found(path, "There is no such page."),
         },
     };
     html(StatusCode::OK, page)
@@ -137,27 +139,33 @@ async fn get(site: &Site, viewer: Viewer, parts: &Parts, path: &str) -> Reply {
 
 /// The JSON twin of a page.
 async fn api(site: &Site, parts: &Parts, params: &Params, twin: &str) -> Reply {
+    let path = parts.uri.path();
     let value = match (twin, params.exact("name")) {
         ("locks", _) => pages::locks_json(site, params).await,
         ("lock", Some(name)) => pages::lock_json(site, name).await,
         ("nodes", _) => pages::nodes_json(site).await,
-        ("jobs", _) => pages::jobs_json(site).await,
+        ("jobs", _) => pages::jobs_json(site, params).await,
         ("job", Some(name)) => pages::job_json(site, name).await,
         ("leaders", _) => pages::leaders_json(site).await,
         ("once", _) => match pages::once_json(site, params.exact("key")).await {
             Some(value) => value,
-            None => return not_found("The address lacks a key."),
+            None => return not_found(path, "The address lacks a key."),
         },
         ("events", _) => pages::events_json(site),
         ("events/stream", _) => {
             let Ok(permit) = Arc::clone(&site.log.streams).try_acquire_owned() else {
-                let what = "As many viewers follow the events as may; api/events has them.";
-                return pages::problem(StatusCode::SERVICE_UNAVAILABLE, "Too many viewers", what);
+                let (title, what) = if site.log.streams.is_closed() {
+                    ("Shutting down", "This process is shutting down; api/events has its events.")
+                } else {
+                    let what = "As many viewers follow the events as may; api/events has them.";
+                    ("Too many viewers", what)
+                };
+                return pages::problem_at(path, StatusCode::SERVICE_UNAVAILABLE, title, what);
             };
             return event_stream(stream(&site.log, seen(parts, params), permit));
         }
-        ("lock" | "job", None) => return not_found("The address lacks a name."),
-        _ => return not_found("There is no such page."),
+        ("lock" | "job", None) => return not_found(path, "The address lacks a name."),
+        _ => return not_found(path, "There is no such page."),
     };
     json(&value)
 }

@@ -38,6 +38,9 @@ pub struct Holder {
     /// Whether a quorum of nodes keeps the key. Otherwise it comes from an attempt in flight, or
     /// from a holder that crashed.
     pub is_quorum: bool,
+    /// Number of nodes that keep the key of this lease. The [`votes`](Self::votes) also count those of another
+    /// lease of the same owner.
+    pub kept: usize,
     /// Whether a request of another process that waits was refused since the lease began. It may have given
     /// up since.
     pub is_awaited: bool,
@@ -56,6 +59,7 @@ impl fmt::Debug for Holder {
             .field("remaining", &self.remaining)
             .field("token", &self.token)
             .field("is_quorum", &self.is_quorum)
+            .field("kept", &self.kept)
             .field("is_awaited", &self.is_awaited)
             .field("votes", &self.votes)
             .finish_non_exhaustive()
@@ -134,13 +138,15 @@ fn holder(
     left.sort_unstable_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
     let remaining = left.get(quorum - 1).or(left.first()).copied().flatten();
     let lease = main.lease.clone();
+    let kept = count(main);
     Some(Holder {
         name: Arc::clone(name),
         owner: lease.as_ref().map(|lease| Arc::clone(&lease.owner)),
         since: lease.as_ref().and_then(|lease| UNIX_EPOCH.checked_add(lease.since)),
         remaining,
         token: FencingToken::new(lease.as_ref().map_or(0, |lease| lease.token)),
-        is_quorum: count(main) >= quorum,
+        is_quorum: kept >= quorum,
+        kept,
         is_awaited: stored.iter().any(|other| same(main, other) && other.awaited),
         votes,
         lease,

@@ -304,7 +304,12 @@ impl fmt::Display for JobEventKind {
             Self::GivenUp { attempts } => write!(f, "given up after {attempts} attempts"),
             Self::BrokenOff { by } => write!(f, "the run by {by} did not end"),
             Self::Started { token, lateness } => {
-                write!(f, "started {lateness:.1?} late, with token {token}")
+                if *lateness < Duration::from_millis(1) {
+                    f.write_str("started on time")?;
+                } else {
+                    write!(f, "started {lateness:.1?} late")?;
+                }
+                if token.get() == 0 { Ok(()) } else { write!(f, ", with token {token}") }
             }
             Self::Extended { remaining } => {
                 write!(f, "the lock was extended: {remaining:.1?} left")
@@ -338,5 +343,21 @@ pub(super) const fn label(reason: &SkipReason) -> &'static str {
         SkipReason::NotLeading => "not_leading",
         SkipReason::Unavailable { .. } => "unavailable",
         SkipReason::Ended => "ended",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn start_says_what_it_has() {
+        let start = |token, micros| {
+            let (token, lateness) = (FencingToken::new(token), Duration::from_micros(micros));
+            JobEventKind::Started { token, lateness }.to_string()
+        };
+        assert_eq!(start(7, 0), "started on time, with token 7");
+        assert_eq!(start(7, 1_500), "started 1.5ms late, with token 7");
+        assert_eq!(start(0, 999), "started on time");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use tower_redlock::{error::VoteOutcome, lock::Holder};
+use tower_redlock::lock::Holder;
 
 use crate::output::{Column, millis, short, shown, unix_millis};
 
@@ -28,7 +28,7 @@ pub(crate) struct LockRow {
     pub(crate) since: Option<SystemTime>,
     /// `None`: it has no TTL.
     pub(crate) remaining: Option<Duration>,
-    /// Number of nodes that keep a key of this owner.
+    /// Number of nodes that keep the key of this lease.
     pub(crate) kept: usize,
     pub(crate) nodes: usize,
     pub(crate) is_quorum: bool,
@@ -38,17 +38,13 @@ pub(crate) struct LockRow {
 
 impl From<&Holder> for LockRow {
     fn from(holder: &Holder) -> Self {
-        let is_kept = |outcome: &VoteOutcome| match outcome {
-            VoteOutcome::Held { owner, .. } => *owner == holder.owner,
-            _ => false,
-        };
         Self {
             name: holder.name.to_string(),
             owner: holder.owner.as_deref().map(str::to_owned),
             token: holder.token.get(),
             since: holder.since,
             remaining: holder.remaining,
-            kept: holder.votes.iter().filter(|vote| is_kept(&vote.outcome)).count(),
+            kept: holder.kept,
             nodes: holder.votes.len(),
             is_quorum: holder.is_quorum,
             is_awaited: holder.is_awaited,

@@ -44,6 +44,9 @@ pub(crate) struct ServeArgs {
     /// Allow no actions
     #[arg(long)]
     read_only: bool,
+    /// Connections at a time; further ones wait
+    #[arg(long, value_name = "NUMBER", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
+    max_connections: u16,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -65,7 +68,7 @@ pub(crate) async fn serve(shared: &SharedArgs, args: &ServeArgs) -> Result<ExitC
     } else {
         print(&format!("{url}\n"))?;
     }
-    server::serve(listener, dashboard, &mut signals).await;
+    server::serve(listener, args.max_connections.into(), dashboard, &mut signals).await;
     let _ = timeout(SHUTDOWN, redlock.shutdown()).await;
     Ok(ExitCode::SUCCESS)
 }

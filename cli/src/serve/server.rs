@@ -1,6 +1,6 @@
 //! Connections: accepted until a signal comes, and then ended after a moment.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::server::conn::http1;
 use hyper_util::{
@@ -10,6 +10,7 @@ use hyper_util::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::{sleep, timeout},
 };
@@ -17,8 +18,10 @@ use tower_redlock_dashboard::Dashboard;
 
 use crate::{exit::Failure, signals::EndSignals};
 
-/// Time for responses that have begun. A stream of events takes longer, and is cut: its viewer continues it.
+/// Time for responses that have begun.
 const GRACE: Duration = Duration::from_secs(1);
+/// Maximum time for the head of a request to arrive, also while none has begun: idle connections are closed.
+const HEAD: Duration = Duration::from_secs(10);
 /// Pause after a connection that was not accepted: there may be too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -28,20 +31,26 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> 
     })
 }
 
-/// Serves until a signal comes.
-pub(super) async fn serve(listener: TcpListener, dashboard: Dashboard, signals: &mut EndSignals) {
-    let service = TowerToHyperService::new(dashboard);
+/// Serves until a signal comes. Beyond the limit, connections wait to be accepted.
+pub(super) async fn serve(
+    listener: TcpListener,
+    limit: usize,
+    dashboard: Dashboard,
+    signals: &mut EndSignals,
+) {
+    let limit = Arc::new(Semaphore::new(limit));
+    let service = TowerToHyperService::new(dashboard.clone());
     let mut http = http1::Builder::new();
-    // For the limit of the time in which a request's head has to arrive, 30 s.
-    http.timer(TokioTimer::new());
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
     let (mut connections, graceful) = (JoinSet::new(), GracefulShutdown::new());
     loop {
         tokio::select! {
             _ = signals.recv() => break,
-            stream = accept(&listener) => {
+            (stream, permit) = accept(&listener, &limit) => {
                 let connection = http.serve_connection(TokioIo::new(stream), service.clone());
                 let connection = graceful.watch(connection);
                 connections.spawn(async move {
+                    let _permit = permit;
                     if let Err(error) = connection.await {
                         tracing::debug!("a connection has failed: {error}");
                     }
@@ -51,15 +60,21 @@ pub(super) async fn serve(listener: TcpListener, dashboard: Dashboard, signals: 
         }
     }
     drop(listener);
+    dashboard.end_streams();
     let _ = timeout(GRACE, graceful.shutdown()).await;
     // Ends what is left.
     connections.shutdown().await;
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(
+    listener: &TcpListener,
+    limit: &Arc<Semaphore>,
+) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    // An error would say that it was closed, which it never is.
+    let permit = Arc::clone(limit).acquire_owned().await.ok();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return stream,
+            Ok((stream, _)) => return (stream, permit),
             Err(error) => {
                 tracing::warn!("a connection was not accepted: {error}");
                 sleep(PAUSE).await;

@@ -2,8 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Read},
-    net::{SocketAddr, TcpListener},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
     process::{ChildStderr, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     http::{Answer, follow_events, get, host, post},
-    run::{run, run_with},
+    run::{HANG_GUARD, run, run_with},
     scene::{Running, nodes, redlock, store},
     support::{RedisServer, TempDir, eventually},
 };
@@ -151,6 +151,42 @@ fn signal_ends_open_streams() {
 }
 
 #[test]
+fn connections_beyond_the_limit_wait() {
+    let served = Served::start(NOWHERE, &["--max-connections=1"], None);
+    let events = follow_events(served.address);
+    let mut other = TcpStream::connect(served.address).unwrap();
+    let request = format!("GET /nodes HTTP/1.1\r\n{}\r\n\r\n", host(served.address));
+    other.write_all(request.as_bytes()).unwrap();
+    other.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut first = [0; 12];
+    let waits = other.read(&mut first).expect_err("it waits").kind();
+    assert_eq!(waits, ErrorKind::WouldBlock);
+    drop(events);
+    other.set_read_timeout(Some(HANG_GUARD)).unwrap();
+    other.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+}
+
+#[test]
+fn slow_senders_are_cut_off() {
+    let served = Served::start(NOWHERE, &["--max-connections=2"], None);
+    let connections = ["", "GET /nodes HTTP/1.1\r\nHost"].map(|begun| {
+        let mut connection = TcpStream::connect(served.address).unwrap();
+        connection.set_read_timeout(Some(HANG_GUARD)).unwrap();
+        connection.write_all(begun.as_bytes()).unwrap();
+        connection
+    });
+    let begun = Instant::now();
+    for mut connection in connections {
+        let mut answer = Vec::new();
+        let _ = connection.read_to_end(&mut answer);
+    }
+    // The default of the server's library is 30 s.
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+    assert_eq!(served.get("/nodes", &[]).status, 200);
+}
+
+#[test]
 fn ignored_hangup_stays_ignored() {
     let mut command = Command::new("nohup");
     command.args([env!("CARGO_BIN_EXE_redlock"), "--nodes", NOWHERE, "serve"]);
@@ -188,7 +224,7 @@ fn unsafe_usage_is_refused() {
     let empty = dir.path().join("empty");
     fs::write(&empty, "\ns3cret\n").unwrap();
     let empty = format!("--password-file={}", empty.display());
-    let usage: [(&[&str], &str, &str); 9] = [
+    let usage: [(&[&str], &str, &str); 10] = [
         (&["--listen=0.0.0.0:0"], "", "--user"),
         (&["--listen=[::]:0"], "s3cret", "--user"),
         (&["--listen=localhost"], "", "no address like 127.0.0.1:8700"),
@@ -197,6 +233,7 @@ fn unsafe_usage_is_refused() {
         (&["--user=ann:b"], "s3cret", "no colon"),
         (&["--user="], "s3cret", "not empty"),
         (&[&empty], "s3cret", "--user <NAME>"),
+        (&["--max-connections=0"], "", "0 is not in 1..=65535"),
         (&["--password=s3cret"], "", "unexpected argument '--password'"),
     ];
     for (args, password, words) in usage {

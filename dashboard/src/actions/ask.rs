@@ -14,7 +14,7 @@ use crate::{
 
 pub(crate) async fn ask(site: &Site, visit: &Visit, action: Action) -> Reply {
     if !visit.viewer.may(action) {
-        return pages::forbidden("You may not do this.");
+        return pages::denied("You may not do this.");
     }
     let param = param(action);
     let Some(value) = visit.params.exact(param) else {

@@ -26,6 +26,11 @@ impl Command<'_> {
     /// Returns what was done, also in words.
     pub(super) async fn run(&self, action: Action) -> Result<(Done, String), ActionFailure> {
         let (redlock, subject) = (self.redlock, self.subject);
+        // Nodes that do not vote delete keys all the same. The others are given under a lock, and would wait
+        // for votes for as long as two TTLs.
+        if action != Action::BreakLock {
+            redlock.readiness()?;
+        }
         match action {
             Action::BreakLock => self.break_lock().await,
             Action::TriggerJob => {

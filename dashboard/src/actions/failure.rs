@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::StatusCode;
-use tower_redlock::{LockError, error::ReleaseError, scheduler::ControlError};
+use tower_redlock::{LockError, error::ReleaseError, lock::NotReady, scheduler::ControlError};
 
 use crate::{pages::problem, reply::Reply};
 
@@ -31,6 +31,12 @@ impl fmt::Display for ActionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Refused(what) | Self::Unavailable(what)) = self;
         f.write_str(what)
+    }
+}
+
+impl From<NotReady> for ActionFailure {
+    fn from(error: NotReady) -> Self {
+        Self::Unavailable(format!("nothing was sent: {error}"))
     }
 }
 

@@ -5,6 +5,8 @@ mod command;
 mod failure;
 mod form;
 mod perform;
+mod sent;
 
 pub(crate) use ask::ask;
 pub(crate) use perform::{Done, perform, refused};
+pub(crate) use sent::{FIELD, SentForms};

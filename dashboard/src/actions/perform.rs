@@ -3,13 +3,20 @@
 use std::{error::Error, sync::Arc, time::SystemTime};
 
 use http::StatusCode;
+use tokio::sync::watch;
 
-use super::{ask::param, command::Command, failure::ActionFailure, form};
+use super::{
+    ask::param,
+    command::Command,
+    failure::ActionFailure,
+    form,
+    sent::{Acting, SentForm},
+};
 use crate::{
     access::{Action, Viewer},
     events::{EventSource, LoggedEvent},
-    pages::{Question, forbidden, problem},
-    query::{beginning, link, visible},
+    pages::{Question, denied, keeping_interval, problem},
+    query::{Params, beginning, visible},
     reply::{Reply, see_other},
     router::Site,
 };
@@ -63,7 +70,7 @@ where
 {
     if !viewer.may(action) {
         refused(&viewer, action, "the viewer may not do it");
-        return forbidden("You may not do this.");
+        return denied("You may not do this.");
     }
     let form = match form::read(body).await {
         Ok(form) => form,
@@ -74,26 +81,37 @@ where
         let what = "The form does not say what it is about.";
         return problem(StatusCode::BAD_REQUEST, "Bad request", what);
     };
-    let (site, of, by) = (site.clone(), Arc::clone(&subject), name(&viewer));
-    // On a task of its own: a viewer that leaves ends neither the action nor its record.
-    let acted = tokio::spawn(async move {
-        let command = Command { redlock: &site.redlock, by: &by, subject: &of, form: &form };
-        let result = command.run(action).await;
-        site.looks.outdate(action, &of);
-        record(&site, action, &of, &by, &result);
-        result
-    });
-    match acted.await {
-        Ok(Ok((done, _))) => {
+    let by = name(&viewer);
+    let sent = SentForm::of(&form, action, &subject, &by);
+    let form = Arc::new(form);
+    let begin = || begin(site.clone(), action, Arc::clone(&subject), by, Arc::clone(&form));
+    let mut acting = site.sent.act(sent, begin);
+    let acted = acting.wait_for(Option::is_some).await.ok().and_then(|acted| acted.clone());
+    match acted {
+        Some(Ok((done, _))) => {
             let (page, _) = Question::page(action);
-            see_other(&link(page, &[(param, &subject), ("done", done.code())]))
+            let params = [(param, &*subject), ("done", done.code())];
+            see_other(&keeping_interval(page, &params, &form))
         }
-        Ok(Err(failure)) => failure.reply(),
-        Err(_) => {
+        Some(Err(failure)) => failure.reply(),
+        None => {
             let what = "The action ended early, and may be in force or not.";
             problem(StatusCode::INTERNAL_SERVER_ERROR, "Broken off", what)
         }
     }
+}
+
+/// Starts an action on a task of its own: a viewer that leaves ends neither the action nor its record.
+fn begin(site: Site, action: Action, subject: Arc<str>, by: Arc<str>, form: Arc<Params>) -> Acting {
+    let (sender, acting) = watch::channel(None);
+    tokio::spawn(async move {
+        let command = Command { redlock: &site.redlock, by: &by, subject: &subject, form: &form };
+        let result = command.run(action).await;
+        site.looks.outdate(action, &subject);
+        record(&site, action, &subject, &by, &result);
+        sender.send_replace(Some(result));
+    });
+    acting
 }
 
 /// The name that is stored and logged.

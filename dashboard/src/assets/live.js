@@ -69,7 +69,15 @@
     }
     later();
   };
-  select.addEventListener("change", () => { save(select.value); later(); });
+  // In the address, it would come first again.
+  const readdress = (text) => text.replace(/([?&]refresh=)[^&]*/, "$1" + select.value);
+  select.addEventListener("change", () => {
+    save(select.value);
+    history.replaceState(null, "", location.pathname + readdress(location.search));
+    for (const link of document.querySelectorAll("a[href*='refresh=']")) link.setAttribute("href", readdress(link.getAttribute("href")));
+    for (const field of document.querySelectorAll("input[type=hidden][name=refresh]")) field.value = select.value;
+    later();
+  });
   document.addEventListener("visibilitychange", () => { if (!document.hidden && timer) { clearTimeout(timer); refresh(); } });
   later();
 

@@ -191,6 +191,13 @@ impl EventLog {
         self.ring().events.iter().rev().filter(is_about).take(at_most).cloned().collect()
     }
 
+    /// Ends all streams; there will be none from then on.
+    pub(crate) fn end_streams(&self) {
+        self.streams.close();
+        // They wait for this.
+        self.latest.send_modify(|_| {});
+    }
+
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
     }

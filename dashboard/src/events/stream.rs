@@ -11,7 +11,7 @@ use tokio::{
 use super::EventLog;
 
 /// Maximum duration of a stream. The browser connects again, and misses nothing; a server that shuts down
-/// waits for it at most so long.
+/// without [`Dashboard::end_streams`](crate::Dashboard::end_streams) waits for it at most so long.
 const LONGEST: Duration = Duration::from_secs(20);
 /// Interval between signs of life, for proxies.
 const ALIVE: Duration = Duration::from_secs(10);
@@ -71,7 +71,7 @@ impl Following {
                 return Some(text);
             }
             let left = self.ends.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || self.log.streams.is_closed() {
                 return None;
             }
             if timeout(left.min(ALIVE), self.changes.changed()).await.is_err() {
@@ -115,6 +115,23 @@ mod tests {
         add(&log, "third");
         let text = events.next().await.unwrap();
         assert!(text.contains("\"text\":\"third\"") && !text.contains("retry"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn streams_end_on_request() {
+        let log = Arc::new(EventLog::default());
+        let begun = Instant::now();
+        let mut events = std::pin::pin!(stream(&log, 0));
+        assert_eq!(events.next().await.unwrap(), "retry: 1000\n\n");
+        let (rest, ()) = tokio::join!(events.next(), async {
+            tokio::task::yield_now().await;
+            add(&log, "last");
+            log.end_streams();
+        });
+        assert!(rest.unwrap().contains("\"text\":\"last\""), "what has happened is told");
+        assert_eq!(events.next().await, None);
+        assert!(begun.elapsed().is_zero());
+        assert!(Arc::clone(&log.streams).try_acquire_owned().is_err(), "there is no other one");
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ const MAX_NAMES: usize = 256;
 /// How long a look is kept, as a multiple of the time that it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// It pauses by itself: a listing by [`Redlock::locks`](tower_redlock::Redlock::locks).
+    /// It pauses by itself: a listing by [`Redlock::locks`](tower_redlock::Redlock::locks) or of jobs.
     Paused,
     /// At most a tenth of the time is spent reading.
     Tenth,
@@ -201,7 +201,7 @@ impl<T> Partial<T> {
     }
 }
 
-/// The latest looks at single names.
+/// The latest looks at single names, or pages.
 #[derive(Debug)]
 pub(crate) struct CachedByName<T>(Mutex<HashMap<String, Arc<Cached<T>>>>);
 
@@ -225,6 +225,12 @@ impl<T: Send + Sync + 'static> CachedByName<T> {
         }
         let new = || Arc::new(Cached::new(Pace::Tenth));
         Arc::clone(names.entry(name.to_owned()).or_insert_with(new))
+    }
+
+    pub(super) fn outdate_all(&self) {
+        for cached in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            cached.outdate();
+        }
     }
 
     pub(super) fn outdate(&self, name: &str) {

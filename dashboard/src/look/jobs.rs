@@ -1,29 +1,89 @@
 //! The jobs of the fleet.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use futures_util::{StreamExt as _, TryStreamExt as _, future::try_join_all, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, future::try_join_all};
 use serde::Serialize;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep_until},
+};
 use tower_redlock::{
     LockError, Redlock, Resource,
     scheduler::{JobControl, JobRun},
 };
 
-use super::{ShownLock, keys::serialize_time};
+use super::{ShownLock, cached::Partial, keys::serialize_time};
 
 /// Maximum number of jobs that are read.
 const MAX_JOBS: usize = 1_000;
+/// Number of jobs on a page.
+const PAGE: usize = 100;
 /// Number of jobs in one query.
 const BATCH: usize = 50;
+/// Pause after a batch, as a multiple of the time that it took.
+const PAUSE: u32 = 9;
+/// Maximum pause: servers that do not answer are not spared by more.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The jobs that were ever claimed, sorted by name, as far as they were read.
+/// The names of the jobs that were ever claimed, sorted, as far as they were read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct JobNames {
+    names: Vec<Arc<str>>,
+    more: bool,
+    error: Option<String>,
+}
+
+/// A page of jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobListing {
     pub(crate) jobs: Vec<ShownJob>,
+    /// Number of jobs on all pages.
+    pub(crate) found: usize,
+    /// The number of the page, from 1.
+    pub(crate) number: usize,
+    pub(crate) pages: usize,
     /// There are more than were read.
     pub(crate) more: bool,
     /// Why jobs may be missing.
     pub(crate) error: Option<String>,
+}
+
+impl JobNames {
+    /// A page on which nothing has been read so far, and the names on it.
+    pub(super) fn page(&self, wanted: usize) -> (JobListing, Vec<Arc<str>>) {
+        let pages = self.names.len().div_ceil(PAGE).max(1);
+        let number = wanted.clamp(1, pages);
+        let names = self.names.iter().skip((number - 1) * PAGE).take(PAGE).cloned().collect();
+        let (found, more, error) = (self.names.len(), self.more, self.error.clone());
+        (JobListing { jobs: Vec::new(), found, number, pages, more, error }, names)
+    }
+}
+
+/// Lets one batch be read at a time, whichever page it is for, and a pause follow each: the servers spend a
+/// tenth of the time on them at most.
+#[derive(Debug)]
+pub(super) struct BatchPace(Mutex<Instant>);
+
+impl Default for BatchPace {
+    fn default() -> Self {
+        Self(Mutex::new(Instant::now()))
+    }
+}
+
+impl BatchPace {
+    async fn batch<T>(&self, read: impl Future<Output = T>) -> T {
+        let mut next = self.0.lock().await;
+        sleep_until(*next).await;
+        let begun = Instant::now();
+        let value = read.await;
+        *next = Instant::now() + LONGEST_PAUSE.min(PAUSE * begun.elapsed());
+        value
+    }
 }
 
 /// What the servers say of a job.
@@ -65,24 +125,35 @@ pub(crate) struct JobDetails {
     pub(crate) runs: Vec<JobRun>,
 }
 
-pub(super) async fn read(redlock: Redlock) -> JobListing {
-    let mut listing = JobListing::default();
+pub(super) async fn names(redlock: Redlock) -> JobNames {
     let names: Result<Vec<_>, _> = redlock.claimed_jobs().take(MAX_JOBS + 1).try_collect().await;
     let mut names = match names {
         Ok(names) => names,
-        Err(error) => return JobListing { error: Some(error.to_string()), ..listing },
+        Err(error) => return JobNames { error: Some(error.to_string()), ..JobNames::default() },
     };
-    listing.more = names.len() > MAX_JOBS;
+    let more = names.len() > MAX_JOBS;
     names.truncate(MAX_JOBS);
     names.sort_unstable();
-    let mut batches = stream::iter(names.chunks(BATCH));
-    while let Some(batch) = batches.next().await {
-        match read_batch(&redlock, batch).await {
+    JobNames { names, more, error: None }
+}
+
+/// Reads what a page shows of its jobs.
+pub(super) async fn read(
+    redlock: Redlock,
+    (mut listing, names): (JobListing, Vec<Arc<str>>),
+    pace: Arc<BatchPace>,
+    partial: Partial<JobListing>,
+) -> JobListing {
+    for batch in names.chunks(BATCH) {
+        match pace.batch(read_batch(&redlock, batch)).await {
             Ok(jobs) => listing.jobs.extend(jobs),
             Err(error) => {
                 listing.error = Some(error.to_string());
                 break;
             }
+        }
+        if listing.jobs.len() < names.len() && partial.is_wanted() {
+            partial.show(listing.clone());
         }
     }
     listing
@@ -120,5 +191,35 @@ pub(super) async fn read_one(redlock: Redlock, name: String) -> JobDetails {
             JobDetails { job: Ok(ShownJob { name: name.into(), running, control, last }), runs }
         }
         Err(error) => JobDetails { job: Err(error.to_string()), runs: Vec::new() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn batches_take_a_tenth() {
+        let (pace, begun) = (BatchPace::default(), Instant::now());
+        let batch = || pace.batch(async { tokio::time::sleep(Duration::from_millis(100)).await });
+        // Of two pages, for instance.
+        join_all([batch(), batch(), batch()]).await;
+        assert_eq!(begun.elapsed(), Duration::from_millis(2_100));
+    }
+
+    #[test]
+    fn page_has_its_names() {
+        let names = (0..250).map(|number| format!("{number:03}").into()).collect();
+        let names = JobNames { names, ..JobNames::default() };
+        for (wanted, number, first, count) in
+            [(0, 1, "000", 100), (2, 2, "100", 100), (9, 3, "200", 50)]
+        {
+            let (listing, names) = names.page(wanted);
+            assert_eq!((listing.number, listing.pages, listing.found), (number, 3, 250));
+            assert_eq!((&*names[0], names.len()), (first, count));
+        }
+        assert_eq!(JobNames::default().page(1).0.pages, 1);
     }
 }

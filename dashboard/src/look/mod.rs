@@ -13,6 +13,7 @@ use tower_redlock::{Redlock, diagnosis::Diagnosis};
 
 pub(crate) use cached::Look;
 use cached::{Cached, CachedByName, Pace};
+use jobs::{BatchPace, JobNames};
 pub(crate) use jobs::{JobDetails, JobListing, ShownJob};
 pub(crate) use keys::{millis, unix_millis};
 pub(crate) use locks::{HeldLock, LockDetails, LockListing, ShownLock};
@@ -28,7 +29,10 @@ const MAX_SINGLE_LOOKS: usize = 32;
 pub(crate) struct Looks {
     locks: Arc<Cached<LockListing>>,
     nodes: Arc<Cached<Diagnosis>>,
-    jobs: Arc<Cached<JobListing>>,
+    job_names: Arc<Cached<JobNames>>,
+    /// By the number of the page.
+    jobs: CachedByName<JobListing>,
+    batches: Arc<BatchPace>,
     lock: CachedByName<LockDetails>,
     job: CachedByName<JobDetails>,
     once: CachedByName<OnceDetails>,
@@ -40,7 +44,9 @@ impl Default for Looks {
         Self {
             locks: Arc::new(Cached::new(Pace::Paused)),
             nodes: Arc::new(Cached::new(Pace::Tenth)),
-            jobs: Arc::new(Cached::new(Pace::Tenth)),
+            job_names: Arc::new(Cached::new(Pace::Paused)),
+            jobs: CachedByName::default(),
+            batches: Arc::default(),
             lock: CachedByName::default(),
             job: CachedByName::default(),
             once: CachedByName::default(),
@@ -64,8 +70,17 @@ impl Looks {
         self.nodes.look(read).await
     }
 
-    pub(crate) async fn jobs(&self, redlock: &Redlock) -> Option<Arc<Look<JobListing>>> {
-        self.jobs.look(|_| jobs::read(redlock.clone())).await
+    /// A page of the jobs of the fleet: of the others, only the names are read.
+    pub(crate) async fn jobs(
+        &self,
+        redlock: &Redlock,
+        page: usize,
+    ) -> Option<Arc<Look<JobListing>>> {
+        let names = self.job_names.look(|_| jobs::names(redlock.clone())).await?;
+        let page = names.value.page(page);
+        let read =
+            |partial| jobs::read(redlock.clone(), page.clone(), Arc::clone(&self.batches), partial);
+        self.jobs.of(&page.0.number.to_string()).look(read).await
     }
 
     pub(crate) async fn lock(
@@ -102,7 +117,7 @@ impl Looks {
                 self.lock.outdate(subject);
             }
             Action::TriggerJob | Action::PauseJob | Action::ResumeJob => {
-                self.jobs.outdate();
+                self.jobs.outdate_all();
                 self.job.outdate(subject);
             }
             Action::MarkDone | Action::ForgetKey => self.once.outdate(subject),

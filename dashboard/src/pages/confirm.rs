@@ -2,8 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::{Visit, words::text};
-use crate::{access::Action, query::link};
+use super::Visit;
+use crate::{
+    access::Action,
+    actions::{FIELD, SentForms},
+};
 
 /// The question before an action.
 pub(crate) struct Question<'a> {
@@ -97,11 +100,12 @@ pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
     let (param, value) = question.subject;
     let (page, section) = Question::page(question.action);
     let content = html! {
-        p.subject { (text(value)) }
         (question.state)
         p { (question.meaning()) }
         form.confirm method="post" action=(question.action.name()) {
             input type="hidden" name=(param) value=(value);
+            (visit.interval_field())
+            input type="hidden" name=(FIELD) value=(SentForms::token());
             @if let Some(holder) = &question.holder { input type="hidden" name="holder" value=(holder); }
             @if matches!(question.action, Action::PauseJob | Action::TriggerJob) {
                 p { label for="why" { "Why (shown to everybody)" } " " input #why name="why" maxlength="64"; }
@@ -114,9 +118,9 @@ pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
             }
             p {
                 @if question.is_possible { button #confirm type="submit" { (question.button()) } " " }
-                a href=(link(page, &[(param, value)])) { "Leave it" }
+                a href=(visit.link(page, &[(param, value)])) { "Leave it" }
             }
         }
     };
-    visit.page(section, question.title(), &content)
+    visit.subpage(section, question.title(), value, &content)
 }

@@ -10,7 +10,7 @@ use super::{
     events::event_list,
     jobs::state,
     layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
-    words::{ago, moment, span, stamp, text, until},
+    words::{ago, late, moment, span, stamp, text, until},
 };
 use crate::{
     access::Action,
@@ -27,7 +27,6 @@ pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
     let here = site.jobs();
     let here = here.iter().find(|job| &*job.name == name);
     let content = html! {
-        p.subject { (text(name)) }
         (region("job", "State", RegionSource::Fleet, &html! {
             @match &look {
                 Some(look) => (fleet(look, visit, name)),
@@ -42,7 +41,7 @@ pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
             (event_list(&site.log.about(EventSource::Job, name, MAX_EVENTS)))
         }))
     };
-    visit.page("jobs", "Job", &content)
+    visit.subpage("jobs", "Job", name, &content)
 }
 
 fn fleet(look: &Look<JobDetails>, visit: &Visit, name: &str) -> Markup {
@@ -72,7 +71,7 @@ pub(crate) fn standing(job: &ShownJob, visit: &Visit) -> Markup {
                 div { dt { "Running on" } dd {
                     @if let Some(owner) = &running.owner { (text(owner)) }
                     @if let Some(since) = running.since { ", since " (ago(since, visit.now)) }
-                    ", token " (running.token)
+                    @if running.token > 0 { ", token " (running.token) }
                 } }
             }
             @if let Some(pause) = paused {
@@ -148,7 +147,7 @@ fn runs(runs: &[JobRun]) -> Markup {
             (chart(runs))
             div #runs-scroll.scroll tabindex="0" role="region" aria-label="Table of runs" { table {
                 thead { tr {
-                    th scope="col" { "Tick" } th scope="col" { "Late" } th scope="col" { "Took" }
+                    th scope="col" { "Tick" } th scope="col" { "Begun" } th scope="col" { "Took" }
                     th scope="col" { "Result" } th.number scope="col" { "Attempt" } th scope="col" { "By" }
                     th scope="col" { "Error" }
                 } }
@@ -158,7 +157,7 @@ fn runs(runs: &[JobRun]) -> Markup {
                             None => (moment(run.tick)),
                             Some(trigger) => { "requested: " (trigger) },
                         } }
-                        td { (span(run.lateness)) }
+                        td { (late(run.lateness)) }
                         td { @match took(run) { Some(took) => (span(took)), None => "–" } }
                         td { (result(run.result)) }
                         td.number { (run.attempt) }
@@ -191,14 +190,14 @@ fn chart(runs: &[JobRun]) -> Markup {
                 viewBox={ "0 0 " (width) " " (whole) } {
                 @for (nth, run) in runs.iter().enumerate() {
                     @let height = share(took(run).unwrap_or_default(), longest, HEIGHT);
-                    @let late = share(run.lateness, latest, LATE);
+                    @let delay = share(run.lateness, latest, LATE);
                     g {
                         title {
                             @if let Some(at) = stamp(run.started) { (at) ": " } (result(run.result))
                             @if let Some(took) = took(run) { " after " (span(took)) }
-                            ", " (span(run.lateness)) " late"
+                            ", " (late(run.lateness))
                         }
-                        rect.late x=(nth * WIDTH + 3) y=(LATE - late) width=(WIDTH - 8) height=(late) {}
+                        rect.late x=(nth * WIDTH + 3) y=(LATE - delay) width=(WIDTH - 8) height=(delay) {}
                         rect.(class(run.result)) x=(nth * WIDTH + 1) y=(whole - height) width=(WIDTH - 3)
                             height=(height) {}
                     }
@@ -206,7 +205,12 @@ fn chart(runs: &[JobRun]) -> Markup {
             }
             figcaption {
                 "Each bar is a run, the oldest at the left; the longest took " (span(longest))
-                ". The thin bar above it shows how late it began, " (span(latest)) " at most."
+                ". "
+                @if latest < Duration::from_millis(1) {
+                    "All began on time."
+                } @else {
+                    "The thin bar above it shows how late it began, " (span(latest)) " at most."
+                }
             }
         }
     }

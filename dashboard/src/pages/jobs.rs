@@ -8,17 +8,17 @@ use tower_redlock::scheduler::{JobState, JobStatus};
 
 use super::{
     job::{result, took},
-    layout::{RegionSource, Visit, freshness, look_json, reading, region, trouble},
+    layout::{RegionSource, Visit, freshness, look_json, pager, reading, region, trouble},
     words::{ago, span, text, until},
 };
 use crate::{
     look::{JobListing, Look, ShownJob},
-    query::link,
+    query::Params,
     router::Site,
 };
 
 pub(crate) async fn jobs(site: &Site, visit: &Visit) -> Markup {
-    let look = site.looks.jobs(&site.redlock).await;
+    let look = site.looks.jobs(&site.redlock, page(&visit.params)).await;
     let here = site.jobs();
     let content = html! {
         (region("fleet-jobs", "Jobs", RegionSource::Fleet, &html! {
@@ -33,11 +33,11 @@ pub(crate) async fn jobs(site: &Site, visit: &Visit) -> Markup {
 }
 
 fn fleet(look: &Look<JobListing>, visit: &Visit) -> Markup {
-    let JobListing { jobs, more, error } = &look.value;
+    let JobListing { jobs, found, number, pages, more, error } = &look.value;
     html! {
         (freshness(look))
         (trouble(error.as_deref()))
-        p.count { (jobs.len()) @if jobs.len() == 1 { " job" } @else { " jobs" } @if *more { ", and more than are read" } "." }
+        p.count { (found) @if *found == 1 { " job" } @else { " jobs" } @if *more { ", and more than are read" } "." }
         @if !jobs.is_empty() {
             div #jobs-scroll.scroll tabindex="0" role="region" aria-label="Table of jobs" { table {
                 thead { tr {
@@ -48,6 +48,7 @@ fn fleet(look: &Look<JobListing>, visit: &Visit) -> Markup {
                 tbody { @for job in jobs { (row(job, visit)) } }
             } }
         }
+        (pager(visit, "jobs", *number, *pages))
     }
 }
 
@@ -55,10 +56,15 @@ fn row(job: &ShownJob, visit: &Visit) -> Markup {
     let last = job.last.as_ref();
     html! {
         tr data-job=(job.name) data-state=(job.state()) {
-            th scope="row" { a href=(link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
+            th scope="row" { a href=(visit.link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
             td {
-                (job.state())
-                @if let Some(pause) = &job.control.paused { ", paused by " (text(&pause.by)) }
+                @match &job.control.paused {
+                    Some(pause) => {
+                        @if job.running.is_some() { "running, " }
+                        "paused by " (text(&pause.by))
+                    }
+                    None => (job.state()),
+                }
             }
             td { @if let Some(running) = &job.running {
                 @if let Some(owner) = &running.owner { (text(owner)) }
@@ -86,7 +92,7 @@ fn local(here: &[JobStatus], visit: &Visit) -> Markup {
                 } }
                 tbody { @for job in here {
                     tr data-job-here=(job.name) {
-                        th scope="row" { a href=(link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
+                        th scope="row" { a href=(visit.link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
                         td { (text(&job.schedule)) }
                         td { @match job.next_tick { Some(tick) => (until(tick, visit.now)), None => "–" } }
                         td { (state(&job.state)) }
@@ -121,10 +127,23 @@ pub(super) fn state(state: &JobState) -> Markup {
     }
 }
 
-pub(crate) async fn jobs_json(site: &Site) -> Value {
-    let fleet = site.looks.jobs(&site.redlock).await.map(|look| {
-        let JobListing { jobs, more, error } = &look.value;
-        json!({ "jobs": jobs, "more": more, "error": error, "look": look_json(&look) })
+/// The number of the page that is asked for.
+fn page(params: &Params) -> usize {
+    params.number("page").unwrap_or(1)
+}
+
+pub(crate) async fn jobs_json(site: &Site, params: &Params) -> Value {
+    let fleet = site.looks.jobs(&site.redlock, page(params)).await.map(|look| {
+        let JobListing { jobs, found, number, pages, more, error } = &look.value;
+        json!({
+            "jobs": jobs,
+            "found": found,
+            "page": number,
+            "pages": pages,
+            "more": more,
+            "error": error,
+            "look": look_json(&look),
+        })
     });
     json!({ "fleet": fleet, "process": { "jobs": site.jobs() } })
 }

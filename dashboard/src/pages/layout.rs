@@ -10,7 +10,7 @@ use crate::{
     access::{Action, Viewer},
     actions::Done,
     look::{Look, millis, unix_millis},
-    query::{Params, link},
+    query::{Params, link, visible},
 };
 
 const PAGES: [(&str, &str); 6] = [
@@ -23,6 +23,19 @@ const PAGES: [(&str, &str); 6] = [
 ];
 /// Intervals that a viewer may choose, in seconds; zero is none.
 const INTERVALS: [usize; 6] = [0, 1, 2, 5, 10, 30];
+
+/// The interval in these parameters; zero for one that is not offered.
+fn chosen_interval(params: &Params) -> Option<usize> {
+    let chosen = params.get("refresh")?.parse().unwrap_or(0);
+    Some(INTERVALS.into_iter().find(|interval| *interval == chosen).unwrap_or(0))
+}
+
+/// Returns a relative address with the interval that is chosen in some parameters, if one is.
+pub(crate) fn keeping_interval(page: &str, params: &[(&str, &str)], chosen: &Params) -> String {
+    let interval = chosen_interval(chosen).map(|interval| interval.to_string());
+    let interval = interval.as_deref().map(|interval| ("refresh", interval));
+    link(page, &params.iter().copied().chain(interval).collect::<Vec<_>>())
+}
 
 /// A request for a page.
 #[derive(Clone, Debug)]
@@ -41,51 +54,76 @@ impl Visit {
     }
 
     fn interval(&self) -> usize {
-        let chosen = self.params.number("refresh").unwrap_or(0);
-        INTERVALS.into_iter().find(|interval| *interval == chosen).unwrap_or(0)
+        chosen_interval(&self.params).unwrap_or(0)
+    }
+
+    /// A relative address with parameters, and with the interval that the viewer has chosen.
+    pub(super) fn link(&self, page: &str, params: &[(&str, &str)]) -> String {
+        keeping_interval(page, params, &self.params)
     }
 
     /// A whole page. `page` is the one that the navigation shows as the current one.
     pub(super) fn page(&self, page: &str, title: &str, content: &Markup) -> Markup {
-        self.shell(title, &self.nav(page), &html! { (self.notice()) (content) })
+        let nav = self.nav(page, "page");
+        self.shell(title, &html! { (title) }, &nav, &html! { (self.notice()) (content) })
     }
 
-    /// A page to which nothing leads, and that is not refreshed.
+    /// A page about one thing, below the one that the navigation shows.
+    pub(super) fn subpage(&self, page: &str, title: &str, name: &str, content: &Markup) -> Markup {
+        let heading = html! { (title) " " span.subject { (super::words::text(name)) } };
+        let title = format!("{} – {title}", visible(name));
+        let nav = self.nav(page, "true");
+        self.shell(&title, &heading, &nav, &html! { (self.notice()) (content) })
+    }
+
+    /// A page to which nothing leads, that is not refreshed, and loads nothing.
     pub(super) fn plain_page(title: &str, content: &Markup) -> Markup {
-        // A viewer without access can't load the style sheet.
         let none = html! {};
-        shell(title, &none, &none, &none, content)
+        let head = html! { link rel="icon" href="data:,"; };
+        shell((title, &html! { (title) }), &head, &none, &none, content)
     }
 
-    fn shell(&self, title: &str, nav: &Markup, content: &Markup) -> Markup {
+    /// The same with the dashboard's files.
+    pub(super) fn problem_page(title: &str, content: &Markup) -> Markup {
+        let none = html! {};
+        shell((title, &html! { (title) }), &files(), &none, &none, content)
+    }
+
+    fn shell(&self, title: &str, heading: &Markup, nav: &Markup, content: &Markup) -> Markup {
         let interval = self.interval();
         let head = html! {
             @if interval > 0 { noscript { meta http-equiv="refresh" content=(interval); } }
-            link rel="stylesheet" href="style.css";
-            link rel="icon" href="icon.svg" type="image/svg+xml";
+            (files())
             script src="live.js" defer {}
         };
         let header = html! { (nav) (self.refresh_form(interval)) };
-        shell(title, &head, &header, &self.footer(), content)
+        shell((title, heading), &head, &header, &self.footer(), content)
     }
 
-    fn nav(&self, current: &str) -> Markup {
-        let refresh = self.params.get("refresh");
-        let to =
-            |page| refresh.map_or_else(|| link(page, &[]), |of| link(page, &[("refresh", of)]));
+    fn nav(&self, current: &str, how: &str) -> Markup {
+        let to = |page| self.link(page, &[]);
         html! {
             nav aria-label="Pages" {
                 ul {
                     @for (page, name) in PAGES {
                         li {
                             @if page == current {
-                                a href=(to(page)) aria-current="page" { (name) }
+                                a href=(to(page)) aria-current=(how) { (name) }
                             } @else {
                                 a href=(to(page)) { (name) }
                             }
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// The interval that the viewer has chosen, for a form.
+    pub(super) fn interval_field(&self) -> Markup {
+        html! {
+            @if let Some(interval) = chosen_interval(&self.params) {
+                input type="hidden" name="refresh" value=(interval);
             }
         }
     }
@@ -148,7 +186,20 @@ impl Visit {
     }
 }
 
-fn shell(title: &str, head: &Markup, header: &Markup, footer: &Markup, content: &Markup) -> Markup {
+fn files() -> Markup {
+    html! {
+        link rel="stylesheet" href="style.css";
+        link rel="icon" href="icon.svg" type="image/svg+xml";
+    }
+}
+
+fn shell(
+    (title, heading): (&str, &Markup),
+    head: &Markup,
+    header: &Markup,
+    footer: &Markup,
+    content: &Markup,
+) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -161,7 +212,7 @@ fn shell(title: &str, head: &Markup, header: &Markup, footer: &Markup, content: 
             body {
                 a.skip href="#main" { "Skip to the content" }
                 header { p.brand { "tower-redlock" } (header) }
-                main #main tabindex="-1" { h1 { (title) } (content) }
+                main #main tabindex="-1" { h1 { (heading) } (content) }
                 (footer)
             }
         }
@@ -198,6 +249,25 @@ pub(super) fn region(id: &str, title: &str, from: RegionSource, content: &Markup
         section #(id) data-live="" data-from=(from.name()) aria-labelledby=(heading) {
             h2 #(heading) { (title) " " small.from { (from.label()) } }
             (content)
+        }
+    }
+}
+
+/// Links to the pages before and after this one of a listing.
+pub(super) fn pager(visit: &Visit, page: &str, number: usize, pages: usize) -> Markup {
+    let to = |number: usize| {
+        let number = number.to_string();
+        let mut params: Vec<_> = visit.params.only(&["q"]).collect();
+        params.push(("page", &number));
+        visit.link(page, &params)
+    };
+    html! {
+        @if pages > 1 {
+            nav.pages aria-label={ "Pages of " (page) } {
+                @if number > 1 { a rel="prev" href=(to(number - 1)) { "Previous" } " " }
+                span { "Page " (number) " of " (pages) }
+                @if number < pages { " " a rel="next" href=(to(number + 1)) { "Next" } }
+            }
         }
     }
 }
@@ -249,7 +319,7 @@ pub(super) fn actions(visit: &Visit, param: (&str, &str), offered: &[(Action, &s
             ul.actions {
                 @for (action, label) in offered {
                     li {
-                        a.button data-action=(action.name()) href=(link(action.name(), &[param])) {
+                        a.button data-action=(action.name()) href=(visit.link(action.name(), &[param])) {
                             (label)
                         }
                     }

@@ -6,11 +6,10 @@ use tower_redlock::Resource;
 
 use super::{
     layout::{RegionSource, Visit, freshness, look_json, reading, region, trouble},
-    words::{ago, text, until},
+    words::{ago, text, token, until},
 };
 use crate::{
     look::{LockListing, Look, ShownLock},
-    query::link,
     router::Site,
 };
 
@@ -54,11 +53,11 @@ fn listing(look: &Look<LockListing>, visit: &Visit) -> Markup {
                 } }
                 tbody { @for (name, lock) in leaders {
                     tr data-leader=(name) {
-                        th scope="row" { a href=(link("lock", &[("name", &*lock.name)])) { (text(name)) } }
+                        th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(name)) } }
                         td { @if let Some(owner) = &lock.owner { (text(owner)) } }
                         td { @match lock.since { Some(since) => (ago(since, visit.now)), None => "–" } }
                         td { @match lock.ends { Some(ends) => (until(ends, visit.now)), None => "never" } }
-                        td.number { (lock.token) }
+                        td.number { (token(lock.token)) }
                     }
                 } }
             } }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{
     events::event_list,
     layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
-    words::{ago, span, text, until},
+    words::{ago, span, text, token, until},
 };
 use crate::{
     access::Action,
@@ -21,7 +21,6 @@ const MAX_EVENTS: usize = 20;
 pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
     let look = site.looks.lock(&site.redlock, name).await;
     let content = html! {
-        p.subject { (text(name)) }
         (region("holder", "Holder", RegionSource::Fleet, &html! {
             @match &look {
                 Some(look) => (holder(look, visit, name)),
@@ -33,7 +32,7 @@ pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
             (event_list(&site.log.about(EventSource::Lock, name, MAX_EVENTS)))
         }))
     };
-    visit.page("locks", "Lock", &content)
+    visit.subpage("locks", "Lock", name, &content)
 }
 
 fn holder(look: &Look<LockDetails>, visit: &Visit, name: &str) -> Markup {
@@ -72,7 +71,7 @@ pub(crate) fn holder_facts(held: &HeldLock, visit: &Visit) -> Markup {
                 Some(ends) => { (until(ends, visit.now)) " unless it is renewed" },
                 None => "never: it has no TTL, and stays until it is deleted",
             } } }
-            div { dt { "Fencing token" } dd { @if lock.token > 0 { (lock.token) } @else { "none" } } }
+            div { dt { "Fencing token" } dd { (token(lock.token)) } }
             div { dt { "Other processes wait" } dd { @if lock.is_awaited { "yes, or did" } @else { "no" } } }
         }
         table {
@@ -93,7 +92,9 @@ fn here(site: &Site, visit: &Visit, name: &str) -> Markup {
         dl {
             div { dt { "Held here" } dd { @match held {
                 Some(held) => {
-                    "since " (ago(held.since, visit.now)) ", token " (held.token) ", valid for another "
+                    "since " (ago(held.since, visit.now))
+                    @if held.token.get() > 0 { ", token " (held.token) }
+                    ", valid for another "
                     (span(held.remaining))
                 }
                 None => "no",

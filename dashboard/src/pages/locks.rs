@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use tower_redlock::lock::{Snapshot, WaitingName};
 
 use super::{
-    layout::{RegionSource, Visit, freshness, reading, region, trouble},
-    words::{ago, span, text, until},
+    layout::{RegionSource, Visit, freshness, pager, reading, region, trouble},
+    words::{ago, span, text, token, until},
 };
 use crate::{
     look::{LockListing, Look, ShownLock, millis},
-    query::{Params, link},
+    query::Params,
     router::Site,
 };
 
@@ -31,14 +31,8 @@ struct LockPage<'a> {
 impl<'a> LockPage<'a> {
     fn of(listing: &'a LockListing, params: &Params) -> Self {
         let wanted = params.get("q").map(str::to_lowercase);
-        let matches = |text: &str| {
-            wanted.as_ref().is_none_or(|wanted| text.to_lowercase().contains(&**wanted))
-        };
-        let found: Vec<_> = listing
-            .locks
-            .iter()
-            .filter(|lock| matches(&lock.name) || lock.owner.as_deref().is_some_and(matches))
-            .collect();
+        let is_wanted = |lock: &&ShownLock| wanted.as_ref().is_none_or(|wanted| lock.has(wanted));
+        let found: Vec<_> = listing.locks.iter().filter(is_wanted).collect();
         let pages = found.len().div_ceil(PAGE).max(1);
         let number = params.number("page").unwrap_or(1).clamp(1, pages);
         let locks = found.iter().skip((number - 1) * PAGE).take(PAGE).copied().collect();
@@ -58,7 +52,7 @@ pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
     let content = html! {
         (search(visit))
         (region("fleet-locks", "Locks", RegionSource::Fleet, &fleet))
-        (region("waiting", "Waiting requests", RegionSource::Process, &waiting(&snapshot)))
+        (region("waiting", "Waiting requests", RegionSource::Process, &waiting(&snapshot, visit)))
         (region("held-here", "Held here", RegionSource::Process, &held(&snapshot)))
     };
     visit.page("locks", "Locks", &content)
@@ -67,9 +61,7 @@ pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
 fn search(visit: &Visit) -> Markup {
     html! {
         form.search method="get" action="locks" role="search" {
-            @for (name, value) in visit.params.only(&["refresh"]) {
-                input type="hidden" name=(name) value=(value);
-            }
+            (visit.interval_field())
             label for="q" { "Name or owner" }
             " "
             input #q type="search" name="q" value=[visit.params.get("q")];
@@ -101,14 +93,14 @@ fn fleet(look: &Look<LockListing>, visit: &Visit) -> Markup {
                 tbody { @for lock in &page.locks { (row(lock, visit)) } }
             } }
         }
-        (pages(&page, visit))
+        (pager(visit, "locks", page.number, page.pages))
     }
 }
 
 fn row(lock: &ShownLock, visit: &Visit) -> Markup {
     html! {
         tr data-lock=(lock.name) .minority[!lock.is_quorum] {
-            th scope="row" { a href=(link("lock", &[("name", &*lock.name)])) { (text(&lock.name)) } }
+            th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(&lock.name)) } }
             td { @match &lock.owner {
                 Some(owner) => (text(owner)),
                 None => em { "a foreign key" },
@@ -121,7 +113,7 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
                 Some(ends) => (until(ends, visit.now)),
                 None => "never",
             } }
-            td.number { @if lock.token > 0 { (lock.token) } @else { "–" } }
+            td.number { (token(lock.token)) }
             td {
                 (lock.kept) "/" (lock.nodes)
                 @if !lock.is_quorum { " " em { "leftover or attempt" } }
@@ -131,25 +123,7 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
     }
 }
 
-fn pages(page: &LockPage<'_>, visit: &Visit) -> Markup {
-    let to = |number: usize| {
-        let number = number.to_string();
-        let mut params: Vec<_> = visit.params.only(&["q", "refresh"]).collect();
-        params.push(("page", &number));
-        link("locks", &params)
-    };
-    html! {
-        @if page.pages > 1 {
-            nav.pages aria-label="Pages of locks" {
-                @if page.number > 1 { a rel="prev" href=(to(page.number - 1)) { "Previous" } " " }
-                span { "Page " (page.number) " of " (page.pages) }
-                @if page.number < page.pages { " " a rel="next" href=(to(page.number + 1)) { "Next" } }
-            }
-        }
-    }
-}
-
-fn waiting(snapshot: &Snapshot) -> Markup {
+fn waiting(snapshot: &Snapshot, visit: &Visit) -> Markup {
     let (waiting, rest) = snapshot.waiting.split_at(snapshot.waiting.len().min(MAX_WAITING));
     html! {
         @if waiting.is_empty() {
@@ -161,7 +135,7 @@ fn waiting(snapshot: &Snapshot) -> Markup {
                 } }
                 tbody { @for WaitingName { name, requests, oldest, .. } in waiting {
                     tr data-waiting=(name) {
-                        th scope="row" { a href=(link("lock", &[("name", &**name)])) { (text(name)) } }
+                        th scope="row" { a href=(visit.link("lock", &[("name", &**name)])) { (text(name)) } }
                         td.number { (requests) }
                         td { (span(*oldest)) }
                     }

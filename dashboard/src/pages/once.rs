@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
-    words::{ago, text, until},
+    words::{ago, text, token, until},
 };
 use crate::{
     access::Action,
@@ -21,9 +21,7 @@ pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
     };
     let content = html! {
         form.search method="get" action="once" role="search" {
-            @for (name, value) in visit.params.only(&["refresh"]) {
-                input type="hidden" name=(name) value=(value);
-            }
+            (visit.interval_field())
             label for="key" { "Key" } " "
             input #key type="search" name="key" value=[key] required; " "
             button type="submit" { "Look it up" }
@@ -68,7 +66,7 @@ fn details(look: &Look<OnceDetails>, visit: &Visit, key: &str) -> Markup {
                     @if let Some(ends) = look.value.ends(status) {
                         div { dt { "Record expires" } dd { (until(ends, visit.now)) } }
                     }
-                    div { dt { "Fencing token" } dd { (status.token) } }
+                    div { dt { "Fencing token" } dd { (token(status.token.get())) } }
                 }
                 (actions(visit, ("key", key), &offered))
             }

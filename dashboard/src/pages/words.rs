@@ -25,6 +25,20 @@ pub(super) fn span(span: Duration) -> String {
     if whole.is_zero() { "0ms".into() } else { format_duration(whole).to_string() }
 }
 
+/// A fencing token, and a dash where there is none.
+pub(super) fn token(token: u64) -> Markup {
+    html! { @if token > 0 { (token) } @else { "–" } }
+}
+
+/// How late something began, in words.
+pub(super) fn late(lateness: Duration) -> String {
+    if lateness < Duration::from_millis(1) {
+        "on time".into()
+    } else {
+        format!("{} late", span(lateness))
+    }
+}
+
 /// The end of the year 9999, in seconds since the epoch: later times have no text.
 const LAST: u64 = 253_402_300_799;
 
@@ -105,6 +119,13 @@ mod tests {
                 assert_eq!(shown.into_string(), "a time that is none");
             }
         }
+    }
+
+    #[test]
+    fn lateness_has_words() {
+        assert_eq!(late(Duration::ZERO), "on time");
+        assert_eq!(late(Duration::from_micros(999)), "on time");
+        assert_eq!(late(Duration::from_millis(1_200)), "1s 200ms late");
     }
 
     #[test]

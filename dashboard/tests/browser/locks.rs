@@ -136,3 +136,16 @@ async fn many_locks_are_paged() {
     assert_eq!(browser.count("tr[data-lock]").await, 64);
     browser.is_quiet(Quiet::Wholly).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_of_one_process_count_apart() {
+    let scene = Scene::new().await;
+    // An attempt of a process beside its lock, as on a name that it asked for twice.
+    for (server, token) in [(0, 4), (1, 4), (2, 5)] {
+        scene.store(server, "invoice:42", "worker-7", token);
+    }
+    let site = scene.serve().await;
+    let lock = http::get(&site.page("api/lock?name=invoice:42")).await.json();
+    assert_eq!(lock["fleet"]["holder"]["token"], 4);
+    assert_eq!(lock["fleet"]["holder"]["kept"], 2, "{lock}");
+}

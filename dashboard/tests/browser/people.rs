@@ -42,16 +42,24 @@ async fn keyboard_reaches_everything() {
         );
     }
     assert_eq!(reached[0], "#main");
-    let order = ["#main", "locks", "nodes", "events", "refresh", "q", "lock?name=invoice%3A42"];
+    let order = [
+        "#main",
+        "locks?refresh=0",
+        "nodes?refresh=0",
+        "events?refresh=0",
+        "refresh",
+        "q",
+        "lock?name=invoice%3A42&refresh=0",
+    ];
     let mut rest = reached.iter();
     for next in order {
-        let is_next = |on: &String| on.strip_suffix("?refresh=0").unwrap_or(on) == next;
+        let is_next = |on: &String| on == next;
         assert!(rest.any(is_next), "{next} is not reached in order: {reached:?}");
     }
     browser.script("document.activeElement.blur(); scrollTo(0, 0)").await;
-    browser.script("document.querySelector('a[href=\"lock?name=invoice%3A42\"]').focus()").await;
+    browser.script("document.querySelector('tr[data-lock] a').focus()").await;
     press(&browser, ENTER).await;
-    browser.wait_url("lock?name=invoice%3A42").await;
+    browser.wait_url("lock?name=invoice%3A42&refresh=0").await;
     browser.is_quiet(Quiet::Wholly).await;
 }
 
@@ -64,12 +72,12 @@ async fn focus_survives_a_refresh() {
     browser.open(&site.page("?refresh=1")).await;
     let row = with("data-lock", "invoice:42");
     browser.wait_for(&row).await;
-    browser.script("document.querySelector('a[href=\"lock?name=invoice%3A42\"]').focus()").await;
+    browser.script("document.querySelector('tr[data-lock] a').focus()").await;
     browser.script("document.querySelector('tr[data-lock]').dataset.old = 'yes'").await;
     scene.store(1, "invoice:43", "crashed", 5);
     browser.wait_for(&with("data-lock", "invoice:43")).await;
     assert!(!browser.has("tr[data-old]").await, "the table was replaced");
-    assert_eq!(browser.script(FOCUSED).await, "lock?name=invoice%3A42");
+    assert_eq!(browser.script(FOCUSED).await, "lock?name=invoice%3A42&refresh=1");
     browser.is_quiet(Quiet::Wholly).await;
 }
 
@@ -92,6 +100,11 @@ async fn interval_is_kept() {
     // The address comes first.
     browser.open(&site.page("nodes?refresh=30")).await;
     assert_eq!(browser.script(chosen).await, "30");
+    // It goes with each link, until another one is chosen.
+    browser.choose("#refresh", "5").await;
+    browser.click("a[href^=locks]").await;
+    browser.wait_url("/locks?refresh=5").await;
+    assert_eq!(browser.script(chosen).await, "5");
     browser.open(&site.page("nodes?refresh=7")).await;
     assert_eq!(browser.script(chosen).await, "0");
     browser.is_quiet(Quiet::Wholly).await;

@@ -1,0 +1,132 @@
+//! Forms that were sent: a second click does nothing again, also without JavaScript.
+
+use std::{
+    collections::{VecDeque, hash_map::RandomState},
+    hash::BuildHasher as _,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::sync::watch;
+
+use super::{Done, failure::ActionFailure};
+use crate::{access::Action, query::Params};
+
+/// Maximum number of forms that are remembered.
+const CAPACITY: usize = 256;
+/// Maximum length of a token, in bytes.
+const MAX_TOKEN_BYTES: usize = 64;
+/// The field of the token.
+pub(crate) const FIELD: &str = "form";
+
+/// What an action has done, also in words.
+pub(super) type Acted = Result<(Done, String), ActionFailure>;
+/// `None` until the action has ended.
+pub(super) type Acting = watch::Receiver<Option<Acted>>;
+
+/// The last forms that were sent to this process, with what came of them.
+#[derive(Debug, Default)]
+pub(crate) struct SentForms(Mutex<VecDeque<(SentForm, Acting)>>);
+
+/// A form of a page that was shown once. Whoever copies its token to another form, or to that of somebody else,
+/// gets another action.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct SentForm {
+    token: Box<str>,
+    action: Action,
+    subject: Arc<str>,
+    by: Arc<str>,
+}
+
+impl SentForm {
+    /// `None` without a token: from a program, which does not click twice.
+    pub(super) fn of(
+        form: &Params,
+        action: Action,
+        subject: &Arc<str>,
+        by: &Arc<str>,
+    ) -> Option<Self> {
+        let token = form.exact(FIELD).filter(|token| token.len() <= MAX_TOKEN_BYTES)?.into();
+        Some(Self { token, action, subject: Arc::clone(subject), by: Arc::clone(by) })
+    }
+}
+
+impl SentForms {
+    /// Returns a token for the form of one page.
+    pub(crate) fn token() -> String {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        // Each state has random keys, so that processes have different tokens.
+        let part = || RandomState::new().hash_one(number);
+        format!("{:016x}{:016x}", part(), part())
+    }
+
+    /// Begins an action, or returns the one that was begun with this form.
+    pub(super) fn act(&self, form: Option<SentForm>, begin: impl FnOnce() -> Acting) -> Acting {
+        let Some(form) = form else { return begin() };
+        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, acting)) = sent.iter().find(|(other, _)| *other == form) {
+            return acting.clone();
+        }
+        let acting = begin();
+        if sent.len() == CAPACITY {
+            sent.pop_front();
+        }
+        sent.push_back((form, acting.clone()));
+        acting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(token: &str, action: Action, subject: &str, by: &str) -> Option<SentForm> {
+        let params = Params::parse(format!("{FIELD}={token}").as_bytes());
+        SentForm::of(&params, action, &subject.into(), &by.into())
+    }
+
+    /// Returns whether the form begins an action.
+    fn begins(forms: &SentForms, form: Option<SentForm>) -> bool {
+        let mut has_begun = false;
+        let _ = forms.act(form, || {
+            has_begun = true;
+            watch::channel(None).1
+        });
+        has_begun
+    }
+
+    #[test]
+    fn form_acts_once() {
+        let forms = SentForms::default();
+        let first = || form("t", Action::TriggerJob, "report", "ann");
+        assert!(begins(&forms, first()) && !begins(&forms, first()));
+        assert!(begins(&forms, form("t", Action::PauseJob, "report", "ann")));
+        assert!(begins(&forms, form("t", Action::TriggerJob, "import", "ann")));
+        assert!(begins(&forms, form("t", Action::TriggerJob, "report", "bob")));
+        for without in ["", &"x".repeat(65)] {
+            let without = || form(without, Action::TriggerJob, "report", "ann");
+            assert!(begins(&forms, without()) && begins(&forms, without()));
+        }
+    }
+
+    #[test]
+    fn last_forms_are_remembered() {
+        let forms = SentForms::default();
+        let nth = |nth: usize| form(&nth.to_string(), Action::TriggerJob, "report", "ann");
+        for number in 0..=CAPACITY {
+            assert!(begins(&forms, nth(number)));
+        }
+        assert!(!begins(&forms, nth(1)), "it is remembered");
+        assert!(begins(&forms, nth(0)), "it made room");
+        assert_eq!(forms.0.lock().unwrap().len(), CAPACITY);
+    }
+
+    #[test]
+    fn tokens_differ() {
+        let tokens: std::collections::HashSet<_> = (0..1_000).map(|_| SentForms::token()).collect();
+        assert_eq!(tokens.len(), 1_000);
+    }
+}
