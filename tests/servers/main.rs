@@ -7,6 +7,7 @@ mod cases;
 mod clocks;
 mod conformance;
 mod failures;
+mod flavours;
 #[cfg(feature = "scheduler")]
 mod fleet;
 mod guards;

@@ -178,8 +178,7 @@ impl ToldInfo {
     /// Returns whether the replies to [`add_identity`] are those of the same run, in the same role
     /// and with the same history.
     pub(super) fn is_same(&self, server: &Value, replication: &Value) -> bool {
-        let Self { run_id, role, master_replid, .. } =
-            Self::read(server, replication, &Value::Nil);
+        let Self { run_id, role, master_replid, .. } = Self::read(server, replication, &Value::Nil);
         (&run_id, &role, &master_replid) == (&self.run_id, &self.role, &self.master_replid)
     }
 
@@ -278,9 +277,8 @@ mod tests {
         assert!(!told.is_same(&server, &text(&format!("role:slave\nmaster_replid:{ID}"))));
         assert!(!told.is_same(&server, &text("role:master\nmaster_replid:2")));
         assert!(!told.is_same(&Value::Nil, &Value::Nil));
-        let lines = format!(
-            "run_id:1\nrole:master\nmaster_replid:{ID}\nmaxmemory:7\nused_memory:5\n"
-        );
+        let lines =
+            format!("run_id:1\nrole:master\nmaster_replid:{ID}\nmaxmemory:7\nused_memory:5\n");
         assert_eq!(told.text(), lines);
     }
 }

@@ -235,7 +235,10 @@ async fn teach(
     let marks: Vec<_> = marks.iter().collect();
     for page in marks.chunks(PAGE) {
         let mut pipeline = Pipeline::with_capacity(1);
-        let cmd = pipeline.cmd("EVAL").arg(scripts::LEARN_MARKS.text(set.traits(node).knows_flags)).arg(2);
+        let cmd = pipeline
+            .cmd("EVAL")
+            .arg(scripts::LEARN_MARKS.text(set.traits(node).knows_flags))
+            .arg(2);
         cmd.arg(&set.keys.meta).arg(&set.keys.marks).arg(tag);
         for (name, mark) in page {
             cmd.arg(name).arg(mark);

@@ -49,6 +49,8 @@ pub struct Server {
     pub maxmemory: usize,
     /// What it does beyond that.
     pub policy: String,
+    /// Whether it refuses INFO in scripts, as some services do.
+    pub refuses_info: bool,
     /// Scripts by their SHA-1.
     pub(super) scripts: BTreeMap<String, Arc<Script>>,
     pub(super) channels: BTreeMap<Bytes, BTreeSet<ConnId>>,
