@@ -13,11 +13,11 @@ pub enum UnfitServer {
         /// Its answer to `SCRIPT LOAD`.
         error: Arc<str>,
     },
-    /// INFO does not say which run of which server it is. Under
+    /// INFO does not say which run of which server it is, or in which role. Under
     /// [`RestartGuard::Probation`](crate::node::redis::RestartGuard::Probation), a restart that lost
     /// locks would not be noticed.
     NoIdentity {
-        /// The missing field of INFO.
+        /// The missing field of INFO: `role`, or under this guard `run_id` or `master_replid`.
         missing: Arc<str>,
     },
     /// It refuses INFO in scripts, or has no replication id of 40 digits: the strict clock guard needs
@@ -36,7 +36,7 @@ impl fmt::Display for UnfitServer {
             Self::NoScripts { error } => write!(f, "it runs no scripts ({})", ServerText(error)),
             Self::NoIdentity { missing } => write!(
                 f,
-                "its INFO has no {}, so a restart that loses locks could not be noticed",
+                "its INFO has no {}, so a restart or a fail-over that loses locks could not be noticed",
                 ServerText(missing)
             ),
             Self::ClockGuard => f.write_str(

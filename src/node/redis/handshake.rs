@@ -253,6 +253,9 @@ fn hide(reason: Reason, credentials: Option<&UserAndPassword>) -> Reason {
         Reason::Auth(text) => Reason::Auth(hidden(&text).into()),
         Reason::NoPermission(text) => Reason::NoPermission(hidden(&text).into()),
         Reason::Server(text) => Reason::Server(hidden(&text).into()),
+        Reason::Unfit(UnfitServer::NoScripts { error }) => {
+            Reason::Unfit(UnfitServer::NoScripts { error: hidden(&error).into() })
+        }
         Reason::NotConnected(text) => Reason::NotConnected(hidden(&text).into()),
         Reason::Protocol(text) => Reason::Protocol(hidden(&text).into()),
         other => other,

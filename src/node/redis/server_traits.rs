@@ -18,6 +18,8 @@ use crate::{
 const FLAGS_VERSION: (u32, u32) = (7, 0);
 /// Number of digits of a run id and of a replication id.
 const ID_LENGTH: usize = 40;
+/// Maximum length of a field of INFO that is passed to scripts, in characters.
+const MAX_FIELD: usize = 100;
 /// Asks INFO inside a script, which some servers refuse.
 const INFO_IN_SCRIPT: &str = "return redis.call('INFO', 'replication')";
 /// Number of commands of a [probe](add_probe).
@@ -165,7 +167,11 @@ pub(super) struct ToldInfo {
 
 impl ToldInfo {
     fn read(server: &Value, replication: &Value, memory: &Value) -> Self {
-        let field = |section, name| info(section, name).unwrap_or_default();
+        // It is sent back with each health check.
+        let field = |section, name| -> Arc<str> {
+            let text = info(section, name).unwrap_or_default();
+            text.chars().take(MAX_FIELD).collect::<String>().into()
+        };
         Self {
             run_id: field(server, "run_id"),
             role: field(replication, "role"),
