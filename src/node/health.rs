@@ -131,7 +131,7 @@ pub enum ServerKind {
     Redis,
     /// Valkey.
     Valkey,
-    /// KeyDB.
+    /// `KeyDB`, a fork of Redis.
     KeyDb,
     /// Dragonfly.
     Dragonfly,
