@@ -58,9 +58,11 @@
 //! | `replica` | problem | the server is a replica |
 //! | `restart-guard` | hint | the restart guard is off |
 //! | `same-server` | problem | two nodes are one server |
+//! | `server-limits` | hint | the server votes with limits, as it is of another kind |
 //! | `silent` | problem | the node did not answer |
 //! | `slow` | problem | a vote takes longer than the node timeout |
 //! | `ttl-too-long` | problem | the TTL is above the `max_ttl` of the node |
+//! | `unfit-server` | problem | the kind or mode of the server cannot vote |
 //! | `version` | problem | the server is too old |
 //!
 //! # Serialization

@@ -28,6 +28,7 @@ pub(super) fn advise(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Vec<Advice
         clock(node, terms),
         keys(node, terms),
         denied(node, terms),
+        limits(node),
     ];
     advice.into_iter().flatten().collect()
 }
@@ -146,6 +147,21 @@ fn keys(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
         )),
         _ => None,
     }
+}
+
+/// The limits under which the server votes.
+fn limits(node: &NodeDiagnosis) -> Option<Advice> {
+    let is_limit =
+        |finding: &&Finding| matches!(finding, Finding::NoInfoInScripts | Finding::NoRunId);
+    let limits: Vec<_> =
+        node.health.findings.iter().filter(is_limit).map(ToString::to_string).collect();
+    (!limits.is_empty()).then(|| {
+        Advice::hint(
+            "server-limits",
+            format!("it votes, with limits: {}", limits.join("; ")),
+            "nothing, if these are acceptable (see \"Other servers\" in docs/servers.md); otherwise use Redis or Valkey, reached without a proxy",
+        )
+    })
 }
 
 fn denied(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {

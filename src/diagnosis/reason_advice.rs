@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Advice, terms::DiagnosisTerms};
-use crate::error::{Reason, ServerText};
+use crate::error::{Reason, ServerText, UnfitServer};
 
 pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
     let what = reason.to_string();
@@ -66,6 +66,7 @@ pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
             "compare the clocks of this machine and of the server (date -u), and get NTP running on both",
         ),
         Reason::Evicts { policy } => evicts(policy),
+        Reason::Unfit(unfit) => of_unfit(unfit, what, terms),
         Reason::TtlTooLong => Advice::problem(
             "ttl-too-long",
             what,
@@ -80,6 +81,32 @@ pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
         }
         _ => Advice::problem("error", what, "look at the server's log, and at this text"),
     }
+}
+
+/// Waiting does not help: another server, or other settings.
+fn of_unfit(unfit: &UnfitServer, what: String, terms: &DiagnosisTerms) -> Advice {
+    let todo = match unfit {
+        UnfitServer::NoScripts { .. } => {
+            "use a server that runs Lua scripts, or switch them on: start Garnet with --lua".into()
+        }
+        UnfitServer::NoIdentity { missing } if &**missing == "role" => {
+            "use another server: Redis, Valkey or KeyDB".into()
+        }
+        UnfitServer::NoIdentity { .. } => {
+            "use another server (Redis, Valkey or KeyDB), or restart_guard = \"off\" for all clients. That costs the protection from servers that forget: after a restart without data or a fail-over, two clients may hold one lock".into()
+        }
+        UnfitServer::ClockGuard => {
+            "use another server (Redis or Valkey), or take clock_guard out of the configuration of all clients".into()
+        }
+        UnfitServer::Cluster => format!(
+            "name the cluster by redis+cluster://, use a server outside of clusters, or for a cluster with one node a key prefix with a hash tag, such as {{{}}}",
+            terms.prefix
+        ),
+        UnfitServer::Sentinel => {
+            "name the servers that it watches, or use redis+sentinel://HOST:PORT/MASTER-NAME".into()
+        }
+    };
+    Advice::problem("unfit-server", what, todo)
 }
 
 pub(super) fn of_probation(remaining: Duration) -> Advice {

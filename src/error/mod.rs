@@ -5,6 +5,7 @@ pub(crate) mod lock;
 mod membership;
 mod shown;
 mod source;
+mod unfit;
 mod vote;
 
 pub use crate::resource::{BodyFault, ResourceError};
@@ -14,4 +15,5 @@ pub use lock::{LossCause, ReleaseError};
 pub use membership::{AdoptError, LowerError};
 pub(crate) use shown::ServerText;
 pub(crate) use source::source_of;
+pub use unfit::UnfitServer;
 pub use vote::{Reason, Vote, VoteOutcome, Votes};

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
-use super::ServerText;
+use super::{ServerText, UnfitServer};
 
 /// The vote of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -158,6 +158,8 @@ pub enum Reason {
     Incomplete,
     /// The node has claims of the maximum number of jobs.
     TooManyJobs,
+    /// The server is of a kind, or runs in a mode, that can't vote.
+    Unfit(UnfitServer),
     /// Another error of the server, which is the text.
     Server(Arc<str>),
     /// The answer has an unknown form.
@@ -191,6 +193,7 @@ impl Reason {
                 | Self::Superseded
                 | Self::TooManyJobs
                 | Self::Incomplete
+                | Self::Unfit(_)
         )
     }
 
@@ -282,6 +285,7 @@ impl fmt::Display for Reason {
             ),
             Self::KeyGone => f.write_str("the key is gone"),
             Self::FenceAhead => f.write_str("granted, but its fence is above our tokens"),
+            Self::Unfit(unfit) => write!(f, "not fit to vote: {unfit}"),
             Self::Server(text) => write!(f, "server error: {}", ServerText(text)),
             Self::Protocol(text) => write!(f, "unexpected answer: {}", ServerText(text)),
         }

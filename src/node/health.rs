@@ -14,6 +14,8 @@ pub struct NodeHealth {
     pub state: NodeState,
     /// The latest round trip, if one was measured.
     pub round_trip: Option<Duration>,
+    /// The kind of the server, as far as it says so.
+    pub kind: Option<ServerKind>,
     /// The version that the server reports.
     pub version: Option<Arc<str>>,
     /// Identifies the run of the server process.
@@ -52,6 +54,7 @@ impl NodeHealth {
             name: name.into(),
             state: NodeState::Voting,
             round_trip: None,
+            kind: None,
             version: None,
             run_id: None,
             incarnation: None,
@@ -120,6 +123,37 @@ impl ClockOffset {
     }
 }
 
+/// The kind of a server, by its answer to INFO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServerKind {
+    /// Redis, or a service that names itself so.
+    Redis,
+    /// Valkey.
+    Valkey,
+    /// `KeyDB`, a fork of Redis.
+    KeyDb,
+    /// Dragonfly.
+    Dragonfly,
+    /// Garnet.
+    Garnet,
+    /// It names no version.
+    Other,
+}
+
+impl fmt::Display for ServerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Redis => "Redis",
+            Self::Valkey => "Valkey",
+            Self::KeyDb => "KeyDB",
+            Self::Dragonfly => "Dragonfly",
+            Self::Garnet => "Garnet",
+            Self::Other => "unknown server",
+        })
+    }
+}
+
 /// A problem of a node, or of this process as measured by its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -139,6 +173,12 @@ pub enum Finding {
         /// Microseconds by which it is ahead; negative if it is behind.
         ahead_micros: i64,
     },
+    /// The server refuses INFO in scripts, so its run, role and history are read outside of them, once
+    /// a second. Where a fail-over keeps the connection open (a proxy), up to a second passes until it
+    /// is noticed.
+    NoInfoInScripts,
+    /// The server tells no run id: two names of one server would vote twice, unnoticed.
+    NoRunId,
 }
 
 impl fmt::Display for Finding {
@@ -146,6 +186,16 @@ impl fmt::Display for Finding {
         let (whose, micros) = match self {
             Self::OwnClock { ahead_micros } => ("this process's", ahead_micros),
             Self::ServerClock { ahead_micros } => ("its", ahead_micros),
+            Self::NoInfoInScripts => {
+                return f.write_str(
+                    "it refuses INFO in scripts: a fail-over behind a proxy is noticed up to a second late",
+                );
+            }
+            Self::NoRunId => {
+                return f.write_str(
+                    "it tells no run id: two names of one server would not be recognised as one",
+                );
+            }
         };
         let off = Duration::from_micros(micros.unsigned_abs());
         let way = if *micros < 0 { "behind" } else { "ahead of" };

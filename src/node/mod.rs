@@ -25,6 +25,7 @@ pub(crate) use clock_jumps::{ClockJump, ClockJumps};
 pub use embedded::EmbeddedNodes;
 pub use health::{
     Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeHealth, NodeState, Persistence, Role,
+    ServerKind,
 };
 pub(crate) use hints::HintSink;
 pub use hints::{Hint, Hints, Subscription};

@@ -8,6 +8,7 @@ mod clocks;
 mod conformance;
 mod failovers;
 mod failures;
+mod flavours;
 #[cfg(feature = "scheduler")]
 mod fleet;
 mod guards;

@@ -48,10 +48,11 @@ pub(crate) fn verdict(diagnosis: &Diagnosis, style: Style) -> String {
 fn node(text: &mut String, node: &NodeDiagnosis) {
     let health = &node.health;
     let _ = writeln!(text, "{}  {}", shown(&health.name), shown(&node.state()));
-    if health.run_id.is_some() && health.role().is_some() {
+    if health.clock.is_some() && health.role().is_some() {
         let _ = writeln!(
             text,
-            "    {}, round trip {}, {}",
+            "    {}, {}, round trip {}, {}",
+            health.kind.map_or("server unknown".into(), |kind| kind.to_string()),
             health
                 .version
                 .as_ref()

@@ -85,7 +85,10 @@ fn row(node: &NodeDiagnosis) -> Markup {
             td { (text(&node.state())) }
             td.number { (health.round_trip.map_or("–".into(), brief)) }
             td.number { (clock(health)) }
-            td { @match &health.version { Some(version) => (text(version)), None => "–" } }
+            td {
+                @if let Some(kind) = health.kind { (kind.to_string()) " " }
+                @match &health.version { Some(version) => (text(version)), None => "–" }
+            }
             td { (memory(health)) }
             td { (persistence(health)) }
             td.number { (health.in_flight) }

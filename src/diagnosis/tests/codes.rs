@@ -8,7 +8,7 @@ use std::{
 use super::{Findings, MS, SECOND, text};
 use crate::{
     diagnosis::Severity::{self, Hint, Problem},
-    error::Reason,
+    error::{Reason, UnfitServer},
     node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeState, Persistence},
 };
 
@@ -89,11 +89,26 @@ const CASES: &[Case] = &[
     ("same-server", Problem, |found| {
         found.refusing(0, Reason::SameServer { other: text("node-1") });
     }),
+    ("server-limits", Hint, |found| found.health[0].findings.push(Finding::NoRunId)),
+    ("server-limits", Hint, |found| found.health[0].findings.push(Finding::NoInfoInScripts)),
     ("silent", Problem, |found| found.votes[0] = Some(Err(Reason::TimedOut))),
     ("slow", Problem, |found| found.votes[0] = Some(Ok(50 * MS))),
     ("ttl-too-long", Problem, |found| found.refusing(0, Reason::TtlTooLong)),
+    ("unfit-server", Problem, |found| found.down(0, unfit(UnfitServer::Sentinel))),
+    ("unfit-server", Problem, |found| found.down(0, unfit(UnfitServer::Cluster))),
+    ("unfit-server", Problem, |found| found.down(0, unfit(UnfitServer::ClockGuard))),
+    ("unfit-server", Problem, |found| {
+        found.down(0, unfit(UnfitServer::NoScripts { error: text("ERR") }));
+    }),
+    ("unfit-server", Problem, |found| {
+        found.down(0, unfit(UnfitServer::NoIdentity { missing: text("run_id") }));
+    }),
     ("version", Problem, |found| found.down(0, Reason::NotConnected(text("6.0 is too old")))),
 ];
+
+fn unfit(unfit: UnfitServer) -> Reason {
+    Reason::Unfit(unfit)
+}
 
 fn clock_ahead(found: &mut Findings, ahead_micros: i64) {
     found.health[0].clock = Some(ClockOffset::new(ahead_micros, MS));

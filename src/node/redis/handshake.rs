@@ -12,9 +12,13 @@ use super::{
     enrol::{EnrolCheck, Membership, NodeReport, add_check, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
+    server_traits::{self, Probe},
     wire::Wire,
 };
-use crate::{error::Reason, time::Timestamp};
+use crate::{
+    error::{Reason, UnfitServer},
+    time::Timestamp,
+};
 
 /// Timeout for opening a connection.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
@@ -23,9 +27,6 @@ const MIN_VERSION: (u32, u32) = (6, 2);
 /// Minimum server version for the strict clock guard, which needs PEXPIRETIME.
 const MIN_STRICT_VERSION: (u32, u32) = (7, 0);
 
-/// First version with script flags, which let scripts run when memory is short.
-const FLAGS_VERSION: (u32, u32) = (7, 0);
-
 /// A connection that is ready for operations.
 pub(super) struct ReadyConnection {
     pub(super) wire: Wire,
@@ -33,7 +34,6 @@ pub(super) struct ReadyConnection {
     pub(super) address: Address,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
-    pub(super) version: Option<Arc<str>>,
     pub(super) report: TimedReport,
 }
 
@@ -77,8 +77,12 @@ async fn greet_as(
     }
     let logins = pipeline.len();
     scripts::load(&mut pipeline);
-    pipeline.cmd("INFO").arg("server");
-    let mut answers = wire.ask(&pipeline).await?.into_iter();
+    server_traits::add_probe(&mut pipeline);
+    let mut answers = wire.ask(&pipeline).await?;
+    let probe = Probe::take(&mut answers);
+    // Such a server may know neither scripts nor databases.
+    probe.check_mode(&settings.prefix)?;
+    let mut answers = answers.into_iter();
     for answer in answers.by_ref().take(logins) {
         if let Value::ServerError(error) = answer {
             return Err(reason(&error));
@@ -86,7 +90,7 @@ async fn greet_as(
     }
     let mut next = || answers.next().unwrap_or(Value::Nil);
     let digests = Digests {
-        acquire: digest(next())?,
+        acquire: digest(next()).map_err(no_scripts)?,
         raise: digest(next())?,
         extend: digest(next())?,
         release: digest(next())?,
@@ -101,23 +105,22 @@ async fn greet_as(
         forget_job: digest(next())?,
     };
     let strict = settings.guards.clock.is_some();
-    let (version, number) =
-        version(&next(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
-    member.set.set_knows_flags(member.index, number >= FLAGS_VERSION);
+    let version = version(probe.server(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
+    member.set.set_traits(member.index, probe.traits(version, settings)?);
     // After the login: unauthenticated clients may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
     add_health_check(&mut pipeline, member, true);
     let begun = settings.clock.now();
     let answers = wire.ask(&pipeline).await?;
     let received = settings.clock.now();
-    let report = parse_report(&mut answers.into_iter())?;
+    let report = read_report(&mut answers.into_iter(), member)?;
     let report = TimedReport { sent: begun, received, report };
     // The clock is known before any vote.
     let server_clock = match &report.report {
         Ok(report) => ServerClock::new(begun, report.server_micros),
         Err(_) => ServerClock::new(begun, time(&mut wire).await?),
     };
-    Ok(ReadyConnection { wire, address, digests, server_clock, version, report })
+    Ok(ReadyConnection { wire, address, digests, server_clock, report })
 }
 
 /// Adds a health check. `is_fresh`: the connection was opened after a new lookup of the name.
@@ -134,7 +137,7 @@ pub(super) fn add_health_check(
         max_ttl: set.settings.max_ttl,
         raise: set.may_raise(),
         enrol: set.may_enrol(*index),
-        knows_flags: set.knows_flags(*index),
+        traits: set.traits(*index),
         least_epoch,
         reclaims,
         others: set.other_names(*index),
@@ -142,7 +145,27 @@ pub(super) fn add_health_check(
     add_check(pipeline, &check);
 }
 
-/// Parses a health check. A full server can't be enrolled, but may renew existing keys; a replica
+/// Parses a health check, which is void if the server has changed since its INFO was read.
+pub(super) fn read_report(
+    answers: &mut impl Iterator<Item = Value>,
+    Membership { set, index }: &Membership,
+) -> Result<Result<NodeReport, Reason>, Reason> {
+    let report = parse_report(answers)?;
+    let mut traits = set.traits(*index);
+    if let Some(told) = &mut traits.told {
+        let mut next = || answers.next().unwrap_or(Value::Nil);
+        if !told.is_same(&next(), &next()) {
+            return Err(server_traits::changed());
+        }
+        if let Ok(report) = &report {
+            told.set_memory(report);
+            set.set_traits(*index, traits);
+        }
+    }
+    Ok(report)
+}
+
+/// Parses the beginning of a health check. A full server can't be enrolled, but may renew existing keys; a replica
 /// is an error.
 pub(super) fn parse_report(
     answers: &mut impl Iterator<Item = Value>,
@@ -246,8 +269,19 @@ fn hide(reason: Reason, credentials: Option<&UserAndPassword>) -> Reason {
         Reason::Auth(text) => Reason::Auth(hidden(&text).into()),
         Reason::NoPermission(text) => Reason::NoPermission(hidden(&text).into()),
         Reason::Server(text) => Reason::Server(hidden(&text).into()),
+        Reason::Unfit(UnfitServer::NoScripts { error }) => {
+            Reason::Unfit(UnfitServer::NoScripts { error: hidden(&error).into() })
+        }
         Reason::NotConnected(text) => Reason::NotConnected(hidden(&text).into()),
         Reason::Protocol(text) => Reason::Protocol(hidden(&text).into()),
+        other => other,
+    }
+}
+
+/// The reason for which a server loads no script, unless that may pass.
+fn no_scripts(reason: Reason) -> Reason {
+    match reason {
+        Reason::Server(error) => Reason::Unfit(UnfitServer::NoScripts { error }),
         other => other,
     }
 }
@@ -269,7 +303,7 @@ type Version = (u32, u32);
 /// if INFO is denied.
 fn version(answer: &Value, oldest: Version) -> Result<(Option<Arc<str>>, Version), Reason> {
     let field = |name: &str| info(answer, name);
-    // Valkey gives the version of Redis that it is compatible with under the old name.
+    // Others give the version of Redis that they are compatible with under the old name.
     let Some(version) = field("redis_version") else { return Ok((None, (0, 0))) };
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
@@ -279,7 +313,8 @@ fn version(answer: &Value, oldest: Version) -> Result<(Option<Arc<str>>, Version
             format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
         ));
     }
-    Ok((Some(field("valkey_version").unwrap_or(version)), parsed))
+    let names = ["valkey_version", "dragonfly_version", "garnet_version"];
+    Ok((Some(names.into_iter().find_map(field).unwrap_or(version)), parsed))
 }
 
 /// The server's TIME in µs.

@@ -9,6 +9,7 @@
 //! | operation → command, answer → vote | `request`, `encode`, `decode` |
 //! | bytes out and in | `wire` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
+//! | probe on connect: kind of server, whether it is fit to vote | `server_traits` |
 //! | connection kept up, replaced, batched | `supervisor`, `session` |
 //! | which commands the server denies to our user | `permissions` |
 //! | connection that reports releases, open while a waiter subscribes | `listener` |
@@ -34,6 +35,7 @@ mod reconnect_state;
 mod request;
 mod scripts;
 mod server_clock;
+mod server_traits;
 mod session;
 mod settings;
 mod single_server;

@@ -66,7 +66,7 @@ pub(super) fn ask(pipeline: &mut Pipeline, settings: &RedisSettings, keys: &Keys
     pipeline
         .cmd("EVAL")
         .arg(scripts::PERMISSIONS.text)
-        .arg(0)
+        .arg(1)
         // No name is empty, so no lock has this key.
         .arg(&keys.lock_prefix)
         .arg(format!("{}:free:", settings.prefix))

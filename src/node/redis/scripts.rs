@@ -120,3 +120,79 @@ pub(super) struct Digests {
     pub(super) forget: String,
     pub(super) forget_job: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, fs, path::Path};
+
+    /// Commands without a key.
+    const KEYLESS: [&str; 6] = ["'TIME'", "'INFO'", "'PING'", "'PUBLISH'", "'PUBSUB'", "'SCAN'"];
+    /// Functions whose first argument is a key.
+    const OF_KEYS: [&str; 2] = ["remaining", "other_holder"];
+    /// Names for declared keys in loops, and a list of such keys.
+    const LOOPS: [&str; 2] = ["key in ipairs(KEYS)", "key in ipairs(gone)"];
+
+    /// The scripts by file name, without comments.
+    fn files() -> BTreeMap<String, String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/node/redis/scripts");
+        let read = |path: &Path| {
+            let text = fs::read_to_string(path).unwrap();
+            let code = text.lines().map(|line| line.split("--").next().unwrap_or_default());
+            code.collect::<Vec<_>>().join("\n")
+        };
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.map(|path| (name(&path), read(&path))).collect()
+    }
+
+    /// The first arguments of each call of a function.
+    fn calls(code: &str, function: &str) -> Vec<Vec<String>> {
+        let begun = format!("{function}(");
+        let is_whole = |at: usize| {
+            let before = code[..at].chars().next_back();
+            !before.is_some_and(|c| c.is_alphanumeric() || c == '_')
+                && !code[..at].ends_with("function ")
+        };
+        let starts = code.match_indices(&begun).filter(|(at, _)| is_whole(*at));
+        let arguments = |at: usize| {
+            let rest = code[at + begun.len()..].split(')').next().unwrap_or_default();
+            rest.split(',').take(3).map(|argument| argument.trim().to_owned()).collect()
+        };
+        starts.map(|(at, _)| arguments(at)).collect()
+    }
+
+    fn is_declared(key: &str, code: &str) -> bool {
+        let is_local = || {
+            LOOPS.iter().any(|words| code.contains(words))
+                || code.contains("local key, channel, denied = KEYS[1],")
+                || OF_KEYS.iter().any(|name| code.contains(&format!("function {name}(key,")))
+        };
+        key.starts_with("KEYS[") || (key == "key" && is_local())
+    }
+
+    /// Some servers refuse scripts that touch other keys than the declared ones.
+    #[test]
+    fn scripts_declare_their_keys() {
+        let mut count = 0;
+        for (file, code) in files() {
+            let mut keys = Vec::new();
+            for (function, skipped) in [("call", 0), ("pcall", 0), ("try", 1)] {
+                for call in calls(&code, function).iter().filter(|call| call[0] != "...") {
+                    let [command, rest @ ..] = &call[skipped..] else { panic!("{file}: {call:?}") };
+                    if command != "name" && !KEYLESS.contains(&&**command) {
+                        keys.push(rest.first().cloned().unwrap_or_default());
+                    }
+                }
+            }
+            for function in OF_KEYS {
+                keys.extend(calls(&code, function).into_iter().map(|call| call[0].clone()));
+            }
+            count += keys.len();
+            for key in keys {
+                assert!(is_declared(&key, &code), "{file}: {key:?} is not declared");
+            }
+        }
+        assert!(count > 100, "only {count} keys were found");
+        assert!(files()["extend.lua"].contains("gone[#gone + 1] = KEYS[i]"));
+    }
+}

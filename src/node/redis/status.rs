@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use super::{
     enrol::NodeReport,
     permissions::Denied,
+    server_traits::ServerTraits,
     status_detail::{ConnectionState, Copied, StatusDetail, VoteBar, VoteBarKind},
     status_event::StatusEvent,
 };
 use crate::{
     error::Reason,
     events::Events,
-    node::{Blocked, ClockOffset, Finding, Memory, NodeHealth},
+    node::{Blocked, ClockOffset, Finding, NodeHealth},
     protocol::Op,
     sync::{
         Mutex,
@@ -169,7 +170,7 @@ impl Status {
         detail.queue(event);
     }
 
-    pub(super) fn set_up(&self, version: Option<Arc<str>>, round_trip: Duration) {
+    pub(super) fn set_up(&self, traits: ServerTraits, round_trip: Duration) {
         self.change(|detail, now| {
             let event = match &detail.state {
                 ConnectionState::Down { since, .. } => {
@@ -180,7 +181,8 @@ impl Status {
                 | ConnectionState::Refusing { .. } => StatusEvent::Up,
             };
             detail.state = ConnectionState::Up;
-            detail.known.version = version;
+            (detail.known.kind, detail.known.version) = (traits.kind, traits.version);
+            detail.limits = traits.limits;
             detail.known.round_trip = Some(round_trip);
             self.down.store(false, Ordering::Release);
             Some(event)
@@ -262,17 +264,11 @@ impl Status {
     /// Records a health check.
     pub(super) fn set_known(&self, report: &NodeReport, clock: ClockOffset, round_trip: Duration) {
         self.change(|detail, _| {
+            let event = report.memory.as_ref().and_then(|memory| detail.begins_to_evict(memory));
             let known = &mut detail.known;
-            let evicts = report.memory.as_ref().filter(|memory| memory.evicts());
-            let is_new =
-                |memory: &Memory| !known.memory.as_ref().is_some_and(|old| old.is_set_as(memory));
-            let event = evicts.filter(|memory| is_new(memory)).map(|memory| StatusEvent::Evicts {
-                policy: Arc::clone(&memory.policy),
-                limit: memory.limit,
-            });
             known.round_trip = Some(round_trip);
             known.clock = Some(clock);
-            known.run_id = Some(Arc::clone(&report.run_id));
+            known.run_id = Some(Arc::clone(&report.run_id)).filter(|id| !id.is_empty());
             known.incarnation = Some(Arc::clone(&report.run));
             known.memory.clone_from(&report.memory);
             known.persistence = report.persistence;

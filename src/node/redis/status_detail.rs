@@ -1,5 +1,7 @@
 //! The details of a server's status, under its mutex, and the reasons for which it has no vote.
 
+use std::sync::Arc;
+
 use super::{
     permissions::Denied,
     status_event::{StatusEvent, StatusEventQueue},
@@ -7,7 +9,7 @@ use super::{
 use crate::{
     error::Reason,
     membership::offsets::Interval,
-    node::{Blocked, CopyProgress, NodeHealth, NodeState},
+    node::{Blocked, CopyProgress, Finding, Memory, NodeHealth, NodeState},
     time::Timestamp,
 };
 
@@ -17,6 +19,8 @@ pub(super) struct StatusDetail {
     pub(super) bars: [Option<(VoteBar, Timestamp)>; 5],
     /// Progress and start of the copying of records to the server.
     pub(super) copying: Option<(Copied, Timestamp)>,
+    /// The limits under which the server votes.
+    pub(super) limits: Arc<[Finding]>,
     /// Other facts about the server.
     pub(super) known: NodeHealth,
     pub(super) denied: Denied,
@@ -54,6 +58,7 @@ impl StatusDetail {
             state: ConnectionState::Connecting,
             bars: [const { None }; 5],
             copying: None,
+            limits: Arc::default(),
             known: NodeHealth::voting(name),
             denied: Denied::default(),
             blocked: None,
@@ -67,6 +72,15 @@ impl StatusDetail {
         let is_voting = matches!(self.state, ConnectionState::Up) && !is_barred;
         self.events.queue.extend(event);
         self.events.queue.push_back(StatusEvent::Gauges { is_up, is_voting });
+    }
+
+    /// Returns the event of a server that may evict keys, and was not known to.
+    pub(super) fn begins_to_evict(&self, memory: &Memory) -> Option<StatusEvent> {
+        let is_known = self.known.memory.as_ref().is_some_and(|old| old.is_set_as(memory));
+        (memory.evicts() && !is_known).then(|| StatusEvent::Evicts {
+            policy: Arc::clone(&memory.policy),
+            limit: memory.limit,
+        })
     }
 
     pub(super) fn health(&self, now: Timestamp) -> NodeHealth {
@@ -94,7 +108,11 @@ impl StatusDetail {
         let copying = self.copying.filter(|_| is_there).map(|(copied, since)| {
             CopyProgress::new(copied.records, copied.bytes, now.saturating_duration_since(since))
         });
-        NodeHealth { state, copying, ..self.known.clone() }
+        let mut findings = self.known.findings.clone();
+        if is_there {
+            findings.extend(self.limits.iter().cloned());
+        }
+        NodeHealth { state, copying, findings, ..self.known.clone() }
     }
 }
 

@@ -34,10 +34,10 @@ pub(crate) fn greet(command: &[Vec<u8>]) -> Option<Reaction> {
     let name = String::from_utf8_lossy(command.first()?).to_ascii_uppercase();
     match name.as_str() {
         "SCRIPT" => Some(Reaction::bulk(&"a".repeat(40))),
-        "INFO" => Some(Reaction::bulk("# Server\r\nredis_version:7.0.15\r\n")),
+        "INFO" => Some(Reaction::bulk("# Server\r\nredis_version:7.0.15\r\nrole:master\r\n")),
         "TIME" => Some(time()),
-        // The query of permissions names no key.
-        "EVAL" if command.get(2).is_some_and(|keys| keys == b"0") => Some(Reaction::array(&[])),
+        // The probe and the query of permissions.
+        "EVAL" if command.len() <= 6 => Some(Reaction::array(&[])),
         "EVAL" => Some(enrolled(command)),
         "EVALSHA" if command.get(2).is_some_and(|keys| keys == b"0") => Some(Reaction::array(&[])),
         "CONFIG" => Some(Reaction::array(&[])),

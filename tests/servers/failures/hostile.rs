@@ -192,8 +192,8 @@ async fn health_checks_end_connection() {
         let checks = AtomicUsize::new(0);
         FakeServer::start(move |command| {
             let is_check = command.first().is_some_and(|name| name == b"INFO");
-            // Three are part of the first greeting.
-            if is_check && checks.fetch_add(1, Ordering::SeqCst) > 2 {
+            // Five are part of the first greeting.
+            if is_check && checks.fetch_add(1, Ordering::SeqCst) > 4 {
                 return attack.clone();
             }
             fake::greet(command).unwrap_or_else(|| Reaction::error("ERR no"))

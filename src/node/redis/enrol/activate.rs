@@ -170,8 +170,8 @@ async fn learn_and_activate(
     for (field, fence) in &known.fences {
         call.arg(field).arg(*fence);
     }
-    let items =
-        set.ask(step.node, call).await.and_then(list).map_err(|reason| (step.node, reason))?;
+    let items = set.ask_with_info(step.node, call).await.and_then(list);
+    let items = items.map_err(|reason| (step.node, reason))?;
     let name = set.members()[step.node].status.name();
     match items.first().and_then(int) {
         Some(1) => {
@@ -235,7 +235,10 @@ async fn teach(
     let marks: Vec<_> = marks.iter().collect();
     for page in marks.chunks(PAGE) {
         let mut pipeline = Pipeline::with_capacity(1);
-        let cmd = pipeline.cmd("EVAL").arg(scripts::LEARN_MARKS.text(set.knows_flags(node))).arg(2);
+        let cmd = pipeline
+            .cmd("EVAL")
+            .arg(scripts::LEARN_MARKS.text(set.traits(node).knows_flags))
+            .arg(2);
         cmd.arg(&set.keys.meta).arg(&set.keys.marks).arg(tag);
         for (name, mark) in page {
             cmd.arg(name).arg(mark);

@@ -171,7 +171,7 @@ pub(super) async fn take(
         call.arg(field).arg(*fence);
     }
     call.arg("floor").arg(known.floor);
-    let items = list(through.ask(node, call).await?)?;
+    let items = list(through.ask_with_info(node, call).await?)?;
     match items.first().and_then(int) {
         Some(1) => Ok(items.get(3).map(|meta| LearntState::of_meta(meta).1).unwrap_or_default()),
         Some(3) => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),

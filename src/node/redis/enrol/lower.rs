@@ -76,7 +76,7 @@ impl<'a> Lowering<'a> {
 async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl, Reason> {
     let mut call = set.call(node, scripts::LOWER);
     call.arg(&*set.layout.hash).arg(millis(set.settings.max_ttl)).arg(nonce);
-    let items = list(set.ask(node, call).await?)?;
+    let items = list(set.ask_with_info(node, call).await?)?;
     let text = |i: usize| items.get(i).map(text).unwrap_or_default();
     match items.first().and_then(int) {
         Some(1) => {
@@ -94,7 +94,7 @@ async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl
 async fn clear(set: &NodeSet, node: usize, before: &PreviousMaxTtl) -> Result<(), Reason> {
     let mut call = set.call(node, scripts::LOWERED);
     call.arg(&*before.longer);
-    let longest = match set.ask(node, call).await?.first() {
+    let longest = match set.ask_with_info(node, call).await?.first() {
         Some(Value::ServerError(error)) => return Err(reason(error)),
         Some(value) => int(value).map(Duration::from_millis),
         None => None,

@@ -13,6 +13,7 @@ use crate::{
             RestartGuard,
             decode::{self, int, reason, text},
             scripts,
+            server_traits::{self, ServerTraits},
         },
     },
     protocol::views::Incarnation,
@@ -66,8 +67,8 @@ pub(crate) struct EnrolCheck<'a> {
     pub(crate) raise: bool,
     /// Whether the node may be enrolled where it has no tag of the present run.
     pub(crate) enrol: bool,
-    /// Whether the server knows the flags of scripts.
-    pub(crate) knows_flags: bool,
+    /// What a probe found out about the server.
+    pub(crate) traits: ServerTraits,
     /// The least epoch of a new enrolment.
     pub(crate) least_epoch: u32,
     /// The incarnation that is to be enrolled anew, as another one owns its name.
@@ -81,7 +82,7 @@ pub(crate) fn add_check(pipeline: &mut Pipeline, check: &EnrolCheck<'_>) {
     let nonce = format!("{:016x}", crate::random::number());
     pipeline
         .cmd("EVAL")
-        .arg(scripts::ENROL.text(check.knows_flags))
+        .arg(scripts::ENROL.text(check.traits.knows_flags))
         .arg(1)
         .arg(check.meta)
         .arg(&*check.layout.hash)
@@ -94,10 +95,15 @@ pub(crate) fn add_check(pipeline: &mut Pipeline, check: &EnrolCheck<'_>) {
         .arg(if check.enrol { "enrol" } else { "" })
         .arg(check.least_epoch)
         .arg(check.reclaims.map(|incarnation| incarnation.to_string()).unwrap_or_default())
-        .arg(&check.others);
+        .arg(&check.others)
+        .arg(check.traits.told_text());
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("INFO").arg("persistence");
     pipeline.cmd("CONFIG").arg("GET").arg("save");
+    if check.traits.told.is_some() {
+        // Whether it is still the server whose INFO the script was given.
+        server_traits::add_identity(pipeline);
+    }
 }
 
 impl NodeReport {
@@ -137,8 +143,8 @@ impl NodeReport {
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),
         };
-        if report.run_id.is_empty() || report.run.len() != 32 {
-            let text = "INFO tells no run id and replication id: a server of another kind?";
+        if report.run.len() != 32 {
+            let text = "the enrolment did not answer with a run id and a replication id";
             return Err(Reason::Protocol(text.into()));
         }
         Ok(report)

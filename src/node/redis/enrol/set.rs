@@ -17,6 +17,7 @@ use crate::{
         redis::{
             Endpoint, EvictionGuard, RedisSettings, RestartGuard,
             encode::Keys,
+            server_traits::ServerTraits,
             status::Status,
             status_detail::{VoteBar, VoteBarKind},
         },
@@ -48,8 +49,8 @@ pub(crate) struct NodeSet {
     pub(super) corrections: ClockCorrections,
     pub(super) off: WallClockFlags,
     pub(super) closed: AtomicBool,
-    /// Which servers support script flags.
-    knows_flags: Box<[AtomicBool]>,
+    /// What the latest handshake found out about each server.
+    traits: Box<[Mutex<ServerTraits>]>,
     /// Index of the set's first node among the manager's nodes.
     pub(super) first: usize,
 }
@@ -112,7 +113,7 @@ impl NodeSet {
             corrections: ClockCorrections::new(nodes),
             off: WallClockFlags::new(nodes),
             closed: AtomicBool::new(false),
-            knows_flags: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
+            traits: (0..nodes).map(|_| Mutex::default()).collect(),
             first,
         })
     }
@@ -153,13 +154,12 @@ impl NodeSet {
         self.is_unguarded() || !self.state().enrolment.is_elsewhere(node)
     }
 
-    /// Returns whether a node's server supports script flags (Redis 7).
-    pub(crate) fn knows_flags(&self, node: usize) -> bool {
-        self.knows_flags[node].load(Ordering::Relaxed)
+    pub(crate) fn traits(&self, node: usize) -> ServerTraits {
+        crate::sync::lock(&self.traits[node]).clone()
     }
 
-    pub(crate) fn set_knows_flags(&self, node: usize, knows: bool) {
-        self.knows_flags[node].store(knows, Ordering::Relaxed);
+    pub(crate) fn set_traits(&self, node: usize, traits: ServerTraits) {
+        *crate::sync::lock(&self.traits[node]) = traits;
     }
 
     /// Returns the minimum epoch of a new enrolment of a node, and the node's incarnation if it is
@@ -365,8 +365,9 @@ impl NodeSet {
         let mut barred = false;
         for (node, member) in self.members().iter().enumerate() {
             let same = |other: &usize| {
+                // An empty one is unknown.
                 *other != node
-                    && state.run_ids[node].is_some()
+                    && state.run_ids[node].as_ref().is_some_and(|run_id| !run_id.is_empty())
                     && state.run_ids[*other] == state.run_ids[node]
             };
             let other = (0..state.run_ids.len()).find(same);

@@ -21,6 +21,7 @@ use crate::{
     node::redis::{
         decode::{int, list, text},
         scripts::{self, Enrolling},
+        server_traits,
     },
     protocol::views::Incarnation,
     sync::atomic::Ordering,
@@ -186,9 +187,31 @@ impl NodeSet {
     /// Begins a call of a script with the key of a node's metadata; the caller adds arguments.
     pub(super) fn call(&self, node: usize, script: Enrolling) -> Pipeline {
         let mut call = Pipeline::with_capacity(1);
-        let text = script.text(self.knows_flags(node));
+        let text = script.text(self.traits(node).knows_flags);
         call.cmd("EVAL").arg(text).arg(1).arg(&self.keys.meta);
         call
+    }
+
+    /// Runs a script that asks INFO: gives it what INFO says where the server refuses that in scripts.
+    /// If the server has changed meanwhile, the answer is void.
+    pub(super) async fn ask_with_info(
+        &self,
+        node: usize,
+        mut call: Pipeline,
+    ) -> Result<Vec<Value>, Reason> {
+        let traits = self.traits(node);
+        call.arg(traits.told_text());
+        let Some(told) = &traits.told else { return self.ask(node, call).await };
+        server_traits::add_identity(&mut call);
+        let mut answers = self.ask(node, call).await?;
+        let replication = answers.pop().unwrap_or(Value::Nil);
+        let server = answers.pop().unwrap_or(Value::Nil);
+        if told.is_same(&server, &replication) {
+            return Ok(answers);
+        }
+        // Ends the connection.
+        let _ = self.members()[node].admin.send(AdminRequest::Check);
+        Err(server_traits::changed())
     }
 
     /// Runs commands over a node's connection.
@@ -216,7 +239,7 @@ pub(super) async fn inform(
         let owner = owners[other].map(|owner| owner.to_string()).unwrap_or_default();
         call.arg(&**set.members()[other].status.name()).arg(owner);
     }
-    let items = list(set.ask(node, call).await?)?;
+    let items = list(set.ask_with_info(node, call).await?)?;
     match items.first().and_then(int) {
         Some(1) => Ok(()),
         _ => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),

@@ -38,7 +38,7 @@ if role == 'master' and ARGV[8] == 'enrol' then
   local incomplete = same_run and guarded and #tag ~= TAG_LENGTH
   -- Of a script that runs on full servers as well: a blank one is of no use when it is full.
   local limit = not tag and tonumber(info('memory', 'maxmemory')) or 0
-  if limit > 0 and tonumber(info('memory', 'used_memory')) > limit then
+  if limit > 0 and (tonumber(info('memory', 'used_memory')) or 0) > limit then
     return {err = "OOM command not allowed when used memory > 'maxmemory'."}
   end
   if not tag or (same_layout and not same_run) or displaced or incomplete then

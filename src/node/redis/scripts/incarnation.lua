@@ -1,14 +1,22 @@
 -- Which run of which server this is, and with which history of its data: the first 16 digits of
 -- the run id, which a restart changes, and of the replication id, which a promotion changes.
+-- Where the server refuses INFO in scripts, the last argument has the lines of it that are needed here,
+-- as it was asked outside; else it is empty. Other arguments are counted without it.
+local told = table.remove(ARGV)
 local sections = {}
 local function info(section, field)
-  sections[section] = sections[section] or redis.call('INFO', section)
+  sections[section] = sections[section] or told ~= '' and told or redis.call('INFO', section)
   return string.match(sections[section], field .. ':([^\r\n]*)') or ''
 end
 
+-- The first 16 digits of an id; of an id of another form, those of its hash.
+local function digits(id)
+  if id ~= '' and (#id ~= 40 or string.find(id, '[^0-9a-f]')) then id = redis.sha1hex(id) end
+  return string.sub(id, 1, 16)
+end
+
 local function incarnation()
-  return string.sub(info('server', 'run_id'), 1, 16)
-    .. string.sub(info('replication', 'master_replid'), 1, 16)
+  return digits(info('server', 'run_id')) .. digits(info('replication', 'master_replid'))
 end
 
 -- A tag is: state (a: active, p: in probation, m: in probation, and moved from a set that may still

@@ -1,9 +1,9 @@
 -- Which commands the server denies to our user, of those that the scripts and the crate call: each is
 -- called so that it changes nothing that stays.
--- ARGV: a key of our own that nothing else is stored under, a channel of our own, 'strict' under the
--- strict clock guard.
+-- KEYS: a key of our own that nothing else is stored under. ARGV: a channel of our own, 'strict' under
+-- the strict clock guard.
 -- Answers: the commands, as they are named in ACL rules.
-local key, channel, denied = ARGV[1], ARGV[2], {}
+local key, channel, denied = KEYS[1], ARGV[1], {}
 local function try(name, ...)
   local answer = redis.pcall(...)
   local err = type(answer) == 'table' and answer.err
@@ -38,7 +38,7 @@ if try('del', 'DEL', key) then
   try('hdel', 'HDEL', key, 'f')
   redis.pcall('DEL', key)
 end
-if ARGV[3] == 'strict' then
+if ARGV[2] == 'strict' then
   try('pexpireat', 'PEXPIREAT', key, '-')
   try('pexpiretime', 'PEXPIRETIME', key)
 end

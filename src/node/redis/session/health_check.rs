@@ -47,7 +47,9 @@ impl Session<'_> {
             }
             Err(reason) => self.unenrolled(reason),
         }
-        self.status.set_up(self.link.version.clone(), received.saturating_duration_since(sent));
+        let traits = self.member.set.traits(self.member.index);
+        let round_trip = received.saturating_duration_since(sent);
+        self.status.set_up(traits, round_trip);
         if let Err(reason) = &report {
             self.status.set_refusing(reason, true);
         }
@@ -87,7 +89,7 @@ impl Session<'_> {
         let received = self.settings.clock.now();
         self.checking = false;
         let mut values = values.into_iter();
-        match handshake::parse_report(&mut values)? {
+        match handshake::read_report(&mut values, self.member)? {
             Ok(report) => {
                 self.link.server_clock = ServerClock::new(sent, report.server_micros);
                 self.observe(sent, received, report.server_micros);
