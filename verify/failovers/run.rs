@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::outcome::{Outcome, Row, longest_gap};
 use crate::plan::{Kind, Planned, plan};
 use crate::sights::Sights;
-use crate::site::{PATIENCE, STEP, Site};
+use crate::site::{PATIENCE, STEP, Site, await_that};
 use crate::worker::{Client, WorkerOptions};
 use tower_redlock_verify::stop::Stop;
 use tower_redlock_verify::workers::{Heard, Workers};
@@ -22,6 +22,10 @@ const PATIENCE_FOR_READY: Duration = Duration::from_secs(30);
 
 /// Time after which an order that had no effect is given again.
 const ORDER_AGAIN: Duration = Duration::from_secs(8);
+
+/// Interval between looks at the directory after a promotion: where a machine has no processor time,
+/// a directory may take the promoted server for dead, too.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// All that is done. Returns early, with what there is, when a signal asks for an end.
 pub(crate) fn run(options: &Options, stop: &Stop) -> Result<Outcome, String> {
@@ -65,7 +69,11 @@ struct Underway {
     is_within_probation: bool,
     /// The server that was the master.
     former: usize,
+    /// The server that takes its place.
+    promoted: usize,
     ordered: Instant,
+    /// The latest look at the directory, from the promotion on.
+    looked: Instant,
     struck: u64,
     named: Option<u64>,
     /// Run of the promoted server.
@@ -152,15 +160,20 @@ impl Run {
 
     fn begin(&mut self, planned: Planned, is_within_probation: bool) -> Result<Underway, String> {
         let Planned { name, kind, .. } = planned;
-        let [former, ..] = self.site.named(name)[..] else {
-            return Err(format!("nobody says where the {} node is", name.as_str()));
-        };
+        let mut former = None;
+        await_that("the directory names a master", || {
+            former = self.site.named(name).first().copied();
+            former.is_some()
+        })?;
+        let former = former.ok_or("nobody says where a node is")?;
         let struck = self.site.strike(name, kind, former, now)?;
         Ok(Underway {
             planned,
             is_within_probation,
             former,
+            promoted: 1 - former,
             ordered: Instant::now(),
+            looked: Instant::now(),
             struck,
             named: None,
             run_id: None,
@@ -172,10 +185,10 @@ impl Run {
 
     fn advance(&mut self, failover: &mut Underway) -> Result<(), String> {
         let Planned { name, kind, away, .. } = failover.planned;
-        let promoted = 1 - failover.former;
         if failover.named.is_none() {
-            if self.site.named(name).contains(&promoted) {
+            if self.site.named(name).contains(&failover.promoted) {
                 failover.named = Some(now());
+                failover.looked = Instant::now();
                 failover.back_at = Some(Instant::now() + away);
             } else if kind == Kind::Order && failover.ordered.elapsed() > ORDER_AGAIN {
                 eprintln!("  the order to the {} had no effect: once more", name.as_str());
@@ -188,8 +201,17 @@ impl Run {
             self.site.revive(name, kind, failover.former)?;
             failover.back_at = None;
         }
+        if failover.looked.elapsed() > LOOK_AGAIN {
+            failover.looked = Instant::now();
+            let named = self.site.named(name);
+            let other = 1 - failover.promoted;
+            if !named.is_empty() && named.iter().all(|&server| server == other) {
+                eprintln!("  the {} failed over once more by itself", name.as_str());
+                (failover.promoted, failover.run_id, failover.connected) = (other, None, None);
+            }
+        }
         if failover.run_id.is_none() {
-            failover.run_id = self.site.run_id(name, promoted);
+            failover.run_id = self.site.run_id(name, failover.promoted);
         }
         if let Some(run_id) = &failover.run_id {
             let node = name as usize;

@@ -41,25 +41,25 @@ impl Cluster {
         }
         let mut ids = Vec::new();
         for server in &servers {
-            ids.push(server.ask(&["CLUSTER", "MYID"])?.text());
+            ids.push(server.order(&["CLUSTER", "MYID"])?.text());
         }
         for (at, (first, last)) in SLOTS.iter().enumerate() {
             let (first, last) = (first.to_string(), last.to_string());
-            servers[at].ask(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
-            servers[at].ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()])?;
+            servers[at].order(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
+            servers[at].order(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()])?;
         }
         for (server, bus) in servers.iter().zip(&buses).skip(1) {
             let (port, bus) = (server.addr().port().to_string(), bus.number().to_string());
-            servers[0].ask(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])?;
+            servers[0].order(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])?;
         }
         for (replica, server) in servers.iter().enumerate().skip(3) {
             let master = &ids[replica - 3];
             await_that("the replica knows its master", || {
                 nodes(server).is_some_and(|table| table.contains(master))
             })?;
-            server.ask(&["CLUSTER", "REPLICATE", master])?;
+            server.order(&["CLUSTER", "REPLICATE", master])?;
         }
-        let slot = servers[0].ask(&["CLUSTER", "KEYSLOT", key])?.int();
+        let slot = servers[0].order(&["CLUSTER", "KEYSLOT", key])?.int();
         let shard = SLOTS.iter().position(|&(_, last)| slot <= i64::from(last)).unwrap_or(0);
         // The shard to the front.
         servers.swap(0, shard);
@@ -82,7 +82,7 @@ impl Cluster {
 
     /// Has the replica ask for its promotion.
     pub(super) fn order(&self, replica: usize) -> Result<(), String> {
-        self.servers[replica].ask(&["CLUSTER", "FAILOVER"]).map(|_| ())
+        self.servers[replica].order(&["CLUSTER", "FAILOVER"]).map(|_| ())
     }
 
     /// Whether all servers agree on the master, see nothing wrong, and its replica is in sync.

@@ -106,7 +106,7 @@ impl Site {
             // What the master writes from here on, the replica does not get: its connection is
             // closed, and while it is stopped it opens no other.
             servers[replica].freeze()?;
-            servers[master].ask(&["CLIENT", "KILL", "TYPE", "replica"])?;
+            servers[master].order(&["CLIENT", "KILL", "TYPE", "replica"])?;
             thread::sleep(LAG);
         }
         let at = now();
@@ -150,7 +150,7 @@ impl Site {
 }
 
 /// Waits for an event.
-fn await_that(what: &str, mut has_happened: impl FnMut() -> bool) -> Result<(), String> {
+pub(crate) fn await_that(what: &str, mut has_happened: impl FnMut() -> bool) -> Result<(), String> {
     let started = Instant::now();
     while !has_happened() {
         if started.elapsed() > PATIENCE {

@@ -15,6 +15,11 @@ const SERVICE: &str = "locks";
 /// Time without an answer after which a Sentinel takes a master for dead, in milliseconds.
 const DOWN_AFTER: &str = "500";
 
+/// Intervals between a Sentinel's questions and publications, in milliseconds. It makes a former
+/// master a replica four of the latter after its return; by default it asks every 10 s, and
+/// publishes every 2 s.
+const PERIODS: [&str; 4] = ["INFO-PERIOD", "1000", "PUBLISH-PERIOD", "1000"];
+
 /// Time for an answer of a Sentinel.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -34,14 +39,17 @@ impl Sentinels {
         let servers = vec![Server::start(&[])?, Server::start(&[])?];
         let (host, port) =
             (servers[0].addr().ip().to_string(), servers[0].addr().port().to_string());
-        servers[1].ask(&["REPLICAOF", &host, &port])?;
+        servers[1].order(&["REPLICAOF", &host, &port])?;
         let config = format!(
             "sentinel monitor {SERVICE} {host} {port} 2\n\
              sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER}\n\
              sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT}\n"
         );
         let sentinels =
-            (0..3).map(|_| Server::start_sentinel(&config)).collect::<Result<_, _>>()?;
+            (0..3).map(|_| Server::start_sentinel(&config)).collect::<Result<Vec<_>, _>>()?;
+        for sentinel in &sentinels {
+            sentinel.order(&[&["SENTINEL", "DEBUG"], &PERIODS[..]].concat())?;
+        }
         let started = Self { servers, sentinels };
         await_that("the Sentinels know each other and the replica", || started.is_settled())?;
         Ok(started)

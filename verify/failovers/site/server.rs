@@ -104,9 +104,15 @@ impl Server {
         text.lines().find_map(value)
     }
 
-    /// The reply, which is no error.
+    /// The reply to a question about its state, which is no error.
     pub(super) fn ask(&self, args: &[&str]) -> Result<Resp, String> {
         command(self.addr(), ANSWER, args).map_err(|error| format!("{}: {error}", self.addr()))
+    }
+
+    /// The reply to a command that must have its effect, which is no error.
+    pub(super) fn order(&self, args: &[&str]) -> Result<Resp, String> {
+        let problem = |error| format!("{}: {}: {error}", self.addr(), args.join(" "));
+        command(self.addr(), PATIENCE, args).map_err(problem)
     }
 
     fn launch(&mut self) -> Result<(), String> {
