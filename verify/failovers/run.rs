@@ -105,7 +105,7 @@ impl Run {
     }
 
     /// Waits until all is as if nothing had happened. False if a signal asks for an end.
-    fn await_settled(&mut self, step: &[Planned], stop: &Stop) -> Result<bool, String> {
+    fn await_settled(&mut self, next: &[Planned], stop: &Stop) -> Result<bool, String> {
         let started = Instant::now();
         loop {
             self.listen()?;
@@ -113,13 +113,13 @@ impl Run {
                 return Ok(false);
             }
             let is_settled = |planned: &Planned| self.site.is_settled(planned.name);
-            if self.sights.all_vote() && step.iter().all(is_settled) {
+            if self.sights.all_vote() && next.iter().all(is_settled) {
                 return Ok(true);
             }
             if started.elapsed() > PATIENCE {
-                let (votes, step) = (self.sights.all_vote(), step.len());
+                let (votes, count) = (self.sights.all_vote(), next.len());
                 return Err(format!(
-                    "not settled after {PATIENCE:?}: all vote: {votes}, before {step} failovers"
+                    "not settled after {PATIENCE:?}: all vote: {votes}, before {count} failovers"
                 ));
             }
             thread::sleep(STEP);
