@@ -63,7 +63,8 @@ impl fmt::Display for Report<'_> {
             rows.len(),
             time
         )?;
-        let quiet = rows.windows(2).map(|pair| longest_gap(holds, pair[0].voting, pair[1].struck));
+        let quiet = rows.windows(2).filter(|pair| !pair[1].is_within_probation);
+        let quiet = quiet.map(|pair| longest_gap(holds, pair[0].voting, pair[1].struck));
         writeln!(f, "longest gap without a failover: {:.2?}", quiet.max().unwrap_or_default())?;
         examples(f, holds)?;
         let overlaps = check(control).overlaps;

@@ -118,7 +118,7 @@ impl Site {
             }
             Kind::Stop => self.servers(name)[master].freeze()?,
             Kind::Order => match name {
-                Name::Sentinel => self.sentinels.order()?,
+                Name::Sentinel => self.sentinels.order(replica)?,
                 Name::Cluster => self.cluster.order(replica)?,
             },
         }

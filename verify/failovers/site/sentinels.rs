@@ -71,10 +71,15 @@ impl Sentinels {
         self.sentinels.iter().filter_map(|sentinel| of(master_by(sentinel.addr())?)).collect()
     }
 
-    /// Has the Sentinels promote the replica. They refuse for a while where one is under way.
-    pub(super) fn order(&self) -> Result<(), String> {
+    /// Has the Sentinels promote the replica. They refuse for a while after a failover. An order
+    /// without an answer may have its effect, and is not given again then.
+    pub(super) fn order(&self, replica: usize) -> Result<(), String> {
         await_that("a Sentinel begins a failover", || {
-            self.sentinels[0].ask(&["SENTINEL", "FAILOVER", SERVICE]).is_ok()
+            self.named().contains(&replica)
+                || match self.sentinels[0].order(&["SENTINEL", "FAILOVER", SERVICE]) {
+                    Ok(_) => true,
+                    Err(problem) => problem.contains("INPROG"),
+                }
         })
     }
 
