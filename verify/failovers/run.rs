@@ -15,7 +15,7 @@ use tower_redlock_verify::stop::Stop;
 use tower_redlock_verify::workers::{Heard, Workers};
 
 /// Processes of the control, and tasks in each of them.
-const CONTROL: (usize, usize) = (3, 6);
+const CONTROL: (usize, usize) = (4, 6);
 
 /// Servers are started, and kept from voting for the longest TTL.
 const PATIENCE_FOR_READY: Duration = Duration::from_secs(30);

@@ -29,8 +29,9 @@ const SKEW: Duration = Duration::from_secs(20);
 /// What the keys of the control begin with.
 const PLAIN_PREFIX: &str = "plain";
 
-/// Maximum age of the control's connections: its processes do not all connect at one time.
-const LIFETIME: Duration = Duration::from_secs(12);
+/// Maximum age of the control's connections: of its processes, some find the new master while others
+/// are connected to the former one, which is a master for some 5 s.
+const LIFETIME: Duration = Duration::from_secs(5);
 
 /// Builds the client that the options name.
 pub(super) fn locks(options: &WorkerOptions) -> Result<Locks, String> {
