@@ -15,10 +15,9 @@ const SERVICE: &str = "locks";
 /// Time without an answer after which a Sentinel takes a master for dead, in milliseconds.
 const DOWN_AFTER: &str = "500";
 
-/// Intervals between a Sentinel's questions and publications, in milliseconds. It makes a former
-/// master a replica four of the latter after its return; by default it asks every 10 s, and
-/// publishes every 2 s.
-const PERIODS: [&str; 4] = ["INFO-PERIOD", "1000", "PUBLISH-PERIOD", "1000"];
+/// Interval between a Sentinel's questions for the role of a server, in milliseconds; 10 s by
+/// default. A former master is made a replica some 8 s after its return.
+const PERIODS: [&str; 2] = ["INFO-PERIOD", "1000"];
 
 /// Time for an answer of a Sentinel.
 const PATIENCE: Duration = Duration::from_millis(200);

@@ -30,8 +30,15 @@ const SKEW: Duration = Duration::from_secs(20);
 const PLAIN_PREFIX: &str = "plain";
 
 /// Maximum age of the control's connections: of its processes, some find the new master while others
-/// are connected to the former one, which is a master for some 5 s.
-const LIFETIME: Duration = Duration::from_secs(5);
+/// are connected to the former one, which is a master for some 8 s.
+const LIFETIME: Duration = Duration::from_secs(8);
+
+/// TTL of the control's keys, longer than an election takes: else they expire before the promoted
+/// server, which lacks some of them, is there.
+const PLAIN_TTL: Duration = Duration::from_secs(5);
+
+/// Time that the control gives a server: it has only one.
+const PLAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Builds the client that the options name.
 pub(super) fn locks(options: &WorkerOptions) -> Result<Locks, String> {
@@ -59,8 +66,8 @@ pub(super) fn locks(options: &WorkerOptions) -> Result<Locks, String> {
 fn plain(options: &WorkerOptions, sentinels: &[SocketAddr]) -> Locks {
     let stream = u64::try_from(options.worker).expect("a small number");
     let settings = PlainOptions {
-        ttl: TTL,
-        node_timeout: NODE_TIMEOUT,
+        ttl: PLAIN_TTL,
+        node_timeout: PLAIN_TIMEOUT,
         prefix: PLAIN_PREFIX,
         lifetime: Some(LIFETIME),
         seed: options.seed ^ stream << 32,
