@@ -11,7 +11,7 @@ use crate::ledger::Ledger;
 use crate::plan::Planned;
 use crate::server::Server;
 use crate::trial::Trial;
-use crate::workers::Workers;
+use tower_redlock_verify::workers::Workers;
 
 const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(600);
 

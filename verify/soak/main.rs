@@ -14,7 +14,6 @@ mod run;
 mod server;
 mod trial;
 mod worker;
-mod workers;
 
 use std::env;
 use std::process::ExitCode;

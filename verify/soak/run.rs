@@ -11,9 +11,9 @@ use crate::report::Outcome;
 use crate::server::Server;
 use crate::trial::{ClockFaults, SERVERS, Trial};
 use crate::worker::WorkerOptions;
-use crate::workers::{Heard, Workers};
 use tower_redlock_verify::checker::check;
 use tower_redlock_verify::stop::Stop;
+use tower_redlock_verify::workers::{Heard, Workers};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -33,8 +33,9 @@ pub(crate) fn run(trial: &Trial, options: &Options, stop: &Stop) -> Result<Outco
         ttl: trial.ttl,
         locks: trial.locks,
     };
-    let worker_options: Vec<_> = (0..options.workers).map(worker_options).collect();
-    let workers = Workers::start(&worker_options)?;
+    let args: Vec<_> =
+        (0..options.workers).map(|worker| worker_options(worker).to_args()).collect();
+    let workers = Workers::start(&args)?;
     let mut heard = Heard::default();
     workers.await_ready(&mut heard, PATIENCE_FOR_READY)?;
 

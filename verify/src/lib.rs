@@ -13,3 +13,5 @@ pub mod random;
 pub mod standing;
 pub mod stop;
 pub mod support;
+pub mod task;
+pub mod workers;

@@ -2,7 +2,7 @@
 //! `PEXPIRE`, and given back by compare-and-delete.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -30,6 +30,8 @@ pub struct PlainOptions {
     pub node_timeout: Duration,
     /// What the keys begin with.
     pub prefix: &'static str,
+    /// Maximum age of a connection, as pools have it; each lives for a tenth to all of it.
+    pub lifetime: Option<Duration>,
     /// Determines nonces and pauses.
     pub seed: u64,
 }
@@ -58,7 +60,10 @@ impl Plain {
     pub fn new(urls: impl IntoIterator<Item = Url>, options: PlainOptions) -> Self {
         let drift = options.ttl.mul_f64(0.01) + Duration::from_millis(2);
         Self {
-            nodes: urls.into_iter().map(Node::new).collect(),
+            nodes: (2_000_000..)
+                .zip(urls)
+                .map(|(stream, url)| Node::new(url, &options, stream))
+                .collect(),
             validity: options.ttl.saturating_sub(drift),
             random: Mutex::new(Random::stream(options.seed, 1_000_000)),
             options,
@@ -144,7 +149,15 @@ impl PlainLock {
 /// A server and the connection to it, which is opened anew when it was closed.
 struct Node {
     url: Url,
-    connection: Mutex<Option<MultiplexedConnection>>,
+    lifetime: Option<Duration>,
+    random: Mutex<Random>,
+    open: Mutex<Option<Open>>,
+}
+
+#[derive(Clone)]
+struct Open {
+    connection: MultiplexedConnection,
+    until: Option<Timestamp>,
 }
 
 impl fmt::Debug for Node {
@@ -154,8 +167,13 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
-    fn new(url: Url) -> Self {
-        Self { url, connection: Mutex::default() }
+    fn new(url: Url, options: &PlainOptions, stream: u64) -> Self {
+        Self {
+            url,
+            lifetime: options.lifetime,
+            random: Mutex::new(Random::stream(options.seed, stream)),
+            open: Mutex::default(),
+        }
     }
 
     /// `None` without an answer in time.
@@ -164,19 +182,22 @@ impl Node {
     }
 
     async fn ask_patiently(&self, command: &Cmd) -> Option<Value> {
-        let open = self.connection.lock().expect("nobody panics with it").clone();
-        let mut connection = if let Some(connection) = open {
-            connection
+        let open = self.open.lock().expect("nobody panics with it").clone();
+        let is_young = |open: &Open| open.until.is_none_or(|until| now() < until);
+        let mut connection = if let Some(open) = open.filter(is_young) {
+            open.connection
         } else {
             let client = Client::open((self.url)().ok()?).ok()?;
-            let opened = client.get_multiplexed_async_connection().await.ok()?;
-            self.keep(Some(opened.clone()));
-            opened
+            let connection = client.get_multiplexed_async_connection().await.ok()?;
+            let until = self.lifetime.map(|most| now() + self.random().times(most, 0.1, 1.0));
+            self.keep(Some(Open { connection: connection.clone(), until }));
+            connection
         };
         match command.query_async(&mut connection).await {
             Ok(answer) => Some(answer),
             Err(error) => {
-                if error.is_unrecoverable_error() {
+                // A former master that was made a replica answers so for ever.
+                if error.is_unrecoverable_error() || error.code() == Some("READONLY") {
                     self.keep(None);
                 }
                 None
@@ -184,8 +205,12 @@ impl Node {
         }
     }
 
-    fn keep(&self, connection: Option<MultiplexedConnection>) {
-        *self.connection.lock().expect("nobody panics with it") = connection;
+    fn keep(&self, open: Option<Open>) {
+        *self.open.lock().expect("nobody panics with it") = open;
+    }
+
+    fn random(&self) -> MutexGuard<'_, Random> {
+        self.random.lock().expect("nobody panics with it")
     }
 }
 

@@ -61,6 +61,7 @@ fn plain(options: &WorkerOptions) -> Plain {
         }) as Url
     };
     let seed = u64::try_from(options.worker).expect("a small number");
-    let plain = PlainOptions { ttl: TTL, node_timeout: NODE_TIMEOUT, prefix: PREFIX, seed };
+    let plain =
+        PlainOptions { ttl: TTL, node_timeout: NODE_TIMEOUT, prefix: PREFIX, lifetime: None, seed };
     Plain::new((0..SERVERS).map(url), plain)
 }

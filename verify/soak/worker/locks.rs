@@ -39,6 +39,7 @@ pub(super) fn locks(options: &WorkerOptions) -> Result<Locks, String> {
                 ttl: options.ttl,
                 node_timeout: NODE_TIMEOUT,
                 prefix: PREFIX,
+                lifetime: None,
                 seed: options.seed ^ stream << 32,
             };
             Ok(Locks::Plain(Arc::new(Plain::new(urls, plain))))

@@ -2,7 +2,6 @@
 
 mod locks;
 mod options;
-mod task;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +11,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 pub(crate) use options::{WORKER, WorkerOptions};
-use task::Task;
-
-/// The line that a worker prints once a quorum of servers votes.
-pub(crate) const READY: &str = "ready";
+use tower_redlock_verify::task::{Task, TaskOptions};
+use tower_redlock_verify::workers::READY;
 
 const SHUTDOWN: Duration = Duration::from_secs(3);
 
@@ -36,8 +33,9 @@ pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let tasks = (0..options.tasks).map(|number| {
-            let task = Task::new(options, number, Arc::clone(&locks), Arc::clone(&stop));
-            tokio::spawn(task.run())
+            let WorkerOptions { worker, tasks, seed, ttl, .. } = *options;
+            let task = TaskOptions { worker, tasks, number, seed, ttl };
+            tokio::spawn(Task::new(task, Arc::clone(&locks), Arc::clone(&stop)).run())
         });
         let tasks: Vec<_> = tasks.collect();
         terminate.recv().await;

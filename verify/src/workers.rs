@@ -9,14 +9,20 @@ use std::{env, thread};
 
 use rustix::process::Signal;
 
-use crate::worker::{READY, WorkerOptions};
-use tower_redlock_verify::history::Hold;
-use tower_redlock_verify::launch::PATIENCE;
-use tower_redlock_verify::support::process::Process;
-use tower_redlock_verify::support::temp_dir::TempDir;
+use crate::history::Hold;
+use crate::launch::PATIENCE;
+use crate::support::process::Process;
+use crate::support::temp_dir::TempDir;
 
+/// The line that a worker prints once a quorum of servers votes.
+pub const READY: &str = "ready";
+
+/// What a line begins with that the parent keeps as it is.
+pub const NOTE: &str = "note ";
+
+/// Processes of this program. They are gone when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Workers {
+pub struct Workers {
     processes: Vec<Mutex<Process>>,
     logs: Vec<PathBuf>,
     dir: TempDir,
@@ -24,22 +30,26 @@ pub(crate) struct Workers {
 
 /// What the workers have said so far.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
-    pub(crate) holds: Vec<Hold>,
+pub struct Heard {
+    /// In the order in which they were read.
+    pub holds: Vec<Hold>,
+    /// Worker and text of each line that began with [`NOTE`].
+    pub notes: Vec<(usize, String)>,
     read: Vec<u64>,
     ready: usize,
 }
 
 impl Workers {
-    pub(crate) fn start(options: &[WorkerOptions]) -> Result<Self, String> {
+    /// Starts a process for each list of arguments.
+    pub fn start(args: &[Vec<String>]) -> Result<Self, String> {
         let dir = TempDir::new();
         let program = env::current_exe().map_err(|error| format!("this program: {error}"))?;
         let program = program.to_str().ok_or("this program's path is not UTF-8")?;
         let mut workers = Self { processes: Vec::new(), logs: Vec::new(), dir };
-        for (index, options) in options.iter().enumerate() {
+        for (index, args) in args.iter().enumerate() {
             let log = workers.dir.path().join(format!("worker-{index}"));
             let mut command = vec![program.to_owned()];
-            command.extend(options.to_args());
+            command.extend_from_slice(args);
             let process = Process::spawn(&command, &log);
             workers.processes.push(Mutex::new(process));
             workers.logs.push(log);
@@ -48,7 +58,7 @@ impl Workers {
     }
 
     /// Waits until all workers have a quorum of servers.
-    pub(crate) fn await_ready(&self, heard: &mut Heard, patience: Duration) -> Result<(), String> {
+    pub fn await_ready(&self, heard: &mut Heard, patience: Duration) -> Result<(), String> {
         let started = Instant::now();
         while heard.ready < self.processes.len() {
             thread::sleep(Duration::from_millis(10));
@@ -61,7 +71,7 @@ impl Workers {
     }
 
     /// Reads what is new. A worker that has ended is an error.
-    pub(crate) fn listen(&self, heard: &mut Heard) -> Result<(), String> {
+    pub fn listen(&self, heard: &mut Heard) -> Result<(), String> {
         self.read(heard)?;
         for (index, process) in self.processes.iter().enumerate() {
             if process.lock().expect("nobody panics with it").has_ended() {
@@ -73,14 +83,14 @@ impl Workers {
     }
 
     /// Stops a worker for a while.
-    pub(crate) fn freeze(&self, worker: usize, lasts: Duration) -> Result<(), String> {
+    pub fn freeze(&self, worker: usize, lasts: Duration) -> Result<(), String> {
         self.signal(worker, Signal::STOP)?;
         thread::sleep(lasts);
         self.signal(worker, Signal::CONT)
     }
 
     /// Lets the workers give back what they hold and end, and reads their last words.
-    pub(crate) fn end(self, heard: &mut Heard) -> Result<(), String> {
+    pub fn end(self, heard: &mut Heard) -> Result<(), String> {
         for worker in 0..self.processes.len() {
             self.signal(worker, Signal::TERM)?;
         }
@@ -118,10 +128,14 @@ impl Workers {
             let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
             heard.read[worker] += u64::try_from(whole).expect("a length fits");
             for line in String::from_utf8_lossy(&text[..whole]).lines() {
-                match Hold::from_line(line) {
-                    Some(hold) => heard.holds.push(hold),
-                    None if line == READY => heard.ready += 1,
-                    None => eprintln!("  worker {worker}: {line}"),
+                if let Some(hold) = Hold::from_line(line) {
+                    heard.holds.push(hold);
+                } else if let Some(note) = line.strip_prefix(NOTE) {
+                    heard.notes.push((worker, note.to_owned()));
+                } else if line == READY {
+                    heard.ready += 1;
+                } else {
+                    eprintln!("  worker {worker}: {line}");
                 }
             }
         }

@@ -7,11 +7,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tower_redlock::time::{Clock, SystemClock};
 
-use super::options::WorkerOptions;
-use tower_redlock_verify::belief::Belief;
-use tower_redlock_verify::history::{Hold, Lease};
-use tower_redlock_verify::locks::{Held, Locks};
-use tower_redlock_verify::random::Random;
+use crate::belief::Belief;
+use crate::history::{Hold, Lease};
+use crate::locks::{Held, Locks};
+use crate::random::Random;
 
 /// So few names that somebody always waits.
 const QUICK_NAMES: u64 = 4;
@@ -19,9 +18,25 @@ const SLOW_NAMES: u64 = 8;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
 
-pub(super) struct Task {
-    worker: usize,
-    ttl: Duration,
+/// Which task of which worker it is, and how long locks live.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskOptions {
+    /// Number of the worker process.
+    pub worker: usize,
+    /// Number of tasks in each worker.
+    pub tasks: usize,
+    /// Number of the task within its worker.
+    pub number: usize,
+    /// Determines the names, waits and holding times.
+    pub seed: u64,
+    /// TTL of the locks.
+    pub ttl: Duration,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Task {
+    options: TaskOptions,
     /// Two of three tasks hold locks for long, so that these are renewed while servers forget; the
     /// others give theirs back quickly, so that many are taken.
     is_slow: bool,
@@ -31,25 +46,21 @@ pub(super) struct Task {
 }
 
 impl Task {
-    pub(super) fn new(
-        options: &WorkerOptions,
-        number: usize,
-        locks: Arc<Locks>,
-        stop: Arc<AtomicBool>,
-    ) -> Self {
-        let stream = 1 + options.worker * options.tasks + number;
+    /// A task that ends soon after `stop` is set.
+    pub fn new(options: TaskOptions, locks: Arc<Locks>, stop: Arc<AtomicBool>) -> Self {
+        let stream = 1 + options.worker * options.tasks + options.number;
         let stream = u64::try_from(stream).expect("a small number");
         Self {
-            worker: options.worker,
-            ttl: options.ttl,
-            is_slow: !number.is_multiple_of(3),
+            options,
+            is_slow: !options.number.is_multiple_of(3),
             locks,
             stop,
             random: Random::stream(options.seed, stream),
         }
     }
 
-    pub(super) async fn run(mut self) {
+    /// Takes locks, and prints a line for each stretch of a hold, until it is stopped.
+    pub async fn run(mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             self.cycle().await;
             let pause = self.random.millis(0..10);
@@ -61,7 +72,7 @@ impl Task {
         let name = self.name();
         let wait = self.random.millis(0..200);
         let wanted = if self.is_slow {
-            self.random.times(self.ttl, 0.1, 8.0)
+            self.random.times(self.options.ttl, 0.1, 8.0)
         } else {
             self.random.millis(1..60)
         };
@@ -96,7 +107,8 @@ impl Task {
 
     fn tell(&self, name: &str, lock: &Held, belief: &Belief, [asked, acquired]: [u64; 2]) {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let lease = Lease { worker: self.worker, number: NEXT.fetch_add(1, Ordering::Relaxed) };
+        let lease =
+            Lease { worker: self.options.worker, number: NEXT.fetch_add(1, Ordering::Relaxed) };
         for stretch in belief.stretches() {
             let hold = Hold {
                 lease,

@@ -1,0 +1,267 @@
+//! The failovers, one after the other, and what the workers see of them.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tower_redlock::time::{Clock, SystemClock};
+
+use crate::options::Options;
+use crate::outcome::{Outcome, Row, longest_gap};
+use crate::plan::{Kind, Planned, plan};
+use crate::sights::Sights;
+use crate::site::{PATIENCE, STEP, Site, await_that};
+use crate::worker::{Client, WorkerOptions};
+use tower_redlock_verify::stop::Stop;
+use tower_redlock_verify::workers::{Heard, Workers};
+
+/// Processes of the control, and tasks in each of them.
+const CONTROL: (usize, usize) = (4, 6);
+
+/// Servers are started, and kept from voting for the longest TTL.
+const PATIENCE_FOR_READY: Duration = Duration::from_secs(30);
+
+/// Time after which an order that had no effect is given again.
+const ORDER_AGAIN: Duration = Duration::from_secs(8);
+
+/// Interval between looks at the directory after a promotion: where a machine has no processor time,
+/// a directory may take the promoted server for dead, too.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// All that is done. Returns early, with what there is, when a signal asks for an end.
+pub(crate) fn run(options: &Options, stop: &Stop) -> Result<Outcome, String> {
+    let mut run = Run::start(options)?;
+    let started = Instant::now();
+    let mut rows: Vec<Row> = Vec::new();
+    let mut is_interrupted = false;
+    for step in plan(options.seed, options.failovers) {
+        is_interrupted = !run.await_settled(&step, stop)?;
+        if is_interrupted {
+            break;
+        }
+        thread::sleep(step[0].pause);
+        let done = run.step(&step)?;
+        for row in &done {
+            let gap = longest_gap(&run.heard.holds, done[0].struck, row.voting);
+            println!("{:4}  {row}, longest gap between grants {gap:.2?}", rows.len() + 1);
+            rows.push(*row);
+        }
+    }
+    let time = started.elapsed();
+    let Run { workers, mut heard, control, mut control_heard, .. } = run;
+    workers.end(&mut heard)?;
+    control.end(&mut control_heard)?;
+    Ok(Outcome { rows, holds: heard.holds, control: control_heard.holds, time, is_interrupted })
+}
+
+struct Run {
+    // Before the servers: without them, workers have nothing to say.
+    workers: Workers,
+    heard: Heard,
+    control: Workers,
+    control_heard: Heard,
+    sights: Sights,
+    site: Site,
+}
+
+/// A failover that has begun.
+struct Underway {
+    planned: Planned,
+    is_within_probation: bool,
+    /// The server that was the master.
+    former: usize,
+    /// The server that takes its place.
+    promoted: usize,
+    ordered: Instant,
+    /// The latest look at the directory, from the promotion on.
+    looked: Instant,
+    struck: u64,
+    named: Option<u64>,
+    /// Run of the promoted server.
+    run_id: Option<String>,
+    connected: Option<u64>,
+    voting: Option<u64>,
+    /// When the former master comes back; `None` when it is back.
+    back_at: Option<Instant>,
+}
+
+impl Run {
+    fn start(options: &Options) -> Result<Self, String> {
+        let site = Site::start()?;
+        let start = |workers: usize, tasks, client: Client| {
+            let args = (0..workers).map(|worker| {
+                let seed = options.seed;
+                WorkerOptions { worker, seed, tasks, client: client.clone() }.to_args()
+            });
+            Workers::start(&args.collect::<Vec<_>>())
+        };
+        let redlock = Client::Redlock { urls: site.urls(), is_guarded: options.is_guarded };
+        let workers = start(options.workers, options.tasks, redlock)?;
+        let control = start(CONTROL.0, CONTROL.1, Client::Plain { sentinels: site.sentinels() })?;
+        let (mut heard, mut control_heard) = (Heard::default(), Heard::default());
+        workers.await_ready(&mut heard, PATIENCE_FOR_READY)?;
+        control.await_ready(&mut control_heard, PATIENCE_FOR_READY)?;
+        let sights = Sights::new(options.workers, site.urls().len());
+        Ok(Self { workers, heard, control, control_heard, sights, site })
+    }
+
+    /// Waits until all is as if nothing had happened. False if a signal asks for an end.
+    fn await_settled(&mut self, next: &[Planned], stop: &Stop) -> Result<bool, String> {
+        let started = Instant::now();
+        loop {
+            self.listen()?;
+            if stop.is_asked_for() {
+                return Ok(false);
+            }
+            let is_settled = |planned: &Planned| self.site.is_settled(planned.name);
+            if self.sights.all_vote() && next.iter().all(is_settled) {
+                return Ok(true);
+            }
+            if started.elapsed() > PATIENCE {
+                let (votes, count) = (self.sights.all_vote(), next.len());
+                return Err(format!(
+                    "not settled after {PATIENCE:?}: all vote: {votes}, before {count} failovers"
+                ));
+            }
+            thread::sleep(STEP);
+        }
+    }
+
+    /// Carries failovers out, each within the probation of the one before.
+    fn step(&mut self, step: &[Planned]) -> Result<Vec<Row>, String> {
+        let started = Instant::now();
+        let mut planned = step.iter();
+        let mut underway: Vec<Underway> = Vec::new();
+        loop {
+            self.listen()?;
+            for failover in &mut underway {
+                self.advance(failover)?;
+            }
+            if underway.last().is_none_or(|last| last.connected.is_some())
+                && let Some(&next) = planned.next()
+            {
+                // The one before may have come through its probation already.
+                let in_probation = underway.last().is_some_and(|last| last.voting.is_none());
+                underway.push(self.begin(next, in_probation)?);
+            } else if let Some(rows) =
+                underway.iter().map(Underway::row).collect::<Option<Vec<_>>>()
+            {
+                let end = rows.iter().map(|row| row.voting).max();
+                if self.heard.holds.iter().any(|hold| Some(hold.acquired) > end) {
+                    return Ok(rows);
+                }
+            }
+            if started.elapsed() > PATIENCE {
+                let state: Vec<_> = underway.iter().map(Underway::state).collect();
+                return Err(format!("not over after {PATIENCE:?}: {}", state.join("; ")));
+            }
+            thread::sleep(STEP);
+        }
+    }
+
+    fn begin(&mut self, planned: Planned, is_within_probation: bool) -> Result<Underway, String> {
+        let Planned { name, kind, .. } = planned;
+        let mut former = None;
+        await_that("the directory names a master", || {
+            former = self.site.named(name).first().copied();
+            former.is_some()
+        })?;
+        let former = former.ok_or("nobody says where a node is")?;
+        let struck = self.site.strike(name, kind, former, now)?;
+        Ok(Underway {
+            planned,
+            is_within_probation,
+            former,
+            promoted: 1 - former,
+            ordered: Instant::now(),
+            looked: Instant::now(),
+            struck,
+            named: None,
+            run_id: None,
+            connected: None,
+            voting: None,
+            back_at: None,
+        })
+    }
+
+    fn advance(&mut self, failover: &mut Underway) -> Result<(), String> {
+        let Planned { name, kind, away, .. } = failover.planned;
+        if failover.named.is_none() {
+            if self.site.named(name).contains(&failover.promoted) {
+                failover.named = Some(now());
+                failover.looked = Instant::now();
+                failover.back_at = Some(Instant::now() + away);
+            } else if kind == Kind::Order && failover.ordered.elapsed() > ORDER_AGAIN {
+                eprintln!("  the order to the {} had no effect: once more", name.as_str());
+                failover.ordered = Instant::now();
+                self.site.strike(name, kind, failover.former, now)?;
+            }
+            return Ok(());
+        }
+        if failover.back_at.is_some_and(|at| at <= Instant::now()) {
+            self.site.revive(name, kind, failover.former)?;
+            failover.back_at = None;
+        }
+        if failover.looked.elapsed() > LOOK_AGAIN {
+            failover.looked = Instant::now();
+            let named = self.site.named(name);
+            let other = 1 - failover.promoted;
+            if !named.is_empty() && named.iter().all(|&server| server == other) {
+                eprintln!("  the {} failed over once more by itself", name.as_str());
+                (failover.promoted, failover.run_id, failover.connected) = (other, None, None);
+            }
+        }
+        if failover.run_id.is_none() {
+            failover.run_id = self.site.run_id(name, failover.promoted);
+        }
+        if let Some(run_id) = &failover.run_id {
+            let node = name as usize;
+            failover.connected = failover.connected.or(self.sights.connected(node, run_id));
+            // It may lose its vote again, where another one fails over in its probation.
+            failover.voting = self.sights.voting(node, run_id);
+        }
+        Ok(())
+    }
+
+    /// Reads what the workers have said.
+    fn listen(&mut self) -> Result<(), String> {
+        self.workers.listen(&mut self.heard)?;
+        self.control.listen(&mut self.control_heard)?;
+        for (worker, note) in self.heard.notes.drain(..) {
+            let taken = self.sights.take(worker, &note);
+            taken.ok_or_else(|| format!("worker {worker} said {note:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl Underway {
+    /// `None` until it is over.
+    fn row(&self) -> Option<Row> {
+        if self.back_at.is_some() {
+            return None;
+        }
+        Some(Row {
+            planned: self.planned,
+            is_within_probation: self.is_within_probation,
+            struck: self.struck,
+            named: self.named?,
+            connected: self.connected?,
+            voting: self.voting?,
+        })
+    }
+
+    fn state(&self) -> String {
+        let Planned { name, kind, .. } = self.planned;
+        let state = match self {
+            Self { named: None, .. } => "the directory names no other master",
+            Self { connected: None, .. } => "not all workers are connected to the new master",
+            Self { voting: None, .. } => "it does not vote for all workers",
+            _ => "it votes",
+        };
+        format!("{}, {}: {state}", name.as_str(), kind.as_str())
+    }
+}
+
+fn now() -> u64 {
+    SystemClock::new().now().as_nanos()
+}

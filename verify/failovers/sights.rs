@@ -1,0 +1,170 @@
+//! What the workers' clients saw of their nodes, and when.
+
+use std::str::FromStr;
+
+use tower_redlock::node::{NodeHealth, NodeState};
+
+/// What a client says of one node, from a moment on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// Place of the node in the set.
+    pub(crate) node: usize,
+    pub(crate) seen: Seen,
+    /// Run of the server, `-` if it is unknown.
+    pub(crate) run_id: String,
+    /// Nanoseconds of the clock that all processes of the machine share.
+    pub(crate) at: u64,
+}
+
+/// The states of a node, as far as they are told apart here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Away,
+    Connected,
+    Voting,
+}
+
+impl Sight {
+    pub(crate) fn of(node: usize, health: &NodeHealth, at: u64) -> Self {
+        let seen = match health.state {
+            NodeState::Voting => Seen::Voting,
+            NodeState::Connecting | NodeState::Down { .. } => Seen::Away,
+            _ => Seen::Connected,
+        };
+        let run_id = health.run_id.as_deref().unwrap_or("-").to_owned();
+        Self { node, seen, run_id, at }
+    }
+
+    pub(crate) fn is_other_than(&self, other: &Self) -> bool {
+        (self.seen, &self.run_id) != (other.seen, &other.run_id)
+    }
+
+    /// Words without a line break.
+    pub(crate) fn to_words(&self) -> String {
+        let seen = match self.seen {
+            Seen::Away => "away",
+            Seen::Connected => "connected",
+            Seen::Voting => "voting",
+        };
+        format!("{} {seen} {} {}", self.node, self.run_id, self.at)
+    }
+
+    pub(crate) fn from_words(words: &str) -> Option<Self> {
+        let mut words = words.split(' ');
+        let node = next(&mut words)?;
+        let seen = match words.next()? {
+            "away" => Seen::Away,
+            "connected" => Seen::Connected,
+            "voting" => Seen::Voting,
+            _ => return None,
+        };
+        let run_id = words.next()?.to_owned();
+        let at = next(&mut words)?;
+        words.next().is_none().then_some(Self { node, seen, run_id, at })
+    }
+}
+
+fn next<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> {
+    words.next()?.parse().ok()
+}
+
+/// The latest sights of all workers.
+#[derive(Debug)]
+pub(crate) struct Sights {
+    /// By worker and by node: what it saw last, and since when it is connected to that server.
+    latest: Vec<Vec<Option<(Sight, u64)>>>,
+}
+
+impl Sights {
+    pub(crate) fn new(workers: usize, nodes: usize) -> Self {
+        Self { latest: vec![vec![None; nodes]; workers] }
+    }
+
+    /// Takes what a worker saw. `None` for what is no sight.
+    pub(crate) fn take(&mut self, worker: usize, words: &str) -> Option<()> {
+        let sight = Sight::from_words(words)?;
+        let slot = self.latest.get_mut(worker)?.get_mut(sight.node)?;
+        let since = match slot {
+            Some((before, since)) if before.seen != Seen::Away && before.run_id == sight.run_id => {
+                *since
+            }
+            _ => sight.at,
+        };
+        *slot = Some((sight, since));
+        Some(())
+    }
+
+    /// Whether all nodes vote, as all workers see it.
+    pub(crate) fn all_vote(&self) -> bool {
+        let mut all = self.latest.iter().flatten();
+        all.all(|slot| slot.as_ref().is_some_and(|(sight, _)| sight.seen == Seen::Voting))
+    }
+
+    /// Since when all workers are connected to this run of a node's server.
+    pub(crate) fn connected(&self, node: usize, run_id: &str) -> Option<u64> {
+        self.since(node, |sight| sight.seen != Seen::Away && sight.run_id == run_id, |slot| slot.1)
+    }
+
+    /// Since when it votes for all workers.
+    pub(crate) fn voting(&self, node: usize, run_id: &str) -> Option<u64> {
+        let is_voting = |sight: &Sight| sight.seen == Seen::Voting && sight.run_id == run_id;
+        self.since(node, is_voting, |slot| slot.0.at)
+    }
+
+    fn since(
+        &self,
+        node: usize,
+        is: impl Fn(&Sight) -> bool,
+        at: impl Fn(&(Sight, u64)) -> u64,
+    ) -> Option<u64> {
+        let mut latest = 0;
+        for worker in &self.latest {
+            let slot = worker[node].as_ref().filter(|slot| is(&slot.0))?;
+            latest = latest.max(at(slot));
+        }
+        Some(latest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sights(told: &[(usize, &str)]) -> Sights {
+        let mut sights = Sights::new(2, 1);
+        for (worker, words) in told {
+            sights.take(*worker, words).expect("a sight");
+        }
+        sights
+    }
+
+    #[test]
+    fn sight_round_trips_through_words() {
+        for words in ["0 away - 3", "2 voting abc 17", "1 connected abc 17"] {
+            assert_eq!(Sight::from_words(words).expect("a sight").to_words(), words);
+        }
+        for words in ["", "0 lost - 3", "0 away - 3 4", "x away - 3"] {
+            assert_eq!(Sight::from_words(words), None, "{words}");
+        }
+    }
+
+    #[test]
+    fn latest_worker_counts() {
+        let mut told = vec![(0, "0 connected b 5"), (1, "0 voting a 6")];
+        assert_eq!(sights(&told).connected(0, "b"), None);
+        told.extend([(1, "0 away a 7"), (1, "0 connected b 8"), (1, "0 voting b 9")]);
+        assert_eq!(sights(&told).connected(0, "b"), Some(8));
+        assert_eq!(sights(&told).voting(0, "b"), None);
+        told.push((0, "0 voting b 12"));
+        assert_eq!(
+            (sights(&told).connected(0, "b"), sights(&told).voting(0, "b")),
+            (Some(8), Some(12))
+        );
+        assert!(sights(&told).all_vote());
+    }
+
+    #[test]
+    fn silent_worker_sees_no_vote() {
+        assert!(!sights(&[(0, "0 voting b 5")]).all_vote());
+    }
+}

@@ -1,0 +1,166 @@
+//! The servers: a node behind Sentinels, one in a Cluster, and a fixed one.
+
+mod cluster;
+mod sentinels;
+mod server;
+
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::plan::Kind;
+use cluster::Cluster;
+use sentinels::Sentinels;
+use server::Server;
+
+pub(crate) use sentinels::master_by;
+
+/// What the keys of the locks begin with.
+pub(crate) const PREFIX: &str = "failovers";
+
+/// Time after which an awaited event counts as missing. A Sentinel that saw its own clock jump, as
+/// on a machine without processor time, begins no failover for 30 s.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
+
+/// For how long a replica hears nothing before its master is killed, where it is to lag.
+const LAG: Duration = Duration::from_millis(300);
+
+/// Interval between two looks.
+pub(crate) const STEP: Duration = Duration::from_millis(10);
+
+/// A node that can fail over. The number is its place in the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name {
+    Sentinel = 0,
+    Cluster = 1,
+}
+
+impl Name {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Sentinel => "Sentinel",
+            Self::Cluster => "Cluster",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Site {
+    sentinels: Sentinels,
+    cluster: Cluster,
+    fixed: Server,
+}
+
+impl Site {
+    pub(crate) fn start() -> Result<Self, String> {
+        Ok(Self {
+            sentinels: Sentinels::start()?,
+            cluster: Cluster::start(&format!("{{{PREFIX}}}:meta"))?,
+            fixed: Server::start(&[])?,
+        })
+    }
+
+    /// The URLs of the set, in the order of [`Name`], and then the fixed server's.
+    pub(crate) fn urls(&self) -> [String; 3] {
+        [self.sentinels.url(), self.cluster.url(), format!("redis://{}", self.fixed.addr())]
+    }
+
+    /// The addresses of the Sentinels.
+    pub(crate) fn sentinels(&self) -> Vec<SocketAddr> {
+        self.sentinels.addrs()
+    }
+
+    /// Which of the two servers of a node the directory calls its master; all words that there are.
+    pub(crate) fn named(&self, name: Name) -> Vec<usize> {
+        match name {
+            Name::Sentinel => self.sentinels.named(),
+            Name::Cluster => self.cluster.named(),
+        }
+    }
+
+    /// Whether the directory is content, and the replica in sync.
+    pub(crate) fn is_settled(&self, name: Name) -> bool {
+        match name {
+            Name::Sentinel => self.sentinels.is_settled(),
+            Name::Cluster => self.cluster.is_settled(),
+        }
+    }
+
+    /// The run id of a server of a node; `None` without an answer.
+    pub(crate) fn run_id(&self, name: Name, server: usize) -> Option<String> {
+        self.servers(name)[server].info("server", "run_id")
+    }
+
+    /// Does what leads to a failover of the node, whose master is `master`. Returns the moment as
+    /// `now` gives it.
+    pub(crate) fn strike<T>(
+        &mut self,
+        name: Name,
+        kind: Kind,
+        master: usize,
+        now: impl Fn() -> T,
+    ) -> Result<T, String> {
+        let replica = 1 - master;
+        if kind == Kind::KillLagging {
+            let servers = self.servers(name);
+            // What the master writes from here on, the replica does not get: its connection is
+            // closed, and while it is stopped it opens no other.
+            servers[replica].freeze()?;
+            servers[master].order(&["CLIENT", "KILL", "TYPE", "replica"])?;
+            thread::sleep(LAG);
+        }
+        let at = now();
+        match kind {
+            Kind::Kill => self.servers_mut(name)[master].kill(),
+            Kind::KillLagging => {
+                self.servers_mut(name)[master].kill();
+                self.servers(name)[replica].thaw()?;
+            }
+            Kind::Stop => self.servers(name)[master].freeze()?,
+            Kind::Order => match name {
+                Name::Sentinel => self.sentinels.order(replica)?,
+                Name::Cluster => self.cluster.order(replica)?,
+            },
+        }
+        Ok(at)
+    }
+
+    /// The former master comes back: started again without data, or continued.
+    pub(crate) fn revive(&mut self, name: Name, kind: Kind, former: usize) -> Result<(), String> {
+        match kind {
+            Kind::Kill | Kind::KillLagging => self.servers_mut(name)[former].start_again(),
+            Kind::Stop => self.servers(name)[former].thaw(),
+            Kind::Order => Ok(()),
+        }
+    }
+
+    fn servers(&self, name: Name) -> &[Server] {
+        match name {
+            Name::Sentinel => &self.sentinels.servers,
+            Name::Cluster => &self.cluster.servers,
+        }
+    }
+
+    fn servers_mut(&mut self, name: Name) -> &mut [Server] {
+        match name {
+            Name::Sentinel => &mut self.sentinels.servers,
+            Name::Cluster => &mut self.cluster.servers,
+        }
+    }
+}
+
+/// Waits for an event.
+pub(crate) fn await_that(what: &str, mut has_happened: impl FnMut() -> bool) -> Result<(), String> {
+    let started = Instant::now();
+    while !has_happened() {
+        if started.elapsed() > PATIENCE {
+            return Err(format!("still waiting after {PATIENCE:?}: {what}"));
+        }
+        thread::sleep(STEP);
+    }
+    Ok(())
+}
+
+fn role(server: &Server) -> Option<String> {
+    server.info("replication", "role")
+}
