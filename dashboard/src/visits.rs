@@ -9,13 +9,23 @@ use http::{
 };
 use http_body_util::{BodyExt as _, Full};
 use tokio::task::JoinHandle;
-use tower_redlock::{Redlock, Schedule, node::EmbeddedNodes};
+use tower_redlock::{Redlock, RedlockBuilder, Schedule, node::EmbeddedNodes};
 use tower_service::Service as _;
 
 use crate::{Access, Dashboard, reply::Reply};
 
+/// Over these nodes, in a process that may have to wait for a processor.
+fn patient(nodes: &EmbeddedNodes) -> RedlockBuilder {
+    let (ttl, timeout) = (Duration::from_secs(60), Duration::from_secs(3));
+    Redlock::builder().nodes_from(nodes).ttl(ttl).node_timeout(timeout)
+}
+
+fn embedded() -> Redlock {
+    patient(&EmbeddedNodes::new(5)).build().unwrap()
+}
+
 fn of(access: Access) -> Dashboard {
-    over(&Redlock::embedded(), access)
+    over(&embedded(), access)
 }
 
 fn over(redlock: &Redlock, access: Access) -> Dashboard {
@@ -67,7 +77,7 @@ fn location(reply: &Reply) -> &str {
 
 #[tokio::test]
 async fn interval_goes_with_each_link() {
-    let redlock = Redlock::embedded();
+    let redlock = embedded();
     let dashboard = over(&redlock, Access::All);
     let _held = redlock.lock("invoice").await.unwrap();
     tick(&redlock, "report").await;
@@ -115,7 +125,7 @@ async fn refusals_have_the_style() {
 
 #[tokio::test]
 async fn unreachable_files_are_not_named() {
-    let closed = Dashboard::new(Redlock::embedded());
+    let closed = Dashboard::new(embedded());
     // Relative to the last one, the files are elsewhere.
     for (dashboard, path, expected) in [
         (&closed, "/", 403),
@@ -132,7 +142,7 @@ async fn unreachable_files_are_not_named() {
 
 #[tokio::test]
 async fn subpages_name_what_they_show() {
-    let redlock = Redlock::embedded();
+    let redlock = embedded();
     let dashboard = over(&redlock, Access::All);
     let _held = redlock.lock("<b>").await.unwrap();
     for (path, title, section) in [
@@ -153,7 +163,7 @@ async fn subpages_name_what_they_show() {
 
 #[tokio::test]
 async fn pause_is_said_once() {
-    let redlock = Redlock::embedded();
+    let redlock = embedded();
     let dashboard = over(&redlock, Access::All);
     tick(&redlock, "report").await;
     redlock.pause_job("report").by("bob").await.unwrap();
@@ -164,7 +174,7 @@ async fn pause_is_said_once() {
 #[tokio::test]
 async fn missing_tokens_are_left_out() {
     let nodes = EmbeddedNodes::new(3);
-    let redlock = Redlock::builder().nodes_from(&nodes).fencing(false).build().unwrap();
+    let redlock = patient(&nodes).fencing(false).build().unwrap();
     let dashboard = over(&redlock, Access::All);
     let leading = lead(&redlock, "shop").await;
     let leaders = page(&dashboard, "/leaders").await;
@@ -177,7 +187,7 @@ async fn missing_tokens_are_left_out() {
 
 #[tokio::test]
 async fn double_click_acts_once() {
-    let redlock = Redlock::embedded();
+    let redlock = embedded();
     let dashboard = over(&redlock, Access::All);
     let requested = async || redlock.job_control("report").await.unwrap().requested.len();
     let form = async || {
@@ -199,7 +209,7 @@ async fn double_click_acts_once() {
 
 #[tokio::test]
 async fn jobs_have_pages() {
-    let redlock = Redlock::embedded();
+    let redlock = embedded();
     for number in 0..130 {
         tick(&redlock, &format!("job-{number:03}")).await;
     }
