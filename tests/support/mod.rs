@@ -1,7 +1,8 @@
 //! What the integration tests share: servers, nodes, clocks, and managers over them.
 //!
-//! - [`RedisServer`]: a real `redis-server` process that can be frozen, killed, restarted with or
-//!   without its data, full, a replica, or have a wrong clock.
+//! - [`RedisServer`]: a real server process (`redis-server`, or what `REDLOCK_TEST_SERVER` names)
+//!   that can be frozen, killed, restarted with or without its data, full, a replica, or have a
+//!   wrong clock.
 //! - [`Proxy`]: a network between a client and a server that can be slow, silent or down, and that
 //!   can deliver a request after the client has closed the connection.
 //! - [`FakeServer`]: a scripted server, for replies that a real one rarely gives.
@@ -43,6 +44,7 @@ pub mod mock_node;
 mod output;
 mod port;
 mod process;
+mod program;
 mod proxy;
 mod relay;
 mod replication;
