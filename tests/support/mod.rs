@@ -11,6 +11,7 @@
 //! - [`mock_node::MockNode`]: a node whose operations a closure handles.
 //! - [`hand_clock::HandClock`]: a clock that is moved by hand, or runs apart from another.
 //! - [`intercept::Interceptor`]: a connector that may answer in place of a server.
+//! - [`has`]: what a test needs of its servers.
 //! - [`acl`]: the user that the README describes; [`RedisServer::url`] logs in as it.
 //! - [`eventually`], [`eventually_async`]: wait for a condition, with a guard against hanging.
 //!
@@ -32,6 +33,7 @@ mod background;
 mod cli;
 mod clocked;
 mod fake;
+mod feature;
 pub mod hand_clock;
 mod home;
 pub mod intercept;
@@ -57,6 +59,7 @@ mod temp_dir;
 mod wait;
 
 pub use fake::{Command, FakeServer, Reaction};
+pub use feature::{Feature, has, is_lacking};
 pub use managers::{LONG, ServerScene, all_vote, connected, in_time, over, patient, urls};
 pub use port::{Port, unused as unused_port};
 pub use process::Process;

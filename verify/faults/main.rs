@@ -26,8 +26,8 @@ use std::thread;
 use std::time::Instant;
 
 use tokio::runtime::{Builder, Handle};
-use tower_redlock_verify::support::program;
 use tower_redlock_verify::stop::Stop;
+use tower_redlock_verify::support::program;
 
 use options::{Options, Request};
 use report::Report;
