@@ -18,6 +18,8 @@ pub enum Feature {
     Tls,
     /// `PEXPIRETIME`, since 7.0; the clock guard needs it.
     ExpiryTime,
+    /// Scripts that write while memory is short, since 7.0.
+    ScriptFlags,
 }
 
 impl fmt::Display for Feature {
@@ -25,7 +27,8 @@ impl fmt::Display for Feature {
         f.write_str(match self {
             Self::Clock => "clock",
             Self::Tls => "tls",
-            Self::ExpiryTime => "expiry-time",
+            Self::ExpiryTime => "PEXPIRETIME (7.0)",
+            Self::ScriptFlags => "script flags (7.0)",
         })
     }
 }
@@ -33,7 +36,7 @@ impl fmt::Display for Feature {
 /// Whether the servers of this run lack one of the features.
 pub fn is_lacking(feature: Feature) -> bool {
     match feature {
-        Feature::ExpiryTime => major_version() < 7,
+        Feature::ExpiryTime | Feature::ScriptFlags => major_version() < 7,
         Feature::Clock | Feature::Tls => {
             let lacking = env::var(LACKING).unwrap_or_default();
             lacking.split_whitespace().any(|word| word == feature.to_string())

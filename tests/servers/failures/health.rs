@@ -81,8 +81,8 @@ async fn servers_clock_is_compared_with_ours() {
 async fn health_shows_persistence() {
     let none = RedisServer::start();
     let aof = RedisServer::with(&["--appendonly", "yes"]);
-    let snapshots = RedisServer::with(&["--save", "900 1"]);
-    let both = RedisServer::with(&["--appendonly", "yes", "--save", "900 1"]);
+    let snapshots = RedisServer::with(&["--save", "900", "1"]);
+    let both = RedisServer::with(&["--appendonly", "yes", "--save", "900", "1"]);
     let cases =
         [(none, false, false), (aof, true, false), (snapshots, false, true), (both, true, true)];
     for (server, aof, snapshots) in cases {

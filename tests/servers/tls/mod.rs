@@ -72,10 +72,10 @@ async fn name_and_address_both_work() {
 #[cfg(feature = "http")]
 #[tokio::test]
 async fn store_speaks_tls_like_nodes() {
+    use tower_redlock::once::{RedisStore, ResponseStore};
     if !has(&[Feature::Tls]) {
         return;
     }
-    use tower_redlock::once::{RedisStore, ResponseStore};
     let (_server, port) = server("no");
     let store = |ca| {
         let builder = RedisStore::builder(format!("rediss://localhost:{}", port.number()));
