@@ -133,7 +133,7 @@ fn other_layout(found: &str, ours: &str) -> Advice {
 
 fn not_connected(text: &str, what: String) -> Advice {
     if text.contains("too old") {
-        let todo = "update the server: Redis 6.2 or newer, or Valkey";
+        let todo = "update the server: Redis 6.2 or newer (7.0 with clock_guard), or Valkey";
         return Advice::problem("version", what, todo);
     }
     if text.contains("no greeting") {

@@ -1,5 +1,6 @@
 //! The permissions that `docs/servers.md` lists, read from the page, so that every test checks them.
 
+use super::feature::{Feature, is_lacking};
 use super::resp::Resp;
 use super::server::RedisServer;
 
@@ -36,7 +37,9 @@ pub fn further_rules() -> Vec<&'static str> {
 /// What a server is started with.
 pub(super) fn args() -> Vec<String> {
     let all = ["--user", USER].into_iter().chain(rules()).chain(further_rules());
-    all.map(ToOwned::to_owned).collect()
+    // A command that a server does not know keeps it from starting.
+    let is_known = |rule: &&str| *rule != "+pexpiretime" || !is_lacking(Feature::ExpiryTime);
+    all.filter(is_known).map(ToOwned::to_owned).collect()
 }
 
 /// How a client logs in as the user.

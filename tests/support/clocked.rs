@@ -1,13 +1,16 @@
 //! Servers whose wall clock the test sets.
 
+use super::feature::{Feature, is_lacking};
 use super::home::Home;
 use super::server::RedisServer;
 use super::server_clock::Clock;
 
 impl RedisServer {
     /// Starts a server whose wall clock can be set; further arguments as for
-    /// [`with`](Self::with).
+    /// [`with`](Self::with). For tests that [`has`](super::has) lets run with [`Feature::Clock`].
+    #[track_caller]
     pub fn with_clock(args: &[&str]) -> Self {
+        assert!(!is_lacking(Feature::Clock), "the test does not state that it needs a clock");
         let home = Home::new();
         let clock = Clock::new(home.file("clock"));
         Self::start_at(home, Some(clock), args)

@@ -1,14 +1,13 @@
 //! Starting a server process, and telling that it is up.
 
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use std::{fs, io, thread};
+use std::{fs, thread};
 
 use super::cli;
 use super::home::Home;
 use super::process::Process;
+use super::program::program;
 use super::resp::Resp;
 use super::server_clock::Clock;
 use super::wait::HANG_GUARD;
@@ -26,7 +25,7 @@ pub fn launch(
     let port = addr.port().to_string();
     let data = home.data();
     let ours = [
-        program(),
+        program().unwrap_or_else(|missing| panic!("{missing}")),
         "--port",
         &port,
         "--bind",
@@ -81,16 +80,4 @@ fn answers(addr: SocketAddr) -> bool {
 fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(20)..].join("\n")
-}
-
-pub fn program() -> &'static str {
-    static FOUND: OnceLock<Option<&str>> = OnceLock::new();
-    let installed = |name: &&str| {
-        let run = Command::new(name).arg("--version").stdout(Stdio::null()).status();
-        !run.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-    };
-    FOUND.get_or_init(|| ["redis-server", "valkey-server"].into_iter().find(installed)).expect(
-        "redis-server was not found: run scripts/test, or install it: \
-         apt-get install redis-server | dnf install redis | brew install redis",
-    )
 }

@@ -1,7 +1,8 @@
 //! What the integration tests share: servers, nodes, clocks, and managers over them.
 //!
-//! - [`RedisServer`]: a real `redis-server` process that can be frozen, killed, restarted with or
-//!   without its data, full, a replica, or have a wrong clock.
+//! - [`RedisServer`]: a real server process (`redis-server`, or what `REDLOCK_TEST_SERVER` names)
+//!   that can be frozen, killed, restarted with or without its data, full, a replica, or have a
+//!   wrong clock.
 //! - [`Proxy`]: a network between a client and a server that can be slow, silent or down, and that
 //!   can deliver a request after the client has closed the connection.
 //! - [`FakeServer`]: a scripted server, for replies that a real one rarely gives.
@@ -11,6 +12,7 @@
 //! - [`mock_node::MockNode`]: a node whose operations a closure handles.
 //! - [`hand_clock::HandClock`]: a clock that is moved by hand, or runs apart from another.
 //! - [`intercept::Interceptor`]: a connector that may answer in place of a server.
+//! - [`has`]: what a test needs of its servers.
 //! - [`acl`]: the user that the README describes; [`RedisServer::url`] logs in as it.
 //! - [`eventually`], [`eventually_async`]: wait for a condition, with a guard against hanging.
 //!
@@ -33,6 +35,7 @@ mod cli;
 mod clocked;
 mod cluster;
 mod fake;
+mod feature;
 pub mod hand_clock;
 mod home;
 pub mod intercept;
@@ -45,6 +48,7 @@ pub mod mock_node;
 mod output;
 mod port;
 mod process;
+mod program;
 mod proxy;
 mod relay;
 mod replication;
@@ -59,6 +63,7 @@ mod wait;
 
 pub use cluster::Cluster;
 pub use fake::{Command, FakeServer, Reaction};
+pub use feature::{Feature, has, is_lacking};
 pub use managers::{LONG, ServerScene, all_vote, connected, in_time, over, patient, urls};
 pub use port::{Port, unused as unused_port};
 pub use process::Process;

@@ -11,6 +11,7 @@ use super::cli::roundtrip;
 use super::home::Home;
 use super::port::{self, Port};
 use super::process::Process;
+use super::program::program;
 use super::resp::Resp;
 use super::server::RedisServer;
 use super::wait::eventually;
@@ -137,7 +138,8 @@ impl Sentinel {
             let file = home.file("sentinel.conf");
             fs::write(&file, config).expect("the directory is ours");
             let file = file.to_str().expect("UTF-8").to_owned();
-            let command = [super::launch::program().to_owned(), file, "--sentinel".to_owned()];
+            let program = program().unwrap_or_else(|missing| panic!("{missing}"));
+            let command = [program.to_owned(), file, "--sentinel".to_owned()];
             let mut process = Process::spawn(&command, &home.log());
             while !process.has_ended() {
                 if roundtrip(port.addr(), password, &["PING"]).is_ok() {

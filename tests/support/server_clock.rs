@@ -74,12 +74,12 @@ fn remove_shared_memory(pid: Pid) {
 }
 
 /// What is to be preloaded. The C library comes second: where jemalloc comes before it, the two
-/// call each other without end while they start.
+/// call each other without end while they start. It has no path, as a server may bring its own.
 fn libraries() -> Result<String, String> {
     if IS_MAC {
         return find("faketime/libfaketime.1.dylib");
     }
-    Ok(format!("{}:{}", find("faketime/libfaketimeMT.so.1")?, find("libc.so.6")?))
+    Ok(format!("{}:libc.so.6", find("faketime/libfaketimeMT.so.1")?))
 }
 
 fn find(name: &str) -> Result<String, String> {

@@ -26,8 +26,8 @@ use std::thread;
 use std::time::Instant;
 
 use tokio::runtime::{Builder, Handle};
-use tower_redlock_verify::launch;
 use tower_redlock_verify::stop::Stop;
+use tower_redlock_verify::support::program;
 
 use options::{Options, Request};
 use report::Report;
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn matrix(options: &Options) -> Result<ExitCode, String> {
-    let program = launch::program()?;
+    let program = program::program()?;
     let stop = Stop::listen("faults")?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;

@@ -21,9 +21,8 @@ use std::thread;
 
 use options::Options;
 use report::{Outcome, Report};
-use tower_redlock_verify::launch;
 use tower_redlock_verify::stop::Stop;
-use tower_redlock_verify::support::server_clock::Clock;
+use tower_redlock_verify::support::{program, server_clock::Clock};
 use trial::Trial;
 use worker::{WORKER, WorkerOptions};
 
@@ -52,7 +51,7 @@ fn soak(options: &Options) -> Result<ExitCode, String> {
             format!("{missing}\nor leave these faults out: --without clock-faults")
         })?;
     }
-    let program = launch::program()?;
+    let program = program::program()?;
     let stop = Stop::listen("soak")?;
     println!("seed {} (repeat with --seed {0}), {program}", options.seed);
     let report = run_all(options, &stop)?;

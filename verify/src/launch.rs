@@ -1,15 +1,13 @@
 //! Starting a server, and telling that it is up.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use crate::ask::ask;
 use crate::support::process::Process;
+pub use crate::support::program::program;
 use crate::support::resp::Resp;
 use crate::support::server_clock::Clock;
 
@@ -81,18 +79,4 @@ pub fn launch(
 fn answers(addr: SocketAddr) -> bool {
     let answer = ask(addr, PATIENCE, &["PING"]);
     answer.is_ok_and(|reply| !matches!(reply, Resp::Error(error) if error.starts_with("LOADING")))
-}
-
-/// The server's name, as it is in the path.
-pub fn program() -> Result<&'static str, String> {
-    static FOUND: OnceLock<Option<&str>> = OnceLock::new();
-    let installed = |name: &&str| {
-        let run = Command::new(name).arg("--version").stdout(Stdio::null()).status();
-        !run.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-    };
-    let missing = "redis-server was not found: apt-get install redis-server | dnf install redis | \
-                   brew install redis";
-    FOUND
-        .get_or_init(|| ["redis-server", "valkey-server"].into_iter().find(installed))
-        .ok_or_else(|| missing.into())
 }

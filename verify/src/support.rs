@@ -11,6 +11,8 @@
 pub mod port;
 #[path = "../../tests/support/process.rs"]
 pub mod process;
+#[path = "../../tests/support/program.rs"]
+pub mod program;
 #[path = "../../tests/support/resp.rs"]
 pub mod resp;
 #[path = "../../tests/support/server_clock.rs"]

@@ -1,5 +1,6 @@
 //! Claims of ticks under the strict clock guard.
 
+use crate::support::{Feature, has};
 use std::time::Duration;
 
 use tower_redlock::{RedlockBuilder, error::Reason, node::Op};
@@ -18,6 +19,9 @@ fn strict() -> RedlockBuilder {
 
 #[tokio::test]
 async fn wrong_clock_keeps_no_claim() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     for off in [MINUTES, -MINUTES, 5.0, -5.0] {
         let scene = Scene::new();
         scene.servers[0].set_clock_offset(off);
@@ -37,6 +41,9 @@ async fn wrong_clock_keeps_no_claim() {
 
 #[tokio::test]
 async fn other_history_keeps_no_claim() {
+    if !has(&[Feature::ExpiryTime]) {
+        return;
+    }
     for op in [prepare("a", 5), claim("a", &of_tick(5, 100))] {
         let server = RedisServer::with(&["--enable-debug-command", "yes"]);
         let redlock = over(strict(), [server.url()]).build().unwrap();

@@ -8,10 +8,13 @@ use tower_redlock::{
 };
 
 use super::scene::{LONG, MINUTES, Scene, in_time, is_jump, jump_is_seen, patient, refusal, vote};
-use crate::support::{eventually_async, hand_clock::HandClock};
+use crate::support::{Feature, eventually_async, hand_clock::HandClock, has};
 
 #[tokio::test]
 async fn first_vote_after_jump_is_void() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     // Keys survive a small jump or a jump back, and commands arrive in time: only the clock check
     // refuses such a grant. After a large jump the command is too late, or too early.
     for by in [2.0, -2.0, MINUTES, -MINUTES] {
@@ -35,6 +38,9 @@ async fn first_vote_after_jump_is_void() {
 
 #[tokio::test]
 async fn jump_bars_votes_for_max_ttl() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let max_ttl = Duration::from_secs(2);
     for by in [MINUTES, -MINUTES] {
         let scene = Scene::new();
@@ -70,6 +76,9 @@ async fn jump_bars_votes_for_max_ttl() {
 
 #[tokio::test]
 async fn lock_without_quorum_ends_at_jump() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     for by in [MINUTES, -MINUTES] {
         let mut scene = Scene::new();
         // No timer of a lock is due before a third of its TTL, or the node timeout of its grant.
@@ -96,6 +105,9 @@ async fn lock_without_quorum_ends_at_jump() {
 
 #[tokio::test]
 async fn extension_counts_where_key_remains() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let mut scene = Scene::new();
     let redlock = scene.manager(patient()).await;
     let lock = redlock.lock("a").await.unwrap();
@@ -109,6 +121,9 @@ async fn extension_counts_where_key_remains() {
 
 #[tokio::test]
 async fn jumped_server_does_not_regrant_key() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let scene = Scene::new();
     let redlock = scene.manager(patient()).await;
     let lock = redlock.lock("a").await.unwrap();
@@ -121,6 +136,9 @@ async fn jumped_server_does_not_regrant_key() {
 
 #[tokio::test]
 async fn vanished_key_stays_unavailable() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let mut scene = Scene::new();
     let (first, second) = (scene.manager(patient()).await, scene.manager(patient()).await);
     // The first holds it on two servers, as the third comes up after that.
@@ -145,6 +163,9 @@ async fn vanished_key_stays_unavailable() {
 /// Only the strict guard prevents this.
 #[tokio::test]
 async fn undone_jump_between_checks_is_missed() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let mut scene = Scene::new();
     let clock = HandClock::system();
     let first = scene.manager(patient().clock(clock.clone())).await;
@@ -165,6 +186,9 @@ async fn undone_jump_between_checks_is_missed() {
 /// The drift allowance of `max_ttl` is 0.6 s, that of the lock 22 ms.
 #[tokio::test]
 async fn small_jump_matters_to_short_lock() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let scene = Scene::new();
     let way = crate::support::Proxy::start(scene.servers[2].addr());
     let urls = vec![scene.servers[0].url(), scene.servers[1].url(), way.url()];

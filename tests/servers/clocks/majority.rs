@@ -1,5 +1,6 @@
 //! A majority of servers whose clocks jump alike, as one time source may make them.
 
+use crate::support::{Feature, has};
 use std::time::Duration;
 
 use tower_redlock::{error::LossCause, node::NodeHealth};
@@ -15,6 +16,9 @@ const OWN: &str = "our own clock stood still";
 
 #[tokio::test]
 async fn is_found_out_by_the_third() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let scene = Scene::new();
     let (first, second) = (scene.manager(patient()).await, scene.manager(patient()).await);
     let lock = first.lock("a").auto_extend(false).await.unwrap();
@@ -47,6 +51,9 @@ async fn is_found_out_by_the_third() {
 /// A limit of the guard: no node with a correct clock is left to compare with.
 #[tokio::test]
 async fn is_taken_for_pause_without_third() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let mut scene = Scene::new();
     let redlock = scene.manager(patient()).await;
     scene.servers[2].kill();
@@ -59,6 +66,9 @@ async fn is_taken_for_pause_without_third() {
 /// The same limit: the verdict waits for the third node while it is connected.
 #[tokio::test]
 async fn waits_for_a_third_that_hangs() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let scene = Scene::new();
     let way = Proxy::start(scene.servers[2].addr());
     let urls = vec![scene.servers[0].url(), scene.servers[1].url(), way.url()];

@@ -8,7 +8,7 @@ use tower_redlock::{
 };
 
 use super::scene::{LONG, MINUTES, Scene, in_time, patient};
-use crate::support::{eventually_async, hand_clock::HandClock};
+use crate::support::{Feature, eventually_async, hand_clock::HandClock, has};
 
 const DONE: &str = "redlock:done:once:order:7";
 
@@ -35,6 +35,9 @@ impl Scene {
 
 #[tokio::test]
 async fn wrong_clock_keeps_no_record() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     for off in [MINUTES, -MINUTES, 5.0, -5.0] {
         let scene = Scene::new();
         scene.servers[0].set_clock_offset(off);
@@ -52,6 +55,9 @@ async fn wrong_clock_keeps_no_record() {
 
 #[tokio::test]
 async fn wrong_clocks_leave_the_end_unrecorded() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     for off in [MINUTES, -MINUTES] {
         let scene = Scene::new();
         let redlock = scene.manager(strict()).await;
@@ -69,6 +75,9 @@ async fn wrong_clocks_leave_the_end_unrecorded() {
 /// The process was suspended, or its clock was put forward: another process may run the work.
 #[tokio::test]
 async fn late_work_by_wall_is_undone() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new();
     let clock = HandClock::system();
     let redlock = scene.manager(strict().clock(clock.clone())).await;

@@ -5,10 +5,13 @@ use std::time::Duration;
 use tower_redlock::{Redlock, error::LossCause, node::NodeHealth, time::Clock};
 
 use super::scene::{MINUTES, Scene, in_time, is_jump, jump_is_seen, refusal};
-use crate::support::{eventually_async, hand_clock::HandClock};
+use crate::support::{Feature, eventually_async, hand_clock::HandClock, has};
 
 #[tokio::test]
 async fn local_pause_advances_deadlines() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let ttl = Duration::from_secs(5);
     let scene = Scene::new();
     let clock = HandClock::system();
@@ -54,6 +57,9 @@ async fn local_pause_advances_deadlines() {
 
 #[tokio::test]
 async fn valid_lock_is_valid_for_less() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let ttl = Duration::from_secs(60);
     let scene = Scene::new();
     let clock = HandClock::system();
@@ -77,6 +83,9 @@ async fn valid_lock_is_valid_for_less() {
 
 #[tokio::test]
 async fn jumped_server_stays_barred() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let ttl = Duration::from_secs(60);
     let scene = Scene::new();
     let clock = HandClock::system();

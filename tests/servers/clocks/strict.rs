@@ -8,7 +8,7 @@ use tower_redlock::{
 };
 
 use super::scene::{KEY, LONG, MINUTES, Scene, in_time, patient, vote};
-use crate::support::{HANG_GUARD, Resp, eventually_async, hand_clock::HandClock};
+use crate::support::{Feature, HANG_GUARD, Resp, eventually_async, hand_clock::HandClock, has};
 
 /// Wide enough for a busy machine.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -25,6 +25,9 @@ fn strict() -> RedlockBuilder {
 
 #[tokio::test]
 async fn wrong_clock_grants_nothing() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     for off in [MINUTES, -MINUTES, 5.0, -5.0] {
         let mut scene = Scene::new();
         scene.servers[0].set_clock_offset(off);
@@ -43,6 +46,9 @@ async fn wrong_clock_grants_nothing() {
 
 #[tokio::test]
 async fn wrong_clock_extends_nothing() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new();
     let redlock = scene.manager(strict()).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
@@ -60,6 +66,9 @@ async fn wrong_clock_extends_nothing() {
 
 #[tokio::test]
 async fn undone_jump_costs_no_key() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let mut scene = Scene::new();
     let clock = HandClock::system();
     let first = scene.manager(strict().clock(clock.clone())).await;
@@ -82,6 +91,9 @@ async fn undone_jump_costs_no_key() {
 /// The client's own clock is checked too: it was suspended, or put forward.
 #[tokio::test]
 async fn wall_jump_ends_unpolled_validity() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new();
     let clock = HandClock::system();
     // No timer of a lock is due before a third of its TTL, or the node timeout of its grant.
@@ -102,6 +114,9 @@ async fn wall_jump_ends_unpolled_validity() {
 
 #[tokio::test]
 async fn wall_jump_drops_guarded_work() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new();
     let clock = HandClock::system();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
@@ -115,6 +130,9 @@ async fn wall_jump_drops_guarded_work() {
 
 #[tokio::test]
 async fn small_wall_jump_shortens_validity() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new();
     let clock = HandClock::system();
     let redlock = scene.manager(strict().clock(clock.clone())).await;
@@ -131,6 +149,9 @@ async fn small_wall_jump_shortens_validity() {
 
 #[tokio::test]
 async fn validity_subtracts_three_clock_margins() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new();
     let redlock = scene.manager(strict()).await;
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
@@ -143,6 +164,9 @@ async fn validity_subtracts_three_clock_margins() {
 
 #[tokio::test]
 async fn reported_lease_excludes_the_backstop() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new();
     let redlock = scene.manager(strict().owner("holder")).await;
     let other = scene.manager(strict()).await;
@@ -173,6 +197,9 @@ async fn reported_lease_excludes_the_backstop() {
 
 #[tokio::test]
 async fn lock_is_extended_on_full_servers() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new();
     let redlock = scene.manager(strict()).await;
     let lock = in_time(async { redlock.lock(["a", "b"]).await }).await.unwrap();
@@ -192,6 +219,9 @@ async fn lock_is_extended_on_full_servers() {
 
 #[tokio::test]
 async fn max_ttl_counts_without_the_backstop() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new();
     let redlock = scene.manager(strict().max_ttl(2 * LONG)).await;
     let lock = in_time(async { redlock.lock("a").ttl(2 * LONG).await }).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tower_redlock::{Lock, LockError, Redlock, RedlockBuilder};
 
 use super::scene::{KEY, in_time};
-use crate::support::{HANG_GUARD, Proxy, RedisServer, ServerScene, eventually_async};
+use crate::support::{Feature, HANG_GUARD, Proxy, RedisServer, ServerScene, eventually_async, has};
 
 const TTL: Duration = Duration::from_secs(3);
 const WITHIN: Duration = Duration::from_millis(500);
@@ -52,6 +52,9 @@ async fn takes(redlock: &Redlock, names: &[&str]) -> Result<Lock, LockError> {
 
 #[tokio::test]
 async fn expired_lease_is_taken_over() {
+    if !has(&[Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new().await;
     let lock = takes(&scene.crashed, &["a"]).await.unwrap();
     scene.everywhere(KEY).await;
@@ -73,6 +76,9 @@ async fn expired_lease_is_taken_over() {
 
 #[tokio::test]
 async fn set_is_taken_over_as_whole() {
+    if !has(&[Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new().await;
     let lock = takes(&scene.crashed, &["a", "b"]).await.unwrap();
     let later = takes(&scene.crashed, &["c"]).await.unwrap();
@@ -91,6 +97,9 @@ async fn set_is_taken_over_as_whole() {
 
 #[tokio::test]
 async fn foreign_key_is_never_taken_over() {
+    if !has(&[Feature::ExpiryTime]) {
+        return;
+    }
     let scene = Scene::new().await;
     // Without a TTL, and with less and more of one than the backstop.
     for ttl in [None, Some("60000"), Some("90000000")] {

@@ -10,7 +10,7 @@ use tower_redlock::{
 };
 
 use super::scene::{Scene, in_time, patient};
-use crate::support::{eventually_async, hand_clock::HandClock};
+use crate::support::{Feature, eventually_async, hand_clock::HandClock, has};
 
 const HOURS: Duration = Duration::from_secs(2 * 3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -47,6 +47,9 @@ mod of_the_client {
 
     #[tokio::test]
     async fn wrong_wall_clock_is_only_reported() {
+        if !has(&[Feature::Clock]) {
+            return;
+        }
         let day = i64::try_from(DAY.as_micros()).unwrap();
         for by in [day, -day] {
             let scene = Scene::new();
@@ -88,6 +91,9 @@ mod of_the_client {
 
     #[tokio::test]
     async fn is_known_before_the_first_lock() {
+        if !has(&[Feature::Clock]) {
+            return;
+        }
         let scene = Scene::new();
         for ahead in [true, false] {
             let clock = HandClock::system();
@@ -107,6 +113,9 @@ mod of_a_server {
 
     #[tokio::test]
     async fn error_costs_one_vote_at_most() {
+        if !has(&[Feature::Clock]) {
+            return;
+        }
         let hours = HOURS.as_secs_f64();
         for by in [hours, -hours] {
             let scene = Scene::new();
@@ -138,6 +147,9 @@ mod of_a_server {
 
     #[tokio::test]
     async fn error_is_named_without_quorum() {
+        if !has(&[Feature::Clock]) {
+            return;
+        }
         let mut scene = Scene::new();
         for server in &scene.servers[..2] {
             server.set_clock_offset(HOURS.as_secs_f64());

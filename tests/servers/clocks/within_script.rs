@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tower_redlock::{Redlock, RedlockBuilder};
 
 use super::scene::{KEY, MINUTES, in_time};
-use crate::support::{RedisServer, Resp, eventually, over};
+use crate::support::{Feature, RedisServer, Resp, eventually, has, over};
 
 const META: &str = "redlock:meta";
 const LOOK: &str = "local now = time[1] * 1000000 + time[2]\n";
@@ -67,6 +67,9 @@ fn run(server: &RedisServer, script: &str, args: &[&str]) -> Vec<Resp> {
 
 #[tokio::test]
 async fn jump_within_script_ends_no_lease() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let server = RedisServer::with_clock(&[]);
     let redlock = over(strict(), [server.url()]).build().unwrap();
     let lock = in_time(async { redlock.lock("a").await }).await.unwrap();
@@ -84,6 +87,9 @@ async fn jump_within_script_ends_no_lease() {
 
 #[tokio::test]
 async fn lease_ends_despite_jump_within_script() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let server = RedisServer::with_clock(&[]);
     let redlock = over(strict(), [server.url()]).build().unwrap();
     let lock = in_time(async { redlock.lock("a").auto_extend(false).await }).await.unwrap();

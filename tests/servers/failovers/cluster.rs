@@ -5,7 +5,7 @@ use tower_redlock::Redlock;
 use super::{NAMED, leads_to, set_of};
 use crate::{
     guards::scene::{guarded, quick, taken, votes, works},
-    support::{Cluster, RedisServer, all_vote, eventually_async},
+    support::{Cluster, Feature, RedisServer, all_vote, eventually_async, has},
 };
 
 struct Scene {
@@ -39,6 +39,9 @@ impl Scene {
 
 #[tokio::test]
 async fn all_keys_are_on_one_shard() {
+    if !has(&[Feature::ClusterPort]) {
+        return;
+    }
     let scene = Scene::start().await;
     let lock = taken(&scene.redlock, "a").await;
     let (master, replica) = scene.shard;
@@ -53,6 +56,9 @@ async fn all_keys_are_on_one_shard() {
 /// The waiter's mark, the hint and its channel are in one slot.
 #[tokio::test]
 async fn waiting_process_is_woken() {
+    if !has(&[Feature::ClusterPort]) {
+        return;
+    }
     let scene = Scene::start().await;
     let other = guarded(quick(), set_of(scene.cluster.url(), &scene.fixed)).build().unwrap();
     all_vote(&other).await;
@@ -71,6 +77,9 @@ async fn waiting_process_is_woken() {
 
 #[tokio::test]
 async fn killed_master_is_replaced() {
+    if !has(&[Feature::ClusterPort]) {
+        return;
+    }
     let mut scene = Scene::start().await;
     let lock = taken(&scene.redlock, "a").await;
     scene.cluster.servers[scene.shard.0].kill();
@@ -80,6 +89,9 @@ async fn killed_master_is_replaced() {
 
 #[tokio::test]
 async fn frozen_master_is_replaced() {
+    if !has(&[Feature::ClusterPort]) {
+        return;
+    }
     let scene = Scene::start().await;
     let lock = taken(&scene.redlock, "a").await;
     scene.cluster.servers[scene.shard.0].freeze();
@@ -91,6 +103,9 @@ async fn frozen_master_is_replaced() {
 
 #[tokio::test]
 async fn ordered_failover_is_followed() {
+    if !has(&[Feature::ClusterPort]) {
+        return;
+    }
     let scene = Scene::start().await;
     let lock = taken(&scene.redlock, "a").await;
     scene.cluster.servers[scene.shard.1].cli(&["CLUSTER", "FAILOVER"]);

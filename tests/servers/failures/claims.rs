@@ -1,5 +1,6 @@
 //! Promises and claims on failing servers.
 
+use crate::support::{Feature, has};
 use std::{sync::Arc, time::Duration};
 
 use tower_redlock::{
@@ -145,6 +146,9 @@ fn with_patience(op: Op, given: Duration) -> Op {
 
 #[tokio::test]
 async fn late_promises_and_claims_are_refused() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let job = "x".repeat(LONG_NAME);
     let minute = Duration::from_secs(60);
     for op in [prepare(&job, 9), claim(&job, &of_tick(9, 100))] {

@@ -8,7 +8,7 @@ use tower_redlock::{
 };
 
 use super::scene::{all_vote, patient};
-use crate::support::{RedisServer, eventually_async};
+use crate::support::{Feature, RedisServer, eventually_async, has};
 
 fn only(redlock: &Redlock) -> NodeHealth {
     redlock.health().pop().expect("a node")
@@ -60,6 +60,9 @@ async fn a_restarted_server_is_another_run() {
 
 #[tokio::test]
 async fn servers_clock_is_compared_with_ours() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let server = RedisServer::with_clock(&[]);
     let redlock = of(&server).await;
     for offset in [0, 120, -45] {
@@ -78,8 +81,8 @@ async fn servers_clock_is_compared_with_ours() {
 async fn health_shows_persistence() {
     let none = RedisServer::start();
     let aof = RedisServer::with(&["--appendonly", "yes"]);
-    let snapshots = RedisServer::with(&["--save", "900 1"]);
-    let both = RedisServer::with(&["--appendonly", "yes", "--save", "900 1"]);
+    let snapshots = RedisServer::with(&["--save", "900", "1"]);
+    let both = RedisServer::with(&["--appendonly", "yes", "--save", "900", "1"]);
     let cases =
         [(none, false, false), (aof, true, false), (snapshots, false, true), (both, true, true)];
     for (server, aof, snapshots) in cases {

@@ -18,7 +18,7 @@ use super::{
     log::{Log, LoggedSpawner},
     scene::{all_vote, in_time, manager, patient, refused, works},
 };
-use crate::support::{FakeServer, Reaction, RedisServer, acl, eventually_async};
+use crate::support::{FakeServer, Feature, Reaction, RedisServer, acl, eventually_async, has};
 
 /// Waits until the first node's health is refusing.
 async fn refuses(redlock: &Redlock, expected: impl Fn(&Reason) -> bool) {
@@ -109,6 +109,9 @@ async fn command_denied_later_shows() {
 
 #[tokio::test]
 async fn a_clock_that_is_off_shows() {
+    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
+        return;
+    }
     let server = RedisServer::with_clock(&[]);
     server.set_clock_offset(5.0);
     let builder = patient([server.url()]).clock_guard(Duration::from_millis(100));

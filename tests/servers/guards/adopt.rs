@@ -12,7 +12,7 @@ use super::scene::{
     MAX_TTL, all_vote, fences, guarded, in_time, quick, reason, refusal, refused, settled, tag,
     taken, urls, works,
 };
-use crate::support::{Proxy, RedisServer, eventually_async};
+use crate::support::{Feature, Proxy, RedisServer, eventually_async, has};
 
 /// Nodes named by their addresses, as in sets that grow.
 fn set(urls: impl IntoIterator<Item = String>) -> Redlock {
@@ -256,6 +256,9 @@ async fn only_guarded_sets_are_adopted() {
 
 #[tokio::test]
 async fn another_prefix_or_guard_is_adopted() {
+    if !has(&[Feature::ExpiryTime]) {
+        return;
+    }
     let servers = RedisServer::start_n(3);
     let old = settled(&servers).await;
     let held = taken(&old, "x").await;
@@ -271,6 +274,9 @@ async fn another_prefix_or_guard_is_adopted() {
 /// the old set; the name's blank server does not stop it.
 #[tokio::test]
 async fn blank_server_does_not_stand_in() {
+    if !has(&[Feature::ExpiryTime]) {
+        return;
+    }
     let [former, blank, b, c] = [(); 4].map(|()| RedisServer::start());
     let holder = guarded(quick(), [former.url(), b.url(), c.url()]).build().unwrap();
     all_vote(&holder).await;

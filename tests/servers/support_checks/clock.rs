@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::support::{RedisServer, Resp};
+use crate::support::{Feature, RedisServer, Resp, has};
 
 /// Microseconds are cut off.
 const GRAIN: f64 = 0.001;
@@ -26,6 +26,9 @@ fn assert_off_by(server: &RedisServer, offset: f64) {
 
 #[test]
 fn the_clock_jumps_forward_and_back() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let server = RedisServer::with_clock(&[]);
     assert_off_by(&server, 0.0);
     for offset in [31.0, 600.0, -300.0, 0.25, -0.5, 0.0] {
@@ -36,6 +39,9 @@ fn the_clock_jumps_forward_and_back() {
 
 #[test]
 fn each_server_has_its_own_clock() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let servers = [RedisServer::with_clock(&[]), RedisServer::with_clock(&[])];
     servers[0].set_clock_offset(120.0);
     assert_off_by(&servers[0], 120.0);
@@ -44,6 +50,9 @@ fn each_server_has_its_own_clock() {
 
 #[test]
 fn keys_live_by_the_clock() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let server = RedisServer::with_clock(&[]);
     server.cli(&["SET", "short", "x", "PX", "60000"]);
     server.cli(&["SET", "long", "x", "PX", "600000"]);
@@ -56,6 +65,9 @@ fn keys_live_by_the_clock() {
 
 #[test]
 fn restart_keeps_clock_and_arguments() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let mut server = RedisServer::with_clock(&["--appendonly", "yes"]);
     server.set_clock_offset(-90.0);
     server.set("a", "x");
@@ -69,6 +81,9 @@ fn restart_keeps_clock_and_arguments() {
 
 #[test]
 fn replica_has_its_own_clock() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let (master, replica) = (RedisServer::with_clock(&[]), RedisServer::with_clock(&[]));
     master.set_clock_offset(60.0);
     master.set("a", "x");
@@ -80,6 +95,9 @@ fn replica_has_its_own_clock() {
 
 #[test]
 fn a_killed_server_leaves_nothing_behind() {
+    if !has(&[Feature::Clock]) {
+        return;
+    }
     let mut server = RedisServer::with_clock(&[]);
     let pid = server.pid();
     server.kill();

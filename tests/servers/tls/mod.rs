@@ -7,7 +7,9 @@ use tower_redlock::{
     node::redis::TlsOptions,
 };
 
-use crate::support::{HANG_GUARD, Port, RedisServer, TempDir, eventually_async, over, unused_port};
+use crate::support::{
+    Feature, HANG_GUARD, Port, RedisServer, TempDir, eventually_async, has, over, unused_port,
+};
 
 const CA: &str = include_str!("ca.pem");
 const STRANGER_CA: &str = include_str!("stranger-ca.pem");
@@ -54,6 +56,9 @@ async fn ready(redlock: &Redlock) {
 
 #[tokio::test]
 async fn name_and_address_both_work() {
+    if !has(&[Feature::Tls]) {
+        return;
+    }
     let (server, port) = server("no");
     for host in ["localhost", "127.0.0.1"] {
         let redlock = manager(&port, host, trusting(CA));
@@ -68,6 +73,9 @@ async fn name_and_address_both_work() {
 #[tokio::test]
 async fn store_speaks_tls_like_nodes() {
     use tower_redlock::once::{RedisStore, ResponseStore};
+    if !has(&[Feature::Tls]) {
+        return;
+    }
     let (_server, port) = server("no");
     let store = |ca| {
         let builder = RedisStore::builder(format!("rediss://localhost:{}", port.number()));
@@ -81,6 +89,9 @@ async fn store_speaks_tls_like_nodes() {
 
 #[tokio::test]
 async fn client_certificate_is_sent_on_request() {
+    if !has(&[Feature::Tls]) {
+        return;
+    }
     let (_server, port) = server("yes");
     let options = trusting(CA).client(CLIENT_CERT, CLIENT_KEY);
     let redlock = manager(&port, "localhost", options);
@@ -93,6 +104,9 @@ async fn client_certificate_is_sent_on_request() {
 
 #[tokio::test]
 async fn unknown_authority_does_not_vote() {
+    if !has(&[Feature::Tls]) {
+        return;
+    }
     let (_server, port) = server("no");
     let redlock = manager(&port, "localhost", trusting(STRANGER_CA));
     let text = assert_not_connected(&redlock).await;
@@ -119,6 +133,9 @@ async fn assert_not_connected(redlock: &Redlock) -> String {
 
 #[tokio::test]
 async fn files_are_read_at_every_connect() {
+    if !has(&[Feature::Tls]) {
+        return;
+    }
     let (server, port) = server("yes");
     let directory = TempDir::new();
     let file = |name: &str| directory.path().join(name);
@@ -159,6 +176,9 @@ fn disconnect(server: &RedisServer) {
 
 #[tokio::test]
 async fn a_server_name_replaces_the_host() {
+    if !has(&[Feature::Tls]) {
+        return;
+    }
     let (_server, port) = server("no");
     let redlock = |name: &str| {
         let url = format!("rediss://redis.invalid:{}", port.number());
