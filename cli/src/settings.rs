@@ -165,15 +165,57 @@ fn without_values(error: &toml::de::Error) -> String {
 
 /// Parses `url,name=url,…`.
 fn nodes(list: &str) -> Vec<Value> {
-    let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-    entries
+    let list = entries(list);
+    list.iter()
         .map(|entry| match entry.split_once('=') {
             // A URL may have a `=` as well, in a password or a query.
             Some((name, url)) if !name.contains("://") => Value::Table(Table::from_iter([
                 ("name".to_owned(), Value::String(name.trim().into())),
                 ("url".to_owned(), Value::String(url.trim().into())),
             ])),
-            _ => Value::String(entry.into()),
+            _ => Value::String(entry.as_str().into()),
         })
         .collect()
+}
+
+/// Splits a list at its commas, except at those between the hosts of one URL.
+fn entries(list: &str) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let has_hosts =
+            |entry: &&mut String| entry.contains("+sentinel://") || entry.contains("+cluster://");
+        match entries.last_mut().filter(has_hosts) {
+            Some(entry) if !part.contains("://") => {
+                entry.push(',');
+                entry.push_str(part);
+            }
+            _ => entries.push(part.to_owned()),
+        }
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_of_one_url_stay_together() {
+        for (list, expected) in [
+            ("redis://a, b=redis://b:1,", &["redis://a", "b=redis://b:1"][..]),
+            ("redis+sentinel://s1,s2:2, s3/locks", &["redis+sentinel://s1,s2:2,s3/locks"]),
+            (
+                "a=rediss+sentinel://u:p@s1,s2/locks/2?sentinel_pass=x,redis+cluster://c,d,e=redis://e",
+                &[
+                    "a=rediss+sentinel://u:p@s1,s2/locks/2?sentinel_pass=x",
+                    "redis+cluster://c,d",
+                    "e=redis://e",
+                ],
+            ),
+            ("redis://a,b", &["redis://a", "b"]),
+            ("", &[]),
+        ] {
+            assert_eq!(entries(list), expected, "{list}");
+        }
+    }
 }
