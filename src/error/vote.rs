@@ -109,8 +109,8 @@ pub enum Reason {
     NamesDiffer,
     /// Another server was enrolled under this node's name.
     Displaced,
-    /// The node's name leads to another server now, which is connected instead: Sentinels or a Cluster
-    /// changed its master. An operation that was sent to the former one may have run there.
+    /// Another server has the node's keys now, as Sentinels or a Cluster say. A node that they find is
+    /// connected to it; an operation that was sent to the former one may have run there.
     Moved {
         /// The address of the other server.
         to: Arc<str>,
@@ -243,7 +243,11 @@ impl fmt::Display for Reason {
                 "another server was enrolled under its name: check that its address leads all clients to one server",
             ),
             Self::Moved { to } => {
-                write!(f, "its name leads to another server now, {}; connecting to it", ServerText(to))
+                write!(
+                    f,
+                    "another server has its keys now, {}: nodes with a redis+sentinel:// or redis+cluster:// URL follow",
+                    ServerText(to)
+                )
             }
             Self::SameServer { other } => {
                 write!(f, "is the same server as {other}, and one server must not vote twice")

@@ -8,6 +8,7 @@ use super::{
     Redlock,
     builder::{NodeSource, RedlockBuilder},
     core::Core,
+    named_nodes,
     settings::Settings,
     spawner::{Spawner, ThreadSpawner},
 };
@@ -16,9 +17,7 @@ use crate::{
     events::Events,
     node::{
         ClockJumps, Node,
-        redis::{
-            Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings, RestartGuard, hash_tag,
-        },
+        redis::{Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings, RestartGuard},
     },
     protocol::formulas,
     time::{AdjustedClock, Clock, MAX_DURATION, Timers},
@@ -42,13 +41,13 @@ impl RedlockBuilder {
     ///
     /// [`BuildError`]: the setting that is wrong, and why.
     pub fn build(self) -> Result<Redlock, BuildError> {
-        let mut settings = self.settings()?;
+        let settings = self.settings()?;
         let endpoints = endpoints(&self.urls)?;
         if endpoints.is_empty() && self.nodes.iter().all(NodeSource::is_empty) {
             return Err(BuildError::NoNodes);
         }
         check_prefix(&self.key_prefix)?;
-        settings.key_prefix = prefix_of_keys(&self.key_prefix, &endpoints);
+        named_nodes::check_prefix(&self.key_prefix, &endpoints)?;
         self.check_embedded()?;
         self.check_guarded()?;
         let clock = Arc::new(AdjustedClock::new(self.clock));
@@ -76,6 +75,7 @@ impl RedlockBuilder {
         let clock_jumps = Arc::new(ClockJumps::new(count.0 + count.1, Arc::clone(&timers)));
         let mut set = None;
         warn_of_few_servers(endpoints.len(), &self.guards);
+        named_nodes::warn_of_failovers(&endpoints, &self.guards);
         if !endpoints.is_empty() {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
             let layout = Layout::new(&names, &redis.prefix, &self.guards);
@@ -313,16 +313,6 @@ fn check_prefix(prefix: &str) -> Result<(), BuildError> {
         return Err(BuildError::setting("key_prefix", reason));
     }
     Ok(())
-}
-
-/// In a Cluster all keys have one hash tag, so that one server has them.
-fn prefix_of_keys(prefix: &str, endpoints: &[Endpoint]) -> Arc<str> {
-    let is_cluster = |at: &Endpoint| at.directory().is_some_and(|directory| directory.is_cluster());
-    if endpoints.iter().any(is_cluster) && hash_tag(prefix).is_none() {
-        format!("{{{prefix}}}").into()
-    } else {
-        prefix.into()
-    }
 }
 
 fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildError> {

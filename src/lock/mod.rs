@@ -9,6 +9,7 @@
 //! | a held lock, its loss, its release | [`Lock`], [`Lost`], [`Release`], [`Stopping`] |
 //! | the local line of requests | `queue` |
 //! | waiting for other processes, and fairness between processes | `wakeups` |
+//! | nodes that Sentinels or a Cluster find | `named_nodes` |
 //! | limit of attempts in flight | `attempts` |
 //! | the algorithm of one lease, run against the nodes | `lease` |
 //! | fencing tokens to propose | `fences` |
@@ -50,6 +51,7 @@ mod lease;
 mod listing;
 #[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
 pub(crate) mod lock;
+mod named_nodes;
 pub(crate) mod options;
 mod overrun;
 mod query;

@@ -98,6 +98,11 @@ struct Bucket {
 const BUCKETS: u32 = 8;
 
 impl Offsets {
+    /// Forgets all readings: another server's clock is read from now on.
+    pub(crate) fn forget(&mut self) {
+        *self = Self::new(self.window, self.drift_factor);
+    }
+
     /// No history yet. Readings are kept for `window`.
     pub(crate) fn new(window: Duration, drift_factor: f64) -> Self {
         Self {

@@ -10,6 +10,9 @@ use crate::error::Reason;
 pub struct NodeHealth {
     /// The node's name: `host:port/db`, or a given name.
     pub name: Arc<str>,
+    /// Where its server is, or was when it was last connected: `host:port`, or the path of a socket. Changes
+    /// with each failover of a node that Sentinels or a Cluster find.
+    pub address: Option<Arc<str>>,
     /// Whether it votes.
     pub state: NodeState,
     /// The latest round trip, if one was measured.
@@ -52,6 +55,7 @@ impl NodeHealth {
     pub fn voting(name: &str) -> Self {
         Self {
             name: name.into(),
+            address: None,
             state: NodeState::Voting,
             round_trip: None,
             kind: None,

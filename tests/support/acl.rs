@@ -13,7 +13,12 @@ pub const USER: &str = "locks";
 
 /// The code spans of the paragraph on permissions.
 fn spans() -> Vec<Vec<&'static str>> {
-    let (_, rest) = PAGE.split_once("* **Permissions**").expect("the page has permissions");
+    spans_of("* **Permissions**")
+}
+
+/// The code spans of the paragraph that begins with this.
+fn spans_of(title: &str) -> Vec<Vec<&'static str>> {
+    let (_, rest) = PAGE.split_once(title).expect("the page has the paragraph");
     let (paragraph, _) = rest.split_once("\n* **").expect("another paragraph follows");
     paragraph.split('`').skip(1).step_by(2).map(|span| span.split_whitespace().collect()).collect()
 }
@@ -32,6 +37,30 @@ pub fn further_rules() -> Vec<&'static str> {
         .flatten()
         .filter(|word| word.starts_with('+') && !rules().contains(word))
         .collect()
+}
+
+/// The rules for a Cluster, in which the keys have the prefix `{redlock}`.
+pub fn cluster_rules() -> Vec<String> {
+    let all = rules().into_iter().chain(further_rules());
+    let tagged = all.map(|rule| match rule.get(..1) {
+        Some("~" | "&") => rule.replace("redlock", "{redlock}"),
+        _ => rule.to_owned(),
+    });
+    let further = spans_of("* **User and password**").concat();
+    tagged
+        .chain(further.into_iter().filter(|rule| rule.contains("cluster")).map(Into::into))
+        .collect()
+}
+
+/// The rules for a user of Sentinels.
+pub fn sentinel_rules() -> Vec<&'static str> {
+    let spans = spans_of("* **User and password**");
+    spans.into_iter().find(|span| span[0] == "-@all").expect("the page has the rules")
+}
+
+/// The password of [`USER`].
+pub fn password() -> &'static str {
+    PASSWORD
 }
 
 /// What a server is started with.

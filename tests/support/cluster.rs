@@ -1,6 +1,7 @@
 //! A Redis Cluster of three masters and three replicas.
 
 use super::port::{self, Port};
+use super::resp::Resp;
 use super::server::RedisServer;
 use super::wait::eventually;
 
@@ -73,15 +74,46 @@ impl Cluster {
         format!("redis+cluster://{},{}", self.servers[0].addr(), self.servers[5].addr())
     }
 
+    /// Gives a slot, with its keys, to another master.
+    pub fn move_slot(&self, slot: i64, from: usize, to: usize) {
+        let slot = slot.to_string();
+        let id = |server: usize| self.servers[server].cli(&["CLUSTER", "MYID"]).text();
+        let set = |server: usize, state: &str, other: usize| {
+            self.servers[server].order(&["CLUSTER", "SETSLOT", &slot, state, &id(other)]);
+        };
+        set(to, "IMPORTING", from);
+        set(from, "MIGRATING", to);
+        // Keys may be added meanwhile.
+        eventually("the slot is empty", || {
+            let keys = self.servers[from].cli(&["CLUSTER", "GETKEYSINSLOT", &slot, "1000"]);
+            let keys: Vec<_> = keys.items().into_iter().map(Resp::text).collect();
+            let port = self.servers[to].port().to_string();
+            let command = ["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+            let command: Vec<_> =
+                command.into_iter().chain(keys.iter().map(String::as_str)).collect();
+            if !keys.is_empty() {
+                self.servers[from].cli(&command);
+            }
+            let moved = self.servers[to].cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id(to)]);
+            moved == Resp::Simple("OK".into())
+                && self.servers[from].cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id(to)])
+                    == Resp::Simple("OK".into())
+        });
+    }
+
     /// The servers that have a key: the master, and its replica.
     pub fn shard_of(&self, key: &str) -> (usize, usize) {
-        let slot = self.servers[0].cli(&["CLUSTER", "KEYSLOT", key]).int();
+        let slot = self.slot_of(key);
         let master = match slot {
             0..=5460 => 0,
             5461..=10922 => 1,
             _ => 2,
         };
         (master, master + 3)
+    }
+
+    pub fn slot_of(&self, key: &str) -> i64 {
+        self.servers[0].cli(&["CLUSTER", "KEYSLOT", key]).int()
     }
 
     /// Whether a server says that it is a master.

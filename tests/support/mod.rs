@@ -70,7 +70,7 @@ pub use process::Process;
 pub use proxy::Proxy;
 pub use resp::{Resp, decode};
 pub use restart::Snapshot;
-pub use sentinels::{SERVICE, Sentinels};
+pub use sentinels::{SERVICE, Sentinel, Sentinels};
 pub use server::RedisServer;
 pub use temp_dir::TempDir;
 pub use wait::{HANG_GUARD, eventually, eventually_async};

@@ -34,7 +34,7 @@ pub struct Sentinels {
 type Password = Option<&'static str>;
 
 #[derive(Debug)]
-struct Sentinel {
+pub struct Sentinel {
     // Before the home, as for servers.
     process: Process,
     port: Port,
@@ -52,7 +52,12 @@ impl Sentinels {
     pub fn with(password: Password) -> Self {
         let servers = [RedisServer::start(), RedisServer::start()];
         servers[1].replica_of(&servers[0]);
-        let sentinels = (0..3).map(|_| Sentinel::start(servers[0].addr(), password)).collect();
+        let config = |password: &str| {
+            ["requirepass ", password, "\nsentinel sentinel-pass ", password, "\n"].concat()
+        };
+        let config = password.map_or_else(String::new, config);
+        let sentinels =
+            (0..3).map(|_| Sentinel::start(servers[0].addr(), password, &config)).collect();
         let started = Self { servers, sentinels };
         eventually("the Sentinels know each other", || {
             started.sentinels.iter().all(|sentinel| {
@@ -66,9 +71,26 @@ impl Sentinels {
 
     /// The URL of the master, by all Sentinels.
     pub fn url(&self) -> String {
-        let addresses: Vec<_> =
-            self.sentinels.iter().map(|it| it.port.addr().to_string()).collect();
+        Self::url_over(self.addresses())
+    }
+
+    /// The same by these Sentinels, or what is in front of them.
+    pub fn url_over(sentinels: impl IntoIterator<Item = SocketAddr>) -> String {
+        let addresses: Vec<_> = sentinels.into_iter().map(|it| it.to_string()).collect();
         format!("redis+sentinel://{}/{SERVICE}", addresses.join(","))
+    }
+
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.sentinels.iter().map(Sentinel::addr).collect()
+    }
+
+    /// Sends a command to every Sentinel.
+    #[track_caller]
+    pub fn order(&self, command: &[&str]) {
+        for sentinel in &self.sentinels {
+            let answer = roundtrip(sentinel.addr(), sentinel.password, command).ok();
+            assert_eq!(answer, Some(Resp::Simple("OK".into())), "{command:?}");
+        }
     }
 
     /// The index of the server that most Sentinels call the master.
@@ -98,7 +120,7 @@ impl Sentinels {
         self.sentinels.pop();
     }
 
-    /// Stops the other Sentinels but the first, so that they say nothing new.
+    /// Stops all Sentinels, so that they say nothing.
     pub fn freeze_sentinels(&self) {
         self.sentinels.iter().for_each(|sentinel| sentinel.process.signal(Signal::STOP));
     }
@@ -118,23 +140,20 @@ impl Fields {
 }
 
 impl Sentinel {
-    fn start(master: SocketAddr, password: Password) -> Self {
+    /// Starts one with further lines of its configuration.
+    pub fn start(master: SocketAddr, password: Password, lines: &str) -> Self {
         loop {
             let (home, port) = (Home::new(), port::unused());
-            let mut config = format!(
+            let config = format!(
                 "port {}\nbind 127.0.0.1\ndir {}\n\
                  sentinel monitor {SERVICE} {} {} 2\n\
                  sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER}\n\
-                 sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT}\n",
+                 sentinel failover-timeout {SERVICE} {FAILOVER_TIMEOUT}\n{lines}",
                 port.number(),
                 home.data().display(),
                 master.ip(),
                 master.port(),
             );
-            if let Some(password) = password {
-                let lines = ["requirepass ", password, "\nsentinel sentinel-pass ", password, "\n"];
-                config += &lines.concat();
-            }
             let file = home.file("sentinel.conf");
             fs::write(&file, config).expect("the directory is ours");
             let file = file.to_str().expect("UTF-8").to_owned();
@@ -148,6 +167,10 @@ impl Sentinel {
                 thread::sleep(Duration::from_millis(5));
             }
         }
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.port.addr()
     }
 
     fn ask(&self, args: &[&str]) -> Option<Resp> {

@@ -67,7 +67,8 @@ fn node(text: &mut String, node: &NodeDiagnosis) {
         };
         let _ = writeln!(
             text,
-            "    run {}, incarnation {}",
+            "    at {}, run {}, incarnation {}",
+            health.address.as_deref().map_or("an unknown address".into(), shown),
             short(&health.run_id),
             health.incarnation.as_deref().unwrap_or("unknown"),
         );

@@ -88,6 +88,7 @@ fn row(node: &NodeDiagnosis) -> Markup {
             td {
                 @if let Some(kind) = health.kind { (kind.to_string()) " " }
                 @match &health.version { Some(version) => (text(version)), None => "–" }
+                @if let Some(address) = moved_to(health) { " at " (text(address)) }
             }
             td { (memory(health)) }
             td { (persistence(health)) }
@@ -95,6 +96,11 @@ fn row(node: &NodeDiagnosis) -> Markup {
             td.number { (health.pending_releases) }
         }
     }
+}
+
+/// The address, where the name does not tell it.
+fn moved_to(health: &NodeHealth) -> Option<&str> {
+    health.address.as_deref().filter(|address| !health.name.starts_with(address))
 }
 
 fn brief(time: Duration) -> String {

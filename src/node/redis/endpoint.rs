@@ -6,7 +6,7 @@ use ::redis::{ConnectionAddr, IntoConnectionInfo};
 
 use super::{
     Address, Credentials,
-    directory::{Directory, DirectoryKind},
+    directory::{Directory, DirectoryKind, Location},
 };
 use crate::error::{BuildError, Reason};
 
@@ -133,6 +133,9 @@ impl Endpoint {
         let plain = if scheme.is_tls() { Scheme::Tls } else { Scheme::Tcp }.as_str();
         let mut parts = Vec::new();
         for host in hosts.split(',') {
+            if host.ends_with(':') {
+                return Err(invalid("a host ends with a ':' but has no port"));
+            }
             let port = if is_sentinel && !has_port(host) {
                 format!(":{SENTINEL_PORT}")
             } else {
@@ -190,17 +193,23 @@ impl Endpoint {
     }
 
     /// Returns where the server is now.
-    pub(super) async fn resolve(&self) -> Result<Address, Reason> {
+    pub(super) async fn locate(&self) -> Result<Location, Reason> {
         match &self.place {
-            Place::Fixed(address) => Ok(address.clone()),
-            Place::Named(directory) => directory.address().await,
+            Place::Fixed(address) => {
+                Ok(Location { address: address.clone(), epoch: 0, is_fresh: true })
+            }
+            Place::Named(directory) => directory.locate().await,
         }
     }
 
-    /// Returns a reason if the node is known to be elsewhere now.
-    pub(super) fn moved_from(&self, address: &Address) -> Option<Reason> {
-        let to = self.directory()?.left_for(address)?;
-        Some(Reason::Moved { to: to.to_string().into() })
+    /// Returns when the server is known to be elsewhere than at this location, if it is one.
+    pub(super) async fn left(&self, location: Option<&Location>) -> Reason {
+        match (&self.place, location) {
+            (Place::Named(directory), Some(location)) => {
+                Reason::Moved { to: directory.left(location).await.to_string().into() }
+            }
+            _ => std::future::pending().await,
+        }
     }
 
     /// Returns whether a text can be a host.

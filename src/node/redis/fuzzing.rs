@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use super::{
     Endpoint, claim_text,
     decode::{Decoded, decode, lease_of, record},
+    directory,
     encode::Keys,
     enrol::Tag,
     handshake, permissions,
@@ -60,7 +61,8 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
     ]
 });
 
-/// Decodes replies, as the answers to operations and to the commands of a connection.
+/// Decodes replies, as the answers to operations, to the commands of a connection and to the question where
+/// a server is.
 ///
 /// Each operation is answered once, and only by an answer of its kind. Errors are short, and have
 /// neither nonces nor control characters.
@@ -77,6 +79,7 @@ pub fn answers(data: &[u8]) {
         assert!(!report.is_replica);
         incarnation(&report.tag);
     }
+    directory::fuzzing::places(&values).iter().for_each(is_presentable);
     let two = values.iter().take(2).cloned().collect();
     let _ = permissions::answer(two);
 }

@@ -8,6 +8,7 @@ use super::{
     Access, Address, Endpoint, IoStream,
     credentials::UserAndPassword,
     decode::{reason, text},
+    directory::Location,
     endpoint::Place,
     enrol::{EnrolCheck, Membership, NodeReport, add_check, info},
     scripts::{self, Digests},
@@ -31,7 +32,7 @@ const MIN_STRICT_VERSION: (u32, u32) = (7, 0);
 pub(super) struct ReadyConnection {
     pub(super) wire: Wire,
     /// Where it leads.
-    pub(super) address: Address,
+    pub(super) location: Location,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
     pub(super) report: TimedReport,
@@ -48,19 +49,23 @@ pub(super) struct TimedReport {
 pub(super) async fn connect(
     endpoint: &Endpoint,
     member: &Membership,
+    location: &Location,
 ) -> Result<ReadyConnection, Reason> {
-    match tokio::time::timeout(TIMEOUT, greet(endpoint, member)).await {
+    match tokio::time::timeout(TIMEOUT, greet(endpoint, member, location)).await {
         Ok(result) => result,
         Err(_) => Err(Reason::NotConnected(format!("no greeting within {TIMEOUT:?}").into())),
     }
 }
 
-async fn greet(endpoint: &Endpoint, member: &Membership) -> Result<ReadyConnection, Reason> {
+async fn greet(
+    endpoint: &Endpoint,
+    member: &Membership,
+    location: &Location,
+) -> Result<ReadyConnection, Reason> {
     let access = &member.set.settings.access;
     let credentials = credentials(endpoint, access).await?;
-    let (stream, address) = open(endpoint, access).await?;
-    let greeted =
-        greet_as(credentials.as_ref(), endpoint, member, (Wire::new(stream), address)).await;
+    let wire = Wire::new(open(endpoint, access, &location.address).await?);
+    let greeted = greet_as(credentials.as_ref(), endpoint, member, (wire, location)).await;
     greeted.map_err(|reason| hide(reason, credentials.as_ref()))
 }
 
@@ -68,7 +73,7 @@ async fn greet_as(
     credentials: Option<&UserAndPassword>,
     endpoint: &Endpoint,
     member: &Membership,
-    (mut wire, address): (Wire, Address),
+    (mut wire, location): (Wire, &Location),
 ) -> Result<ReadyConnection, Reason> {
     let settings = &member.set.settings;
     let mut pipeline = login(credentials);
@@ -109,7 +114,7 @@ async fn greet_as(
     member.set.set_traits(member.index, probe.traits(version, settings)?);
     // After the login: unauthenticated clients may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
-    add_health_check(&mut pipeline, member, true);
+    add_health_check(&mut pipeline, member, location.is_fresh);
     let begun = settings.clock.now();
     let answers = wire.ask(&pipeline).await?;
     let received = settings.clock.now();
@@ -120,7 +125,7 @@ async fn greet_as(
         Ok(report) => ServerClock::new(begun, report.server_micros),
         Err(_) => ServerClock::new(begun, time(&mut wire).await?),
     };
-    Ok(ReadyConnection { wire, address, digests, server_clock, report })
+    Ok(ReadyConnection { wire, location: location.clone(), digests, server_clock, report })
 }
 
 /// Adds a health check. `is_fresh`: the connection was opened after a new lookup of the name.
@@ -183,7 +188,8 @@ pub(super) fn parse_report(
 /// Opens a separate connection for bulk data.
 pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<Wire, Reason> {
     let opening = async {
-        let mut wire = open_for_pushes(endpoint, access).await?;
+        let location = endpoint.locate().await?;
+        let mut wire = open_for_pushes(endpoint, access, &location.address).await?;
         if endpoint.database != 0 {
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("SELECT").arg(endpoint.database);
@@ -197,9 +203,13 @@ pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<
 }
 
 /// Opens a connection without a database, for pushed messages.
-pub(super) async fn open_for_pushes(endpoint: &Endpoint, access: &Access) -> Result<Wire, Reason> {
+pub(super) async fn open_for_pushes(
+    endpoint: &Endpoint,
+    access: &Access,
+    address: &Address,
+) -> Result<Wire, Reason> {
     let credentials = credentials(endpoint, access).await?;
-    let mut wire = Wire::new(open(endpoint, access).await?.0);
+    let mut wire = Wire::new(open(endpoint, access, address).await?);
     let login = login(credentials.as_ref());
     if !login.is_empty() {
         let answers = wire.ask(&login).await;
@@ -211,28 +221,30 @@ pub(super) async fn open_for_pushes(endpoint: &Endpoint, access: &Access) -> Res
     Ok(wire)
 }
 
-/// Opens a stream to where the server is now.
+/// Opens a stream to the server at this address.
 async fn open(
     endpoint: &Endpoint,
     access: &Access,
-) -> Result<(Box<dyn IoStream>, Address), Reason> {
-    let address = endpoint.resolve().await?;
+    address: &Address,
+) -> Result<Box<dyn IoStream>, Reason> {
     let opening = async {
-        let stream = access.connector.connect(&address).await?;
+        let stream = access.connector.connect(address).await?;
         #[cfg(feature = "tls")]
         if endpoint.tls {
-            return access.tls.wrap(&address, stream).await;
+            return access.tls.wrap(address, stream).await;
         }
         Ok(stream)
     };
     let opened: std::io::Result<_> = opening.await;
-    match opened {
-        Ok(stream) => Ok((stream, address)),
-        Err(error) => Err(Reason::NotConnected(match &endpoint.place {
+    opened.map_err(|error| {
+        Reason::NotConnected(match &endpoint.place {
             Place::Fixed(_) => error.to_string().into(),
-            Place::Named(_) => format!("{address}: {error}").into(),
-        })),
-    }
+            Place::Named(directory) => {
+                let silence = directory.why_silent().map(|why| format!("; {why}"));
+                format!("{address}: {error}{}", silence.unwrap_or_default()).into()
+            }
+        })
+    })
 }
 
 /// `AUTH`, where it is needed.

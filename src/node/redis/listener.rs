@@ -1,6 +1,6 @@
 //! The connection by which a server reports releases: open only while something is subscribed.
 
-use std::{future::poll_fn, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{future::poll_fn, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use ::redis::Value;
 use futures_util::FutureExt;
@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use super::{
     Endpoint,
     decode::{reason, text},
+    directory::Location,
     enrol::Membership,
     handshake::{self, TIMEOUT},
     status::Status,
@@ -89,10 +90,11 @@ impl Listener {
     /// Opens a connection and serves it until it ends.
     async fn listen(&self, backoff: &mut Backoff) -> ListenEnd {
         self.subscriptions.reset();
-        let mut wire = match self.connect().await {
-            Ok(wire) => wire,
+        let (mut wire, location) = match self.connect().await {
+            Ok(connected) => connected,
             Err(reason) => return ListenEnd::Broken(reason),
         };
+        let mut moved = pin!(self.endpoint.left(Some(&location)));
         *backoff = Backoff::default();
         let mut ping = tokio::time::interval(PING_INTERVAL);
         let mut command = Command::default();
@@ -123,6 +125,7 @@ impl Listener {
                     }
                 }
                 () = self.subscriptions.changed.notified() => {}
+                reason = &mut moved => return ListenEnd::Broken(reason),
                 now = ping.tick() => {
                     let since = *waiting_since.get_or_insert(now);
                     if since.elapsed() > TIMEOUT {
@@ -176,10 +179,12 @@ impl Listener {
         if is_leaving { Ok(()) } else { Err(reason) }
     }
 
-    async fn connect(&self) -> Result<Wire, Reason> {
+    async fn connect(&self) -> Result<(Wire, Location), Reason> {
         let access = &self.member.set.settings.access;
-        let opening = handshake::open_for_pushes(&self.endpoint, access);
-        tokio::time::timeout(TIMEOUT, opening).await.unwrap_or(Err(Reason::TimedOut))
+        let location = self.endpoint.locate().await?;
+        let opening = handshake::open_for_pushes(&self.endpoint, access, &location.address);
+        let wire = tokio::time::timeout(TIMEOUT, opening).await.unwrap_or(Err(Reason::TimedOut))?;
+        Ok((wire, location))
     }
 
     /// Adds a command on the channels of names to the next write, if there are any.

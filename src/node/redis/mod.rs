@@ -60,6 +60,7 @@ pub use settings::{EvictionGuard, RestartGuard};
 #[cfg(feature = "http")]
 pub(crate) use single_server::SingleServer;
 pub(crate) use supervisor::Supervisor;
+
 #[cfg(feature = "tls")]
 pub(crate) use tls::tls_config;
 pub use tls_options::TlsOptions;

@@ -1,8 +1,8 @@
 //! The state of a server that survives a reconnect.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::server_clock::ServerClock;
+use super::{RestartGuard, server_clock::ServerClock};
 use crate::{
     membership::offsets::Offsets,
     protocol::{AcquireOp, ExtendOp, Nonce, Op},
@@ -16,6 +16,8 @@ pub(super) struct ReconnectState {
     pub(super) corrections: u64,
     /// The overestimate of these corrections that `offsets` includes.
     pub(super) overestimate: Duration,
+    /// Of the server that `offsets` are about.
+    run_id: Arc<str>,
     /// Grants without an answer, which may still run.
     unsettled: HashMap<Nonce, Unsettled>,
     /// Number of entries at which expired ones are removed.
@@ -38,9 +40,20 @@ impl ReconnectState {
             offsets,
             corrections: 0,
             overestimate: Duration::ZERO,
+            run_id: "".into(),
             unsettled: HashMap::new(),
             sweep_at: FEW,
         }
+    }
+
+    /// Notes which server is connected. With the restart guard, a new one begins without a history of its
+    /// clock: it votes only when all that it may have granted has expired, and it may run on another machine.
+    pub(super) fn serve(&mut self, run_id: &Arc<str>, restart: RestartGuard) {
+        let is_new = !self.run_id.is_empty() && !run_id.is_empty() && self.run_id != *run_id;
+        if is_new && restart == RestartGuard::Probation {
+            self.offsets.forget();
+        }
+        self.run_id = Arc::clone(run_id);
     }
 
     /// Records an operation whose answer is lost. `sent` and `clock` determined its deadline.
@@ -79,10 +92,38 @@ impl ReconnectState {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::{protocol::LeaseId, resource::Resource};
+    use crate::{
+        membership::offsets::{Interval, Reading},
+        protocol::LeaseId,
+        resource::Resource,
+    };
+
+    /// A promoted replica on another machine, a minute ahead.
+    #[test]
+    fn other_servers_clock_is_no_jump() {
+        let minute = Duration::from_secs(60);
+        let at = |ms| Timestamp::ZERO + Duration::from_millis(ms);
+        let reading = |ms: u64, ahead: Duration| {
+            let micros = u64::try_from((Duration::from_millis(ms) + ahead).as_micros()).unwrap();
+            (Interval::new(at(ms), at(ms + 1), micros), at(ms), at(ms + 1))
+        };
+        for (restart, second_run, is_jump) in [
+            (RestartGuard::Probation, "b", false),
+            (RestartGuard::Probation, "a", true),
+            (RestartGuard::Probation, "", true),
+            (RestartGuard::Off, "b", true),
+        ] {
+            let mut memory = ReconnectState::new(Offsets::new(Duration::from_secs(1), 0.01));
+            memory.serve(&"a".into(), restart);
+            let (first, asked, heard) = reading(1_000, Duration::ZERO);
+            assert_eq!(memory.offsets.observe(first, asked, heard), Reading::Steady);
+            memory.serve(&second_run.into(), restart);
+            let (second, asked, heard) = reading(1_100, minute);
+            let reading = memory.offsets.observe(second, asked, heard);
+            assert_eq!(reading != Reading::Steady, is_jump, "{restart:?} {second_run}");
+        }
+    }
 
     #[test]
     fn release_is_final_after_pending_deadline() {

@@ -10,7 +10,12 @@ use ::redis::{Pipeline, Value};
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
-use super::{Access, Endpoint, decode::reason, handshake, wire::Wire};
+use super::{
+    Access, Endpoint,
+    decode::reason,
+    handshake,
+    wire::{MAX_LONG, Wire},
+};
 use crate::error::Reason;
 
 /// Time after a failed attempt in which there is no other: questions fail at once.
@@ -25,6 +30,7 @@ pub(crate) struct SingleServer {
     endpoint: Endpoint,
     access: Access,
     timeout: Duration,
+    max_answers: usize,
     wire: Option<Wire>,
     /// When the last attempt to connect failed, and why.
     failed: Option<(Instant, Reason)>,
@@ -33,7 +39,13 @@ pub(crate) struct SingleServer {
 impl SingleServer {
     /// `timeout`: for one call of [`ask`](Self::ask), connecting included.
     pub(crate) const fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
-        Self { endpoint, access, timeout, wire: None, failed: None }
+        Self { endpoint, access, timeout, max_answers: MAX_LONG, wire: None, failed: None }
+    }
+
+    /// Limits the memory of the answers to one question, in bytes.
+    pub(crate) fn with_max_answers(mut self, max_answers: usize) -> Self {
+        self.max_answers = max_answers;
+        self
     }
 
     /// Sends commands, and returns their answers, or why one was refused. Commands may be run twice: over
@@ -71,7 +83,7 @@ impl SingleServer {
         mut wire: Wire,
         pipeline: &Pipeline,
     ) -> Result<CommandAnswers, Reason> {
-        let answers = wire.ask_within(pipeline, self.timeout).await?;
+        let answers = wire.ask_within(pipeline, self.timeout, self.max_answers).await?;
         // With one answer too many, each may be that of another question.
         logged(wire.check_answered(), &self.endpoint)?;
         let said = |answer| match answer {

@@ -170,7 +170,7 @@ impl Status {
         detail.queue(event);
     }
 
-    pub(super) fn set_up(&self, traits: ServerTraits, round_trip: Duration) {
+    pub(super) fn set_up(&self, address: Arc<str>, traits: ServerTraits, round_trip: Duration) {
         self.change(|detail, now| {
             let event = match &detail.state {
                 ConnectionState::Down { since, .. } => {
@@ -183,6 +183,7 @@ impl Status {
             detail.state = ConnectionState::Up;
             (detail.known.kind, detail.known.version) = (traits.kind, traits.version);
             detail.limits = traits.limits;
+            detail.known.address = Some(address);
             detail.known.round_trip = Some(round_trip);
             self.down.store(false, Ordering::Release);
             Some(event)

@@ -1,12 +1,13 @@
 //! Keeps one server connected: connects, serves, and reconnects with backoff.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
 use super::{
     Endpoint,
+    directory::Location,
     enrol::{AdminRequest, Membership},
     handshake::{self, ReadyConnection},
     reconnect_state::ReconnectState,
@@ -23,6 +24,8 @@ pub(crate) struct Supervisor {
     member: Membership,
     status: Arc<Status>,
     inlets: NodeChannels,
+    /// Where the latest connection led, or was to lead.
+    tried: Option<Location>,
     reconnect: ReconnectState,
     backoff: Backoff,
 }
@@ -38,17 +41,24 @@ impl Supervisor {
         let settings = &member.set.settings;
         let reconnect = ReconnectState::new(Offsets::new(settings.max_ttl, settings.drift_factor));
         let inlets = NodeChannels { requests, admin };
-        Self { endpoint, member, status, inlets, reconnect, backoff: Backoff::default() }
+        Self {
+            endpoint,
+            member,
+            status,
+            inlets,
+            tried: None,
+            reconnect,
+            backoff: Backoff::default(),
+        }
     }
 
     pub(crate) async fn run(self) {
         let Some(directory) = self.endpoint.directory().cloned() else { return self.serve().await };
-        let member = self.member.clone();
-        let access = &member.set.settings.access;
+        let set = Arc::clone(&self.member.set);
         tokio::select! {
             biased;
             () = self.serve() => {}
-            () = directory.watch(member.set.keys.slot(), access, || member.moved()) => {}
+            () = directory.watch(set.keys.slot(), &set.settings.access) => {}
         }
     }
 
@@ -73,7 +83,7 @@ impl Supervisor {
     /// Opens a connection, after a pause if one failed before, and serves it until it ends.
     async fn connect_and_serve(&mut self, last: Option<Reason>) -> SessionEnd {
         let link = match &last {
-            None => handshake::connect(&self.endpoint, &self.member).await,
+            None => connect(&self.endpoint, &self.member, &mut self.tried).await,
             Some(reason) => match self.reconnect(reason).await {
                 Some(link) => link,
                 None => return SessionEnd::Closed,
@@ -94,13 +104,17 @@ impl Supervisor {
     /// node was dropped.
     async fn reconnect(&mut self, reason: &Reason) -> Option<Result<ReadyConnection, Reason>> {
         let pause = self.backoff.next();
-        let Self { endpoint, member, inlets, .. } = self;
-        let (endpoint, member) = (&*endpoint, &*member);
-        let connect = |pause: Duration| async move {
-            tokio::time::sleep(pause).await;
-            handshake::connect(endpoint, member).await
+        let Self { endpoint, member, inlets, tried, .. } = self;
+        let connecting = async {
+            tokio::select! {
+                biased;
+                // There is nothing to wait for where it is now.
+                _ = endpoint.left(tried.as_ref()) => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+            connect(endpoint, member, tried).await
         };
-        let mut connecting = Box::pin(connect(pause));
+        let mut connecting = pin!(connecting);
         loop {
             tokio::select! {
                 biased;
@@ -111,13 +125,26 @@ impl Supervisor {
                     AdminRequest::Run(_, waiting) => {
                         let _ = waiting.send(Err(reason.clone()));
                     }
-                    // The former server may never answer.
-                    AdminRequest::Moved => connecting = Box::pin(connect(Duration::ZERO)),
                     AdminRequest::Check => {}
                 },
                 link = &mut connecting => return Some(link),
             }
         }
+    }
+}
+
+/// Connects to where the server is; given up once it is known to be elsewhere, as the former one may
+/// never answer.
+async fn connect(
+    endpoint: &Endpoint,
+    member: &Membership,
+    tried: &mut Option<Location>,
+) -> Result<ReadyConnection, Reason> {
+    let location = &*tried.insert(endpoint.locate().await?);
+    tokio::select! {
+        biased;
+        reason = endpoint.left(Some(location)) => Err(reason),
+        link = handshake::connect(endpoint, member, location) => link,
     }
 }
 
@@ -127,7 +154,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pauses between attempts to connect: exponential, with jitter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Backoff(Duration);
+pub(crate) struct Backoff(Duration);
 
 impl Default for Backoff {
     fn default() -> Self {
@@ -138,10 +165,8 @@ impl Default for Backoff {
 impl Backoff {
     /// Returns half to all of the pause, so that a fleet does not reconnect in step, and doubles the
     /// next one.
-    pub(super) fn next(&mut self) -> Duration {
+    pub(crate) fn next(&mut self) -> Duration {
         let Self(pause) = std::mem::replace(self, Self((self.0 * 2).min(LONGEST_PAUSE)));
-        let half = pause / 2;
-        let jitter = crate::random::below(u64::try_from(half.as_micros()).unwrap_or(u64::MAX));
-        half + Duration::from_micros(jitter)
+        crate::random::within(&(pause / 2..=pause))
     }
 }

@@ -8,6 +8,13 @@ use crate::{
     support::{Cluster, Feature, RedisServer, all_vote, eventually_async, has},
 };
 
+/// All keys have one hash tag, so that one shard has them.
+const PREFIX: &str = "{redlock}";
+
+fn manager(cluster: &Cluster, fixed: &[RedisServer]) -> Redlock {
+    guarded(quick().key_prefix(PREFIX), set_of(cluster.url(), fixed)).build().unwrap()
+}
+
 struct Scene {
     cluster: Cluster,
     fixed: Vec<RedisServer>,
@@ -19,7 +26,7 @@ struct Scene {
 impl Scene {
     async fn start() -> Self {
         let (cluster, fixed) = (Cluster::start(), RedisServer::start_n(2));
-        let redlock = guarded(quick(), set_of(cluster.url(), &fixed)).build().unwrap();
+        let redlock = manager(&cluster, &fixed);
         all_vote(&redlock).await;
         let shard = cluster.shard_of("{redlock}:meta");
         Self { cluster, fixed, redlock, shard }
@@ -60,7 +67,7 @@ async fn waiting_process_is_woken() {
         return;
     }
     let scene = Scene::start().await;
-    let other = guarded(quick(), set_of(scene.cluster.url(), &scene.fixed)).build().unwrap();
+    let other = manager(&scene.cluster, &scene.fixed);
     all_vote(&other).await;
     let lock = taken(&scene.redlock, "a").await;
     let waiting = tokio::spawn(async move { taken(&other, "a").await.release().await });
@@ -111,4 +118,38 @@ async fn ordered_failover_is_followed() {
     scene.cluster.servers[scene.shard.1].cli(&["CLUSTER", "FAILOVER"]);
     scene.continues().await;
     lock.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn migrated_slot_is_followed() {
+    if !has(&[Feature::ClusterPort]) {
+        return;
+    }
+    let scene = Scene::start().await;
+    let lock = taken(&scene.redlock, "a").await;
+    let (from, to) = (scene.shard.0, (scene.shard.0 + 1) % 3);
+    scene.cluster.move_slot(scene.cluster.slot_of("{redlock}:meta"), from, to);
+    leads_to(&scene.redlock, &scene.cluster.servers[to]).await;
+    votes(&scene.redlock, NAMED).await;
+    works(&scene.redlock).await;
+    lock.release().await.unwrap();
+}
+
+/// The servers of the shard are asked as well.
+#[tokio::test]
+async fn hosts_of_the_url_may_go() {
+    if !has(&[Feature::ClusterPort]) {
+        return;
+    }
+    let (mut cluster, fixed) = (Cluster::start(), RedisServer::start_n(2));
+    let shard = cluster.shard_of("{redlock}:meta");
+    let other = (shard.0 + 1) % 3;
+    let url = format!("redis+cluster://{}", cluster.servers[other].addr());
+    let redlock = guarded(quick().key_prefix(PREFIX), set_of(url, &fixed)).build().unwrap();
+    all_vote(&redlock).await;
+    cluster.servers[other].kill();
+    eventually_async("its replica is the master", async || cluster.is_master(other + 3)).await;
+    let scene = Scene { cluster, fixed, redlock, shard };
+    scene.cluster.servers[shard.1].cli(&["CLUSTER", "FAILOVER"]);
+    scene.continues().await;
 }

@@ -1,11 +1,13 @@
 //! Nodes whose server is found by Sentinels or by a Cluster, and failovers of that server.
 
+mod access;
 mod cluster;
+mod isolated;
 mod sentinel;
 
 use std::time::{Duration, Instant};
 
-use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
+use tower_redlock::{Redlock, error::Reason, node::NodeState};
 
 use crate::support::{RedisServer, eventually_async};
 
@@ -24,15 +26,11 @@ async fn leads_to(redlock: &Redlock, server: &RedisServer) -> Duration {
     eventually_async("the node is the new server", async || {
         let health = &redlock.health()[NAMED];
         health.run_id.as_deref() == run_id.as_deref()
+            && health.address.as_deref() == Some(&*server.addr().to_string())
             && !matches!(health.state, NodeState::Down { .. } | NodeState::Connecting)
     })
     .await;
     begun.elapsed()
-}
-
-/// Whether a name is held by another, as a quorum says.
-async fn is_refused(redlock: &Redlock, name: &str) -> bool {
-    matches!(redlock.lock(name).await, Err(LockError::Held { .. }))
 }
 
 /// The reason for which the node is down.

@@ -2,7 +2,7 @@
 
 use tower_redlock::Redlock;
 
-use super::{NAMED, down_for, is_refused, leads_to, set_of};
+use super::{NAMED, down_for, leads_to, set_of};
 use crate::{
     guards::scene::{guarded, in_probation, quick, taken, votes, works},
     support::{
@@ -71,21 +71,6 @@ async fn promoted_server_waits_its_probation() {
     votes(&scene.redlock, NAMED).await;
 }
 
-/// It is stopped while it is the master, and goes on in the belief that it still is.
-#[tokio::test]
-async fn returning_master_has_no_vote() {
-    let scene = Scene::start().await;
-    scene.sentinels.servers[0].freeze();
-    let lock = taken(&scene.redlock, "a").await;
-    scene.continues().await;
-    let late = scene.another_manager();
-    scene.sentinels.servers[0].thaw();
-    eventually_async("the late manager votes", async || late.health()[NAMED].is_voting()).await;
-    assert!(is_refused(&late, "a").await);
-    lock.release().await.unwrap();
-    works(&late).await;
-}
-
 #[tokio::test]
 async fn ordered_failover_is_followed() {
     let scene = Scene::start().await;
@@ -109,18 +94,35 @@ async fn one_sentinel_is_enough() {
 async fn silent_sentinels_end_no_connection() {
     let scene = Scene::start().await;
     scene.sentinels.freeze_sentinels();
-    for _ in 0..20 {
-        works(&scene.redlock).await;
-        assert!(scene.redlock.health()[NAMED].is_voting());
-    }
     let late = scene.another_manager();
     eventually_async("the late manager knows why", async || {
         down_for(&late)
             .is_some_and(|reason| reason.to_string().contains("no Sentinel says where it is"))
     })
     .await;
+    for _ in 0..20 {
+        works(&scene.redlock).await;
+        assert!(scene.redlock.health()[NAMED].is_voting());
+    }
     scene.sentinels.thaw_sentinels();
     all_vote(&late).await;
+}
+
+/// A connection that breaks meanwhile leads to where the master was.
+#[tokio::test]
+async fn silent_sentinels_prevent_no_reconnect() {
+    let scene = Scene::start().await;
+    let [master, _] = &scene.sentinels.servers;
+    scene.sentinels.freeze_sentinels();
+    let late = scene.another_manager();
+    eventually_async("the silence is noticed", async || down_for(&late).is_some()).await;
+    master.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+    let clients = || master.cli(&["CLIENT", "LIST", "TYPE", "normal"]).text().lines().count();
+    // One of them asks.
+    eventually_async("it connects anew", async || clients() > 1).await;
+    all_vote(&scene.redlock).await;
+    works(&scene.redlock).await;
+    scene.sentinels.thaw_sentinels();
 }
 
 #[tokio::test]

@@ -168,7 +168,6 @@ async fn unknown_error_is_passed_on() {
     for (error, words) in [
         ("ERR unknown command 'EVALSHA'", "unknown command"),
         ("CROSSSLOT Keys in request don't hash to the same slot", "CROSSSLOT"),
-        ("MOVED 3999 127.0.0.1:6381", "MOVED"),
         ("MASTERDOWN Link with MASTER is down", "MASTERDOWN"),
         ("NOREPLICAS Not enough good replicas to write.", "NOREPLICAS"),
         ("WHATEVER", "WHATEVER"),
@@ -181,6 +180,16 @@ async fn unknown_error_is_passed_on() {
         };
         assert_refused(&redlock, &[0], in_its_words).await;
     }
+}
+
+#[tokio::test]
+async fn moved_keys_name_their_server() {
+    let server = fake::greeting(|_| Reaction::error("MOVED 3999 127.0.0.1:6381"));
+    let redlock = manager([server.url()]);
+    settled(&redlock).await;
+    let moved =
+        |reason: &Reason| matches!(reason, Reason::Moved { to } if &**to == "127.0.0.1:6381");
+    assert_refused(&redlock, &[0], moved).await;
 }
 
 #[tokio::test]

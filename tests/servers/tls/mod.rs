@@ -1,5 +1,7 @@
 //! `rediss://` nodes: real servers that speak TLS, with the certificates that README.md describes.
 
+use std::net::SocketAddr;
+
 use tower_redlock::node::redis::{Address, Connecting, Connector, SocketConnector};
 use tower_redlock::{
     LockError, Redlock, RedlockBuilder,
@@ -8,18 +10,18 @@ use tower_redlock::{
 };
 
 use crate::support::{
-    Feature, HANG_GUARD, Port, RedisServer, TempDir, eventually_async, has, over, unused_port,
+    Feature, HANG_GUARD, Port, RedisServer, Sentinel, TempDir, eventually_async, has, over,
+    unused_port,
 };
 
-const CA: &str = include_str!("ca.pem");
+pub(crate) const CA: &str = include_str!("ca.pem");
 const STRANGER_CA: &str = include_str!("stranger-ca.pem");
 const CLIENT_CERT: &str = include_str!("client.pem");
 const CLIENT_KEY: &str = include_str!("client.key");
 
 /// A TLS server on its own port; `auth` is whether it requires client certificates.
-fn server(auth_clients: &str) -> (RedisServer, Port) {
+pub(crate) fn server(auth_clients: &str) -> (RedisServer, Port) {
     let port = unused_port();
-    let path = |file: &str| format!("{}/tests/servers/tls/{file}", env!("CARGO_MANIFEST_DIR"));
     let server = RedisServer::with(&[
         "--tls-port",
         &port.number().to_string(),
@@ -35,7 +37,26 @@ fn server(auth_clients: &str) -> (RedisServer, Port) {
     (server, port)
 }
 
-fn trusting(ca: &str) -> TlsOptions {
+/// The path of a file beside this one.
+fn path(file: &str) -> String {
+    format!("{}/tests/servers/tls/{file}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A Sentinel with a TLS port, which asks its master over TLS.
+pub(crate) fn sentinel(master: SocketAddr) -> (Sentinel, Port) {
+    let port = unused_port();
+    let lines = format!(
+        "tls-port {}\ntls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\n\
+         tls-auth-clients no\ntls-replication yes\n",
+        port.number(),
+        path("server.pem"),
+        path("server.key"),
+        path("ca.pem"),
+    );
+    (Sentinel::start(master, None, &lines), port)
+}
+
+pub(crate) fn trusting(ca: &str) -> TlsOptions {
     TlsOptions::new().ca(ca)
 }
 

@@ -1,25 +1,26 @@
 //! Asks Sentinels or the nodes of a Cluster where a server is.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
-use tokio::{sync::watch, time::Instant};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use tokio::sync::watch;
 
-use super::{cluster, sentinel};
+use super::{
+    Location, cluster, sentinel,
+    sightings::{Sighted, Sightings, Whereabouts},
+};
 use crate::{
     error::Reason,
-    node::redis::{Access, Address, Credentials, Endpoint, single_server::SingleServer},
+    node::redis::{
+        Access, Address, Credentials, Endpoint, handshake, single_server::SingleServer,
+        supervisor::Backoff,
+    },
 };
 
-/// Interval between two questions to each server of a directory, half to all of it.
+/// Interval between two questions to a server, half to all of it.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Time for an answer.
-const TIMEOUT: Duration = Duration::from_millis(400);
-/// Time for which an earlier word does not count, as some servers learn of a failover late; longer, and
-/// the servers have begun to count anew.
-const LATEST_FOR: Duration = Duration::from_secs(5);
-/// Maximum number of servers of a Cluster that are asked beside those of the URL.
-const MAX_OTHERS: usize = 8;
+/// Maximum memory of an answer, in bytes: the table of a Cluster of some 10,000 nodes.
+const MAX_ANSWER: usize = 4 * 1024 * 1024;
 
 /// Who is asked, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,21 +46,12 @@ pub(crate) struct Directory {
     found: watch::Sender<Whereabouts>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Whereabouts {
-    Asking,
-    At { address: Address, epoch: u64 },
-    Nowhere(Reason),
-}
-
-/// What one server says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sighted {
-    /// Of several answers, the one with the greatest epoch is the latest.
-    pub(super) epoch: u64,
-    pub(super) at: Address,
-    /// Further servers that can be asked.
-    pub(super) others: Vec<Address>,
+/// A server that is asked from time to time.
+struct Asked {
+    address: Address,
+    server: SingleServer,
+    /// Grows while it fails.
+    backoff: Backoff,
 }
 
 impl Directory {
@@ -76,7 +68,7 @@ impl Directory {
             #[cfg(feature = "tls")]
             tls,
             credentials,
-            found: watch::Sender::new(Whereabouts::Asking),
+            found: watch::Sender::default(),
         }
     }
 
@@ -84,139 +76,137 @@ impl Directory {
         self.kind == DirectoryKind::Cluster
     }
 
-    /// Returns the address of the server; waits for the first answer.
-    pub(crate) async fn address(&self) -> Result<Address, Reason> {
+    /// The servers of the URL.
+    pub(crate) fn servers(&self) -> &[Address] {
+        &self.servers
+    }
+
+    /// Returns where the server is, or was while somebody said so; waits for the first answer.
+    pub(crate) async fn locate(&self) -> Result<Location, Reason> {
         let mut found = self.found.subscribe();
+        let is_decided = |found: &Whereabouts| found.location.is_some() || found.silence.is_some();
         // The sender lives as long as `self`.
-        let found = found.wait_for(|found| *found != Whereabouts::Asking).await;
-        match found.as_deref() {
-            Ok(Whereabouts::At { address, .. }) => Ok(address.clone()),
-            Ok(Whereabouts::Nowhere(reason)) => Err(reason.clone()),
-            Ok(Whereabouts::Asking) | Err(_) => Err(Reason::Unknown),
+        let found = found.wait_for(is_decided).await.map_err(|_| Reason::Unknown)?;
+        match &found.location {
+            Some(location) => Ok(location.clone()),
+            None => Err(Reason::NotConnected(self.silence(&found).unwrap_or_default().into())),
         }
     }
 
-    /// Returns where the server is instead, if it is known to be elsewhere.
-    pub(crate) fn left_for(&self, address: &Address) -> Option<Address> {
-        match &*self.found.borrow() {
-            Whereabouts::At { address: now, .. } if now != address => Some(now.clone()),
-            _ => None,
-        }
-    }
-
-    /// Asks the servers again and again, and calls `moved` whenever the server is found elsewhere.
-    pub(crate) async fn watch(&self, slot: u16, access: &Access, moved: impl Fn()) {
-        let mut asked = Vec::new();
-        let mut others = Vec::new();
-        // When the word that counts was last heard.
-        let mut heard = Instant::now();
-        loop {
-            self.renew(&mut asked, &others, access);
-            let mut answers: FuturesUnordered<_> = asked
-                .iter_mut()
-                .map(|(address, server)| {
-                    let address = &*address;
-                    async move { (address, self.ask(slot, address, server).await) }
-                })
-                .collect();
-            let (mut is_known, mut failures) = (false, Vec::new());
-            // Each word is taken as it comes: a server that hangs must not delay the others.
-            while let Some((address, answer)) = answers.next().await {
-                match answer {
-                    Ok(sighted) => {
-                        is_known = true;
-                        if self.is_latest(sighted.epoch, heard) {
-                            heard = Instant::now();
-                            others.clone_from(&sighted.others);
-                            // The servers of a shard may outlive those of the URL.
-                            others.push(sighted.at.clone());
-                            self.take(sighted, &moved);
-                        }
-                    }
-                    Err(reason) => failures.push(format!("{address}: {reason}")),
-                }
-            }
-            drop(answers);
-            if !is_known {
-                failures.sort_unstable();
-                let whom = if self.is_cluster() { "node of the cluster" } else { "Sentinel" };
-                let text = format!("no {whom} says where it is: {}", failures.join("; "));
-                // Whoever is connected stays so.
-                self.found.send_replace(Whereabouts::Nowhere(Reason::NotConnected(text.into())));
-            }
-            let half = INTERVAL / 2;
-            let jitter = crate::random::below(u64::try_from(half.as_micros()).unwrap_or(u64::MAX));
-            tokio::time::sleep(half + Duration::from_micros(jitter)).await;
-        }
-    }
-
-    /// Opens what is to be asked; connections are kept from question to question.
-    fn renew(&self, asked: &mut Vec<(Address, SingleServer)>, others: &[Address], access: &Access) {
-        let others = others.iter().filter(|other| !self.servers.contains(other)).take(MAX_OTHERS);
-        let targets: Vec<_> = self.servers.iter().chain(others).collect();
-        asked.retain(|(address, _)| targets.contains(&address));
-        for address in targets {
-            if !asked.iter().any(|(known, _)| known == address) {
-                let endpoint = self.endpoint(address.clone());
-                let server = SingleServer::new(endpoint, self.access(access), TIMEOUT);
-                asked.push((address.clone(), server));
-            }
-        }
-    }
-
-    /// Returns whether a word counts.
-    fn is_latest(&self, epoch: u64, heard: Instant) -> bool {
-        match &*self.found.borrow() {
-            Whereabouts::At { epoch: latest, .. } => {
-                epoch >= *latest || heard.elapsed() > LATEST_FOR
-            }
-            Whereabouts::Asking | Whereabouts::Nowhere(_) => true,
-        }
-    }
-
-    /// Notes where the server is, and tells of a move.
-    fn take(&self, Sighted { epoch, at: address, .. }: Sighted, moved: &impl Fn()) {
-        let now = Whereabouts::At { address, epoch };
-        let before = self.found.send_replace(now.clone());
-        let is_same = match (&before, &now) {
-            (Whereabouts::At { address: before, .. }, Whereabouts::At { address: now, .. }) => {
-                before == now
+    /// Returns when a later configuration has the server elsewhere, with its address.
+    pub(crate) async fn left(&self, Location { address, epoch, .. }: &Location) -> Address {
+        let (mut found, mut epoch) = (self.found.subscribe(), *epoch);
+        let has_left = |found: &Whereabouts| match &found.location {
+            Some(now) if now.epoch > epoch => {
+                // An earlier one can't end the connection from here on.
+                epoch = now.epoch;
+                now.address != *address
             }
             _ => false,
         };
-        if !is_same {
-            moved();
+        let now = found.wait_for(has_left).await.ok().and_then(|now| now.location.clone());
+        match now {
+            Some(now) => now.address,
+            // The sender lives as long as `self`.
+            None => std::future::pending().await,
         }
     }
 
+    /// Returns why nobody says where the server is, while that is so.
+    pub(crate) fn why_silent(&self) -> Option<String> {
+        self.silence(&self.found.borrow())
+    }
+
+    fn silence(&self, found: &Whereabouts) -> Option<String> {
+        let failures = found.silence.as_ref()?;
+        let whom = if self.is_cluster() { "node of the cluster" } else { "Sentinel" };
+        let failures: Vec<_> =
+            failures.iter().map(|(address, reason)| format!("{address}: {reason}")).collect();
+        Some(format!("no {whom} says where it is: {}", failures.join("; ")))
+    }
+
+    /// Asks the servers again and again; does not return.
+    pub(crate) async fn watch(&self, slot: u16, access: &Access) {
+        let mut sightings = Sightings::new(self.servers.clone());
+        let mut asking = FuturesUnordered::new();
+        let mut asked = Vec::new();
+        loop {
+            let targets = sightings.targets();
+            for address in targets {
+                if !asked.contains(&address) {
+                    asked.push(address.clone());
+                    // Each by itself: a server that hangs delays no other.
+                    asking.push(self.ask(slot, self.open(address, access), Duration::ZERO));
+                }
+            }
+            // There is a server in every URL.
+            let Some((mut server, word)) = asking.next().await else { return };
+            let mut pause = crate::random::within(&(INTERVAL / 2..=INTERVAL));
+            match &word {
+                Ok(_) => server.backoff = Backoff::default(),
+                Err(_) => pause += server.backoff.next(),
+            }
+            sightings.hear(server.address.clone(), word);
+            let now = sightings.whereabouts();
+            self.found.send_if_modified(|found| {
+                let is_new = *found != now;
+                *found = now;
+                is_new
+            });
+            if sightings.targets().contains(&server.address) {
+                asking.push(self.ask(slot, server, pause));
+            } else {
+                asked.retain(|address| *address != server.address);
+            }
+        }
+    }
+
+    fn open(&self, address: Address, access: &Access) -> Asked {
+        let endpoint = self.endpoint(address.clone());
+        let access = self.access(access);
+        let server = SingleServer::new(endpoint, access, handshake::TIMEOUT);
+        let server = server.with_max_answers(MAX_ANSWER);
+        Asked { address, server, backoff: Backoff::default() }
+    }
+
+    /// Asks a server after a pause.
     async fn ask(
         &self,
         slot: u16,
-        address: &Address,
-        server: &mut SingleServer,
-    ) -> Result<Sighted, Reason> {
-        let sighted = match &self.kind {
+        mut asked: Asked,
+        pause: Duration,
+    ) -> (Asked, Result<Sighted, Reason>) {
+        tokio::time::sleep(pause).await;
+        let word = AssertUnwindSafe(self.ask_now(slot, &mut asked)).catch_unwind().await;
+        let panicked = || Err(Reason::NotConnected("reading the answer panicked".into()));
+        (asked, word.unwrap_or_else(|_| panicked()))
+    }
+
+    async fn ask_now(&self, slot: u16, asked: &mut Asked) -> Result<Sighted, Reason> {
+        let Asked { address, server, .. } = asked;
+        match &self.kind {
             DirectoryKind::Sentinel { service } => {
                 sentinel::parse(service, server.ask(&sentinel::ask(service)).await?)
             }
             DirectoryKind::Cluster => {
-                cluster::parse(slot, address, server.ask(&cluster::ask()).await?)
+                cluster::parse(slot, address, self.tls(), server.ask(&cluster::ask()).await?)
             }
-        }?;
-        match &sighted.at {
-            Address::Tcp { host, .. } if !Endpoint::is_host(host) => {
-                Err(Reason::Protocol("the address is no name and no address".into()))
-            }
-            _ => Ok(sighted),
         }
     }
 
     fn endpoint(&self, address: Address) -> Endpoint {
-        #[cfg(feature = "tls")]
-        let tls = self.tls;
-        #[cfg(not(feature = "tls"))]
-        let tls = false;
-        Endpoint::at(address, tls, self.credentials.clone())
+        Endpoint::at(address, self.tls(), self.credentials.clone())
+    }
+
+    #[cfg(feature = "tls")]
+    const fn tls(&self) -> bool {
+        self.tls
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, reason = "as with TLS")]
+    const fn tls(&self) -> bool {
+        false
     }
 
     /// Credentials for nodes are those of a Cluster's nodes, and not of Sentinels.

@@ -5,9 +5,24 @@
 //! have forgotten (R6), under a name that moved (R14): nothing depends on a directory being right.
 
 mod cluster;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod lookup;
 mod sentinel;
+mod sightings;
 mod slot;
 
 pub(crate) use lookup::{Directory, DirectoryKind};
 pub(crate) use slot::{hash_tag, slot_of};
+
+use super::Address;
+
+/// Where a server was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) address: Address,
+    /// The configuration by which it is there; a later one may have it elsewhere.
+    pub(crate) epoch: u64,
+    /// Whether somebody says so at present.
+    pub(crate) is_fresh: bool,
+}

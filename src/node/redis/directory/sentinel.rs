@@ -2,10 +2,10 @@
 
 use ::redis::{Pipeline, Value};
 
-use super::lookup::Sighted;
+use super::sightings::Sighted;
 use crate::{
     error::Reason,
-    node::redis::{Address, decode::text, single_server::CommandAnswers},
+    node::redis::{Address, Endpoint, decode::text, single_server::CommandAnswers},
 };
 
 /// Asks for the address, and for how recent it is.
@@ -30,21 +30,24 @@ pub(super) fn parse(service: &str, answers: CommandAnswers) -> Result<Sighted, R
         _ => return Err(not_understood()),
     };
     let [host, port] = &address[..] else { return Err(not_understood()) };
-    let port = text(port).parse().map_err(|_| not_understood())?;
+    let port = text(port).parse().ok().filter(|port| *port > 0).ok_or_else(not_understood)?;
+    let host = text(host);
+    if !Endpoint::is_host(&host) {
+        return Err(not_understood());
+    }
     let fields = match answers.next() {
         Some(Ok(Value::Array(fields))) => fields,
         Some(Ok(Value::Map(pairs))) => {
             pairs.into_iter().flat_map(|(field, value)| [field, value]).collect()
         }
-        _ => return Err(unknown()),
+        // Its removal came between the two.
+        Some(Err(Reason::Server(_))) => return Err(unknown()),
+        Some(Err(reason)) => return Err(reason),
+        _ => return Err(not_understood()),
     };
-    let epoch = fields.chunks(2).find(|pair| &*text(&pair[0]) == "config-epoch");
-    let epoch = epoch.and_then(|pair| text(pair.get(1)?).parse().ok()).unwrap_or(0);
-    Ok(Sighted {
-        epoch,
-        at: Address::Tcp { host: text(host).to_string(), port },
-        others: Vec::new(),
-    })
+    let epoch = fields.chunks_exact(2).find(|pair| &*text(&pair[0]) == "config-epoch");
+    let epoch = epoch.and_then(|pair| text(&pair[1]).parse().ok()).ok_or_else(not_understood)?;
+    Ok(Sighted { epoch, at: Address::Tcp { host: host.to_string(), port }, others: Vec::new() })
 }
 
 fn not_understood() -> Reason {
@@ -71,16 +74,25 @@ mod tests {
     fn strange_answers_are_errors() {
         let address = || Ok(list(&["10.0.0.2", "6380"]));
         let unknown = || Err(Reason::Server("ERR No such master with that name".into()));
-        for answers in [
-            vec![],
-            vec![Ok(Value::Nil), unknown()],
-            vec![address()],
-            vec![address(), unknown()],
-            vec![Ok(list(&["10.0.0.2"])), Ok(list(&[]))],
-            vec![Ok(list(&["10.0.0.2", "port"])), Ok(list(&[]))],
-            vec![Ok(Value::Int(1)), Ok(list(&[]))],
+        let denied = || Err(Reason::NoPermission("NOPERM".into()));
+        let fields = |epoch| Ok(list(&["config-epoch", epoch]));
+        for (answers, expected) in [
+            (vec![], "SENTINEL did not answer"),
+            (vec![Ok(Value::Nil), unknown()], "it knows no master locks"),
+            (vec![Err(Reason::NoPermission("NOPERM".into()))], "permission denied"),
+            (vec![address()], "SENTINEL did not answer"),
+            (vec![address(), unknown()], "it knows no master locks"),
+            (vec![address(), denied()], "permission denied"),
+            (vec![address(), Ok(list(&["config-epoch"]))], "SENTINEL did not answer"),
+            (vec![address(), fields("-1")], "SENTINEL did not answer"),
+            (vec![Ok(list(&["10.0.0.2"])), fields("1")], "SENTINEL did not answer"),
+            (vec![Ok(list(&["10.0.0.2", "port"])), fields("1")], "SENTINEL did not answer"),
+            (vec![Ok(list(&["10.0.0.2", "0"])), fields("1")], "SENTINEL did not answer"),
+            (vec![Ok(list(&["10.0.0.2/x", "1"])), fields("1")], "SENTINEL did not answer"),
+            (vec![Ok(Value::Int(1)), fields("1")], "SENTINEL did not answer"),
         ] {
-            assert!(parse("locks", answers.clone()).is_err(), "{answers:?}");
+            let error = parse("locks", answers.clone()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{answers:?}: {error}");
         }
     }
 }

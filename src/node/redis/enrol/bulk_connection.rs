@@ -12,7 +12,7 @@ use crate::{
         decode::{list, text},
         encode::prefix_pattern,
         handshake,
-        wire::Wire,
+        wire::{MAX_LONG, Wire},
     },
 };
 
@@ -40,7 +40,7 @@ impl BulkConnection {
 
     /// Runs commands; errors are among the replies.
     pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
-        self.wire.ask_within(pipeline, SILENCE).await
+        self.wire.ask_within(pipeline, SILENCE, MAX_LONG).await
     }
 
     /// Runs one command that answers with a list.

@@ -36,10 +36,3 @@ pub(crate) use layout::{Layout, Tag};
 pub(crate) use lower::Lowering;
 pub(super) use node_report::{EnrolCheck, NodeReport, add_check, info};
 pub(crate) use set::{AdminRequest, Membership, NodeSet};
-
-impl Membership {
-    /// Tells the node's connection that its name leads to another server.
-    pub(crate) fn moved(&self) {
-        let _ = self.set.members()[self.index].admin.send(AdminRequest::Moved);
-    }
-}

@@ -77,8 +77,6 @@ pub(crate) enum AdminRequest {
     Run(Pipeline, oneshot::Sender<Result<Vec<Value>, Reason>>),
     /// Run a health check now.
     Check,
-    /// The name leads to another server than before.
-    Moved,
 }
 
 /// What a report means for the connection.

@@ -41,15 +41,16 @@ impl Session<'_> {
         // Whether it may vote is decided before the node is up.
         match &report {
             Ok(report) => {
+                self.reconnect.serve(&report.run_id, self.settings.guards.restart);
                 self.observe(sent, received, report.server_micros);
-                // The name was resolved for this connection.
-                self.stand((sent, received), report, true);
+                self.stand((sent, received), report, self.link.location.is_fresh);
             }
             Err(reason) => self.unenrolled(reason),
         }
         let traits = self.member.set.traits(self.member.index);
         let round_trip = received.saturating_duration_since(sent);
-        self.status.set_up(traits, round_trip);
+        let address = self.link.location.address.to_string().into();
+        self.status.set_up(address, traits, round_trip);
         if let Err(reason) = &report {
             self.status.set_refusing(reason, true);
         }

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
+    pin::pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -143,6 +144,9 @@ impl<'a> Session<'a> {
         let mut last_check = self.settings.clock.now();
         let mut incoming = Vec::with_capacity(MAX_BATCH);
         let mut open = true;
+        let location = self.link.location.clone();
+        let endpoint = self.endpoint;
+        let mut moved = pin!(endpoint.left(Some(&location)));
         loop {
             if !open && self.batches.is_empty() && self.send_queue.is_empty() {
                 return SessionEnd::Closed;
@@ -168,16 +172,12 @@ impl<'a> Session<'a> {
                 }
                 Some(admin) = admin.recv() => match admin {
                     AdminRequest::Check => self.check_now = true,
-                    AdminRequest::Moved => {
-                        if let Some(reason) = self.endpoint.moved_from(&self.link.address) {
-                            return self.break_off(reason);
-                        }
-                    }
                     AdminRequest::Run(pipeline, waiting) => {
                         let now = self.settings.clock.now();
                         self.send_all(&pipeline, now, BatchContent::AdminRequest(waiting));
                     }
                 },
+                reason = &mut moved => return self.break_off(reason),
                 _ = look.tick() => {
                     let now = self.settings.clock.now();
                     let waited = self.batches.front().map(|batch| batch.waiting_since.elapsed());

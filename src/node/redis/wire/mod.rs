@@ -10,4 +10,5 @@ pub(super) use command::Command;
 use resp::RespReader;
 pub(super) use resp::Unreadable;
 use stream::MAX_KEPT;
-pub(super) use stream::{MAX_READS, Wire};
+
+pub(super) use stream::{MAX_LONG, MAX_READS, Wire};

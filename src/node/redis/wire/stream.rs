@@ -28,7 +28,7 @@ pub(super) const MAX_KEPT: usize = 256 * 1024;
 /// Maximum memory of the replies to one call of [`Wire::ask`], in bytes.
 const MAX_GREETING: usize = 1024 * 1024;
 /// The same for [`Wire::ask_within`]: the longest record that is copied.
-const MAX_LONG: usize = 64 * 1024 * 1024;
+pub(in crate::node::redis) const MAX_LONG: usize = 64 * 1024 * 1024;
 /// Maximum number of reads in a row, so that an endless reply does not block the thread.
 pub(crate) const MAX_READS: usize = 16;
 
@@ -199,11 +199,13 @@ impl Wire {
         self.ask_until(pipeline, MAX_GREETING, |_, _| Poll::Pending).await
     }
 
-    /// As [`ask`](Self::ask) for long replies: fails once no byte has moved for `silence`.
+    /// As [`ask`](Self::ask) for long replies, of at most `memory` bytes: fails once no byte has moved for
+    /// `silence`.
     pub(crate) async fn ask_within(
         &mut self,
         pipeline: &Pipeline,
         silence: Duration,
+        memory: usize,
     ) -> Result<Vec<Value>, Reason> {
         let mut known = self.moved;
         let mut silent = pin!(sleep(silence));
@@ -214,7 +216,7 @@ impl Wire {
             }
             silent.as_mut().poll(cx)
         };
-        self.ask_until(pipeline, MAX_LONG, poll_silent).await
+        self.ask_until(pipeline, memory, poll_silent).await
     }
 
     /// Sends commands and waits for their replies, until `poll_end` is ready. `poll_end` gets the

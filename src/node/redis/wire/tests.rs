@@ -167,13 +167,13 @@ async fn slow_answer_may_not_fall_silent() {
             server.write_all(&[*byte]).await.unwrap();
         }
     };
-    let (answers, ()) = tokio::join!(wire.ask_within(&ping, SILENCE), trickle);
+    let (answers, ()) = tokio::join!(wire.ask_within(&ping, SILENCE, MAX_LONG), trickle);
     assert_eq!(answers, Ok(vec![Value::BulkString(b"0123456789".to_vec())]));
     assert_eq!(begun.elapsed().as_secs(), 17 * 4);
 
     let begun = Instant::now();
     server.write_all(b"$10\r\n0123").await.unwrap();
-    assert_eq!(wire.ask_within(&ping, SILENCE).await, Err(Reason::TimedOut));
+    assert_eq!(wire.ask_within(&ping, SILENCE, MAX_LONG).await, Err(Reason::TimedOut));
     assert_eq!(begun.elapsed().as_secs(), 5);
 }
 

@@ -1,0 +1,34 @@
+//! A check of what servers say about places, for any replies.
+
+use ::redis::Value;
+
+use super::{cluster, sentinel};
+use crate::{
+    error::Reason,
+    node::redis::{Address, Endpoint},
+};
+
+/// Reads replies as the answers of a Sentinel and of a Cluster's node, and returns the errors.
+///
+/// A place that is found can be connected to.
+pub(crate) fn places(values: &[Value]) -> Vec<Reason> {
+    let asked = Address::Tcp { host: "h".into(), port: 1 };
+    let answers = || values.iter().cloned().map(Ok).collect();
+    let mut found = vec![sentinel::parse("locks", answers())];
+    for tls in [false, true] {
+        found.extend([0, 16_383].map(|slot| cluster::parse(slot, &asked, tls, answers())));
+    }
+    let mut errors = Vec::new();
+    for place in found {
+        match place {
+            Ok(place) => {
+                for address in place.others.iter().chain([&place.at]) {
+                    let Address::Tcp { host, port } = address else { panic!("{address}") };
+                    assert!(Endpoint::is_host(host) && *port > 0, "{address}");
+                }
+            }
+            Err(reason) => errors.push(reason),
+        }
+    }
+    errors
+}
