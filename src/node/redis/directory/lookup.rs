@@ -47,7 +47,7 @@ pub(crate) struct Directory {
 }
 
 /// A server that is asked from time to time.
-struct Asked {
+struct AskedServer {
     address: Address,
     server: SingleServer,
     /// Grows while it fails.
@@ -161,29 +161,29 @@ impl Directory {
         }
     }
 
-    fn open(&self, address: Address, access: &Access) -> Asked {
+    fn open(&self, address: Address, access: &Access) -> AskedServer {
         let endpoint = self.endpoint(address.clone());
         let access = self.access(access);
         let server = SingleServer::new(endpoint, access, handshake::TIMEOUT);
         let server = server.with_max_answers(MAX_ANSWER);
-        Asked { address, server, backoff: Backoff::default() }
+        AskedServer { address, server, backoff: Backoff::default() }
     }
 
     /// Asks a server after a pause.
     async fn ask(
         &self,
         slot: u16,
-        mut asked: Asked,
+        mut asked: AskedServer,
         pause: Duration,
-    ) -> (Asked, Result<Sighted, Reason>) {
+    ) -> (AskedServer, Result<Sighted, Reason>) {
         tokio::time::sleep(pause).await;
         let word = AssertUnwindSafe(self.ask_now(slot, &mut asked)).catch_unwind().await;
         let panicked = || Err(Reason::NotConnected("reading the answer panicked".into()));
         (asked, word.unwrap_or_else(|_| panicked()))
     }
 
-    async fn ask_now(&self, slot: u16, asked: &mut Asked) -> Result<Sighted, Reason> {
-        let Asked { address, server, .. } = asked;
+    async fn ask_now(&self, slot: u16, asked: &mut AskedServer) -> Result<Sighted, Reason> {
+        let AskedServer { address, server, .. } = asked;
         match &self.kind {
             DirectoryKind::Sentinel { service } => {
                 sentinel::parse(service, server.ask(&sentinel::ask(service)).await?)
