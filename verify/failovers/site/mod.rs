@@ -16,7 +16,7 @@ use server::Server;
 pub(crate) use sentinels::master_by;
 
 /// What the keys of the locks begin with.
-pub(crate) const PREFIX: &str = "failovers";
+pub(crate) const PREFIX: &str = "{failovers}";
 
 /// Time after which an awaited event counts as missing. A Sentinel that saw its own clock jump, as
 /// on a machine without processor time, begins no failover for 30 s.
@@ -55,7 +55,7 @@ impl Site {
     pub(crate) fn start() -> Result<Self, String> {
         Ok(Self {
             sentinels: Sentinels::start()?,
-            cluster: Cluster::start(&format!("{{{PREFIX}}}:meta"))?,
+            cluster: Cluster::start(&format!("{PREFIX}:meta"))?,
             fixed: Server::start(&[])?,
         })
     }

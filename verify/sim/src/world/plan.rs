@@ -253,6 +253,7 @@ impl Planner<'_> {
             if self.scene.work == Work::Once { 0 } else { self.rng.index(self.scene.servers) };
         let names = self.scene.servers;
         let (master, epoch) = self.masters[name];
+        let former = Word { epoch, master };
         let replica = if master < names { master + names } else { master - names };
         let epoch = epoch + 1;
         self.masters[name] = (replica, epoch);
@@ -265,10 +266,18 @@ impl Planner<'_> {
         }
         let mut told = at;
         for sentinel in 0..SENTINELS {
-            let when = at + self.rng.within(0, 2_000);
+            // Most learn of it within seconds; one that is cut off, or restarts with what it knew, does not.
+            let late = if self.rng.chance(20) { 8_000 } else { 2_000 };
+            let when = at + self.rng.within(0, late);
             told = told.max(when);
             let word = Word { epoch, master: replica };
             self.steps.push((when, Fault::Word(sentinel, name, word)));
+            if self.rng.chance(20) {
+                let back = when + self.rng.within(0, 2_000);
+                told = told.max(back + self.rng.within(0, 4_000));
+                self.steps.push((back, Fault::Word(sentinel, name, former)));
+                self.steps.push((told, Fault::Word(sentinel, name, word)));
+            }
         }
         // Until then the former master takes what its clients send.
         let demoted = end.max(told) + self.rng.within(0, 1_500);
