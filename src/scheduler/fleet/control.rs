@@ -87,7 +87,7 @@ impl JobControl {
     /// Reads what nodes store. Lines that a later version added, or that are damaged, are ignored.
     pub(super) fn from_text(text: &str) -> Self {
         let mut control = Self::default();
-        for (kind, request) in text.lines().filter_map(read_line) {
+        for (kind, request) in text.split('\n').filter_map(read_line) {
             let RequestedRun { by, why, at, until, .. } = request;
             match kind {
                 "p" => control.paused = Some(JobPause { by, why, at, until }),

@@ -223,7 +223,7 @@ impl JobRuns {
     pub(in super::super) fn from_text(text: &str) -> Self {
         let mut owners = Vec::<Arc<str>>::new();
         let mut runs = Vec::new();
-        for line in text.lines() {
+        for line in text.split('\n') {
             match line.split_once(' ') {
                 Some(("o", owner)) => owners.push(owner.into()),
                 Some(("r", run)) => runs.extend(read_line(run, &owners)),
