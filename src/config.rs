@@ -23,6 +23,7 @@ use crate::{
 /// | `max_ttl` | duration | the TTL |
 /// | `wait` | duration | `"0s"`: one attempt |
 /// | `max_hold` | duration | `"5m"` |
+/// | `linger` | duration | `"0s"`: released at once |
 /// | `node_timeout` | duration | `"50ms"` |
 /// | `drift_factor` | number from 0 to below 1 | `0.01` |
 /// | `retry_delay` | `{ min = duration, max = duration }` | 5 to 40 ms |
@@ -73,6 +74,8 @@ pub struct Config {
     wait: Option<Duration>,
     #[serde(with = "humantime_serde")]
     max_hold: Option<Duration>,
+    #[serde(with = "humantime_serde")]
+    linger: Option<Duration>,
     #[serde(with = "humantime_serde")]
     node_timeout: Option<Duration>,
     drift_factor: Option<f64>,
@@ -172,7 +175,7 @@ impl Config {
                 }
             )*};
         }
-        set!(ttl, max_ttl, wait, max_hold, node_timeout, drift_factor);
+        set!(ttl, max_ttl, wait, max_hold, linger, node_timeout, drift_factor);
         set!(max_attempts, owner, key_prefix, fencing, restart_guard, clock_guard, eviction_guard);
         set!(max_records, max_stored_response_bytes, max_waiting_body_bytes);
         set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);

@@ -439,6 +439,7 @@ fn source_texts_are_not_repeated() {
         retry_after: None,
         expires_in: None,
         owner: Some("b".into()),
+        lingers: false,
         votes: Votes::default(),
     };
     assert_eq!(chain(&held), [""; 0]);

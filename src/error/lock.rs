@@ -26,6 +26,10 @@ pub enum LockError {
         expires_in: Option<Duration>,
         /// The holder's [`owner`](crate::RedlockBuilder::owner).
         owner: Option<Arc<str>>,
+        /// Whether the holder's process may keep the lock after its release, for its next request
+        /// ([`LockOptions::linger`](crate::LockOptions::linger)). It was asked for the lock, and releases
+        /// it unless it is in use: then the next attempt may succeed at once.
+        lingers: bool,
         /// The vote of each node; empty if this process holds the resource.
         votes: Votes,
     },
@@ -127,16 +131,19 @@ impl LockError {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held { expires_in, owner, votes, .. } => {
+            Self::Held { expires_in, owner, lingers, votes, .. } => {
                 write!(f, "held by {}", ServerText(owner.as_deref().unwrap_or("another client")))?;
                 let is_held = |vote: &&Vote| matches!(vote.outcome, VoteOutcome::Held { .. });
                 for (i, vote) in votes.iter().filter(is_held).enumerate() {
                     write!(f, "{}{}", if i == 0 { " on " } else { ", " }, vote.node)?;
                 }
-                match expires_in {
-                    Some(after) => write!(f, ", free in {after:.1?} unless renewed"),
-                    None => Ok(()),
+                if let Some(after) = expires_in {
+                    write!(f, ", free in {after:.1?} unless renewed")?;
                 }
+                if *lingers {
+                    f.write_str("; may linger there unused, and was asked for: try again")?;
+                }
+                Ok(())
             }
             Self::NoQuorum { votes } => write!(f, "too few votes count ({votes})"),
             Self::TooSlow { elapsed, validity, votes } => {
@@ -190,6 +197,7 @@ impl From<ReleaseError> for LockError {
                 retry_after: None,
                 expires_in: None,
                 owner: None,
+                lingers: false,
                 votes: Votes::default(),
             },
         }

@@ -48,6 +48,7 @@ mod tests {
             retry_after: None,
             expires_in: None,
             owner: owner(),
+            lingers: false,
             votes: Votes::default(),
         };
         let others = [error.to_string(), LossCause::Stolen { owner: owner() }.to_string()];

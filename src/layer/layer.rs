@@ -74,6 +74,11 @@ impl<K, P> RedlockLayer<K, P> {
         self.options(LockOptions::new().max_hold(max_hold))
     }
 
+    /// See [`LockOptions::linger`].
+    pub const fn linger(self, linger: Duration) -> Self {
+        self.options(LockOptions::new().linger(linger))
+    }
+
     /// See [`LockOptions::retry_after`].
     pub const fn retry_after(self, max: Duration) -> Self {
         self.options(LockOptions::new().retry_after(max))

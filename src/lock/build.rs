@@ -184,6 +184,10 @@ impl RedlockBuilder {
         if self.retry_delay.is_empty() {
             return Err(setting("retry_delay", "the range is empty".into()));
         }
+        if self.options.linger.is_some_and(|linger| !linger.is_zero()) && !self.wakeups {
+            let reason = "it needs wakeups, by which other processes ask for a lock";
+            return Err(setting("linger", reason.into()));
+        }
         for (name, is_zero) in [
             ("max_waiters", self.line.per_name == 0 || self.line.total == 0),
             ("max_waiting_body_bytes", self.waiting_body_bytes == 0),
@@ -199,6 +203,7 @@ impl RedlockBuilder {
             max_ttl,
             wait: self.options.wait.unwrap_or(Duration::ZERO),
             max_hold,
+            linger: self.options.linger.unwrap_or_default(),
             node_timeout: self.node_timeout,
             drift_factor: self.drift_factor,
             clock_guard: self.guards.clock,

@@ -163,6 +163,11 @@ impl RedlockBuilder {
         self.options(LockOptions::new().max_hold(max_hold))
     }
 
+    /// See [`LockOptions::linger`]. Default: zero, locks go back to the servers at once.
+    pub fn linger(self, linger: Duration) -> Self {
+        self.options(LockOptions::new().linger(linger))
+    }
+
     /// See [`LockOptions::max_attempts`]. Default: no limit but the wait.
     pub fn max_attempts(self, attempts: u32) -> Self {
         self.options(LockOptions::new().max_attempts(attempts))

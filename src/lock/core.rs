@@ -3,8 +3,9 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    attempts::AttemptLimiter, fences::Fences, hold_times::HoldTimes, queue::Queue, quota::Quota,
-    releaser::Releaser, settings::Settings, spawner::Spawner, wakeups::Wakeups,
+    attempts::AttemptLimiter, fences::Fences, hold_times::HoldTimes, linger::LingerAsks,
+    queue::Queue, quota::Quota, releaser::Releaser, settings::Settings, spawner::Spawner,
+    wakeups::Wakeups,
 };
 use crate::{
     error::{LockError, Reason, Vote, VoteOutcome, Votes},
@@ -33,6 +34,7 @@ pub(crate) struct Core {
     pub(crate) attempts: Arc<AttemptLimiter>,
     pub(crate) releaser: Releaser,
     pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) asks: LingerAsks,
     pub(crate) clock_jumps: Arc<ClockJumps>,
     /// The servers among the nodes.
     pub(crate) set: Option<Arc<NodeSet>>,
@@ -77,8 +79,10 @@ impl Core {
     ) -> Arc<Self> {
         spawner.spawn(Box::pin(Arc::clone(&timers).run()));
         let owner = Arc::clone(&settings.owner);
-        Arc::new(Self {
-            queue: Arc::new(Queue::new(owner, Arc::clone(&timers), settings.line)),
+        let queue = Arc::new(Queue::new(owner, settings.line));
+        let core = Arc::new(Self {
+            asks: LingerAsks::new(&queue, &timers, nodes.len()),
+            queue,
             hold_times: HoldTimes::new(),
             attempts: AttemptLimiter::new(Arc::clone(&timers)),
             #[cfg(feature = "http")]
@@ -100,7 +104,11 @@ impl Core {
             process: std::process::id(),
             fork_checked: AtomicU64::new(0),
             spawner,
-        })
+        });
+        if !core.settings.linger.is_zero() {
+            core.asks.subscribe(&core.nodes, &core.settings.owner);
+        }
+        core
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

@@ -44,6 +44,9 @@ pub struct Holder {
     /// Whether a request of another process that waits was refused since the lease began. It may have given
     /// up since.
     pub is_awaited: bool,
+    /// Whether the holder's process may keep the lock after its release, for its next request
+    /// ([`LockOptions::linger`](crate::LockOptions::linger)): it may be unused.
+    pub lingers: bool,
     /// What each node keeps: [`VoteOutcome::Held`] with the key's owner, or
     /// [`Reason::KeyGone`](crate::error::Reason::KeyGone) if there is no key.
     pub votes: Votes,
@@ -61,6 +64,7 @@ impl fmt::Debug for Holder {
             .field("is_quorum", &self.is_quorum)
             .field("kept", &self.kept)
             .field("is_awaited", &self.is_awaited)
+            .field("lingers", &self.lingers)
             .field("votes", &self.votes)
             .finish_non_exhaustive()
     }
@@ -148,6 +152,7 @@ fn holder(
         is_quorum: kept >= quorum,
         kept,
         is_awaited: stored.iter().any(|other| same(main, other) && other.awaited),
+        lingers: main.lingers,
         votes,
         lease,
     })

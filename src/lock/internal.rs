@@ -32,7 +32,7 @@ impl Redlock {
 
     /// A request for one of the crate's own locks; an error shows when it is awaited.
     pub(crate) fn lock_own(&self, resource: Result<Resource, impl Into<LockError>>) -> LockRequest {
-        LockRequest::new(Arc::clone(self.core()), resource.map_err(Into::into))
+        LockRequest::own(Arc::clone(self.core()), resource.map_err(Into::into))
     }
 
     pub(crate) async fn holder(&self, resource: &Resource) -> Result<Option<Holder>, LockError> {

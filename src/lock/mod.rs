@@ -48,6 +48,7 @@ mod hold_times;
 mod inspect;
 mod internal;
 mod lease;
+mod linger;
 mod listing;
 #[expect(clippy::module_inception, reason = "it is the held lock, among its parts")]
 pub(crate) mod lock;

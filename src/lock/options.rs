@@ -43,6 +43,8 @@ pub struct LockOptions {
     pub(crate) wait: Option<Duration>,
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub(crate) max_hold: Option<Duration>,
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub(crate) linger: Option<Duration>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: Option<bool>,
     pub(crate) on_overrun: Option<Overrun>,
@@ -62,6 +64,7 @@ impl LockOptions {
             ttl: None,
             wait: None,
             max_hold: None,
+            linger: None,
             max_attempts: None,
             auto_extend: None,
             on_overrun: None,
@@ -99,6 +102,32 @@ impl LockOptions {
     /// [`Duration::MAX`] is no limit.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Time for which the process keeps a lock after its release, for its next request. Default: the
+    /// manager's (zero: none).
+    ///
+    /// A request of this process for the same names with the same TTL then gets the lock without a
+    /// message to the servers, with the next fencing token, and as a lock of its own in every other
+    /// way. Nobody renews the lock meanwhile, so it stays at most until half of its validity is left.
+    /// A request for other names, among them one of these, or with another TTL gives it back first.
+    ///
+    /// A client elsewhere that is refused the lock asks for it over the servers
+    /// ([`LockError::Held::lingers`](LockError::Held)). The process then gives it back, at once or at the
+    /// end of its present use, and takes turns as without the option. So a first request elsewhere takes
+    /// one round trip longer, or fails if it makes a single attempt. The lock also goes back at
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown), and when a server's clock jumps.
+    ///
+    /// For names that this process locks again and again: other names only cost memory, and wait longer
+    /// elsewhere. Needs [`wakeups`](crate::RedlockBuilder::wakeups), for which each server has one more
+    /// connection from this manager; while fewer than a quorum of nodes would report requests of others,
+    /// nothing lingers.
+    ///
+    /// An error for a [`Job`](crate::Job), a [`Leader`](crate::Leader) and
+    /// [once](mod@crate::once), whose locks never linger.
+    pub const fn linger(mut self, linger: Duration) -> Self {
+        self.linger = Some(linger);
         self
     }
 
@@ -192,6 +221,7 @@ impl LockOptions {
             ttl,
             wait,
             max_hold,
+            linger,
             max_attempts,
             auto_extend,
             on_overrun,
@@ -263,10 +293,11 @@ mod tests {
     type PlanCheck = fn(&Plan) -> bool;
 
     /// Each option, set to what is no default, and whether a plan has it.
-    const OPTIONS: [(&str, LockOptions, PlanCheck); 9] = [
+    const OPTIONS: [(&str, LockOptions, PlanCheck); 10] = [
         ("ttl", NEW.ttl(TIME), |plan| plan.ttl == TIME),
         ("wait", NEW.wait(TIME), |plan| plan.wait == TIME),
         ("max_hold", NEW.max_hold(TIME), |plan| plan.max_hold == TIME),
+        ("linger", NEW.linger(TIME), |plan| plan.linger == TIME),
         ("max_attempts", NEW.max_attempts(7), |plan| plan.max_attempts == Some(7)),
         ("auto_extend", NEW.auto_extend(false), |plan| !plan.auto_extend),
         ("on_overrun", NEW.on_overrun(Overrun::Abort), |plan| plan.on_overrun == Overrun::Abort),
@@ -287,6 +318,11 @@ mod tests {
                 assert!(!has(&unset), "{place} has {option} by default");
                 if is_own && matches!(option, "wait" | "max_attempts" | "retry_after") {
                     assert!(options.refuse_waiting().unwrap_err().contains(option));
+                    continue;
+                }
+                if option == "linger" && !matches!(place, "LockRequest" | "RedlockLayer") {
+                    let refused = invalid(request(&redlock, options).plan().unwrap_err());
+                    assert!(refused.contains("linger does not apply"), "{place}: {refused}");
                     continue;
                 }
                 let plan = request(&redlock, options).plan().unwrap();

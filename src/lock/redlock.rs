@@ -82,13 +82,15 @@ impl Redlock {
     ///
     /// Call it before the process ends: a release that is not sent by then leaves its key until the
     /// TTL. Stop the server first, and call it in the runtime that served the requests, which drops
-    /// those that are left. Locks that are held stay held until they are dropped.
+    /// those that are left. Locks that are held stay held until they are dropped; locks that
+    /// [linger](crate::LockOptions::linger) are released.
     ///
     /// # Cancel safety
     ///
     /// Safe: releases continue without the future.
     pub async fn shutdown(&self) {
         self.core.close();
+        self.core.queue.end_lingers();
         self.core.detached_work_ended().await;
         self.core.drain().await;
     }

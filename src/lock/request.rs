@@ -41,6 +41,12 @@ impl LockRequest {
         Self { core, resource, options: LockOptions::new(), internal: InternalOptions::default() }
     }
 
+    /// A request for one of the crate's own locks.
+    pub(super) fn own(core: Arc<Core>, resource: Result<Resource, LockError>) -> Self {
+        let internal = InternalOptions { is_own: true, ..InternalOptions::default() };
+        Self { internal, ..Self::new(core, resource) }
+    }
+
     /// Sets each option that is set in `options`. The others keep their values.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.options = options.or(self.options);
@@ -60,6 +66,11 @@ impl LockRequest {
     /// See [`LockOptions::max_hold`].
     pub fn max_hold(self, max_hold: Duration) -> Self {
         self.options(LockOptions::new().max_hold(max_hold))
+    }
+
+    /// See [`LockOptions::linger`].
+    pub fn linger(self, linger: Duration) -> Self {
+        self.options(LockOptions::new().linger(linger))
     }
 
     /// See [`LockOptions::max_attempts`].

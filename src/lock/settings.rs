@@ -19,6 +19,7 @@ pub(crate) struct Settings {
     pub(crate) max_ttl: Duration,
     pub(crate) wait: Duration,
     pub(crate) max_hold: Duration,
+    pub(crate) linger: Duration,
     pub(crate) node_timeout: Duration,
     pub(crate) drift_factor: f64,
     /// Under the strict clock guard: maximum difference between wall clocks.
@@ -59,6 +60,8 @@ pub(crate) struct InternalOptions {
     pub(crate) polled_within: Option<Duration>,
     /// The holder writes records, and so needs a lease of its own.
     pub(crate) keeps_records: bool,
+    /// For the crate's own locks, which never linger.
+    pub(crate) is_own: bool,
     /// A wait for the release follows a refusal, although this request makes no second attempt.
     pub(crate) awaits_release: bool,
     /// The lead node of the only attempt.
@@ -71,6 +74,8 @@ pub(crate) struct Plan {
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
     pub(crate) max_hold: Duration,
+    /// Zero: the lock does not linger.
+    pub(crate) linger: Duration,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) auto_extend: bool,
     pub(crate) on_overrun: Overrun,
@@ -116,6 +121,18 @@ impl Settings {
                 "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
             ));
         }
+        let linger = match (options.linger, internal.is_own || internal.keeps_records) {
+            (Some(_), true) => {
+                return invalid("linger does not apply: this lock is released at the end".into());
+            }
+            (None, true) => Duration::ZERO,
+            (own, false) => own.unwrap_or(self.linger).min(MAX_DURATION),
+        };
+        if !linger.is_zero() && !self.wakeups {
+            return invalid(
+                "linger needs wakeups, by which other processes ask for the lock".into(),
+            );
+        }
         let max_attempts = options.max_attempts.or(self.max_attempts);
         let is_zero = |limit: Option<Duration>| limit.is_some_and(|limit| limit.is_zero());
         for (name, is_zero) in [
@@ -132,6 +149,7 @@ impl Settings {
             ttl,
             wait: wait.min(MAX_DURATION),
             max_hold: max_hold.min(MAX_DURATION),
+            linger,
             max_attempts,
             auto_extend: options.auto_extend.unwrap_or(self.auto_extend),
             on_overrun: options.on_overrun.unwrap_or(self.on_overrun),

@@ -15,6 +15,9 @@ use crate::{FencingToken, Resource, sync::atomic::Ordering};
 pub struct Snapshot {
     /// The locks that are held here, sorted by their names.
     pub locks: Vec<LocalLock>,
+    /// Locks that nobody holds here, and that are kept for the next request
+    /// ([`LockOptions::linger`](crate::LockOptions::linger)), sorted by their names.
+    pub lingering: Vec<Resource>,
     /// The names that requests wait for, sorted.
     pub waiting: Vec<WaitingName>,
     /// Number of releases on their way to a node, without those below.
@@ -58,9 +61,12 @@ pub(super) fn snapshot(core: &Core) -> Snapshot {
         return Snapshot::default();
     }
     let (held, mut waiting) = core.queue.snapshot(core.clock().now());
+    let held: Vec<_> = held.iter().filter_map(std::sync::Weak::upgrade).collect();
+    let lingering = held.iter().filter(|lease| lease.is_lingering());
+    let mut lingering: Vec<_> = lingering.map(|lease| lease.resource().clone()).collect();
     let mut locks: Vec<_> = held
         .iter()
-        .filter_map(std::sync::Weak::upgrade)
+        .filter_map(|lease| lease.present())
         .filter(|lease| lease.is_valid())
         .map(|lease| LocalLock {
             resource: lease.resource().clone(),
@@ -72,9 +78,12 @@ pub(super) fn snapshot(core: &Core) -> Snapshot {
     locks.sort_unstable_by(|a, b| a.resource.names().cmp(b.resource.names()));
     // A set of names is held once.
     locks.dedup_by(|a, b| a.resource == b.resource);
+    lingering.sort_unstable_by(|a, b| a.names().cmp(b.names()));
+    lingering.dedup();
     waiting.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Snapshot {
         locks,
+        lingering,
         waiting,
         releasing: core.releasing.load(Ordering::Acquire),
         unacknowledged: (0..core.nodes.len()).map(|node| core.releaser.pending(node)).collect(),

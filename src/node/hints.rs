@@ -1,9 +1,10 @@
-//! Hints of releases, from a node to a waiter.
+//! Hints from a node: of releases to a waiter, and of refused requests to a holder.
 
 use std::{fmt, sync::Arc};
 
-/// A node's hint to a waiter. Hints are not guaranteed; a waiter that gets one tries again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A node's hint to a waiter, which then tries again, or to the owner of leases that may linger. Hints
+/// are not guaranteed.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
     /// Releases of the name are reported from now on; earlier ones were not.
@@ -15,9 +16,14 @@ pub enum Hint {
         /// Number of processes that listen for the name on the node, if known.
         listening: Option<usize>,
     },
+    /// Another client was refused a name whose lease may linger. Sent at its first refusal.
+    Asked {
+        /// The name.
+        name: Arc<str>,
+    },
 }
 
-/// The receiver of a node's hints about one name.
+/// The receiver of a node's hints about one name, or to one owner.
 #[derive(Clone)]
 pub struct Hints(HintTarget);
 

@@ -31,6 +31,7 @@ pub(crate) use hints::HintSink;
 pub use hints::{Hint, Hints, Subscription};
 pub use reply::Reply;
 pub(crate) use reply::ReplySink;
+pub(crate) use subscriptions::owner_channel;
 
 /// One voter of the set.
 ///
@@ -76,6 +77,10 @@ pub trait Node: std::fmt::Debug + Send + Sync + 'static {
 
     /// Reports releases of a name to `hints` until the subscription is dropped, so that waiters need
     /// not poll. By default a node reports nothing, and waiters retry after pauses.
+    ///
+    /// `name` may also be a carriage return, which no name of a lock contains, and an owner. Then the
+    /// node reports the names of leases of this owner that may [linger](LeaseId::lingers), when
+    /// another client is refused one of them ([`Hint::Asked`]).
     ///
     /// The node sends [`Hint::Listening`] once it reports, possibly before this returns. Must not
     /// block, and must not hold a mutex while it sends a hint.

@@ -1,4 +1,5 @@
-//! Subscriptions to the releases of names on one node.
+//! Subscriptions to hints on one node: to the releases of names, and to requests for the leases of an
+//! owner.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -32,6 +33,12 @@ struct Channel {
     /// Number of SUBSCRIBEs that the server has not confirmed.
     unconfirmed: u32,
     listening: bool,
+}
+
+/// Returns the name under which the owner of leases that may linger subscribes. No name of a lock
+/// contains a control character.
+pub(crate) fn owner_channel(owner: &str) -> Arc<str> {
+    format!("\r{owner}").into()
 }
 
 /// Names to send SUBSCRIBE and UNSUBSCRIBE for.
@@ -92,6 +99,18 @@ impl Subscriptions {
         let listening = if self.is_remote { listening } else { Some(channel.len()) };
         for (_, hints) in channel {
             hints.send(Hint::Freed { listening });
+        }
+    }
+
+    /// Passes on that another client was refused `name`, whose lease of `owner` may linger.
+    pub(crate) fn asked(&self, owner: &str, name: &Arc<str>) {
+        let channel = owner_channel(owner);
+        let Some(hints) = self.state().names.get(&*channel).map(|channel| channel.hints.clone())
+        else {
+            return;
+        };
+        for (_, hints) in hints {
+            hints.send(Hint::Asked { name: Arc::clone(name) });
         }
     }
 

@@ -61,12 +61,21 @@ pub struct HeldAnswer {
     pub remaining: Option<Duration>,
     /// The fence; zero in the answer to an extension, which does not read it.
     pub fence: u64,
+    /// Whether the holder's process may keep the lease after a release. It was asked for the lease.
+    pub lingers: bool,
 }
 
 impl HeldAnswer {
     /// Creates an answer from its parts.
     pub const fn new(owner: Option<Arc<str>>, remaining: Option<Duration>, fence: u64) -> Self {
-        Self { owner, remaining, fence }
+        Self { owner, remaining, fence, lingers: false }
+    }
+
+    /// Sets whether the holder's process may keep the lease after a release.
+    #[must_use]
+    pub const fn lingering(mut self, lingers: bool) -> Self {
+        self.lingers = lingers;
+        self
     }
 }
 
@@ -168,6 +177,8 @@ pub struct Stored {
     pub remaining: Option<Duration>,
     /// Whether a client that waits was refused since the key was stored. It may have given up since.
     pub awaited: bool,
+    /// Whether the holder's process may keep the lease after a release.
+    pub lingers: bool,
 }
 
 /// A lease, as stored by a node.
@@ -187,13 +198,20 @@ pub struct StoredLease {
 impl Stored {
     /// Creates a key from its parts.
     pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
-        Self { lease, remaining, awaited: false }
+        Self { lease, remaining, awaited: false, lingers: false }
     }
 
     /// Sets whether a client that waits was refused.
     #[must_use]
     pub const fn awaited(mut self, awaited: bool) -> Self {
         self.awaited = awaited;
+        self
+    }
+
+    /// Sets whether the holder's process may keep the lease after a release.
+    #[must_use]
+    pub const fn lingering(mut self, lingers: bool) -> Self {
+        self.lingers = lingers;
         self
     }
 }
@@ -233,7 +251,7 @@ mod tests {
     fn fence_of_other_answers_is_zero() {
         let granted = GrantedAnswer { accepted: false, fence: 7 };
         assert_eq!(Answer::Granted(granted).fence(), 7);
-        assert_eq!(Answer::Held(HeldAnswer { owner: None, remaining: None, fence: 8 }).fence(), 8);
+        assert_eq!(Answer::Held(HeldAnswer::new(None, None, 8)).fence(), 8);
         assert_eq!(Answer::Raised(RaisedAnswer { accepted: true, fence: 9 }).fence(), 9);
         assert_eq!(Answer::Extended.fence(), 0);
     }

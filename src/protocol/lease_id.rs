@@ -61,6 +61,7 @@ pub struct LeaseId {
     nonce: Nonce,
     owner: Arc<str>,
     since: Duration,
+    lingers: bool,
     over: AtomicBool,
 }
 
@@ -68,7 +69,15 @@ impl LeaseId {
     /// Creates the identity of a lease of `owner` on `resource`, requested at `since` (time since the Unix
     /// epoch, for display).
     pub fn new(resource: Resource, nonce: Nonce, owner: Arc<str>, since: Duration) -> Self {
-        Self { resource, nonce, owner, since, over: AtomicBool::new(false) }
+        Self { resource, nonce, owner, since, lingers: false, over: AtomicBool::new(false) }
+    }
+
+    /// Sets whether the process may keep the lease after a release, for its next request. The nodes
+    /// then report refused requests of others to the [owner](crate::node::Node::subscribe).
+    #[must_use]
+    pub fn lingering(mut self, lingers: bool) -> Self {
+        self.lingers = lingers;
+        self
     }
 
     /// Returns the resource.
@@ -89,6 +98,11 @@ impl LeaseId {
     /// Returns the wall-clock time of the request, since the Unix epoch.
     pub fn since(&self) -> Duration {
         self.since
+    }
+
+    /// Returns whether the process may keep the lease after a release.
+    pub fn lingers(&self) -> bool {
+        self.lingers
     }
 
     /// Returns whether the lease has ended: its release was sent, or is about to be. From then on no

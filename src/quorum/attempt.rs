@@ -39,9 +39,11 @@ impl Lease {
     /// answer alone decides nothing but a refusal.
     fn waits_for_lead(&mut self, now: Timestamp, out: &mut Vec<Action>) -> bool {
         let Some((lead, until)) = self.asked_lead else { return false };
-        match &self.ballots[lead].vote {
+        let ballot = &self.ballots[lead];
+        match &ballot.vote {
             Some(VoteOutcome::Held { owner, remaining }) => {
-                let refusal = Refusal::Held { expires_in: *remaining, owner: owner.clone() };
+                let (expires_in, owner) = (*remaining, owner.clone());
+                let refusal = Refusal::Held { expires_in, owner, lingers: ballot.lingers };
                 self.asked_lead = None;
                 self.refused_by_lead = true;
                 self.send_releases(out);
@@ -191,7 +193,8 @@ impl Lease {
         let pending = self.ballots.count(Ballot::is_pending);
         if held > 0 && granted + held >= quorum {
             let (expires_in, owner) = (self.ballots.free_after(), self.ballots.main_owner());
-            self.conclude(Refusal::Held { expires_in, owner }, out);
+            let lingers = self.ballots.count(|ballot| ballot.lingers) > 0;
+            self.conclude(Refusal::Held { expires_in, owner, lingers }, out);
         } else if pending == 0 || granted + held + pending < quorum || now >= self.timeout_at {
             self.ballots.discount_disagreeing();
             self.conclude(Refusal::NoQuorum { votes: self.votes() }, out);

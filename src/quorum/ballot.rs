@@ -30,6 +30,8 @@ pub(super) struct Ballot {
     pub(super) far: bool,
     /// Why the node did not answer a raise.
     raise_error: Option<Reason>,
+    /// Whether the holder that the node reported may keep its lease after a release.
+    pub(super) lingers: bool,
     /// Whether the node may store a key of this lease.
     pub(super) may_hold: bool,
     /// The start of the latest extension sent, which may store the key whatever the node answers to
@@ -58,6 +60,7 @@ impl Ballot {
             raising: 0,
             far: false,
             raise_error: None,
+            lingers: false,
             may_hold: true,
             extended: None,
             release: ReleaseState::NotSent,
@@ -107,8 +110,9 @@ impl Ballot {
                 self.accepted |= u8::from(accepted);
                 self.far = rounds.see(fence);
             }
-            Ok(Answer::Held(HeldAnswer { owner, remaining, fence })) => {
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence, lingers })) => {
                 self.vote = Some(VoteOutcome::Held { owner, remaining });
+                self.lingers = lingers;
                 self.rule_out(None);
                 rounds.see(fence);
             }
@@ -166,7 +170,7 @@ impl Ballot {
             }
             // Older than what the node has confirmed since.
             Ok(Answer::Held(_)) if Some(started) < self.confirmed => {}
-            Ok(Answer::Held(HeldAnswer { owner, remaining, fence })) => {
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence, .. })) => {
                 self.vote = Some(VoteOutcome::Held { owner, remaining });
                 self.confirmed = None;
                 self.rule_out(Some(started));

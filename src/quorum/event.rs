@@ -198,6 +198,8 @@ pub(crate) enum Refusal {
         expires_in: Option<Duration>,
         /// The holder.
         owner: Option<Arc<str>>,
+        /// Whether the holder's process may keep the lease after a release. It was asked for it.
+        lingers: bool,
     },
     /// Too few nodes answered.
     NoQuorum {

@@ -49,6 +49,8 @@ pub(crate) struct Lease {
     pub(super) extension: Option<Timestamp>,
     /// Why the lease is not renewed any more.
     pub(super) halted: Option<Halt>,
+    /// While nobody holds the lease, and the process keeps it for its next request: until when.
+    pub(super) lingers_until: Option<Timestamp>,
     /// The deadline of a release that the holder waits for.
     release_timeout: Option<Timestamp>,
 }
@@ -91,6 +93,7 @@ impl Lease {
             round_started: None,
             extension: None,
             halted: None,
+            lingers_until: None,
             release_timeout: None,
             params,
         };
@@ -137,6 +140,8 @@ impl Lease {
             }
             Event::Stop if self.phase == LeasePhase::Held => self.run_out(out),
             Event::Expired | Event::Stop => {}
+            // Nobody holds it who would ask for these.
+            Event::Extend | Event::Halt(_) if self.lingers_until.is_some() => {}
             Event::Extend => self.extend(now, out),
             Event::Halt(why) => self.halt(why, now, out),
             Event::Release { awaited } => self.release(awaited, now, out),
@@ -195,6 +200,7 @@ impl Lease {
                 let lead = self.asked_lead.map_or(self.timeout_at, |(_, until)| until);
                 Some(lead.min(self.timeout_at))
             }
+            LeasePhase::Held if self.lingers_until.is_some() => self.lingers_until,
             LeasePhase::Held => {
                 let extension = self.extension.map(|started| started + self.params.node_timeout);
                 let next = self.end().min(self.renew_at);
@@ -241,10 +247,11 @@ impl Lease {
     /// Every token of the block is this lease's alone: a quorum has stored the block's end, and no
     /// other lease gets a token at or below what a quorum stored.
     pub(crate) fn can_be_handed_on(&self, now: Timestamp) -> bool {
+        let end = if self.is_lingering() { self.valid_until } else { self.end() };
         let is_sound = self.phase == LeasePhase::Held
             && self.halted.is_none()
             && !self.is_disputed
-            && now < self.end();
+            && now < end;
         let has_token = self.params.proposal.is_none() || self.token < self.last_token;
         is_sound
             && has_token
@@ -262,6 +269,7 @@ impl Lease {
         if self.params.proposal.is_some() {
             self.token += 1;
         }
+        self.lingers_until = None;
         self.held_from = now;
         self.params.max_hold = next.max_hold;
         self.params.auto_extend = next.auto_extend;
@@ -276,9 +284,30 @@ impl Lease {
         Some(HandOff { token: self.token, until: self.end() })
     }
 
+    /// Keeps the lease for the next holder until `until`, after the present one has released it:
+    /// without a renewal, and no longer than it [can be handed on](Self::can_be_handed_on). Then it is
+    /// released, as it is where it would be lost. Returns false, and changes nothing, unless it can be
+    /// handed on.
+    pub(crate) fn linger(&mut self, until: Timestamp, now: Timestamp) -> bool {
+        if !self.can_be_handed_on(now) {
+            return false;
+        }
+        let last = self.valid_until.saturating_sub(self.params.validity / 2);
+        self.lingers_until = Some(until.min(last));
+        self.renew_at = Timestamp::MAX;
+        self.extension = None;
+        true
+    }
+
+    /// Whether nobody holds the lease, and the process [keeps it](Self::linger).
+    pub(crate) fn is_lingering(&self) -> bool {
+        self.lingers_until.is_some()
+    }
+
     fn release(&mut self, awaited: bool, now: Timestamp, out: &mut Vec<Action>) {
         self.phase = LeasePhase::Released;
         self.asked_lead = None;
+        self.lingers_until = None;
         if awaited {
             self.release_timeout = Some(now + self.params.node_timeout);
         }

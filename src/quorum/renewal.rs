@@ -34,7 +34,7 @@ impl Lease {
     }
 
     pub(super) fn on_held_wake(&mut self, now: Timestamp, out: &mut Vec<Action>) {
-        if self.check_end(now, out) {
+        if self.check_end(now, out) || self.lingers_until.is_some() {
             return;
         }
         if let Some(started) = self.extension
@@ -114,7 +114,9 @@ impl Lease {
         }
         let Some(confirmed) = self.find_disputed() else { return };
         let until = confirmed + self.params.validity;
-        if until > self.valid_until && self.halted.is_none() {
+        // An answer to an earlier round renews no lease that lingers.
+        let counts = self.halted.is_none() && self.lingers_until.is_none();
+        if until > self.valid_until && counts {
             self.valid_until = until;
             self.schedule_renewal();
             out.push(Action::Renewed { until: self.end(), counted_from: confirmed });
@@ -162,8 +164,10 @@ impl Lease {
                 let until = confirmed + self.params.validity;
                 if until < self.valid_until {
                     self.valid_until = until;
-                    self.schedule_renewal();
-                    out.push(Action::Renewed { until: self.end(), counted_from: confirmed });
+                    if self.lingers_until.is_none() {
+                        self.schedule_renewal();
+                        out.push(Action::Renewed { until: self.end(), counted_from: confirmed });
+                    }
                     self.check_end(now, out);
                 }
             }
@@ -181,7 +185,7 @@ impl Lease {
     }
 
     fn check_end(&mut self, now: Timestamp, out: &mut Vec<Action>) -> bool {
-        if now < self.end() {
+        if now < self.lingers_until.unwrap_or(self.end()) {
             return false;
         }
         self.run_out(out);
@@ -201,8 +205,12 @@ impl Lease {
     }
 
     /// Ends the lease without a release: the work may be inside a poll. The holder's drop releases
-    /// the keys, or their TTL ends.
+    /// the keys, or their TTL ends. A lease that lingers has no holder, and is released.
     pub(super) fn lose(&mut self, loss: Loss, out: &mut Vec<Action>) {
+        if self.lingers_until.take().is_some() {
+            self.phase = LeasePhase::Released;
+            return self.send_releases(out);
+        }
         self.phase = LeasePhase::Lost;
         if self.extension.take().is_some() {
             out.push(Action::Extended(Err(self.renewal_votes())));

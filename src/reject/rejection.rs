@@ -359,7 +359,7 @@ mod tests {
 
     fn held(retry_after: Option<Duration>) -> LockError {
         let votes = crate::error::Votes::default();
-        LockError::Held { retry_after, expires_in: None, owner: None, votes }
+        LockError::Held { retry_after, expires_in: None, owner: None, lingers: false, votes }
     }
 
     fn after(retry_after: Option<Duration>) -> Option<Duration> {

@@ -71,7 +71,7 @@ impl HintQueue {
         let subscribers = crate::sync::lock(&self.subscribers).clone();
         for subscriber in subscribers.iter().filter_map(Weak::upgrade) {
             if link.is_none_or(|link| Arc::ptr_eq(&subscriber.link, link)) {
-                subscriber.hints.send(hint);
+                subscriber.hints.send(hint.clone());
             }
         }
     }

@@ -39,6 +39,7 @@ fn each_error_has_its_status() {
         retry_after,
         expires_in: Some(Duration::from_secs(10)),
         owner: Some("secret".into()),
+        lingers: false,
         votes: Votes::default(),
     };
     let too_slow = LockError::TooSlow {

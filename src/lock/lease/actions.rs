@@ -113,7 +113,7 @@ impl SharedLease {
             nudge = self.arm(&mut state, now);
             // A ticket that a loss took is still here: it must not be dropped under the mutex, and
             // the holder may have gone while the loss was logged.
-            if state.grant.holder_gone && ticket.is_none() {
+            if state.grant.holder_gone && ticket.is_none() && !state.lease.is_lingering() {
                 ticket = state.ticket.take();
             }
         }
@@ -339,7 +339,7 @@ impl SharedLease {
             (Ok(()), Some(lease), ticket) => {
                 StallWatch::start(lease, &lease.plan);
                 if let Some(ticket) = ticket {
-                    ticket.holding(lease);
+                    ticket.holding(self);
                 }
             }
             (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),

@@ -21,7 +21,7 @@ use crate::{
         Guard, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Nudge, Timers, Timestamp},
+    time::{Timers, Timestamp},
     token::FencingToken,
 };
 
@@ -32,7 +32,7 @@ use crate::{
 pub(crate) struct ActiveLease {
     pub(super) shared: Arc<SharedLease>,
     /// Number of grants before this one under the lease.
-    nth: u32,
+    pub(super) nth: u32,
     pub(super) plan: Plan,
     started: Timestamp,
     pub(super) token: AtomicU64,
@@ -303,26 +303,22 @@ impl ActiveLease {
         // The next holder must not overlap with users of this handle.
         self.valid_until.store(0, Ordering::SeqCst);
         let Some((lease, waker, left)) = self.shared.hand_on(&mut state, now) else {
-            if state.granted.is_some() {
-                self.core().wakeups.returning(self.resource(), self.shared.started);
+            if let Err(mut state) = self.shared.linger(state, now) {
+                if state.granted.is_some() {
+                    self.core().wakeups.returning(self.resource(), self.shared.started);
+                }
+                let mut actions = std::mem::take(&mut state.spare);
+                state.lease.handle(Event::Release { awaited }, now, &mut actions);
+                self.shared.carry_out(state, actions, now);
             }
-            let mut actions = std::mem::take(&mut state.spare);
-            state.lease.handle(Event::Release { awaited }, now, &mut actions);
-            self.shared.carry_out(state, actions, now);
             return held.into_iter().for_each(metrics::held);
         };
-        let next = Grant {
-            lease: Arc::downgrade(&lease),
-            held_since: Some(now),
-            ..Grant::new(self.nth + 1, lease.plan)
-        };
-        let mut former = std::mem::replace(&mut state.grant, next);
+        let mut former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
         former.over = true;
         let mut wakers = Vec::new();
         former.watchers.take(&mut wakers);
         self.shared.end_checks(&mut former, &mut wakers);
-        // A thread that is sending sets the timer afterwards.
-        let nudge = if state.sending { Nudge::default() } else { self.shared.arm(&mut state, now) };
+        let nudge = self.shared.arm_later(&mut state, now);
         drop(state);
         self.timers().nudge(nudge);
         held.into_iter().for_each(metrics::held);

@@ -1,6 +1,6 @@
 //! The state of the current grant under a lease.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use super::active::ActiveLease;
 use crate::{
@@ -39,6 +39,15 @@ pub(super) struct Grant {
 }
 
 impl Grant {
+    /// Creates the grant of a lease that is taken over.
+    pub(super) fn of(lease: &Arc<ActiveLease>, now: Timestamp) -> Self {
+        Self {
+            lease: Arc::downgrade(lease),
+            held_since: Some(now),
+            ..Self::new(lease.nth, lease.plan)
+        }
+    }
+
     pub(super) fn new(nth: u32, plan: Plan) -> Self {
         Self {
             nth,

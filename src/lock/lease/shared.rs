@@ -24,19 +24,20 @@ use crate::{
     resource::Resource,
     sync::{
         Guard, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{TimerKey, Timestamp},
     token::block_end,
 };
 
-/// Time for which hand-offs keep a lease. Only the nodes know whether other processes wait.
+/// Time for which hand-offs keep a lease that the nodes would not ask for. Only they know whether other
+/// processes wait.
 const LONGEST_STREAK: Duration = Duration::from_millis(100);
 
 /// A lease as the nodes know it, shared by consecutive grants.
 ///
 /// Answers of nodes are handled wherever they arrive; no task belongs to a lease.
-pub(super) struct SharedLease {
+pub(crate) struct SharedLease {
     pub(super) core: Arc<Core>,
     pub(super) id: Arc<LeaseId>,
     pub(super) ttl: Duration,
@@ -45,7 +46,7 @@ pub(super) struct SharedLease {
     /// Start of the attempt. The first validity counts from it.
     pub(super) started: Timestamp,
     /// Number of jumps of servers' clocks before it.
-    first_epoch: u64,
+    pub(super) first_epoch: u64,
     /// The first proposed token.
     pub(super) proposal: u64,
     /// Number of tokens that the lease reserves.
@@ -57,6 +58,10 @@ pub(super) struct SharedLease {
     /// Under the strict clock guard: end of the validity by the wall clock, in µs since the Unix
     /// epoch.
     pub(super) wall_until: AtomicU64,
+    /// Another process was refused the lease.
+    pub(super) asked: AtomicBool,
+    /// It may linger. Set with the local lines locked.
+    pub(super) is_lingering: AtomicBool,
     state: Mutex<LeaseState>,
 }
 
@@ -92,6 +97,10 @@ impl SharedLease {
         plan: Plan,
         (ticket, permit): (Ticket, Permit),
     ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
+        let lingers = !plan.linger.is_zero();
+        if lingers {
+            core.asks.subscribe(&core.nodes, &core.settings.owner);
+        }
         let nonce =
             Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
         let epoch = core.clock_jumps.epoch();
@@ -101,7 +110,8 @@ impl SharedLease {
         let propose = || core.fences.propose(&resource, core.nodes_wall(now, wall));
         let proposal = core.settings.fencing.then(propose);
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
-        let id = LeaseId::new(resource, nonce, Arc::clone(&core.settings.owner), wall);
+        let owner = Arc::clone(&core.settings.owner);
+        let id = LeaseId::new(resource, nonce, owner, wall).lingering(lingers);
         let nodes = core.nodes.len();
         let mut actions = Vec::with_capacity(nodes);
         let lease = Lease::start(plan.terms(nodes, proposal), now, &mut actions);
@@ -120,6 +130,8 @@ impl SharedLease {
             waits: plan.awaits_release(),
             token: AtomicU64::new(token),
             wall_until: AtomicU64::new(0),
+            asked: AtomicBool::new(false),
+            is_lingering: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
                 lease,
                 outbox: Vec::with_capacity(nodes),
@@ -142,7 +154,7 @@ impl SharedLease {
         crate::sync::lock(&self.state)
     }
 
-    pub(super) fn resource(&self) -> &Resource {
+    pub(crate) fn resource(&self) -> &Resource {
         self.id.resource()
     }
 
@@ -159,9 +171,9 @@ impl SharedLease {
 
     pub(super) fn refused(&self, refusal: Refusal) -> LockError {
         match refusal {
-            Refusal::Held { expires_in, owner } => {
+            Refusal::Held { expires_in, owner, lingers } => {
                 let votes = self.votes();
-                LockError::Held { retry_after: None, expires_in, owner, votes }
+                LockError::Held { retry_after: None, expires_in, owner, lingers, votes }
             }
             Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.core.votes(votes) },
             Refusal::TooSlow { elapsed } => {
@@ -227,7 +239,7 @@ impl SharedLease {
     }
 
     /// Whether the validity by the wall clock lasts for `time`.
-    fn is_valid_by_wall_for(&self, time: Duration) -> bool {
+    pub(super) fn is_valid_by_wall_for(&self, time: Duration) -> bool {
         if self.core.settings.clock_guard.is_none() {
             return true;
         }
@@ -266,16 +278,13 @@ impl SharedLease {
         now: Timestamp,
     ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
         let nth = state.grant.nth + 1;
-        let is_allowed = nth <= self.core.settings.handoff_limit
-            && state.announced
-            // Records tell holders apart by the lease's nonce.
-            && !state.grant.plan.keeps_records
-            && state.granted.is_some_and(|since| now.saturating_duration_since(since) < LONGEST_STREAK)
-            && !self.core.is_closed()
-            // A new attempt would find clock jumps.
-            && self.core.clock_jumps.epoch() == self.first_epoch
-            && self.is_valid_by_wall_for(self.validity / 2)
-            && state.lease.can_be_handed_on(now);
+        let limit = self.core.settings.handoff_limit;
+        let is_short = nth <= limit
+            && state
+                .granted
+                .is_some_and(|since| now.saturating_duration_since(since) < LONGEST_STREAK);
+        let lingers = || limit > 0 && !state.grant.plan.linger.is_zero() && self.is_unwanted();
+        let is_allowed = (is_short || lingers()) && self.may_stay(state, now);
         let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;
         let lease = &mut state.lease;
         let in_turn = |at_grant| self.core.wakeups.is_in_turn(self.resource(), nth, at_grant);
@@ -287,6 +296,8 @@ impl SharedLease {
         })
     }
 }
+
+opaque_debug!(SharedLease);
 
 impl ReplySink for SharedLease {
     fn answer(

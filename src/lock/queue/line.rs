@@ -8,7 +8,10 @@ use std::{
 
 use crate::{
     error::LockError,
-    lock::{lease::ActiveLease, settings::Plan},
+    lock::{
+        lease::{ActiveLease, SharedLease},
+        settings::Plan,
+    },
     metrics,
     resource::Resource,
     sync::Mutex,
@@ -68,7 +71,8 @@ pub(super) enum HeadState {
     Trying,
     /// Its last attempt failed, and another one follows.
     Refused(LockError),
-    Holding(Weak<ActiveLease>),
+    /// It holds the lease, or the lease lingers.
+    Holding(Weak<SharedLease>),
 }
 
 #[derive(Debug)]
@@ -111,6 +115,14 @@ impl Line {
             next_id: 0,
             at_grant: 0,
             turned_away: 0,
+        }
+    }
+
+    /// Returns the lease at the head if it lingers.
+    pub(super) fn lingering(&self) -> Option<Arc<SharedLease>> {
+        match &self.head {
+            HeadState::Holding(lease) => lease.upgrade().filter(|lease| lease.is_lingering()),
+            HeadState::Trying | HeadState::Refused(_) => None,
         }
     }
 

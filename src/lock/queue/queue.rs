@@ -11,26 +11,25 @@ use super::line::{HeadState, LeftWaiters, Line, LinePlace, Lines, Waiter, Waiter
 use crate::{
     error::{LockError, Votes},
     lock::{
-        lease::ActiveLease,
+        lease::{ActiveLease, SharedLease},
         settings::{LineBounds, Plan},
     },
     metrics,
     resource::Resource,
     sync::{Guard, Mutex},
-    time::{Timers, Timestamp},
+    time::Timestamp,
 };
 
 #[derive(Debug)]
 pub(crate) struct Queue {
     owner: Arc<str>,
-    timers: Arc<Timers>,
     lines: Mutex<Lines>,
     bounds: LineBounds,
 }
 
 impl Queue {
-    pub(crate) fn new(owner: Arc<str>, timers: Arc<Timers>, bounds: LineBounds) -> Self {
-        Self { owner, timers, lines: Mutex::default(), bounds }
+    pub(crate) fn new(owner: Arc<str>, bounds: LineBounds) -> Self {
+        Self { owner, lines: Mutex::default(), bounds }
     }
 
     /// Enters the lines of all names of a resource.
@@ -50,17 +49,16 @@ impl Queue {
             HeadState::Trying => None,
             HeadState::Refused(error) => Some(error.clone()),
             HeadState::Holding(lease) => {
-                let now = self.timers.clock().now();
-                let expires_in =
-                    lease.upgrade().map(|lease| lease.valid_until().saturating_duration_since(now));
-                Some(self.held_here(expires_in))
+                let held = lease.upgrade().and_then(|lease| lease.present());
+                Some(self.held_here(held.map(|lease| lease.remaining())))
             }
         }
     }
 
     fn held_here(&self, expires_in: Option<Duration>) -> LockError {
         let owner = Some(Arc::clone(&self.owner));
-        LockError::Held { retry_after: None, expires_in, owner, votes: Votes::default() }
+        let votes = Votes::default();
+        LockError::Held { retry_after: None, expires_in, owner, lingers: false, votes }
     }
 
     /// Counts a request that waits at the head of a line. `None` if too many requests wait, unless it
@@ -95,6 +93,21 @@ impl Queue {
         self.lines().heads
     }
 
+    /// Returns the lease at the head of a line.
+    pub(crate) fn holder(&self, name: &str) -> Option<Arc<SharedLease>> {
+        match &self.lines().names.get(name)?.head {
+            HeadState::Holding(lease) => lease.upgrade(),
+            HeadState::Trying | HeadState::Refused(_) => None,
+        }
+    }
+
+    /// Releases all leases that linger.
+    pub(crate) fn end_lingers(&self) {
+        let lingering = |line: &Line| line.lingering();
+        let leases: Vec<_> = self.lines().names.values().filter_map(lingering).collect();
+        leases.iter().for_each(SharedLease::end_linger);
+    }
+
     /// Takes the turn on a name, or a place in its line, which has to be polled.
     fn join(
         &self,
@@ -102,16 +115,19 @@ impl Queue {
         resource: &Resource,
         plan: &Plan,
         since: Timestamp,
-    ) -> Result<Option<LinePlace>, LockError> {
+    ) -> Result<Joined, LockError> {
         let mut guard = self.lines();
         let lines = &mut *guard;
         let line = match lines.names.entry(Arc::clone(name)) {
             Entry::Occupied(line) => line.into_mut(),
             Entry::Vacant(entry) => {
                 entry.insert(Line::new(since));
-                return Ok(None);
+                return Ok(Joined::Turn);
             }
         };
+        if let Some(lease) = line.lingering() {
+            return Ok(Joined::Lingering(lease));
+        }
         let is_full =
             line.len() >= self.bounds.per_name || lines.waiting + lines.heads >= self.bounds.total;
         if is_full || (plan.wait.is_zero() && !matches!(line.head, HeadState::Trying)) {
@@ -126,7 +142,7 @@ impl Queue {
         let place = line.join(resource, plan, since);
         drop(guard);
         metrics::waits();
-        Ok(Some(place))
+        Ok(Joined::Place(place))
     }
 
     /// Passes the turn on a name on to the first waiter, or removes an empty line.
@@ -196,6 +212,16 @@ impl Drop for CountedWaiter {
     }
 }
 
+/// What a request meets at a name.
+#[derive(Debug)]
+enum Joined {
+    /// Nobody: the turn is its own.
+    Turn,
+    Place(LinePlace),
+    /// A lease that lingers. No mutex is locked.
+    Lingering(Arc<SharedLease>),
+}
+
 /// The wait for the head of all lines of a resource. Leaves them when it is dropped.
 #[derive(Debug)]
 pub(crate) struct QueueWait {
@@ -228,12 +254,23 @@ impl QueueWait {
                 );
             };
             let Some(place) = &self.place else {
-                self.place = ticket.queue.join(name, &ticket.resource, plan, self.since)?;
-                if self.place.is_none() {
-                    ticket.turns += 1;
-                } else if ticket.turns > 0 {
-                    // Requests behind it for the first names need a verdict now.
-                    ticket.report(&ticket.queue.held_here(None));
+                match ticket.queue.join(name, &ticket.resource, plan, self.since)? {
+                    Joined::Turn => ticket.turns += 1,
+                    Joined::Place(place) => {
+                        self.place = Some(place);
+                        if ticket.turns > 0 {
+                            // Requests behind it for the first names need a verdict now.
+                            ticket.report(&ticket.queue.held_here(None));
+                        }
+                    }
+                    Joined::Lingering(lease) if ticket.turns == 0 => {
+                        if let Some(lease) = lease.take_over(&ticket.resource, plan) {
+                            // The lease has the turns; the ticket has none.
+                            self.ticket = None;
+                            return Poll::Ready(Ok(Admission::Granted(lease)));
+                        }
+                    }
+                    Joined::Lingering(lease) => lease.end_linger(),
                 }
                 continue;
             };
@@ -314,7 +351,7 @@ impl Ticket {
     }
 
     /// Reports to the lines that the names are held.
-    pub(crate) fn holding(&self, lease: &Arc<ActiveLease>) {
+    pub(crate) fn holding(&self, lease: &Arc<SharedLease>) {
         self.set_heads(&HeadState::Holding(Arc::downgrade(lease)));
     }
 
@@ -357,11 +394,26 @@ impl Ticket {
         next.give(WaiterSlot::Granted(Arc::clone(&lease)));
         for name in self.names() {
             if let Some(line) = lines.names.get_mut(name) {
-                line.head = HeadState::Holding(Arc::downgrade(&lease));
                 line.next_turn();
             }
         }
         Some((lease, next.waker, lines.wait_no_more(1)))
+    }
+
+    /// Ends the turn of a holder whose lease stays with the process, if nobody waits and `keep` says so.
+    /// It is called with the lines locked.
+    pub(crate) fn keep_if(&self, keep: impl FnOnce() -> bool) -> bool {
+        let mut lines = self.queue.lines();
+        let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);
+        if !self.names().iter().all(is_empty) || !keep() {
+            return false;
+        }
+        for name in self.names() {
+            if let Some(line) = lines.names.get_mut(name) {
+                line.next_turn();
+            }
+        }
+        true
     }
 
     fn names(&self) -> &[Arc<str>] {

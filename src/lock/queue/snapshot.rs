@@ -4,14 +4,14 @@ use std::sync::{Arc, Weak};
 
 use super::{line::HeadState, queue::Queue};
 use crate::{
-    lock::{lease::ActiveLease, snapshot::WaitingName},
+    lock::{lease::SharedLease, snapshot::WaitingName},
     time::Timestamp,
 };
 
 impl Queue {
-    /// Returns the leases that are held, once for each of their names, and the names that requests wait
+    /// Returns the leases that are held or linger, once for each of their names, and the names that requests wait
     /// for.
-    pub(crate) fn snapshot(&self, now: Timestamp) -> (Vec<Weak<ActiveLease>>, Vec<WaitingName>) {
+    pub(crate) fn snapshot(&self, now: Timestamp) -> (Vec<Weak<SharedLease>>, Vec<WaitingName>) {
         let (mut leases, mut waiting) = (Vec::new(), Vec::new());
         for (name, line) in &self.lines().names {
             let head = match &line.head {

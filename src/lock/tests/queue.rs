@@ -15,12 +15,10 @@ use crate::{
     },
     resource::Resource,
     sync::Mutex,
-    time::{SystemClock, Timers},
 };
 
 fn queue() -> Arc<Queue> {
-    let timers = Arc::new(Timers::new(Arc::new(SystemClock::new())));
-    Arc::new(Queue::new("me".into(), timers, LineBounds { per_name: 10, total: 12 }))
+    Arc::new(Queue::new("me".into(), LineBounds { per_name: 10, total: 12 }))
 }
 
 fn names<const N: usize>(names: [&str; N]) -> Resource {
@@ -34,6 +32,7 @@ fn plan(is_one_shot: bool) -> Plan {
         ttl: second * 10,
         wait: if is_one_shot { Duration::ZERO } else { second },
         max_hold: second * 60,
+        linger: Duration::ZERO,
         max_attempts: None,
         auto_extend: true,
         on_overrun: Overrun::default(),

@@ -97,6 +97,8 @@ impl HintSink for ReleaseWatch {
                     node.release(now);
                     state.listening = listening.unwrap_or(usize::MAX);
                 }
+                // For owners of leases.
+                Hint::Asked { .. } => {}
             }
             state.watchers.take(&mut wakers);
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::store::EmbeddedStore;
+use super::store::{EmbeddedStore, Notice};
 use crate::{
     node::{Hints, Node, Reply, Subscription, subscriptions::Subscriptions},
     protocol::Op,
@@ -161,11 +161,14 @@ struct EmbeddedNode {
 
 impl Node for EmbeddedNode {
     fn send(&self, op: Op, reply: Reply) {
-        let mut freed = Vec::new();
-        let result = locked(&self.space.store).run(&op, &self.clock, &mut freed);
+        let mut notices = Vec::new();
+        let result = locked(&self.space.store).run(&op, &self.clock, &mut notices);
         reply.send(result);
-        for name in freed {
-            self.space.subscriptions.released(&name, None);
+        for notice in notices {
+            match notice {
+                Notice::Freed(name) => self.space.subscriptions.released(&name, None),
+                Notice::Asked { owner, name } => self.space.subscriptions.asked(&owner, &name),
+            }
         }
     }
 

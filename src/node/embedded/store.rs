@@ -37,6 +37,26 @@ struct StoredKey {
     expires: Timestamp,
     /// A waiter was refused since it was stored.
     awaited: bool,
+    linger: Linger,
+}
+
+/// Whether the holder's process may keep a lease after a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Linger {
+    No,
+    /// It may, and nobody was refused the key.
+    May,
+    /// It was asked for the lease.
+    Asked,
+}
+
+/// What an operation made known to subscribers.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// A name that has waiters was released.
+    Freed(Arc<str>),
+    /// A client was refused a name whose lease may linger.
+    Asked { owner: Arc<str>, name: Arc<str> },
 }
 
 const FIRST_SWEEP: usize = 1024;
@@ -60,12 +80,12 @@ impl StoredKey {
 }
 
 impl EmbeddedStore {
-    /// Runs an operation as a server does. Adds the released names that have waiters to `freed`.
+    /// Runs an operation as a server does. Adds to `notices` what subscribers have to know.
     pub(super) fn run(
         &mut self,
         op: &Op,
         clock: &MonotonicWall,
-        freed: &mut Vec<Arc<str>>,
+        notices: &mut Vec<Notice>,
     ) -> Result<Answer, Reason> {
         let now = clock.now();
         if op.is_stale(now) {
@@ -73,7 +93,8 @@ impl EmbeddedStore {
         }
         match op {
             Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
-                self.acquire(lease, *ttl, (*token, *block_end, *waits), now, clock.read(now))
+                let proposal = (*token, *block_end);
+                self.acquire(lease, *ttl, proposal, (now, clock.read(now)), (*waits, notices))
             }
             Op::Raise(RaiseOp { lease, token, block_end }) => {
                 self.raise(lease, (*token, *block_end), now, clock.read(now))
@@ -81,7 +102,7 @@ impl EmbeddedStore {
             Op::Extend(ExtendOp { lease, ttl, token, .. }) => {
                 Ok(self.extend(lease, *ttl, *token, now))
             }
-            Op::Release(lease) => Ok(self.release(lease, now, freed)),
+            Op::Release(lease) => Ok(self.release(lease, now, notices)),
             Op::Inspect(names) => {
                 let found = names.iter().map(|name| self.inspect(name, now)).collect();
                 Ok(Answer::Inspected(found))
@@ -133,9 +154,9 @@ impl EmbeddedStore {
         &mut self,
         lease: &LeaseId,
         ttl: Duration,
-        (token, block_end, waits): (u64, u64, bool),
-        now: Timestamp,
-        wall: Duration,
+        (token, block_end): (u64, u64),
+        (now, wall): (Timestamp, Duration),
+        (waits, notices): (bool, &mut Vec<Notice>),
     ) -> Result<Answer, Reason> {
         check_lead(token, wall)?;
         let fence = self.fence(lease.resource());
@@ -149,6 +170,11 @@ impl EmbeddedStore {
                 && let Some(key) = self.keys.get_mut(name)
             {
                 key.awaited |= waits;
+                if key.linger == Linger::May {
+                    key.linger = Linger::Asked;
+                    let (owner, name) = (Arc::clone(&key.lease.owner), Arc::clone(name));
+                    notices.push(Notice::Asked { owner, name });
+                }
             }
             return Ok(held);
         }
@@ -199,19 +225,20 @@ impl EmbeddedStore {
         Answer::Extended
     }
 
-    fn release(&mut self, lease: &LeaseId, now: Timestamp, freed: &mut Vec<Arc<str>>) -> Answer {
-        let mut existed = true;
+    fn release(&mut self, lease: &LeaseId, now: Timestamp, notices: &mut Vec<Notice>) -> Answer {
+        let (mut existed, mut awaited) = (true, false);
         for name in lease.resource().shared_names() {
             match self.keys.entry(Arc::clone(name)) {
                 Entry::Occupied(key) if key.get().is_of(lease, now) => {
                     if key.remove().awaited {
-                        freed.push(Arc::clone(name));
+                        awaited = true;
+                        notices.push(Notice::Freed(Arc::clone(name)));
                     }
                 }
                 _ => existed = false,
             }
         }
-        Answer::Released(ReleasedAnswer { existed, awaited: !freed.is_empty() })
+        Answer::Released(ReleasedAnswer { existed, awaited })
     }
 
     fn record(
@@ -235,11 +262,10 @@ impl EmbeddedStore {
         let other = names
             .filter_map(|name| self.keys.get(name))
             .find(|key| now < key.expires && key.lease.nonce != lease.nonce())?;
-        Some(Answer::Held(HeldAnswer {
-            owner: Some(Arc::clone(&other.lease.owner)),
-            remaining: Some(other.expires.saturating_duration_since(now)),
-            fence,
-        }))
+        let owner = Some(Arc::clone(&other.lease.owner));
+        let remaining = Some(other.expires.saturating_duration_since(now));
+        let held = HeldAnswer::new(owner, remaining, fence).lingering(other.linger != Linger::No);
+        Some(Answer::Held(held))
     }
 
     fn is_ours(&self, name: &str, lease: &LeaseId, now: Timestamp) -> bool {
@@ -250,7 +276,9 @@ impl EmbeddedStore {
         let key = self.keys.get(name).filter(|key| now < key.expires);
         let stored = |key: &StoredKey| {
             let remaining = key.expires.saturating_duration_since(now);
-            Stored::new(Some(key.lease.clone()), Some(remaining)).awaited(key.awaited)
+            Stored::new(Some(key.lease.clone()), Some(remaining))
+                .awaited(key.awaited)
+                .lingering(key.linger != Linger::No)
         };
         key.map(stored)
     }
@@ -275,12 +303,15 @@ impl EmbeddedStore {
             let owner = Arc::clone(lease.owner());
             let stored = StoredLease::new(lease.nonce(), token, lease.since(), owner);
             let entry = self.keys.entry(Arc::clone(name));
+            let may_linger = if lease.lingers() { Linger::May } else { Linger::No };
             // Renewing a key keeps its waiters.
-            let awaited = match &entry {
-                Entry::Occupied(key) => key.get().awaited && key.get().is_of(lease, now),
-                Entry::Vacant(_) => false,
+            let (awaited, linger) = match &entry {
+                Entry::Occupied(key) if key.get().is_of(lease, now) => {
+                    (key.get().awaited, key.get().linger)
+                }
+                _ => (false, may_linger),
             };
-            entry.insert_entry(StoredKey { lease: stored, expires: now + ttl, awaited });
+            entry.insert_entry(StoredKey { lease: stored, expires: now + ttl, awaited, linger });
         }
     }
 

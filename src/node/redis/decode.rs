@@ -100,6 +100,7 @@ fn one(op: &Op, value: Value) -> Decoded {
             owner: items.get(3).and_then(owner),
             remaining: int(4).map(Duration::from_millis),
             fence,
+            lingers: items.get(3).is_some_and(lingers),
         })),
         (1, Op::Prepare(_)) => claim(items.get(3)).map(|claim| {
             Answer::Promised(PromisedAnswer { floor: fence, claim: claim.map(Box::new) })
@@ -155,8 +156,16 @@ fn stored(items: &[Value]) -> Option<Stored> {
         |value: &Value| matches!(value, Value::BulkString(bytes) if bytes.ends_with(b"\n"));
     let value = items.first().filter(|value| !matches!(value, Value::Nil))?;
     let lease = lease(value);
-    let awaited = lease.is_some() && awaited(value);
-    Some(Stored::new(lease, remaining).awaited(awaited))
+    let (awaited, lingers) = (lease.is_some() && awaited(value), lingers(value));
+    Some(Stored::new(lease, remaining).awaited(awaited).lingering(lingers))
+}
+
+/// Whether a key's value is of a lease that may linger: its owner is followed by a carriage return, or
+/// by a tab once the owner was asked for it.
+fn lingers(value: &Value) -> bool {
+    let Value::BulkString(bytes) = value else { return false };
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    matches!(bytes.last(), Some(b'\r' | b'\t')) && lease(value).is_some()
 }
 
 /// Parses a page: its cursor, and keys that begin with a prefix. Others, and those that are no UTF-8,
@@ -186,8 +195,8 @@ fn lease(value: &Value) -> Option<StoredLease> {
 }
 
 pub(super) fn lease_of(text: &str) -> Option<StoredLease> {
-    // The trailing line feed marks a waiter; owners contain no line feed.
-    let text = text.trim_end_matches('\n');
+    // Marks of a waiter and of a lease that may linger; owners contain no control characters.
+    let text = text.trim_end_matches(['\n', '\r', '\t']);
     let mut parts = text.splitn(4, ' ');
     let nonce = Nonce::from_hex(parts.next()?)?;
     let token = parts.next()?.parse().ok()?;

@@ -292,13 +292,15 @@ fn leases(group: &[NodeRequest]) -> impl Iterator<Item = &Arc<LeaseId>> {
     group.iter().filter_map(|request| request.op.lease())
 }
 
-/// Writes the value of a lock's key: nonce, token, time of the request (ms since the epoch), owner.
+/// Writes the value of a lock's key: nonce, token, time of the request (ms since the epoch), owner, and
+/// a carriage return if the lease may linger.
 fn value(cmd: &mut Command, lease: &LeaseId, token: u64) {
     let (nonce, since) = (lease.nonce().to_hex(), lease.since().as_millis());
     cmd.written(|text| {
         text.extend_from_slice(&nonce);
         // Writing into memory does not fail.
-        let _ = write!(text, " {token} {since} {}", lease.owner());
+        let linger = if lease.lingers() { "\r" } else { "" };
+        let _ = write!(text, " {token} {since} {}{linger}", lease.owner());
     });
 }
 

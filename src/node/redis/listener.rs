@@ -144,12 +144,18 @@ impl Listener {
         let (kind, channel) = (text(kind), text(channel));
         let name = channel.strip_prefix(&*self.channel_prefix);
         match &*kind {
-            "message" => {
-                let listening = rest.first().and_then(|count| text(count).parse().ok());
-                if let Some(name) = name {
+            "message" => match name.map(|name| (name, name.strip_prefix('\r'))) {
+                Some((_, Some(owner))) => {
+                    if let Some(name) = rest.first() {
+                        self.subscriptions.asked(owner, &text(name));
+                    }
+                }
+                Some((name, None)) => {
+                    let listening = rest.first().and_then(|count| text(count).parse().ok());
                     self.subscriptions.released(name, listening);
                 }
-            }
+                None => {}
+            },
             "subscribe" => {
                 self.allowed("subscribe");
                 if let Some(name) = name {

@@ -36,6 +36,8 @@ pub(super) struct Attempt {
     /// The end of the lease, once it was held.
     pub(super) until: Option<Timestamp>,
     pub(super) refused: bool,
+    /// Nobody holds it, and its process keeps it.
+    pub(super) lingers: bool,
     pub(super) lost: bool,
     pub(super) released: bool,
     pub(super) orphaned: Vec<bool>,
@@ -67,6 +69,7 @@ impl Attempt {
             held_from: now,
             until: None,
             refused: false,
+            lingers: false,
             lost: false,
             released: false,
             orphaned: vec![false; params.nodes],
@@ -92,7 +95,7 @@ impl Attempt {
 
     /// Whether the holder believes that it holds the lock.
     pub(super) fn is_held(&self, now: Timestamp) -> bool {
-        self.until.is_some_and(|until| now < until) && !self.lost && !self.released
+        self.until.is_some_and(|until| now < until) && !self.lost && !self.released && !self.lingers
     }
 
     /// Hands an event to the lease; `nodes` are given where they keep their promises.
@@ -135,7 +138,10 @@ impl Attempt {
     }
 
     fn believes_past_the_end(&self, now: Timestamp) -> bool {
-        self.until.is_some_and(|until| now >= until) && !self.lost && !self.released
+        self.until.is_some_and(|until| now >= until)
+            && !self.lost
+            && !self.released
+            && !self.lingers
     }
 
     /// Hands an answer to the lease.
@@ -171,6 +177,15 @@ impl Attempt {
         from + self.params.validity
     }
 
+    /// The holder releases the lease, and its process keeps it. Returns whether it does.
+    pub(super) fn linger(&mut self, until: Timestamp, now: Timestamp) -> bool {
+        let could = self.lease.can_be_handed_on(now);
+        assert_eq!(self.lease.linger(until, now), could);
+        self.lingers |= could;
+        assert_eq!(self.lingers, self.lease.is_lingering());
+        could
+    }
+
     /// Another holder of the process is to go on with the lease; the token if it does.
     pub(super) fn hand_on(
         &mut self,
@@ -182,7 +197,8 @@ impl Attempt {
         let hand_off = self.lease.hand_on(next, now);
         assert_eq!(hand_off.is_some(), could);
         let HandOff { token, until } = hand_off?;
-        assert!(self.is_held(now), "handed on what is not held");
+        assert!(self.is_held(now) || self.lingers, "handed on what is not held");
+        self.lingers = false;
         assert!(now < until && until <= self.confirmed_until(), "no quorum confirmed so much");
         assert!(until <= now + next.max_hold, "beyond the next's limit");
         if let Some(nodes) = nodes {
@@ -212,6 +228,9 @@ impl Attempt {
                 let heard = &mut self.heard[node];
                 assert!(!heard.release_sent, "{command:?} behind the release, to node {node}");
                 heard.release_sent = command == LeaseCommand::Release;
+                assert!(!self.lingers || heard.release_sent, "{command:?} while it lingers");
+                // A lease that lingers ends by itself.
+                self.released |= self.lingers;
                 self.asked[node] = true;
                 self.requests[node].push_back(command);
             }

@@ -50,11 +50,7 @@ impl Race {
                     Answer::Granted(GrantedAnswer { accepted: true, fence: 0 })
                 } else {
                     let owner = Some(holder.to_string().into());
-                    Answer::Held(HeldAnswer {
-                        owner,
-                        remaining: Some(Duration::from_secs(1)),
-                        fence: 0,
-                    })
+                    Answer::Held(HeldAnswer::new(owner, Some(Duration::from_secs(1)), 0))
                 };
                 (OpId::Acquire, Ok(answer))
             }

@@ -27,7 +27,7 @@ fn vote() -> impl Strategy<Value = Said> {
     let granted = |(accepted, fence)| Ok(Answer::Granted(GrantedAnswer { accepted, fence }));
     let held = |left: Option<u64>| {
         let remaining = left.map(Duration::from_millis);
-        Ok(Answer::Held(HeldAnswer { owner: None, remaining, fence: 9_000 }))
+        Ok(Answer::Held(HeldAnswer::new(None, remaining, 9_000)))
     };
     prop_oneof![
         3 => (any::<bool>(), 0_u64..10_000).prop_map(granted),

@@ -124,11 +124,9 @@ impl ModelNode {
 
     fn held(&self, lease: usize, now: Timestamp) -> Option<Answer> {
         let key = self.key(now).filter(|key| key.lease != Some(lease))?;
-        Some(Answer::Held(HeldAnswer {
-            owner: key.lease.map(|other| format!("lease {other}").into()),
-            remaining: key.expires.map(|at| at.saturating_duration_since(now)),
-            fence: self.fence,
-        }))
+        let owner = key.lease.map(|other| format!("lease {other}").into());
+        let remaining = key.expires.map(|at| at.saturating_duration_since(now));
+        Some(Answer::Held(HeldAnswer::new(owner, remaining, self.fence)))
     }
 
     fn store(&mut self, lease: usize, now: Timestamp) {

@@ -28,7 +28,7 @@ proptest! {
 #[test]
 fn worlds_reach_every_outcome() {
     let mut runner = TestRunner::deterministic();
-    let mut sums = [0; 8];
+    let mut sums = [0; 9];
     for _ in 0..300 {
         let setup = setup().new_tree(&mut runner).unwrap().current();
         let steps = steps(false).new_tree(&mut runner).unwrap().current();
@@ -39,6 +39,7 @@ fn worlds_reach_every_outcome() {
             tally.refused,
             tally.renewed,
             tally.handed_on,
+            tally.lingered,
             tally.lost,
             tally.orphaned,
             tally.released,

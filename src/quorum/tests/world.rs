@@ -68,6 +68,7 @@ pub(super) struct Tally {
     pub(super) refused: u32,
     pub(super) renewed: u32,
     pub(super) handed_on: u32,
+    pub(super) lingered: u32,
     pub(super) lost: u32,
     pub(super) orphaned: u32,
     pub(super) released: u32,
@@ -197,6 +198,13 @@ impl LeaseWorld {
         self.check_exclusion(id);
         if strict && self.params.proposal.is_some() {
             assert!(token > newest, "{token} after {newest}");
+        }
+    }
+
+    /// Keeps the lease for another holder of its process.
+    pub(super) fn linger(&mut self, id: usize, until: Timestamp) {
+        if self.attempts[id].linger(until, self.now) {
+            self.tally.lingered += 1;
         }
     }
 

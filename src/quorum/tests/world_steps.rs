@@ -49,6 +49,11 @@ pub(super) enum WorldStep {
         max_hold: u8,
         auto_extend: bool,
     },
+    /// The holder releases the lease, and its process keeps it, for so many parts of the validity.
+    Linger {
+        who: u8,
+        parts: u8,
+    },
     Release {
         who: u8,
         awaited: bool,
@@ -106,6 +111,7 @@ pub(super) fn steps(wipes: bool) -> impl Strategy<Value = Vec<WorldStep>> {
             3 => (who(), 1_u8.., prop::bool::weighted(0.8)).prop_map(|(who, max_hold, auto_extend)| {
                 WorldStep::HandOn { who, max_hold, auto_extend }
             }),
+            3 => (who(), 1_u8..60).prop_map(|(who, parts)| WorldStep::Linger { who, parts }),
             3 => (who(), any::<bool>()).prop_map(|(who, awaited)| {
                 WorldStep::Release { who, awaited }
             }),
@@ -186,6 +192,7 @@ fn take(world: &mut LeaseWorld, step: &WorldStep) {
         | WorldStep::WakeEarly(who)
         | WorldStep::Extend(who)
         | WorldStep::HandOn { who, .. }
+        | WorldStep::Linger { who, .. }
         | WorldStep::Release { who, .. } => who,
     };
     let Some(id) = world.pick(who) else { return };
@@ -210,6 +217,10 @@ fn take(world: &mut LeaseWorld, step: &WorldStep) {
         WorldStep::HandOn { max_hold, auto_extend, .. } if world.attempts[id].is_open() => {
             let max_hold = world.ttl_part(max_hold);
             world.hand_on(id, NextHolder { max_hold, auto_extend });
+        }
+        WorldStep::Linger { parts, .. } if world.attempts[id].is_open() => {
+            let until = world.now + world.ttl_part(parts);
+            world.linger(id, until);
         }
         WorldStep::Release { awaited, .. } if world.attempts[id].is_open() => {
             world.event(id, Event::Release { awaited });

@@ -2,6 +2,7 @@
 
 mod cases;
 mod limits;
+mod linger;
 mod records;
 pub(crate) mod scene;
 mod split;

@@ -1,3 +1,11 @@
+-- Sends the name to the owner of a lease that may linger, on the owner's channel. Works without
+-- permission for channels.
+local function ask(key, owner)
+  local colon = string.find(key, ':lock:', 1, true)
+  local channel = string.sub(key, 1, colon) .. 'free:\r' .. owner
+  redis.pcall('PUBLISH', channel, string.sub(key, colon + 6))
+end
+
 -- The answer if the key is another's. A lease that is over may be taken over. A deadline that begins
 -- with a + is of one that will wait.
 local function other_holder(key, nonce, fence, now, guard, deadline)
@@ -5,11 +13,17 @@ local function other_holder(key, nonce, fence, now, guard, deadline)
   if type(value) == 'table' then return value end
   if value and string.sub(value, 1, 32) ~= nonce then
     local left = remaining(key, guard, now)
-    if guard ~= '' and left == 0 and string.find(value, '^%x+ %d+ %d+ ') then return nil end
-    -- Marks the waiter for the release, see release_keys.lua. A full server stores no mark.
-    local waits = string.byte(deadline) == 43
-    if waits and string.byte(value, -1) ~= 10 and string.find(value, '^%x+ %d+ %d+ ') then
-      redis.pcall('SET', key, value .. '\n', 'KEEPTTL')
+    local owner, linger, mark = string.match(value, '^%x+ %d+ %d+ ([^%c]*)([\r\t]?)(\n?)$')
+    if owner then
+      if guard ~= '' and left == 0 then return nil end
+      -- A line feed marks the waiter for the release, see release_keys.lua. A tab in place of the
+      -- carriage return: the owner was asked. A full server stores no marks.
+      local marked = string.byte(deadline) == 43 and '\n' or mark
+      if linger == '\r' then ask(key, owner) end
+      if linger == '\r' or marked ~= mark then
+        local text = string.sub(value, 1, -1 - #linger - #mark)
+        redis.pcall('SET', key, text .. (linger ~= '' and '\t' or '') .. marked, 'KEEPTTL')
+      end
     end
     return {3, now, fence, string.sub(value, 1, 1024), left}
   end

@@ -51,7 +51,7 @@ fn raise_goes_above_own_block() {
 #[test]
 fn fence_of_refusal_counts() {
     let mut bench = Bench::start(3);
-    bench.vote(0, Ok(Answer::Held(HeldAnswer { owner: None, remaining: None, fence: 90_000 })));
+    bench.vote(0, Ok(Answer::Held(HeldAnswer::new(None, None, 90_000))));
     bench.vote(1, granted());
     let asked = bench.vote(2, granted_below(2_000));
     assert_eq!(asked, [raise(1, 1, 90_001), raise(2, 1, 90_001)]);
@@ -220,7 +220,7 @@ fn raise_above_far_fence_comes_last() {
 #[test]
 fn far_fence_in_any_answer_ignored() {
     let mut bench = Bench::start(3);
-    bench.vote(0, Ok(Answer::Held(HeldAnswer { owner: None, remaining: None, fence: FAR })));
+    bench.vote(0, Ok(Answer::Held(HeldAnswer::new(None, None, FAR))));
     bench.vote(1, granted_below(2_000));
     let asked = bench.vote(2, granted_below(2_000));
     assert_eq!(asked, [raise(1, 1, 2_001), raise(2, 1, 2_001)]);

@@ -1,6 +1,6 @@
 //! A lease under test, and short names for its events and actions.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use crate::{
     error::{Reason, VoteOutcome},
@@ -140,12 +140,8 @@ pub(super) fn granted_below(fence: u64) -> Result<Answer, Reason> {
 }
 
 pub(super) fn held(owner: &str, remaining: Option<u64>) -> Result<Answer, Reason> {
-    let owner = Some(Arc::from(owner));
-    Ok(Answer::Held(HeldAnswer {
-        owner,
-        remaining: remaining.map(Duration::from_millis),
-        fence: 0,
-    }))
+    let remaining = remaining.map(Duration::from_millis);
+    Ok(Answer::Held(HeldAnswer::new(Some(owner.into()), remaining, 0)))
 }
 
 pub(super) fn extended() -> Result<Answer, Reason> {

@@ -51,7 +51,7 @@ fn refused_by_lead_releases_there_only() {
     let mut bench = Bench::with(asked_lead(0));
     let actions = bench.vote(0, held("other", Some(5_000)));
     assert_eq!((asked(&actions), released(&actions)), (vec![], vec![0]));
-    let Some(Action::Refused(Refusal::Held { expires_in, owner })) = actions.last() else {
+    let Some(Action::Refused(Refusal::Held { expires_in, owner, .. })) = actions.last() else {
         panic!("{actions:?}")
     };
     assert_eq!((owner.as_deref(), *expires_in), (Some("other"), Some(Duration::from_secs(5))));

@@ -9,6 +9,7 @@
 //! | several rounds of renewal at once | `rounds` |
 //! | clocks that jumped | `clocks` |
 //! | the next holder of the process | `handoff` |
+//! | a lease that waits for the next holder | `linger` |
 //! | release | `release` |
 //! | the lead node | `lead_node` |
 //! | servers that name each other, and those that do not | `views` |
@@ -21,6 +22,7 @@ mod fence;
 mod fixture;
 mod handoff;
 mod lead_node;
+mod linger;
 mod release;
 mod renewal;
 mod rounds;

@@ -50,6 +50,8 @@ pub(super) struct Budget {
     pub(super) extends: u8,
     /// Hand-offs within a client.
     pub(super) hand_offs: u8,
+    /// Releases after which a client keeps the lease.
+    pub(super) lingers: u8,
 }
 
 /// A part of the rules, which a control leaves out.
@@ -69,6 +71,8 @@ pub(super) enum LockRule {
     SameLayout,
     /// A command is not run after the end of its lease's validity.
     Deadlines,
+    /// A lease that lingered ends when it would have ended without that.
+    KeptEnd,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +99,8 @@ pub(super) enum Outcome {
     Raised,
     Renewed,
     HandedOn,
+    /// A lease that lingered was handed on.
+    TakenOver,
     Lost,
     Refused,
     Activated,
@@ -249,6 +255,11 @@ impl Model for LockWorld {
         if self.budget.hand_offs > 0 {
             properties.push(Property::sometimes("handed on", |_, state: &LockState| {
                 state.reached.contains(&Outcome::HandedOn)
+            }));
+        }
+        if self.budget.lingers > 0 {
+            properties.push(Property::sometimes("taken over", |_, state: &LockState| {
+                state.reached.contains(&Outcome::TakenOver)
             }));
         }
         if self.budget.crashes > 0 && u32::from(self.ticks) >= self.ttl {

@@ -38,6 +38,8 @@ pub(super) enum LockStep {
     Extend { client: usize },
     /// The holder hands the lease to the next one of its client.
     HandOn { client: usize },
+    /// The holder releases the lock, and its client keeps the lease for the next one.
+    Linger { client: usize },
     /// The holder releases the lock.
     Release { client: usize },
     /// A node loses its data.
@@ -81,11 +83,17 @@ impl LockWorld {
                     if state.budget.extends > 0 {
                         steps.push(LockStep::Extend { client });
                     }
-                    if state.budget.hand_offs > 0 && open.lease.can_be_handed_on(state.now()) {
+                }
+                let is_here = open.held_until.is_some() || open.lease.is_lingering();
+                if is_here && open.lease.can_be_handed_on(state.now()) {
+                    if state.budget.hand_offs > 0 {
                         steps.push(LockStep::HandOn { client });
                     }
+                    if state.budget.lingers > 0 && !open.lease.is_lingering() {
+                        steps.push(LockStep::Linger { client });
+                    }
                 }
-                if open.held_until.is_some() || self.drops {
+                if is_here || self.drops {
                     steps.push(LockStep::Release { client });
                 }
             }
@@ -182,6 +190,15 @@ impl LockWorld {
                 self.handle(state, client, Event::Extend);
             }
             LockStep::HandOn { client } => self.hand_on(state, client),
+            LockStep::Linger { client } => {
+                state.budget.lingers -= 1;
+                let now = state.now();
+                if let Some(open) = &mut state.clients[client].lease
+                    && open.lease.linger(Timestamp::MAX, now)
+                {
+                    open.held_until = None;
+                }
+            }
             LockStep::Release { client } => {
                 if let Some(open) = &mut state.clients[client].lease {
                     open.held_until = None;
@@ -224,8 +241,13 @@ impl LockWorld {
         let now = state.now();
         let mut out = Vec::new();
         let Some(open) = &mut state.clients[client].lease else { return };
+        let lingered = open.lease.is_lingering();
         open.lease.handle(event, now, &mut out);
+        let is_over = lingered && !open.lease.is_lingering();
         self.follow(state, client, out);
+        if is_over {
+            close(state, client);
+        }
     }
 
     fn follow(&self, state: &mut LockState, client: usize, out: Vec<Action>) {
@@ -292,9 +314,11 @@ impl LockWorld {
         let now = state.now();
         let Some(open) = &mut state.clients[client].lease else { return };
         let next = NextHolder { max_hold: Duration::MAX, auto_extend: false };
+        let lingered = open.lease.is_lingering();
         let Some(hand_off) = open.lease.hand_on(next, now) else { return };
-        open.held_until = Some(hand_off.until);
-        state.reached.push(Outcome::HandedOn);
+        let until = if self.has(LockRule::KeptEnd) { hand_off.until } else { now + self.ttl() };
+        open.held_until = Some(until);
+        state.reached.push(if lingered { Outcome::TakenOver } else { Outcome::HandedOn });
         if self.fencing && hand_off.token <= state.newest {
             state.fault = Some(LockFault::TokenOrder);
         }

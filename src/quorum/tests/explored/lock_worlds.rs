@@ -6,8 +6,15 @@ use super::{
     violates,
 };
 
-const ONCE: Budget =
-    Budget { attempts: 1, breaks: 0, duplicates: 0, crashes: 0, extends: 0, hand_offs: 0 };
+const ONCE: Budget = Budget {
+    attempts: 1,
+    breaks: 0,
+    duplicates: 0,
+    crashes: 0,
+    extends: 0,
+    hand_offs: 0,
+    lingers: 0,
+};
 const TWICE: Budget = Budget { attempts: 2, ..ONCE };
 
 const PLAIN: LockWorld = LockWorld {
@@ -78,6 +85,13 @@ fn hand_off_within_a_client() {
 
 #[test]
 #[ignore = "slow: see docs/model.md"]
+fn lease_lingers_within_a_client() {
+    let budget = Budget { hand_offs: 1, lingers: 1, ..ONCE };
+    explore("a lease that lingers", LockWorld { ticks: 1, ttl: 2, budget, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
 fn second_attempts() {
     explore("second attempts", LockWorld { ticks: 0, budget: TWICE, ..PLAIN });
 }
@@ -106,6 +120,15 @@ fn validity_from_the_grant_is_unsafe() {
     let rule = LockRule::CountFromStart;
     let world = LockWorld { ticks: 2, ttl: 2, ..PLAIN };
     violates("validity from the grant", without(rule, world), "one holder");
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn lingering_beyond_the_end_is_unsafe() {
+    let rule = LockRule::KeptEnd;
+    let budget = Budget { hand_offs: 1, lingers: 1, ..ONCE };
+    let world = LockWorld { ticks: 2, ttl: 2, budget, ..PLAIN };
+    violates("a taken over lease has a new end", without(rule, world), "one holder");
 }
 
 #[test]

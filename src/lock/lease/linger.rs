@@ -1,0 +1,135 @@
+//! A lease that its process keeps after a release, for its next request.
+
+use std::sync::{Arc, Weak};
+
+use super::{
+    active::ActiveLease,
+    grant::Grant,
+    shared::{LeaseState, SharedLease},
+};
+use crate::{
+    lock::{lock::Released, settings::Plan, stall::StallWatch},
+    quorum::{Event, NextHolder},
+    resource::Resource,
+    sync::{Guard, atomic::Ordering},
+    time::{Nudge, Timestamp},
+};
+
+impl SharedLease {
+    /// Whether no other process wants the lease: the nodes would have reported a refused request.
+    pub(super) fn is_unwanted(&self) -> bool {
+        self.id.lingers()
+            && !self.asked.load(Ordering::Acquire)
+            && self.core.asks.is_told_since(self.started)
+    }
+
+    /// Whether the lease may go to another holder of this process.
+    pub(super) fn may_stay(&self, state: &LeaseState, now: Timestamp) -> bool {
+        state.announced
+            // Records tell holders apart by the lease's nonce.
+            && !state.grant.plan.keeps_records
+            && !self.core.is_closed()
+            // A new attempt would find clock jumps.
+            && self.core.clock_jumps.epoch() == self.first_epoch
+            && self.is_valid_by_wall_for(self.validity / 2)
+            && state.lease.can_be_handed_on(now)
+    }
+
+    /// Keeps the lease, whose holder is releasing it, for the next request of this process. Returns
+    /// the state, unchanged, if the lease has to go back to the nodes.
+    pub(super) fn linger<'a>(
+        self: &'a Arc<Self>,
+        mut state: Guard<'a, LeaseState>,
+        now: Timestamp,
+    ) -> Result<(), Guard<'a, LeaseState>> {
+        let Plan { linger, .. } = state.grant.plan;
+        let is_wanted_here = || {
+            let is_open = !self.core.is_closed();
+            self.is_lingering.store(is_open, Ordering::Release);
+            is_open
+        };
+        let is_kept = !linger.is_zero()
+            && self.is_unwanted()
+            && self.may_stay(&state, now)
+            && self.core.wakeups.is_in_turn(self.resource(), state.grant.nth + 1, 1)
+            && state.ticket.as_ref().is_some_and(|ticket| ticket.keep_if(is_wanted_here))
+            && state.lease.linger(now + linger, now);
+        if !is_kept {
+            return Err(state);
+        }
+        let grant = &mut state.grant;
+        grant.over = true;
+        grant.released = Some(Ok(Released::Released));
+        // A late renewal must not make the former holder's handle valid again.
+        grant.lease = Weak::new();
+        let mut wakers = Vec::new();
+        grant.watchers.take(&mut wakers);
+        self.end_checks(grant, &mut wakers);
+        let nudge = self.arm_later(&mut state, now);
+        drop(state);
+        self.core.timers.nudge(nudge);
+        crate::sync::wake_all(wakers);
+        Ok(())
+    }
+
+    /// Sets the timer, unless a thread is sending, which sets it afterwards.
+    pub(super) fn arm_later(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
+        if state.sending { Nudge::default() } else { self.arm(state, now) }
+    }
+
+    /// Returns the present grant, if it has a holder.
+    pub(crate) fn present(&self) -> Option<Arc<ActiveLease>> {
+        self.state().grant.lease.upgrade()
+    }
+
+    /// Whether it may linger. To be [taken over](Self::take_over) with no mutex locked.
+    pub(crate) fn is_lingering(&self) -> bool {
+        self.is_lingering.load(Ordering::Acquire)
+    }
+
+    /// Takes over a lease that lingers. Otherwise releases it, if it does, and returns `None`.
+    pub(crate) fn take_over(
+        self: &Arc<Self>,
+        resource: &Resource,
+        plan: &Plan,
+    ) -> Option<Arc<ActiveLease>> {
+        let mut state = self.state();
+        self.is_lingering.store(false, Ordering::Release);
+        if !state.lease.is_lingering() {
+            return None;
+        }
+        let now = self.core.clock().now();
+        let fits = resource == self.resource() && plan.ttl == self.ttl && !plan.keeps_records;
+        let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
+        let is_kept = fits && self.may_stay(&state, now);
+        let Some(hand_off) = is_kept.then(|| state.lease.hand_on(next, now)).flatten() else {
+            self.handle(state, Event::Release { awaited: false });
+            return None;
+        };
+        self.token.store(hand_off.token, Ordering::Release);
+        let lease = ActiveLease::new(self, state.grant.nth + 1, *plan, now, Some(hand_off));
+        let former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
+        let nudge = self.arm_later(&mut state, now);
+        drop(state);
+        drop(former);
+        self.core.timers.nudge(nudge);
+        crate::log::debug!(resource = %self.resource(), "taken over");
+        StallWatch::start(&lease, &lease.plan);
+        Some(lease)
+    }
+
+    /// Another process was refused the lease: it does not linger any more.
+    pub(crate) fn asked(self: &Arc<Self>) {
+        self.asked.store(true, Ordering::Release);
+        self.end_linger();
+    }
+
+    /// Releases the lease if it lingers.
+    pub(crate) fn end_linger(self: &Arc<Self>) {
+        let state = self.state();
+        if state.lease.is_lingering() {
+            self.core.wakeups.returning(self.resource(), self.started);
+            self.handle(state, Event::Release { awaited: false });
+        }
+    }
+}

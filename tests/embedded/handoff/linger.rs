@@ -1,0 +1,261 @@
+//! A released lock that stays with its process for the next request.
+
+use std::{future::IntoFuture, task::Poll, time::Duration};
+
+use tower_redlock::{
+    Lock, LockError, Redlock,
+    error::LossCause,
+    lock::Released,
+    node::EmbeddedNodes,
+    testing::{ManualClock, Nodes},
+};
+
+use super::scene::{NODES, Scene, TTL, VALIDITY, granted, poll};
+
+const MS: Duration = Duration::from_millis(1);
+const LINGER: Duration = Duration::from_secs(1);
+
+fn scene() -> Scene {
+    Scene::with(|builder| builder.linger(LINGER))
+}
+
+#[test]
+fn next_request_sends_no_message() {
+    let scene = scene();
+    let first = scene.lock("x");
+    let (token, sent) = (first.fencing_token().get(), scene.sent());
+    drop(first);
+    for nth in 1..=200 {
+        scene.clock.advance(Duration::from_millis(1));
+        let lock = scene.lock("x");
+        assert_eq!(lock.fencing_token().get(), token + nth);
+        assert!(lock.is_valid());
+    }
+    assert_eq!(scene.sent(), sent);
+    assert_eq!(scene.nodes.key_counts(), [1; NODES]);
+}
+
+#[test]
+fn nothing_lingers_by_default() {
+    let scene = Scene::new();
+    drop(scene.lock("x"));
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+}
+
+#[test]
+fn request_and_manager_may_set_it() {
+    let scene = Scene::new();
+    drop(scene.request("x").linger(LINGER).into_future());
+    // The first request with the option subscribes; a lock of the second one may linger.
+    drop(granted(&mut scene.request("x").linger(LINGER).into_future()));
+    drop(granted(&mut scene.request("x").linger(LINGER).into_future()));
+    assert_eq!(scene.nodes.key_counts(), [1; NODES]);
+    let scene = self::scene();
+    drop(granted(&mut scene.request("x").linger(Duration::ZERO).into_future()));
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+}
+
+/// A manager with the option in virtual time.
+fn in_virtual_time(linger: Duration) -> (ManualClock, Nodes, Redlock) {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let redlock = nodes.replica("a").builder().ttl(TTL).linger(linger).build().unwrap();
+    (clock, nodes, redlock)
+}
+
+fn lock(redlock: &Redlock) -> Lock {
+    granted(&mut redlock.lock("x").into_future())
+}
+
+#[test]
+fn it_ends_after_the_time() {
+    let (clock, nodes, redlock) = in_virtual_time(LINGER);
+    let first = lock(&redlock).fencing_token();
+    clock.advance(LINGER - MS);
+    assert_eq!(nodes.key_counts(), [1; NODES]);
+    clock.advance(MS);
+    assert_eq!(nodes.key_counts(), [0; NODES], "released");
+    assert!(lock(&redlock).fencing_token() > first);
+}
+
+#[test]
+fn nobody_renews_it() {
+    let (clock, _nodes, redlock) = in_virtual_time(Duration::MAX);
+    drop(lock(&redlock));
+    clock.advance(VALIDITY * 2 / 5);
+    let mut inspected = clock.spawn({
+        let redlock = redlock.clone();
+        async move { redlock.inspect("x").await }
+    });
+    clock.settle();
+    let holder = inspected.take().unwrap().unwrap().expect("its keys are there");
+    assert_eq!(holder.remaining, Some(TTL - VALIDITY * 2 / 5));
+}
+
+#[test]
+fn it_ends_at_half_of_validity() {
+    let (clock, nodes, redlock) = in_virtual_time(Duration::MAX);
+    drop(lock(&redlock));
+    clock.advance(VALIDITY / 2 - MS);
+    assert_eq!(nodes.key_counts(), [1; NODES]);
+    clock.advance(MS);
+    assert_eq!(nodes.key_counts(), [0; NODES]);
+}
+
+#[test]
+fn taken_over_lock_is_renewed() {
+    let (clock, _nodes, redlock) = in_virtual_time(LINGER);
+    let first = lock(&redlock).fencing_token().get();
+    clock.advance(LINGER / 2);
+    let lock = lock(&redlock);
+    assert_eq!(lock.fencing_token().get(), first + 1, "taken over");
+    clock.advance(TTL * 3);
+    assert!(lock.is_valid());
+}
+
+#[test]
+fn former_holder_keeps_nothing() {
+    let scene = scene();
+    let lock = scene.lock("x");
+    let (context, mut lost) = (lock.context(), lock.lost());
+    assert!(poll(&mut lost).is_pending());
+    assert_eq!(poll(&mut lock.release()), Poll::Ready(Ok(Released::Released)));
+    assert_eq!(poll(&mut lost), Poll::Ready(LossCause::Released));
+    assert_eq!(context.remaining(), Duration::ZERO);
+    let next = scene.lock("x");
+    assert!(next.is_valid() && context.ensure_valid().is_err());
+}
+
+#[test]
+fn other_process_ends_it() {
+    let scene = scene();
+    drop(scene.lock("x"));
+    let other = scene.other();
+    // The first node reports the refusal within the call, so that the others are free.
+    let lock = granted(&mut other.lock("x").into_future());
+    let refused = poll(&mut scene.request("x").wait(Duration::ZERO).into_future());
+    assert!(matches!(refused, Poll::Ready(Err(LockError::Held { .. }))), "{refused:?}");
+    drop(lock);
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+}
+
+#[test]
+fn refused_request_ends_it_after_use() {
+    let scene = scene();
+    let lock = scene.lock("x");
+    let other = scene.other();
+    let refused = poll(&mut other.lock("x").into_future());
+    let Poll::Ready(Err(LockError::Held { lingers, .. })) = refused else { panic!("{refused:?}") };
+    assert!(lingers, "its holder was asked");
+    drop(lock);
+    assert_eq!(scene.nodes.key_counts(), [0; NODES], "a single attempt is enough");
+    assert!(poll(&mut other.lock("x").into_future()).is_ready());
+}
+
+#[test]
+fn hand_offs_have_no_other_limit() {
+    let scene = scene();
+    let lock = scene.lock("x");
+    let waiters: Vec<_> = (0..100).map(|_| scene.waiter("x")).collect();
+    drop(lock);
+    for mut waiter in waiters {
+        scene.clock.advance(Duration::from_millis(10));
+        drop(granted(&mut waiter));
+    }
+    assert_eq!(scene.leases(), 1, "nobody else wants it");
+}
+
+#[test]
+fn it_ends_with_the_block() {
+    let scene = scene();
+    let first = scene.lock("x").fencing_token().get();
+    for nth in 1..600 {
+        assert_eq!(scene.lock("x").fencing_token().get(), first + nth);
+    }
+    assert_eq!(scene.leases(), 3);
+}
+
+#[test]
+fn other_names_or_ttl_end_it() {
+    let scene = scene();
+    let set = ["a", "b"];
+    drop(scene.lock(set));
+    assert_eq!(scene.nodes.key_counts(), [2; NODES]);
+    drop(scene.lock(set));
+    assert_eq!(scene.leases(), 1);
+    let lock = scene.lock("b");
+    assert_eq!((scene.leases(), scene.nodes.key_counts()), (2, [1; NODES].to_vec()));
+    drop(lock);
+    let lock = scene.lock(set);
+    assert_eq!(scene.leases(), 3, "the second name lingered");
+    drop(lock);
+    let lock = granted(&mut scene.request(set).ttl(TTL / 2).into_future());
+    assert_eq!(scene.leases(), 4);
+    assert!(lock.remaining() < TTL / 2);
+}
+
+#[test]
+fn next_holder_has_its_own_limit() {
+    let (clock, nodes, redlock) = in_virtual_time(LINGER);
+    let request = || redlock.lock("x").max_hold(LINGER).into_future();
+    drop(granted(&mut request()));
+    clock.advance(LINGER / 2);
+    let lock = granted(&mut request());
+    assert_eq!(lock.remaining(), LINGER);
+    clock.advance(LINGER);
+    assert!(!lock.is_valid());
+    drop(lock);
+    assert_eq!(nodes.key_counts(), [0; NODES], "a lost lock does not linger");
+}
+
+#[test]
+fn cut_off_owner_keeps_nothing() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let replica = nodes.replica("a");
+    let redlock = replica.builder().linger(LINGER).build().unwrap();
+    drop(granted(&mut redlock.lock("x").into_future()));
+    assert_eq!(nodes.key_counts(), [1; 3]);
+    // Two nodes did not report all the time since the lease began.
+    clock.advance(MS);
+    replica.partition(0..2);
+    replica.heal(0..2);
+    drop(granted(&mut redlock.lock("x").into_future()));
+    assert_eq!(nodes.key_counts(), [0; 3]);
+    clock.advance(MS);
+    drop(granted(&mut redlock.lock("x").into_future()));
+    assert_eq!(nodes.key_counts(), [1; 3]);
+}
+
+#[tokio::test]
+async fn shutdown_releases_it() {
+    let scene = scene();
+    drop(scene.lock("x"));
+    assert_eq!(scene.redlock.snapshot().lingering.len(), 1);
+    assert_eq!(scene.redlock.snapshot().locks, []);
+    scene.redlock.shutdown().await;
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+    assert_eq!(scene.redlock.snapshot().lingering, []);
+}
+
+#[tokio::test]
+async fn holder_reports_that_it_may_linger() {
+    let scene = scene();
+    drop(scene.lock("x"));
+    let holder = scene.other().inspect("x").await.unwrap().expect("its key is there");
+    assert!(holder.lingers && holder.is_quorum);
+    let scene = Scene::new();
+    let _lock = scene.lock("x");
+    assert!(!scene.other().inspect("x").await.unwrap().unwrap().lingers);
+}
+
+#[test]
+fn wakeups_are_needed() {
+    let nodes = EmbeddedNodes::new(5);
+    let builder = || Redlock::builder().nodes_from(&nodes);
+    let error = builder().wakeups(false).linger(LINGER).build().unwrap_err().to_string();
+    assert!(error.contains("linger") && error.contains("wakeups"), "{error}");
+    let redlock = builder().wakeups(false).build().unwrap();
+    let refused = poll(&mut redlock.lock("x").linger(LINGER).into_future());
+    assert!(matches!(refused, Poll::Ready(Err(LockError::InvalidRequest(_)))), "{refused:?}");
+}
