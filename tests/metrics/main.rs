@@ -151,14 +151,15 @@ async fn failed_activations(numbers: &Numbers) {
     let redlock = servers.iter().enumerate().fold(builder, named).build().unwrap();
     eventually_async("all vote", async || redlock.health().iter().all(NodeHealth::is_voting)).await;
     let failed = || numbers.get("redlock_failed_activations_total", Some(("node", "guarded-2")));
-    assert_eq!(failed(), 0);
+    // One may fail while the set starts.
+    let before = failed();
     // It can't read from the others.
     let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != "+hgetall").collect();
     for server in &servers[..2] {
         server.set_rules(&rules);
     }
     servers[2].restart();
-    eventually_async("activations fail", async || failed() > 1).await;
+    eventually_async("activations fail", async || failed() > before + 1).await;
 }
 
 async fn records_copied(numbers: &Numbers) {

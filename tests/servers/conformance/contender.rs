@@ -35,6 +35,13 @@ impl Contender {
         Self { waits: false, ..self }
     }
 
+    /// The same lease, which may linger.
+    pub(super) fn lingering(self) -> Self {
+        let (resource, owner) = (self.lease.resource().clone(), Arc::clone(self.lease.owner()));
+        let lease = LeaseId::new(resource, self.lease.nonce(), owner, self.lease.since());
+        Self { lease: Arc::new(lease.lingering(true)), ..self }
+    }
+
     /// The same lease at another node.
     pub(super) fn at(&self, node: &Arc<dyn Node>) -> Self {
         Self { node: node.clone(), ..self.clone() }

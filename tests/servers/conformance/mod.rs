@@ -20,6 +20,7 @@ macro_rules! on_both {
     };
 }
 
+mod asks;
 mod claims;
 mod contender;
 mod differential;

@@ -6,4 +6,5 @@ mod crowd;
 mod faults;
 mod handover;
 mod line;
+mod linger;
 mod shares;

@@ -1,0 +1,145 @@
+//! The owner of a lease that may linger is told of refused requests.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tower_redlock::node::{Answer, HeldAnswer, Hint, Hints, Op, Stored, Subscription};
+
+use super::{Subject, granted, raised};
+use crate::support::eventually_async;
+
+on_both! {
+    first_refusal_asks_the_owner
+    plain_lease_asks_nobody
+    ask_names_the_refused_one
+    raise_and_extension_keep_the_mark
+    waiters_are_marked_beside_it
+    inspection_shows_that_it_lingers
+}
+
+#[derive(Debug, Default)]
+struct Asks {
+    is_listening: AtomicBool,
+    names: Mutex<Vec<Arc<str>>>,
+}
+
+impl Asks {
+    fn names(&self) -> Vec<Arc<str>> {
+        self.names.lock().unwrap().clone()
+    }
+}
+
+/// Subscribes as the owner of all contenders.
+async fn subscribe(subject: &Subject) -> (Arc<Asks>, Subscription) {
+    let asks = Arc::<Asks>::default();
+    let received = Arc::clone(&asks);
+    let hints = Hints::from_fn(move |hint| match hint {
+        Hint::Listening => received.is_listening.store(true, Ordering::SeqCst),
+        Hint::Asked { name } => received.names.lock().unwrap().push(name),
+        other => panic!("{other:?}"),
+    });
+    let subscription = subject.node().subscribe(&"\rsomeone".into(), hints);
+    eventually_async("the subscription is active", async || {
+        asks.is_listening.load(Ordering::SeqCst)
+    })
+    .await;
+    (asks, subscription)
+}
+
+/// Waits for the asks, and for one of another lease that follows them.
+async fn assert_asks(subject: &Subject, asks: &Asks, names: &[&str]) {
+    let last = subject.contender("last").lingering();
+    assert_eq!(last.acquire().await, granted(false, 0));
+    assert!(lingers(&subject.contender("last").acquire().await));
+    assert!(matches!(last.release().await, Ok(Answer::Released(_))));
+    eventually_async("the last ask arrives", async || {
+        asks.names().last().is_some_and(|name| &**name == "last")
+    })
+    .await;
+    let found = asks.names();
+    assert!(
+        found.iter().map(|name| &**name).eq(names.iter().copied().chain(["last"])),
+        "{found:?}"
+    );
+    asks.names.lock().unwrap().clear();
+}
+
+fn lingers(response: &Result<Answer, tower_redlock::error::Reason>) -> bool {
+    match response {
+        Ok(Answer::Held(HeldAnswer { owner, lingers, .. })) => {
+            assert_eq!(owner.as_deref(), Some("someone"), "without marks");
+            *lingers
+        }
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+async fn first_refusal_asks_the_owner(subject: &Subject) {
+    let (asks, _subscription) = subscribe(subject).await;
+    let holder = subject.contender("a").lingering();
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    assert_asks(subject, &asks, &[]).await;
+    for _ in 0..3 {
+        assert!(lingers(&subject.contender("a").impatient().acquire().await), "also asked before");
+    }
+    assert_asks(subject, &asks, &["a"]).await;
+}
+
+async fn plain_lease_asks_nobody(subject: &Subject) {
+    let (asks, _subscription) = subscribe(subject).await;
+    assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
+    assert!(!lingers(&subject.contender("a").acquire().await));
+    assert_asks(subject, &asks, &[]).await;
+}
+
+async fn ask_names_the_refused_one(subject: &Subject) {
+    let (asks, _subscription) = subscribe(subject).await;
+    let holder = subject.contender(["a", "b"]).lingering();
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    assert!(lingers(&subject.contender(["b", "c"]).acquire().await));
+    assert_asks(subject, &asks, &["b"]).await;
+}
+
+async fn raise_and_extension_keep_the_mark(subject: &Subject) {
+    let (asks, _subscription) = subscribe(subject).await;
+    let holder = subject.contender("a").lingering();
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    assert_eq!(holder.raise(7).await, raised(true, 0));
+    assert_eq!(holder.extend().await, Ok(Answer::Extended));
+    assert!(lingers(&subject.contender("a").acquire().await));
+    assert_asks(subject, &asks, &["a"]).await;
+}
+
+async fn waiters_are_marked_beside_it(subject: &Subject) {
+    let (asks, _subscription) = subscribe(subject).await;
+    let holder = subject.contender("a").lingering();
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    // A single attempt asks, and a request that waits marks the key later.
+    assert!(lingers(&subject.contender("a").impatient().acquire().await));
+    assert!(lingers(&subject.contender("a").acquire().await));
+    let Ok(Answer::Released(released)) = holder.release().await else { panic!("released") };
+    assert!(released.existed && released.awaited);
+    assert_asks(subject, &asks, &["a"]).await;
+}
+
+async fn inspection_shows_that_it_lingers(subject: &Subject) {
+    let inspect = async || {
+        let op = Op::Inspect([Arc::from("a")].into());
+        let Ok(Answer::Inspected(found)) = subject.contender("a").ask(op).await else { panic!() };
+        found.into_iter().next().flatten().expect("the key is there")
+    };
+    let shown = |stored: Stored| {
+        let owner = stored.lease.map(|lease| lease.owner);
+        assert_eq!(owner.as_deref(), Some("someone"));
+        (stored.lingers, stored.awaited)
+    };
+    let holder = subject.contender("a").lingering();
+    assert_eq!(holder.acquire().await, granted(false, 0));
+    assert_eq!(shown(inspect().await), (true, false));
+    assert!(lingers(&subject.contender("a").impatient().acquire().await));
+    assert_eq!(shown(inspect().await), (true, false), "asked");
+    assert!(lingers(&subject.contender("a").acquire().await));
+    assert_eq!(shown(inspect().await), (true, true), "asked and awaited");
+}
