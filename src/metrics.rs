@@ -42,6 +42,10 @@ pub(crate) fn wait_no_more(waiters: usize) {
     note!(gauge "redlock_waiters"; decrement f64::from(waiters));
 }
 
+pub(crate) fn taken_over() {
+    note!(counter "redlock_take_overs_total"; increment 1);
+}
+
 pub(crate) fn renewed() {
     note!(counter "redlock_renewals_total"; increment 1);
 }

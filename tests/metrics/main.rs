@@ -31,6 +31,7 @@ async fn metrics_name_no_resource() {
     acquires_holds_and_waiters(&redlock, &numbers).await;
     let other = Redlock::builder().nodes_from(&nodes).build().unwrap();
     waiters_for_another_process(&redlock, &other, &numbers).await;
+    take_overs(&redlock, &numbers).await;
     renewals_losses_and_stops(&redlock, &numbers).await;
     nodes_up_and_voting(&numbers).await;
     failed_activations(&numbers).await;
@@ -85,6 +86,16 @@ async fn waiters_for_another_process(redlock: &Redlock, other: &Redlock, numbers
     drop(held);
     drop(waiting.await.unwrap());
     assert_eq!(numbers.get("redlock_waiters", None), 0);
+}
+
+async fn take_overs(redlock: &Redlock, numbers: &Numbers) {
+    let taken_over = || numbers.get("redlock_take_overs_total", None);
+    for expected in [0, 1, 2] {
+        drop(redlock.lock("secret").linger(Duration::from_secs(1)).await.unwrap());
+        assert_eq!(taken_over(), expected);
+    }
+    drop(redlock.lock("secret").await.unwrap());
+    assert_eq!(taken_over(), 3);
 }
 
 async fn renewals_losses_and_stops(redlock: &Redlock, numbers: &Numbers) {

@@ -34,6 +34,7 @@ pub(crate) struct LockRow {
     pub(crate) is_quorum: bool,
     /// Another process waits for it, or did since the lease began.
     pub(crate) is_awaited: bool,
+    pub(crate) lingers: bool,
 }
 
 impl From<&Holder> for LockRow {
@@ -48,6 +49,7 @@ impl From<&Holder> for LockRow {
             nodes: holder.votes.len(),
             is_quorum: holder.is_quorum,
             is_awaited: holder.is_awaited,
+            lingers: holder.lingers,
         }
     }
 }
@@ -77,6 +79,7 @@ impl LockRow {
             "remaining_ms": self.remaining.map(millis),
             "quorum": self.is_quorum,
             "awaited": self.is_awaited,
+            "lingers": self.lingers,
             "kept": self.kept,
             "nodes": self.nodes,
         })
@@ -100,6 +103,7 @@ mod tests {
             nodes: 5,
             is_quorum: true,
             is_awaited: true,
+            lingers: false,
         }
     }
 
@@ -123,6 +127,7 @@ mod tests {
             kept: 1,
             is_quorum: false,
             is_awaited: false,
+            lingers: false,
             ..row()
         };
         let cells = [r"odd\u{202e}", "(foreign key)", "-", "-", "never", "1/5 minority", ""];

@@ -192,6 +192,7 @@ mod tests {
             nodes: 3,
             is_quorum: true,
             is_awaited: false,
+            lingers: false,
         }
     }
 

@@ -44,6 +44,7 @@ pub(crate) struct ShownLock {
     pub(crate) is_quorum: bool,
     #[serde(rename = "awaited")]
     pub(crate) is_awaited: bool,
+    pub(crate) lingers: bool,
     /// Number of nodes that keep the key of this lease.
     pub(crate) kept: usize,
     pub(crate) nodes: usize,
@@ -70,6 +71,7 @@ impl From<&Holder> for ShownLock {
             ends: holder.remaining.and_then(|left| SystemTime::now().checked_add(left)),
             is_quorum: holder.is_quorum,
             is_awaited: holder.is_awaited,
+            lingers: holder.lingers,
             kept: holder.kept,
             nodes: holder.votes.len(),
             folded: fold(&holder.name, holder.owner.as_deref()),

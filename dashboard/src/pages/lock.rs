@@ -72,6 +72,7 @@ pub(crate) fn holder_facts(held: &HeldLock, visit: &Visit) -> Markup {
                 None => "never: it has no TTL, and stays until it is deleted",
             } } }
             div { dt { "Fencing token" } dd { (token(lock.token)) } }
+            div { dt { "May linger unused" } dd { @if lock.lingers { "yes, until another process asks" } @else { "no" } } }
             div { dt { "Other processes wait" } dd { @if lock.is_awaited { "yes, or did" } @else { "no" } } }
         }
         table {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     lock::{lock::Released, settings::Plan, stall::StallWatch},
+    metrics,
     quorum::{Event, NextHolder},
     resource::Resource,
     sync::{Guard, atomic::Ordering},
@@ -113,6 +114,7 @@ impl SharedLease {
         drop(state);
         drop(former);
         self.core.timers.nudge(nudge);
+        metrics::taken_over();
         crate::log::debug!(resource = %self.resource(), "taken over");
         StallWatch::start(&lease, &lease.plan);
         Some(lease)

@@ -1,9 +1,10 @@
 //! A released lock that stays with its process for the next request.
 
-use std::{future::IntoFuture, task::Poll, time::Duration};
+use std::{convert::Infallible, future::IntoFuture, task::Poll, time::Duration};
 
+use tower::{Layer, Service, ServiceExt, service_fn};
 use tower_redlock::{
-    Lock, LockError, Redlock,
+    Lock, LockError, Redlock, RedlockLayer,
     error::LossCause,
     lock::Released,
     node::EmbeddedNodes,
@@ -45,9 +46,6 @@ fn nothing_lingers_by_default() {
 #[test]
 fn request_and_manager_may_set_it() {
     let scene = Scene::new();
-    drop(scene.request("x").linger(LINGER).into_future());
-    // The first request with the option subscribes; a lock of the second one may linger.
-    drop(granted(&mut scene.request("x").linger(LINGER).into_future()));
     drop(granted(&mut scene.request("x").linger(LINGER).into_future()));
     assert_eq!(scene.nodes.key_counts(), [1; NODES]);
     let scene = self::scene();
@@ -247,6 +245,17 @@ async fn holder_reports_that_it_may_linger() {
     let scene = Scene::new();
     let _lock = scene.lock("x");
     assert!(!scene.other().inspect("x").await.unwrap().unwrap().lingers);
+}
+
+#[tokio::test]
+async fn layer_may_set_it() {
+    let scene = Scene::new();
+    let layer = RedlockLayer::new(scene.redlock.clone(), |_: &u32| "x").linger(LINGER);
+    let mut service = layer.layer(service_fn(async |n: u32| Ok::<_, Infallible>(n)));
+    for n in 0..10 {
+        assert_eq!(service.ready().await.unwrap().call(n).await.unwrap(), n);
+    }
+    assert_eq!(scene.leases(), 1);
 }
 
 #[test]

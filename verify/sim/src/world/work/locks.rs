@@ -52,7 +52,11 @@ pub(super) async fn lock_again_and_again(shared: Arc<Shared>, redlock: Redlock, 
         let wait = Duration::from_millis([0, 0, 80, 800, 3_000][rng.index(5)]);
         let time = hold_time(&shared, &mut rng);
         let resource = tower_redlock::Resource::new(names.clone()).expect("valid names");
-        let request = redlock.lock(resource).wait(wait);
+        let mut request = redlock.lock(resource).wait(wait);
+        if shared.scene.lingers {
+            let linger = [0, 20, 200, shared.scene.ttl][rng.index(4)];
+            request = request.linger(Duration::from_millis(linger));
+        }
         let (asked, pauses) = (oracle.now(), shared.gate.pauses());
         let mut held_for = 0;
         let result = if rng.chance(50) {
