@@ -26,9 +26,9 @@ pub enum LockError {
         expires_in: Option<Duration>,
         /// The holder's [`owner`](crate::RedlockBuilder::owner).
         owner: Option<Arc<str>>,
-        /// Whether the holder's process may keep the lock after its release, for its next request
-        /// ([`LockOptions::linger`](crate::LockOptions::linger)). It was asked for the lock, and releases
-        /// it unless it is in use: then the next attempt may succeed at once.
+        /// Whether the holder was asked for the lock, as its process may keep it after its release
+        /// ([`LockOptions::linger`](crate::LockOptions::linger)). It gives the lock back, at once unless it
+        /// is in use: then the next attempt may succeed.
         lingers: bool,
         /// The vote of each node; empty if this process holds the resource.
         votes: Votes,

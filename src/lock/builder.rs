@@ -305,7 +305,8 @@ impl RedlockBuilder {
     /// process, without a message to the nodes. Default: 20; zero disables hand-offs.
     ///
     /// After that, or when the process has held the lock for 100 ms in a row, it returns to the nodes,
-    /// which report whether other processes wait. Once this process has known of them for 5 ms, it
+    /// which report whether other processes wait. Neither applies to a lock that may
+    /// [linger](LockOptions::linger), until another process asks for it. Once this process has known of them for 5 ms, it
     /// hands nothing on, and its next task pauses before its attempt.
     ///
     /// A lock also returns to the nodes if the next task wants another set of names or another TTL,

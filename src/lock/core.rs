@@ -307,6 +307,7 @@ impl Drop for Core {
     fn drop(&mut self) {
         if self.is_forked() {
             // Their drops may wait for a mutex that was locked at the fork.
+            self.asks.forget();
             return std::mem::forget(std::mem::take(&mut self.nodes));
         }
         self.timers.close();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    Released,
+    LockRequest, Released,
     core::Core,
     query::{query, votes},
 };
@@ -196,7 +196,10 @@ macro_rules! revoke_by_name {
 }
 revoke_by_name!(Resource, &Resource, &str, String);
 
-pub(super) async fn revoke(core: &Core, target: RevokeTarget) -> Result<Released, ReleaseError> {
+pub(super) async fn revoke(
+    core: &Arc<Core>,
+    target: RevokeTarget,
+) -> Result<Released, ReleaseError> {
     let resource = match target.0 {
         RevokeBy::Holder(holder) => return revoke_lease(core, &holder).await,
         RevokeBy::Resource(resource) => resource.map_err(ReleaseError::InvalidResource)?,
@@ -215,9 +218,16 @@ pub(super) async fn revoke(core: &Core, target: RevokeTarget) -> Result<Released
 }
 
 /// Deletes the lease's keys on every node.
-async fn revoke_lease(core: &Core, holder: &Holder) -> Result<Released, ReleaseError> {
+async fn revoke_lease(core: &Arc<Core>, holder: &Holder) -> Result<Released, ReleaseError> {
     let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
     let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
+    if holder.lingers {
+        // Its process would take it over without asking the nodes. A refused attempt ends that.
+        let attempt = LockRequest::own(Arc::clone(core), Ok(resource.clone()));
+        if attempt.wait(Duration::ZERO).await.is_ok() {
+            return Ok(Released::Released);
+        }
+    }
     let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
     let answers = query(core, &Op::Release(Arc::new(id)), |_| false).await;
     let quorum = formulas::quorum(answers.len());

@@ -1,48 +1,89 @@
 //! Requests of other processes for leases that linger with this one.
 
-use std::sync::{Arc, OnceLock};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::queue::Queue;
 use crate::{
     node::{Hint, HintSink, Hints, Node, Subscription, owner_channel},
     protocol::formulas,
+    resource::Resource,
     sync::{
-        Mutex,
-        atomic::{AtomicU64, Ordering},
+        Guard, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Timers, Timestamp},
 };
 
+/// Maximum number of leases of a manager that linger at a time.
+const MAX_LINGERING: usize = 10_000;
+
+/// Time for which leases of a name do not linger after another process asked for it.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum of this time: it doubles if the name is asked for again within [`MEMORY`] of its end.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Time for which a pause is remembered after its end.
+const MEMORY: Duration = Duration::from_secs(60);
+/// Number of names at which those that are over are removed first.
+const FIRST_SWEEP: usize = 64;
+
 /// The subscription to requests of other processes for leases of this manager.
 ///
-/// A node tells the owner of a lease that may linger that another client was refused it. A quorum of
-/// nodes keeps the lease, so that one of any quorum that would tell is among those that refuse.
+/// A node reports to the owner of a lease that may linger that another client was refused it. A quorum
+/// of nodes keeps the lease, and a quorum reports, so that one node does both.
 #[derive(Debug)]
 pub(crate) struct LingerAsks {
     reports: Arc<AskReports>,
     /// Not in `reports`, which they keep alive.
     subscriptions: OnceLock<Vec<Subscription>>,
+    /// Number of leases that linger.
+    lingering: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct AskReports {
     queue: Arc<Queue>,
     timers: Arc<Timers>,
-    /// Since when each node reports.
-    nodes: Mutex<Box<[Option<Timestamp>]>>,
+    state: Mutex<AskState>,
     /// Since when a quorum of nodes reports, in ns; the maximum while fewer do.
     since: AtomicU64,
+    /// A name was asked for. Usually none was.
+    any: AtomicBool,
+}
+
+#[derive(Debug)]
+struct AskState {
+    /// Since when each node reports.
+    nodes: Box<[Option<Timestamp>]>,
+    /// The names that were asked for.
+    names: HashMap<Arc<str>, AskedName>,
+    /// Number of names at which those that are over are removed.
+    sweep_at: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct AskedName {
+    /// The latest request.
+    at: Timestamp,
+    /// The length and the end of the pause.
+    pause: Duration,
+    until: Timestamp,
 }
 
 impl LingerAsks {
     pub(crate) fn new(queue: &Arc<Queue>, timers: &Arc<Timers>, nodes: usize) -> Self {
+        let state = AskState {
+            nodes: vec![None; nodes].into(),
+            names: HashMap::new(),
+            sweep_at: FIRST_SWEEP,
+        };
         let reports = Arc::new(AskReports {
             queue: Arc::clone(queue),
             timers: Arc::clone(timers),
-            nodes: Mutex::new(vec![None; nodes].into()),
+            state: Mutex::new(state),
             since: AtomicU64::new(u64::MAX),
+            any: AtomicBool::new(false),
         });
-        Self { reports, subscriptions: OnceLock::new() }
+        Self { reports, subscriptions: OnceLock::new(), lingering: AtomicUsize::new(0) }
     }
 
     /// Subscribes at the first call. Not to be called under a mutex of the crate.
@@ -61,26 +102,139 @@ impl LingerAsks {
     pub(crate) fn is_told_since(&self, start: Timestamp) -> bool {
         self.reports.since.load(Ordering::Acquire) <= start.as_nanos()
     }
+
+    /// Whether new leases of these names do not linger, as other processes asked for one lately.
+    pub(crate) fn pauses(&self, resource: &Resource, now: Timestamp) -> bool {
+        self.reports.any_name(resource, |asked| now < asked.until)
+    }
+
+    /// Whether another process asked for one of these names since `start`.
+    pub(crate) fn was_asked_since(&self, resource: &Resource, start: Timestamp) -> bool {
+        self.reports.any_name(resource, |asked| asked.at >= start)
+    }
+
+    /// Counts a lease that is about to linger. Returns false if too many do.
+    pub(crate) fn enter(&self) -> bool {
+        let more = |lingering| (lingering < MAX_LINGERING).then_some(lingering + 1);
+        self.lingering.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
+    /// Counts a lease that no longer lingers.
+    pub(crate) fn leave(&self) {
+        self.lingering.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Drops nothing, in a fork: a mutex of a subscription may be locked for ever.
+    pub(crate) fn forget(&mut self) {
+        std::mem::forget(std::mem::replace(&mut self.subscriptions, OnceLock::new()));
+    }
+}
+
+impl AskReports {
+    fn state(&self) -> Guard<'_, AskState> {
+        crate::sync::lock(&self.state)
+    }
+
+    fn any_name(&self, resource: &Resource, is_wanted: impl Fn(&AskedName) -> bool) -> bool {
+        if !self.any.load(Ordering::Acquire) {
+            return false;
+        }
+        let state = self.state();
+        resource.shared_names().iter().filter_map(|name| state.names.get(name)).any(is_wanted)
+    }
+
+    fn asked(&self, name: &Arc<str>) {
+        let now = self.timers.clock().now();
+        {
+            let mut state = self.state();
+            state.note(name, now);
+            self.any.store(true, Ordering::Release);
+        }
+        if let Some(lease) = self.queue.holder(name) {
+            lease.asked();
+        }
+    }
+}
+
+impl AskState {
+    fn note(&mut self, name: &Arc<str>, now: Timestamp) {
+        if self.names.len() >= self.sweep_at {
+            self.names.retain(|_, asked| now < asked.until + MEMORY);
+            self.sweep_at = FIRST_SWEEP.max(2 * self.names.len());
+        }
+        let first = AskedName { at: now, pause: FIRST_PAUSE, until: now + FIRST_PAUSE };
+        let asked = self.names.entry(Arc::clone(name)).or_insert(first);
+        asked.at = now;
+        // Each node reports the same refusal.
+        if now >= asked.until {
+            let is_remembered = now < asked.until + MEMORY;
+            let longer = (asked.pause * 2).min(LONGEST_PAUSE);
+            asked.pause = if is_remembered { longer } else { FIRST_PAUSE };
+            asked.until = now + asked.pause;
+        }
+    }
 }
 
 impl HintSink for AskReports {
     fn hint(&self, node: usize, hint: Hint) {
-        let since = match hint {
-            Hint::Asked { name } => {
-                if let Some(lease) = self.queue.holder(&name) {
-                    lease.asked();
-                }
-                return;
-            }
-            Hint::Listening => Some(self.timers.clock().now()),
-            Hint::Deaf => None,
+        let is_listening = match hint {
+            Hint::Asked { name } => return self.asked(&name),
+            Hint::Listening => true,
+            Hint::Deaf => false,
             Hint::Freed { .. } => return,
         };
-        let mut nodes = crate::sync::lock(&self.nodes);
-        nodes[node] = since.map(|now| nodes[node].unwrap_or(now));
-        let mut starts: Vec<_> = nodes.iter().flatten().map(|start| start.as_nanos()).collect();
-        starts.sort_unstable();
-        let quorum = formulas::quorum(nodes.len());
-        self.since.store(starts.get(quorum - 1).copied().unwrap_or(u64::MAX), Ordering::Release);
+        let since = {
+            let now = self.timers.clock().now();
+            let mut state = self.state();
+            let node = &mut state.nodes[node];
+            *node = is_listening.then(|| node.unwrap_or(now));
+            let quorum = formulas::quorum(state.nodes.len());
+            let mut starts: Vec<_> =
+                state.nodes.iter().flatten().map(|start| start.as_nanos()).collect();
+            starts.sort_unstable();
+            let since = starts.get(quorum - 1).copied().unwrap_or(u64::MAX);
+            self.since.store(since, Ordering::Release);
+            since
+        };
+        if since == u64::MAX {
+            // Other processes would wait for the end of what lingers.
+            self.queue.end_lingers();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> AskState {
+        AskState { nodes: Box::default(), names: HashMap::new(), sweep_at: FIRST_SWEEP }
+    }
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn pause_doubles_if_asked_again() {
+        let (mut state, name) = (state(), Arc::<str>::from("x"));
+        let mut until = |millis| {
+            state.note(&name, at(millis));
+            state.names["x"].until
+        };
+        assert_eq!(until(0), at(1_000));
+        assert_eq!(until(3), at(1_000), "by another node");
+        assert_eq!(until(1_500), at(3_500));
+        assert_eq!(until(60_000), at(64_000));
+        assert_eq!(until(124_001), at(125_001), "forgotten");
+    }
+
+    #[test]
+    fn names_of_the_past_are_removed() {
+        let mut state = state();
+        for second in 0..10_000 {
+            state.note(&second.to_string().into(), at(second * 1_000));
+        }
+        assert!(state.names.len() <= 2 * 122, "{}", state.names.len());
     }
 }

@@ -92,7 +92,8 @@ impl Lock {
     }
 
     /// Releases the lock, and waits for the acknowledgement of a quorum of nodes. A hand-off to a
-    /// waiting task of this process needs none, and completes at once.
+    /// waiting task of this process needs none, nor does a lock that
+    /// [lingers](crate::LockOptions::linger): both complete at once.
     ///
     /// Dropping the lock does the same without the wait.
     ///
@@ -199,7 +200,8 @@ impl Future for Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Released {
-    /// A quorum of nodes deleted the key, or the lock went to another task of this process.
+    /// A quorum of nodes deleted the key, or the lock went to another task of this process, or it
+    /// [lingers](crate::LockOptions::linger) there.
     Released,
     /// The lock had been lost before: too few nodes had its key. Another client may have held the
     /// resource in the meantime. For a revocation by name: nobody held it.

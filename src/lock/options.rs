@@ -115,14 +115,20 @@ impl LockOptions {
     ///
     /// A client elsewhere that is refused the lock asks for it over the servers
     /// ([`LockError::Held::lingers`](LockError::Held)). The process then gives it back, at once or at the
-    /// end of its present use, and takes turns as without the option. So a first request elsewhere takes
-    /// one round trip longer, or fails if it makes a single attempt. The lock also goes back at
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown), and when a server's clock jumps.
+    /// end of its present use, and keeps none of these names for a second: longer if they are asked for
+    /// again within a minute, up to a minute. So a first request elsewhere takes one round trip longer,
+    /// or fails if it makes a single attempt, and the next one finds the lock as without the option.
+    /// While nobody asks, [`handoff_limit`](crate::RedlockBuilder::handoff_limit) does not apply.
     ///
-    /// For names that this process locks again and again: other names only cost memory, and wait longer
-    /// elsewhere. Needs [`wakeups`](crate::RedlockBuilder::wakeups), for which each server has one more
-    /// connection from this manager; while fewer than a quorum of nodes would report requests of others,
-    /// nothing lingers.
+    /// For names that this process locks again and again: others only cost memory (some KiB each, at
+    /// most 10,000 at a time), and wait longer elsewhere. Call
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) before the process ends: it releases what lingers,
+    /// which would otherwise block others until the TTL.
+    ///
+    /// Needs [`wakeups`](crate::RedlockBuilder::wakeups): each server has one more connection from this
+    /// manager, and all clients need permission for `PUBLISH` on the channels `{key_prefix}:free:*`. While
+    /// fewer than a quorum of nodes would report requests of others, nothing lingers. Clients of versions
+    /// without the option do not ask.
     ///
     /// An error for a [`Job`](crate::Job), a [`Leader`](crate::Leader) and
     /// [once](mod@crate::once), whose locks never linger.

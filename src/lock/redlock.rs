@@ -90,7 +90,9 @@ impl Redlock {
     /// Safe: releases continue without the future.
     pub async fn shutdown(&self) {
         self.core.close();
-        self.core.queue.end_lingers();
+        if !self.core.is_forked() {
+            self.core.queue.end_lingers();
+        }
         self.core.detached_work_ended().await;
         self.core.drain().await;
     }
@@ -211,7 +213,9 @@ impl Redlock {
     /// Meant for holders that have crashed. A live one stores its key again with its next renewal,
     /// unless another client was faster; then the former holder takes its lock for valid until that
     /// renewal, or until the end of its validity: at most one TTL. After a hand-off within the holder's
-    /// process, the lock of the current holder there is revoked.
+    /// process, the lock of the current holder there is revoked. A lock that may
+    /// [linger](crate::LockOptions::linger) is asked for first, by a single attempt, so that a process
+    /// that keeps it unused gives it back.
     ///
     /// # Errors
     ///

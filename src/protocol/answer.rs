@@ -61,7 +61,7 @@ pub struct HeldAnswer {
     pub remaining: Option<Duration>,
     /// The fence; zero in the answer to an extension, which does not read it.
     pub fence: u64,
-    /// Whether the holder's process may keep the lease after a release. It was asked for the lease.
+    /// Whether the owner was asked for the lease, as its process may keep it after a release.
     pub lingers: bool,
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{Answer, OpId, views::View},
+    protocol::{Answer, OpId, formulas, views::View},
     time::Timestamp,
 };
 
@@ -280,6 +280,10 @@ impl Lease {
             // A round that is due or under way stays: a quick succession of holders must not start
             // a round each.
             self.schedule_renewal();
+            if let Some(started) = self.round_started {
+                let next = started + formulas::renewal_retry(self.params.validity);
+                self.renew_at = self.renew_at.max(next);
+            }
         }
         Some(HandOff { token: self.token, until: self.end() })
     }

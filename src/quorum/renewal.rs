@@ -114,16 +114,21 @@ impl Lease {
         }
         let Some(confirmed) = self.find_disputed() else { return };
         let until = confirmed + self.params.validity;
-        // An answer to an earlier round renews no lease that lingers.
-        let counts = self.halted.is_none() && self.lingers_until.is_none();
-        if until > self.valid_until && counts {
-            self.valid_until = until;
-            self.schedule_renewal();
-            out.push(Action::Renewed { until: self.end(), counted_from: confirmed });
+        if until > self.valid_until && self.halted.is_none() {
+            self.move_end(until, confirmed, out);
         }
         if self.extension.is_some_and(|asked| confirmed >= asked) {
             self.extension = None;
             out.push(Action::Extended(Ok(())));
+        }
+    }
+
+    /// Sets the end of the validity that a quorum confirmed `from` then. Nobody holds a lease that lingers.
+    fn move_end(&mut self, until: Timestamp, from: Timestamp, out: &mut Vec<Action>) {
+        self.valid_until = until;
+        if self.lingers_until.is_none() {
+            self.schedule_renewal();
+            out.push(Action::Renewed { until: self.end(), counted_from: from });
         }
     }
 
@@ -163,11 +168,7 @@ impl Lease {
                 };
                 let until = confirmed + self.params.validity;
                 if until < self.valid_until {
-                    self.valid_until = until;
-                    if self.lingers_until.is_none() {
-                        self.schedule_renewal();
-                        out.push(Action::Renewed { until: self.end(), counted_from: confirmed });
-                    }
+                    self.move_end(until, confirmed, out);
                     self.check_end(now, out);
                 }
             }

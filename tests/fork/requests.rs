@@ -14,7 +14,7 @@ use tower_redlock::{
 };
 
 use crate::child::in_child;
-use crate::support::{HANG_GUARD, RedisServer, over};
+use crate::support::{HANG_GUARD, RedisServer, eventually_async, over};
 
 fn is_forked(error: &LockError, parent: u32) -> bool {
     let is_forked = *error == LockError::Forked { built_in: parent };
@@ -153,4 +153,25 @@ fn busy_parents_children_do_not_hang() {
     for task in tasks {
         runtime.block_on(task).unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lock_lingers_on_in_the_parent() {
+    let server = RedisServer::start();
+    let linger = Duration::from_secs(60);
+    let builder = over(Redlock::builder(), [server.url()]).ttl(linger * 4).linger(linger);
+    let redlock = builder.build().unwrap();
+    redlock.ready().await.unwrap();
+    eventually_async("a lock lingers", async || {
+        drop(redlock.lock("a").await.unwrap());
+        !redlock.snapshot().lingering.is_empty()
+    })
+    .await;
+    let (copy, parent) = (redlock.clone(), process::id());
+    in_child(|| {
+        assert_all_fail(&copy, parent);
+        drop(copy);
+    });
+    assert_eq!(redlock.snapshot().lingering.len(), 1);
+    assert!(redlock.inspect("a").await.unwrap().is_some_and(|holder| holder.lingers));
 }

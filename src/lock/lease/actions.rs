@@ -148,6 +148,7 @@ impl SharedLease {
         if is_release {
             self.core.releasing.fetch_add(1, Ordering::AcqRel);
             state.grant.over = true;
+            self.note_end(state);
         }
         is_release
     }
@@ -340,6 +341,10 @@ impl SharedLease {
                 StallWatch::start(lease, &lease.plan);
                 if let Some(ticket) = ticket {
                     ticket.holding(self);
+                    // It came before the lease was known here.
+                    if self.core.asks.was_asked_since(self.resource(), self.started) {
+                        self.asked.store(true, Ordering::Release);
+                    }
                 }
             }
             (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),

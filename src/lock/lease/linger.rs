@@ -33,6 +33,7 @@ impl SharedLease {
             // A new attempt would find clock jumps.
             && self.core.clock_jumps.epoch() == self.first_epoch
             && self.is_valid_by_wall_for(self.validity / 2)
+            && state.grant.nth < u32::MAX
             && state.lease.can_be_handed_on(now)
     }
 
@@ -44,16 +45,17 @@ impl SharedLease {
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
         let Plan { linger, .. } = state.grant.plan;
-        let is_wanted_here = || {
-            let is_open = !self.core.is_closed();
-            self.is_lingering.store(is_open, Ordering::Release);
-            is_open
+        // Under the mutex of the lines, through which a shutdown goes after it has closed the manager.
+        let begin = || {
+            let may_begin = !self.core.is_closed() && self.core.asks.enter();
+            self.is_lingering.store(may_begin, Ordering::Release);
+            may_begin
         };
         let is_kept = !linger.is_zero()
             && self.is_unwanted()
             && self.may_stay(&state, now)
             && self.core.wakeups.is_in_turn(self.resource(), state.grant.nth + 1, 1)
-            && state.ticket.as_ref().is_some_and(|ticket| ticket.keep_if(is_wanted_here))
+            && state.ticket.as_ref().is_some_and(|ticket| ticket.keep_if(begin))
             && state.lease.linger(now + linger, now);
         if !is_kept {
             return Err(state);
@@ -88,6 +90,23 @@ impl SharedLease {
         self.is_lingering.load(Ordering::Acquire)
     }
 
+    /// Notes that the lease, whose release is decided, does not linger any more: requests of this process
+    /// wait for its turn as for an attempt.
+    pub(super) fn note_end(&self, state: &LeaseState) {
+        if self.is_lingering() {
+            self.core.wakeups.returning(self.resource(), self.started);
+            // At once for requests that join the lines.
+            if let Some(ticket) = &state.ticket {
+                ticket.vacate(|| self.stop_lingering());
+            }
+        }
+    }
+
+    fn stop_lingering(&self) {
+        self.is_lingering.store(false, Ordering::Release);
+        self.core.asks.leave();
+    }
+
     /// Takes over a lease that lingers. Otherwise releases it, if it does, and returns `None`.
     pub(crate) fn take_over(
         self: &Arc<Self>,
@@ -95,7 +114,6 @@ impl SharedLease {
         plan: &Plan,
     ) -> Option<Arc<ActiveLease>> {
         let mut state = self.state();
-        self.is_lingering.store(false, Ordering::Release);
         if !state.lease.is_lingering() {
             return None;
         }
@@ -107,6 +125,7 @@ impl SharedLease {
             self.handle(state, Event::Release { awaited: false });
             return None;
         };
+        self.stop_lingering();
         self.token.store(hand_off.token, Ordering::Release);
         let lease = ActiveLease::new(self, state.grant.nth + 1, *plan, now, Some(hand_off));
         let former = std::mem::replace(&mut state.grant, Grant::of(&lease, now));
@@ -130,7 +149,6 @@ impl SharedLease {
     pub(crate) fn end_linger(self: &Arc<Self>) {
         let state = self.state();
         if state.lease.is_lingering() {
-            self.core.wakeups.returning(self.resource(), self.started);
             self.handle(state, Event::Release { awaited: false });
         }
     }

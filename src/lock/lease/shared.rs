@@ -97,8 +97,7 @@ impl SharedLease {
         plan: Plan,
         (ticket, permit): (Ticket, Permit),
     ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
-        let lingers = !plan.linger.is_zero();
-        if lingers {
+        if !plan.linger.is_zero() {
             core.asks.subscribe(&core.nodes, &core.settings.owner);
         }
         let nonce =
@@ -111,6 +110,7 @@ impl SharedLease {
         let proposal = core.settings.fencing.then(propose);
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
         let owner = Arc::clone(&core.settings.owner);
+        let lingers = !plan.linger.is_zero() && !core.asks.pauses(&resource, now);
         let id = LeaseId::new(resource, nonce, owner, wall).lingering(lingers);
         let nodes = core.nodes.len();
         let mut actions = Vec::with_capacity(nodes);

@@ -400,6 +400,18 @@ impl Ticket {
         Some((lease, next.waker, lines.wait_no_more(1)))
     }
 
+    /// Reports to the lines that a lease stops lingering: the next request gets the turn soon. `stop` is
+    /// called with the lines locked.
+    pub(crate) fn vacate(&self, stop: impl FnOnce()) {
+        let mut lines = self.queue.lines();
+        stop();
+        for name in self.names() {
+            if let Some(line) = lines.names.get_mut(name) {
+                line.head = HeadState::Trying;
+            }
+        }
+    }
+
     /// Ends the turn of a holder whose lease stays with the process, if nobody waits and `keep` says so.
     /// It is called with the lines locked.
     pub(crate) fn keep_if(&self, keep: impl FnOnce() -> bool) -> bool {

@@ -100,7 +100,7 @@ fn one(op: &Op, value: Value) -> Decoded {
             owner: items.get(3).and_then(owner),
             remaining: int(4).map(Duration::from_millis),
             fence,
-            lingers: items.get(3).is_some_and(lingers),
+            lingers: items.get(3).and_then(linger_mark) == Some(b'\t'),
         })),
         (1, Op::Prepare(_)) => claim(items.get(3)).map(|claim| {
             Answer::Promised(PromisedAnswer { floor: fence, claim: claim.map(Box::new) })
@@ -156,16 +156,17 @@ fn stored(items: &[Value]) -> Option<Stored> {
         |value: &Value| matches!(value, Value::BulkString(bytes) if bytes.ends_with(b"\n"));
     let value = items.first().filter(|value| !matches!(value, Value::Nil))?;
     let lease = lease(value);
-    let (awaited, lingers) = (lease.is_some() && awaited(value), lingers(value));
+    let (awaited, lingers) = (lease.is_some() && awaited(value), linger_mark(value).is_some());
     Some(Stored::new(lease, remaining).awaited(awaited).lingering(lingers))
 }
 
-/// Whether a key's value is of a lease that may linger: its owner is followed by a carriage return, or
-/// by a tab once the owner was asked for it.
-fn lingers(value: &Value) -> bool {
-    let Value::BulkString(bytes) = value else { return false };
+/// Returns the mark of a lease that may linger: a carriage return behind the owner, or a tab once the
+/// owner was asked for the lease.
+fn linger_mark(value: &Value) -> Option<u8> {
+    let Value::BulkString(bytes) = value else { return None };
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    matches!(bytes.last(), Some(b'\r' | b'\t')) && lease(value).is_some()
+    let mark = bytes.last().copied().filter(|mark| matches!(mark, b'\r' | b'\t'));
+    mark.filter(|_| lease(value).is_some())
 }
 
 /// Parses a page: its cursor, and keys that begin with a prefix. Others, and those that are no UTF-8,

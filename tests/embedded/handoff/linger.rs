@@ -151,6 +151,65 @@ fn refused_request_ends_it_after_use() {
 }
 
 #[test]
+fn pause_follows_a_request_of_others() {
+    let (clock, nodes, redlock) = in_virtual_time(LINGER);
+    let other = nodes.replica("b").redlock();
+    drop(lock(&redlock));
+    drop(granted(&mut other.lock("x").into_future()));
+    for _ in 0..9 {
+        drop(lock(&redlock));
+        assert_eq!(nodes.key_counts(), [0; NODES], "single attempts of others succeed");
+        clock.advance(MS * 100);
+    }
+    clock.advance(MS * 100);
+    drop(lock(&redlock));
+    assert_eq!(nodes.key_counts(), [1; NODES]);
+}
+
+/// The first node has granted to one and refused another, the others answer later.
+#[test]
+fn request_before_the_grant_counts() {
+    let (clock, nodes, redlock) = in_virtual_time(LINGER);
+    let other = nodes.replica("b").redlock();
+    drop(lock(&redlock));
+    clock.advance(LINGER);
+    nodes.freeze(1..3);
+    let mut granted_later = redlock.lock("x").into_future();
+    assert!(poll(&mut granted_later).is_pending());
+    assert!(poll(&mut other.lock("x").into_future()).is_pending());
+    nodes.thaw(1..3);
+    drop(granted(&mut granted_later));
+    assert_eq!(nodes.key_counts(), [0; NODES], "it does not linger");
+}
+
+#[test]
+fn loss_of_reports_ends_it() {
+    let clock = ManualClock::new();
+    let nodes = Nodes::new(3, &clock);
+    let replica = nodes.replica("a");
+    let redlock = replica.builder().linger(LINGER).build().unwrap();
+    drop(lock(&redlock));
+    replica.partition(0..1);
+    assert_eq!(nodes.key_counts(), [1; 3], "a quorum reports");
+    replica.partition(1..2);
+    assert_eq!(redlock.snapshot().lingering, []);
+    assert_eq!(nodes.key_counts()[2], 0);
+}
+
+#[tokio::test]
+async fn revocation_asks_first() {
+    let scene = scene();
+    drop(scene.lock("x"));
+    assert_eq!(scene.other().revoke("x").await, Ok(Released::Released));
+    assert_eq!(scene.redlock.snapshot().lingering, []);
+    assert_eq!(scene.redlock.revoke("x").await, Ok(Released::AlreadyLost));
+    let scene = self::scene();
+    drop(scene.lock("x"));
+    assert_eq!(scene.redlock.revoke("x").await, Ok(Released::Released), "its own");
+    assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+}
+
+#[test]
 fn hand_offs_have_no_other_limit() {
     let scene = scene();
     let lock = scene.lock("x");
@@ -207,22 +266,20 @@ fn next_holder_has_its_own_limit() {
 }
 
 #[test]
-fn cut_off_owner_keeps_nothing() {
+fn gap_in_the_reports_ends_it() {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
     let replica = nodes.replica("a");
     let redlock = replica.builder().linger(LINGER).build().unwrap();
-    drop(granted(&mut redlock.lock("x").into_future()));
-    assert_eq!(nodes.key_counts(), [1; 3]);
-    // Two nodes did not report all the time since the lease began.
+    let held = lock(&redlock);
     clock.advance(MS);
     replica.partition(0..2);
     replica.heal(0..2);
-    drop(granted(&mut redlock.lock("x").into_future()));
-    assert_eq!(nodes.key_counts(), [0; 3]);
+    drop(held);
+    assert_eq!(nodes.key_counts(), [0; NODES], "a request of others may have been missed");
     clock.advance(MS);
-    drop(granted(&mut redlock.lock("x").into_future()));
-    assert_eq!(nodes.key_counts(), [1; 3]);
+    drop(lock(&redlock));
+    assert_eq!(nodes.key_counts(), [1; NODES]);
 }
 
 #[tokio::test]

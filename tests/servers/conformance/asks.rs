@@ -137,6 +137,7 @@ async fn inspection_shows_that_it_lingers(subject: &Subject) {
     };
     let holder = subject.contender("a").lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
+    let (_asks, _subscription) = subscribe(subject).await;
     assert_eq!(shown(inspect().await), (true, false));
     assert!(lingers(&subject.contender("a").impatient().acquire().await));
     assert_eq!(shown(inspect().await), (true, false), "asked");

@@ -1,9 +1,10 @@
--- Sends the name to the owner of a lease that may linger, on the owner's channel. Works without
--- permission for channels.
+-- Sends the name to the owner of a lease that may linger, on the owner's channel. Returns whether
+-- somebody listens there. Works without permission for channels.
 local function ask(key, owner)
   local colon = string.find(key, ':lock:', 1, true)
   local channel = string.sub(key, 1, colon) .. 'free:\r' .. owner
-  redis.pcall('PUBLISH', channel, string.sub(key, colon + 6))
+  local heard = redis.pcall('PUBLISH', channel, string.sub(key, colon + 6))
+  return type(heard) == 'number' and heard > 0
 end
 
 -- The answer if the key is another's. A lease that is over may be taken over. A deadline that begins
@@ -19,10 +20,11 @@ local function other_holder(key, nonce, fence, now, guard, deadline)
       -- A line feed marks the waiter for the release, see release_keys.lua. A tab in place of the
       -- carriage return: the owner was asked. A full server stores no marks.
       local marked = string.byte(deadline) == 43 and '\n' or mark
-      if linger == '\r' then ask(key, owner) end
-      if linger == '\r' or marked ~= mark then
-        local text = string.sub(value, 1, -1 - #linger - #mark)
-        redis.pcall('SET', key, text .. (linger ~= '' and '\t' or '') .. marked, 'KEEPTTL')
+      local asked = linger == '\r' and ask(key, owner) and '\t' or linger
+      local new = string.sub(value, 1, -1 - #linger - #mark) .. asked .. marked
+      if new ~= value then
+        redis.pcall('SET', key, new, 'KEEPTTL')
+        value = new
       end
     end
     return {3, now, fence, string.sub(value, 1, 1024), left}

@@ -73,15 +73,26 @@ fn unsound_lease_is_not_kept() {
 }
 
 #[test]
-fn late_answers_renew_nothing() {
+fn late_answers_count_for_next_holder() {
     let mut bench = Bench::held();
     bench.at(3_000).wake();
     assert!(bench.at(3_001).linger(4_000));
     assert_eq!(bench.extension(0, 3_000, extended()), []);
     assert_eq!(bench.extension(1, 3_000, extended()), []);
-    assert_eq!(bench.lease.next_wake(), Some(at(4_000)));
+    assert_eq!(bench.lease.next_wake(), Some(at(4_000)), "it lingers no longer");
     let hand_off = bench.at(3_500).lease.hand_on(next(), at(3_500));
-    assert_eq!(hand_off.map(|hand_off| hand_off.until), Some(at(9_000)));
+    assert_eq!(hand_off.map(|hand_off| hand_off.until), Some(at(12_000)));
+}
+
+#[test]
+fn holders_in_succession_share_a_round() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.at(3_000).wake().len(), 4, "a round begins");
+    for ms in 3_001..3_100 {
+        assert!(bench.at(ms).linger(4_000));
+        assert!(bench.lease.hand_on(next(), at(ms)).is_some());
+        assert_eq!(bench.wake(), []);
+    }
 }
 
 #[test]

@@ -87,7 +87,15 @@ fn hand_off_within_a_client() {
 #[ignore = "slow: see docs/model.md"]
 fn lease_lingers_within_a_client() {
     let budget = Budget { hand_offs: 1, lingers: 1, ..ONCE };
-    explore("a lease that lingers", LockWorld { ticks: 1, ttl: 2, budget, ..PLAIN });
+    explore("a lease that lingers", LockWorld { ticks: 2, ttl: 2, budget, ..PLAIN });
+}
+
+#[test]
+#[ignore = "slow: see docs/model.md"]
+fn lingering_lease_has_greater_token() {
+    let budget = Budget { hand_offs: 1, lingers: 1, ..ONCE };
+    let world = LockWorld { ticks: 1, ttl: 2, budget, fencing: true, ..PLAIN };
+    explore("a lease that lingers, with fencing", world);
 }
 
 #[test]

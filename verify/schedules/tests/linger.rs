@@ -1,0 +1,144 @@
+//! Locks that linger: taken over, asked for, given back.
+
+use std::{future::IntoFuture, time::Duration};
+
+use tower_redlock::{LockError, Redlock, RedlockBuilder, Resource};
+use tower_redlock_schedules::{Holders, Thread, World, explore, pass};
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(3600);
+const LINGER: Duration = Duration::from_millis(3);
+/// Far below the pause of a waiter to which no release was reported, which is a second.
+const IDLE: Duration = Duration::from_millis(60);
+
+fn settings(builder: RedlockBuilder) -> RedlockBuilder {
+    builder.linger(LINGER).retry_delay(Duration::from_millis(1)..=Duration::from_millis(2))
+}
+
+/// Holds names one after the other.
+fn hold(thread: &Thread, redlock: &Redlock, holders: &Holders, sets: &[&[&str]]) {
+    for names in sets {
+        let set = Resource::new(names.iter().copied()).expect("valid names");
+        let request = redlock.lock(set).wait(LONG).into_future();
+        let lock = thread.block_on(request).expect("its turn");
+        holders.granted(&lock);
+        pass();
+        drop(lock);
+    }
+}
+
+/// Starts threads of one manager.
+fn start(world: &World, redlock: &Redlock, threads: &[&'static [&'static [&'static str]]]) {
+    for &sets in threads {
+        let (redlock, holders) = (redlock.clone(), world.holders.clone());
+        world.thread(move |thread| hold(&thread, &redlock, &holders, sets));
+    }
+}
+
+const TWICE: &[&[&str]] = &[&["x"], &["x"]];
+
+#[test]
+fn next_requests_take_over() {
+    explore(|| {
+        let world = World::new(1);
+        let redlock = world.manager_with("a", settings);
+        start(&world, &redlock, &[TWICE, TWICE, TWICE]);
+        drop(redlock);
+        world.run(IDLE);
+    });
+}
+
+#[test]
+fn other_managers_ask() {
+    explore(|| {
+        let world = World::new(3);
+        for owner in ["a", "b"] {
+            let redlock = world.manager_with(owner, settings);
+            start(&world, &redlock, &[TWICE]);
+        }
+        world.run(IDLE);
+    });
+}
+
+#[test]
+fn late_answers_lose_no_request() {
+    explore(|| {
+        let world = World::late(1);
+        for owner in ["a", "b"] {
+            let redlock = world.manager_with(owner, settings);
+            start(&world, &redlock, &[TWICE]);
+        }
+        world.run(IDLE);
+    });
+}
+
+#[test]
+fn overlapping_sets_end_it() {
+    explore(|| {
+        let world = World::new(1);
+        let redlock = world.manager_with("a", settings);
+        start(&world, &redlock, &[&[&["x", "y"], &["x"]], &[&["y"], &["x", "y"]], &[&["x"]]]);
+        drop(redlock);
+        world.run(IDLE);
+    });
+}
+
+#[test]
+fn single_attempts_are_answered() {
+    explore(|| {
+        let world = World::new(1);
+        let redlock = world.manager_with("a", settings);
+        start(&world, &redlock, &[TWICE]);
+        for redlock in [redlock, world.manager_with("b", settings)] {
+            let holders = world.holders.clone();
+            world.thread(move |thread| match thread.block_on(redlock.lock("x").into_future()) {
+                Ok(lock) => holders.granted(&lock),
+                Err(error) => assert!(matches!(error, LockError::Held { .. }), "{error}"),
+            });
+        }
+        world.run(IDLE);
+    });
+}
+
+/// The end of the time meets the next request, which nobody else's use can refuse.
+#[test]
+fn own_end_refuses_no_attempt() {
+    explore(|| {
+        let world = World::new(1);
+        let redlock = world.manager_with("a", settings);
+        let (clock, holders) = (world.clock.clone(), world.holders.clone());
+        world.thread(move |thread| {
+            for _ in 0..3 {
+                let lock = thread.block_on(redlock.lock("x").into_future()).expect("free");
+                holders.granted(&lock);
+                pass();
+            }
+        });
+        world.thread(move |_| {
+            for _ in 0..3 {
+                pass();
+                clock.leap(LINGER);
+            }
+        });
+        world.run(IDLE);
+    });
+}
+
+#[test]
+fn shutdown_leaves_nothing() {
+    explore(|| {
+        let world = World::new(1);
+        let redlock = world.manager_with("a", |builder| settings(builder).linger(LONG));
+        for _ in 0..2 {
+            let (redlock, holders) = (redlock.clone(), world.holders.clone());
+            world.thread(move |thread| {
+                match thread.block_on(redlock.lock("x").wait(LONG).into_future()) {
+                    Ok(lock) => holders.granted(&lock),
+                    Err(error) => assert!(matches!(error, LockError::Closed), "{error}"),
+                }
+            });
+        }
+        world.thread(move |thread| thread.block_on(redlock.shutdown()));
+        world.run(Duration::from_millis(20));
+    });
+}
