@@ -67,7 +67,7 @@ impl HintQueue {
     }
 
     /// Sends `hint` at once to the subscribers of a link, or to all.
-    pub(super) fn broadcast(&self, link: Option<&Arc<Link>>, hint: Hint) {
+    pub(super) fn broadcast(&self, link: Option<&Arc<Link>>, hint: &Hint) {
         let subscribers = crate::sync::lock(&self.subscribers).clone();
         for subscriber in subscribers.iter().filter_map(Weak::upgrade) {
             if link.is_none_or(|link| Arc::ptr_eq(&subscriber.link, link)) {

@@ -158,13 +158,13 @@ impl SimServer {
     pub(super) fn cut_off(&self, link: &Arc<Link>) {
         link.cut(self.clock.now());
         self.give_up(|queued| Arc::ptr_eq(&queued.from, link));
-        self.hints.broadcast(Some(link), Hint::Deaf);
+        self.hints.broadcast(Some(link), &Hint::Deaf);
     }
 
     pub(super) fn heal(&self, link: &Arc<Link>) {
         link.heal();
         if self.state().mode != ServerMode::Stopped {
-            self.hints.broadcast(Some(link), Hint::Listening);
+            self.hints.broadcast(Some(link), &Hint::Listening);
         }
     }
 
@@ -194,7 +194,7 @@ impl SimServer {
         for reply in unrun.into_iter().filter_map(|queued| queued.reply) {
             reply.send(Err(Reason::Disconnected));
         }
-        self.hints.broadcast(None, Hint::Deaf);
+        self.hints.broadcast(None, &Hint::Deaf);
     }
 
     pub(super) fn start(self: &Arc<Self>) {
@@ -206,7 +206,7 @@ impl SimServer {
             state.enter(ServerMode::Running, self.clock.now());
             self.restart_probation(&mut state);
         }
-        self.hints.broadcast(None, Hint::Listening);
+        self.hints.broadcast(None, &Hint::Listening);
     }
 
     pub(super) fn freeze(&self) {

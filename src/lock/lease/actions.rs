@@ -341,10 +341,7 @@ impl SharedLease {
                 StallWatch::start(lease, &lease.plan);
                 if let Some(ticket) = ticket {
                     ticket.holding(self);
-                    // It came before the lease was known here.
-                    if self.core.asks.was_asked_since(self.resource(), self.started) {
-                        self.asked.store(true, Ordering::Release);
-                    }
+                    self.note_earlier_ask();
                 }
             }
             (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),

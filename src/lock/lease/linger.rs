@@ -145,6 +145,13 @@ impl SharedLease {
         self.end_linger();
     }
 
+    /// Notes a request of another process that came before the grant.
+    pub(super) fn note_earlier_ask(&self) {
+        if self.core.asks.was_asked_since(self.resource(), self.started) {
+            self.asked.store(true, Ordering::Release);
+        }
+    }
+
     /// Releases the lease if it lingers.
     pub(crate) fn end_linger(self: &Arc<Self>) {
         let state = self.state();

@@ -7,13 +7,16 @@
 //! | part | where |
 //! |---|---|
 //! | the line of one name | `line` |
-//! | all lines of a manager, the way to their heads, and the turn there | `queue` |
+//! | all lines of a manager, and the way to their heads | `queue` |
+//! | the turn at the heads | `ticket` |
 //! | what is held and waited for at one moment | `snapshot` |
 
 mod line;
 #[expect(clippy::module_inception, reason = "it is the queue, among its parts")]
 mod queue;
 mod snapshot;
+mod ticket;
 
 pub(crate) use line::LeftWaiters;
-pub(crate) use queue::{Admission, CountedWaiter, Queue, QueueWait, Ticket};
+pub(crate) use queue::{Admission, CountedWaiter, Queue, QueueWait};
+pub(crate) use ticket::Ticket;

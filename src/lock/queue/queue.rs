@@ -1,13 +1,16 @@
-//! All lines of a manager, the way to their heads, and the turn there.
+//! All lines of a manager, and the way to their heads.
 
 use std::{
     collections::hash_map::Entry,
     sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
     time::Duration,
 };
 
-use super::line::{HeadState, LeftWaiters, Line, LinePlace, Lines, Waiter, WaiterSlot};
+use super::{
+    line::{HeadState, Line, LinePlace, Lines, Waiter, WaiterSlot},
+    ticket::Ticket,
+};
 use crate::{
     error::{LockError, Votes},
     lock::{
@@ -49,13 +52,13 @@ impl Queue {
             HeadState::Trying => None,
             HeadState::Refused(error) => Some(error.clone()),
             HeadState::Holding(lease) => {
-                let held = lease.upgrade().and_then(|lease| lease.present());
-                Some(self.held_here(held.map(|lease| lease.remaining())))
+                let grant = lease.upgrade().and_then(|lease| lease.present());
+                Some(self.held_here(grant.map(|grant| grant.remaining())))
             }
         }
     }
 
-    fn held_here(&self, expires_in: Option<Duration>) -> LockError {
+    pub(super) fn held_here(&self, expires_in: Option<Duration>) -> LockError {
         let owner = Some(Arc::clone(&self.owner));
         let votes = Votes::default();
         LockError::Held { retry_after: None, expires_in, owner, lingers: false, votes }
@@ -115,18 +118,18 @@ impl Queue {
         resource: &Resource,
         plan: &Plan,
         since: Timestamp,
-    ) -> Result<Joined, LockError> {
+    ) -> Result<LineEntry, LockError> {
         let mut guard = self.lines();
         let lines = &mut *guard;
         let line = match lines.names.entry(Arc::clone(name)) {
             Entry::Occupied(line) => line.into_mut(),
             Entry::Vacant(entry) => {
                 entry.insert(Line::new(since));
-                return Ok(Joined::Turn);
+                return Ok(LineEntry::Turn);
             }
         };
         if let Some(lease) = line.lingering() {
-            return Ok(Joined::Lingering(lease));
+            return Ok(LineEntry::Lingering(lease));
         }
         let is_full =
             line.len() >= self.bounds.per_name || lines.waiting + lines.heads >= self.bounds.total;
@@ -142,11 +145,11 @@ impl Queue {
         let place = line.join(resource, plan, since);
         drop(guard);
         metrics::waits();
-        Ok(Joined::Place(place))
+        Ok(LineEntry::Place(place))
     }
 
     /// Passes the turn on a name on to the first waiter, or removes an empty line.
-    fn pass_on(&self, name: &Arc<str>) {
+    pub(super) fn pass_on(&self, name: &Arc<str>) {
         let next = {
             let mut guard = self.lines();
             let lines = &mut *guard;
@@ -169,7 +172,7 @@ impl Queue {
     }
 
     /// Sets the state of a head, and gives its verdict to the requests for a single attempt.
-    fn set_head(&self, name: &Arc<str>, head: &HeadState) {
+    pub(super) fn set_head(&self, name: &Arc<str>, head: &HeadState) {
         {
             let mut lines = self.lines();
             let Some(line) = lines.names.get_mut(name) else { return };
@@ -214,7 +217,7 @@ impl Drop for CountedWaiter {
 
 /// What a request meets at a name.
 #[derive(Debug)]
-enum Joined {
+enum LineEntry {
     /// Nobody: the turn is its own.
     Turn,
     Place(LinePlace),
@@ -255,22 +258,22 @@ impl QueueWait {
             };
             let Some(place) = &self.place else {
                 match ticket.queue.join(name, &ticket.resource, plan, self.since)? {
-                    Joined::Turn => ticket.turns += 1,
-                    Joined::Place(place) => {
+                    LineEntry::Turn => ticket.turns += 1,
+                    LineEntry::Place(place) => {
                         self.place = Some(place);
                         if ticket.turns > 0 {
                             // Requests behind it for the first names need a verdict now.
                             ticket.report(&ticket.queue.held_here(None));
                         }
                     }
-                    Joined::Lingering(lease) if ticket.turns == 0 => {
+                    LineEntry::Lingering(lease) if ticket.turns == 0 => {
                         if let Some(lease) = lease.take_over(&ticket.resource, plan) {
                             // The lease has the turns; the ticket has none.
                             self.ticket = None;
                             return Poll::Ready(Ok(Admission::Granted(lease)));
                         }
                     }
-                    Joined::Lingering(lease) => lease.end_linger(),
+                    LineEntry::Lingering(lease) => lease.end_linger(),
                 }
                 continue;
             };
@@ -326,117 +329,6 @@ impl Drop for QueueWait {
             WaiterSlot::Turn => ticket.queue.pass_on(name),
             WaiterSlot::Granted(lease) => lease.release(false),
             WaiterSlot::Waiting | WaiterSlot::Verdict(_) => {}
-        }
-    }
-}
-
-/// The turn on a resource's names. Dropping it passes the turn on.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    queue: Arc<Queue>,
-    resource: Resource,
-    /// Number of names, from the first, whose turn it has.
-    turns: usize,
-}
-
-impl Ticket {
-    /// Reports to the lines that an attempt failed.
-    pub(crate) fn report(&self, error: &LockError) {
-        // Of a set it is not known which of its names is held.
-        let known = match self.names() {
-            [_] => error.clone(),
-            _ => self.queue.held_here(None),
-        };
-        self.set_heads(&HeadState::Refused(known));
-    }
-
-    /// Reports to the lines that the names are held.
-    pub(crate) fn holding(&self, lease: &Arc<SharedLease>) {
-        self.set_heads(&HeadState::Holding(Arc::downgrade(lease)));
-    }
-
-    fn set_heads(&self, head: &HeadState) {
-        for name in self.names() {
-            self.queue.set_head(name, head);
-        }
-    }
-
-    /// Gives the grant that `make` returns to the first waiter. Returns it with the waiter's waker;
-    /// `None`, without a change, unless that waiter wants this resource with this TTL and keeps no
-    /// records, and no request waits for another of the names.
-    ///
-    /// `may` gets the number of requests in line when the nodes granted the lease. Both closures run
-    /// with the lines locked.
-    pub(crate) fn hand_on(
-        &self,
-        ttl: Duration,
-        may: impl FnOnce(usize) -> bool,
-        make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
-    ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
-        let (first, others) = self.names().split_first()?;
-        let mut guard = self.queue.lines();
-        let lines = &mut *guard;
-        if lines.waiting == 0 {
-            return None;
-        }
-        let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);
-        if !others.iter().all(is_empty) {
-            return None;
-        }
-        let line = lines.names.get_mut(first)?;
-        let Waiter { resource, plan, .. } = line.first_patient()?;
-        let fits = *resource == self.resource && plan.ttl == ttl && !plan.keeps_records;
-        if !fits || !may(line.at_grant) {
-            return None;
-        }
-        let lease = make(plan)?;
-        let next = line.pop_first()?;
-        next.give(WaiterSlot::Granted(Arc::clone(&lease)));
-        for name in self.names() {
-            if let Some(line) = lines.names.get_mut(name) {
-                line.next_turn();
-            }
-        }
-        Some((lease, next.waker, lines.wait_no_more(1)))
-    }
-
-    /// Reports to the lines that a lease stops lingering: the next request gets the turn soon. `stop` is
-    /// called with the lines locked.
-    pub(crate) fn vacate(&self, stop: impl FnOnce()) {
-        let mut lines = self.queue.lines();
-        stop();
-        for name in self.names() {
-            if let Some(line) = lines.names.get_mut(name) {
-                line.head = HeadState::Trying;
-            }
-        }
-    }
-
-    /// Ends the turn of a holder whose lease stays with the process, if nobody waits and `keep` says so.
-    /// It is called with the lines locked.
-    pub(crate) fn keep_if(&self, keep: impl FnOnce() -> bool) -> bool {
-        let mut lines = self.queue.lines();
-        let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);
-        if !self.names().iter().all(is_empty) || !keep() {
-            return false;
-        }
-        for name in self.names() {
-            if let Some(line) = lines.names.get_mut(name) {
-                line.next_turn();
-            }
-        }
-        true
-    }
-
-    fn names(&self) -> &[Arc<str>] {
-        &self.resource.shared_names()[..self.turns]
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        for name in self.names() {
-            self.queue.pass_on(name);
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::{
 };
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 pub(super) struct Attempt {
     pub(super) id: usize,
     pub(super) lease: Lease,

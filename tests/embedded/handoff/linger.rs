@@ -69,7 +69,7 @@ fn lock(redlock: &Redlock) -> Lock {
 fn it_ends_after_the_time() {
     let (clock, nodes, redlock) = in_virtual_time(LINGER);
     let first = lock(&redlock).fencing_token();
-    clock.advance(LINGER - MS);
+    clock.advance(LINGER.saturating_sub(MS));
     assert_eq!(nodes.key_counts(), [1; NODES]);
     clock.advance(MS);
     assert_eq!(nodes.key_counts(), [0; NODES], "released");
@@ -87,14 +87,14 @@ fn nobody_renews_it() {
     });
     clock.settle();
     let holder = inspected.take().unwrap().unwrap().expect("its keys are there");
-    assert_eq!(holder.remaining, Some(TTL - VALIDITY * 2 / 5));
+    assert_eq!(holder.remaining, Some(TTL.saturating_sub(VALIDITY * 2 / 5)));
 }
 
 #[test]
 fn it_ends_at_half_of_validity() {
     let (clock, nodes, redlock) = in_virtual_time(Duration::MAX);
     drop(lock(&redlock));
-    clock.advance(VALIDITY / 2 - MS);
+    clock.advance((VALIDITY / 2).saturating_sub(MS));
     assert_eq!(nodes.key_counts(), [1; NODES]);
     clock.advance(MS);
     assert_eq!(nodes.key_counts(), [0; NODES]);

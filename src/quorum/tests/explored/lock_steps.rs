@@ -79,10 +79,8 @@ impl LockWorld {
                 if open.lease.next_wake().is_some_and(|due| due <= state.now()) {
                     steps.push(LockStep::Wake { client });
                 }
-                if open.held_until.is_some() {
-                    if state.budget.extends > 0 {
-                        steps.push(LockStep::Extend { client });
-                    }
+                if open.held_until.is_some() && state.budget.extends > 0 {
+                    steps.push(LockStep::Extend { client });
                 }
                 let is_here = open.held_until.is_some() || open.lease.is_lingering();
                 if is_here && open.lease.can_be_handed_on(state.now()) {

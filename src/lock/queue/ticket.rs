@@ -1,0 +1,127 @@
+//! The turn on the names of a resource.
+
+use std::{sync::Arc, task::Waker, time::Duration};
+
+use super::{
+    line::{HeadState, LeftWaiters, Line, Waiter, WaiterSlot},
+    queue::Queue,
+};
+use crate::{
+    error::LockError,
+    lock::{
+        lease::{ActiveLease, SharedLease},
+        settings::Plan,
+    },
+    resource::Resource,
+};
+
+/// The turn on a resource's names. Dropping it passes the turn on.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(super) queue: Arc<Queue>,
+    pub(super) resource: Resource,
+    /// Number of names, from the first, whose turn it has.
+    pub(super) turns: usize,
+}
+
+impl Ticket {
+    /// Reports to the lines that an attempt failed.
+    pub(crate) fn report(&self, error: &LockError) {
+        // Of a set it is not known which of its names is held.
+        let known = match self.names() {
+            [_] => error.clone(),
+            _ => self.queue.held_here(None),
+        };
+        self.set_heads(&HeadState::Refused(known));
+    }
+
+    /// Reports to the lines that the names are held.
+    pub(crate) fn holding(&self, lease: &Arc<SharedLease>) {
+        self.set_heads(&HeadState::Holding(Arc::downgrade(lease)));
+    }
+
+    fn set_heads(&self, head: &HeadState) {
+        for name in self.names() {
+            self.queue.set_head(name, head);
+        }
+    }
+
+    /// Gives the grant that `make` returns to the first waiter. Returns it with the waiter's waker;
+    /// `None`, without a change, unless that waiter wants this resource with this TTL and keeps no
+    /// records, and no request waits for another of the names.
+    ///
+    /// `may` gets the number of requests in line when the nodes granted the lease. Both closures run
+    /// with the lines locked.
+    pub(crate) fn hand_on(
+        &self,
+        ttl: Duration,
+        may: impl FnOnce(usize) -> bool,
+        make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
+    ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
+        let (first, others) = self.names().split_first()?;
+        let mut guard = self.queue.lines();
+        let lines = &mut *guard;
+        if lines.waiting == 0 {
+            return None;
+        }
+        let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);
+        if !others.iter().all(is_empty) {
+            return None;
+        }
+        let line = lines.names.get_mut(first)?;
+        let Waiter { resource, plan, .. } = line.first_patient()?;
+        let fits = *resource == self.resource && plan.ttl == ttl && !plan.keeps_records;
+        if !fits || !may(line.at_grant) {
+            return None;
+        }
+        let lease = make(plan)?;
+        let next = line.pop_first()?;
+        next.give(WaiterSlot::Granted(Arc::clone(&lease)));
+        for name in self.names() {
+            if let Some(line) = lines.names.get_mut(name) {
+                line.next_turn();
+            }
+        }
+        Some((lease, next.waker, lines.wait_no_more(1)))
+    }
+
+    /// Reports to the lines that a lease stops lingering: the next request gets the turn soon. `stop` is
+    /// called with the lines locked.
+    pub(crate) fn vacate(&self, stop: impl FnOnce()) {
+        let mut lines = self.queue.lines();
+        stop();
+        for name in self.names() {
+            if let Some(line) = lines.names.get_mut(name) {
+                line.head = HeadState::Trying;
+            }
+        }
+    }
+
+    /// Ends the turn of a holder whose lease stays with the process, if nobody waits and `keep` says so.
+    /// It is called with the lines locked.
+    pub(crate) fn keep_if(&self, keep: impl FnOnce() -> bool) -> bool {
+        let mut lines = self.queue.lines();
+        let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);
+        if !self.names().iter().all(is_empty) || !keep() {
+            return false;
+        }
+        for name in self.names() {
+            if let Some(line) = lines.names.get_mut(name) {
+                line.next_turn();
+            }
+        }
+        true
+    }
+
+    fn names(&self) -> &[Arc<str>] {
+        &self.resource.shared_names()[..self.turns]
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        for name in self.names() {
+            self.queue.pass_on(name);
+        }
+    }
+}
