@@ -136,7 +136,9 @@ impl EnrolWorld {
                 } else if token <= newest {
                     state.fault = Some(EnrolFault::TokenOrder);
                 }
-                by.into_iter().for_each(|node| state.servers[node].fence = token);
+                for node in by {
+                    state.servers[node].fence = token;
+                }
                 self.store(state, by, token);
             }
             EnrolStep::Renew { on } => {
@@ -149,7 +151,9 @@ impl EnrolWorld {
 
     fn store(&self, state: &mut EnrolState, nodes: [usize; 2], token: u8) {
         let until = state.tick + self.ttl();
-        nodes.into_iter().for_each(|node| state.servers[node].key = Some((token, until)));
+        for node in nodes {
+            state.servers[node].key = Some((token, until));
+        }
         state.hold = (token, until);
     }
 

@@ -52,10 +52,9 @@ fn quorum_starts_anew() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
 fn client_loses_sight_and_dies() {
     let budget = EnrolBudget { cuts: 1, deaths: 1, renewals: 1, ..ONE_BLANK };
-    explore("a client loses sight, and dies", EnrolWorld { budget, ..ONE });
+    explore("a client loses sight, and dies", EnrolWorld { ticks: 1, budget, ..ONE });
 }
 
 fn without(rule: EnrolRule, world: EnrolWorld) -> EnrolWorld {
@@ -79,13 +78,11 @@ fn activation_without_learning_repeats_tokens() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
 fn shorter_wait_than_locks_is_unsafe() {
     violates("a wait for shorter locks", without(EnrolRule::Longer, UNLIKE), "one holder");
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
 fn start_without_floor_repeats_tokens() {
     let world = EnrolWorld { budget: TWO_BLANK, ..ONE };
     violates("a start without floor", without(EnrolRule::Floor, world), "tokens grow");
