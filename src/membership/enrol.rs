@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The probations of a set of nodes, as counted by one client.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Enrolment {
     quorum: usize,
     max_ttl: Duration,

@@ -1,5 +1,7 @@
 //! Probations of sets of nodes.
 
+use std::hash::{Hash, Hasher};
+
 use super::*;
 use crate::protocol::views::View;
 
@@ -345,6 +347,21 @@ mod other_sets {
         set.see(2, Active, at(60_000));
         let steps = set.due(at(60_000 + END));
         assert_eq!(steps[0].plan, ActivationPlan::Learn { from: vec![1, 2], needed: 2 });
+    }
+}
+
+/// Equality of the states of one set: its other fields do not change.
+impl PartialEq for Enrolment {
+    fn eq(&self, other: &Self) -> bool {
+        self.nodes == other.nodes && self.old_set_seen == other.old_set_seen
+    }
+}
+
+impl Eq for Enrolment {}
+
+impl Hash for Enrolment {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.nodes, self.old_set_seen).hash(state);
     }
 }
 

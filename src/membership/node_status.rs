@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The status of a node, as last seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NodeStatus {
     /// Not reachable or not usable: disconnected, a replica, or one server under two names.
     Out,
@@ -57,7 +57,7 @@ impl NodeStatus {
 }
 
 /// The activation of a node whose probation has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ActivationStep {
     /// The node.
     pub node: usize,
@@ -70,7 +70,7 @@ pub(crate) struct ActivationStep {
 }
 
 /// Where an activated node learns what it forgot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ActivationPlan {
     /// Learn from at least `needed` of these voting nodes: every quorum that ever granted a lock
     /// contains one of them.
@@ -101,7 +101,7 @@ pub(crate) enum ActivationOutcome {
     Later(Duration),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct EnrolledNode {
     pub(super) status: NodeStatus,
     /// Its latest status while it was reachable.
@@ -155,7 +155,7 @@ impl EnrolledNode {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Probation {
     pub(super) incarnation: Incarnation,
     pub(super) tag: Arc<str>,

@@ -1,6 +1,6 @@
 //! Small worlds of which every reachable state is visited, by a model checker.
 //!
-//! The leases, votes and claims are the product's; the nodes are those of `node`. A world has few
+//! The leases, votes, claims and probations are the product's; the nodes are in memory. A world has few
 //! nodes, clients, moments and faults, and in exchange no order of their steps is left out. Messages
 //! that are never delivered are lost; nothing has to say so.
 //!
@@ -8,10 +8,14 @@
 //! |---|---|
 //! | leases over three nodes: exclusion, tokens, renewal, hand-off, a crash | `lock`, `lock_steps`, `lock_worlds` |
 //! | ticks of a job, and the ends of their runs | `claims` |
+//! | probations of servers that forgot | `enrolment`, `enrolment_steps`, `enrolment_worlds` |
 //!
 //! Each world also runs with a part of the rules left out, and the checker has to find what breaks.
 
 mod claims;
+mod enrolment;
+mod enrolment_steps;
+mod enrolment_worlds;
 mod lock;
 mod lock_steps;
 mod lock_worlds;
