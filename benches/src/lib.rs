@@ -7,6 +7,7 @@ mod child;
 mod contestants;
 mod counter;
 mod cycles;
+mod distance;
 mod floor;
 mod options;
 mod report;
@@ -24,7 +25,8 @@ pub use counter::Counter;
 
 use options::Options;
 use scenarios::{
-    allocations, contended, distinct, faults, handover, layer, listing, processes, waiters,
+    allocations, contended, distance, distinct, faults, handover, layer, listing, processes,
+    waiters,
 };
 use servers::Servers;
 
@@ -42,7 +44,8 @@ pub fn locks() {
     }
     let options = Options::from_args();
     let all = [
-        ("distinct", distinct::measure as Measure),
+        ("distance", distance::measure as Measure),
+        ("distinct", distinct::measure),
         ("faults", faults::measure),
         // Late, because a set of servers that is new has little room for tokens in its first minute.
         ("contended", contended::measure),

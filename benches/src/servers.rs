@@ -1,6 +1,9 @@
 //! The servers of a run.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use tokio::runtime::Runtime;
@@ -8,6 +11,7 @@ use tower_redlock::Redlock;
 
 use crate::{
     contestants::votes,
+    distance::Distance,
     support::{Proxy, RedisServer, eventually},
 };
 
@@ -17,8 +21,12 @@ pub(crate) struct Servers {
     running: Vec<RedisServer>,
     /// Before the last ones that run.
     proxies: Vec<Proxy>,
+    /// Before all of them, or none.
+    distances: Vec<Distance>,
     /// Keeps its port, where nobody listens.
     killed: Option<RedisServer>,
+    /// Whether the servers are reached over a distance.
+    is_away: AtomicBool,
 }
 
 impl Servers {
@@ -38,8 +46,23 @@ impl Servers {
         set
     }
 
+    /// Five servers, each of which can be moved away.
+    pub(crate) fn start_distant() -> Self {
+        let mut set = Self::start_one(5);
+        set.distances = set.running.iter().map(|server| Distance::start(server.addr())).collect();
+        vote(std::slice::from_ref(&set));
+        set
+    }
+
     fn start_one(count: usize) -> Self {
-        Self { running: RedisServer::start_n(count), proxies: Vec::new(), killed: None }
+        let running = RedisServer::start_n(count);
+        Self {
+            running,
+            proxies: Vec::new(),
+            distances: Vec::new(),
+            killed: None,
+            is_away: AtomicBool::new(false),
+        }
     }
 
     /// For the default user: the other contestants' keys have no prefix that a user could be
@@ -48,6 +71,10 @@ impl Servers {
         let mut urls: Vec<_> = self.running.iter().map(RedisServer::plain_url).collect();
         let direct = urls.len() - self.proxies.len();
         urls.splice(direct.., self.proxies.iter().map(|proxy| format!("redis://{}", proxy.addr())));
+        if !self.distances.is_empty() && self.is_away.load(Ordering::Relaxed) {
+            let away = self.distances.iter().map(|distance| format!("redis://{}", distance.addr()));
+            urls = away.collect();
+        }
         urls.extend(self.killed.iter().map(RedisServer::plain_url));
         urls
     }
@@ -100,6 +127,14 @@ impl Servers {
     /// What servers behind a proxy say is so late from now on.
     pub(crate) fn slow(&self, by: Duration) {
         self.proxies.iter().for_each(|proxy| proxy.set_delay(by));
+    }
+
+    /// Sets the round trip to all servers, and that of the last one to so many times as much. Without a
+    /// distance, the servers are reached directly from then on.
+    pub(crate) fn set_distance(&self, round_trip: Duration, times_of_last: u32) {
+        self.is_away.store(!round_trip.is_zero(), Ordering::Relaxed);
+        self.distances.iter().for_each(|distance| distance.set(round_trip));
+        self.distances.last().expect("they can be moved").set(round_trip * times_of_last);
     }
 
     /// Waits until all that was sent is worked off and every connection is closed.

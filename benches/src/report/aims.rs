@@ -6,7 +6,9 @@ use crate::{
     cycles,
     samples::{Key, Samples, key},
     scenarios::{
-        contended, distinct,
+        contended,
+        distance::{self, Far, Who},
+        distinct,
         faults::{self, Condition},
         handover, layer, processes,
         waiters::{self, Course},
@@ -46,6 +48,24 @@ pub(crate) fn table(samples: &Samples) -> Table {
 fn aims(samples: &Samples) -> Vec<Aim> {
     let mut aims = Vec::new();
     let mut add = |of: String, limit, measured| aims.push(Aim { of, limit, measured });
+    for far in Far::ALL.into_iter().filter(|far| far.is_away()) {
+        for case in distance::TASKS.map(|tasks| far.case(tasks)) {
+            let to_third =
+                |what| samples.ratio(&ours(&case, what), &key(&case, Who::Third.name(), what));
+            let p50 = to_third(distance::P50);
+            add(
+                format!("{case}: p50 of an acquire to the third answer's"),
+                Limit::AtMost(1.05),
+                p50,
+            );
+            let p99 = to_third(distance::P99);
+            add(
+                format!("{case}: p99 of an acquire to the third answer's"),
+                Limit::AtMost(1.0),
+                p99,
+            );
+        }
+    }
     for tasks in contended::TASKS {
         let case = contended::case(tasks);
         add(

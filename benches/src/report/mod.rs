@@ -80,6 +80,7 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
     let (nodes, faults): (Vec<_>, Vec<_>) = (nodes.collect(), faults.collect());
     vec![
         ("Aims", none(), aims::table(samples)),
+        ("Servers at a distance", none(), tables::distance(samples)),
         (
             "One name, one process",
             plot(figures::CONTENDED, "grants per second and waits"),

@@ -2,6 +2,7 @@
 
 pub(crate) mod allocations;
 pub(crate) mod contended;
+pub(crate) mod distance;
 pub(crate) mod distinct;
 pub(crate) mod faults;
 pub(crate) mod handover;
@@ -16,9 +17,10 @@ pub(crate) fn tasks(count: usize) -> String {
 }
 
 /// As they are called on the command line.
-pub(crate) const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 10] = [
     "layer",
     "allocations",
+    "distance",
     "distinct",
     "faults",
     "contended",
