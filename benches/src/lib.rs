@@ -7,13 +7,17 @@ mod child;
 mod contestants;
 mod counter;
 mod cycles;
-mod distance;
 mod floor;
+mod forwarder;
+mod keeper;
 mod options;
+mod processor;
 mod report;
+mod role;
 mod samples;
 mod scenarios;
 mod servers;
+mod service;
 mod spread;
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -25,7 +29,7 @@ pub use counter::Counter;
 
 use options::Options;
 use scenarios::{
-    allocations, contended, distance, distinct, faults, handover, layer, listing, processes,
+    allocations, contended, distance, distinct, faults, handover, layer, listing, many, processes,
     waiters,
 };
 use servers::Servers;
@@ -42,6 +46,12 @@ pub fn locks() {
     if let Some(orders) = child::orders() {
         return child::obey(&orders);
     }
+    match role::of_this_process() {
+        Some((role, orders)) if role == keeper::ROLE => return keeper::obey(&orders),
+        Some((role, orders)) if role == service::ROLE => return service::obey(&orders),
+        Some((role, _)) => panic!("no such role: {role}"),
+        None => {}
+    }
     let options = Options::from_args();
     let all = [
         ("distance", distance::measure as Measure),
@@ -53,15 +63,23 @@ pub fn locks() {
         ("handover", handover::measure),
         ("waiters", waiters::measure),
         ("listing", listing::measure),
+        ("service", scenarios::service::measure),
+        ("many", many::measure),
     ];
     if !all.iter().any(|(name, _)| options.wants(name)) {
         return;
     }
     let load = load();
     let [servers] = Servers::start([5]);
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    samples::tell(
+        samples::MACHINE,
+        samples::MACHINE,
+        samples::CORES,
+        f64::from(u32::try_from(cores).unwrap_or(u32::MAX)),
+    );
     samples::note(&format!(
-        "{} cores{load}, servers on the same machine ({}), {} rounds, {:?} a measurement",
-        thread::available_parallelism().map_or(0, usize::from),
+        "{cores} cores{load}, servers on the same machine ({}), {} rounds, {:?} a measurement",
         servers.version(),
         options.rounds,
         options.time,

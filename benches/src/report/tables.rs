@@ -10,9 +10,7 @@ use crate::{
     cycles,
     samples::{Samples, key},
     scenarios::{
-        allocations, contended,
-        distance::{self, Far, Who},
-        distinct,
+        allocations, contended, distinct,
         faults::{self, Condition},
         handover, layer, listing,
         waiters::{self, Course},
@@ -49,42 +47,6 @@ pub(crate) fn waits(samples: &Samples, cases: &[String], served: &str) -> Table 
                 with_spread(samples.spread(&of(waits::LEAST_TO_MOST)), significant),
                 with_spread(samples.ratio(&of(waits::RATE), &rslock), significant),
             ]);
-        }
-    }
-    table
-}
-
-pub(crate) fn distance(samples: &Samples) -> Table {
-    let mut table = Table::new([
-        "",
-        "acquire: p50",
-        "p99",
-        "p50 to the third answer's",
-        "p99 to the third answer's",
-        "cycle: p50",
-        "p50 to the third answer's",
-        "cycles per second",
-        "to rslock's",
-    ]);
-    for far in Far::ALL {
-        for case in distance::TASKS.map(|tasks| far.case(tasks)) {
-            for who in Who::ALL {
-                let of = |what| key(&case, who.name(), what);
-                let third = |what| key(&case, Who::Third.name(), what);
-                let ratio = |what| with_spread(samples.ratio(&of(what), &third(what)), times);
-                let rslock = key(&case, Kind::Rslock.name(), distance::RATE);
-                table.add([
-                    format!("{case}: {}", who.name()),
-                    median(samples.spread(&of(distance::P50)), time),
-                    median(samples.spread(&of(distance::P99)), time),
-                    ratio(distance::P50),
-                    ratio(distance::P99),
-                    median(samples.spread(&of(distance::CYCLE_P50)), time),
-                    ratio(distance::CYCLE_P50),
-                    with_spread(samples.spread(&of(distance::RATE)), significant),
-                    with_spread(samples.ratio(&of(distance::RATE), &rslock), times),
-                ]);
-            }
         }
     }
     table

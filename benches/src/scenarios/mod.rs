@@ -8,7 +8,9 @@ pub(crate) mod faults;
 pub(crate) mod handover;
 pub(crate) mod layer;
 pub(crate) mod listing;
+pub(crate) mod many;
 pub(crate) mod processes;
+pub(crate) mod service;
 pub(crate) mod waiters;
 
 /// So many tasks, in words.
@@ -17,7 +19,7 @@ pub(crate) fn tasks(count: usize) -> String {
 }
 
 /// As they are called on the command line.
-pub(crate) const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 12] = [
     "layer",
     "allocations",
     "distance",
@@ -28,4 +30,6 @@ pub(crate) const NAMES: [&str; 10] = [
     "handover",
     "waiters",
     "listing",
+    "service",
+    "many",
 ];
