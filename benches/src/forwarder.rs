@@ -46,7 +46,7 @@ impl Forwarder {
             lateness: Mutex::default(),
         });
         let is_closed = Arc::<AtomicBool>::default();
-        let forwarder = Self { addr, path: Arc::clone(&path), is_closed: Arc::clone(&is_closed) };
+        let this = Self { addr, path: Arc::clone(&path), is_closed: Arc::clone(&is_closed) };
         thread::spawn(move || {
             for client in listener.incoming() {
                 if is_closed.load(Ordering::SeqCst) {
@@ -56,7 +56,7 @@ impl Forwarder {
                 forwarded.expect("the server is up");
             }
         });
-        forwarder
+        this
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -106,7 +106,7 @@ fn copy_at_once(mut from: TcpStream, mut to: TcpStream) {
 type Piece = (Instant, Vec<u8>);
 
 fn read_answers(mut from: TcpStream, path: &Path, pieces: &mpsc::Sender<Piece>) {
-    let mut buffer = [0; 64 * 1024];
+    let mut buffer = vec![0; 64 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         let now = Instant::now();
         if pieces.send((now + path.delay(now), buffer[..length].to_vec())).is_err() {

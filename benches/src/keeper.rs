@@ -146,7 +146,7 @@ async fn keep(orders: Orders, urls: &[String]) {
         sleep(time / LOOKS).await;
         least = least.min(held.iter().map(Lock::remaining).min().expect("some are held"));
     }
-    Fact::Ends.tell((processor::own() - used).as_secs_f64());
+    Fact::Ends.tell(processor::own().saturating_sub(used).as_secs_f64());
 
     Fact::Lost.tell(count(held.iter().filter(|lock| !lock.is_valid()).count()));
     Fact::LeastRemaining.tell(least.as_secs_f64());

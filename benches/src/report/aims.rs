@@ -51,6 +51,17 @@ pub(crate) fn table(samples: &Samples) -> Table {
 fn aims(samples: &Samples) -> Vec<Aim> {
     let mut aims = Vec::new();
     let mut add = |of: String, limit, measured| aims.push(Aim { of, limit, measured });
+    of_distance(samples, &mut add);
+    of_one_name(samples, &mut add);
+    of_waiters(samples, &mut add);
+    of_layer(samples, &mut add);
+    of_cycles(samples, &mut add);
+    of_many(samples, &mut add);
+    of_service(samples, &mut add);
+    aims
+}
+
+fn of_distance(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
     for load in [Load::One, Load::Paced] {
         for far in Far::ALL.into_iter().filter(|far| far.is_away()) {
             let case = far.case(load);
@@ -75,6 +86,9 @@ fn aims(samples: &Samples) -> Vec<Aim> {
             );
         }
     }
+}
+
+fn of_one_name(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
     for tasks in contended::TASKS {
         let case = contended::case(tasks);
         add(
@@ -129,6 +143,9 @@ fn aims(samples: &Samples) -> Vec<Aim> {
             samples.spread(&ours(&case, handover::TO_TRIP)),
         );
     }
+}
+
+fn of_waiters(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
     let [few, .., many] = waiters::WAITERS;
     for course in Course::ALL {
         let [few, many] = [few, many].map(|waiters| waiters::case(waiters, course));
@@ -143,6 +160,9 @@ fn aims(samples: &Samples) -> Vec<Aim> {
             samples.spread(&ours(&many, waiters::MISSED)),
         );
     }
+}
+
+fn of_layer(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
     for nodes in [3, 5] {
         let name = format!("the layer over {nodes} embedded nodes");
         let added = |what| added(samples, layer::Subject::Layer(nodes), what);
@@ -151,6 +171,9 @@ fn aims(samples: &Samples) -> Vec<Aim> {
         let allocations = added(layer::ALLOCATIONS);
         add(format!("{name}: allocations added to a request"), Limit::AtMost(10.0), allocations);
     }
+}
+
+fn of_cycles(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
     let case = distinct::case(1, 5);
     add(
         format!("{case}: time of a cycle to rslock's"),
@@ -178,10 +201,12 @@ fn aims(samples: &Samples) -> Vec<Aim> {
             samples.ratio(&frozen, &healthy),
         );
     }
-    add_of_many(samples, &mut add);
+}
+
+fn of_service(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
     for case in service::CONNECTIONS.map(service::case) {
         let to_rslock = |what| {
-            let [ours, rslock] = [Guard::Layer, Guard::Rslock].map(|guard| guard.name());
+            let [ours, rslock] = [Guard::Layer, Guard::Rslock].map(Guard::name);
             samples.ratio(&key(&case, ours, what), &key(&case, rslock, what))
         };
         add(
@@ -195,10 +220,9 @@ fn aims(samples: &Samples) -> Vec<Aim> {
             to_rslock(service::P99),
         );
     }
-    aims
 }
 
-fn add_of_many(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
+fn of_many(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
     let [few, .., most] = Crowd::FULL.map(Crowd::case);
     for what in [many::MEMORY, many::CLIENT, many::SERVERS] {
         add(

@@ -50,8 +50,8 @@ fn measure_one(servers: &Servers, guard: Guard, connections: usize, time_of_all:
         run(&service, connections, WARM_UP).await;
         let (before, begun) = (used(), Instant::now());
         let times = run(&service, connections, time_of_all).await;
-        let elapsed = begun.elapsed();
-        let used = [0, 1].map(|i| Some((used()[i]? - before[i]?).as_secs_f64()));
+        let (elapsed, after) = (begun.elapsed(), used());
+        let used = [0, 1].map(|i| Some(after[i]?.saturating_sub(before[i]?).as_secs_f64()));
         (times, elapsed, used)
     });
     drop((runtime, service));
