@@ -18,9 +18,9 @@ pub(crate) const ROLE: &str = "keeper";
 
 /// Requests of the process at a time, while it acquires.
 const AT_A_TIME: usize = 64;
-/// Locks acquired and released before memory is looked at: connections have their buffers then.
+/// Locks acquired and released before the memory is read, so that connections have their buffers.
 const WARM_UP: usize = 1_000;
-/// Times that all locks are looked at while they are measured.
+/// Number of times that the validity of all locks is read during the measurement.
 const LOOKS: u32 = 8;
 /// Timeout for one lock.
 const WAIT: Duration = Duration::from_secs(60);

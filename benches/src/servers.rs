@@ -81,7 +81,7 @@ impl Servers {
         urls
     }
 
-    /// Processor time of all that run, if the system tells it.
+    /// Processor time of all that run, where the system reports it.
     pub(crate) fn processor_time(&self) -> Option<Duration> {
         self.running.iter().map(|server| processor::of(server.pid())).sum()
     }

@@ -55,7 +55,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts it and waits until it may be asked.
+    /// Starts the process and waits until it listens.
     pub(crate) fn start(guard: Guard, urls: &[String]) -> Self {
         let number = Guard::ALL.iter().position(|one| *one == guard).expect("it is one of all");
         let mut process = role::start(ROLE, &format!("{number} {}", urls.join(" ")));
@@ -65,7 +65,7 @@ impl Service {
         Self { process, addr: line.trim().parse().expect("an address") }
     }
 
-    /// Processor time of the process, if the system tells it.
+    /// Returns the processor time of the process, where the system reports it.
     pub(crate) fn processor_time(&self) -> Option<Duration> {
         processor::of(self.process.id())
     }

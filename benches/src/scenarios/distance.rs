@@ -19,7 +19,7 @@ use crate::{
     spread::rank,
 };
 
-/// How much is asked for.
+/// Number of tasks and their pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// One task, cycle after cycle.
@@ -56,7 +56,7 @@ impl Load {
     }
 }
 
-/// Who is measured.
+/// The measured client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Lock(Kind),

@@ -1,4 +1,4 @@
-//! Many locks that one process holds, many names that several processes want, many managers.
+//! Many locks of one process, many names wanted by several processes, many managers.
 
 use std::time::{Duration, Instant};
 
