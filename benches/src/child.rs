@@ -1,4 +1,4 @@
-//! One of several processes that want a name: this program again, with orders in its environment.
+//! One of several processes that want the same names: this program again, with orders in its environment.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -14,15 +14,15 @@ use crate::{
 };
 
 const VARIABLE: &str = "TOWER_REDLOCK_BENCH_CHILD";
-const NAME: &str = "bench:processes";
 /// Until all processes have begun and are connected.
 const HEAD_START: Duration = Duration::from_millis(700);
 
-/// A process's part: so many tasks that hold the name for a while, again and again until the end.
+/// A process's part: tasks that each hold one of the names for a while, again and again until the end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) kind: Kind,
     pub(crate) tasks: usize,
+    pub(crate) names: usize,
     pub(crate) hold: Duration,
     pub(crate) time: Duration,
 }
@@ -47,9 +47,10 @@ pub(crate) fn run_all(servers: &Servers, part: Part, processes: usize) -> Vec<Ve
 fn start(part: Part, begin: SystemTime, urls: &[String]) -> Child {
     let begin = begin.duration_since(UNIX_EPOCH).expect("after it").as_nanos();
     let orders = format!(
-        "{} {} {} {begin} {} {}",
+        "{} {} {} {} {begin} {} {}",
         if part.kind == Kind::Ours { "ours" } else { "rslock" },
         part.tasks,
+        part.names,
         part.hold.as_micros(),
         part.time.as_millis(),
         urls.join(" ")
@@ -84,7 +85,7 @@ pub(crate) fn obey(orders: &str) {
     let mut next = || words.next().expect("complete orders");
     let kind = if next() == "ours" { Kind::Ours } else { Kind::Rslock };
     let mut number = || next().parse::<u64>().expect("a number");
-    let (tasks, hold) = (number(), Duration::from_micros(number()));
+    let (tasks, names, hold) = (number(), number(), Duration::from_micros(number()));
     let (begin, time) = (number(), Duration::from_millis(number()));
     let urls: Vec<_> = words.map(ToOwned::to_owned).collect();
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -96,12 +97,13 @@ pub(crate) fn obey(orders: &str) {
         let started = Instant::now() + left;
         tokio::time::sleep(left).await;
         let mut all = JoinSet::new();
-        for _ in 0..tasks {
+        for task in 0..tasks {
             let contestant = Arc::clone(&contestant);
+            let name = format!("bench:processes:{}", task % names);
             all.spawn(async move {
                 let mut turns = Vec::new();
                 while started.elapsed() < time {
-                    turns.push(turn(&contestant, hold, begin).await);
+                    turns.push(turn(&contestant, &name, hold, begin).await);
                 }
                 turns
             });
@@ -115,16 +117,16 @@ pub(crate) fn obey(orders: &str) {
     }
 }
 
-async fn turn(contestant: &Contestant, hold: Duration, begin: u64) -> Turn {
+async fn turn(contestant: &Contestant, name: &str, hold: Duration, begin: u64) -> Turn {
     let now = || since_epoch().saturating_sub(begin);
     let asked = now();
-    let lock = contestant.acquire(NAME).await.expect("granted in the end");
+    let lock = contestant.acquire(name).await.expect("granted in the end");
     let granted = now();
     if !hold.is_zero() {
         tokio::time::sleep(hold).await;
     }
     let released = now();
-    contestant.give_back(NAME, lock).await.expect("servers are well");
+    contestant.give_back(name, lock).await.expect("servers are well");
     Turn { asked, granted, released }
 }
 

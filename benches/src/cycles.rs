@@ -10,6 +10,7 @@ use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::{
     contestants::{Contestant, Kind, Patience},
+    processor::{Stopwatch, Used},
     report::format::significant,
     samples::tell,
     servers::Servers,
@@ -18,6 +19,10 @@ use crate::{
 /// The reported quantities, by the names that the report uses.
 pub(crate) const RATE: &str = "cycles per s";
 pub(crate) const FAILURES: &str = "failed cycles";
+/// In seconds of processor time for each cycle, of all threads.
+pub(crate) const CLIENT: &str = "client's processor time";
+/// The same, of all servers together.
+pub(crate) const SERVERS: &str = "servers' processor time";
 
 /// Connections, caches and the processor's clock come up to speed.
 pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
@@ -29,6 +34,7 @@ pub(crate) struct Outcome {
     failures: u32,
     first_failure: Option<String>,
     elapsed: Duration,
+    used: Used,
 }
 
 impl Outcome {
@@ -46,6 +52,11 @@ impl Outcome {
         eprintln!("  {case}, {}: {self}", kind.name());
         tell(case, kind.name(), RATE, self.rate());
         tell(case, kind.name(), FAILURES, f64::from(self.failures));
+        let cycles = f64::from(self.cycles);
+        tell(case, kind.name(), CLIENT, self.used.client / cycles);
+        if let Some(servers) = self.used.servers {
+            tell(case, kind.name(), SERVERS, servers / cycles);
+        }
     }
 }
 
@@ -74,7 +85,9 @@ pub(crate) fn measure<D>(
         let contestant = Arc::new(connecting.await);
         let warm_up = run(&contestant, kind, tasks, WARM_UP).await;
         let disturbed = disturb();
+        let stopwatch = Stopwatch::start(servers);
         let mut outcome = run(&contestant, kind, tasks, time).await;
+        outcome.used = stopwatch.stop(servers);
         outcome.failures += warm_up.failures;
         outcome.first_failure = warm_up.first_failure.or(outcome.first_failure);
         drop(disturbed);

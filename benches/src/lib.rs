@@ -8,11 +8,16 @@ mod contestants;
 mod counter;
 mod cycles;
 mod floor;
+mod forwarder;
+mod keeper;
 mod options;
+mod processor;
 mod report;
+mod role;
 mod samples;
 mod scenarios;
 mod servers;
+mod service;
 mod spread;
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -24,7 +29,8 @@ pub use counter::Counter;
 
 use options::Options;
 use scenarios::{
-    allocations, contended, distinct, faults, handover, layer, listing, processes, waiters,
+    allocations, contended, distance, distinct, faults, handover, layer, listing, many, processes,
+    waiters,
 };
 use servers::Servers;
 
@@ -40,9 +46,16 @@ pub fn locks() {
     if let Some(orders) = child::orders() {
         return child::obey(&orders);
     }
+    match role::of_this_process() {
+        Some((role, orders)) if role == keeper::ROLE => return keeper::obey(&orders),
+        Some((role, orders)) if role == service::ROLE => return service::obey(&orders),
+        Some((role, _)) => panic!("no such role: {role}"),
+        None => {}
+    }
     let options = Options::from_args();
     let all = [
-        ("distinct", distinct::measure as Measure),
+        ("distance", distance::measure as Measure),
+        ("distinct", distinct::measure),
         ("faults", faults::measure),
         // Late, because a set of servers that is new has little room for tokens in its first minute.
         ("contended", contended::measure),
@@ -50,15 +63,23 @@ pub fn locks() {
         ("handover", handover::measure),
         ("waiters", waiters::measure),
         ("listing", listing::measure),
+        ("service", scenarios::service::measure),
+        ("many", many::measure),
     ];
     if !all.iter().any(|(name, _)| options.wants(name)) {
         return;
     }
     let load = load();
     let [servers] = Servers::start([5]);
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    samples::tell(
+        samples::MACHINE,
+        samples::MACHINE,
+        samples::CORES,
+        f64::from(u32::try_from(cores).unwrap_or(u32::MAX)),
+    );
     samples::note(&format!(
-        "{} cores{load}, servers on the same machine ({}), {} rounds, {:?} a measurement",
-        thread::available_parallelism().map_or(0, usize::from),
+        "{cores} cores{load}, servers on the same machine ({}), {} rounds, {:?} a measurement",
         servers.version(),
         options.rounds,
         options.time,

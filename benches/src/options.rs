@@ -55,7 +55,11 @@ impl Options {
     }
 
     pub(crate) fn wants(&self, scenario: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| name == scenario)
+        self.only.is_empty() || self.is_named(scenario)
+    }
+
+    pub(crate) fn is_named(&self, scenario: &str) -> bool {
+        self.only.iter().any(|name| name == scenario)
     }
 
     /// Measures all contestants in each round. The first may find the machine cooler, or busier:

@@ -9,6 +9,10 @@ pub(crate) fn tell(case: &str, who: &str, what: &str, value: f64) {
     println!("{case}\t{who}\t{what}\t{value:e}");
 }
 
+/// Case and contestant of what holds for the machine, and the quantity.
+pub(crate) const MACHINE: &str = "machine";
+pub(crate) const CORES: &str = "cores";
+
 /// What holds for all measurements, for people.
 pub(crate) fn note(text: &str) {
     println!("{text}");

@@ -1,6 +1,9 @@
 //! The servers of a run.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use tokio::runtime::Runtime;
@@ -8,6 +11,8 @@ use tower_redlock::Redlock;
 
 use crate::{
     contestants::votes,
+    forwarder::Forwarder,
+    processor,
     support::{Proxy, RedisServer, eventually},
 };
 
@@ -17,8 +22,12 @@ pub(crate) struct Servers {
     running: Vec<RedisServer>,
     /// Before the last ones that run.
     proxies: Vec<Proxy>,
+    /// Before all of them, or none.
+    forwarders: Vec<Forwarder>,
     /// Keeps its port, where nobody listens.
     killed: Option<RedisServer>,
+    /// Whether the servers are reached over a distance.
+    is_away: AtomicBool,
 }
 
 impl Servers {
@@ -38,8 +47,23 @@ impl Servers {
         set
     }
 
+    /// Five servers, each behind a forwarder that can delay its answers.
+    pub(crate) fn start_distant() -> Self {
+        let mut set = Self::start_one(5);
+        set.forwarders = set.running.iter().map(|server| Forwarder::start(server.addr())).collect();
+        vote(std::slice::from_ref(&set));
+        set
+    }
+
     fn start_one(count: usize) -> Self {
-        Self { running: RedisServer::start_n(count), proxies: Vec::new(), killed: None }
+        let running = RedisServer::start_n(count);
+        Self {
+            running,
+            proxies: Vec::new(),
+            forwarders: Vec::new(),
+            killed: None,
+            is_away: AtomicBool::new(false),
+        }
     }
 
     /// For the default user: the other contestants' keys have no prefix that a user could be
@@ -48,8 +72,32 @@ impl Servers {
         let mut urls: Vec<_> = self.running.iter().map(RedisServer::plain_url).collect();
         let direct = urls.len() - self.proxies.len();
         urls.splice(direct.., self.proxies.iter().map(|proxy| format!("redis://{}", proxy.addr())));
+        if !self.forwarders.is_empty() && self.is_away.load(Ordering::Relaxed) {
+            let away =
+                self.forwarders.iter().map(|forwarder| format!("redis://{}", forwarder.addr()));
+            urls = away.collect();
+        }
         urls.extend(self.killed.iter().map(RedisServer::plain_url));
         urls
+    }
+
+    /// Processor time of all that run, where the system reports it.
+    pub(crate) fn processor_time(&self) -> Option<Duration> {
+        self.running.iter().map(|server| processor::of(server.pid())).sum()
+    }
+
+    /// Bytes in use by all that run.
+    pub(crate) fn memory(&self) -> f64 {
+        let used = |server: &RedisServer| {
+            let bytes = server.info("memory", "used_memory").expect("it is reported");
+            bytes.parse::<f64>().expect("a number of bytes")
+        };
+        self.running.iter().map(used).sum()
+    }
+
+    /// How many run, as a divisor.
+    pub(crate) fn count(&self) -> f64 {
+        f64::from(u32::try_from(self.running.len()).expect("a few"))
     }
 
     /// How many are not killed.
@@ -100,6 +148,19 @@ impl Servers {
     /// What servers behind a proxy say is so late from now on.
     pub(crate) fn slow(&self, by: Duration) {
         self.proxies.iter().for_each(|proxy| proxy.set_delay(by));
+    }
+
+    /// Sets the round trip to all servers, and to the last one as a multiple of it. If it is zero, clients
+    /// that connect afterwards reach the servers directly.
+    pub(crate) fn set_distance(&self, round_trip: Duration, times_of_last: u32) {
+        self.is_away.store(!round_trip.is_zero(), Ordering::Relaxed);
+        self.forwarders.iter().for_each(|forwarder| forwarder.set(round_trip));
+        self.forwarders.last().expect("they have forwarders").set(round_trip * times_of_last);
+    }
+
+    /// Returns how late the forwarders delivered each piece since the last call, in seconds.
+    pub(crate) fn take_lateness(&self) -> Vec<f64> {
+        self.forwarders.iter().flat_map(Forwarder::take_lateness).collect()
     }
 
     /// Waits until all that was sent is worked off and every connection is closed.

@@ -21,6 +21,7 @@ use crate::{
         self, contended,
         distinct::{self, FEW_TASKS, NODES},
         faults::{self, Condition},
+        many::{self, Crowd},
         processes,
     },
     spread::Spread,
@@ -30,19 +31,24 @@ use crate::{
 pub(crate) const CONTENDED: &str = "contended.svg";
 pub(crate) const DISTINCT: &str = "distinct.svg";
 pub(crate) const FAULTS: &str = "faults.svg";
+pub(crate) const MANY: &str = "many.svg";
 
 /// Names and contents of files; those without values are left out.
 pub(crate) fn all(samples: &Samples) -> Vec<(&'static str, String)> {
+    let kinds = |kinds: &[Kind]| -> Vec<_> {
+        kinds.iter().map(|kind| (kind.name(), color(*kind))).collect()
+    };
     let figures = [
-        (CONTENDED, &contended::KINDS[..], contended(samples)),
-        (DISTINCT, &distinct::KINDS[..], distinct(samples)),
-        (FAULTS, &distinct::KINDS[..], faults(samples)),
+        (CONTENDED, kinds(&contended::KINDS), contended(samples)),
+        (DISTINCT, kinds(&distinct::KINDS), distinct(samples)),
+        (FAULTS, kinds(&distinct::KINDS), faults(samples)),
+        (MANY, vec![("client", CLIENT), ("all five servers", SERVERS)], many(samples)),
     ];
     let full = |panels: &[Panel]| panels.iter().all(|panel| !panel.is_empty());
     figures
         .into_iter()
         .filter(|(_, _, panels)| full(panels))
-        .map(|(name, kinds, panels)| (name, draw(kinds, &panels).expect("a string takes it")))
+        .map(|(name, legend, panels)| (name, draw(&legend, &panels).expect("a string takes it")))
         .collect()
 }
 
@@ -140,12 +146,39 @@ fn faults(samples: &Samples) -> Vec<Panel> {
     faults::TASKS.map(panel).into()
 }
 
+const CLIENT: RGBColor = RGBColor(0, 114, 178);
+const SERVERS: RGBColor = RGBColor(140, 140, 140);
+
+fn many(samples: &Samples) -> Vec<Panel> {
+    let of = |crowd: Crowd, what| samples.spread(&key(crowd.case(), Kind::Ours.name(), what));
+    let row = |color, what| Row { color, values: Crowd::FULL.map(|crowd| of(crowd, what)).into() };
+    let panel = |title: &str, y, tick, rows| Panel {
+        title: title.into(),
+        x: "locks",
+        y,
+        categories: Crowd::FULL.map(|crowd| crowd.locks().to_string()).into(),
+        rows,
+        shape: Shape::Lines,
+        tick,
+    };
+    let times = vec![row(CLIENT, many::CLIENT), row(SERVERS, many::SERVERS)];
+    let memory = vec![row(CLIENT, many::MEMORY), row(SERVERS, many::SERVER_MEMORY)];
+    vec![
+        panel("Processor time a second, for each lock", "processor time", seconds, times),
+        panel("Memory of a lock (of one server)", "memory", memory_size, memory),
+    ]
+}
+
+fn memory_size(value: f64) -> String {
+    trimmed(super::format::bytes(value))
+}
+
 const PANEL_WIDTH: u32 = 420;
 const HEIGHT: u32 = 360;
 const HEAD: i32 = 34;
 
 /// A legend, and the panels side by side.
-fn draw(kinds: &[Kind], panels: &[Panel]) -> Result<String, Box<dyn Error>> {
+fn draw(legend: &[(&str, RGBColor)], panels: &[Panel]) -> Result<String, Box<dyn Error>> {
     let columns = u32::try_from(panels.len())?;
     let mut svg = String::new();
     {
@@ -153,12 +186,12 @@ fn draw(kinds: &[Kind], panels: &[Panel]) -> Result<String, Box<dyn Error>> {
         let root = root.into_drawing_area();
         root.fill(&WHITE)?;
         let mut x = 76;
-        for kind in kinds {
+        for (name, color) in legend {
             let square = [(x, HEAD / 2 - 5), (x + 12, HEAD / 2 + 7)];
-            root.draw(&Rectangle::new(square, color(*kind).filled()))?;
-            root.draw(&Text::new(kind.name(), (x + 18, HEAD / 2 - 5), font(13.0)))?;
+            root.draw(&Rectangle::new(square, color.filled()))?;
+            root.draw(&Text::new(*name, (x + 18, HEAD / 2 - 5), font(13.0)))?;
             // Letters are not measured: as wide as wide ones are.
-            x += 44 + 7 * i32::try_from(kind.name().len())?;
+            x += 44 + 7 * i32::try_from(name.len())?;
         }
         let (_, body) = root.split_vertically(HEAD);
         for (panel, area) in panels.iter().zip(body.split_evenly((1, panels.len()))) {

@@ -29,6 +29,15 @@ pub(crate) fn time(seconds: f64) -> String {
     }
 }
 
+/// In multiples of 1,024.
+pub(crate) fn bytes(number: f64) -> String {
+    match number {
+        1_048_576.0.. => format!("{} MiB", significant(number / 1_048_576.0)),
+        1_024.0.. => format!("{} KiB", significant(number / 1_024.0)),
+        _ => format!("{} B", significant(number)),
+    }
+}
+
 /// The median, and in brackets the least and the most.
 pub(crate) fn with_spread(spread: Option<Spread>, format: fn(f64) -> String) -> String {
     spread.map_or_else(missing, |Spread { least, median, most }| {

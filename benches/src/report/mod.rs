@@ -1,6 +1,8 @@
 //! Tables, plots and the aims.
 
 mod aims;
+mod costs;
+mod distance;
 mod figures;
 pub(crate) mod format;
 mod panel;
@@ -78,8 +80,13 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
         })
     });
     let (nodes, faults): (Vec<_>, Vec<_>) = (nodes.collect(), faults.collect());
+    let over_others =
+        nodes.iter().filter(|node| !tasks.contains(&(node.0.clone(), node.1.clone())));
+    let every = tasks.iter().chain(over_others).cloned();
     vec![
         ("Aims", none(), aims::table(samples)),
+        ("Servers at a distance: acquire", none(), distance::acquires(samples)),
+        ("Servers at a distance: acquire and release", none(), distance::cycles(samples)),
         (
             "One name, one process",
             plot(figures::CONTENDED, "grants per second and waits"),
@@ -102,11 +109,25 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
         ),
         ("One to nine servers", none(), tables::rates(samples, &nodes, &KINDS)),
         (
+            "Processor time of a cycle",
+            none(),
+            costs::processor(samples, &every.map(|(_, case)| case).collect::<Vec<_>>()),
+        ),
+        (
             "One of five servers slow, frozen or dead",
             plot(figures::FAULTS, "rate as a share of the healthy rate"),
             tables::shares(samples),
         ),
         ("The same as rates", none(), tables::rates(samples, &faults, &KINDS)),
+        (
+            "Many locks held and renewed",
+            plot(figures::MANY, "memory and processor time of a lock over the number of locks"),
+            costs::held(samples),
+        ),
+        ("Managers of one process", none(), costs::managers(samples)),
+        ("Many names, several processes", none(), costs::wanted(samples)),
+        ("Requests to a service over HTTP, three servers", none(), costs::service(samples)),
+        ("Accuracy of the forwarder", none(), distance::lateness(samples)),
     ]
 }
 

@@ -2,12 +2,15 @@
 
 pub(crate) mod allocations;
 pub(crate) mod contended;
+pub(crate) mod distance;
 pub(crate) mod distinct;
 pub(crate) mod faults;
 pub(crate) mod handover;
 pub(crate) mod layer;
 pub(crate) mod listing;
+pub(crate) mod many;
 pub(crate) mod processes;
+pub(crate) mod service;
 pub(crate) mod waiters;
 
 /// So many tasks, in words.
@@ -16,9 +19,10 @@ pub(crate) fn tasks(count: usize) -> String {
 }
 
 /// As they are called on the command line.
-pub(crate) const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 12] = [
     "layer",
     "allocations",
+    "distance",
     "distinct",
     "faults",
     "contended",
@@ -26,4 +30,6 @@ pub(crate) const NAMES: [&str; 9] = [
     "handover",
     "waiters",
     "listing",
+    "service",
+    "many",
 ];

@@ -37,7 +37,7 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
     ];
     for (case, tasks, hold) in cases {
         options.rounds(&KINDS, |kind| {
-            let part = Part { kind, tasks, hold, time: options.time };
+            let part = Part { kind, tasks, names: 1, hold, time: options.time };
             let turns = run_all(servers, part, PROCESSES);
             let wait = |turn: &Turn| Wait {
                 time: Duration::from_nanos(turn.granted - turn.asked),

@@ -1,0 +1,273 @@
+//! Locks over servers at a distance, as multiples of the round trip to the third-fastest of five.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use redis::{IntoConnectionInfo, aio::MultiplexedConnection, io::tcp::TcpSettings};
+use tokio::{runtime::Runtime, task::JoinSet};
+
+use crate::{
+    contestants::{Contestant, Kind, Patience},
+    cycles::WARM_UP,
+    options::{Options, rotated},
+    report::format::time,
+    samples::tell,
+    servers::Servers,
+    spread::rank,
+};
+
+/// Number of tasks and their pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// One task, cycle after cycle.
+    One,
+    /// Tasks that begin a cycle at an interval: the processor is not always busy.
+    Paced,
+    /// The same tasks, cycle after cycle.
+    Full,
+}
+
+impl Load {
+    pub(crate) const ALL: [Self; 3] = [Self::One, Self::Paced, Self::Full];
+    /// Of each of the tasks: 2,000 cycles a second of them all.
+    const INTERVAL: Duration = Duration::from_millis(32);
+
+    const fn tasks(self) -> u32 {
+        match self {
+            Self::One => 1,
+            Self::Paced | Self::Full => 64,
+        }
+    }
+
+    fn name(self) -> String {
+        let tasks = super::tasks(self.tasks() as usize);
+        match self {
+            Self::One | Self::Full => tasks,
+            Self::Paced => format!("{tasks}, a cycle every {} ms each", Self::INTERVAL.as_millis()),
+        }
+    }
+
+    /// At shorter distances the processor alone decides.
+    fn is_measured(self, far: Far) -> bool {
+        self != Self::Full || far == Far::ALL_ALIKE || far == Far::FARTHEST
+    }
+}
+
+/// The measured client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    Lock(Kind),
+    /// Waits for three of five answers to a `PING`: the third-fastest server.
+    Third,
+}
+
+impl Who {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Lock(Kind::Ours), Self::Lock(Kind::Rslock), Self::Lock(Kind::Floor), Self::Third];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Lock(kind) => kind.name(),
+            Self::Third => "third of five answers to PING",
+        }
+    }
+}
+
+/// How far away the servers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Far {
+    micros: u64,
+    is_one_slow: bool,
+}
+
+impl Far {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::of(0), Self::of(500), Self::ALL_ALIKE, Self::ONE_SLOW, Self::FARTHEST];
+    /// Compared with each other.
+    pub(crate) const ALL_ALIKE: Self = Self::of(2_000);
+    pub(crate) const ONE_SLOW: Self = Self { micros: 2_000, is_one_slow: true };
+    const FARTHEST: Self = Self::of(10_000);
+    const TIMES_SLOWER: u32 = 10;
+
+    const fn of(micros: u64) -> Self {
+        Self { micros, is_one_slow: false }
+    }
+
+    pub(crate) const fn is_away(self) -> bool {
+        self.micros > 0
+    }
+
+    const fn round_trip(self) -> Duration {
+        Duration::from_micros(self.micros)
+    }
+
+    pub(crate) fn case(self, load: Load) -> String {
+        let trip = match self.micros {
+            0 => "servers on this machine".into(),
+            _ => format!("round trip {}", time(self.round_trip().as_secs_f64())),
+        };
+        let slow = if self.is_one_slow { ", one server 10 times slower" } else { "" };
+        format!("{}, {trip}{slow}", load.name())
+    }
+}
+
+/// The reported quantities, by the names that the report uses. Times are in seconds.
+pub(crate) const P50: &str = "p50 of an acquire";
+pub(crate) const P99: &str = "p99 of an acquire";
+pub(crate) const CYCLE_P50: &str = "p50 of a cycle";
+pub(crate) const CYCLE_P99: &str = "p99 of a cycle";
+pub(crate) const RATE: &str = "cycles a second";
+/// Set round trip, of which the forwarder makes the others.
+pub(crate) const NOMINAL: &str = "set round trip";
+pub(crate) const LATE_P50: &str = "p50 of the forwarder's lateness";
+pub(crate) const LATE_P99: &str = "p99 of the forwarder's lateness";
+
+pub(crate) fn measure(_: &Servers, options: &Options) {
+    let servers = Servers::start_distant();
+    for round in 0..options.rounds {
+        for far in Far::ALL {
+            servers.set_distance(
+                far.round_trip(),
+                if far.is_one_slow { Far::TIMES_SLOWER } else { 1 },
+            );
+            for load in Load::ALL.into_iter().filter(|load| load.is_measured(far)) {
+                for who in rotated(&Who::ALL, round) {
+                    let outcome = measure_one(&servers, who, load, options.time);
+                    outcome.tell(&far.case(load), who, far.round_trip());
+                }
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Outcome {
+    /// How long each took, in seconds, sorted.
+    acquires: Vec<f64>,
+    cycles: Vec<f64>,
+    elapsed: Duration,
+    /// Of the forwarders, sorted.
+    lateness: Vec<f64>,
+}
+
+impl Outcome {
+    fn tell(&self, case: &str, who: Who, round_trip: Duration) {
+        let who = who.name();
+        let tell = |what, value| tell(case, who, what, value);
+        let [p50, p99] = [50, 99].map(|percent| rank(&self.acquires, percent));
+        eprintln!("  {case}, {who}: acquire {} at p50, {} at p99", time(p50), time(p99));
+        tell(P50, p50);
+        tell(P99, p99);
+        tell(CYCLE_P50, rank(&self.cycles, 50));
+        tell(CYCLE_P99, rank(&self.cycles, 99));
+        let count = u32::try_from(self.cycles.len()).expect("some millions");
+        tell(RATE, f64::from(count) / self.elapsed.as_secs_f64());
+        if !round_trip.is_zero() {
+            tell(NOMINAL, round_trip.as_secs_f64());
+            tell(LATE_P50, rank(&self.lateness, 50));
+            tell(LATE_P99, rank(&self.lateness, 99));
+        }
+    }
+}
+
+/// Whose time is measured.
+#[derive(Debug)]
+enum Subject {
+    Lock(Contestant),
+    Third(Vec<MultiplexedConnection>),
+}
+
+fn measure_one(servers: &Servers, who: Who, load: Load, time: Duration) -> Outcome {
+    let runtime = Runtime::new().expect("the system gives threads");
+    let outcome = runtime.block_on(async {
+        let subject = Arc::new(match who {
+            Who::Lock(kind) => Subject::Lock(
+                Contestant::connect(kind, servers.urls(), servers.alive(), Patience::None).await,
+            ),
+            Who::Third => Subject::Third(connect(servers.urls()).await),
+        });
+        run(&subject, load, WARM_UP).await;
+        servers.take_lateness();
+        let mut outcome = run(&subject, load, time).await;
+        outcome.lateness = servers.take_lateness();
+        if let Subject::Lock(contestant) = &*subject {
+            contestant.close().await;
+        }
+        outcome
+    });
+    drop(runtime);
+    servers.settle();
+    let Outcome { mut acquires, mut cycles, elapsed, mut lateness } = outcome;
+    for times in [&mut acquires, &mut cycles, &mut lateness] {
+        times.sort_by(f64::total_cmp);
+    }
+    Outcome { acquires, cycles, elapsed, lateness }
+}
+
+async fn connect(urls: Vec<String>) -> Vec<MultiplexedConnection> {
+    let mut connections = Vec::new();
+    for url in urls {
+        // By default, a command waits for the answer to an earlier one (Nagle's algorithm).
+        let at_once = TcpSettings::default().set_nodelay(true);
+        let info = url.into_connection_info().expect("a valid URL").set_tcp_settings(at_once);
+        let client = redis::Client::open(info).expect("a valid URL");
+        connections.push(client.get_multiplexed_async_connection().await.expect("it is up"));
+    }
+    connections
+}
+
+async fn run(subject: &Arc<Subject>, load: Load, time: Duration) -> Outcome {
+    let mut running = JoinSet::new();
+    let started = Instant::now();
+    for task in 0..load.tasks() {
+        let subject = Arc::clone(subject);
+        running.spawn(async move {
+            let name = format!("distance:{task}");
+            let (mut acquires, mut cycles) = (Vec::new(), Vec::new());
+            // The tasks are spread over the interval.
+            let mut due = started + Load::INTERVAL * task / load.tasks();
+            while started.elapsed() < time {
+                if load == Load::Paced {
+                    tokio::time::sleep_until(due.into()).await;
+                    due = Instant::now().max(due + Load::INTERVAL);
+                }
+                let begun = Instant::now();
+                match &*subject {
+                    Subject::Lock(contestant) => {
+                        let held = contestant.acquire(&name).await.expect("nobody else wants it");
+                        acquires.push(begun.elapsed().as_secs_f64());
+                        contestant.give_back(&name, held).await.expect("the servers are up");
+                    }
+                    Subject::Third(connections) => {
+                        third(connections).await;
+                        acquires.push(begun.elapsed().as_secs_f64());
+                    }
+                }
+                cycles.push(begun.elapsed().as_secs_f64());
+            }
+            (acquires, cycles)
+        });
+    }
+    let (mut acquires, mut cycles) = (Vec::new(), Vec::new());
+    while let Some(times) = running.join_next().await {
+        let times = times.expect("no task panics");
+        acquires.extend(times.0);
+        cycles.extend(times.1);
+    }
+    Outcome { acquires, cycles, elapsed: started.elapsed(), lateness: Vec::new() }
+}
+
+/// Waits for three of five answers.
+async fn third(connections: &[MultiplexedConnection]) {
+    let pings: FuturesUnordered<_> = connections
+        .iter()
+        .map(async |connection| {
+            let () =
+                redis::cmd("PING").query_async(&mut connection.clone()).await.expect("it is up");
+        })
+        .collect();
+    pings.take(3).collect::<()>().await;
+}

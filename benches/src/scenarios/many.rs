@@ -1,0 +1,209 @@
+//! Many locks of one process, many names wanted by several processes, many managers.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    child::{Part, Turn, run_all},
+    contestants::Kind,
+    keeper::{Fact, Keeper, Orders},
+    options::Options,
+    processor::Stopwatch,
+    report::format::{significant, time},
+    samples::tell,
+    servers::Servers,
+    waits::{Wait, Waits},
+};
+
+/// TTL of the locks that are held: 100,000 of them are 10,000 renewals a second.
+const TTL: Duration = Duration::from_secs(30);
+/// For a run that only shows that all of it works.
+const QUICK_TTL: Duration = Duration::from_secs(3);
+const QUICK: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crowd {
+    /// So many locks of one manager.
+    Locks(u32),
+    /// So many managers of one process, with a lock each.
+    Managers(u32),
+}
+
+impl Crowd {
+    /// Compared with each other.
+    pub(crate) const FULL: [Self; 3] =
+        [Self::Locks(1_000), Self::Locks(10_000), Self::Locks(100_000)];
+    const QUICK: [Self; 3] = [Self::Locks(100), Self::Locks(1_000), Self::Managers(20)];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Locks(100),
+        Self::Locks(1_000),
+        Self::Locks(10_000),
+        Self::Locks(100_000),
+        Self::Managers(20),
+        Self::Managers(200),
+    ];
+
+    pub(crate) fn case(self) -> String {
+        match self {
+            Self::Locks(count) => format!("{} locks of one manager", thousands(count)),
+            Self::Managers(count) => format!("{count} managers with a lock each"),
+        }
+    }
+
+    pub(crate) fn locks(self) -> u32 {
+        match self {
+            Self::Locks(count) | Self::Managers(count) => count,
+        }
+    }
+
+    fn managers(self) -> u32 {
+        match self {
+            Self::Locks(_) => 1,
+            Self::Managers(count) => count,
+        }
+    }
+}
+
+/// The reported quantities, by the names that the report uses. Times are in seconds.
+pub(crate) const TTL_OF_ALL: &str = "TTL";
+pub(crate) const CONNECTED: &str = "time until all managers may acquire";
+pub(crate) const MEMORY_OF_MANAGER: &str = "bytes of a manager";
+pub(crate) const ACQUIRED: &str = "time until all are held";
+pub(crate) const MEMORY: &str = "bytes of a lock";
+pub(crate) const SERVER_MEMORY: &str = "bytes of a lock on each server";
+/// In processor seconds per second and lock.
+pub(crate) const CLIENT: &str = "client's processor time for a lock";
+/// The same, of all servers together.
+pub(crate) const SERVERS: &str = "servers' processor time for a lock";
+pub(crate) const THREADS: &str = "threads";
+pub(crate) const LOST: &str = "locks lost";
+/// As a share of the TTL.
+pub(crate) const LEAST_REMAINING: &str = "least remaining validity";
+pub(crate) const RELEASED: &str = "time until all are released";
+
+/// Names that several processes want, with a task for each name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    names: u32,
+}
+
+impl Wanted {
+    pub(crate) const ALL: [Self; 2] = [Self { names: 50 }, Self { names: 1_000 }];
+    const PROCESSES: u32 = 4;
+    const HOLD: Duration = Duration::from_millis(500);
+
+    pub(crate) fn case(self) -> String {
+        format!(
+            "{} names, each wanted by {} processes and held for {} ms",
+            thousands(self.names),
+            Self::PROCESSES,
+            Self::HOLD.as_millis()
+        )
+    }
+}
+
+/// Share of the time in which a name is held, at the mean of all names.
+pub(crate) const HELD: &str = "share of the time held";
+
+pub(crate) fn measure(servers: &Servers, options: &Options) {
+    let is_quick = options.time < QUICK;
+    let (ttl, wanted) = if is_quick { (QUICK_TTL, Wanted::ALL[0]) } else { (TTL, Wanted::ALL[1]) };
+    let crowds = if is_quick {
+        Crowd::QUICK.to_vec()
+    } else {
+        Crowd::FULL.into_iter().chain([Crowd::Managers(200)]).collect()
+    };
+    // Once in the run of all scenarios.
+    let rounds = if options.is_named("many") { options.rounds } else { 1 };
+    for _ in 0..rounds {
+        for &crowd in &crowds {
+            measure_crowd(servers, crowd, ttl);
+        }
+        // Longer than a line of all processes takes.
+        let time = if is_quick { QUICK * 3 } else { 5 * options.time };
+        measure_wanted(servers, wanted, time);
+    }
+}
+
+fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
+    let case = crowd.case();
+    let tell = |what, value| tell(&case, Kind::Ours.name(), what, value);
+    let [locks, managers] = [crowd.locks(), crowd.managers()].map(f64::from);
+    tell(TTL_OF_ALL, ttl.as_secs_f64());
+    // A renewal of each.
+    let window = ttl / 3;
+    let orders = Orders {
+        managers: crowd.managers() as usize,
+        locks: crowd.locks() as usize,
+        ttl,
+        time: window,
+    };
+    let mut keeper = Keeper::start(orders, &servers.urls());
+    let (mut begun, mut memory) = (None, 0.0);
+    while let Some((fact, value)) = keeper.next() {
+        match fact {
+            Fact::Connected => tell(CONNECTED, value),
+            Fact::ConnectedMemory => {
+                memory = servers.memory();
+                tell(MEMORY_OF_MANAGER, value / managers);
+            }
+            Fact::Acquired => tell(ACQUIRED, value),
+            Fact::Memory => tell(MEMORY, value / locks),
+            Fact::Begins => {
+                tell(THREADS, value);
+                begun = Some((Stopwatch::start(servers), Instant::now()));
+            }
+            Fact::Ends => {
+                let (stopwatch, begun) = begun.expect("it began");
+                let lock_seconds = begun.elapsed().as_secs_f64() * locks;
+                let used = stopwatch.stop(servers);
+                tell(CLIENT, value / lock_seconds);
+                if let Some(used) = used.servers {
+                    tell(SERVERS, used / lock_seconds);
+                }
+                let each = (servers.memory() - memory) / servers.count() / locks;
+                tell(SERVER_MEMORY, each);
+                let [client, all] = [value, used.servers.unwrap_or(f64::NAN)]
+                    .map(|used| significant(used / begun.elapsed().as_secs_f64()));
+                eprintln!("  {case}: {client} of a core, servers {all}");
+            }
+            Fact::Lost => {
+                tell(LOST, value);
+                eprintln!("    {value} lost");
+            }
+            Fact::LeastRemaining => tell(LEAST_REMAINING, value / ttl.as_secs_f64()),
+            Fact::Released => {
+                tell(RELEASED, value);
+                eprintln!("    released in {}", time(value));
+            }
+        }
+    }
+    servers.settle();
+}
+
+fn measure_wanted(servers: &Servers, wanted: Wanted, time: Duration) {
+    let case = wanted.case();
+    let names = wanted.names as usize;
+    let part = Part { kind: Kind::Ours, tasks: names, names, hold: Wanted::HOLD, time };
+    let turns = run_all(servers, part, Wanted::PROCESSES as usize);
+    let wait = |turn: &Turn| Wait {
+        time: Duration::from_nanos(turn.granted - turn.asked),
+        is_in_time: u128::from(turn.granted) < time.as_nanos(),
+    };
+    let waits = turns.iter().map(|turns| turns.iter().map(wait).collect());
+    Waits::of(&waits.collect::<Vec<_>>(), time).tell(&case, Kind::Ours.name());
+    let end = u64::try_from(time.as_nanos()).expect("less than a century");
+    let held = |turn: &Turn| turn.released.min(end).saturating_sub(turn.granted);
+    let held = Duration::from_nanos(turns.iter().flatten().map(held).sum());
+    let share = held.as_secs_f64() / time.as_secs_f64() / f64::from(wanted.names);
+    eprintln!("    held {} of the time", significant(share));
+    tell(&case, Kind::Ours.name(), HELD, share);
+}
+
+/// `100,000`.
+fn thousands(number: u32) -> String {
+    if number < 1_000 {
+        number.to_string()
+    } else {
+        format!("{},{:03}", number / 1_000, number % 1_000)
+    }
+}
