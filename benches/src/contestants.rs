@@ -12,6 +12,7 @@ use crate::floor::Floor;
 
 /// The same for all: this crate's default.
 const TTL: Duration = Duration::from_secs(10);
+const LINGER: Duration = Duration::from_secs(1);
 /// Nobody waits so long.
 const WAIT: Duration = Duration::from_secs(600);
 
@@ -21,6 +22,8 @@ pub(crate) enum Kind {
     Ours,
     /// The lock is released, and a quorum's acknowledgement is awaited, as the others do.
     Awaited,
+    /// As `Ours`, and a lock that nobody else wants stays with the process for a second.
+    Lingering,
     Rslock,
     Floor,
 }
@@ -30,6 +33,7 @@ impl Kind {
         match self {
             Self::Ours => "tower-redlock",
             Self::Awaited => "tower-redlock, release awaited",
+            Self::Lingering => "tower-redlock, linger 1 s",
             Self::Rslock => "rslock 0.10",
             Self::Floor => "floor",
         }
@@ -91,9 +95,10 @@ impl Contestant {
         patience: Patience,
     ) -> Self {
         match kind {
-            Kind::Ours | Kind::Awaited => {
+            Kind::Ours | Kind::Awaited | Kind::Lingering => {
                 let wait = if patience == Patience::Endless { WAIT } else { Duration::ZERO };
-                let builder = Redlock::builder().nodes(urls).wait(wait);
+                let linger = if kind == Kind::Lingering { LINGER } else { Duration::ZERO };
+                let builder = Redlock::builder().nodes(urls).wait(wait).linger(linger);
                 let redlock = builder.build().expect("valid settings");
                 votes(&redlock, alive).await;
                 Self::Ours { redlock, is_awaited: kind == Kind::Awaited }

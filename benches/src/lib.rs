@@ -29,8 +29,8 @@ pub use counter::Counter;
 
 use options::Options;
 use scenarios::{
-    allocations, contended, distance, distinct, faults, handover, layer, listing, many, processes,
-    waiters,
+    allocations, contended, distance, distinct, faults, handover, layer, linger, listing, many,
+    processes, waiters,
 };
 use servers::Servers;
 
@@ -63,6 +63,7 @@ pub fn locks() {
         ("handover", handover::measure),
         ("waiters", waiters::measure),
         ("listing", listing::measure),
+        ("linger", linger::measure),
         ("service", scenarios::service::measure),
         ("many", many::measure),
     ];

@@ -10,7 +10,7 @@ use crate::{
         distance::{self, Far, Load, Who},
         distinct,
         faults::{self, Condition},
-        handover, layer,
+        handover, layer, linger,
         many::{self, Crowd, Wanted},
         processes, service,
         waiters::{self, Course},
@@ -56,9 +56,18 @@ fn aims(samples: &Samples) -> Vec<Aim> {
     of_waiters(samples, &mut add);
     of_layer(samples, &mut add);
     of_cycles(samples, &mut add);
+    of_linger(samples, &mut add);
     of_many(samples, &mut add);
     of_service(samples, &mut add);
     aims
+}
+
+fn of_linger(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {
+    for (case, ..) in linger::cases() {
+        let rate = |kind: Kind| key(&case, kind.name(), cycles::RATE);
+        let ratio = samples.ratio(&rate(Kind::Lingering), &rate(Kind::Ours));
+        add(format!("{case}: rate with linger to that without"), Limit::AtLeast(100.0), ratio);
+    }
 }
 
 fn of_distance(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>)) {

@@ -57,6 +57,7 @@ fn color(kind: Kind) -> RGBColor {
     match kind {
         Kind::Ours | Kind::Awaited => RGBColor(0, 114, 178),
         Kind::Rslock => RGBColor(213, 94, 0),
+        Kind::Lingering => RGBColor(120, 80, 160),
         Kind::Floor => RGBColor(140, 140, 140),
     }
 }

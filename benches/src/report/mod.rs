@@ -20,7 +20,7 @@ use crate::{
         self, contended,
         distinct::{self, FEW_TASKS, KINDS, NODES, WITH_AWAITED},
         faults::{self, Condition},
-        processes,
+        linger, processes,
     },
 };
 
@@ -79,6 +79,8 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
             (case.clone(), case)
         })
     });
+    let again = linger::cases().map(|(case, ..)| (case.clone(), case));
+    let again: Vec<_> = again.collect();
     let (nodes, faults): (Vec<_>, Vec<_>) = (nodes.collect(), faults.collect());
     let over_others =
         nodes.iter().filter(|node| !tasks.contains(&(node.0.clone(), node.1.clone())));
@@ -100,6 +102,7 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
         ("Hand-over between two processes", none(), tables::handover(samples)),
         ("As many names as waiters", none(), tables::waiters(samples)),
         ("Locks that are listed", none(), tables::listing(samples)),
+        ("The same names again", none(), tables::rates(samples, &again, &linger::KINDS)),
         ("The layer, without any network", none(), tables::layer(samples)),
         ("Allocations of a cycle over five servers", none(), tables::allocations(samples)),
         (

@@ -7,6 +7,7 @@ pub(crate) mod distinct;
 pub(crate) mod faults;
 pub(crate) mod handover;
 pub(crate) mod layer;
+pub(crate) mod linger;
 pub(crate) mod listing;
 pub(crate) mod many;
 pub(crate) mod processes;
@@ -19,7 +20,7 @@ pub(crate) fn tasks(count: usize) -> String {
 }
 
 /// As they are called on the command line.
-pub(crate) const NAMES: [&str; 12] = [
+pub(crate) const NAMES: [&str; 13] = [
     "layer",
     "allocations",
     "distance",
@@ -30,6 +31,7 @@ pub(crate) const NAMES: [&str; 12] = [
     "handover",
     "waiters",
     "listing",
+    "linger",
     "service",
     "many",
 ];

@@ -1,0 +1,41 @@
+//! The same names again and again, with locks that linger in between and without.
+
+use std::time::Duration;
+
+use crate::{
+    contestants::Kind,
+    cycles,
+    options::{Options, rotated},
+    report::format::time,
+    servers::Servers,
+};
+
+pub(crate) const KINDS: [Kind; 4] = [Kind::Lingering, Kind::Ours, Kind::Rslock, Kind::Floor];
+
+const TASKS: [usize; 2] = [1, 16];
+const ROUND_TRIPS: [Duration; 2] = [Duration::ZERO, Duration::from_millis(2)];
+
+/// Each case, its round trip and its number of tasks.
+pub(crate) fn cases() -> impl Iterator<Item = (String, Duration, usize)> {
+    let case = |round_trip: Duration, tasks| {
+        let away = match round_trip {
+            Duration::ZERO => "servers on this machine".into(),
+            _ => format!("round trip {}", time(round_trip.as_secs_f64())),
+        };
+        (format!("{} with a name each, {away}", super::tasks(tasks)), round_trip, tasks)
+    };
+    ROUND_TRIPS.into_iter().flat_map(move |trip| TASKS.map(|tasks| case(trip, tasks)))
+}
+
+pub(crate) fn measure(_: &Servers, options: &Options) {
+    let servers = Servers::start_distant();
+    for round in 0..options.rounds {
+        for (case, round_trip, tasks) in cases() {
+            servers.set_distance(round_trip, 1);
+            for kind in rotated(&KINDS, round) {
+                let outcome = cycles::measure(&servers, kind, tasks, options.time, || ());
+                outcome.tell(&case, kind);
+            }
+        }
+    }
+}
