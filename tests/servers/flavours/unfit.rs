@@ -12,7 +12,10 @@ use super::altered::Altered;
 use crate::{
     failures::fake,
     guards::scene::{all_vote, guarded, quick, urls},
-    support::{FakeServer, Reaction, RedisServer, eventually_async, over},
+    support::{
+        FakeServer, Feature, Reaction, RedisServer, Sentinel, eventually_async, has, over,
+        unused_port,
+    },
 };
 
 const REPLICATION: &str =
@@ -110,6 +113,27 @@ async fn cluster_needs_hash_tag() {
     let tagged = quick().key_prefix("{redlock}").restart_guard(RestartGuard::Off);
     let redlock = tagged.named_node("node-1", server.url()).build().unwrap();
     all_vote(&redlock).await;
+}
+
+/// Forks name the mode by other fields of INFO.
+#[tokio::test]
+async fn real_cluster_node_is_recognized() {
+    if !has(&[Feature::ClusterPort]) {
+        return;
+    }
+    let bus = unused_port();
+    let bus_number = bus.number().to_string();
+    let server = RedisServer::with(&["--cluster-enabled", "yes", "--cluster-port", &bus_number]);
+    let redlock = guarded(quick(), [server.url()]).build().unwrap();
+    assert_eq!(unfit(&redlock).await, UnfitServer::Cluster);
+}
+
+#[tokio::test]
+async fn real_sentinel_is_recognized() {
+    let master = RedisServer::start();
+    let sentinel = Sentinel::start(master.addr(), None, "");
+    let redlock = guarded(quick(), [format!("redis://{}", sentinel.addr())]).build().unwrap();
+    assert_eq!(unfit(&redlock).await, UnfitServer::Sentinel);
 }
 
 #[tokio::test]
