@@ -138,6 +138,9 @@ async fn real_sentinel_is_recognized() {
 
 #[tokio::test]
 async fn clock_guard_needs_info_in_scripts() {
+    if !has(&[Feature::ExpiryTime]) {
+        return;
+    }
     let servers = [RedisServer::start()];
     let strict = || guarded(quick(), urls(&servers)).clock_guard(Duration::from_millis(100));
     let redlock = strict().connector(Altered::refusing_info()).build().unwrap();
