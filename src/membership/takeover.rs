@@ -23,13 +23,16 @@ pub(crate) struct ForeignSet {
     pub max_ttl: Duration,
 }
 
+/// A set's layout, and how many nodes it has.
+pub(crate) type SetAndSize = (Arc<str>, usize);
+
 /// For how long the nodes of other sets have been without clients, as one client counts it.
 #[derive(Debug)]
 pub(crate) struct Takeover {
     drift_factor: f64,
     nodes: Box<[Option<SetWatch>]>,
     /// The sets that nodes of ours were moved from, and their sizes.
-    moved_from: Box<[Option<(Arc<str>, usize)>]>,
+    moved_from: Box<[Option<SetAndSize>]>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,9 +64,9 @@ pub(crate) const fn blocking(size: usize) -> usize {
 
 /// Which nodes that were moved may start, as their old set has no quorum left: those of which
 /// `moved_from` names a set, and how many nodes it has.
-pub(crate) fn startable(moved_from: &[Option<(Arc<str>, usize)>]) -> Vec<usize> {
-    let of = |set: &(Arc<str>, usize)| moved_from.iter().flatten().filter(|s| *s == set).count();
-    let may_start = |(node, set): (usize, &Option<(Arc<str>, usize)>)| {
+pub(crate) fn startable(moved_from: &[Option<SetAndSize>]) -> Vec<usize> {
+    let of = |set: &SetAndSize| moved_from.iter().flatten().filter(|s| *s == set).count();
+    let may_start = |(node, set): (usize, &Option<SetAndSize>)| {
         let set = set.as_ref().filter(|(_, size)| *size > 0)?;
         (of(set) >= blocking(set.1)).then_some(node)
     };
@@ -77,7 +80,7 @@ impl Takeover {
     }
 
     /// Records which set a node of ours was moved from; `None` if it was not moved, or is not ours.
-    pub(crate) fn see_moved(&mut self, node: usize, from: Option<(Arc<str>, usize)>) {
+    pub(crate) fn see_moved(&mut self, node: usize, from: Option<SetAndSize>) {
         self.moved_from[node] = from;
     }
 
