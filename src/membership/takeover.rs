@@ -23,11 +23,16 @@ pub(crate) struct ForeignSet {
     pub max_ttl: Duration,
 }
 
+/// A set's layout, and how many nodes it has.
+pub(crate) type SetAndSize = (Arc<str>, usize);
+
 /// For how long the nodes of other sets have been without clients, as one client counts it.
 #[derive(Debug)]
 pub(crate) struct Takeover {
     drift_factor: f64,
     nodes: Box<[Option<SetWatch>]>,
+    /// The sets that nodes of ours were moved from, and their sizes.
+    moved_from: Box<[Option<SetAndSize>]>,
 }
 
 #[derive(Clone, Debug)]
@@ -59,9 +64,9 @@ pub(crate) const fn blocking(size: usize) -> usize {
 
 /// Which nodes that were moved may start, as their old set has no quorum left: those of which
 /// `moved_from` names a set, and how many nodes it has.
-pub(crate) fn startable(moved_from: &[Option<(Arc<str>, usize)>]) -> Vec<usize> {
-    let of = |set: &(Arc<str>, usize)| moved_from.iter().flatten().filter(|s| *s == set).count();
-    let may_start = |(node, set): (usize, &Option<(Arc<str>, usize)>)| {
+pub(crate) fn startable(moved_from: &[Option<SetAndSize>]) -> Vec<usize> {
+    let of = |set: &SetAndSize| moved_from.iter().flatten().filter(|s| *s == set).count();
+    let may_start = |(node, set): (usize, &Option<SetAndSize>)| {
         let set = set.as_ref().filter(|(_, size)| *size > 0)?;
         (of(set) >= blocking(set.1)).then_some(node)
     };
@@ -71,7 +76,12 @@ pub(crate) fn startable(moved_from: &[Option<(Arc<str>, usize)>]) -> Vec<usize> 
 impl Takeover {
     /// Watches `nodes` nodes.
     pub(crate) fn new(nodes: usize, drift_factor: f64) -> Self {
-        Self { drift_factor, nodes: vec![None; nodes].into() }
+        Self { drift_factor, nodes: vec![None; nodes].into(), moved_from: vec![None; nodes].into() }
+    }
+
+    /// Records which set a node of ours was moved from; `None` if it was not moved, or is not ours.
+    pub(crate) fn see_moved(&mut self, node: usize, from: Option<SetAndSize>) {
+        self.moved_from[node] = from;
     }
 
     /// Takes what a node tells; `None` where it belongs to no other set, or is not there.
@@ -113,13 +123,16 @@ impl Takeover {
         }
     }
 
-    /// When enough nodes of the node's set have been without clients for long enough.
+    /// When enough nodes of the node's set have been without clients for long enough, those included that
+    /// were moved already.
     fn due_at(&self, node: usize) -> Option<Timestamp> {
         let of = self.nodes[node].as_ref()?;
-        let same = self.nodes.iter().flatten().filter(|watch| {
-            (&watch.foreign.layout, watch.foreign.size) == (&of.foreign.layout, of.foreign.size)
-        });
-        let mut ends: Vec<_> = same.map(|watch| self.end(watch)).collect();
+        let set = (&of.foreign.layout, of.foreign.size);
+        let is_same = |watch: &&SetWatch| (&watch.foreign.layout, watch.foreign.size) == set;
+        let same = self.nodes.iter().flatten().filter(is_same);
+        let moved = self.moved_from.iter().flatten();
+        let moved = moved.filter(|(layout, size)| (layout, *size) == set).map(|_| Timestamp::ZERO);
+        let mut ends: Vec<_> = same.map(|watch| self.end(watch)).chain(moved).collect();
         ends.sort_unstable();
         let enough = *ends.get(blocking(of.foreign.size) - 1)?;
         Some(enough.max(self.end(of)).max(of.retry_at))
@@ -160,6 +173,25 @@ mod tests {
         assert_eq!(taken(&mut takeover, at(500 + END)), [0, 1]);
         assert_eq!(taken(&mut takeover, at(500 + END)), [0_usize; 0], "not twice at once");
         assert_eq!(taken(&mut takeover, at(1_500 + END)), [0, 1], "tried again");
+    }
+
+    #[test]
+    fn late_node_follows_those_moved() {
+        let mut takeover = Takeover::new(4, 0.01);
+        for (node, since) in [(0, 0), (1, 0), (2, 500)] {
+            takeover.see(node, Some(foreign("old", 3, "1")), at(since));
+        }
+        takeover.see(3, Some(foreign("another", 3, "1")), at(0));
+        assert_eq!(taken(&mut takeover, at(END)), [0, 1]);
+        for node in [0, 1] {
+            takeover.see(node, None, at(END));
+            takeover.see_moved(node, Some(("old".into(), 3)));
+        }
+        assert_eq!(taken(&mut takeover, at(499 + END)), [0_usize; 0]);
+        assert_eq!(taken(&mut takeover, at(500 + END)), [2]);
+        // One that began anew was not moved.
+        takeover.see_moved(0, None);
+        assert_eq!(taken(&mut takeover, at(9_000 + END)), [0_usize; 0]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The examples, as their users run them: the programs themselves, over nodes of their own.
+//! The examples, as their users run them: the programs themselves, over nodes of their own, or over
+//! servers with `REDLOCK_TEST_EXAMPLES=servers`.
 //!
 //! The example `testing` consists of tests, which `cargo test` runs.
 
@@ -24,15 +25,20 @@ use tokio::{
 
 use crate::{
     orders::generated::{PlaceRequest, TrackRequest, orders_client::OrdersClient},
-    support::eventually_async,
+    support::{RedisServer, eventually_async},
 };
 
 const HANG_GUARD: Duration = Duration::from_secs(60);
+
+/// Where the examples take their locks: `servers`, or nodes inside their process.
+const VARIABLE: &str = "REDLOCK_TEST_EXAMPLES";
 
 /// A running example. Dropping it kills it.
 struct Example {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
+    /// Each example has its own: their settings differ.
+    _servers: Vec<RedisServer>,
 }
 
 impl Example {
@@ -46,9 +52,20 @@ impl Example {
         let target = test.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps");
         let program: PathBuf =
             target.join("examples").join(format!("{name}{}", env::consts::EXE_SUFFIX));
-        let mut child = Command::new(&program)
+        let servers = match env::var(VARIABLE).as_deref() {
+            Ok("servers") => RedisServer::start_n(3),
+            Ok(other) => panic!("{VARIABLE} is {other:?}, not \"servers\""),
+            Err(_) => Vec::new(),
+        };
+        let urls: Vec<_> = servers.iter().map(RedisServer::url).collect();
+        let mut command = Command::new(&program);
+        if urls.is_empty() {
+            command.env_remove("REDLOCK_NODES");
+        } else {
+            command.env("REDLOCK_NODES", urls.join(","));
+        }
+        let mut child = command
             .args(args)
-            .env_remove("REDLOCK_NODES")
             .env("LISTEN", "127.0.0.1:0")
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -60,7 +77,7 @@ impl Example {
                 )
             });
         let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        Self { child, lines }
+        Self { child, lines, _servers: servers }
     }
 
     async fn next_line(&mut self) -> Option<String> {

@@ -21,6 +21,8 @@ const FLAGS_VERSION: (u32, u32) = (7, 0);
 const ID_LENGTH: usize = 40;
 /// Maximum length of a field of INFO that is passed to scripts, in characters.
 const MAX_FIELD: usize = 100;
+/// Fields of INFO with the mode of a server: of Redis, Valkey and Redict.
+const MODES: [&str; 3] = ["redis_mode", "server_mode", "redict_mode"];
 /// Asks INFO inside a script, which some servers refuse.
 const INFO_IN_SCRIPT: &str = "return redis.call('INFO', 'replication')";
 /// Number of commands of a [probe](add_probe).
@@ -61,7 +63,7 @@ impl Probe {
 
     /// Returns the error of a server in a mode in which it can't be a node.
     pub(super) fn check_mode(&self, prefix: &str) -> Result<(), Reason> {
-        match info(&self.server, "redis_mode").as_deref() {
+        match MODES.into_iter().find_map(|field| info(&self.server, field)).as_deref() {
             Some("sentinel") => Err(Reason::Unfit(UnfitServer::Sentinel)),
             Some("cluster") if hash_tag(prefix).is_none() => {
                 Err(Reason::Unfit(UnfitServer::Cluster))
@@ -268,6 +270,16 @@ mod tests {
             assert_eq!(check("cluster", prefix), Err(Reason::Unfit(UnfitServer::Cluster)));
         }
         assert_eq!(check("sentinel", "{a}"), Err(Reason::Unfit(UnfitServer::Sentinel)));
+    }
+
+    #[test]
+    fn forks_rename_the_mode() {
+        for field in ["server_mode", "redict_mode"] {
+            let check = |mode| probe(&format!("{field}:{mode}")).check_mode("redlock");
+            assert_eq!(check("standalone"), Ok(()), "{field}");
+            assert_eq!(check("cluster"), Err(Reason::Unfit(UnfitServer::Cluster)), "{field}");
+            assert_eq!(check("sentinel"), Err(Reason::Unfit(UnfitServer::Sentinel)), "{field}");
+        }
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl DelayedServer {
         let response = ask(&self.redlock.nodes()[0], op);
         let sent = async || self.proxy.bytes_up() >= before + LONG_NAME as u64;
         eventually_async("the operation is sent", sent).await;
-        self.server.set_clock_offset(seconds);
+        self.server.set_clock_offset_unseen(seconds);
         self.server.thaw();
         in_time(response).await
     }

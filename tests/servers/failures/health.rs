@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tower_redlock::{
     Redlock,
-    node::{NodeHealth, Role},
+    node::{NodeHealth, Role, ServerKind},
 };
 
 use super::scene::{all_vote, patient};
@@ -31,7 +31,11 @@ async fn health_describes_the_server() {
     let info = |section, field| server.info(section, field).map(|text| text.trim().to_owned());
     assert_eq!(&*health.name, "one");
     assert_eq!(health.role(), Some(Role::Master));
-    assert_eq!(health.version.as_deref(), info("server", "redis_version").as_deref());
+    // Valkey gives the version of Redis that it is compatible with under the old name.
+    let valkey = info("server", "valkey_version");
+    let kind = if valkey.is_some() { ServerKind::Valkey } else { ServerKind::Redis };
+    let version = valkey.or_else(|| info("server", "redis_version"));
+    assert_eq!((health.kind, health.version.as_deref()), (Some(kind), version.as_deref()));
     let run_id = info("server", "run_id").expect("a run id");
     assert_eq!(health.run_id.as_deref(), Some(&*run_id));
     let history = info("replication", "master_replid").expect("a replication id");

@@ -4,7 +4,7 @@
 use tower_redlock::{
     Redlock,
     error::Reason,
-    node::{Finding, NodeHealth, NodeState, ServerKind, redis::RestartGuard},
+    node::{Finding, NodeHealth, NodeState, redis::RestartGuard},
 };
 
 use super::altered::Altered;
@@ -47,7 +47,8 @@ async fn set_begins_and_locks() {
     for (mine, others) in redlock.health().iter().zip(other.health()) {
         assert_eq!(mine.findings, [Finding::NoInfoInScripts]);
         assert_eq!(others.findings, []);
-        assert_eq!(mine.kind, Some(ServerKind::Redis));
+        assert!(mine.kind.is_some());
+        assert_eq!((mine.kind, &mine.version), (others.kind, &others.version));
         assert_eq!(mine.incarnation, others.incarnation);
     }
 }
@@ -131,9 +132,15 @@ async fn full_blank_server_is_not_enrolled() {
 async fn ids_of_other_forms_are_hashed() {
     let servers = RedisServer::start_n(3);
     let mut connector = Altered::refusing_info();
-    for server in &servers {
+    for (number, server) in servers.iter().enumerate() {
         let id = run_id(server);
-        connector = connector.read(&id, &format!("{}-{}", &id[..8], &id[9..]));
+        let other = match number {
+            0 => format!("{}-{}", &id[..8], &id[9..]),
+            // An id of 10 digits, and another line.
+            1 => format!("{}\r\nrest:{}", &id[..10], "0".repeat(23)),
+            _ => id.to_uppercase(),
+        };
+        connector = connector.read(&id, &other);
     }
     let redlock = settled_by(&servers, connector).await;
     drop(taken(&redlock, "x").await);

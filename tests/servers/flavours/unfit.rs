@@ -12,7 +12,10 @@ use super::altered::Altered;
 use crate::{
     failures::fake,
     guards::scene::{all_vote, guarded, quick, urls},
-    support::{FakeServer, Reaction, RedisServer, eventually_async, over},
+    support::{
+        FakeServer, Feature, Reaction, RedisServer, Sentinel, eventually_async, has, over,
+        unused_port,
+    },
 };
 
 const REPLICATION: &str =
@@ -112,8 +115,32 @@ async fn cluster_needs_hash_tag() {
     all_vote(&redlock).await;
 }
 
+/// Forks name the mode by other fields of INFO.
+#[tokio::test]
+async fn real_cluster_node_is_recognized() {
+    if !has(&[Feature::ClusterPort]) {
+        return;
+    }
+    let bus = unused_port();
+    let bus_number = bus.number().to_string();
+    let server = RedisServer::with(&["--cluster-enabled", "yes", "--cluster-port", &bus_number]);
+    let redlock = guarded(quick(), [server.url()]).build().unwrap();
+    assert_eq!(unfit(&redlock).await, UnfitServer::Cluster);
+}
+
+#[tokio::test]
+async fn real_sentinel_is_recognized() {
+    let master = RedisServer::start();
+    let sentinel = Sentinel::start(master.addr(), None, "");
+    let redlock = guarded(quick(), [format!("redis://{}", sentinel.addr())]).build().unwrap();
+    assert_eq!(unfit(&redlock).await, UnfitServer::Sentinel);
+}
+
 #[tokio::test]
 async fn clock_guard_needs_info_in_scripts() {
+    if !has(&[Feature::ExpiryTime]) {
+        return;
+    }
     let servers = [RedisServer::start()];
     let strict = || guarded(quick(), urls(&servers)).clock_guard(Duration::from_millis(100));
     let redlock = strict().connector(Altered::refusing_info()).build().unwrap();

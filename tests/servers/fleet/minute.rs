@@ -27,7 +27,8 @@ const FREEZE: Duration = TTL.saturating_mul(3);
 /// - A run that was frozen between two polls never continues: its last line is missing.
 /// - Tokens grow in the order of starts.
 /// - A mishap costs only the ticks that are due while the lock of a broken-off run is still held
-///   (a TTL, so two or three): at least nine in ten run.
+///   (a TTL, so two or three): more than nine in ten run. A loaded machine, on which nodes do not answer
+///   within their 50 ms, costs others as well, so three in four have to run.
 #[test]
 fn tick_starts_once_despite_faults() {
     let mut fleet = Fleet::start(Plan::Short, 3, REPLICAS);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tower_redlock::{
-    Redlock,
+    Redlock, RedlockBuilder,
     error::Reason,
     node::{NodeHealth, NodeState},
 };
@@ -23,8 +23,12 @@ struct Client {
 impl Client {
     /// `servers` are the owners of the names by its own lookup.
     fn of(servers: [&RedisServer; 3]) -> Self {
+        Self::with(quick(), servers)
+    }
+
+    fn with(builder: RedlockBuilder, servers: [&RedisServer; 3]) -> Self {
         let links: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
-        let redlock = guarded(quick(), links.iter().map(Proxy::url)).build().unwrap();
+        let redlock = guarded(builder, links.iter().map(Proxy::url)).build().unwrap();
         Self { redlock, links }
     }
 }
@@ -115,10 +119,13 @@ async fn newcomer_without_quorum_never_starts() {
 #[tokio::test]
 async fn majority_that_stays_goes_on() {
     let [old, new, b, c] = [(); 4].map(|()| RedisServer::start());
-    let before = Client::of([&old, &b, &c]);
+    // No operation may fail, so nodes have longer to answer than a loaded machine takes.
+    let ttl = 3 * MAX_TTL;
+    let patient = || quick().ttl(ttl).node_timeout(ttl / 10);
+    let before = Client::with(patient(), [&old, &b, &c]);
     all_vote(&before.redlock).await;
     let held = taken(&before.redlock, "kept").await;
-    let _after = Client::of([&new, &b, &c]);
+    let _after = Client::with(patient(), [&new, &b, &c]);
     // Each change of a server's owners meets operations under way: none of them fails for it.
     let mut granted = 0;
     let moved = async {
@@ -142,7 +149,7 @@ async fn majority_that_stays_goes_on() {
     // Longer than the validity that it had before the move.
     in_time(async {
         for _ in 0..2 {
-            tokio::time::sleep(MAX_TTL).await;
+            tokio::time::sleep(ttl).await;
             held.extend().await.unwrap();
         }
     })

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tower_redlock::{LockError, Redlock, error::Reason};
 
-use super::scene::{MAX_TTL, all_vote, guarded, quick, refusal, taken};
+use super::scene::{MAX_TTL, all_vote, guarded, quick, refusal, tag, taken};
 use crate::{
     failures::log::{Log, LoggedSpawner},
     support::{HANG_GUARD, RedisServer},
@@ -48,6 +48,31 @@ async fn first_start_with_one_of_three() {
 #[tokio::test]
 async fn larger_set_follows_a_smaller_one() {
     taken_over(3, 5).await;
+}
+
+/// The others are taken before it, and the new set needs it as well.
+#[tokio::test]
+async fn node_with_later_mark_follows() {
+    let servers = RedisServer::start_n(5);
+    let log = Log::new();
+    let wrong = list(&servers[..3], &log);
+    all_vote(&wrong).await;
+    drop(wrong);
+    let layout = |server: &RedisServer| tag(server)[35..51].to_owned();
+    let old = layout(&servers[0]);
+    let right = list(&servers, &log);
+    assert!(matches!(refusal(&right, 2).await, Reason::OtherLayout { .. }));
+    let is_moved = |server: &RedisServer| layout(server) != old;
+    let started = Instant::now();
+    while !servers[..2].iter().all(is_moved) {
+        assert!(started.elapsed() < 6 * HANG_GUARD, "the others are not taken over");
+        servers[2].cli(&["HINCRBY", "redlock:meta", "seen", "1"]);
+        // Interval between the marks of a client.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(!is_moved(&servers[2]));
+    drop(right.lock("x").wait(HANG_GUARD * 12).await.unwrap());
+    all_vote(&right).await;
 }
 
 #[tokio::test]

@@ -111,6 +111,8 @@ impl SetState {
         let is_ours =
             matches!(status_seen, NodeStatus::Probation { .. } | NodeStatus::Active { .. });
         let waits = matches!(status_seen, NodeStatus::Probation { moved: true, .. });
+        let from = is_ours.then(|| report.moved_from.clone()).filter(|(_, size)| *size > 0);
+        self.takeover.see_moved(node, from);
         let retry_at = self.moved[node].as_ref().map_or(now, |moved| moved.retry_at);
         self.moved[node] = is_ours.then(|| MovedNode {
             from: report.moved_from.clone(),

@@ -39,8 +39,7 @@ pub(super) fn two_lists() -> LayoutPlan {
 
 /// One name of which may move or restart meanwhile.
 fn plan(layouts: &'static [&'static [usize]]) -> LayoutPlan {
-    let faults =
-        FaultBudget { moves: 2, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2, gains: 0 };
+    let faults = FaultBudget { moves: 2, ..moves(3).faults };
     let setup = NamesSetup { faults, is_layout: true, locks: false, ..moves(3) };
     LayoutPlan {
         layouts,

@@ -8,8 +8,8 @@ use super::{
     holds::WALKS,
     rule::RulePart,
     setups::{
-        by_groups, claiming, clocks_only, drifting, moves, recording, recording_in_turns, restarts,
-        run, search, upgraded, without,
+        by_groups, claiming, clocks_only, drifting, fails_over, moves, recording,
+        recording_in_turns, restarts, run, search, upgraded, without,
     },
     step::{NamesStep, Violation},
     world::{NamesSetup, NamesWorld},
@@ -45,6 +45,18 @@ mod groups {
     #[test]
     fn minority_does_not_bootstrap() {
         finds_disjoint_groups(RulePart::Starters, 3);
+    }
+
+    #[test]
+    fn promoted_replica_is_enrolled_anew() {
+        let (violation, _) = finds(RulePart::OwnRun, by_groups(fails_over(3)), WALKS);
+        assert_eq!(violation, Violation::DisjointGroups);
+    }
+
+    #[test]
+    fn failover_needs_the_wait() {
+        let (violation, _) = finds(RulePart::Wait, by_groups(fails_over(3)), WALKS);
+        assert_eq!(violation, Violation::DisjointGroups);
     }
 
     #[test]

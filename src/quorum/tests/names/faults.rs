@@ -1,5 +1,7 @@
 //! The faults, and how many of them may come at once.
 
+use std::sync::Arc;
+
 use super::{
     client_view::ClientView,
     work::WorkKind,
@@ -16,6 +18,8 @@ pub(crate) struct FaultBudget {
     pub(crate) cuts: u8,
     /// Ticks that clocks gain.
     pub(crate) gains: u8,
+    /// Replicas that take the place of their masters.
+    pub(crate) promotions: u8,
 }
 
 impl NamesWorld {
@@ -86,6 +90,43 @@ impl NamesWorld {
             return false;
         }
         self.left.moves -= 1;
+        clients.for_each(|client| self.leads[client][node] = machine);
+        true
+    }
+
+    /// A replica of the server that a client's look-ups lead to takes its place, as Sentinels or a Cluster
+    /// decide it: it has the former server's data, perhaps without the latest writes, and is another run.
+    /// The former server goes on. `None`: all clients learn of it.
+    pub(crate) fn promote(
+        &mut self,
+        client: Option<usize>,
+        node: usize,
+        machine: usize,
+        lags: bool,
+    ) -> bool {
+        if self.left.promotions == 0 || (client.is_some() && !self.setup.split_lookups) {
+            return false;
+        }
+        let clients = client.map_or(0..CLIENTS, |client| client..client + 1);
+        let former = self.leads[clients.start][node];
+        if former == machine
+            || self.server(node, former).view.is_none()
+            || !self.may_disturb(node, true)
+        {
+            return false;
+        }
+        self.left.promotions -= 1;
+        let run = self.server(node, machine).run + 1;
+        let mut promoted = ModelServer { run, ..self.server(node, former).clone() };
+        if lags {
+            (promoted.key, promoted.fence) = (None, 0);
+            if let Some(view) = &mut promoted.view {
+                Arc::make_mut(view).owners.fill(None);
+            }
+        }
+        *self.server_mut(node, machine) = promoted;
+        self.forget_in_groups(node * self.setup.machines + machine);
+        self.disconnect(node, machine);
         clients.for_each(|client| self.leads[client][node] = machine);
         true
     }

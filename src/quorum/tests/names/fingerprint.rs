@@ -57,7 +57,8 @@ impl StateKey<'_> {
             self.nodes(|other| world.changed_during[node] & (1 << other) != 0);
         }
         let left = &world.left;
-        for left in [left.moves, left.blank_restarts, left.restarts, left.crashes, left.cuts] {
+        let changes = [left.moves, left.promotions, left.blank_restarts, left.restarts];
+        for left in changes.into_iter().chain([left.crashes, left.cuts]) {
             self.add(left.into());
         }
         for &client in clients {

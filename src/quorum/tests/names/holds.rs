@@ -1,8 +1,8 @@
 //! The rule as a whole: searches find no violation within its limits.
 
 use super::setups::{
-    by_groups, claiming, clocks_only, drifting, first_start, moves, recording, recording_in_turns,
-    restarts, search, upgraded,
+    by_groups, claiming, clocks_only, drifting, fails_over, first_start, moves, recording,
+    recording_in_turns, restarts, search, upgraded,
 };
 use super::world::NamesSetup;
 
@@ -23,6 +23,16 @@ fn holds_as_watched(setup: NamesSetup) {
 #[test]
 fn three_names_move() {
     holds(moves(3));
+}
+
+#[test]
+fn three_names_fail_over() {
+    holds(fails_over(3));
+}
+
+#[test]
+fn five_names_fail_over() {
+    holds(fails_over(5));
 }
 
 #[test]
@@ -106,6 +116,11 @@ mod work {
     #[test]
     fn ticks_while_three_names_move() {
         holds_as_watched(claiming(moves(3)));
+    }
+
+    #[test]
+    fn ticks_while_three_names_fail_over() {
+        holds_as_watched(claiming(fails_over(3)));
     }
 
     #[test]

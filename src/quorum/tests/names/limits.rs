@@ -13,8 +13,15 @@ use super::{
     world::{NamesSetup, NamesWorld},
 };
 
-const NO_FAULTS: FaultBudget =
-    FaultBudget { moves: 0, blank_restarts: 0, restarts: 0, crashes: 0, cuts: 0, gains: 0 };
+const NO_FAULTS: FaultBudget = FaultBudget {
+    moves: 0,
+    blank_restarts: 0,
+    restarts: 0,
+    crashes: 0,
+    cuts: 0,
+    gains: 0,
+    promotions: 0,
+};
 
 /// Three names, of which two may change within one probation.
 fn two_of_three(faults: FaultBudget) -> NamesSetup {
@@ -29,6 +36,11 @@ fn finds_disjoint_groups(faults: FaultBudget) {
 #[test]
 fn two_names_move() {
     finds_disjoint_groups(FaultBudget { moves: 2, ..NO_FAULTS });
+}
+
+#[test]
+fn two_names_fail_over() {
+    finds_disjoint_groups(FaultBudget { promotions: 2, ..NO_FAULTS });
 }
 
 #[test]

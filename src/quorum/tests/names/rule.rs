@@ -3,6 +3,9 @@
 /// A part of the rule that a control leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RulePart {
+    /// The enrolment of a server ends with its run; without it, a promoted replica goes on with that of its
+    /// former master.
+    OwnRun,
     /// Answers count together, and servers witness, only if they name each other.
     Views,
     /// N−q+1 witnesses; without it one less.

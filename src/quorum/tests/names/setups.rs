@@ -25,6 +25,7 @@ pub(crate) fn moves(names: usize) -> NamesSetup {
             crashes: 1,
             cuts: 2,
             gains: 0,
+            promotions: 0,
         },
         at_once: crate::protocol::formulas::quorum(names) - 1,
         blank: false,
@@ -38,18 +39,23 @@ pub(crate) fn moves(names: usize) -> NamesSetup {
     }
 }
 
+/// A set whose names are resolved by Sentinels or a Cluster: replicas take the place of their masters,
+/// which go on.
+pub(crate) fn fails_over(names: usize) -> NamesSetup {
+    let faults = FaultBudget { moves: 2, promotions: 2, ..moves(names).faults };
+    NamesSetup { faults, ..moves(names) }
+}
+
 /// A set whose servers may all restart at once, and one of whose names moves before or after.
 pub(crate) fn restarts(names: usize) -> NamesSetup {
     let blank_restarts = u8::try_from(names).expect("a set has few names");
-    let faults =
-        FaultBudget { moves: 1, blank_restarts, restarts: 2, crashes: 1, cuts: 2, gains: 0 };
+    let faults = FaultBudget { moves: 1, blank_restarts, restarts: 2, ..moves(names).faults };
     NamesSetup { faults, ..moves(names) }
 }
 
 /// A set that has never been started, and one of whose names moves later.
 pub(crate) fn first_start(names: usize) -> NamesSetup {
-    let faults =
-        FaultBudget { moves: 1, blank_restarts: 1, restarts: 1, crashes: 1, cuts: 2, gains: 0 };
+    let faults = FaultBudget { moves: 1, ..moves(names).faults };
     NamesSetup { blank: true, faults, ..moves(names) }
 }
 

@@ -16,6 +16,13 @@ pub(crate) enum NamesStep {
         node: usize,
         machine: usize,
     },
+    /// A replica of the server where the look-ups lead takes its place, with or without the latest writes.
+    Promote {
+        client: Option<usize>,
+        node: usize,
+        machine: usize,
+        lags: bool,
+    },
     Restart {
         node: usize,
         machine: usize,
@@ -140,6 +147,9 @@ impl NamesWorld {
             }
             NamesStep::Gain { clock } => self.gain(clock),
             NamesStep::Move { client, node, machine } => self.move_name(client, node, machine),
+            NamesStep::Promote { client, node, machine, lags } => {
+                self.promote(client, node, machine, lags)
+            }
             NamesStep::Restart { node, machine, keeps_data } => {
                 self.restart(node, machine, keeps_data)
             }

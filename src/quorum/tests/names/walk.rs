@@ -101,7 +101,13 @@ impl NamesWalk {
             0..=3 => {
                 let split = self.world.setup.split_lookups && !all;
                 let client = split.then_some(client);
-                NamesStep::Move { client, node, machine }
+                // Sets without promotions draw no further number: their walks stay the same.
+                if self.world.left.promotions > 0 && self.random.below(2) == 0 {
+                    let lags = self.random.below(2) == 0;
+                    NamesStep::Promote { client, node, machine, lags }
+                } else {
+                    NamesStep::Move { client, node, machine }
+                }
             }
             4 => NamesStep::Restart { node, machine, keeps_data: false },
             5 => NamesStep::Restart { node, machine, keeps_data: true },

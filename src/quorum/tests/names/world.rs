@@ -248,7 +248,8 @@ impl NamesWorld {
     /// Whether the server was enrolled in its present run.
     pub(crate) fn is_enrolled(&self, node: usize, machine: usize) -> bool {
         let view = self.server(node, machine).view.as_ref();
-        view.is_some_and(|view| view.incarnation.id == self.run_id(node, machine))
+        let own = |view: &Arc<View>| view.incarnation.id == self.run_id(node, machine);
+        view.is_some_and(|view| own(view) || !self.has(RulePart::OwnRun))
     }
 
     /// Enrols a server into a probation; it keeps what it stores.
