@@ -43,7 +43,7 @@ pub enum LockError {
     TooSlow {
         /// Time since the request was sent.
         elapsed: Duration,
-        /// The validity of the lease.
+        /// The validity of the lease; its `max_hold`, if that is shorter.
         validity: Duration,
         /// The last vote of each node.
         votes: Votes,

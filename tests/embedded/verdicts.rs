@@ -1,11 +1,18 @@
 //! What an attempt that fails says of the nodes.
 
-use std::time::Duration;
+use std::{
+    future::IntoFuture,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 use tower_redlock::{
     Lock, LockError, Redlock,
     error::{Reason, Vote, VoteOutcome},
+    lock::Acquire,
     node::{EmbeddedNodes, NodeState},
+    testing::{ManualClock, Nodes},
 };
 
 use crate::nodes::{erring, manager, shared, silent};
@@ -100,4 +107,23 @@ async fn unawaited_live_node_is_shown_unawaited() {
     for state in [NodeState::Voting, NodeState::Connecting] {
         assert_eq!(not_awaited(state).await, VoteOutcome::NotCounted(Reason::NotAwaited));
     }
+}
+
+/// The grant was there in time, and its task came too late.
+#[test]
+fn late_task_learns_the_shorter_limit() {
+    let clock = ManualClock::new();
+    let redlock = Nodes::new(3, &clock).replica("a").redlock();
+    let max_hold = Duration::from_millis(10);
+    let mut task = Context::from_waker(Waker::noop());
+    let mut poll = |request: &mut Acquire| Pin::new(request).poll(&mut task);
+    let Poll::Ready(Ok(lock)) = poll(&mut redlock.lock("x").into_future()) else { panic!() };
+    let mut waiting = redlock.lock("x").wait(Duration::MAX).max_hold(max_hold).into_future();
+    assert!(poll(&mut waiting).is_pending());
+    drop(lock);
+    clock.advance(max_hold * 2);
+    let Poll::Ready(Err(LockError::TooSlow { elapsed, validity, .. })) = poll(&mut waiting) else {
+        panic!("nothing may run")
+    };
+    assert_eq!((elapsed, validity), (max_hold * 2, max_hold));
 }

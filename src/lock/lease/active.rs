@@ -248,7 +248,9 @@ impl ActiveLease {
     /// The error for a grant that was taken after its validity: nothing ran under it.
     pub(crate) fn too_slow(&self) -> LockError {
         let elapsed = self.now().saturating_duration_since(self.started);
-        LockError::TooSlow { elapsed, validity: self.plan.validity, votes: self.shared.votes() }
+        // A hold that is limited to less than the validity ends earlier.
+        let validity = self.plan.validity.min(self.plan.max_hold);
+        LockError::TooSlow { elapsed, validity, votes: self.shared.votes() }
     }
 
     /// Returns why the lock is not [valid](Self::is_valid) any more. Its timer may not have fired
