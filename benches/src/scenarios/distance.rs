@@ -11,7 +11,7 @@ use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::{
     contestants::{Contestant, Kind, Patience},
-    cycles::WARM_UP,
+    cycles::{FAILURES, WARM_UP},
     options::{Options, rotated},
     report::format::time,
     samples::tell,
@@ -143,11 +143,14 @@ pub(crate) fn measure(_: &Servers, options: &Options) {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Outcome {
     /// How long each took, in seconds, sorted.
     acquires: Vec<f64>,
     cycles: Vec<f64>,
+    /// Cycles that failed, which have no times.
+    failures: u32,
+    first_failure: Option<String>,
     elapsed: Duration,
     /// Of the forwarders, sorted.
     lateness: Vec<f64>,
@@ -157,6 +160,13 @@ impl Outcome {
     fn tell(&self, case: &str, who: Who, round_trip: Duration) {
         let who = who.name();
         let tell = |what, value| tell(case, who, what, value);
+        tell(FAILURES, f64::from(self.failures));
+        if let Some(error) = &self.first_failure {
+            eprintln!("  {case}, {who}: {} FAILED, the first: {error}", self.failures);
+        }
+        if self.cycles.is_empty() {
+            return;
+        }
         let [p50, p99] = [50, 99].map(|percent| rank(&self.acquires, percent));
         eprintln!("  {case}, {who}: acquire {} at p50, {} at p99", time(p50), time(p99));
         tell(P50, p50);
@@ -182,7 +192,7 @@ enum Subject {
 
 fn measure_one(servers: &Servers, who: Who, load: Load, time: Duration) -> Outcome {
     let runtime = Runtime::new().expect("the system gives threads");
-    let outcome = runtime.block_on(async {
+    let mut outcome = runtime.block_on(async {
         let subject = Arc::new(match who {
             Who::Lock(kind) => Subject::Lock(
                 Contestant::connect(kind, servers.urls(), servers.alive(), Patience::None).await,
@@ -200,11 +210,10 @@ fn measure_one(servers: &Servers, who: Who, load: Load, time: Duration) -> Outco
     });
     drop(runtime);
     servers.settle();
-    let Outcome { mut acquires, mut cycles, elapsed, mut lateness } = outcome;
-    for times in [&mut acquires, &mut cycles, &mut lateness] {
+    for times in [&mut outcome.acquires, &mut outcome.cycles, &mut outcome.lateness] {
         times.sort_by(f64::total_cmp);
     }
-    Outcome { acquires, cycles, elapsed, lateness }
+    outcome
 }
 
 async fn connect(urls: Vec<String>) -> Vec<MultiplexedConnection> {
@@ -226,7 +235,7 @@ async fn run(subject: &Arc<Subject>, load: Load, time: Duration) -> Outcome {
         let subject = Arc::clone(subject);
         running.spawn(async move {
             let name = format!("distance:{task}");
-            let (mut acquires, mut cycles) = (Vec::new(), Vec::new());
+            let mut outcome = Outcome::default();
             // The tasks are spread over the interval.
             let mut due = started + Load::INTERVAL * task / load.tasks();
             while started.elapsed() < time {
@@ -235,29 +244,46 @@ async fn run(subject: &Arc<Subject>, load: Load, time: Duration) -> Outcome {
                     due = Instant::now().max(due + Load::INTERVAL);
                 }
                 let begun = Instant::now();
-                match &*subject {
-                    Subject::Lock(contestant) => {
-                        let held = contestant.acquire(&name).await.expect("nobody else wants it");
-                        acquires.push(begun.elapsed().as_secs_f64());
-                        contestant.give_back(&name, held).await.expect("the servers are up");
+                match cycle(&subject, &name).await {
+                    Ok(acquired) => {
+                        outcome.acquires.push(acquired.duration_since(begun).as_secs_f64());
+                        outcome.cycles.push(begun.elapsed().as_secs_f64());
                     }
-                    Subject::Third(connections) => {
-                        third(connections).await;
-                        acquires.push(begun.elapsed().as_secs_f64());
+                    Err(error) => {
+                        outcome.failures += 1;
+                        outcome.first_failure.get_or_insert(error);
                     }
                 }
-                cycles.push(begun.elapsed().as_secs_f64());
             }
-            (acquires, cycles)
+            outcome
         });
     }
-    let (mut acquires, mut cycles) = (Vec::new(), Vec::new());
-    while let Some(times) = running.join_next().await {
-        let times = times.expect("no task panics");
-        acquires.extend(times.0);
-        cycles.extend(times.1);
+    let mut total = Outcome::default();
+    while let Some(outcome) = running.join_next().await {
+        let outcome = outcome.expect("no task panics");
+        total.acquires.extend(outcome.acquires);
+        total.cycles.extend(outcome.cycles);
+        total.failures += outcome.failures;
+        total.first_failure = total.first_failure.or(outcome.first_failure);
     }
-    Outcome { acquires, cycles, elapsed: started.elapsed(), lateness: Vec::new() }
+    total.elapsed = started.elapsed();
+    total
+}
+
+/// Acquires and releases. Returns when it was acquired.
+async fn cycle(subject: &Subject, name: &str) -> Result<Instant, String> {
+    match subject {
+        Subject::Lock(contestant) => {
+            let held = contestant.acquire(name).await?;
+            let acquired = Instant::now();
+            contestant.give_back(name, held).await?;
+            Ok(acquired)
+        }
+        Subject::Third(connections) => {
+            third(connections).await;
+            Ok(Instant::now())
+        }
+    }
 }
 
 /// Waits for three of five answers.
