@@ -189,8 +189,9 @@ mod tests {
         }
         assert_eq!(taken(&mut takeover, at(499 + END)), [0_usize; 0]);
         assert_eq!(taken(&mut takeover, at(500 + END)), [2]);
-        // One that began anew was not moved.
+        // Those that began anew were not moved.
         takeover.see_moved(0, None);
+        takeover.see_moved(1, None);
         assert_eq!(taken(&mut takeover, at(9_000 + END)), [0_usize; 0]);
     }
 
