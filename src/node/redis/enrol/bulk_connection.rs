@@ -38,6 +38,11 @@ impl BulkConnection {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn over(stream: impl crate::node::redis::IoStream + 'static) -> Self {
+        Self { wire: Wire::new(Box::new(stream)) }
+    }
+
     /// Runs commands; errors are among the replies.
     pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
         self.wire.ask_within(pipeline, SILENCE, MAX_LONG).await
@@ -101,7 +106,7 @@ mod tests {
     #[tokio::test]
     async fn foreign_keys_are_not_scanned() {
         let (ours, mut server) = tokio::io::duplex(1024);
-        let mut connection = BulkConnection { wire: Wire::new(Box::new(ours)) };
+        let mut connection = BulkConnection::over(ours);
         let answering = async {
             assert!(server.read(&mut [0; 1024]).await.unwrap() > 0);
             let keys = "$8\r\np:done:a\r\n$8\r\np:lock:a\r\n$5\r\nother\r\n:1\r\n";

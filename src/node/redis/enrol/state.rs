@@ -161,3 +161,41 @@ impl ClockCorrections {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{Scripted, report},
+        *,
+    };
+
+    #[test]
+    fn enough_moved_nodes_start_again_and_again() {
+        let scripted = Scripted::new("p");
+        let set = &scripted.set;
+        let moved = |run| NodeReport { moved_from: ("old".into(), 3), ..report(set, 'm', run, 1) };
+        let begun = scripted.clock.now();
+        let startable = || set.state().startable(scripted.clock.now());
+        scripted.see(0, &moved(1), true);
+        assert_eq!(startable(), (vec![], None), "the old set has a quorum left");
+        scripted.see(2, &moved(3), true);
+        let due = [(0, 1), (2, 3)].map(|(node, run)| (node, Arc::clone(moved(run).tag.text())));
+        assert_eq!(startable(), (due.to_vec(), None));
+        let next = begun + START_RETRY;
+        assert_eq!(startable(), (vec![], Some(next)));
+        scripted.clock.advance(START_RETRY - Duration::from_nanos(1));
+        // A report in between does not hasten it.
+        scripted.see(0, &moved(1), true);
+        assert_eq!(startable(), (vec![], Some(next)));
+        scripted.clock.advance(Duration::from_nanos(1));
+        assert_eq!(startable(), (due.to_vec(), None));
+        // Of those that moved, one has started.
+        scripted.see(
+            2,
+            &NodeReport { moved_from: ("old".into(), 3), ..report(set, 'p', 3, 1) },
+            true,
+        );
+        scripted.clock.advance(START_RETRY);
+        assert_eq!(startable(), (due[..1].to_vec(), None));
+    }
+}
