@@ -218,6 +218,7 @@ mod tests {
         super::tests::{Scripted, Sent, text},
         *,
     };
+    use crate::node::redis::RestartGuard;
 
     fn foreign() -> ForeignSet {
         ForeignSet {
@@ -236,7 +237,8 @@ mod tests {
         else {
             panic!("{sent:?}")
         };
-        assert_eq!((&**one, &**key, nonce.len(), &**max_ttl), ("1", "p:meta", 16, "10000"));
+        assert_eq!((&**one, nonce.len()), ("1", 16));
+        assert!(key.ends_with(":meta") && ["10000", "20000"].contains(&&**max_ttl), "{sent:?}");
         (entering, [leaving, state, tag, seen, size, &sent[12]], &sent[13..])
     }
 
@@ -311,5 +313,38 @@ mod tests {
             outcomes[..2].contains(&VoteOutcome::Granted) && outcomes[..2].contains(&names_differ)
         );
         assert_eq!(outcomes[2], refused(Reason::Disconnected));
+    }
+    #[tokio::test]
+    async fn adopted_set_waits_for_the_longer_limit() {
+        let mut old = Scripted::new("old");
+        let mut new = Scripted::new("p");
+        let mut longer = moved(&old.set, "*");
+        let Value::Array(meta) = &mut longer[3] else { panic!("{longer:?}") };
+        meta.extend([text("max_ttl"), text("20000"), text("f7"), text("70")]);
+        let answering = async {
+            let leaves = old.nodes[0].answer(longer).await;
+            assert_eq!(conditions(&leaves).1, [&*old.set.layout.hash, "m", "", "", "0", "2"]);
+            old.nodes[1].answer(moved(&old.set, "*")).await;
+            old.nodes[2].fail().await;
+            // One new node is away.
+            let enters = new.nodes[0].answer(moved(&old.set, "*")).await;
+            assert_eq!(conditions(&enters).1, [&*old.set.layout.hash, "p", "", "", "0", "2"]);
+            assert_eq!(enters[6], "20000");
+            assert_eq!(enters[15..19], ["f7", "70", "floor", "0"]);
+            new.nodes[1].answer(moved(&old.set, "*")).await;
+            new.nodes[2].fail().await;
+        };
+        let (adopted, ()) = tokio::join!(adopt(&new.set, &old.set), answering);
+        assert_eq!(adopted, Ok(Duration::from_millis(20_000 + 200 + 2)));
+    }
+
+    #[tokio::test]
+    async fn unguarded_sets_are_not_adopted() {
+        let off = Scripted::with("off", RestartGuard::Off).set;
+        let on = Scripted::new("p").set;
+        for (new, old) in [(&off, &on), (&on, &off)] {
+            assert_eq!(adopt(new, old).await, Err(AdoptError::NotGuarded));
+        }
+        assert_eq!(adopt(&on, &on).await, Err(AdoptError::SameLayout));
     }
 }

@@ -6,9 +6,7 @@ use std::{sync::Arc, time::Duration};
 use ::redis::{Arg, Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{
-    AdminRequest, Layout, NodeReport, NodeSet, Tag, activate, set::SetAdmission, state::Copying,
-};
+use super::{AdminRequest, Layout, NodeReport, NodeSet, Tag, activate, set::SetAdmission};
 use crate::{
     error::Reason,
     events::Events,
@@ -16,9 +14,8 @@ use crate::{
     membership::node_status::{ActivationOutcome, ActivationPlan, ActivationStep},
     node::{
         ClockJumps,
-        redis::{AccessOptions, Endpoint, Guards, RedisSettings, status::Status},
+        redis::{AccessOptions, Endpoint, Guards, RedisSettings, RestartGuard, status::Status},
     },
-    protocol::views::Incarnation,
     time::{AdjustedClock, Clock, Timers},
 };
 
@@ -37,17 +34,21 @@ pub(super) type Sent = Vec<String>;
 impl Scripted {
     /// A set of three nodes with this prefix.
     pub(super) fn new(prefix: &str) -> Self {
-        Self::beside(0, prefix)
+        Self::beside(0, prefix, RestartGuard::Probation)
+    }
+
+    pub(super) fn with(prefix: &str, restart: RestartGuard) -> Self {
+        Self::beside(0, prefix, restart)
     }
 
     /// The same, of a manager that has other nodes before them.
-    pub(super) fn beside(others: usize, prefix: &str) -> Self {
+    pub(super) fn beside(others: usize, prefix: &str, restart: RestartGuard) -> Self {
         let clock = HandClock::new();
         let adjusted = Arc::new(AdjustedClock::new(Arc::new(clock.clone())));
         let of_all = Arc::clone(&adjusted) as Arc<dyn Clock>;
         let settings = RedisSettings {
             prefix: prefix.into(),
-            guards: Guards::default(),
+            guards: Guards { restart, ..Guards::default() },
             max_ttl: Duration::from_secs(10),
             drift_factor: 0.01,
             node_timeout: Duration::from_millis(50),
@@ -246,7 +247,7 @@ impl Scripted {
         self.set.report(node, report, (now, now), is_fresh)
     }
 
-    fn barred(&self) -> Vec<Option<Reason>> {
+    pub(super) fn barred(&self) -> Vec<Option<Reason>> {
         self.set.members().iter().map(|member| member.status.barred()).collect()
     }
 }
@@ -339,52 +340,53 @@ fn server_under_two_names_has_no_vote() {
 }
 
 #[test]
-fn copies_are_wanted_of_voting_nodes() {
+fn probation_bars_until_its_end() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
-    let copying = |state| NodeReport { copying: true, ..report(set, state, 1, 1) };
-    let wanted = || set.state().copying[0];
-    let now = scripted.clock.now();
-    scripted.see(0, &copying('p'), true);
-    assert_eq!(wanted(), Copying::Done);
-    scripted.see(0, &copying('a'), true);
-    assert_eq!(wanted(), Copying::Wanted(now));
-    scripted.clock.advance(Duration::from_secs(1));
-    scripted.see(0, &copying('a'), true);
-    assert_eq!(wanted(), Copying::Wanted(now), "as before");
-    scripted.see(0, &report(set, 'a', 1, 1), true);
-    assert_eq!(wanted(), Copying::Done);
-    set.state().copying[0] = Copying::UnderWay;
-    scripted.see(0, &copying('a'), true);
-    assert_eq!(wanted(), Copying::UnderWay);
+    let longer = NodeReport { longest_ttl: Duration::from_secs(20), ..report(set, 'p', 1, 1) };
+    assert!(scripted.see(0, &longer, true).tag.is_none());
+    scripted.clock.advance(Duration::from_secs(3));
+    let remaining = WHOLE - Duration::from_secs(3);
+    assert_eq!(scripted.barred()[0], Some(Reason::Probation { remaining }));
+    // A run that is over, under a tag of it.
+    let over = NodeReport { run: "0".repeat(32).into(), ..report(set, 'a', 1, 1) };
+    assert!(scripted.see(0, &over, true).tag.is_none());
+    assert!(matches!(scripted.barred()[0], Some(Reason::WrongTag { .. })));
+    let active = report(set, 'a', 1, 1);
+    let SetAdmission { tag, view, .. } = scripted.see(0, &active, true);
+    assert_eq!((tag.as_ref(), view.is_some()), (Some(&active.tag), true));
+    assert!(set.votes_with(0, &active.tag));
+    assert!(!set.votes_with(0, &report(set, 'a', 1, 2).tag), "another tag");
+    assert!(!set.votes_with(1, &active.tag), "another node");
+    assert_eq!(scripted.barred()[0], None);
 }
 
 #[test]
-fn displaced_nodes_are_looked_up() {
+fn nodes_that_know_other_servers_are_barred() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
-    let own = || report(set, 'a', 1, 1);
-    assert!(!scripted.see(0, &own(), true).reconnect);
-    let owner = Incarnation { epoch: 9, id: 1, nonce: 1 };
-    let other = NodeReport { owners: vec![Some(owner), None], ..report(set, 'a', 2, 1) };
-    scripted.see(1, &other, true);
-    assert!(scripted.see(0, &own(), false).reconnect, "at once");
-    assert_eq!(scripted.barred()[0], Some(Reason::Displaced));
-    assert_eq!(set.enrols_as(0, true), (10, None));
-    let begun = scripted.clock.now();
-    // Looked up again 2 s after each connection, and when the name may be reclaimed.
-    let whole = Duration::from_millis(10_000 + 100 + 2);
-    for (from, next) in [(0, 2_000), (2_000, 4_000), (9_000, 10_102), (10_102, 12_102)] {
-        let at = |ms| begun + Duration::from_millis(ms);
-        scripted.clock.advance(at(from).saturating_duration_since(scripted.clock.now()));
-        assert!(!scripted.see(0, &own(), true).reconnect);
-        assert_eq!(set.state().lookups[0], at(next), "connected after {from} ms");
-        scripted.clock.advance(Duration::from_millis(next - from) - Duration::from_nanos(1));
-        assert!(!scripted.see(0, &own(), false).reconnect);
-        scripted.clock.advance(Duration::from_nanos(1));
-        assert!(scripted.see(0, &own(), false).reconnect);
-    }
-    assert!(scripted.clock.now().saturating_duration_since(begun) > whole);
-    assert_eq!(set.enrols_as(0, false), (10, None), "only over a new connection");
-    assert_eq!(set.enrols_as(0, true), (10, own().tag.incarnation()));
+    let incarnation = |run| report(set, 'a', run, 1).tag.incarnation();
+    let of = |run, owners: [u128; 2]| NodeReport {
+        owners: owners.map(incarnation).into(),
+        ..report(set, 'a', run, 1)
+    };
+    scripted.see(0, &of(11, [12, 13]), true);
+    scripted.see(1, &of(12, [11, 13]), true);
+    // It takes another server for the first node, and one for the second.
+    scripted.see(2, &of(13, [1, 2]), true);
+    assert_eq!(scripted.barred(), [None, None, Some(Reason::NamesDiffer)]);
+    scripted.see(2, &of(13, [11, 12]), true);
+    assert_eq!(scripted.barred(), [const { None }; 3]);
+}
+
+#[test]
+fn unguarded_nodes_vote_at_once() {
+    let scripted = Scripted::with("p", RestartGuard::Off);
+    let set = &scripted.set;
+    assert!(set.may_raise() && set.may_enrol(0));
+    let tag = format!("a {} {}", "0".repeat(32), set.layout.hash);
+    let blank =
+        NodeReport { tag: Tag::new(tag), run: "0".repeat(32).into(), ..report(set, 'a', 0, 1) };
+    let SetAdmission { tag, view, .. } = scripted.see(0, &blank, true);
+    assert_eq!((tag, view.is_none()), (Some(blank.tag), true), "a vote without a view");
 }
