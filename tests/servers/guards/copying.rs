@@ -251,3 +251,46 @@ async fn a_source_that_forgets_is_incomplete() {
     servers[4].cli(&["ACL", "SETUSER", "default", "+scan"]);
     eventually_async("all records are copied", async || is_complete(&servers[1])).await;
 }
+
+/// A set of five, of which the second node is to forget its records and the last one is away: the other
+/// three are the fewest that suffice.
+async fn fewest_sources() -> (Vec<RedisServer>, Vec<Proxy>, Redlock, Log) {
+    let mut servers = RedisServer::start_n(5);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let log = Log::new();
+    let settings = quick().spawner(LoggedSpawner::start(&log));
+    let redlock = guarded(settings, proxies.iter().map(Proxy::url)).build().unwrap();
+    all_vote(&redlock).await;
+    all_complete(&servers).await;
+    servers[4].kill();
+    (servers, proxies, redlock, log)
+}
+
+#[tokio::test]
+async fn source_completed_meanwhile_counts() {
+    let (servers, _proxies, redlock, log) = fewest_sources().await;
+    // As on a node that copies by itself; it has too few sources for that as well.
+    servers[0].cli(&["HSET", "redlock:meta", "once", "copying 0123456789abcdef"]);
+    servers[0].cli(&["SET", "redlock:done:x", "d x", "PX", "60000"]);
+    forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
+    let has_read = || servers[1].get("redlock:done:x").is_some();
+    eventually_async("an incomplete source is read", async || has_read()).await;
+    assert!(!is_complete(&servers[1]), "{}", log.text());
+    servers[0].cli(&["HSET", "redlock:meta", "once", ""]);
+    eventually_async("the node is complete", async || is_complete(&servers[1])).await;
+}
+
+#[tokio::test]
+async fn needed_source_is_read_to_the_end() {
+    const RECORDS: usize = 20;
+    let (mut servers, proxies, redlock, log) = fewest_sources().await;
+    record(&servers[0], RECORDS);
+    // The other sources are read at once, and this one in about five seconds.
+    proxies[0].set_rate((RECORDS * RECORD) as u64 / 5);
+    servers[1].restart();
+    votes(&redlock, 1).await;
+    watch(&redlock, &servers[1], async |_| {}).await;
+    assert_recorded(&servers[1], RECORDS);
+    let copied = format!("node=node-2 records={RECORDS} ");
+    assert!(log.text().contains(&copied), "in one attempt: {}", log.text());
+}
