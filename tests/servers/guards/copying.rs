@@ -10,7 +10,7 @@ use tower_redlock::{
 use super::scene::{all_vote, forgets, guarded, meta, probation, quick, settled, votes, works};
 use crate::{
     failures::log::{Log, LoggedSpawner},
-    support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually_async},
+    support::{HANG_GUARD, Proxy, RedisServer, Resp, acl, eventually_async},
 };
 
 const RECORD: usize = 60_000;
@@ -269,10 +269,12 @@ async fn fewest_sources() -> (Vec<RedisServer>, Vec<Proxy>, Redlock, Log) {
 #[tokio::test]
 async fn source_completed_meanwhile_counts() {
     let (servers, _proxies, redlock, log) = fewest_sources().await;
-    // As on a node that copies by itself; it has too few sources for that as well.
+    servers[0].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
+    forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
+    // As on a node that copies as well; it has too few sources, too.
     servers[0].cli(&["HSET", "redlock:meta", "once", "copying 0123456789abcdef"]);
     servers[0].cli(&["SET", "redlock:done:x", "d x", "PX", "60000"]);
-    forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
+    servers[0].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
     let has_read = || servers[1].get("redlock:done:x").is_some();
     eventually_async("an incomplete source is read", async || has_read()).await;
     assert!(!is_complete(&servers[1]), "{}", log.text());

@@ -38,11 +38,6 @@ impl BulkConnection {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn over(stream: impl crate::node::redis::IoStream + 'static) -> Self {
-        Self { wire: Wire::new(Box::new(stream)) }
-    }
-
     /// Runs commands; errors are among the replies.
     pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
         self.wire.ask_within(pipeline, SILENCE, MAX_LONG).await
@@ -102,6 +97,13 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::node::redis::IoStream;
+
+    impl BulkConnection {
+        pub(in super::super) fn over(stream: impl IoStream + 'static) -> Self {
+            Self { wire: Wire::new(Box::new(stream)) }
+        }
+    }
 
     #[tokio::test]
     async fn foreign_keys_are_not_scanned() {

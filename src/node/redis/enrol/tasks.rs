@@ -322,6 +322,16 @@ mod tests {
         assert_eq!(scripted.checked(), [false, false, true]);
     }
 
+    #[tokio::test]
+    async fn tasks_run_until_the_set_is_closed() {
+        let Scripted { set, .. } = Scripted::new("p");
+        let running = tokio::spawn(Arc::clone(&set).run());
+        tokio::task::yield_now().await;
+        assert!(!running.is_finished());
+        set.close();
+        running.await.unwrap();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn nodes_answer_in_time() {
         let Scripted { set, mut nodes, .. } = Scripted::new("p");
