@@ -10,7 +10,7 @@ use tower_redlock::{
 use super::scene::{all_vote, forgets, guarded, meta, probation, quick, settled, votes, works};
 use crate::{
     failures::log::{Log, LoggedSpawner},
-    support::{HANG_GUARD, Proxy, RedisServer, Resp, acl, eventually_async},
+    support::{HANG_GUARD, Proxy, RedisServer, Resp, eventually_async},
 };
 
 const RECORD: usize = 60_000;
@@ -252,9 +252,9 @@ async fn a_source_that_forgets_is_incomplete() {
     eventually_async("all records are copied", async || is_complete(&servers[1])).await;
 }
 
-/// A set of five, of which the second node is to forget its records and the last one is away: the other
-/// three are the fewest that suffice.
-async fn fewest_sources() -> (Vec<RedisServer>, Vec<Proxy>, Redlock, Log) {
+#[tokio::test]
+async fn needed_source_is_read_to_the_end() {
+    const RECORDS: usize = 20;
     let mut servers = RedisServer::start_n(5);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
     let log = Log::new();
@@ -262,30 +262,8 @@ async fn fewest_sources() -> (Vec<RedisServer>, Vec<Proxy>, Redlock, Log) {
     let redlock = guarded(settings, proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&redlock).await;
     all_complete(&servers).await;
+    // It fails at once; the other three are the fewest that suffice.
     servers[4].kill();
-    (servers, proxies, redlock, log)
-}
-
-#[tokio::test]
-async fn source_completed_meanwhile_counts() {
-    let (servers, _proxies, redlock, log) = fewest_sources().await;
-    servers[0].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
-    forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
-    // As on a node that copies as well; it has too few sources, too.
-    servers[0].cli(&["HSET", "redlock:meta", "once", "copying 0123456789abcdef"]);
-    servers[0].cli(&["SET", "redlock:done:x", "d x", "PX", "60000"]);
-    servers[0].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
-    let has_read = || servers[1].get("redlock:done:x").is_some();
-    eventually_async("an incomplete source is read", async || has_read()).await;
-    assert!(!is_complete(&servers[1]), "{}", log.text());
-    servers[0].cli(&["HSET", "redlock:meta", "once", ""]);
-    eventually_async("the node is complete", async || is_complete(&servers[1])).await;
-}
-
-#[tokio::test]
-async fn needed_source_is_read_to_the_end() {
-    const RECORDS: usize = 20;
-    let (mut servers, proxies, redlock, log) = fewest_sources().await;
     record(&servers[0], RECORDS);
     // The other sources are read at once, and this one in about five seconds.
     proxies[0].set_rate((RECORDS * RECORD) as u64 / 5);

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{AdminRequest, Layout, NodeReport, NodeSet, Tag, activate, set::SetAdmission};
 use crate::{
     error::Reason,
-    events::Events,
+    events::{Events, LockEventKind},
     hand_clock::HandClock,
     membership::node_status::{ActivationOutcome, ActivationPlan, ActivationStep},
     node::{
@@ -344,6 +344,7 @@ fn server_under_two_names_has_no_vote() {
 fn probation_bars_until_its_end() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
+    let mut events = set.settings.events.listen();
     let longer = NodeReport { longest_ttl: Duration::from_secs(20), ..report(set, 'p', 1, 1) };
     assert!(scripted.see(0, &longer, true).tag.is_none());
     scripted.clock.advance(Duration::from_secs(3));
@@ -356,6 +357,10 @@ fn probation_bars_until_its_end() {
     let active = report(set, 'a', 1, 1);
     let SetAdmission { tag, view, .. } = scripted.see(0, &active, true);
     assert_eq!((tag.as_ref(), view.is_some()), (Some(&active.tag), true));
+    let is_out: Vec<_> = std::iter::from_fn(|| events.try_recv().ok())
+        .map(|event| matches!(event.kind, LockEventKind::NodeOut { .. }))
+        .collect();
+    assert_eq!(is_out, [true, true, false]);
     assert!(set.votes_with(0, &active.tag));
     assert!(!set.votes_with(0, &report(set, 'a', 1, 2).tag), "another tag");
     assert!(!set.votes_with(1, &active.tag), "another node");
