@@ -253,7 +253,7 @@ async fn a_source_that_forgets_is_incomplete() {
 }
 
 #[tokio::test]
-async fn needed_source_is_read_to_the_end() {
+async fn needed_source_is_read_on() {
     const RECORDS: usize = 20;
     let mut servers = RedisServer::start_n(5);
     let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn unused_nodes_leave_as_they_were_seen() {
+    async fn unused_nodes_leave_as_seen() {
         let Scripted { set, mut nodes, .. } = Scripted::new("p");
         let (foreign, moved) =
             (foreign(), vec![Value::Int(1), text(""), Value::Int(0), Value::Array(vec![])]);
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(outcomes[2], refused(Reason::Disconnected));
     }
     #[tokio::test]
-    async fn adopted_set_waits_for_the_longer_limit() {
+    async fn adopted_set_waits_for_longer_limit() {
         let mut old = Scripted::new("old");
         let mut new = Scripted::new("p");
         let mut longer = moved(&old.set, "*");

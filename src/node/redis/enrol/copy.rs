@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn sources_share_rate_of_calls_and_bytes() {
+    async fn sources_share_the_rate() {
         let Scripted { set, .. } = Scripted::new("p");
         let begun = RecordsReport::of_tests(LEARNT);
         let copier = Copier::of_tests(&set, &begun);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_taken_from_the_end_on() {
+    async fn nothing_is_taken_after_the_end() {
         let end = Instant::now() + Duration::from_secs(3);
         let mut always = stream::repeat(7);
         assert_eq!(next_before(None, &mut always).await, Some(7));

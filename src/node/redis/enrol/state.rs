@@ -171,7 +171,7 @@ mod tests {
     use crate::{error::Reason, protocol::views::Incarnation, time::Clock};
 
     #[test]
-    fn enough_moved_nodes_start_again_and_again() {
+    fn enough_moved_nodes_start() {
         let scripted = Scripted::new("p");
         let set = &scripted.set;
         let moved = |run| NodeReport { moved_from: ("old".into(), 3), ..report(set, 'm', run, 1) };

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_change_a_node_are_checked() {
+    fn changed_nodes_are_checked() {
         let mut scripted = Scripted::new("p");
         let set = Arc::clone(&scripted.set);
         let later = ActivationOutcome::Later(Duration::from_secs(1));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn tasks_run_until_the_set_is_closed() {
+    async fn closed_sets_run_no_tasks() {
         let Scripted { set, .. } = Scripted::new("p");
         let running = tokio::spawn(Arc::clone(&set).run());
         tokio::task::yield_now().await;
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn node_is_told_owners_of_other_names() {
+    async fn owners_of_names_are_told() {
         let Scripted { set, mut nodes, .. } = Scripted::new("p");
         let owner = Incarnation { epoch: 1, id: 2, nonce: 3 };
         let owners = [None, None, Some(owner)];

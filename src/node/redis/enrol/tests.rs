@@ -175,7 +175,7 @@ fn is_claim_given_back(sent: &Sent) -> bool {
 }
 
 #[tokio::test]
-async fn longer_ttl_of_others_is_waited_for() {
+async fn probation_outlasts_longer_ttls() {
     let done = || vec![Value::Int(1), text("a tag")];
     let early = WHOLE - Duration::from_nanos(1);
     let (outcome, sent) = activated((early, learn(2)), [true; 2], done()).await;
@@ -284,7 +284,7 @@ fn floor_is_that_of_voting_nodes() {
 }
 
 #[test]
-fn nodes_of_other_sets_are_not_enrolled() {
+fn foreign_nodes_are_not_enrolled() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
     assert!(set.may_enrol(1));
@@ -318,7 +318,7 @@ fn quorum_raises_shorter_limits() {
 }
 
 #[test]
-fn server_under_two_names_has_no_vote() {
+fn server_named_twice_never_votes() {
     let mut scripted = Scripted::new("p");
     let set = Arc::clone(&scripted.set);
     let unknown = |run| NodeReport { run_id: "".into(), ..report(&set, 'a', run, 1) };
@@ -368,7 +368,7 @@ fn probation_bars_until_its_end() {
 }
 
 #[test]
-fn nodes_that_know_other_servers_are_barred() {
+fn strangers_are_barred() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
     let incarnation = |run| report(set, 'a', run, 1).tag.incarnation();
