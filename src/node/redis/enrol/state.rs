@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(startable(), (due.to_vec(), None));
         let next = begun + START_RETRY;
         assert_eq!(startable(), (vec![], Some(next)));
-        scripted.clock.advance(START_RETRY - Duration::from_nanos(1));
+        scripted.clock.advance(START_RETRY.saturating_sub(Duration::from_nanos(1)));
         // A report in between does not hasten it.
         scripted.see(0, &moved(1), true);
         assert_eq!(startable(), (vec![], Some(next)));
@@ -240,7 +240,9 @@ mod tests {
             scripted.clock.advance(at(from).saturating_duration_since(scripted.clock.now()));
             assert!(!scripted.see(0, &own(), true).reconnect);
             assert_eq!(set.state().lookups[0], at(next), "connected after {from} ms");
-            scripted.clock.advance(Duration::from_millis(next - from) - Duration::from_nanos(1));
+            scripted.clock.advance(
+                Duration::from_millis(next - from).saturating_sub(Duration::from_nanos(1)),
+            );
             assert!(!scripted.see(0, &own(), false).reconnect);
             scripted.clock.advance(Duration::from_nanos(1));
             assert!(scripted.see(0, &own(), false).reconnect);

@@ -177,7 +177,7 @@ fn is_claim_given_back(sent: &Sent) -> bool {
 #[tokio::test]
 async fn probation_outlasts_longer_ttls() {
     let done = || vec![Value::Int(1), text("a tag")];
-    let early = WHOLE - Duration::from_nanos(1);
+    let early = WHOLE.saturating_sub(Duration::from_nanos(1));
     let (outcome, sent) = activated((early, learn(2)), [true; 2], done()).await;
     assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(20)));
     assert!(sent.len() == 1 && is_claim_given_back(&sent[0]), "{sent:?}");
@@ -348,7 +348,7 @@ fn probation_bars_until_its_end() {
     let longer = NodeReport { longest_ttl: Duration::from_secs(20), ..report(set, 'p', 1, 1) };
     assert!(scripted.see(0, &longer, true).tag.is_none());
     scripted.clock.advance(Duration::from_secs(3));
-    let remaining = WHOLE - Duration::from_secs(3);
+    let remaining = WHOLE.saturating_sub(Duration::from_secs(3));
     assert_eq!(scripted.barred()[0], Some(Reason::Probation { remaining }));
     // A run that is over, under a tag of it.
     let over = NodeReport { run: "0".repeat(32).into(), ..report(set, 'a', 1, 1) };
