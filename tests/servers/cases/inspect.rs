@@ -189,3 +189,21 @@ async fn living_holder_learns_of_its_successor() {
     let LockError::Lost { cause: LossCause::Stolen { owner } } = error else { panic!("{error}") };
     assert_eq!(owner.as_deref(), Some("other"));
 }
+
+#[tokio::test]
+async fn keys_of_locks_are_counted() {
+    // Of which one call scans a thousand.
+    const KEYS: i64 = 1_500;
+    let mut scene = Scene::new(3);
+    let redlock = scene.direct(patient()).await;
+    let fill = "for i = 1, ARGV[1] do \
+                  redis.call('SET', 'redlock:lock:' .. i, 'x', 'PX', 60000) \
+                  redis.call('SET', 'other:' .. i, 'x', 'PX', 60000) \
+                end return tonumber(ARGV[1])";
+    assert_eq!(scene.servers[1].cli(&["EVAL", fill, "0", &KEYS.to_string()]).int(), KEYS);
+    scene.servers[2].kill();
+    eventually_async("the server is down", async || !redlock.health()[2].is_voting()).await;
+    let counts = redlock.key_counts().await;
+    assert_eq!(counts[..2], [Ok(0), Ok(KEYS.unsigned_abs())]);
+    assert!(matches!(counts[2], Err(Reason::NotConnected(_) | Reason::Disconnected)), "{counts:?}");
+}

@@ -251,3 +251,26 @@ async fn a_source_that_forgets_is_incomplete() {
     servers[4].cli(&["ACL", "SETUSER", "default", "+scan"]);
     eventually_async("all records are copied", async || is_complete(&servers[1])).await;
 }
+
+#[tokio::test]
+async fn needed_source_is_read_on() {
+    const RECORDS: usize = 20;
+    let mut servers = RedisServer::start_n(5);
+    let proxies: Vec<_> = servers.iter().map(|server| Proxy::start(server.addr())).collect();
+    let log = Log::new();
+    let settings = quick().spawner(LoggedSpawner::start(&log));
+    let redlock = guarded(settings, proxies.iter().map(Proxy::url)).build().unwrap();
+    all_vote(&redlock).await;
+    all_complete(&servers).await;
+    // It fails at once; the other three are the fewest that suffice.
+    servers[4].kill();
+    record(&servers[0], RECORDS);
+    // The other sources are read at once, and this one in about five seconds.
+    proxies[0].set_rate((RECORDS * RECORD) as u64 / 5);
+    servers[1].restart();
+    votes(&redlock, 1).await;
+    watch(&redlock, &servers[1], async |_| {}).await;
+    assert_recorded(&servers[1], RECORDS);
+    let copied = format!("node=node-2 records={RECORDS} ");
+    assert!(log.text().contains(&copied), "in one attempt: {}", log.text());
+}

@@ -148,6 +148,25 @@ async fn failed_one_is_read_again() {
     scene.has_all().await;
 }
 
+/// While another one is read without end.
+#[tokio::test]
+async fn incomplete_one_counts_once_complete() {
+    let mut scene = Scene::new(DRIP_INTERVAL, drip).await;
+    let connected = |scene: &Scene| scene.servers[3].info("clients", "connected_clients");
+    let before = connected(&scene);
+    // No client copies what this one lacks.
+    scene.servers[3].cli(&["HSET", "redlock:meta", "once", "by hand"]);
+    scene.forget(&[3]).await;
+    let records = |scene: &Scene| scene.servers[BLANK].keys("redlock:done:*").len();
+    eventually_async("the incomplete source was read to its end", async || {
+        records(&scene) == RECORDS && connected(&scene) == before
+    })
+    .await;
+    assert!(!is_complete(&scene.servers[BLANK]));
+    scene.servers[3].cli(&["HSET", "redlock:meta", "once", ""]);
+    scene.has_all().await;
+}
+
 /// A script over all keys of the page would block the server that forgot.
 #[tokio::test]
 async fn long_page_is_split() {

@@ -209,3 +209,142 @@ pub(super) async fn start_moved(set: &NodeSet, node: usize, tag: &str) -> Result
     let leaving = MoveConditions { tag, ..MoveConditions::default() };
     take(set, node, MoveState::Probation, &leaving, set, &LearntState::default()).await.map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use ::redis::Value;
+
+    use super::{
+        super::tests::{Scripted, Sent, text},
+        *,
+    };
+    use crate::node::redis::RestartGuard;
+
+    fn foreign() -> ForeignSet {
+        ForeignSet {
+            layout: "fedcba9876543210".into(),
+            size: 5,
+            seen: "77".into(),
+            max_ttl: Duration::from_secs(3),
+        }
+    }
+
+    /// The arguments of a move behind its key: layouts, description, nonce, limits, state, tag, mark, size
+    /// and the other names.
+    fn conditions(sent: &Sent) -> (&str, [&str; 6], &[String]) {
+        let [one, key, leaving, entering, _, nonce, max_ttl, _, state, tag, seen, size, ..] =
+            &sent[..]
+        else {
+            panic!("{sent:?}")
+        };
+        assert_eq!((&**one, nonce.len()), ("1", 16));
+        assert!(key.ends_with(":meta") && ["10000", "20000"].contains(&&**max_ttl), "{sent:?}");
+        (entering, [leaving, state, tag, seen, size, &sent[12]], &sent[13..])
+    }
+
+    #[tokio::test]
+    async fn unused_nodes_leave_as_seen() {
+        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let (foreign, moved) =
+            (foreign(), vec![Value::Int(1), text(""), Value::Int(0), Value::Array(vec![])]);
+        let (taken, sent) = tokio::join!(take_unused(&set, 1, &foreign), nodes[1].answer(moved));
+        assert_eq!(taken, Ok(()));
+        let (entering, leaving, others) = conditions(&sent);
+        assert_eq!(entering, &*set.layout.hash);
+        // Only if its clients have not changed the mark since.
+        assert_eq!(leaving, [&*foreign.layout, "m", "", "77", "5", "2"]);
+        assert_eq!(others[..2], ["a:1/0", "c:1/0"], "the names of the others");
+    }
+
+    #[tokio::test]
+    async fn moved_nodes_start_under_their_tag() {
+        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let other = vec![Value::Int(3), text("m other")];
+        let (started, sent) = tokio::join!(start_moved(&set, 0, "m tag"), nodes[0].answer(other));
+        assert_eq!(started, Err(Reason::WrongTag { found: "m other".into() }));
+        let (entering, leaving, _) = conditions(&sent);
+        assert_eq!(entering, &*set.layout.hash);
+        assert_eq!(leaving, ["", "p", "m tag", "", "0", "2"]);
+    }
+
+    /// How a node answers that it was moved, with how it left a layout.
+    fn moved(old: &NodeSet, left: &str) -> Vec<Value> {
+        let meta = [text("from"), text(&old.layout.hash), text("left"), text(left)];
+        vec![Value::Int(1), text("m"), Value::Int(0), Value::Array(meta.into())]
+    }
+
+    #[tokio::test]
+    async fn node_left_behind_fails_the_adoption() {
+        let mut old = Scripted::new("old");
+        let mut new = Scripted::new("p");
+        let answering = async {
+            for node in &mut old.nodes {
+                node.answer(moved(&old.set, "*")).await;
+            }
+            new.nodes[0].answer(moved(&old.set, "*")).await;
+            new.nodes[1].fail().await;
+            new.nodes[2].answer(moved(&old.set, "*")).await;
+        };
+        let (adopted, ()) = tokio::join!(adopt(&new.set, &old.set), answering);
+        let Err(AdoptError::NewSet { needed: 2, votes }) = adopted else { panic!("{adopted:?}") };
+        let outcomes: Vec<_> = votes.iter().map(|vote| vote.outcome.clone()).collect();
+        let failed = VoteOutcome::NotCounted(Reason::Disconnected);
+        assert_eq!(outcomes, [VoteOutcome::Granted, failed, VoteOutcome::Granted]);
+    }
+
+    #[tokio::test]
+    async fn outcomes_say_how_nodes_left() {
+        let mut old = Scripted::new("old");
+        let new = Scripted::new("p");
+        let incarnation = |id: u32| format!("00000001 {id:032x} {id:016x}");
+        let answering = async {
+            old.nodes[0].answer(moved(&old.set, &incarnation(1))).await;
+            // It took another server for the owner of the first one's name.
+            let left = format!("{},{}", incarnation(2), incarnation(9));
+            old.nodes[1].answer(moved(&old.set, &left)).await;
+            old.nodes[2].fail().await;
+        };
+        let (adopted, ()) = tokio::join!(adopt(&new.set, &old.set), answering);
+        let Err(AdoptError::OldSet { needed: 2, votes }) = adopted else { panic!("{adopted:?}") };
+        let outcomes: Vec<_> = votes.iter().map(|vote| vote.outcome.clone()).collect();
+        let refused = VoteOutcome::NotCounted;
+        let names_differ = refused(Reason::NamesDiffer);
+        assert!(
+            outcomes[..2].contains(&VoteOutcome::Granted) && outcomes[..2].contains(&names_differ)
+        );
+        assert_eq!(outcomes[2], refused(Reason::Disconnected));
+    }
+    #[tokio::test]
+    async fn adopted_set_waits_for_longer_limit() {
+        let mut old = Scripted::new("old");
+        let mut new = Scripted::new("p");
+        let mut longer = moved(&old.set, "*");
+        let Value::Array(meta) = &mut longer[3] else { panic!("{longer:?}") };
+        meta.extend([text("max_ttl"), text("20000"), text("f7"), text("70")]);
+        let answering = async {
+            let leaves = old.nodes[0].answer(longer).await;
+            assert_eq!(conditions(&leaves).1, [&*old.set.layout.hash, "m", "", "", "0", "2"]);
+            old.nodes[1].answer(moved(&old.set, "*")).await;
+            old.nodes[2].fail().await;
+            // One new node is away.
+            let enters = new.nodes[0].answer(moved(&old.set, "*")).await;
+            assert_eq!(conditions(&enters).1, [&*old.set.layout.hash, "p", "", "", "0", "2"]);
+            assert_eq!(enters[6], "20000");
+            assert_eq!(enters[15..19], ["f7", "70", "floor", "0"]);
+            new.nodes[1].answer(moved(&old.set, "*")).await;
+            new.nodes[2].fail().await;
+        };
+        let (adopted, ()) = tokio::join!(adopt(&new.set, &old.set), answering);
+        assert_eq!(adopted, Ok(Duration::from_millis(20_000 + 200 + 2)));
+    }
+
+    #[tokio::test]
+    async fn unguarded_sets_are_not_adopted() {
+        let off = Scripted::with("off", RestartGuard::Off).set;
+        let on = Scripted::new("p").set;
+        for (new, old) in [(&off, &on), (&on, &off)] {
+            assert_eq!(adopt(new, old).await, Err(AdoptError::NotGuarded));
+        }
+        assert_eq!(adopt(&on, &on).await, Err(AdoptError::SameLayout));
+    }
+}

@@ -97,11 +97,18 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
+    use crate::node::redis::IoStream;
+
+    impl BulkConnection {
+        pub(in super::super) fn over(stream: impl IoStream + 'static) -> Self {
+            Self { wire: Wire::new(Box::new(stream)) }
+        }
+    }
 
     #[tokio::test]
     async fn foreign_keys_are_not_scanned() {
         let (ours, mut server) = tokio::io::duplex(1024);
-        let mut connection = BulkConnection { wire: Wire::new(Box::new(ours)) };
+        let mut connection = BulkConnection::over(ours);
         let answering = async {
             assert!(server.read(&mut [0; 1024]).await.unwrap() > 0);
             let keys = "$8\r\np:done:a\r\n$8\r\np:lock:a\r\n$5\r\nother\r\n:1\r\n";

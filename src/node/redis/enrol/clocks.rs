@@ -223,7 +223,8 @@ impl std::fmt::Display for SignedDuration {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::tests::Scripted, *};
+    use crate::node::redis::RestartGuard;
 
     #[test]
     fn clock_at_limit_is_reported_once() {
@@ -234,5 +235,104 @@ mod tests {
             changes.into_iter().filter(|change| *change != ClockChange::None).collect();
         assert_eq!(told, [ClockChange::Off, ClockChange::Right, ClockChange::Off]);
         assert_eq!((changes[2], changes[7], changes[9]), (told[0], told[1], told[2]));
+    }
+
+    const MINUTE: i64 = 60_000_000;
+
+    /// What is found where the servers' clocks and the own one are ahead by this, in µs.
+    fn findings(servers: [Option<i64>; 3], own: i64) -> [Vec<Finding>; 3] {
+        let scripted = Scripted::new("p");
+        let set = &scripted.set;
+        for (member, ahead) in set.members().iter().zip(servers) {
+            if let Some(ahead) = ahead {
+                member.status.set_ahead(ahead);
+            }
+        }
+        let wall = i64::try_from(scripted.clock.wall().as_micros()).unwrap() + own;
+        scripted.clock.set_wall(Duration::from_micros(wall.unsigned_abs()));
+        set.compare_clocks(scripted.clock.now());
+        [0, 1, 2].map(|node| set.members()[node].status.health().findings)
+    }
+
+    #[test]
+    fn quorum_shows_which_clock_is_off() {
+        let server = |ahead_micros| vec![Finding::ServerClock { ahead_micros }];
+        let own = |ahead_micros| vec![Finding::OwnClock { ahead_micros }];
+        let none = || [const { Vec::new() }; 3];
+        let far = 2 * MINUTE;
+        assert_eq!(findings([Some(0), Some(0), Some(0)], 0), none());
+        assert_eq!(findings([Some(0), Some(0), Some(far)], 0), [vec![], vec![], server(far)]);
+        assert_eq!(findings([Some(0), None, Some(0)], far), [(); 3].map(|()| own(far)));
+        assert_eq!(findings([Some(0), Some(0), Some(0)], -far), [(); 3].map(|()| own(-far)));
+        // Of two that differ, neither is known to be right; one alone is no quorum.
+        assert_eq!(findings([Some(0), Some(far), None], 0), none());
+        assert_eq!(findings([None, Some(0), None], far), none());
+    }
+
+    /// A jump that is seen now, of the time since a second ago.
+    fn sighting(scripted: &Scripted, by: i64) -> Sighting {
+        let seen = scripted.clock.now();
+        let since = seen.saturating_sub(Duration::from_secs(1));
+        Sighting { by: Interval { low: by - 10, high: by + 10 }, since, seen }
+    }
+
+    fn jumped(scripted: &Scripted, node: usize, by: i64) {
+        let until = scripted.clock.now() + Duration::from_secs(10);
+        scripted.set.jumped(node, sighting(scripted, by), until);
+    }
+
+    #[test]
+    fn jump_is_that_of_the_node() {
+        let mut scripted = Scripted::beside(4, "p", RestartGuard::Probation);
+        let set = std::sync::Arc::clone(&scripted.set);
+        assert!(!set.is_deciding_jumps(scripted.clock.now()));
+        jumped(&scripted, 2, -3_000_000);
+        let (jumps, _) = set.clock_jumps.jumps_since(0);
+        let [(node, jump)] = jumps[..] else { panic!("{jumps:?}") };
+        assert_eq!((node, jump.by_micros), (6, -3_000_000), "behind four other nodes");
+        assert_eq!(jump.at_most, Duration::from_micros(3_000_010));
+        assert_eq!(scripted.checked(), [true, true, false], "those that can disprove a pause");
+        // A pause could still show in the others.
+        scripted.clock.advance(Duration::from_secs(5));
+        assert!(set.is_deciding_jumps(scripted.clock.now()));
+        scripted.clock.advance(Duration::from_nanos(1));
+        assert!(!set.is_deciding_jumps(scripted.clock.now()));
+        assert_eq!((set.corrections(2), set.overestimate()), (0, Duration::ZERO));
+    }
+
+    #[test]
+    fn alike_jumps_correct_the_local_clock() {
+        let mut scripted = Scripted::new("p");
+        let set = std::sync::Arc::clone(&scripted.set);
+        for node in 0..3 {
+            set.state().run_ids[node] = Some("run".into());
+            set.members()[node].status.set_ahead(0);
+        }
+        jumped(&scripted, 0, 3_000_000);
+        jumped(&scripted, 1, 3_000_000);
+        let before = set.clock.now();
+        assert_eq!(set.clock.ahead(), Duration::ZERO, "the third one may disprove it");
+        scripted.checked();
+        set.left(2);
+        let by = Duration::from_micros(3_000_010);
+        assert_eq!(set.clock.now().saturating_duration_since(before), by);
+        assert_eq!([0, 1, 2].map(|node| set.corrections(node)), [1, 1, 0]);
+        assert_eq!(set.overestimate(), Duration::from_micros(20));
+        assert_eq!(scripted.checked(), [true; 3]);
+    }
+
+    #[test]
+    fn steady_node_disproves_the_pause() {
+        let scripted = Scripted::new("p");
+        let set = &scripted.set;
+        (0..3).for_each(|node| set.state().run_ids[node] = Some("run".into()));
+        jumped(&scripted, 0, 3_000_000);
+        jumped(&scripted, 1, 3_000_000);
+        let now = scripted.clock.now();
+        let from = now.saturating_sub(Duration::from_secs(3));
+        set.steady(2, Shift { from, asked: now, at_most: 1_000 }, now);
+        assert_eq!(set.clock.ahead(), Duration::ZERO);
+        let (jumps, _) = set.clock_jumps.jumps_since(0);
+        assert_eq!(jumps.iter().map(|(node, _)| *node).collect::<Vec<_>>(), [0, 1]);
     }
 }

@@ -273,7 +273,12 @@ async fn next_before<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use futures_util::stream;
+
+    use super::{
+        super::{node_report::LEARNT, tests::Scripted},
+        *,
+    };
 
     fn records(enrolment: &str, owners: &str, once: &str) -> RecordsReport {
         let tag = Tag::new(format!("a {enrolment:0>75} {owners}"));
@@ -289,5 +294,74 @@ mod tests {
             assert_eq!(other.are_those_of(&begun), Err(Reason::WrongTag { found }));
         }
         assert!(!begun.is_complete() && records("1", "x", "").is_complete());
+    }
+
+    impl RecordsReport {
+        pub(in super::super) fn of_tests(once: &str) -> Self {
+            records("1", "x", once)
+        }
+    }
+
+    impl<'a> Copier<'a> {
+        /// An attempt to copy to the first node.
+        pub(in super::super) fn of_tests(set: &'a NodeSet, begun: &'a RecordsReport) -> Self {
+            Self {
+                set,
+                node: 0,
+                begun,
+                reservations: KeyReservations::default(),
+                shares: AtomicU32::new(0),
+                copied: Mutex::default(),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sources_share_the_rate() {
+        let Scripted { set, .. } = Scripted::new("p");
+        let begun = RecordsReport::of_tests(LEARNT);
+        let copier = Copier::of_tests(&set, &begun);
+        let pause = async |calls, bytes| {
+            let turn = Instant::now();
+            copier.pace(turn, calls, bytes).await;
+            turn.elapsed().as_millis()
+        };
+        assert_eq!((pause(1, 0).await, pause(2, 0).await), (5, 10));
+        let share = RateShare::new(&copier);
+        assert_eq!((pause(1, 0).await, pause(1, 2_000_000).await), (5, 200));
+        let other = RateShare::new(&copier);
+        assert_eq!((pause(2, 0).await, pause(1, 2_000_000).await), (20, 400));
+        drop(other);
+        assert_eq!(pause(1, 2_000_000).await, 200, "one source has the whole rate again");
+        drop(share);
+        let turn = Instant::now();
+        sleep(Duration::from_secs(1)).await;
+        copier.pace(turn, 1, 2_000_000).await;
+        assert_eq!(turn.elapsed(), Duration::from_secs(1), "its turn took longer");
+    }
+
+    #[tokio::test]
+    async fn progress_is_the_sum() {
+        let Scripted { set, .. } = Scripted::new("p");
+        let begun = RecordsReport::of_tests(LEARNT);
+        let copier = Copier::of_tests(&set, &begun);
+        let status = &set.members()[0].status;
+        status.set_copying(true);
+        for (records, bytes) in [(2, 20), (3, 30)] {
+            copier.report_progress(Copied { records, bytes });
+        }
+        let Copied { records, bytes } = status.copied();
+        assert_eq!((records, bytes), (5, 50));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_taken_after_the_end() {
+        let end = Instant::now() + Duration::from_secs(3);
+        let mut always = stream::repeat(7);
+        assert_eq!(next_before(None, &mut always).await, Some(7));
+        assert_eq!(next_before(Some(end), &mut always).await, Some(7));
+        assert_eq!(next_before(Some(end), &mut stream::pending::<u8>()).await, None);
+        assert_eq!(Instant::now(), end);
+        assert_eq!(next_before(Some(end), &mut always).await, None, "ready, but too late");
     }
 }

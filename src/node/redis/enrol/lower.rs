@@ -105,3 +105,84 @@ async fn clear(set: &NodeSet, node: usize, before: &PreviousMaxTtl) -> Result<()
         None => Err(Reason::Protocol("a script did not answer with a number".into())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{Scripted, text},
+        *,
+    };
+
+    /// A node of another set; one that is not enrolled.
+    fn not_ours() -> [Vec<Value>; 2] {
+        [
+            vec![Value::Int(4), text("a tag"), text("theirs")],
+            vec![Value::Int(4), text(""), text("")],
+        ]
+    }
+
+    #[tokio::test]
+    async fn lowering_waits_for_noted_limits() {
+        let Scripted { set, mut nodes, clock } = Scripted::new("p");
+        let answering = async {
+            // This one notes nothing, as its limit is not longer.
+            nodes[0].answer(vec![Value::Int(1), Value::Int(30_000), text("")]).await;
+            nodes[1].answer(vec![Value::Int(1), Value::Int(20_000), text("20000 x")]).await;
+            nodes[2].fail().await;
+        };
+        let (lowering, ()) = tokio::join!(Lowering::begin(&set), answering);
+        let whole = Duration::from_millis(20_000 + 200 + 2);
+        assert_eq!(lowering.remaining(), whole);
+        clock.advance(Duration::from_secs(5));
+        assert_eq!(lowering.remaining(), whole.saturating_sub(Duration::from_secs(5)));
+        set.clock.put_forward(Duration::from_secs(9));
+        assert_eq!(
+            lowering.remaining(),
+            whole.saturating_sub(Duration::from_secs(5)),
+            "a correction is no time"
+        );
+    }
+
+    /// The outcomes of a lowering, of which each node's first answer is `begun` and the second one `ended`.
+    async fn lowered(begun: [Vec<Value>; 3], ended: Value) -> Vec<VoteOutcome> {
+        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let mut begun = begun.into_iter();
+        let answering = async {
+            for node in &mut nodes {
+                node.answer(begun.next().unwrap()).await;
+            }
+        };
+        let (lowering, ()) = tokio::join!(Lowering::begin(&set), answering);
+        let answering = async {
+            let (_, answer) = nodes[2].next().await;
+            let _ = answer.send(Ok(vec![ended]));
+        };
+        let (ended, ()) = tokio::join!(lowering.end(), answering);
+        ended.unwrap_err().iter().map(|vote| vote.outcome.clone()).collect()
+    }
+
+    #[tokio::test]
+    async fn lowering_names_other_sets() {
+        let [theirs, blank] = not_ours();
+        let ours = vec![Value::Int(1), Value::Int(20_000), text("20000 x")];
+        let outcomes = lowered([theirs, blank, ours], Value::Int(10_000)).await;
+        assert!(
+            matches!(&outcomes[0], VoteOutcome::NotCounted(Reason::OtherLayout { found, .. }) if &**found == "theirs")
+        );
+        let not_enrolled = Reason::WrongTag { found: "".into() };
+        assert_eq!(outcomes[1..], [VoteOutcome::NotCounted(not_enrolled), VoteOutcome::Granted]);
+    }
+
+    #[tokio::test]
+    async fn raised_limits_fail_the_lowering() {
+        let ours = || vec![Value::Int(1), Value::Int(20_000), text("20000 x")];
+        let [theirs, _] = not_ours();
+        for (ended, reason) in [
+            (Value::Int(10_001), Reason::MaxTtlRaised { to: Duration::from_millis(10_001) }),
+            (Value::Nil, Reason::Protocol("a script did not answer with a number".into())),
+        ] {
+            let outcomes = lowered([theirs.clone(), theirs.clone(), ours()], ended).await;
+            assert_eq!(outcomes[2], VoteOutcome::NotCounted(reason));
+        }
+    }
+}

@@ -29,6 +29,8 @@ mod shared_task;
 mod source_outcomes;
 mod state;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use adopt::adopt;
 pub(crate) use bulk_connection::count;

@@ -173,3 +173,109 @@ impl<'a> RecordSource<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+    use super::{super::tests::Scripted, *};
+
+    fn bulk(text: &str) -> String {
+        format!("${}\r\n{text}\r\n", text.len())
+    }
+
+    fn list(items: &[String]) -> String {
+        format!("*{}\r\n{}", items.len(), items.concat())
+    }
+
+    /// Answers the next command, and returns it without the script.
+    async fn answer(server: &mut DuplexStream, reply: &str) -> Vec<String> {
+        let mut sent = vec![0; 16 * 1024];
+        let length = server.read(&mut sent).await.unwrap();
+        server.write_all(reply.as_bytes()).await.unwrap();
+        let sent = String::from_utf8_lossy(&sent[..length]).into_owned();
+        // Behind the script come pairs of a length and a text.
+        let behind = sent.rsplit_once("return answer\n\r\n").or(sent.rsplit_once("return 1\n\r\n"));
+        let lines = behind.expect("a whole script").1.lines();
+        lines.skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    /// Calls a part of a source whose records are copied, and answers what that sends to the source, or
+    /// to the target.
+    async fn asked<T>(
+        is_source: bool,
+        reply: &str,
+        call: impl AsyncFnOnce(&mut RecordSource<'_>) -> T,
+    ) -> (T, Vec<String>) {
+        let Scripted { set, .. } = Scripted::new("p");
+        let begun = RecordsReport::of_tests("copying x");
+        let copier = Copier::of_tests(&set, &begun);
+        let (source, mut of_source) = tokio::io::duplex(16 * 1024);
+        let (target, mut of_target) = tokio::io::duplex(16 * 1024);
+        let mut this = RecordSource {
+            copier: &copier,
+            source: BulkConnection::over(source),
+            target: BulkConnection::over(target),
+            patience: MAX_WAIT,
+            _share: RateShare::new(&copier),
+        };
+        let server = if is_source { &mut of_source } else { &mut of_target };
+        tokio::join!(call(&mut this), answer(server, reply))
+    }
+
+    fn keys(names: &str) -> Vec<Vec<u8>> {
+        names.bytes().map(|name| vec![name]).collect()
+    }
+
+    #[tokio::test]
+    async fn only_finished_work_is_not_missing() {
+        let kinds = |kinds: &str| list(&kinds.split('|').map(bulk).collect::<Vec<_>>());
+        let ask = async |kinds: &str| {
+            asked(false, kinds, async |this| this.missing(&keys("abcd")).await).await.0
+        };
+        assert_eq!(ask(&kinds("|u|d|?")).await, Ok(keys("ab")));
+        assert!(matches!(ask(&kinds("u|u|u")).await, Err(Reason::Protocol(_))));
+    }
+
+    #[tokio::test]
+    async fn first_records_are_read() {
+        let record = |count| list(&vec![[bulk("v"), ":5\r\n".into()].concat(); count]);
+        // A list counts values and TTLs.
+        let reply =
+            |count: usize| record(count).replacen(&count.to_string(), &(2 * count).to_string(), 1);
+        let ask = async |count| {
+            asked(true, &reply(count), async |this| this.read(&keys("abc")).await).await
+        };
+        for count in [1, 2, 3] {
+            let (answers, sent) = ask(count).await;
+            assert_eq!(answers.map(|answers| answers.len()), Ok(2 * count));
+            assert_eq!(sent, ["3", "a", "b", "c", "262144"]);
+        }
+        for count in [0, 4] {
+            assert!(matches!(ask(count).await.0, Err(Reason::Protocol(_))), "{count}");
+        }
+    }
+
+    #[tokio::test]
+    async fn records_keep_their_time() {
+        let mut records = Vec::new();
+        // Zero is a record's last millisecond.
+        for ttl in [5, 0, -1, i64::MAX] {
+            records.extend([Value::BulkString(b"val".to_vec()), Value::Int(ttl)]);
+        }
+        records.extend([Value::Nil, Value::Int(5)]);
+        let write = async |reply| {
+            asked(false, reply, async |this| {
+                this.write(&keys("abcde"), &records)
+                    .await
+                    .map(|copied| (copied.records, copied.bytes))
+            })
+            .await
+        };
+        let (copied, sent) = write(":1\r\n").await;
+        assert_eq!(copied, Ok((3, 12)));
+        let ours = ["3", "a", "c", "d", "val", "5", "val", "-1", "val", "9007199254740992"];
+        assert_eq!(sent, ours);
+        assert_eq!(write("-OOM full\r\n").await.0, Err(Reason::OutOfMemory));
+    }
+}

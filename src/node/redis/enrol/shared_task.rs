@@ -102,3 +102,50 @@ impl TaskClaim {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ::redis::Value;
+
+    use super::{super::tests::Scripted, *};
+
+    fn claim(node: usize) -> TaskClaim {
+        TaskClaim::new(SharedTask::Copy, node, "copying nonce".into())
+    }
+
+    #[tokio::test]
+    async fn claims_name_their_task() {
+        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let claim = claim(1);
+        let by_another = vec![Value::Int(2), Value::Int(7), Value::Int(70)];
+        let (taken, sent) = tokio::join!(claim.take(&set), nodes[1].answer(by_another));
+        assert!(
+            matches!(taken, Ok(TaskClaimed::ByAnother(copied)) if (copied.records, copied.bytes) == (7, 70))
+        );
+        let ["1", "p:meta", "once", "copying nonce", "copier", number, "4000000", "0", "0"] =
+            sent.iter().map(|arg| &**arg).collect::<Vec<_>>()[..]
+        else {
+            panic!("{sent:?}")
+        };
+        // Given back, it ends at once.
+        let ((), sent) = tokio::join!(claim.give_back(&set), nodes[1].answer(vec![Value::Int(1)]));
+        assert_eq!((&*sent[5], &*sent[6]), (number, "0"));
+        let (taken, _) = tokio::join!(claim.take(&set), nodes[1].answer(vec![Value::Int(0)]));
+        assert!(matches!(taken, Ok(TaskClaimed::Over)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lost_claims_end_the_task() {
+        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let claim = claim(0);
+        let answering = async {
+            nodes[0].answer(vec![Value::Int(1)]).await;
+            // Without an answer, the claim may still last.
+            nodes[0].fail().await;
+            nodes[0].answer(vec![Value::Int(2)]).await;
+        };
+        let (held, ()) = tokio::join!(claim.hold(&set, std::future::pending::<()>()), answering);
+        assert_eq!(held, None);
+        assert_eq!(claim.hold(&set, async { 7 }).await, Some(7));
+    }
+}

@@ -163,3 +163,94 @@ impl ClockCorrections {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{Scripted, report},
+        *,
+    };
+    use crate::{error::Reason, protocol::views::Incarnation, time::Clock};
+
+    #[test]
+    fn enough_moved_nodes_start() {
+        let scripted = Scripted::new("p");
+        let set = &scripted.set;
+        let moved = |run| NodeReport { moved_from: ("old".into(), 3), ..report(set, 'm', run, 1) };
+        let begun = scripted.clock.now();
+        let startable = || set.state().startable(scripted.clock.now());
+        scripted.see(0, &moved(1), true);
+        assert_eq!(startable(), (vec![], None), "the old set has a quorum left");
+        scripted.see(2, &moved(3), true);
+        let due = [(0, 1), (2, 3)].map(|(node, run)| (node, Arc::clone(moved(run).tag.text())));
+        assert_eq!(startable(), (due.to_vec(), None));
+        let next = begun + START_RETRY;
+        assert_eq!(startable(), (vec![], Some(next)));
+        scripted.clock.advance(START_RETRY.saturating_sub(Duration::from_nanos(1)));
+        // A report in between does not hasten it.
+        scripted.see(0, &moved(1), true);
+        assert_eq!(startable(), (vec![], Some(next)));
+        scripted.clock.advance(Duration::from_nanos(1));
+        assert_eq!(startable(), (due.to_vec(), None));
+        // Of those that moved, one has started.
+        scripted.see(
+            2,
+            &NodeReport { moved_from: ("old".into(), 3), ..report(set, 'p', 3, 1) },
+            true,
+        );
+        scripted.clock.advance(START_RETRY);
+        assert_eq!(startable(), (due[..1].to_vec(), None));
+    }
+    #[test]
+    fn copies_are_wanted_of_voting_nodes() {
+        let scripted = Scripted::new("p");
+        let set = &scripted.set;
+        let copying = |state| NodeReport { copying: true, ..report(set, state, 1, 1) };
+        let wanted = || set.state().copying[0];
+        let now = scripted.clock.now();
+        scripted.see(0, &copying('p'), true);
+        assert_eq!(wanted(), Copying::Done);
+        scripted.see(0, &copying('a'), true);
+        assert_eq!(wanted(), Copying::Wanted(now));
+        scripted.clock.advance(Duration::from_secs(1));
+        scripted.see(0, &copying('a'), true);
+        assert_eq!(wanted(), Copying::Wanted(now), "as before");
+        scripted.see(0, &report(set, 'a', 1, 1), true);
+        assert_eq!(wanted(), Copying::Done);
+        set.state().copying[0] = Copying::UnderWay;
+        scripted.see(0, &copying('a'), true);
+        assert_eq!(wanted(), Copying::UnderWay);
+    }
+
+    #[test]
+    fn displaced_nodes_are_looked_up() {
+        let scripted = Scripted::new("p");
+        let set = &scripted.set;
+        let own = || report(set, 'a', 1, 1);
+        assert!(!scripted.see(0, &own(), true).reconnect);
+        let owner = Incarnation { epoch: 9, id: 1, nonce: 1 };
+        let other = NodeReport { owners: vec![Some(owner), None], ..report(set, 'a', 2, 1) };
+        scripted.see(1, &other, true);
+        assert!(scripted.see(0, &own(), false).reconnect, "at once");
+        assert_eq!(scripted.barred()[0], Some(Reason::Displaced));
+        assert_eq!(set.enrols_as(0, true), (10, None));
+        let begun = scripted.clock.now();
+        // Looked up again 2 s after each connection, and when the name may be reclaimed.
+        let whole = Duration::from_millis(10_000 + 100 + 2);
+        for (from, next) in [(0, 2_000), (2_000, 4_000), (9_000, 10_102), (10_102, 12_102)] {
+            let at = |ms| begun + Duration::from_millis(ms);
+            scripted.clock.advance(at(from).saturating_duration_since(scripted.clock.now()));
+            assert!(!scripted.see(0, &own(), true).reconnect);
+            assert_eq!(set.state().lookups[0], at(next), "connected after {from} ms");
+            scripted.clock.advance(
+                Duration::from_millis(next - from).saturating_sub(Duration::from_nanos(1)),
+            );
+            assert!(!scripted.see(0, &own(), false).reconnect);
+            scripted.clock.advance(Duration::from_nanos(1));
+            assert!(scripted.see(0, &own(), false).reconnect);
+        }
+        assert!(scripted.clock.now().saturating_duration_since(begun) > whole);
+        assert_eq!(set.enrols_as(0, false), (10, None), "only over a new connection");
+        assert_eq!(set.enrols_as(0, true), (10, own().tag.incarnation()));
+    }
+}

@@ -245,3 +245,116 @@ pub(super) async fn inform(
         _ => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::tests::{Scripted, report, text as bulk},
+        *,
+    };
+    use crate::node::redis::enrol::NodeReport;
+
+    /// What is due, as text, and in how many ms the next is.
+    fn due(scripted: &Scripted) -> (Vec<String>, Option<u128>) {
+        let now = scripted.clock.now();
+        let (work, wake) = scripted.set.due(now);
+        let shown = |work| match work {
+            SetTask::Copy(node) => format!("copy {node}"),
+            SetTask::Inform(node, owners) => {
+                format!("inform {node} of {}", owners.iter().flatten().count())
+            }
+            SetTask::Activate(step) => format!("activate {}", step.node),
+            SetTask::Take(node, _) => format!("take {node}"),
+            SetTask::StartMoved(node, _) => format!("start {node}"),
+        };
+        let wake = wake.map(|at| at.saturating_duration_since(now).as_millis());
+        (work.into_iter().map(shown).collect(), wake)
+    }
+
+    #[test]
+    fn tasks_begin_when_they_are_due() {
+        let mut scripted = Scripted::new("p");
+        let set = Arc::clone(&scripted.set);
+        let copying = NodeReport { copying: true, ..report(&set, 'a', 1, 1) };
+        scripted.see(0, &copying, true);
+        assert_eq!(due(&scripted), (vec!["copy 0".into()], None));
+        assert_eq!(due(&scripted), (vec![], None), "under way");
+        scripted.checked();
+        set.ended(&SetTaskEnd::Copy { node: 0, again: Some(Duration::from_secs(1)) });
+        assert_eq!(scripted.checked(), [false; 3]);
+        assert_eq!(due(&scripted), (vec![], Some(1_000)));
+        scripted.clock.advance(Duration::from_secs(1));
+        assert_eq!(due(&scripted), (vec!["copy 0".into()], None));
+        set.ended(&SetTaskEnd::Copy { node: 0, again: None });
+        assert_eq!(scripted.checked(), [true, false, false]);
+        assert_eq!(due(&scripted), (vec![], None));
+    }
+
+    #[test]
+    fn nodes_are_informed_of_owners() {
+        let mut scripted = Scripted::new("p");
+        let set = Arc::clone(&scripted.set);
+        for node in 0..2 {
+            scripted.see(node, &report(&set, 'a', node as u128 + 1, 1), true);
+        }
+        let both = || vec!["inform 0 of 1".into(), "inform 1 of 1".into()];
+        assert_eq!(due(&scripted), (both(), None));
+        assert_eq!(due(&scripted), (vec![], None), "under way");
+        scripted.checked();
+        let failed = || Err(Reason::TimedOut);
+        (0..2).for_each(|node| set.ended(&SetTaskEnd::Informed { node, result: failed() }));
+        assert_eq!(scripted.checked(), [true, true, false]);
+        assert_eq!(due(&scripted), (vec![], Some(200)));
+        scripted.clock.advance(INFORM_RETRY);
+        assert_eq!(due(&scripted), (both(), None));
+    }
+
+    #[test]
+    fn changed_nodes_are_checked() {
+        let mut scripted = Scripted::new("p");
+        let set = Arc::clone(&scripted.set);
+        let later = ActivationOutcome::Later(Duration::from_secs(1));
+        for (outcome, is_checked) in [(ActivationOutcome::Done, true), (later, false)] {
+            set.ended(&SetTaskEnd::Activation { node: 1, outcome });
+            assert_eq!(scripted.checked(), [false, is_checked, false], "{outcome:?}");
+        }
+        set.ended(&SetTaskEnd::Moved { node: 2, result: Ok(()) });
+        assert_eq!(scripted.checked(), [false, false, true]);
+    }
+
+    #[tokio::test]
+    async fn closed_sets_run_no_tasks() {
+        let Scripted { set, .. } = Scripted::new("p");
+        let running = tokio::spawn(Arc::clone(&set).run());
+        tokio::task::yield_now().await;
+        assert!(!running.is_finished());
+        set.close();
+        running.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nodes_answer_in_time() {
+        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let ask = || set.ask(0, Pipeline::new());
+        let begun = tokio::time::Instant::now();
+        assert_eq!(ask().await, Err(Reason::TimedOut));
+        assert_eq!(begun.elapsed(), ANSWER_TIMEOUT);
+        nodes.remove(0);
+        assert_eq!(ask().await, Err(Reason::Disconnected));
+    }
+
+    #[tokio::test]
+    async fn owners_of_names_are_told() {
+        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let owner = Incarnation { epoch: 1, id: 2, nonce: 3 };
+        let owners = [None, None, Some(owner)];
+        let (told, sent) =
+            tokio::join!(inform(&set, 1, &owners), nodes[1].answer(vec![Value::Int(1)]));
+        assert_eq!(told, Ok(()));
+        let owner = owner.to_string();
+        assert_eq!(sent[2..7], [&*set.layout.hash, "a:1/0", "", "c:1/0", &owner]);
+        let other = nodes[1].answer(vec![Value::Int(4), bulk("other")]);
+        let (told, _) = tokio::join!(inform(&set, 1, &owners), other);
+        assert_eq!(told, Err(Reason::WrongTag { found: "other".into() }));
+    }
+}

@@ -1,0 +1,398 @@
+//! A set whose nodes are answered by tests: how a probation ends in it, and what reports of its nodes
+//! mean.
+
+use std::{sync::Arc, time::Duration};
+
+use ::redis::{Arg, Pipeline, Value};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{AdminRequest, Layout, NodeReport, NodeSet, Tag, activate, set::SetAdmission};
+use crate::{
+    error::Reason,
+    events::{Events, LockEventKind},
+    hand_clock::HandClock,
+    membership::node_status::{ActivationOutcome, ActivationPlan, ActivationStep},
+    node::{
+        ClockJumps,
+        redis::{AccessOptions, Endpoint, Guards, RedisSettings, RestartGuard, status::Status},
+    },
+    time::{AdjustedClock, Clock, Timers},
+};
+
+/// A set whose nodes answer what the test says.
+pub(super) struct Scripted {
+    pub(super) set: Arc<NodeSet>,
+    pub(super) nodes: Vec<ScriptedNode>,
+    pub(super) clock: HandClock,
+}
+
+pub(super) struct ScriptedNode(mpsc::UnboundedReceiver<AdminRequest>);
+
+/// A command, as text.
+pub(super) type Sent = Vec<String>;
+
+impl Scripted {
+    /// A set of three nodes with this prefix.
+    pub(super) fn new(prefix: &str) -> Self {
+        Self::beside(0, prefix, RestartGuard::Probation)
+    }
+
+    pub(super) fn with(prefix: &str, restart: RestartGuard) -> Self {
+        Self::beside(0, prefix, restart)
+    }
+
+    /// The same, of a manager that has other nodes before them.
+    pub(super) fn beside(others: usize, prefix: &str, restart: RestartGuard) -> Self {
+        let clock = HandClock::new();
+        let adjusted = Arc::new(AdjustedClock::new(Arc::new(clock.clone())));
+        let of_all = Arc::clone(&adjusted) as Arc<dyn Clock>;
+        let settings = RedisSettings {
+            prefix: prefix.into(),
+            guards: Guards { restart, ..Guards::default() },
+            max_ttl: Duration::from_secs(10),
+            drift_factor: 0.01,
+            node_timeout: Duration::from_millis(50),
+            access: AccessOptions::default().check(&[]).unwrap(),
+            clock: Arc::clone(&of_all),
+            events: Arc::new(Events::default()),
+        };
+        let endpoints =
+            ["a", "b", "c"].map(|host| Endpoint::parse(1, &format!("redis://{host}:1")).unwrap());
+        let names = endpoints.each_ref().map(|endpoint| Arc::clone(&endpoint.name));
+        let layout = Layout::new(&names, prefix, &settings.guards);
+        let timers = Arc::new(Timers::new(Arc::clone(&of_all)));
+        let jumps = Arc::new(ClockJumps::new(others + names.len(), timers));
+        let events = Arc::clone(&settings.events);
+        let set = NodeSet::new(layout, settings, adjusted, jumps, (others, names.len()));
+        let mut nodes = Vec::new();
+        let members = endpoints.map(|endpoint| {
+            let (sender, requests) = mpsc::unbounded_channel();
+            nodes.push(ScriptedNode(requests));
+            let name = Arc::clone(&endpoint.name);
+            let status = Status::new(name, Arc::clone(&of_all), Arc::clone(&events));
+            (Arc::new(status), sender, endpoint)
+        });
+        set.join(members);
+        Self { set, nodes, clock }
+    }
+}
+
+impl ScriptedNode {
+    /// Returns the next command, without the script's text, and what takes its answer.
+    pub(super) async fn next(&mut self) -> (Sent, oneshot::Sender<Result<Vec<Value>, Reason>>) {
+        loop {
+            match self.0.recv().await.expect("the set is there") {
+                AdminRequest::Run(pipeline, answer) => return (sent(&pipeline), answer),
+                AdminRequest::Check => {}
+            }
+        }
+    }
+
+    /// Answers the next command with a list, and returns the command.
+    pub(super) async fn answer(&mut self, list: Vec<Value>) -> Sent {
+        let (sent, answer) = self.next().await;
+        let _ = answer.send(Ok(vec![Value::Array(list)]));
+        sent
+    }
+
+    /// Answers that the node is not connected.
+    pub(super) async fn fail(&mut self) {
+        let (_, answer) = self.next().await;
+        let _ = answer.send(Err(Reason::Disconnected));
+    }
+}
+
+fn sent(pipeline: &Pipeline) -> Sent {
+    let command = pipeline.cmd_iter().next().expect("a command");
+    let mut args: Vec<_> = command
+        .args_iter()
+        .map(|arg| match arg {
+            Arg::Simple(text) => String::from_utf8_lossy(text).into_owned(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    if args[0] == "EVAL" {
+        args.drain(..2);
+    }
+    args
+}
+
+pub(super) fn text(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+/// How an activation of the first node ends, which the others keep from or do not, and what the node was
+/// sent after the others were read. A node that votes keeps a TTL of 20 s.
+async fn activated(
+    (waited, plan): (Duration, ActivationPlan),
+    votes: [bool; 2],
+    answer: Vec<Value>,
+) -> (ActivationOutcome, Vec<Sent>) {
+    let Scripted { set, mut nodes, .. } = Scripted::new("p");
+    let [activated, others @ ..] = &mut nodes[..] else { panic!("three nodes") };
+    let run = "0123456789abcdef0123456789abcdef";
+    let tag = format!("a {run} {} {:016x} 00000001 1122334455667788", set.layout.hash, 7);
+    let mut sent = Vec::new();
+    let answering = async {
+        activated.answer(vec![Value::Int(1)]).await;
+        for (number, (other, votes)) in others.iter_mut().zip(votes).enumerate() {
+            if !votes {
+                other.fail().await;
+                continue;
+            }
+            set.state().tags[number + 1] = Some(Tag::new(&*tag));
+            other.answer(vec![text("tag"), text(&tag), text("max_ttl"), text("20000")]).await;
+            let (_, answer) = other.next().await;
+            let page = Value::Array(vec![text("0"), Value::Array(Vec::new())]);
+            let _ = answer.send(Ok(vec![page, text(&tag)]));
+        }
+        loop {
+            let (command, sender) = activated.next().await;
+            let is_end = command.iter().any(|arg| arg == "learn" || arg == "bootstrap");
+            let list = if is_end { answer.clone() } else { vec![Value::Int(1)] };
+            let _ = sender.send(Ok(vec![Value::Array(list)]));
+            sent.push(command);
+        }
+    };
+    let step = ActivationStep { node: 0, tag: "p tag".into(), waited, plan };
+    let outcome = tokio::select! {
+        biased;
+        outcome = activate::activate(&set, step) => outcome,
+        () = answering => unreachable!("it ends with the activation"),
+    };
+    (outcome, sent)
+}
+
+/// 20 s, and the drift.
+const WHOLE: Duration = Duration::from_millis(20_000 + 200 + 2);
+
+fn learn(needed: usize) -> ActivationPlan {
+    ActivationPlan::Learn { from: vec![1, 2], needed }
+}
+
+fn is_claim_given_back(sent: &Sent) -> bool {
+    sent[2..4] == ["tag", "p tag"] && sent[6] == "0"
+}
+
+#[tokio::test]
+async fn probation_outlasts_longer_ttls() {
+    let done = || vec![Value::Int(1), text("a tag")];
+    let early = WHOLE.saturating_sub(Duration::from_nanos(1));
+    let (outcome, sent) = activated((early, learn(2)), [true; 2], done()).await;
+    assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(20)));
+    assert!(sent.len() == 1 && is_claim_given_back(&sent[0]), "{sent:?}");
+    let (outcome, sent) = activated((WHOLE, learn(2)), [true; 2], done()).await;
+    assert_eq!((outcome, sent.len()), (ActivationOutcome::Done, 1));
+    assert_eq!(sent[0][2..8], ["p tag", "20202", "20000", "0", "learn", "copying"]);
+    // The node itself may keep a longer one.
+    let longer = vec![Value::Int(2), Value::Int(30_000)];
+    let (outcome, sent) = activated((WHOLE, learn(2)), [true; 2], longer).await;
+    assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(30)));
+    assert!(sent.len() == 2 && is_claim_given_back(&sent[1]), "{sent:?}");
+}
+
+#[tokio::test]
+async fn enough_others_have_to_be_read() {
+    let bootstrap = || ActivationPlan::Bootstrap { from: vec![1, 2] };
+    for (plan, votes, ended) in [
+        (learn(2), [true, false], false),
+        (learn(1), [true, false], true),
+        (learn(1), [false, false], false),
+        // Each of those that forgot together may have kept what the others lost.
+        (bootstrap(), [true, false], false),
+        (bootstrap(), [true, true], true),
+    ] {
+        let shown = format!("{plan:?} {votes:?}");
+        let done = vec![Value::Int(1), text("a tag")];
+        let (outcome, sent) = activated((WHOLE, plan), votes, done).await;
+        let expected = if ended { ActivationOutcome::Done } else { ActivationOutcome::Failed };
+        assert_eq!((outcome, sent.len()), (expected, 1), "{shown}");
+        assert_eq!(is_claim_given_back(&sent[0]), !ended, "{shown}");
+    }
+}
+
+/// A report of a node of the set in this state, whose run also names its server.
+pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeReport {
+    let tag = format!("{state} {run:032x} {} {:016x} {epoch:08x} {:016x}", set.layout.hash, 7, 7);
+    NodeReport {
+        server_micros: 0,
+        is_replica: false,
+        run_id: format!("{run}").into(),
+        run: format!("{run:032x}").into(),
+        tag: Tag::new(tag),
+        max_ttl: set.settings.max_ttl,
+        longest_ttl: set.settings.max_ttl,
+        floor: 0,
+        layout: "".into(),
+        copying: false,
+        history: "".into(),
+        owners: Vec::new(),
+        seen: "".into(),
+        size: 0,
+        moved_from: ("".into(), 0),
+        memory: None,
+        persistence: None,
+    }
+}
+
+/// The same of a node of another set.
+fn elsewhere(set: &NodeSet, run: u128) -> NodeReport {
+    let tag = report(set, 'a', run, 1).tag.text().replace(&*set.layout.hash, "fedcba9876543210");
+    NodeReport { tag: Tag::new(tag), ..report(set, 'a', run, 1) }
+}
+
+impl Scripted {
+    pub(super) fn see(&self, node: usize, report: &NodeReport, is_fresh: bool) -> SetAdmission {
+        let now = self.clock.now();
+        self.set.report(node, report, (now, now), is_fresh)
+    }
+
+    pub(super) fn barred(&self) -> Vec<Option<Reason>> {
+        self.set.members().iter().map(|member| member.status.barred()).collect()
+    }
+}
+
+impl Scripted {
+    /// Returns which nodes were to be checked since the last call.
+    pub(super) fn checked(&mut self) -> Vec<bool> {
+        self.nodes.iter_mut().map(ScriptedNode::is_checked).collect()
+    }
+}
+
+impl ScriptedNode {
+    /// Returns whether a health check was asked for since the last call.
+    fn is_checked(&mut self) -> bool {
+        let mut is_checked = false;
+        while let Ok(request) = self.0.try_recv() {
+            is_checked |= matches!(request, AdminRequest::Check);
+        }
+        is_checked
+    }
+}
+
+#[test]
+fn floor_is_that_of_voting_nodes() {
+    let scripted = Scripted::new("p");
+    let with = |floor, report| NodeReport { floor, ..report };
+    let set = &scripted.set;
+    scripted.see(0, &with(7, report(set, 'a', 1, 1)), true);
+    assert_eq!(set.floor(), 7);
+    scripted.see(1, &with(8, report(set, 'p', 2, 1)), true);
+    scripted.see(2, &with(9, elsewhere(set, 3)), true);
+    scripted.see(0, &with(6, report(set, 'a', 1, 1)), true);
+    assert_eq!(set.floor(), 7);
+}
+
+#[test]
+fn foreign_nodes_are_not_enrolled() {
+    let scripted = Scripted::new("p");
+    let set = &scripted.set;
+    assert!(set.may_enrol(1));
+    scripted.see(1, &elsewhere(set, 2), true);
+    set.left(1);
+    assert!(!set.may_enrol(1) && set.may_enrol(0));
+    // Blank, it may still belong to whoever adopted it.
+    scripted.see(1, &NodeReport { tag: Tag::new(""), ..report(set, 'a', 2, 1) }, true);
+    assert!(
+        matches!(&scripted.barred()[1], Some(Reason::OtherLayout { found, .. }) if found.contains("adopt it"))
+    );
+    scripted.see(0, &NodeReport { tag: Tag::new(""), ..report(set, 'a', 1, 1) }, true);
+    assert_eq!(scripted.barred()[0], Some(Reason::WrongTag { found: "".into() }));
+}
+
+#[test]
+fn quorum_raises_shorter_limits() {
+    let mut scripted = Scripted::new("p");
+    let set = Arc::clone(&scripted.set);
+    let short = |run| NodeReport { max_ttl: Duration::from_secs(9), ..report(&set, 'a', run, 1) };
+    scripted.see(0, &short(1), true);
+    assert!(!set.may_raise());
+    assert_eq!(scripted.barred()[0], Some(Reason::TtlTooLong));
+    assert!(!scripted.nodes[0].is_checked(), "one node is no quorum");
+    scripted.see(1, &report(&set, 'a', 2, 1), true);
+    assert!(set.may_raise());
+    assert_eq!(scripted.barred()[1], None);
+    assert!(!scripted.nodes[0].is_checked());
+    scripted.see(2, &short(3), true);
+    assert_eq!(scripted.checked(), [true, false, true], "those that refuse longer TTLs");
+}
+
+#[test]
+fn server_named_twice_never_votes() {
+    let mut scripted = Scripted::new("p");
+    let set = Arc::clone(&scripted.set);
+    let unknown = |run| NodeReport { run_id: "".into(), ..report(&set, 'a', run, 1) };
+    scripted.see(0, &unknown(1), true);
+    scripted.see(1, &unknown(1), true);
+    assert_eq!(scripted.barred(), [const { None }; 3], "a server without a run id");
+    for node in [0, 2] {
+        scripted.see(node, &report(&set, 'a', 1, 1), true);
+    }
+    let same = |other: usize| {
+        let other = Arc::clone(set.members()[other].status.name());
+        Some(Reason::SameServer { other })
+    };
+    assert_eq!(scripted.barred(), [same(2), None, same(0)]);
+    scripted.see(1, &unknown(1), true);
+    assert_eq!(set.state().enrolment.active(), 2, "all but the last one");
+    set.left(2);
+    assert_eq!(scripted.barred(), [const { None }; 3]);
+    assert_eq!(scripted.checked(), [true, false, false], "it is a server of its own again");
+}
+
+#[test]
+fn probation_bars_until_its_end() {
+    let scripted = Scripted::new("p");
+    let set = &scripted.set;
+    let mut events = set.settings.events.listen();
+    let longer = NodeReport { longest_ttl: Duration::from_secs(20), ..report(set, 'p', 1, 1) };
+    assert!(scripted.see(0, &longer, true).tag.is_none());
+    scripted.clock.advance(Duration::from_secs(3));
+    let remaining = WHOLE.saturating_sub(Duration::from_secs(3));
+    assert_eq!(scripted.barred()[0], Some(Reason::Probation { remaining }));
+    // A run that is over, under a tag of it.
+    let over = NodeReport { run: "0".repeat(32).into(), ..report(set, 'a', 1, 1) };
+    assert!(scripted.see(0, &over, true).tag.is_none());
+    assert!(matches!(scripted.barred()[0], Some(Reason::WrongTag { .. })));
+    let active = report(set, 'a', 1, 1);
+    let SetAdmission { tag, view, .. } = scripted.see(0, &active, true);
+    assert_eq!((tag.as_ref(), view.is_some()), (Some(&active.tag), true));
+    let is_out: Vec<_> = std::iter::from_fn(|| events.try_recv().ok())
+        .map(|event| matches!(event.kind, LockEventKind::NodeOut { .. }))
+        .collect();
+    assert_eq!(is_out, [true, true, false]);
+    assert!(set.votes_with(0, &active.tag));
+    assert!(!set.votes_with(0, &report(set, 'a', 1, 2).tag), "another tag");
+    assert!(!set.votes_with(1, &active.tag), "another node");
+    assert_eq!(scripted.barred()[0], None);
+}
+
+#[test]
+fn strangers_are_barred() {
+    let scripted = Scripted::new("p");
+    let set = &scripted.set;
+    let incarnation = |run| report(set, 'a', run, 1).tag.incarnation();
+    let of = |run, owners: [u128; 2]| NodeReport {
+        owners: owners.map(incarnation).into(),
+        ..report(set, 'a', run, 1)
+    };
+    scripted.see(0, &of(11, [12, 13]), true);
+    scripted.see(1, &of(12, [11, 13]), true);
+    // It takes another server for the first node, and one for the second.
+    scripted.see(2, &of(13, [1, 2]), true);
+    assert_eq!(scripted.barred(), [None, None, Some(Reason::NamesDiffer)]);
+    scripted.see(2, &of(13, [11, 12]), true);
+    assert_eq!(scripted.barred(), [const { None }; 3]);
+}
+
+#[test]
+fn unguarded_nodes_vote_at_once() {
+    let scripted = Scripted::with("p", RestartGuard::Off);
+    let set = &scripted.set;
+    assert!(set.may_raise() && set.may_enrol(0));
+    let tag = format!("a {} {}", "0".repeat(32), set.layout.hash);
+    let blank =
+        NodeReport { tag: Tag::new(tag), run: "0".repeat(32).into(), ..report(set, 'a', 0, 1) };
+    let SetAdmission { tag, view, .. } = scripted.see(0, &blank, true);
+    assert_eq!((tag, view.is_none()), (Some(blank.tag), true), "a vote without a view");
+}
