@@ -53,6 +53,18 @@ fn new_quorum_of_subscriptions_asks_again() {
 }
 
 #[test]
+fn late_subscriptions_may_have_missed_releases() {
+    let mut nodes = reports(&[(0, 11), (2, 12)]);
+    assert_eq!(seen(&nodes, 2), ReleaseStatus::Partial(at(11)));
+    nodes[4].since = Some((at(11), 9));
+    let free = ReleaseStatus::Free { listening: 2, since: at(12) };
+    assert_eq!(seen(&nodes, 2), free);
+    let mut none = reports(&[]);
+    none[4].since = Some((at(11), 9));
+    assert_eq!(seen(&none, 2), ReleaseStatus::Held, "no node reported a release");
+}
+
+#[test]
 fn longest_waiting_process_goes_first() {
     let ms = Duration::from_millis;
     assert_eq!([3, 4, 99].map(|passed| turn(4, passed)), [ms(0); 3]);

@@ -179,7 +179,11 @@ pub(super) fn release_status(
     // With a lead node its report is enough: the release is on its way to the other nodes.
     let at_first = is_crowd(listening)
         && first.and_then(|node| nodes.get(node)).is_some_and(|node| is_new(&node));
-    if freed >= quorum || at_first {
+    // A node that was subscribed to after the try may have released the name before that.
+    let is_unsure = |node: &&NodeReports| node.since.is_some_and(|at| at > tried) && !is_new(node);
+    let unsure = nodes.iter().filter(is_unsure).count();
+    let is_freed = freed >= quorum || (freed > 0 && freed + unsure >= quorum);
+    if is_freed || at_first {
         return ReleaseStatus::Free { listening, since };
     }
     if nodes.iter().filter(|node| node.since.is_some()).count() < quorum {

@@ -4,14 +4,14 @@ use std::{future::IntoFuture, time::Duration};
 
 use tower_redlock::{LockError, Redlock, RedlockBuilder};
 
-use super::scene::{calls, connected, granted, settled_calls, urls, wait_for, woken_or_never};
+use super::scene::{calls, connected, granted, patient, settled_calls, urls, wait_for};
 use crate::support::{RedisServer, eventually_async};
 
 /// Longer than any test; but the default TTL bounds it.
 const LINGER: Duration = Duration::from_secs(3_600);
 
 fn lingering() -> RedlockBuilder {
-    woken_or_never().ttl(Duration::from_secs(60)).linger(LINGER)
+    patient().ttl(Duration::from_secs(60)).linger(LINGER)
 }
 
 /// Waits until the manager's locks linger: its subscriptions are active.
@@ -92,7 +92,7 @@ async fn two_processes_share_a_name() {
     let (one, other) = pair(&servers).await;
     let turns = async |redlock: Redlock| {
         for _ in 0..50 {
-            let lock = redlock.lock("x").wait(Duration::from_secs(8)).into_future().await.unwrap();
+            let lock = redlock.lock("x").wait(LINGER).into_future().await.unwrap();
             assert!(lock.is_valid());
         }
     };
