@@ -1,5 +1,6 @@
 //! Nodes whose server is found by Sentinels or by a Cluster, and failovers of that server.
 
+#[cfg(feature = "tls")]
 mod access;
 mod cluster;
 mod isolated;
