@@ -1,6 +1,6 @@
 //! The same names again and again, with locks that linger in between and without.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use crate::{
     contestants::Kind,
@@ -27,8 +27,12 @@ pub(crate) fn cases() -> impl Iterator<Item = (String, Duration, usize)> {
     ROUND_TRIPS.into_iter().flat_map(move |trip| TASKS.map(|tasks| case(trip, tasks)))
 }
 
+/// Time in which the leases of a new set of servers have few tokens each.
+const YOUTH: Duration = Duration::from_secs(12);
+
 pub(crate) fn measure(_: &Servers, options: &Options) {
     let servers = Servers::start_distant();
+    thread::sleep(YOUTH);
     for round in 0..options.rounds {
         for (case, round_trip, tasks) in cases() {
             servers.set_distance(round_trip, 1);
