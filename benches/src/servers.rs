@@ -55,6 +55,16 @@ impl Servers {
         set
     }
 
+    /// Five servers that are this far away from the start: clients at another distance know them by other
+    /// names, as another set.
+    pub(crate) fn start_away(round_trip: Duration) -> Self {
+        let mut set = Self::start_one(5);
+        set.forwarders = set.running.iter().map(|server| Forwarder::start(server.addr())).collect();
+        set.set_distance(round_trip, 1);
+        vote(std::slice::from_ref(&set));
+        set
+    }
+
     fn start_one(count: usize) -> Self {
         let running = RedisServer::start_n(count);
         Self {
