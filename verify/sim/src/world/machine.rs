@@ -155,11 +155,12 @@ impl Machines {
                 net.set_condition(server, Condition::Ready);
             }
             Fault::Full(server, is_full) => net.set_maxmemory(server, is_full.into(), "noeviction"),
-            Fault::Replica(server, true) => net.set_role(server, Role::Replica),
+            Fault::Replica(server, true) | Fault::Demote(server) => {
+                net.set_role(server, Role::Replica);
+            }
             Fault::Replica(server, false) => net.set_role(server, Role::Master),
             Fault::Flush(server) => net.flush(server),
             Fault::Promote { master, replica, loses } => net.promote(master, replica, loses),
-            Fault::Demote(server) => net.set_role(server, Role::Replica),
             Fault::Word(sentinel, name, Word { epoch, master }) => {
                 net.tell(2 * self.scene.servers + sentinel, &name_of(name), Word { epoch, master });
             }
