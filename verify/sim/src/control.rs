@@ -145,7 +145,7 @@ pub fn controls() -> Vec<Control> {
             )
         },
         switched(
-            control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 40),
+            control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 160),
             Switch::JumpDetection,
         ),
         // A claim that comes late has a deadline as well.
