@@ -38,7 +38,7 @@ impl SharedLease {
     }
 
     /// Keeps the lease, whose holder is releasing it, for the next request of this process. Returns
-    /// the state, unchanged, if the lease has to go back to the nodes.
+    /// the state if the lease has to be released to the nodes.
     pub(super) fn linger<'a>(
         self: &'a Arc<Self>,
         mut state: Guard<'a, LeaseState>,
@@ -55,8 +55,8 @@ impl SharedLease {
             && self.is_unwanted()
             && self.may_stay(&state, now)
             && self.core.wakeups.is_in_turn(self.resource(), state.grant.nth + 1, 1)
-            && state.ticket.as_ref().is_some_and(|ticket| ticket.keep_if(begin))
-            && state.lease.linger(now + linger, now);
+            && state.lease.linger(now + linger, now)
+            && state.ticket.as_ref().is_some_and(|ticket| ticket.keep_if(begin));
         if !is_kept {
             return Err(state);
         }
