@@ -194,8 +194,12 @@ pub fn urls(data: &[u8]) {
         };
         assert!(!endpoint.name.contains(char::is_control), "{endpoint:?}");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.-_".contains(c);
-        let host = endpoint.name.rsplit_once(':').map_or(&*endpoint.name, |(host, _)| host);
-        if host.chars().all(is_plain) {
+        // A colon begins the port of a host, but is a part of the path of a socket.
+        let plain = match endpoint.name.rsplit_once(':') {
+            Some((host, _)) if !endpoint.name.starts_with('/') => host,
+            _ => &*endpoint.name,
+        };
+        if plain.chars().all(is_plain) {
             let again = Endpoint::parse(1, &named).expect("a valid name");
             assert_eq!((again.name, again.database), (endpoint.name, endpoint.database));
         }
