@@ -152,7 +152,8 @@ fn signal_to_all_leaves_grace() {
         "trap 'echo cleaned > done; exit 4' TERM; echo $$ > begun; while :; do sleep 0.01; done";
     let mut run = site.script(&[], script);
     let command = Pid::from_raw(site.line_of("begun").parse().unwrap()).unwrap();
-    for pid in [watchdog_of(&run), run.pid(), command] {
+    // The command may end as soon as the program is told, which remains until it is waited for.
+    for pid in [watchdog_of(&run), command, run.pid()] {
         kill_process(pid, Signal::TERM).unwrap();
     }
     assert_eq!((run.code(), site.read("done").as_str()), (4, "cleaned\n"));
