@@ -8,8 +8,8 @@ use super::{claim_text, encode::Keys, request::NodeRequest};
 use crate::{
     error::Reason,
     protocol::{
-        Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, Nonce, Op, PromisedAnswer, RaisedAnswer,
-        Record, ReleasedAnswer, ScannedAnswer, Stored, StoredLease, TickClaim,
+        Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, LeaseId, Nonce, Op, PromisedAnswer,
+        RaisedAnswer, Record, ReleasedAnswer, ScannedAnswer, Stored, StoredLease, TickClaim,
     },
     time::MAX_DURATION,
 };
@@ -69,14 +69,33 @@ pub(super) fn decode(
     if let Op::Scan(scan) = &group[0].op {
         return all(scanned(items, keys.prefix_of(scan.kind)));
     }
-    // Acquires and releases are answered by a list of answers, others by a single one.
+    // Acquires and releases are answered by the time and a list of answers, others by a single one.
     if !matches!(group[0].op, Op::Acquire(_) | Op::Release(_)) {
         return Ok(vec![one(&group[0].op, Value::Array(items))]);
     }
-    if items.len() != group.len() {
+    let Some(micros) = items.first().and_then(int).filter(|_| items.len() == 1 + group.len())
+    else {
         return all(Err(unexpected(&Value::Array(items))));
-    }
-    Ok(group.iter().zip(items).map(|(request, item)| one(&request.op, item)).collect())
+    };
+    let answers = group.iter().zip(items.into_iter().skip(1));
+    Ok(answers.map(|(request, item)| shared(&request.op, item, micros)).collect())
+}
+
+/// Decodes the answer to an acquire or a release, of a call at that time.
+fn shared(op: &Op, value: Value, micros: u64) -> Decoded {
+    let result = match (op, int(&value)) {
+        (Op::Acquire(_), Some(fence)) => Answer::Granted(GrantedAnswer { accepted: true, fence }),
+        (Op::Release(lease), Some(deleted)) => released(lease, Some(deleted), false),
+        _ => return one(op, value),
+    };
+    let granted = matches!(op, Op::Acquire(_));
+    Decoded { result: Ok(result), server_micros: Some(micros), granted }
+}
+
+fn released(lease: &LeaseId, deleted: Option<u64>, awaited: bool) -> Answer {
+    let names = lease.resource().shared_names().len();
+    let deleted = deleted.and_then(|count| usize::try_from(count).ok());
+    Answer::Released(ReleasedAnswer { existed: deleted == Some(names), awaited })
 }
 
 fn one(op: &Op, value: Value) -> Decoded {
@@ -92,9 +111,7 @@ fn one(op: &Op, value: Value) -> Decoded {
     let code = int(0).unwrap_or(0);
     let fence = int(2).unwrap_or(0);
     let result = match (code, op) {
-        (1 | 2, Op::Acquire(_)) => {
-            Ok(Answer::Granted(GrantedAnswer { accepted: code == 1, fence }))
-        }
+        (2, Op::Acquire(_)) => Ok(Answer::Granted(GrantedAnswer { accepted: false, fence })),
         (1 | 2, Op::Raise(_)) => Ok(Answer::Raised(RaisedAnswer { accepted: code == 1, fence })),
         (3, Op::Acquire(_) | Op::Extend(_)) => Ok(Answer::Held(HeldAnswer {
             owner: items.get(3).and_then(owner),
@@ -127,16 +144,14 @@ fn one(op: &Op, value: Value) -> Decoded {
         (13, _) => Err(Reason::Superseded),
         (14, _) => Err(Reason::TooManyJobs),
         (15, _) => Err(Reason::Incomplete),
-        (9, Op::Release(lease)) => {
-            let names = lease.resource().shared_names().len();
-            let deleted = int(2).and_then(|count| usize::try_from(count).ok());
-            let awaited = int(3).is_some_and(|count| count > 0);
-            Ok(Answer::Released(ReleasedAnswer { existed: deleted == Some(names), awaited }))
-        }
+        (9, Op::Release(lease)) => Ok(released(lease, int(2), true)),
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
     let is_grant = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
-    let granted = is_grant && matches!(code, 1 | 2 | 10);
+    let granted = match op {
+        Op::Acquire(_) => code == 2,
+        _ => is_grant && matches!(code, 1 | 2 | 10),
+    };
     Decoded { result, server_micros: int(1), granted }
 }
 
@@ -336,6 +351,7 @@ mod tests {
 
     use super::*;
     use crate::{
+        node::Reply,
         protocol::{AcquireOp, ExtendOp, ForgetJobOp, LeaseId, PrepareOp, RaiseOp},
         resource::Resource,
         time::Timestamp,
@@ -388,6 +404,38 @@ mod tests {
             Value::Array(items)
         });
         prop_oneof![1 => any, 4 => ours]
+    }
+
+    fn decoded(op: &Op, answer: Value) -> Decoded {
+        let group = [NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default())];
+        let reply = Value::Array(vec![Value::Int(5), answer]);
+        decode(&Keys::new("redlock"), &group, reply).unwrap().remove(0)
+    }
+
+    #[test]
+    fn numbers_are_common_outcomes() {
+        let ops = ops();
+        let [acquire, extend, release] = [&ops[0], &ops[2], &ops[3]];
+        let granted = Answer::Granted(GrantedAnswer { accepted: true, fence: 7 });
+        let expected = Decoded { result: Ok(granted), server_micros: Some(5), granted: true };
+        assert_eq!(decoded(acquire, Value::Int(7)), expected);
+        for (deleted, existed) in [(0, false), (1, true)] {
+            let released = Answer::Released(ReleasedAnswer { existed, awaited: false });
+            let expected = Decoded { result: Ok(released), server_micros: Some(5), granted: false };
+            assert_eq!(decoded(release, Value::Int(deleted)), expected);
+        }
+        assert!(one(extend, Value::Int(1)).result.is_err());
+        assert!(decoded(acquire, Value::Int(-1)).result.is_err());
+    }
+
+    #[test]
+    fn time_comes_first() {
+        let op = &ops()[0];
+        for items in [vec![], vec![Value::Int(7)], vec![Value::Nil, Value::Int(7)]] {
+            let group = [NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default())];
+            let answers = decode(&Keys::new("redlock"), &group, Value::Array(items)).unwrap();
+            assert!(matches!(answers[0].result, Err(Reason::Protocol(_))), "{answers:?}");
+        }
     }
 
     proptest! {

@@ -90,7 +90,10 @@ pub fn controls() -> Vec<Control> {
     vec![
         patched(
             control("compare on release", Profile::Clients, Work::Locks, Exclusion, 10),
-            &[("if value and string.sub(value, 1, 32) == nonce then", "if value then")],
+            &[
+                ("if value and string.sub(value, 1, 32) == nonce then", "if value then"),
+                ("and string.sub(value, 1, 32) == nonce and string.byte", "and string.byte"),
+            ],
         ),
         switched(
             control("majority", Profile::Network, Work::Locks, Exclusion, 10),

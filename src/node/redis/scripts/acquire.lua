@@ -2,11 +2,12 @@
 -- all leases. ARGV: tag; for each lock key, at its own index, its stripe's field; then for each
 -- lease: nonce and how many keys (negative: release), and for an acquire: value, ttl in ms,
 -- deadline in µs of the server's time (with a + from one that will wait where it is refused), token
--- (0: no fencing), end of its block. Last: the strict clock guard. Answers for each lease: 1
--- granted and accepted, 2 granted; 3 held; 4 other tag; 5 late; 6 token too far ahead; 9 as
--- release.lua; 11 clock off; 12 ttl above max_ttl; or the error that a command met. Written for the
--- server's time: to make a function costs a third of a command, so the common way through makes
--- none; helpers() makes those that the other ways need.
+-- (0: no fencing), end of its block. Last: the strict clock guard. Answers with the server's time, and
+-- for each lease: the fence before, where it is granted and accepted; or a list of a code, the time
+-- and more: 2 granted; 3 held; 4 other tag; 5 late; 6 token too far ahead; 11 clock off; 12 ttl above
+-- max_ttl; or as release_keys.lua; or the error that a command met. Written for the server's time: to
+-- make a function costs a third of a command, and a list in an answer about as much, so the common
+-- ways through make none; helpers() makes those that the other ways need.
 local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -29,18 +30,19 @@ if #KEYS == 2 and last_arg == 10 and tag_ok and not clock_off then
     if strict then ttl = strict.expiry(now, ttl) end
     local set = pcall('SET', KEYS[2], ARGV[5], 'NX', px, ttl)
     if set then
-      if set.err then return {set} end
+      if set.err then return {now, set} end
       local fence, floor = tonumber(meta[4] or 0), tonumber(meta[2] or 0)
       if floor > fence then fence = floor end
-      if token <= fence then return {{2, now, fence}} end
+      if token <= fence then return {now, {2, now, fence}} end
       call('HSET', KEYS[1], ARGV[2], ARGV[9])
-      return {{1, now, fence}}
+      return {now, fence}
     end
     tried = true
   end
 end
 
-local answers, changes, at, first = {}, {}, #KEYS + 1, 2
+local answers, changes, at, first = {now}, {}, #KEYS + 1, 2
+local floor, max_ttl = tonumber(meta[2] or 0), tonumber(meta[3] or 0)
 -- The fences that were stored by earlier leases of this call.
 local stored
 while at < last_arg do
@@ -48,20 +50,26 @@ while at < last_arg do
   local answer
   if keys < 0 then
     keys = -keys
-    made = made or helpers()
-    answer = made.release_keys(first, first + keys - 1, nonce, now)
+    -- One key without a mark, nearly always. The rest as in release_keys.lua.
+    local value = keys == 1 and pcall('GET', KEYS[first])
+    if type(value) == 'string' and string.sub(value, 1, 32) == nonce and string.byte(value, -1) ~= 10 then
+      call('DEL', KEYS[first])
+      answer = 1
+    else
+      made = made or helpers()
+      answer = made.release_keys(first, first + keys - 1, nonce, now)
+    end
     at = at + 2
   else
     repeat
       if not tag_ok then answer = {4, now, meta[1] or ''} break end
       local value, ttl, token = ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 5])
-      local max_ttl = tonumber(meta[3] or 0)
       if tonumber(ttl) > max_ttl then answer = {12, now, max_ttl} break end
       if now > tonumber(ARGV[at + 4]) then answer = {5, now} break end
       if clock_off then answer = {11, now} break end
       if token > now + 60000000 then answer = {6, now} break end
       if strict then ttl = strict.expiry(now, ttl) end
-      local last, fence = first + keys - 1, tonumber(meta[2] or 0)
+      local last, fence = first + keys - 1, floor
       for i = first, last do
         local known = stored and stored[ARGV[i]] or tonumber(meta[i + 2] or 0)
         if known > fence then fence = known end
@@ -91,7 +99,7 @@ while at < last_arg do
         changes[#changes + 1] = ARGV[i]
         changes[#changes + 1] = block_end
       end
-      answer = {1, now, fence}
+      answer = fence
     until true
     at = at + 7
   end
