@@ -69,17 +69,26 @@ pub(super) fn decode(
     if let Op::Scan(scan) = &group[0].op {
         return all(scanned(items, keys.prefix_of(scan.kind)));
     }
-    // Acquires and releases are answered by the time and a list of answers, others by a single one.
+    // Acquires and releases are answered by a list of answers, others by a single one.
     if !matches!(group[0].op, Op::Acquire(_) | Op::Release(_)) {
         return Ok(vec![one(&group[0].op, Value::Array(items))]);
     }
-    let Some(micros) = items.first().and_then(int).filter(|_| items.len() == 1 + group.len())
-    else {
-        return all(Err(unexpected(&Value::Array(items))));
+    let micros = match &items[..] {
+        [Value::BulkString(head), micros, ..]
+            if items.len() == 2 + group.len() && head == ANSWERS.as_bytes() =>
+        {
+            int(micros)
+        }
+        _ => None,
     };
-    let answers = group.iter().zip(items.into_iter().skip(1));
+    let Some(micros) = micros else { return all(Err(unexpected(&Value::Array(items)))) };
+    let answers = group.iter().zip(items.into_iter().skip(2));
     Ok(answers.map(|(request, item)| shared(&request.op, item, micros)).collect())
 }
+
+/// How the answer to acquires and releases begins, before the server's time: other lists of numbers
+/// are no grants.
+const ANSWERS: &str = "answers";
 
 /// Decodes the answer to an acquire or a release, of a call at that time.
 fn shared(op: &Op, value: Value, micros: u64) -> Decoded {
@@ -406,9 +415,13 @@ mod tests {
         prop_oneof![1 => any, 4 => ours]
     }
 
+    fn answers() -> Value {
+        Value::BulkString(ANSWERS.into())
+    }
+
     fn decoded(op: &Op, answer: Value) -> Decoded {
         let group = [NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default())];
-        let reply = Value::Array(vec![Value::Int(5), answer]);
+        let reply = Value::Array(vec![answers(), Value::Int(5), answer]);
         decode(&Keys::new("redlock"), &group, reply).unwrap().remove(0)
     }
 
@@ -429,9 +442,16 @@ mod tests {
     }
 
     #[test]
-    fn time_comes_first() {
-        let op = &ops()[0];
-        for items in [vec![], vec![Value::Int(7)], vec![Value::Nil, Value::Int(7)]] {
+    fn numbers_alone_are_no_grants() {
+        let (op, int) = (&ops()[0], Value::Int);
+        for items in [
+            vec![],
+            vec![int(5), int(7)],
+            vec![int(1), int(5), int(7)],
+            vec![answers(), int(5)],
+            vec![answers(), Value::Nil, int(7)],
+            vec![answers(), int(5), int(7), int(8)],
+        ] {
             let group = [NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default())];
             let answers = decode(&Keys::new("redlock"), &group, Value::Array(items)).unwrap();
             assert!(matches!(answers[0].result, Err(Reason::Protocol(_))), "{answers:?}");

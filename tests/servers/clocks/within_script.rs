@@ -60,7 +60,7 @@ fn run(server: &RedisServer, script: &str, args: &[&str]) -> Vec<Resp> {
     server.set_clock_offset(0.0);
     let answer = answer.items();
     // That of an acquire follows the time.
-    match answer.get(1) {
+    match answer.get(2) {
         Some(Resp::Array(of_lease)) => of_lease.clone(),
         _ => answer,
     }

@@ -22,11 +22,12 @@ pub(super) fn erring(message: &'static str) -> FakeServer {
 /// The answer to an acquire of one lock.
 pub(super) fn granted() -> Reaction {
     let micros = i64::try_from(now().as_micros()).expect("before the year 294,000");
-    Reaction::array(&[Reaction::array(&[
-        Reaction::int(1),
-        Reaction::int(micros),
-        Reaction::int(0),
-    ])])
+    answering(micros, Reaction::int(0))
+}
+
+/// The answer to a call of one acquire or release, by a server whose clock shows `micros`.
+pub(crate) fn answering(micros: i64, answer: Reaction) -> Reaction {
+    Reaction::array(&[Reaction::bulk("answers"), Reaction::int(micros), answer])
 }
 
 /// The answers of a healthy server to the commands of the greeting.

@@ -70,7 +70,7 @@ async fn a_token_ahead_shows() {
     let ahead = || {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         let micros = i64::try_from(now.as_micros()).expect("before the year 294,000");
-        Reaction::array(&[Reaction::array(&[Reaction::int(6), Reaction::int(micros)])])
+        fake::answering(micros, Reaction::array(&[Reaction::int(6), Reaction::int(micros)]))
     };
     shows(ahead, |reason| *reason == Reason::TokenAhead).await;
 }

@@ -99,7 +99,7 @@ async fn endless_messages_end_the_subscription() {
 fn held() -> Reaction {
     let value = format!("{} 1 1 other", "0".repeat(32));
     let parts = [Reaction::int(3), Reaction::int(1), Reaction::int(0), Reaction::bulk(&value)];
-    Reaction::array(&[Reaction::array(&[&parts[..], &[Reaction::int(60_000)]].concat())])
+    fake::answering(1, Reaction::array(&[&parts[..], &[Reaction::int(60_000)]].concat()))
 }
 
 #[tokio::test]

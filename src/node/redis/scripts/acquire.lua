@@ -2,8 +2,8 @@
 -- all leases. ARGV: tag; for each lock key, at its own index, its stripe's field; then for each
 -- lease: nonce and how many keys (negative: release), and for an acquire: value, ttl in ms,
 -- deadline in µs of the server's time (with a + from one that will wait where it is refused), token
--- (0: no fencing), end of its block. Last: the strict clock guard. Answers with the server's time, and
--- for each lease: the fence before, where it is granted and accepted; or a list of a code, the time
+-- (0: no fencing), end of its block. Last: the strict clock guard. Answers with 'answers', the server's
+-- time, and for each lease: the fence before, where it is granted and accepted; or a list of a code, the time
 -- and more: 2 granted; 3 held; 4 other tag; 5 late; 6 token too far ahead; 11 clock off; 12 ttl above
 -- max_ttl; or as release_keys.lua; or the error that a command met. Written for the server's time: to
 -- make a function costs a third of a command, and a list in an answer about as much, so the common
@@ -30,18 +30,18 @@ if #KEYS == 2 and last_arg == 10 and tag_ok and not clock_off then
     if strict then ttl = strict.expiry(now, ttl) end
     local set = pcall('SET', KEYS[2], ARGV[5], 'NX', px, ttl)
     if set then
-      if set.err then return {now, set} end
+      if set.err then return {'answers', now, set} end
       local fence, floor = tonumber(meta[4] or 0), tonumber(meta[2] or 0)
       if floor > fence then fence = floor end
-      if token <= fence then return {now, {2, now, fence}} end
+      if token <= fence then return {'answers', now, {2, now, fence}} end
       call('HSET', KEYS[1], ARGV[2], ARGV[9])
-      return {now, fence}
+      return {'answers', now, fence}
     end
     tried = true
   end
 end
 
-local answers, changes, at, first = {now}, {}, #KEYS + 1, 2
+local answers, changes, at, first = {'answers', now}, {}, #KEYS + 1, 2
 local floor, max_ttl = tonumber(meta[2] or 0), tonumber(meta[3] or 0)
 -- The fences that were stored by earlier leases of this call.
 local stored
