@@ -156,10 +156,10 @@ fn one(op: &Op, value: Value) -> Decoded {
         (9, Op::Release(lease)) => Ok(released(lease, int(2), true)),
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
-    let is_grant = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
     let granted = match op {
         Op::Acquire(_) => code == 2,
-        _ => is_grant && matches!(code, 1 | 2 | 10),
+        Op::Raise(_) | Op::Extend(_) => matches!(code, 1 | 2 | 10),
+        _ => false,
     };
     Decoded { result, server_micros: int(1), granted }
 }
@@ -419,10 +419,14 @@ mod tests {
         Value::BulkString(ANSWERS.into())
     }
 
-    fn decoded(op: &Op, answer: Value) -> Decoded {
+    /// The decoded reply to a call of one operation.
+    fn reply(op: &Op, items: Vec<Value>) -> Decoded {
         let group = [NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default())];
-        let reply = Value::Array(vec![answers(), Value::Int(5), answer]);
-        decode(&Keys::new("redlock"), &group, reply).unwrap().remove(0)
+        decode(&Keys::new("redlock"), &group, Value::Array(items)).unwrap().remove(0)
+    }
+
+    fn decoded(op: &Op, answer: Value) -> Decoded {
+        reply(op, vec![answers(), Value::Int(5), answer])
     }
 
     #[test]
@@ -452,9 +456,8 @@ mod tests {
             vec![answers(), Value::Nil, int(7)],
             vec![answers(), int(5), int(7), int(8)],
         ] {
-            let group = [NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default())];
-            let answers = decode(&Keys::new("redlock"), &group, Value::Array(items)).unwrap();
-            assert!(matches!(answers[0].result, Err(Reason::Protocol(_))), "{answers:?}");
+            let decoded = reply(op, items);
+            assert!(matches!(decoded.result, Err(Reason::Protocol(_))), "{decoded:?}");
         }
     }
 

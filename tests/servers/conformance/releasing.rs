@@ -2,7 +2,7 @@
 
 use tower_redlock::node::{Answer, ReleasedAnswer};
 
-use super::{Subject, assert_held, granted};
+use super::{Contender, Subject, assert_held, contender::TTL, granted};
 
 const EXISTED: Result<Answer, tower_redlock::error::Reason> =
     Ok(Answer::Released(ReleasedAnswer::new(true, false)));
@@ -16,6 +16,8 @@ on_both! {
     release_deletes_no_foreign_key
     set_existed_if_every_key_did
     set_release_leaves_foreign_keys
+    mixed_calls_release_own_keys_only
+    mixed_calls_tell_of_waiters
 }
 
 async fn release_reports_whether_key_existed(subject: &Subject) {
@@ -48,4 +50,48 @@ async fn set_release_leaves_foreign_keys(subject: &Subject) {
     assert_eq!(pair.release().await, NOTHING);
     assert_held(&subject.contender("b").acquire().await, "single");
     assert_eq!(single.release().await, AWAITED);
+}
+
+/// So many releases and acquires are sent at once that calls have some of both.
+const AT_ONCE: usize = 50;
+
+async fn mixed_calls_release_own_keys_only(subject: &Subject) {
+    let mut holders = Vec::new();
+    for i in 0..AT_ONCE {
+        let holder = subject.contender_named("they", &*format!("held{i}"));
+        assert_eq!(holder.acquire().await, granted(false, 0));
+        holders.push(holder);
+    }
+    let send = |i| {
+        let ours = subject.contender(&*format!("held{i}"));
+        let other = subject.contender(&*format!("free{i}"));
+        (ours.ask(ours.release_op()), other.ask(other.acquire_op(TTL, 0)))
+    };
+    let answers: Vec<_> = (0..AT_ONCE).map(send).collect();
+    for (released, acquired) in answers {
+        assert_eq!(released.await, NOTHING);
+        assert_eq!(acquired.await, granted(false, 0));
+    }
+    for holder in holders {
+        assert_eq!(holder.release().await, EXISTED);
+    }
+}
+
+async fn mixed_calls_tell_of_waiters(subject: &Subject) {
+    let mut holders = Vec::new();
+    for i in 0..AT_ONCE {
+        let holder = subject.contender_named("they", &*format!("held{i}"));
+        assert_eq!(holder.acquire().await, granted(false, 0));
+        assert_held(&subject.contender(&*format!("held{i}")).acquire().await, "they");
+        holders.push((i, holder));
+    }
+    let send = |(i, holder): &(usize, Contender)| {
+        let other = subject.contender(&*format!("free{i}"));
+        (holder.ask(holder.release_op()), other.ask(other.acquire_op(TTL, 0)))
+    };
+    let answers: Vec<_> = holders.iter().map(send).collect();
+    for (released, acquired) in answers {
+        assert_eq!(released.await, AWAITED);
+        assert_eq!(acquired.await, granted(false, 0));
+    }
 }

@@ -92,7 +92,7 @@ pub fn controls() -> Vec<Control> {
             control("compare on release", Profile::Clients, Work::Locks, Exclusion, 10),
             &[
                 ("if value and string.sub(value, 1, 32) == nonce then", "if value then"),
-                ("and string.sub(value, 1, 32) == nonce and string.byte", "and string.byte"),
+                ("'string' and string.sub(value, 1, 32) == nonce\n", "'string'\n"),
             ],
         ),
         switched(

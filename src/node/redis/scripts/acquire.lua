@@ -2,12 +2,13 @@
 -- all leases. ARGV: tag; for each lock key, at its own index, its stripe's field; then for each
 -- lease: nonce and how many keys (negative: release), and for an acquire: value, ttl in ms,
 -- deadline in µs of the server's time (with a + from one that will wait where it is refused), token
--- (0: no fencing), end of its block. Last: the strict clock guard. Answers with 'answers', the server's
--- time, and for each lease: the fence before, where it is granted and accepted; or a list of a code, the time
--- and more: 2 granted; 3 held; 4 other tag; 5 late; 6 token too far ahead; 11 clock off; 12 ttl above
--- max_ttl; or as release_keys.lua; or the error that a command met. Written for the server's time: to
--- make a function costs a third of a command, and a list in an answer about as much, so the common
--- ways through make none; helpers() makes those that the other ways need.
+-- (0: no fencing), end of its block. Last: the strict clock guard. Answers with 'answers', the
+-- server's time, and for each acquire: the fence before, if it is granted and accepted; otherwise
+-- the error that a command met, or a list of a code, the time and more: 2 granted; 3 held; 4 other
+-- tag; 5 late; 6 token too far ahead; 11 clock off; 12 ttl above max_ttl. For each release as
+-- release_keys.lua. Written for the server's time: to make a function costs a third of a command,
+-- and a list in the answer about as much, so the common ways through make neither; helpers() makes
+-- the functions that the other ways need.
 local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -52,7 +53,8 @@ while at < last_arg do
     keys = -keys
     -- One key without a mark, nearly always. The rest as in release_keys.lua.
     local value = keys == 1 and pcall('GET', KEYS[first])
-    if type(value) == 'string' and string.sub(value, 1, 32) == nonce and string.byte(value, -1) ~= 10 then
+    if type(value) == 'string' and string.sub(value, 1, 32) == nonce
+      and string.byte(value, -1) ~= 10 then
       call('DEL', KEYS[first])
       answer = 1
     else

@@ -1,6 +1,6 @@
 -- Deletes the keys of one or many leases where they are the lease's own. KEYS: the lock keys of all
--- leases. ARGV: for each lease: nonce, and how many keys, negative. Answers with 'answers', the server's time,
--- and for each lease as release_keys.lua.
+-- leases. ARGV: for each lease: nonce, and how many keys, negative. Answers with 'answers', the
+-- server's time, and for each lease as release_keys.lua.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local answers, first = {'answers', now}, 1
