@@ -8,8 +8,9 @@ use super::{claim_text, encode::Keys, request::NodeRequest};
 use crate::{
     error::Reason,
     protocol::{
-        Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, LeaseId, Nonce, Op, PromisedAnswer,
-        RaisedAnswer, Record, ReleasedAnswer, ScannedAnswer, Stored, StoredLease, TickClaim,
+        AcquireOp, Answer, ClaimsAnswer, GrantedAnswer, HeldAnswer, LeaseId, Nonce, Op,
+        PromisedAnswer, RaisedAnswer, Record, ReleasedAnswer, ScannedAnswer, Stored, StoredLease,
+        TickClaim,
     },
     time::MAX_DURATION,
 };
@@ -70,12 +71,13 @@ pub(super) fn decode(
         return all(scanned(items, keys.prefix_of(scan.kind)));
     }
     // Acquires and releases are answered by a list of answers, others by a single one.
-    if !matches!(group[0].op, Op::Acquire(_) | Op::Release(_)) {
-        return Ok(vec![one(&group[0].op, Value::Array(items))]);
-    }
+    let nonce = match &group[0].op {
+        Op::Acquire(AcquireOp { lease, .. }) | Op::Release(lease) => lease.nonce().to_hex(),
+        op => return Ok(vec![one(op, Value::Array(items))]),
+    };
     let micros = match &items[..] {
-        [Value::BulkString(head), micros, ..]
-            if items.len() == 2 + group.len() && head == ANSWERS.as_bytes() =>
+        [Value::BulkString(of), micros, answers @ ..]
+            if **of == nonce && answers.len() == group.len() =>
         {
             int(micros)
         }
@@ -86,19 +88,17 @@ pub(super) fn decode(
     Ok(answers.map(|(request, item)| shared(&request.op, item, micros)).collect())
 }
 
-/// How the answer to acquires and releases begins, before the server's time: other lists of numbers
-/// are no grants.
-const ANSWERS: &str = "answers";
-
 /// Decodes the answer to an acquire or a release, of a call at that time.
 fn shared(op: &Op, value: Value, micros: u64) -> Decoded {
-    let result = match (op, int(&value)) {
-        (Op::Acquire(_), Some(fence)) => Answer::Granted(GrantedAnswer { accepted: true, fence }),
-        (Op::Release(lease), Some(deleted)) => released(lease, Some(deleted), false),
-        _ => return one(op, value),
+    let server_micros = Some(micros);
+    let (result, granted) = match (op, int(&value)) {
+        (Op::Acquire(op), Some(fence)) if fence < op.token => {
+            (Ok(Answer::Granted(GrantedAnswer { accepted: true, fence })), true)
+        }
+        (Op::Release(lease), Some(deleted)) => (Ok(released(lease, Some(deleted), false)), false),
+        _ => return Decoded { server_micros, ..one(op, value) },
     };
-    let granted = matches!(op, Op::Acquire(_));
-    Decoded { result: Ok(result), server_micros: Some(micros), granted }
+    Decoded { result, server_micros, granted }
 }
 
 fn released(lease: &LeaseId, deleted: Option<u64>, awaited: bool) -> Answer {
@@ -366,6 +366,9 @@ mod tests {
         time::Timestamp,
     };
 
+    /// The token that the acquire requests.
+    const TOKEN: i64 = 10;
+
     fn ops() -> Vec<Op> {
         let lease = || {
             let (resource, nonce) = (Resource::try_from("a").unwrap(), Nonce::from_bytes([1; 16]));
@@ -376,8 +379,8 @@ mod tests {
             Op::Acquire(AcquireOp {
                 lease: lease(),
                 ttl,
-                token: 1,
-                block_end: 1,
+                token: TOKEN.unsigned_abs(),
+                block_end: 20,
                 expires: Timestamp::MAX,
                 patience,
                 waits: false,
@@ -415,18 +418,20 @@ mod tests {
         prop_oneof![1 => any, 4 => ours]
     }
 
-    fn answers() -> Value {
-        Value::BulkString(ANSWERS.into())
+    fn decode_all(ops: &[&Op], items: Vec<Value>) -> Vec<Decoded> {
+        let request =
+            |op: &&Op| NodeRequest::new((*op).clone(), Reply::from_fn(|_| {}), &Arc::default());
+        let group: Vec<_> = ops.iter().map(request).collect();
+        decode(&Keys::new("redlock"), &group, Value::Array(items)).unwrap()
     }
 
-    /// The decoded reply to a call of one operation.
-    fn reply(op: &Op, items: Vec<Value>) -> Decoded {
-        let group = [NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default())];
-        decode(&Keys::new("redlock"), &group, Value::Array(items)).unwrap().remove(0)
+    /// The nonce of the leases in `ops`, as an answer begins.
+    fn nonce() -> Value {
+        Value::BulkString(Nonce::from_bytes([1; 16]).to_hex().into())
     }
 
     fn decoded(op: &Op, answer: Value) -> Decoded {
-        reply(op, vec![answers(), Value::Int(5), answer])
+        decode_all(&[op], vec![nonce(), Value::Int(5), answer]).remove(0)
     }
 
     #[test]
@@ -442,23 +447,47 @@ mod tests {
             assert_eq!(decoded(release, Value::Int(deleted)), expected);
         }
         assert!(one(extend, Value::Int(1)).result.is_err());
-        assert!(decoded(acquire, Value::Int(-1)).result.is_err());
     }
 
     #[test]
-    fn numbers_alone_are_no_grants() {
-        let (op, int) = (&ops()[0], Value::Int);
-        for items in [
-            vec![],
-            vec![int(5), int(7)],
-            vec![int(1), int(5), int(7)],
-            vec![answers(), int(5)],
-            vec![answers(), Value::Nil, int(7)],
-            vec![answers(), int(5), int(7), int(8)],
-        ] {
-            let decoded = reply(op, items);
+    fn fences_of_accepted_tokens_are_below() {
+        let acquire = &ops()[0];
+        assert!(decoded(acquire, Value::Int(TOKEN - 1)).granted);
+        for fence in [-1, TOKEN, i64::MAX] {
+            let decoded = decoded(acquire, Value::Int(fence));
             assert!(matches!(decoded.result, Err(Reason::Protocol(_))), "{decoded:?}");
+            assert!(!decoded.granted, "{fence}");
         }
+    }
+
+    #[test]
+    fn answers_to_other_calls_are_refused() {
+        let (ops, int) = (ops(), Value::Int);
+        let other = Value::BulkString(Nonce::from_bytes([2; 16]).to_hex().into());
+        for op in [&ops[0], &ops[3]] {
+            for items in [
+                vec![],
+                vec![int(5), int(7)],
+                vec![int(1), int(5), int(7)],
+                vec![other.clone(), int(5), int(7)],
+                vec![nonce(), int(5)],
+                vec![nonce(), Value::Nil, int(7)],
+                vec![nonce(), int(5), int(7), int(8)],
+            ] {
+                let decoded = decode_all(&[op], items).remove(0);
+                assert!(matches!(decoded.result, Err(Reason::Protocol(_))), "{decoded:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_answers_have_the_time() {
+        let (ops, int) = (ops(), Value::Int);
+        let [acquire, release] = [&ops[0], &ops[3]];
+        let answers = [Value::Array(vec![int(2)]), Value::Array(vec![int(9)]), Value::Nil];
+        let items = [&[nonce(), int(5)], &answers[..]].concat();
+        let decoded = decode_all(&[acquire, release, acquire], items);
+        assert!(decoded.iter().all(|answer| answer.server_micros == Some(5)), "{decoded:?}");
     }
 
     proptest! {
@@ -466,12 +495,17 @@ mod tests {
         fn any_reply_is_decoded(reply in replies()) {
             for op in ops() {
                 let is_list = matches!(reply, Value::Array(_));
-                let decoded = one(&op, reply.clone());
-                prop_assert!(is_list || decoded.result.is_err(), "{op:?}");
-                let grants = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
-                prop_assert!(grants || !decoded.granted, "{op:?}");
-                let takes = matches!(decoded.result, Ok(Answer::Granted(_)));
-                prop_assert!(!takes || (decoded.granted && matches!(op, Op::Acquire(_))), "{op:?}");
+                let single = one(&op, reply.clone());
+                prop_assert!(is_list || single.result.is_err(), "{op:?}");
+                for decoded in [single, decoded(&op, reply.clone())] {
+                    let grants = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
+                    prop_assert!(grants || !decoded.granted, "{op:?}");
+                    let takes = matches!(decoded.result, Ok(Answer::Granted(_)));
+                    prop_assert!(
+                        !takes || (decoded.granted && matches!(op, Op::Acquire(_))),
+                        "{op:?}"
+                    );
+                }
             }
         }
     }

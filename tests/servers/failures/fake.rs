@@ -20,14 +20,16 @@ pub(super) fn erring(message: &'static str) -> FakeServer {
 }
 
 /// The answer to an acquire of one lock.
-pub(super) fn granted() -> Reaction {
-    let micros = i64::try_from(now().as_micros()).expect("before the year 294,000");
-    answering(micros, Reaction::int(0))
+pub(super) fn granted(command: &[Vec<u8>]) -> Reaction {
+    answering(command, Reaction::int(0))
 }
 
-/// The answer to a call of one acquire or release, by a server whose clock shows `micros`.
-pub(crate) fn answering(micros: i64, answer: Reaction) -> Reaction {
-    Reaction::array(&[Reaction::bulk("answers"), Reaction::int(micros), answer])
+/// The answer to a call of one acquire or release.
+pub(crate) fn answering(command: &[Vec<u8>], answer: Reaction) -> Reaction {
+    let is_nonce = |arg: &&Vec<u8>| arg.len() == 32 && arg.iter().all(u8::is_ascii_hexdigit);
+    let nonce = command.iter().find(is_nonce).map_or("", |it| str::from_utf8(it).expect("digits"));
+    let micros = i64::try_from(now().as_micros()).expect("before the year 294,000");
+    Reaction::array(&[Reaction::bulk(nonce), Reaction::int(micros), answer])
 }
 
 /// The answers of a healthy server to the commands of the greeting.

@@ -1,13 +1,15 @@
 //! Servers that violate the protocol.
 
+use std::sync::OnceLock;
+
 use tokio::sync::oneshot;
 use tower_redlock::error::Reason;
 use tower_redlock::node::{Nonce, Op, Reply};
 
 use super::fake;
 use super::scene::{
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named, assert_refused, down, lease_with,
-    manager, settled,
+    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
+    in_time, lease_with, manager, settled,
 };
 use crate::support::{FakeServer, Reaction, RedisServer};
 
@@ -44,22 +46,50 @@ fn misfits() -> Vec<Reaction> {
 #[tokio::test]
 async fn wrong_answer_is_no_vote() {
     for reaction in misfits() {
-        let server = {
-            let reaction = reaction.clone();
-            fake::greeting(move |_| reaction.clone())
-        };
-        let redlock = manager([server.url()]);
-        settled(&redlock).await;
-        let is_protocol = |reason: &Reason| {
-            let shown = reason.to_string();
-            assert!(shown.len() < 1000, "{} bytes of text", shown.len());
-            matches!(reason, Reason::Protocol(_))
-        };
-        assert_refused(&redlock, &[0], is_protocol).await;
-        // The same holds for the next one on the connection.
-        assert_refused(&redlock, &[0], is_protocol).await;
-        assert_eq!(server.connections(), 1, "{reaction:.100?}");
+        assert_no_vote(move |_| reaction.clone()).await;
     }
+}
+
+#[tokio::test]
+async fn wrong_answer_for_lease_is_no_vote() {
+    let int = Reaction::int;
+    let codes = [0, 1, 8, 9, 10, 16].map(|code| Reaction::array(&[int(code), int(1), int(0)]));
+    // Numbers are fences; all below the token are valid.
+    let misfits = misfits()
+        .into_iter()
+        .filter(|it| !matches!(it, Reaction::Reply(it) if it.starts_with(b":")));
+    for answer in misfits.chain(codes).chain([int(-1), int(i64::MAX)]) {
+        assert_no_vote(move |command| fake::answering(command, answer.clone())).await;
+    }
+}
+
+/// An acquire that such a server answers has no vote.
+async fn assert_no_vote(answer: impl Fn(&[Vec<u8>]) -> Reaction + Send + Sync + 'static) {
+    let server = fake::greeting(answer);
+    let redlock = manager([server.url()]);
+    settled(&redlock).await;
+    let is_protocol = |reason: &Reason| {
+        let shown = reason.to_string();
+        assert!(shown.len() < 1000, "{} bytes of text", shown.len());
+        matches!(reason, Reason::Protocol(_))
+    };
+    assert_refused(&redlock, &[0], is_protocol).await;
+    // The same holds for the next one on the connection.
+    assert_refused(&redlock, &[0], is_protocol).await;
+    assert_eq!(server.connections(), 1);
+}
+
+/// As of a proxy that mixes up answers.
+#[tokio::test]
+async fn answer_to_other_call_is_no_vote() {
+    let first = OnceLock::new();
+    let server =
+        fake::greeting(move |command| first.get_or_init(|| fake::granted(command)).clone());
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let lock = in_time(async { redlock.lock("first").await }).await.unwrap();
+    assert_refused(&redlock, &[0], |reason| matches!(reason, Reason::Protocol(_))).await;
+    drop(lock);
 }
 
 #[tokio::test]

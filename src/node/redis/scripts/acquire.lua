@@ -2,13 +2,15 @@
 -- all leases. ARGV: tag; for each lock key, at its own index, its stripe's field; then for each
 -- lease: nonce and how many keys (negative: release), and for an acquire: value, ttl in ms,
 -- deadline in µs of the server's time (with a + from one that will wait where it is refused), token
--- (0: no fencing), end of its block. Last: the strict clock guard. Answers with 'answers', the
--- server's time, and for each acquire: the fence before, if it is granted and accepted; otherwise
--- the error that a command met, or a list of a code, the time and more: 2 granted; 3 held; 4 other
--- tag; 5 late; 6 token too far ahead; 11 clock off; 12 ttl above max_ttl. For each release as
--- release_keys.lua. Written for the server's time: to make a function costs a third of a command,
--- and a list in the answer about as much, so the common ways through make neither; helpers() makes
--- the functions that the other ways need.
+-- (0: no fencing), end of its block. Last: the strict clock guard. Answers with the first lease's
+-- nonce, so that no answer to another call is taken for this one, the server's time, and for each
+-- acquire: the fence before, if it is granted and its token is above that; otherwise the error that
+-- a command met, or a list of a code, the time and more: 2 granted, but the token is not above the
+-- fence, which follows; 3 held; 4 other tag; 5 late; 6 token too far ahead; 11 clock off; 12 ttl
+-- above max_ttl. For each release as release_keys.lua. Written for the server's time: to make a
+-- function costs a third of a command, and a list in the answer about as much, so the common ways
+-- through make neither, with fencing and without the strict guard; helpers() makes the functions
+-- that the other ways need.
 local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -31,18 +33,19 @@ if #KEYS == 2 and last_arg == 10 and tag_ok and not clock_off then
     if strict then ttl = strict.expiry(now, ttl) end
     local set = pcall('SET', KEYS[2], ARGV[5], 'NX', px, ttl)
     if set then
-      if set.err then return {'answers', now, set} end
+      if set.err then return {ARGV[3], now, set} end
       local fence, floor = tonumber(meta[4] or 0), tonumber(meta[2] or 0)
       if floor > fence then fence = floor end
-      if token <= fence then return {'answers', now, {2, now, fence}} end
+      if token <= fence then return {ARGV[3], now, {2, now, fence}} end
       call('HSET', KEYS[1], ARGV[2], ARGV[9])
-      return {'answers', now, fence}
+      return {ARGV[3], now, fence}
     end
     tried = true
   end
 end
 
-local answers, changes, at, first = {'answers', now}, {}, #KEYS + 1, 2
+local at, first = #KEYS + 1, 2
+local answers, changes = {ARGV[at], now}, {}
 local floor, max_ttl = tonumber(meta[2] or 0), tonumber(meta[3] or 0)
 -- The fences that were stored by earlier leases of this call.
 local stored
@@ -51,15 +54,15 @@ while at < last_arg do
   local answer
   if keys < 0 then
     keys = -keys
-    -- One key without a mark, nearly always. The rest as in release_keys.lua.
+    -- One key without a mark, or another's, nearly always. The rest as in release_keys.lua.
     local value = keys == 1 and pcall('GET', KEYS[first])
-    if type(value) == 'string' and string.sub(value, 1, 32) == nonce
-      and string.byte(value, -1) ~= 10 then
-      call('DEL', KEYS[first])
-      answer = 1
-    else
+    local own = type(value) == 'string' and string.sub(value, 1, 32) == nonce
+    if keys > 1 or type(value) == 'table' or own and string.byte(value, -1) == 10 then
       made = made or helpers()
       answer = made.release_keys(first, first + keys - 1, nonce, now)
+    else
+      if own then call('DEL', KEYS[first]) end
+      answer = own and 1 or 0
     end
     at = at + 2
   else
