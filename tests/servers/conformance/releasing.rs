@@ -2,7 +2,11 @@
 
 use tower_redlock::node::{Answer, ReleasedAnswer};
 
-use super::{Contender, Subject, assert_held, contender::TTL, granted};
+use super::{
+    Contender, Subject, assert_held,
+    contender::{TTL, now_token},
+    granted,
+};
 
 const EXISTED: Result<Answer, tower_redlock::error::Reason> =
     Ok(Answer::Released(ReleasedAnswer::new(true, false)));
@@ -16,7 +20,9 @@ on_both! {
     release_deletes_no_foreign_key
     set_existed_if_every_key_did
     set_release_leaves_foreign_keys
-    mixed_calls_release_own_keys_only
+    mixed_calls_release_own_keys
+    mixed_calls_leave_foreign_keys
+    mixed_calls_keep_their_order
     mixed_calls_tell_of_waiters
 }
 
@@ -55,7 +61,56 @@ async fn set_release_leaves_foreign_keys(subject: &Subject) {
 /// So many releases and acquires are sent at once that calls have some of both.
 const AT_ONCE: usize = 50;
 
-async fn mixed_calls_release_own_keys_only(subject: &Subject) {
+async fn mixed_calls_release_own_keys(subject: &Subject) {
+    let mut holders = Vec::new();
+    for i in 0..AT_ONCE {
+        let (single, pair) = (format!("a{i}"), [format!("b{i}"), format!("c{i}")]);
+        let holders_of =
+            [subject.contender(&*single), subject.contender(pair.each_ref().map(|it| &**it))];
+        for holder in &holders_of {
+            assert_eq!(holder.acquire().await, granted(false, 0));
+        }
+        holders.push(holders_of);
+    }
+    let token = now_token();
+    let send = |(i, [single, pair]): (usize, &[Contender; 2])| {
+        let other = subject.contender(&*format!("free{i}"));
+        let acquire = other.acquire_op(TTL, token + 256 * i as u64);
+        (single.ask(single.release_op()), other.ask(acquire), pair.ask(pair.release_op()))
+    };
+    let answers: Vec<_> = holders.iter().enumerate().map(send).collect();
+    for (single, acquired, pair) in answers {
+        assert_eq!(single.await, EXISTED);
+        assert!(matches!(acquired.await, Ok(Answer::Granted(_))));
+        assert_eq!(pair.await, EXISTED);
+    }
+    for holder in holders.iter().flatten() {
+        assert!(matches!(holder.acquire().await, Ok(Answer::Granted(_))), "not free");
+    }
+}
+
+async fn mixed_calls_keep_their_order(subject: &Subject) {
+    let mut holders = Vec::new();
+    for i in 0..AT_ONCE {
+        let holder = subject.contender_named("they", &*format!("x{i}"));
+        assert_eq!(holder.acquire().await, granted(false, 0));
+        holders.push((i, holder));
+    }
+    let send = |(i, holder): &(usize, Contender)| {
+        let next = subject.contender(&*format!("x{i}"));
+        let (released, acquired) =
+            (holder.ask(holder.release_op()), next.ask(next.acquire_op(TTL, 0)));
+        (released, acquired, next.ask(next.release_op()))
+    };
+    let answers: Vec<_> = holders.iter().map(send).collect();
+    for (released, acquired, again) in answers {
+        assert_eq!(released.await, EXISTED);
+        assert_eq!(acquired.await, granted(false, 0));
+        assert_eq!(again.await, EXISTED);
+    }
+}
+
+async fn mixed_calls_leave_foreign_keys(subject: &Subject) {
     let mut holders = Vec::new();
     for i in 0..AT_ONCE {
         let holder = subject.contender_named("they", &*format!("held{i}"));
