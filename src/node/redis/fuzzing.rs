@@ -3,6 +3,7 @@
 #![allow(clippy::missing_panics_doc, reason = "a panic is a broken promise")]
 
 use std::{
+    iter,
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -24,9 +25,9 @@ use crate::{
     error::{BuildError, Reason},
     node::Reply,
     protocol::{
-        AcquireOp, Answer, ClaimOp, ExtendOp, ForgetOp, LeaseId, Nonce, Op, PrepareOp, RaiseOp,
-        Record, RecordOp, RepairOp, ScanKind, ScanOp, StoredLease, TickClaim, TickRun,
-        views::Incarnation,
+        AcquireOp, Answer, ClaimOp, ExtendOp, ForgetOp, GrantedAnswer, LeaseId, Nonce, Op,
+        PrepareOp, RaiseOp, Record, RecordOp, RepairOp, ScanKind, ScanOp, StoredLease, TickClaim,
+        TickRun, views::Incarnation,
     },
     resource::Resource,
     time::Timestamp,
@@ -45,7 +46,7 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let run = TickRun::new(Duration::ZERO, 1, Duration::ZERO);
     let claim = Arc::new(TickClaim::new(1, run, "me".into(), None));
     vec![
-        Op::Acquire(AcquireOp::new(lease(), ttl, until, patience)),
+        Op::Acquire(AcquireOp::new(lease(), ttl, until, patience).fencing(1_000, 2_000)),
         Op::Raise(RaiseOp::new(lease(), 1, 1)),
         Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until, patience }),
         Op::Release(lease()),
@@ -69,11 +70,7 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
 pub fn answers(data: &[u8]) {
     let values = replies(data, data.len()).values;
     for value in &values {
-        for op in &*OPS {
-            for count in [1, 2] {
-                answer(op, count, value.clone());
-            }
-        }
+        OPS.iter().for_each(|op| answer_alone_and_shared(op, value));
     }
     if let Ok(Ok(report)) = handshake::parse_report(&mut values.clone().into_iter()) {
         assert!(!report.is_replica);
@@ -84,10 +81,22 @@ pub fn answers(data: &[u8]) {
     let _ = permissions::answer(two);
 }
 
+fn answer_alone_and_shared(op: &Op, value: &Value) {
+    answer(op, 1, value.clone());
+    let (Op::Acquire(AcquireOp { lease, .. }) | Op::Release(lease)) = op else { return };
+    answer(op, 2, value.clone());
+    // In the form of such an answer: bytes rarely have the nonce.
+    for count in [1, 2] {
+        let nonce = Value::BulkString(lease.nonce().to_hex().into());
+        let answers = iter::repeat_n(value.clone(), count);
+        let items = [nonce, Value::Int(5)].into_iter().chain(answers);
+        answer(op, count, Value::Array(items.collect()));
+    }
+}
+
 fn answer(op: &Op, count: usize, value: Value) {
     let request = |_| NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default());
-    let shares = matches!(op, Op::Acquire(_) | Op::Release(_));
-    let group: Vec<_> = (0..if shares { count } else { 1 }).map(request).collect();
+    let group: Vec<_> = (0..count).map(request).collect();
     let is_list = matches!(value, Value::Array(_));
     let Ok(answers) = decode(&Keys::new("redlock"), &group, value) else { return };
     assert_eq!(answers.len(), group.len());
@@ -105,7 +114,9 @@ fn answer(op: &Op, count: usize, value: Value) {
 /// Whether this kind of answer belongs to the operation.
 fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
     match answer {
-        Answer::Granted(_) => granted && matches!(op, Op::Acquire(_)),
+        Answer::Granted(GrantedAnswer { accepted, fence }) => {
+            granted && matches!(op, Op::Acquire(op) if !accepted || *fence < op.token)
+        }
         Answer::Raised(_) => granted && matches!(op, Op::Raise(_)),
         Answer::Extended => matches!(op, Op::Extend(_)),
         Answer::Held(_) => !granted && matches!(op, Op::Acquire(_) | Op::Extend(_)),
