@@ -2,7 +2,10 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor, value::SeqAccessDeserializer},
+};
 
 use crate::{
     error::BuildError,
@@ -65,6 +68,7 @@ use crate::{
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    #[serde(deserialize_with = "nodes")]
     nodes: Vec<NodeUrl>,
     #[serde(with = "humantime_serde")]
     ttl: Option<Duration>,
@@ -102,9 +106,37 @@ pub struct Config {
     max_records: Option<usize>,
     max_stored_response_bytes: Option<usize>,
     username: Option<String>,
-    password: Option<String>,
+    password: Option<Password>,
     password_file: Option<PathBuf>,
     tls: Option<TlsFiles>,
+}
+
+/// A list of nodes. An error does not repeat a text in its place: a URL may hold a password.
+fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeUrl>, D::Error> {
+    struct Nodes;
+    impl<'de> Visitor<'de> for Nodes {
+        type Value = Vec<NodeUrl>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of URLs")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+
+        fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
+            Err(E::custom("nodes: a text, expected a list of URLs"))
+        }
+    }
+    deserializer.deserialize_any(Nodes)
+}
+
+/// An error does not repeat what is in its place, such as a number.
+#[derive(Clone, Deserialize)]
+#[serde(untagged, expecting = "password: expected a text, in quotes")]
+enum Password {
+    Text(String),
 }
 
 /// `"redis://…"`, or `{ name = "a", url = "redis://…" }`.
@@ -184,7 +216,8 @@ impl Config {
         if let Some(DelayRange { min, max }) = self.retry_delay {
             builder = builder.retry_delay(min..=max);
         }
-        let credentials = match (self.username, self.password, self.password_file) {
+        let password = self.password.map(|Password::Text(password)| password);
+        let credentials = match (self.username, password, self.password_file) {
             (_, Some(_), Some(_)) => {
                 let reason = "it is given, and password_file as well";
                 return Err(BuildError::setting("password", reason));
@@ -252,6 +285,17 @@ mod tests {
         assert!(!format!("{config:?}").contains("s3cret"));
         let builder = config.into_builder().unwrap();
         assert!(!format!("{builder:?}").contains("s3cret"));
+        for document in [
+            serde_json::json!({ "password": 471_142 }),
+            serde_json::json!({ "password": ["471142"] }),
+            serde_json::json!({ "nodes": "redis://:471142@h" }),
+            serde_json::json!({ "nodes": ["redis://:471142@h", 5] }),
+            serde_json::json!({ "nodes": [{ "url": "redis://:471142@h" }] }),
+        ] {
+            let error = serde_json::from_value::<Config>(document).err().unwrap().to_string();
+            assert!(error.contains("expected") || error.contains("URL"), "{error}");
+            assert!(!error.contains("471142"), "{error}");
+        }
     }
 
     #[test]

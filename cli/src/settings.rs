@@ -157,10 +157,17 @@ fn read(path: &Path) -> Result<Table, Failure> {
     })
 }
 
-/// Returns the message without the given values: one may be a password.
+/// Returns the message without the given value, which may be a password: what is between the first
+/// quote and what was expected instead. Names of settings are shown.
 fn without_values(error: &toml::de::Error) -> String {
-    let parts = error.message().split('"').enumerate();
-    parts.map(|(i, part)| if i % 2 == 0 { part } else { "…" }).collect()
+    let message = error.message();
+    let of_names = ["unknown field", "missing field", "duplicate field"];
+    let is_of_name = of_names.iter().any(|kind| message.starts_with(kind));
+    let Some(start) = message.find(['"', '`']).filter(|_| !is_of_name) else {
+        return message.to_owned();
+    };
+    let expected = message.rfind(", expected ").filter(|expected| *expected > start);
+    format!("{}…{}", &message[..start], expected.map_or("", |expected| &message[expected..]))
 }
 
 /// Parses `url,name=url,…`.

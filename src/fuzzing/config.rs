@@ -33,10 +33,14 @@ pub fn config(data: &[u8]) {
     let url = format!("redis://user:{PASSWORD}@host.example");
     match settings.get_mut("nodes") {
         Some(Value::Array(nodes)) => nodes.push(url.into()),
+        Some(Value::String(text)) => *text = url,
         Some(_) => {}
         None => drop(settings.insert("nodes".into(), [url].as_slice().into())),
     }
-    let Ok(config) = serde_json::from_value::<Config>(document) else { return };
+    let config = match serde_json::from_value::<Config>(document) {
+        Ok(config) => config,
+        Err(error) => return hides_password(&error.to_string()),
+    };
     hides_password(&format!("{config:?}"));
     let builder = match config.into_builder() {
         Ok(builder) => builder.spawner(DropSpawner),

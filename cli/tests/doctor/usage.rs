@@ -44,6 +44,8 @@ fn bad_usage_has_its_exit_code() {
 fn senseless_settings_are_refused() {
     let nodes = ["redis://127.0.0.1:1"];
     Doctor::configured(&nodes, "ttl_ms = 5").run(&[]).is(78, &["unknown field `ttl_ms`"]);
+    let range = "retry_delay = { min = '1ms' }";
+    Doctor::configured(&nodes, range).run(&[]).is(78, &["missing field `max`"]);
     Doctor::configured(&nodes, "ttl = '1ms'").run(&[]).is(78, &["ttl"]);
     Doctor::configured(&nodes, "ttl = ").run(&[]).is(78, &["line 1: not valid TOML"]);
     run("http://h", &["doctor"]).is(78, &["begins with none of redis://"]);
@@ -66,6 +68,17 @@ fn passwords_are_never_shown() {
     for text in &settings {
         Doctor::configured(&nodes, text).run(&[]).never_says(secret);
         Doctor::configured(&nodes, text).run(&["--json"]).never_says(secret);
+    }
+    for (text, secret) in [
+        ("password = 471142", "471142"),
+        ("password = 4711.42", "4711.42"),
+        ("max_attempts = 471142.5", "471142.5"),
+        ("restart_guard = 's3cret'", "s3cret"),
+        ("nodes = 'redis://:s3\"cret@h'", "cret@"),
+        ("max_attempts = 's3\"cret, expected x'", "cret"),
+    ] {
+        let nodes: &[&str] = if text.starts_with("nodes") { &[] } else { &["redis://h"] };
+        Doctor::configured(nodes, text).run(&[]).is(78, &["settings"]).never_says(secret);
     }
     run(&format!("redis://:{secret}@h:x"), &["doctor"]).is(78, &[]).never_says(secret);
     let url = format!("redis://:{secret}@h");
