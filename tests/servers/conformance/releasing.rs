@@ -62,30 +62,36 @@ async fn set_release_leaves_foreign_keys(subject: &Subject) {
 const AT_ONCE: usize = 50;
 
 async fn mixed_calls_release_own_keys(subject: &Subject) {
+    let names = |i| (format!("a{i}"), [format!("b{i}"), format!("c{i}")]);
+    let contenders = |i| {
+        let (single, pair) = names(i);
+        [subject.contender(&*single), subject.contender(pair.each_ref().map(|name| &**name))]
+    };
     let mut holders = Vec::new();
     for i in 0..AT_ONCE {
-        let (single, pair) = (format!("a{i}"), [format!("b{i}"), format!("c{i}")]);
-        let holders_of =
-            [subject.contender(&*single), subject.contender(pair.each_ref().map(|it| &**it))];
-        for holder in &holders_of {
-            assert_eq!(holder.acquire().await, granted(false, 0));
-        }
-        holders.push(holders_of);
+        let [single, pair] = contenders(i);
+        assert_eq!(single.acquire().await, granted(false, 0));
+        assert_eq!(pair.acquire().await, granted(false, 0));
+        holders.push((single, pair));
     }
-    let token = now_token();
-    let send = |(i, [single, pair]): (usize, &[Contender; 2])| {
+    let mut token = now_token();
+    let send = |(i, (single, pair)): (usize, &(Contender, Contender))| {
+        token += 256;
         let other = subject.contender(&*format!("free{i}"));
-        let acquire = other.acquire_op(TTL, token + 256 * i as u64);
+        let acquire = other.acquire_op(TTL, token);
         (single.ask(single.release_op()), other.ask(acquire), pair.ask(pair.release_op()))
     };
     let answers: Vec<_> = holders.iter().enumerate().map(send).collect();
     for (single, acquired, pair) in answers {
         assert_eq!(single.await, EXISTED);
-        assert!(matches!(acquired.await, Ok(Answer::Granted(_))));
+        let acquired = acquired.await;
+        assert!(matches!(&acquired, Ok(Answer::Granted(it)) if it.accepted), "{acquired:?}");
         assert_eq!(pair.await, EXISTED);
     }
-    for holder in holders.iter().flatten() {
-        assert!(matches!(holder.acquire().await, Ok(Answer::Granted(_))), "not free");
+    // By others: whoever has a key is granted it again.
+    for contender in (0..AT_ONCE).flat_map(contenders) {
+        let answer = contender.acquire().await;
+        assert!(matches!(answer, Ok(Answer::Granted(_))), "{answer:?}");
     }
 }
 
