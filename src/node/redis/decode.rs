@@ -32,14 +32,16 @@ impl Decoded {
     }
 }
 
-/// Why a command has to be sent again.
+/// Why a reply answers none of the operations of its call.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Retry {
-    /// The server lacks the script; nothing ran.
-    WithText,
-    /// One operation may have failed the call for all, for example by a denied key. Running the
-    /// others again is harmless: their nonces identify them.
-    Apart,
+pub(super) enum Unanswered {
+    /// The server lacks the script; nothing ran. They are sent again with its text.
+    NoScript,
+    /// One operation may have failed the call for all, for example by a denied key. Running each of
+    /// them again, apart, is harmless: their nonces identify them.
+    Failed,
+    /// It answers another call, as do those behind it. The operations may have run.
+    OtherCall,
 }
 
 /// Decodes the reply to a group of operations, in order.
@@ -47,13 +49,15 @@ pub(super) fn decode(
     keys: &Keys,
     group: &[NodeRequest],
     value: Value,
-) -> Result<Vec<Decoded>, Retry> {
+) -> Result<Vec<Decoded>, Unanswered> {
     let all = |result: Result<Answer, Reason>| {
         Ok(group.iter().map(|_| Decoded::timeless(result.clone())).collect())
     };
     let items = match value {
         Value::Array(items) => items,
-        Value::ServerError(error) if error.code() == "NOSCRIPT" => return Err(Retry::WithText),
+        Value::ServerError(error) if error.code() == "NOSCRIPT" => {
+            return Err(Unanswered::NoScript);
+        }
         Value::ServerError(error) => {
             let reason = reason(&error);
             let of_the_server = matches!(
@@ -61,7 +65,7 @@ pub(super) fn decode(
                 Reason::Loading | Reason::ReadOnly | Reason::Auth(_) | Reason::Busy
             );
             if group.len() > 1 && !of_the_server {
-                return Err(Retry::Apart);
+                return Err(Unanswered::Failed);
             }
             return all(Err(reason));
         }
@@ -71,21 +75,43 @@ pub(super) fn decode(
         return all(scanned(items, keys.prefix_of(scan.kind)));
     }
     // Acquires and releases are answered by a list of answers, others by a single one.
-    let nonce = match &group[0].op {
-        Op::Acquire(AcquireOp { lease, .. }) | Op::Release(lease) => lease.nonce().to_hex(),
-        op => return Ok(vec![one(op, Value::Array(items))]),
+    let Some(head) = head(group) else {
+        return Ok(vec![one(&group[0].op, Value::Array(items))]);
     };
-    let micros = match &items[..] {
-        [Value::BulkString(of), micros, answers @ ..]
-            if **of == nonce && answers.len() == group.len() =>
-        {
-            int(micros)
-        }
-        _ => None,
-    };
+    let found = items.first().and_then(read_head);
+    if found.is_some_and(|found| found != head) {
+        return Err(Unanswered::OtherCall);
+    }
+    let micros = items.get(1).and_then(int);
+    let micros = micros.filter(|_| found.is_some() && items.len() == 2 + group.len());
     let Some(micros) = micros else { return all(Err(unexpected(&Value::Array(items)))) };
     let answers = group.iter().zip(items.into_iter().skip(2));
     Ok(answers.map(|(request, item)| shared(&request.op, item, micros)).collect())
+}
+
+/// What names a call in its answer: whether it only releases, and the nonce of its first acquire or, if
+/// it has none, of its first release. The same lease is released by another call than it is acquired
+/// by, or behind another acquire.
+type Head = (bool, [u8; 32]);
+
+/// The head of the answer to acquires and releases.
+fn head(group: &[NodeRequest]) -> Option<Head> {
+    let acquired = group.iter().find_map(|request| match &request.op {
+        Op::Acquire(AcquireOp { lease, .. }) => Some(lease),
+        _ => None,
+    });
+    match (acquired, &group[0].op) {
+        (Some(lease), _) => Some((false, lease.nonce().to_hex())),
+        (None, Op::Release(lease)) => Some((true, lease.nonce().to_hex())),
+        _ => None,
+    }
+}
+
+fn read_head(value: &Value) -> Option<Head> {
+    let Value::BulkString(text) = value else { return None };
+    let nonce = text.strip_prefix(b"-");
+    let digits: [u8; 32] = nonce.unwrap_or(text).try_into().ok()?;
+    digits.iter().all(u8::is_ascii_hexdigit).then_some((nonce.is_some(), digits))
 }
 
 /// Decodes the answer to an acquire or a release, of a call at that time.
@@ -95,16 +121,20 @@ fn shared(op: &Op, value: Value, micros: u64) -> Decoded {
         (Op::Acquire(op), Some(fence)) if fence < op.token => {
             (Ok(Answer::Granted(GrantedAnswer { accepted: true, fence })), true)
         }
-        (Op::Release(lease), Some(deleted)) => (Ok(released(lease, Some(deleted), false)), false),
+        (Op::Release(lease), Some(deleted)) => (released(lease, Some(deleted), false), false),
         _ => return Decoded { server_micros, ..one(op, value) },
     };
     Decoded { result, server_micros, granted }
 }
 
-fn released(lease: &LeaseId, deleted: Option<u64>, awaited: bool) -> Answer {
+fn released(lease: &LeaseId, deleted: Option<u64>, awaited: bool) -> Result<Answer, Reason> {
     let names = lease.resource().shared_names().len();
-    let deleted = deleted.and_then(|count| usize::try_from(count).ok());
-    Answer::Released(ReleasedAnswer { existed: deleted == Some(names), awaited })
+    match deleted.and_then(|count| usize::try_from(count).ok()) {
+        Some(deleted) if deleted <= names => {
+            Ok(Answer::Released(ReleasedAnswer { existed: deleted == names, awaited }))
+        }
+        _ => Err(Reason::Protocol("a number of released keys that the lock does not have".into())),
+    }
 }
 
 fn one(op: &Op, value: Value) -> Decoded {
@@ -118,16 +148,23 @@ fn one(op: &Op, value: Value) -> Decoded {
     }
     let int = |i: usize| items.get(i).and_then(int);
     let code = int(0).unwrap_or(0);
-    let fence = int(2).unwrap_or(0);
+    let known_fence = int(2);
+    let fence = known_fence.unwrap_or(0);
     let result = match (code, op) {
-        (2, Op::Acquire(_)) => Ok(Answer::Granted(GrantedAnswer { accepted: false, fence })),
+        (9, Op::Release(lease)) => released(lease, known_fence, true),
+        (_, Op::Release(_)) => Err(unexpected(&Value::Array(items.clone()))),
+        (2, Op::Acquire(op)) if known_fence.is_some_and(|fence| fence >= op.token) => {
+            Ok(Answer::Granted(GrantedAnswer { accepted: false, fence }))
+        }
         (1 | 2, Op::Raise(_)) => Ok(Answer::Raised(RaisedAnswer { accepted: code == 1, fence })),
-        (3, Op::Acquire(_) | Op::Extend(_)) => Ok(Answer::Held(HeldAnswer {
-            owner: items.get(3).and_then(owner),
-            remaining: int(4).map(Duration::from_millis),
-            fence,
-            lingers: items.get(3).and_then(linger_mark) == Some(b'\t'),
-        })),
+        (3, Op::Acquire(_) | Op::Extend(_)) if known_fence.is_some() => {
+            Ok(Answer::Held(HeldAnswer {
+                owner: items.get(3).and_then(owner),
+                remaining: int(4).map(Duration::from_millis),
+                fence,
+                lingers: items.get(3).and_then(linger_mark) == Some(b'\t'),
+            }))
+        }
         (1, Op::Prepare(_)) => claim(items.get(3)).map(|claim| {
             Answer::Promised(PromisedAnswer { floor: fence, claim: claim.map(Box::new) })
         }),
@@ -145,19 +182,18 @@ fn one(op: &Op, value: Value) -> Decoded {
         (1, Op::Forget(_) | Op::ForgetJob(_)) => Ok(Answer::Forgotten(fence > 0)),
         (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
         (5, _) => Err(Reason::Late),
-        (6, _) => Err(Reason::TokenAhead),
-        (7, _) => Err(Reason::KeyGone),
+        (6, Op::Acquire(_) | Op::Raise(_)) => Err(Reason::TokenAhead),
+        (7, Op::Raise(_) | Op::Record(_)) => Err(Reason::KeyGone),
         (8 | 10, Op::Extend(_)) => Ok(Answer::Extended),
         (11, _) => Err(Reason::ClockOff),
-        (12, _) => Err(Reason::TtlTooLong),
-        (13, _) => Err(Reason::Superseded),
-        (14, _) => Err(Reason::TooManyJobs),
-        (15, _) => Err(Reason::Incomplete),
-        (9, Op::Release(lease)) => Ok(released(lease, int(2), true)),
+        (12, Op::Acquire(_) | Op::Extend(_)) => Err(Reason::TtlTooLong),
+        (13, Op::Prepare(_) | Op::Claim(_) | Op::ForgetJob(_)) => Err(Reason::Superseded),
+        (14, Op::Prepare(_) | Op::Claim(_)) => Err(Reason::TooManyJobs),
+        (15, Op::ReadRecord(_)) => Err(Reason::Incomplete),
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
     let granted = match op {
-        Op::Acquire(_) => code == 2,
+        Op::Acquire(_) => code == 2 && result.is_ok(),
         Op::Raise(_) | Op::Extend(_) => matches!(code, 1 | 2 | 10),
         _ => false,
     };
@@ -356,6 +392,8 @@ pub(super) fn list(mut replies: Vec<Value>) -> Result<Vec<Value>, Reason> {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
@@ -418,20 +456,28 @@ mod tests {
         prop_oneof![1 => any, 4 => ours]
     }
 
-    fn decode_all(ops: &[&Op], items: Vec<Value>) -> Vec<Decoded> {
+    fn call(ops: &[&Op]) -> Vec<NodeRequest> {
         let request =
             |op: &&Op| NodeRequest::new((*op).clone(), Reply::from_fn(|_| {}), &Arc::default());
-        let group: Vec<_> = ops.iter().map(request).collect();
-        decode(&Keys::new("redlock"), &group, Value::Array(items)).unwrap()
+        ops.iter().map(request).collect()
     }
 
-    /// The nonce of the leases in `ops`, as an answer begins.
-    fn nonce() -> Value {
-        Value::BulkString(Nonce::from_bytes([1; 16]).to_hex().into())
+    fn decode_all(ops: &[&Op], items: Vec<Value>) -> Result<Vec<Decoded>, Unanswered> {
+        decode(&Keys::new("redlock"), &call(ops), Value::Array(items))
+    }
+
+    /// The head of the answer to a call of these.
+    fn head_of(ops: &[&Op]) -> Value {
+        let (only_releases, nonce) = head(&call(ops)).expect("acquires or releases");
+        Value::BulkString([if only_releases { "-".as_bytes() } else { b"" }, &nonce].concat())
     }
 
     fn decoded(op: &Op, answer: Value) -> Decoded {
-        decode_all(&[op], vec![nonce(), Value::Int(5), answer]).remove(0)
+        decode_all(&[op], vec![head_of(&[op]), Value::Int(5), answer]).unwrap().remove(0)
+    }
+
+    fn is_unexpected(decoded: &Decoded) -> bool {
+        matches!(decoded.result, Err(Reason::Protocol(_))) && !decoded.granted
     }
 
     #[test]
@@ -451,31 +497,69 @@ mod tests {
 
     #[test]
     fn fences_of_accepted_tokens_are_below() {
-        let acquire = &ops()[0];
-        assert!(decoded(acquire, Value::Int(TOKEN - 1)).granted);
-        for fence in [-1, TOKEN, i64::MAX] {
-            let decoded = decoded(acquire, Value::Int(fence));
-            assert!(matches!(decoded.result, Err(Reason::Protocol(_))), "{decoded:?}");
-            assert!(!decoded.granted, "{fence}");
+        let (acquire, int) = (&ops()[0], Value::Int);
+        let refused = |fence| Value::Array(vec![int(2), int(5), int(fence)]);
+        assert!(decoded(acquire, int(TOKEN - 1)).granted);
+        assert!(decoded(acquire, refused(TOKEN)).granted);
+        for wrong in [int(-1), int(TOKEN), int(i64::MAX), refused(TOKEN - 1), refused(-1)] {
+            let decoded = decoded(acquire, wrong);
+            assert!(is_unexpected(&decoded), "{decoded:?}");
         }
     }
 
     #[test]
-    fn answers_to_other_calls_are_refused() {
+    fn codes_of_other_scripts_are_unexpected() {
         let (ops, int) = (ops(), Value::Int);
+        let [acquire, release] = [&ops[0], &ops[3]];
+        let codes = |codes: &[i64], op| {
+            for &code in codes {
+                let decoded = decoded(op, Value::Array(vec![int(code), int(5)]));
+                assert!(is_unexpected(&decoded), "{decoded:?}");
+            }
+        };
+        codes(&[0, 1, 2, 3, 7, 8, 9, 10, 13, 14, 15, 16], acquire);
+        codes(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], release);
+        for deleted in [int(2), int(-1), Value::Array(vec![int(9), int(5), int(2)])] {
+            let decoded = decoded(release, deleted);
+            assert!(is_unexpected(&decoded), "{decoded:?}");
+        }
+    }
+
+    #[test]
+    fn answers_to_other_calls_are_none() {
+        let (ops, int) = (ops(), Value::Int);
+        let [acquire, release] = [&ops[0], &ops[3]];
         let other = Value::BulkString(Nonce::from_bytes([2; 16]).to_hex().into());
+        for (call, head) in [
+            (&[acquire][..], other.clone()),
+            (&[release], other),
+            // The same lease, but of another call.
+            (&[acquire], head_of(&[release])),
+            (&[release], head_of(&[acquire])),
+        ] {
+            let answers = decode_all(call, vec![head, int(5), int(1)]);
+            assert_eq!(answers, Err(Unanswered::OtherCall), "{call:?}");
+        }
+        // A call is named by its first acquire, wherever that is.
+        assert_eq!(head_of(&[release, acquire]), head_of(&[acquire]));
+    }
+
+    #[test]
+    fn misshapen_answers_are_refused() {
+        let (ops, int) = (ops(), Value::Int);
         for op in [&ops[0], &ops[3]] {
+            let head = || head_of(&[op]);
             for items in [
                 vec![],
                 vec![int(5), int(7)],
                 vec![int(1), int(5), int(7)],
-                vec![other.clone(), int(5), int(7)],
-                vec![nonce(), int(5)],
-                vec![nonce(), Value::Nil, int(7)],
-                vec![nonce(), int(5), int(7), int(8)],
+                vec![Value::BulkString("other".into()), int(5), int(7)],
+                vec![head(), int(5)],
+                vec![head(), Value::Nil, int(7)],
+                vec![head(), int(5), int(7), int(8)],
             ] {
-                let decoded = decode_all(&[op], items).remove(0);
-                assert!(matches!(decoded.result, Err(Reason::Protocol(_))), "{decoded:?}");
+                let decoded = decode_all(&[op], items).unwrap().remove(0);
+                assert!(is_unexpected(&decoded), "{decoded:?}");
             }
         }
     }
@@ -483,10 +567,10 @@ mod tests {
     #[test]
     fn all_answers_have_the_time() {
         let (ops, int) = (ops(), Value::Int);
-        let [acquire, release] = [&ops[0], &ops[3]];
-        let answers = [Value::Array(vec![int(2)]), Value::Array(vec![int(9)]), Value::Nil];
-        let items = [&[nonce(), int(5)], &answers[..]].concat();
-        let decoded = decode_all(&[acquire, release, acquire], items);
+        let call = [&ops[0], &ops[3], &ops[0]];
+        let answers = [Value::Array(vec![int(4)]), Value::Array(vec![int(9)]), Value::Nil];
+        let items = [&[head_of(&call), int(5)], &answers[..]].concat();
+        let decoded = decode_all(&call, items).unwrap();
         assert!(decoded.iter().all(|answer| answer.server_micros == Some(5)), "{decoded:?}");
     }
 
@@ -497,7 +581,9 @@ mod tests {
                 let is_list = matches!(reply, Value::Array(_));
                 let single = one(&op, reply.clone());
                 prop_assert!(is_list || single.result.is_err(), "{op:?}");
-                for decoded in [single, decoded(&op, reply.clone())] {
+                let shares = matches!(op, Op::Acquire(_) | Op::Release(_));
+                let answer = shares.then(|| decoded(&op, reply.clone()));
+                for decoded in iter::once(single).chain(answer) {
                     let grants = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
                     prop_assert!(grants || !decoded.granted, "{op:?}");
                     let takes = matches!(decoded.result, Ok(Answer::Granted(_)));

@@ -26,10 +26,16 @@ pub(super) fn granted(command: &[Vec<u8>]) -> Reaction {
 
 /// The answer to a call of one acquire or release.
 pub(crate) fn answering(command: &[Vec<u8>], answer: Reaction) -> Reaction {
-    let is_nonce = |arg: &&Vec<u8>| arg.len() == 32 && arg.iter().all(u8::is_ascii_hexdigit);
-    let nonce = command.iter().find(is_nonce).map_or("", |it| str::from_utf8(it).expect("digits"));
+    let text = |arg: &[u8]| String::from_utf8_lossy(arg).into_owned();
+    let is_nonce = |arg: &Vec<u8>| arg.len() == 32 && arg.iter().all(u8::is_ascii_hexdigit);
+    let head = match command.iter().position(is_nonce) {
+        // The number of keys follows, negative for a release.
+        Some(i) if command[i + 1].starts_with(b"-") => format!("-{}", text(&command[i])),
+        Some(i) => text(&command[i]),
+        None => String::new(),
+    };
     let micros = i64::try_from(now().as_micros()).expect("before the year 294,000");
-    Reaction::array(&[Reaction::bulk(nonce), Reaction::int(micros), answer])
+    Reaction::array(&[Reaction::bulk(&head), Reaction::int(micros), answer])
 }
 
 /// The answers of a healthy server to the commands of the greeting.

@@ -1,17 +1,19 @@
 //! Servers that violate the protocol.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use tokio::sync::oneshot;
+use tower_redlock::Redlock;
 use tower_redlock::error::Reason;
-use tower_redlock::node::{Nonce, Op, Reply};
+use tower_redlock::node::{Answer, Nonce, Op, Reply};
 
 use super::fake;
 use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
     in_time, lease_with, manager, settled,
 };
-use crate::support::{FakeServer, Reaction, RedisServer};
+use crate::support::{FakeServer, Reaction, RedisServer, eventually_async};
 
 /// Well-formed replies that no script gives.
 fn misfits() -> Vec<Reaction> {
@@ -53,12 +55,15 @@ async fn wrong_answer_is_no_vote() {
 #[tokio::test]
 async fn wrong_answer_for_lease_is_no_vote() {
     let int = Reaction::int;
-    let codes = [0, 1, 8, 9, 10, 16].map(|code| Reaction::array(&[int(code), int(1), int(0)]));
+    // Of other scripts, or without what belongs to them.
+    let codes = [0, 1, 2, 3, 7, 8, 9, 10, 13, 14, 15, 16];
+    let codes = codes.map(|code| Reaction::array(&[int(code), int(1)]));
+    let below_token = Reaction::array(&[int(2), int(1), int(0)]);
     // Numbers are fences; all below the token are valid.
     let misfits = misfits()
         .into_iter()
         .filter(|it| !matches!(it, Reaction::Reply(it) if it.starts_with(b":")));
-    for answer in misfits.chain(codes).chain([int(-1), int(i64::MAX)]) {
+    for answer in misfits.chain(codes).chain([below_token, int(-1), int(i64::MAX)]) {
         assert_no_vote(move |command| fake::answering(command, answer.clone())).await;
     }
 }
@@ -79,17 +84,40 @@ async fn assert_no_vote(answer: impl Fn(&[Vec<u8>]) -> Reaction + Send + Sync + 
     assert_eq!(server.connections(), 1);
 }
 
-/// As of a proxy that mixes up answers.
+/// A server that answers each call as the first one, as behind a proxy that mixes up answers.
+fn repeating() -> FakeServer {
+    let first = OnceLock::new();
+    fake::greeting(move |command| first.get_or_init(|| fake::granted(command)).clone())
+}
+
+const OTHER_CALL: Reason = Reason::Protocol(Cow::Borrowed("an answer to another call"));
+
 #[tokio::test]
 async fn answer_to_other_call_is_no_vote() {
-    let first = OnceLock::new();
-    let server =
-        fake::greeting(move |command| first.get_or_init(|| fake::granted(command)).clone());
+    let server = repeating();
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
     let lock = in_time(async { redlock.lock("first").await }).await.unwrap();
-    assert_refused(&redlock, &[0], |reason| matches!(reason, Reason::Protocol(_))).await;
+    assert_refused(&redlock, &[0], |reason| *reason == OTHER_CALL).await;
+    // All other answers on the connection may be misplaced, too.
+    eventually_async("it connects again", async || server.connections() == 2).await;
     drop(lock);
+}
+
+#[tokio::test]
+async fn answer_to_other_call_releases_nothing() {
+    let server = repeating();
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    let [first, other] = [1, 2].map(|byte| Op::Release(lease_with(Nonce::from_bytes([byte; 16]))));
+    assert!(ask(&redlock, first).await.is_ok());
+    assert_eq!(ask(&redlock, other).await, Err(OTHER_CALL));
+}
+
+async fn ask(redlock: &Redlock, op: Op) -> Result<Answer, Reason> {
+    let (answer, answered) = oneshot::channel();
+    redlock.nodes()[0].send(op, Reply::from_fn(move |response| drop(answer.send(response))));
+    answered.await.expect("an answer")
 }
 
 #[tokio::test]
@@ -240,10 +268,7 @@ async fn assert_nonce_not_shown(url: String) {
     let nonce = Nonce::from_bytes([0xab; 16]);
     let redlock = manager([url]);
     settled(&redlock).await;
-    let (answer, answered) = oneshot::channel();
-    let reply = Reply::from_fn(move |response| drop(answer.send(response)));
-    redlock.nodes()[0].send(Op::Release(lease_with(nonce)), reply);
-    let response = answered.await.unwrap();
+    let response = ask(&redlock, Op::Release(lease_with(nonce))).await;
     let shown = format!("{response:?}");
     assert!(response.is_err() && !shown.contains("abababababab"), "{shown}");
 }

@@ -2,15 +2,18 @@
 -- all leases. ARGV: tag; for each lock key, at its own index, its stripe's field; then for each
 -- lease: nonce and how many keys (negative: release), and for an acquire: value, ttl in ms,
 -- deadline in µs of the server's time (with a + from one that will wait where it is refused), token
--- (0: no fencing), end of its block. Last: the strict clock guard. Answers with the first lease's
--- nonce, so that no answer to another call is taken for this one, the server's time, and for each
--- acquire: the fence before, if it is granted and its token is above that; otherwise the error that
--- a command met, or a list of a code, the time and more: 2 granted, but the token is not above the
--- fence, which follows; 3 held; 4 other tag; 5 late; 6 token too far ahead; 11 clock off; 12 ttl
--- above max_ttl. For each release as release_keys.lua. Written for the server's time: to make a
--- function costs a third of a command, and a list in the answer about as much, so the common ways
--- through make neither, with fencing and without the strict guard; helpers() makes the functions
--- that the other ways need.
+-- (0: no fencing), end of its block. Last: the strict clock guard.
+--
+-- Answers with the nonce of the first acquire, so that no answer to another call is taken for this
+-- one; the server's time; and for each lease, in order: a release's answer as in release_keys.lua,
+-- and for an acquire the fence before, if it is granted and its token is above that. Otherwise the
+-- error that a command met, or a list of a code, the time and more: 2 granted, but the token is not
+-- above the fence, which follows; 3 held; 4 other tag; 5 late; 6 token too far ahead; 11 clock off;
+-- 12 ttl above max_ttl.
+--
+-- Written for the server's time: to make a function costs a third of a command, and a list in the
+-- answer about as much, so the common ways through make neither, with fencing and without the
+-- strict guard; helpers() makes the functions that the other ways need.
 local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -45,7 +48,7 @@ if #KEYS == 2 and last_arg == 10 and tag_ok and not clock_off then
 end
 
 local at, first = #KEYS + 1, 2
-local answers, changes = {ARGV[at], now}, {}
+local answers, changes = {false, now}, {}
 local floor, max_ttl = tonumber(meta[2] or 0), tonumber(meta[3] or 0)
 -- The fences that were stored by earlier leases of this call.
 local stored
@@ -66,6 +69,7 @@ while at < last_arg do
     end
     at = at + 2
   else
+    answers[1] = answers[1] or nonce
     repeat
       if not tag_ok then answer = {4, now, meta[1] or ''} break end
       local value, ttl, token = ARGV[at + 2], ARGV[at + 3], tonumber(ARGV[at + 5])

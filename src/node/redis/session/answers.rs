@@ -1,5 +1,7 @@
 //! Handles the replies to a batch.
 
+use std::iter;
+
 use ::redis::{Pipeline, Value};
 
 use super::{
@@ -9,7 +11,7 @@ use super::{
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{Decoded, Retry, decode},
+        decode::{Decoded, Unanswered, decode},
         encode::ScriptRef,
         permissions,
         request::NodeRequest,
@@ -17,12 +19,13 @@ use crate::{
         server_clock::ServerClock,
     },
     protocol::{Answer, Op},
+    time::Timestamp,
 };
 
 impl Session<'_> {
     /// Passes the answers of a batch on, and repeats what has to be sent again.
     pub(super) fn on_answers(&mut self, batch: SentBatch) -> Result<(), Reason> {
-        let SentBatch { sent, content, view, tag, answers: values, .. } = batch;
+        let SentBatch { sent, server_clock, content, view, tag, answers: values, .. } = batch;
         let groups = match content {
             BatchContent::Operations(groups) => {
                 self.unanswered -= groups.iter().map(Vec::len).sum::<usize>();
@@ -46,7 +49,8 @@ impl Session<'_> {
         let mut unusable = None;
         let (mut forgotten, mut apart) = (Vec::new(), Vec::new());
         let mut values = values.into_iter();
-        for group in groups {
+        let mut groups = groups.into_iter();
+        while let Some(group) = groups.next() {
             match decode(&self.member.set.keys, &group, values.next().unwrap_or(Value::Nil)) {
                 Ok(answers) => {
                     // All answers of a call share one reading of the clock.
@@ -79,10 +83,17 @@ impl Session<'_> {
                         request.answer(decoded.result, view.clone());
                     }
                 }
-                Err(Retry::WithText) => forgotten.extend(group),
-                Err(Retry::Apart) => {
+                Err(Unanswered::NoScript) => forgotten.extend(group),
+                Err(Unanswered::Failed) => {
                     self.last_spoilt = Some(self.settings.clock.now());
                     apart.extend(group);
+                }
+                Err(Unanswered::OtherCall) => {
+                    let reason = Reason::Protocol("an answer to another call".into());
+                    self.status.set_down(reason.clone());
+                    let rest = iter::once(group).chain(groups.by_ref()).flatten();
+                    self.lose(rest, (sent, server_clock), &reason);
+                    unusable = Some(reason);
                 }
             }
         }
@@ -178,10 +189,8 @@ impl Session<'_> {
         for batch in std::mem::take(&mut self.batches) {
             match batch.content {
                 BatchContent::Operations(groups) => {
-                    for request in groups.into_iter().flatten() {
-                        self.reconnect.unanswered(&request.op, batch.sent, batch.server_clock);
-                        request.answer(Err(told.clone()), None);
-                    }
+                    let requests = groups.into_iter().flatten();
+                    self.lose(requests, (batch.sent, batch.server_clock), &told);
                 }
                 BatchContent::AdminRequest(waiting) => {
                     let _ = waiting.send(Err(told.clone()));
@@ -193,5 +202,18 @@ impl Session<'_> {
             request.not_sent(reason.clone());
         }
         SessionEnd::Broken(reason)
+    }
+
+    /// Ends written operations without answers: they may have run.
+    fn lose(
+        &mut self,
+        requests: impl Iterator<Item = NodeRequest>,
+        (sent, server_clock): (Timestamp, ServerClock),
+        told: &Reason,
+    ) {
+        for request in requests {
+            self.reconnect.unanswered(&request.op, sent, server_clock);
+            request.answer(Err(told.clone()), None);
+        }
     }
 }
