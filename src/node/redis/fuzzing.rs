@@ -16,18 +16,20 @@ use super::{
     decode::{Decoded, decode, lease_of, record},
     directory,
     encode::Keys,
-    enrol::Tag,
+    enrol::{self, Tag},
     handshake, permissions,
     request::NodeRequest,
+    server_traits::Probe,
+    settings::{Guards, RestartGuard},
     wire::fuzzing::replies,
 };
 use crate::{
     error::{BuildError, Reason},
     node::Reply,
     protocol::{
-        AcquireOp, Answer, ClaimOp, ExtendOp, ForgetOp, GrantedAnswer, LeaseId, Nonce, Op,
-        PrepareOp, RaiseOp, Record, RecordOp, RepairOp, ScanKind, ScanOp, StoredLease, TickClaim,
-        TickRun, views::Incarnation,
+        AcquireOp, Answer, ClaimOp, ExtendOp, ForgetJobOp, ForgetOp, GrantedAnswer, LeaseId, Nonce,
+        Op, PrepareOp, RaiseOp, Record, RecordOp, RepairOp, ScanKind, ScanOp, StoredLease,
+        TickClaim, TickRun, views::Incarnation,
     },
     resource::Resource,
     time::Timestamp,
@@ -59,11 +61,12 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
         Op::Record(RecordOp::new(lease(), Arc::clone(&record), ttl, until, patience)),
         Op::Repair(RepairOp::new("a".into(), record, ttl)),
         Op::Forget(ForgetOp::new("a".into(), nonce)),
+        Op::ForgetJob(ForgetJobOp::new("a".into(), 1, patience)),
     ]
 });
 
-/// Decodes replies, as the answers to operations, to the commands of a connection and to the question where
-/// a server is.
+/// Decodes replies, as the answers to operations, to the commands of a connection, to the question where
+/// a server is, and to what a node in probation asks.
 ///
 /// Each operation is answered once, and only by an answer of its kind. Errors are short, and have
 /// neither nonces nor control characters.
@@ -72,6 +75,8 @@ pub fn answers(data: &[u8]) {
     for value in &values {
         OPS.iter().for_each(|op| answer_alone_and_shared(op, value));
     }
+    values.iter().for_each(enrol::fuzzing::learnt);
+    greeting(&values);
     if let Ok(Ok(report)) = handshake::parse_report(&mut values.clone().into_iter()) {
         assert!(!report.is_replica);
         incarnation(&report.tag);
@@ -81,15 +86,40 @@ pub fn answers(data: &[u8]) {
     let _ = permissions::answer(two);
 }
 
+/// Reads replies as those of the greeting. What scripts are told of INFO has as many lines as fields.
+fn greeting(values: &[Value]) {
+    let probe = Probe::take(&mut values.to_vec());
+    let guards = [RestartGuard::Probation, RestartGuard::Off].map(|restart| Guards {
+        restart,
+        clock: Some(Duration::ZERO),
+        ..Guards::default()
+    });
+    let version = handshake::version(probe.server(), (7, 0));
+    for guards in [&Guards::default(), &guards[0], &guards[1]] {
+        match version.clone().and_then(|version| probe.traits(version, guards)) {
+            Ok(traits) => {
+                let told = traits.told_text();
+                assert!(matches!(told.lines().count(), 0 | 5) && told.len() < 5 * 1_000, "{told}");
+            }
+            Err(reason) => is_presentable(&reason),
+        }
+    }
+    let errors = ["redlock", "{redlock}"].map(|prefix| probe.check_mode(prefix).err());
+    let first = || values.first().cloned().unwrap_or(Value::Nil);
+    let others = [handshake::digest(first()).err(), handshake::read_time(first()).err()];
+    errors.iter().chain(&others).flatten().for_each(is_presentable);
+}
+
 fn answer_alone_and_shared(op: &Op, value: &Value) {
     answer(op, 1, value.clone());
     let (Op::Acquire(AcquireOp { lease, .. }) | Op::Release(lease)) = op else { return };
     answer(op, 2, value.clone());
-    // In the form of such an answer: bytes rarely have the nonce.
+    // Wrapped as the scripts do: bytes hardly ever have the nonce.
+    let sign = if matches!(op, Op::Release(_)) { "-".as_bytes() } else { b"" };
     for count in [1, 2] {
-        let nonce = Value::BulkString(lease.nonce().to_hex().into());
+        let head = Value::BulkString([sign, &lease.nonce().to_hex()].concat());
         let answers = iter::repeat_n(value.clone(), count);
-        let items = [nonce, Value::Int(5)].into_iter().chain(answers);
+        let items = [head, Value::Int(5)].into_iter().chain(answers);
         answer(op, count, Value::Array(items.collect()));
     }
 }
@@ -115,7 +145,7 @@ fn answer(op: &Op, count: usize, value: Value) {
 fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
     match answer {
         Answer::Granted(GrantedAnswer { accepted, fence }) => {
-            granted && matches!(op, Op::Acquire(op) if !accepted || *fence < op.token)
+            granted && matches!(op, Op::Acquire(op) if *accepted == (*fence < op.token))
         }
         Answer::Raised(_) => granted && matches!(op, Op::Raise(_)),
         Answer::Extended => matches!(op, Op::Extend(_)),
@@ -131,7 +161,7 @@ fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
             matches!(op, Op::Claims(jobs) if jobs.len() == answer.claims.len())
         }
         Answer::Recorded(_) => matches!(op, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_)),
-        Answer::Forgotten(_) => matches!(op, Op::Forget(_)),
+        Answer::Forgotten(_) => matches!(op, Op::Forget(_) | Op::ForgetJob(_)),
     }
 }
 

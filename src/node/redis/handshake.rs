@@ -111,7 +111,7 @@ async fn greet_as(
     };
     let strict = settings.guards.clock.is_some();
     let version = version(probe.server(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
-    member.set.set_traits(member.index, probe.traits(version, settings)?);
+    member.set.set_traits(member.index, probe.traits(version, &settings.guards)?);
     // After the login: unauthenticated clients may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
     add_health_check(&mut pipeline, member, location.is_fresh);
@@ -298,7 +298,7 @@ fn no_scripts(reason: Reason) -> Reason {
     }
 }
 
-fn digest(value: Value) -> Result<String, Reason> {
+pub(super) fn digest(value: Value) -> Result<String, Reason> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes)
             .map_err(|_| Reason::Protocol("a script digest that is not text".into())),
@@ -313,7 +313,10 @@ type Version = (u32, u32);
 
 /// Returns the server's version, and the Redis version that it is compatible with; `None` and zero
 /// if INFO is denied.
-fn version(answer: &Value, oldest: Version) -> Result<(Option<Arc<str>>, Version), Reason> {
+pub(super) fn version(
+    answer: &Value,
+    oldest: Version,
+) -> Result<(Option<Arc<str>>, Version), Reason> {
     let field = |name: &str| info(answer, name);
     // Others give the version of Redis that they are compatible with under the old name.
     let Some(version) = field("redis_version") else { return Ok((None, (0, 0))) };
@@ -329,11 +332,14 @@ fn version(answer: &Value, oldest: Version) -> Result<(Option<Arc<str>>, Version
     Ok((Some(names.into_iter().find_map(field).unwrap_or(version)), parsed))
 }
 
-/// The server's TIME in µs.
 async fn time(wire: &mut Wire) -> Result<u64, Reason> {
     let mut pipeline = Pipeline::with_capacity(1);
     pipeline.cmd("TIME");
-    let answer = wire.ask(&pipeline).await?.pop().unwrap_or(Value::Nil);
+    read_time(wire.ask(&pipeline).await?.pop().unwrap_or(Value::Nil))
+}
+
+/// Reads the server's TIME, in µs.
+pub(super) fn read_time(answer: Value) -> Result<u64, Reason> {
     let number = |value: &Value| text(value).parse::<u64>().ok();
     match answer {
         Value::Array(parts) => {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use ::redis::{Pipeline, Value};
 
 use super::{
-    RedisSettings, RestartGuard,
+    RestartGuard,
     decode::reason,
     directory::hash_tag,
     enrol::{NodeReport, info},
+    settings::Guards,
 };
 use crate::{
     error::{Reason, UnfitServer},
@@ -77,7 +78,7 @@ impl Probe {
     pub(super) fn traits(
         &self,
         (version, number): (Option<Arc<str>>, (u32, u32)),
-        settings: &RedisSettings,
+        guards: &Guards,
     ) -> Result<ServerTraits, Reason> {
         let unfit = |unfit| Err(Reason::Unfit(unfit));
         let kind = self.kind();
@@ -86,7 +87,7 @@ impl Probe {
         let mut limits = Vec::new();
         // Where INFO is denied, the enrolment says so.
         if is_refused || is_text(&self.server) && is_text(&self.replication) {
-            let is_guarded = settings.guards.restart == RestartGuard::Probation;
+            let is_guarded = guards.restart == RestartGuard::Probation;
             let fields = [
                 ("role", &told.role, true),
                 ("run_id", &told.run_id, is_guarded),
@@ -99,7 +100,7 @@ impl Probe {
             if told.run_id.is_empty() {
                 limits.push(Finding::NoRunId);
             }
-            let is_strict = settings.guards.clock.is_some();
+            let is_strict = guards.clock.is_some();
             if is_strict && (is_refused || told.master_replid.len() != ID_LENGTH) {
                 return unfit(UnfitServer::ClockGuard);
             }

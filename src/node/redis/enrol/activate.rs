@@ -265,13 +265,14 @@ async fn answers<const N: usize>(
     answers.try_into().map_err(|_| Reason::Protocol("other answers than asked for".into()))
 }
 
+/// Whether a field is that of a stripe, as it is written: it goes to another server under this name.
 fn is_stripe(field: &str) -> bool {
     let stripe = field.strip_prefix('f').and_then(|number| number.parse::<usize>().ok());
-    stripe.is_some_and(|stripe| stripe < STRIPES)
+    stripe.is_some_and(|stripe| stripe < STRIPES && field[1..] == stripe.to_string())
 }
 
 /// Orders the values of a mark; the greater one wins.
-fn order(mark: &str) -> (u64, u32) {
+pub(super) fn order(mark: &str) -> (u64, u32) {
     (leading_number(mark), claim_text::read(mark).map_or(0, |claim| claim.number))
 }
 
@@ -280,7 +281,7 @@ fn leading_number(text: &str) -> u64 {
     text[..digits].parse().unwrap_or(0)
 }
 
-fn pairs(value: &Value) -> impl Iterator<Item = (String, String)> + '_ {
+pub(super) fn pairs(value: &Value) -> impl Iterator<Item = (String, String)> + '_ {
     let (list, map) = match value {
         Value::Array(items) => (&items[..], &[][..]),
         Value::Map(pairs) => (&[][..], &pairs[..]),
@@ -326,6 +327,8 @@ mod tests {
             ("f0", "12"),
             ("f1", "0"),
             ("f99999", "12"),
+            ("f007", "12"),
+            ("f+8", "12"),
             ("x2", "12"),
         ]);
         assert_eq!(found.unwrap().text().as_ref(), tag);

@@ -19,6 +19,8 @@ mod adopt;
 mod bulk_connection;
 mod clocks;
 mod copy;
+#[cfg(any(test, fuzzing))]
+pub(super) mod fuzzing;
 mod key_reservations;
 mod layout;
 mod lower;

@@ -9,9 +9,13 @@ use http::{
 };
 
 use super::{accept_encoding::AcceptEncoding, host, key, record::Payload};
-use crate::{key::RequestHead, once::StoredResponse, resource::Resource};
+use crate::{
+    key::RequestHead,
+    once::{StoredResponse, store},
+    resource::Resource,
+};
 
-/// Reads bytes as the payload of a record, and as a stored response.
+/// Reads bytes as the payload of a record, as a stored response, and as a value of a store on a server.
 ///
 /// What is read has the same bytes again, but for the order of headers with different names.
 pub fn responses(data: &[u8]) {
@@ -20,6 +24,7 @@ pub fn responses(data: &[u8]) {
         assert_eq!(again.len(), data.len());
         assert_eq!(StoredResponse::decode(again), Ok(response));
     }
+    store::fuzz_stored(data);
     if let Some(payload) = Payload::decode(data) {
         let again = payload.encode();
         assert_eq!(again.len(), data.len());

@@ -2,6 +2,8 @@
 
 mod builder;
 mod client;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod store;
 mod worker;
 

@@ -168,12 +168,12 @@ fn gather(
 }
 
 /// The token as text. The texts of two tokens compare as the tokens do.
-fn token_text(token: FencingToken) -> String {
+pub(super) fn token_text(token: FencingToken) -> String {
     format!("{:0TOKEN_DIGITS$}", token.get())
 }
 
 /// The part of the value after the token.
-fn encode(key: &str, response: &StoredResponse) -> Vec<u8> {
+pub(super) fn encode(key: &str, response: &StoredResponse) -> Vec<u8> {
     [&digest(key)[..], &response.encode()].concat()
 }
 

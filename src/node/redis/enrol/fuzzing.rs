@@ -1,0 +1,43 @@
+//! A check of what nodes in probation learn from others.
+
+use ::redis::Value;
+
+use super::activate::{LearntState, order, pairs};
+use crate::{membership::leaving::Departure, stripe::STRIPES};
+
+/// Reads a reply as the state of a node, and as a page of its marks.
+///
+/// Only fences go to another server under their names. What is learnt twice is learnt once, and of two
+/// marks the same one stands in any order.
+pub(crate) fn learnt(reply: &Value) {
+    let (_, mut known) = LearntState::of_meta(reply);
+    for (field, fence) in &known.fences {
+        assert!((0..STRIPES).any(|stripe| *field == format!("f{stripe}")) && *fence > 0, "{field}");
+    }
+    if let Some(Departure::Named(incarnation, owners)) =
+        known.left.as_ref().and_then(|(_, how)| Departure::parse(how))
+    {
+        let names = [incarnation].into_iter().chain(owners.iter().copied());
+        let again = names.map(|name| name.to_string()).collect::<Vec<_>>().join(",");
+        assert_eq!(Departure::parse(&again), Some(Departure::Named(incarnation, owners)));
+    }
+    let marks: Vec<_> = pairs(reply).collect();
+    let learn = |marks: &mut dyn Iterator<Item = &(String, String)>| {
+        let mut all = LearntState::default();
+        for (name, mark) in marks {
+            let mut one = LearntState::default();
+            one.marks.insert(name.clone(), mark.clone());
+            all.merge(one);
+        }
+        all.marks
+    };
+    let (forwards, backwards) = (learn(&mut marks.iter()), learn(&mut marks.iter().rev()));
+    for (name, mark) in &forwards {
+        assert_eq!(order(mark), order(&backwards[name]), "{name}");
+    }
+    known.marks = forwards;
+    let mut twice = known.clone();
+    twice.merge(known.clone());
+    assert_eq!((twice.fences, twice.marks), (known.fences, known.marks));
+    assert_eq!((twice.floor, twice.max_ttl), (known.floor, known.max_ttl));
+}
