@@ -113,8 +113,8 @@ pub struct Config {
 
 /// A list of nodes. An error does not repeat a text in its place: a URL may hold a password.
 fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeUrl>, D::Error> {
-    struct Nodes;
-    impl<'de> Visitor<'de> for Nodes {
+    struct NodeList;
+    impl<'de> Visitor<'de> for NodeList {
         type Value = Vec<NodeUrl>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -129,7 +129,7 @@ fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeUrl>, D::
             Err(E::custom("nodes: a text, expected a list of URLs"))
         }
     }
-    deserializer.deserialize_any(Nodes)
+    deserializer.deserialize_any(NodeList)
 }
 
 /// An error does not repeat what is in its place, such as a number.

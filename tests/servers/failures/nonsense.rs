@@ -53,7 +53,7 @@ async fn wrong_answer_is_no_vote() {
 }
 
 #[tokio::test]
-async fn wrong_answer_for_lease_is_no_vote() {
+async fn wrong_lease_answer_is_no_vote() {
     let int = Reaction::int;
     // Of other scripts, or without what belongs to them.
     let codes = [0, 1, 2, 3, 7, 8, 9, 10, 13, 14, 15, 16];
@@ -93,7 +93,7 @@ fn repeating() -> FakeServer {
 const OTHER_CALL: Reason = Reason::Protocol(Cow::Borrowed("an answer to another call"));
 
 #[tokio::test]
-async fn answer_to_other_call_is_no_vote() {
+async fn misplaced_answer_is_no_vote() {
     let server = repeating();
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
@@ -105,7 +105,7 @@ async fn answer_to_other_call_is_no_vote() {
 }
 
 #[tokio::test]
-async fn answer_to_other_call_releases_nothing() {
+async fn misplaced_answer_releases_nothing() {
     let server = repeating();
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
