@@ -162,10 +162,11 @@ pub fn json(data: &[u8]) {
             return;
         }
     };
-    let is_json = !text.as_deref().unwrap_or_default().starts_with("the body is not JSON");
-    assert!(is_json, "{text:?}");
-    let is_twice =
-        text.as_deref().unwrap_or_default().starts_with("the body has more than one value");
+    let is_refused = |why: &str| text.as_deref().unwrap_or_default().starts_with(why);
+    assert!(!is_refused("the body is not JSON"), "{text:?}");
+    // It ended at an object, although the document has a later member of the same name.
+    let ends_early = is_refused("what the body has at")
+        && objects(&document) < body.iter().filter(|byte| **byte == b'{').count();
     let expected = match document.pointer(pointer) {
         Some(Value::String(text)) => Some(text.clone()).filter(|text| is_name(text)),
         Some(Value::Number(number)) if number.is_i64() || number.is_u64() => {
@@ -173,8 +174,17 @@ pub fn json(data: &[u8]) {
         }
         _ => None,
     };
-    if !is_twice {
+    if !is_refused("the body has more than one value") && !ends_early {
         assert_eq!(found, expected);
+    }
+}
+
+/// How many objects are in a document.
+fn objects(document: &Value) -> usize {
+    match document {
+        Value::Array(elements) => elements.iter().map(objects).sum(),
+        Value::Object(members) => 1 + members.values().map(objects).sum::<usize>(),
+        _ => 0,
     }
 }
 
