@@ -7,12 +7,13 @@ use ::redis::{Pipeline, Value};
 use super::{
     Access, Address, Endpoint, IoStream,
     credentials::UserAndPassword,
-    decode::{reason, text},
+    decode::text,
     directory::Location,
     endpoint::Place,
     enrol::{EnrolCheck, Membership, NodeReport, add_check, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
+    server_error::reason,
     server_traits::{self, Probe},
     wire::Wire,
 };

@@ -7,10 +7,11 @@ use futures_util::FutureExt;
 
 use super::{
     Endpoint,
-    decode::{reason, text},
+    decode::text,
     directory::Location,
     enrol::Membership,
     handshake::{self, TIMEOUT},
+    server_error::reason,
     status::Status,
     supervisor::Backoff,
     wire::{Command, Wire},

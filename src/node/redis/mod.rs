@@ -35,6 +35,7 @@ mod reconnect_state;
 mod request;
 mod scripts;
 mod server_clock;
+mod server_error;
 mod server_traits;
 mod session;
 mod settings;

@@ -4,12 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use ::redis::{Pipeline, Value};
 
-use super::{
-    RedisSettings,
-    decode::{reason, text},
-    encode::Keys,
-    scripts,
-};
+use super::{RedisSettings, decode::text, encode::Keys, scripts, server_error::reason};
 use crate::error::Reason;
 
 /// Needed only for wake-ups.

@@ -6,9 +6,9 @@ use ::redis::{Pipeline, Value};
 
 use super::{
     RestartGuard,
-    decode::reason,
     directory::hash_tag,
     enrol::{NodeReport, info},
+    server_error::reason,
     settings::Guards,
 };
 use crate::{

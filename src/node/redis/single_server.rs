@@ -11,9 +11,8 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::{
-    Access, Endpoint,
-    decode::reason,
-    handshake,
+    Access, Endpoint, handshake,
+    server_error::reason,
     wire::{MAX_LONG, Wire},
 };
 use crate::error::Reason;

@@ -14,8 +14,9 @@ use crate::{
     membership::node_status::{ActivationOutcome, ActivationPlan, ActivationStep},
     node::redis::{
         claim_text,
-        decode::{int, list, reason, text},
+        decode::{int, list, text},
         scripts,
+        server_error::reason,
     },
     protocol::formulas,
     stripe::STRIPES,

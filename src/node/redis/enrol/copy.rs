@@ -23,8 +23,9 @@ use crate::{
     error::Reason,
     metrics,
     node::redis::{
-        decode::{list, reason, text},
+        decode::{list, text},
         scripts,
+        server_error::reason,
         status_detail::Copied,
     },
     sync::{

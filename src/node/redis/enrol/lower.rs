@@ -10,8 +10,9 @@ use super::{NodeSet, node_report::millis};
 use crate::{
     error::{Reason, Vote, VoteOutcome, Votes},
     node::redis::{
-        decode::{int, list, reason, text},
+        decode::{int, list, text},
         scripts,
+        server_error::reason,
     },
     protocol::formulas,
     time::{Clock, Timestamp},

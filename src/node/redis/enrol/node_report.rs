@@ -11,8 +11,9 @@ use crate::{
         Memory, Persistence,
         redis::{
             RestartGuard,
-            decode::{self, int, reason, text},
+            decode::{self, int, text},
             scripts,
+            server_error::reason,
             server_traits::{self, ServerTraits},
         },
     },

@@ -15,11 +15,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::redis::{
-        decode::{reason, text},
-        scripts,
-        status_detail::Copied,
-    },
+    node::redis::{decode::text, scripts, server_error::reason, status_detail::Copied},
 };
 
 /// Number of keys scanned in one call, and maximum number of keys of a script.

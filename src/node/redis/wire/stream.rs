@@ -18,7 +18,7 @@ use tokio::{
 use super::{Command, RespReader, Unreadable};
 use crate::{
     error::Reason,
-    node::redis::{IoStream, decode::reason},
+    node::redis::{IoStream, server_error::reason},
 };
 
 /// Initial size of the read buffer, in bytes.

@@ -1,0 +1,80 @@
+//! What a server's error, or an answer that no script gives, means; without the secrets in it.
+
+use std::{borrow::Cow, sync::Arc};
+
+use ::redis::{ServerError, Value};
+
+use crate::error::Reason;
+
+/// Classifies a server's error.
+pub(super) fn reason(error: &ServerError) -> Reason {
+    let text = || -> Arc<str> {
+        let details = error.details().unwrap_or_default();
+        without_secrets(format!("{} {details}", error.code()).trim_end()).into()
+    };
+    match error.code() {
+        "NOAUTH" | "WRONGPASS" => Reason::Auth(text()),
+        "NOPERM" => Reason::NoPermission(text()),
+        // MOVED slot address
+        "MOVED" => Reason::Moved { to: text().rsplit(' ').next().unwrap_or_default().into() },
+        "READONLY" => Reason::ReadOnly,
+        "OOM" => Reason::OutOfMemory,
+        "BUSY" => Reason::Busy,
+        "LOADING" => Reason::Loading,
+        "MISCONF" => Reason::PersistenceFailing,
+        _ => in_script(error).unwrap_or_else(|| Reason::Server(text())),
+    }
+}
+
+/// Classifies an error inside a script that is wrapped into a general one: any error before Redis
+/// 7, with its code in the text; a missing permission since Redis 7, without a code.
+fn in_script(error: &ServerError) -> Option<Reason> {
+    let details = error.details()?;
+    let has = |code: &str| details.contains(&format!("-{code} ")) || details.starts_with(code);
+    [
+        ("OOM", Reason::OutOfMemory),
+        ("READONLY", Reason::ReadOnly),
+        ("MISCONF", Reason::PersistenceFailing),
+        ("NOPERM", Reason::NoPermission(without_secrets(details).into())),
+    ]
+    .into_iter()
+    .find_map(|(code, reason)| has(code).then_some(reason))
+    .or_else(|| {
+        let is_denied = DENIED_IN_SCRIPT.iter().any(|words| details.contains(words));
+        is_denied.then(|| Reason::NoPermission(without_secrets(details).into()))
+    })
+}
+
+/// Texts of permission errors inside scripts, before Redis 7.2 and since.
+const DENIED_IN_SCRIPT: [&str; 4] = [
+    "can't run this command or subcommand",
+    "can't access at least one of the keys",
+    "can't publish to the channel",
+    "ACL failure in script",
+];
+
+pub(super) fn unexpected(value: &Value) -> Reason {
+    let shown = without_secrets(&format!("{value:?}")).chars().take(120).collect();
+    Reason::Protocol(Cow::Owned(shown))
+}
+
+/// Removes secrets from a server's error, which may repeat arguments: cuts off the argument list,
+/// and replaces digit sequences with the length of a nonce.
+fn without_secrets(text: &str) -> String {
+    const NONCE_DIGITS: usize = 32;
+    const ARGUMENTS: &str = "with args beginning with";
+    let text = text.find(ARGUMENTS).map_or(text, |at| text[..at].trim_end_matches([' ', ',']));
+    let mut shown = String::with_capacity(text.len());
+    let mut digits = String::new();
+    for c in text.chars().chain(['\0']) {
+        if c.is_ascii_hexdigit() {
+            digits.push(c);
+            continue;
+        }
+        shown.push_str(if digits.len() < NONCE_DIGITS { &digits } else { "…" });
+        digits.clear();
+        shown.push(c);
+    }
+    shown.pop();
+    shown
+}
