@@ -162,7 +162,7 @@ pub enum Reason {
     Unfit(UnfitServer),
     /// Another error of the server, which is the text.
     Server(Arc<str>),
-    /// The answer has an unknown form.
+    /// The answer has an unknown form, or is to another operation. The operation may have run.
     Protocol(Cow<'static, str>),
 }
 

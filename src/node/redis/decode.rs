@@ -95,8 +95,8 @@ pub(super) fn decode(
 }
 
 /// What names a call in its answer: whether it only releases, and the nonce of its first acquire or, if
-/// it has none, of its first release. The same lease is released by another call than it is acquired
-/// by, or behind another acquire.
+/// it has none, of its first release. So the call that releases a lease has another name than the one
+/// that acquired it.
 type Head = (bool, [u8; 32]);
 
 /// The head of the answer to acquires and releases.
@@ -153,55 +153,58 @@ fn one(op: &Op, value: Value) -> Decoded {
     }
     let int = |i: usize| items.get(i).and_then(int);
     let code = int(0).unwrap_or(0);
-    let known_fence = int(2);
-    let fence = known_fence.unwrap_or(0);
-    let result = match (code, op) {
-        (9, Op::Release(lease)) => released(lease, known_fence, true),
-        (_, Op::Release(_)) => Err(unexpected(&Value::Array(items.clone()))),
-        (2, Op::Acquire(op)) if known_fence.is_some_and(|fence| fence >= op.token) => {
+    let result = match (code, op, int(2)) {
+        (9, Op::Release(lease), deleted) => released(lease, deleted, true),
+        (_, Op::Release(_), _) => Err(unexpected(&Value::Array(items.clone()))),
+        (2, Op::Acquire(op), Some(fence)) if fence >= op.token => {
             Ok(Answer::Granted(GrantedAnswer { accepted: false, fence }))
         }
-        (1 | 2, Op::Raise(_)) => Ok(Answer::Raised(RaisedAnswer { accepted: code == 1, fence })),
-        (3, Op::Acquire(_) | Op::Extend(_)) if known_fence.is_some() => {
-            Ok(Answer::Held(HeldAnswer {
-                owner: items.get(3).and_then(owner),
-                remaining: int(4).map(Duration::from_millis),
-                fence,
-                lingers: items.get(3).and_then(linger_mark) == Some(b'\t'),
-            }))
+        (1 | 2, Op::Raise(op), Some(fence)) if (fence < op.token) == (code == 1) => {
+            Ok(Answer::Raised(RaisedAnswer { accepted: code == 1, fence }))
         }
-        (1, Op::Prepare(_)) => claim(items.get(3)).map(|claim| {
-            Answer::Promised(PromisedAnswer { floor: fence, claim: claim.map(Box::new) })
-        }),
-        (1, Op::Claim(_)) => Ok(Answer::Claimed),
-        (1, Op::Claims(jobs)) => match items.get(3) {
+        (3, Op::Acquire(_) | Op::Extend(_), Some(fence)) => Ok(Answer::Held(HeldAnswer {
+            owner: items.get(3).and_then(owner),
+            remaining: int(4).map(Duration::from_millis),
+            fence,
+            lingers: items.get(3).and_then(linger_mark) == Some(b'\t'),
+        })),
+        (1, Op::Prepare(_), Some(floor)) => claim(items.get(3))
+            .map(|claim| Answer::Promised(PromisedAnswer { floor, claim: claim.map(Box::new) })),
+        (1, Op::Claim(_), Some(_)) => Ok(Answer::Claimed),
+        (1, Op::Claims(jobs), Some(floor)) => match items.get(3) {
             Some(Value::Array(claims)) if claims.len() == jobs.len() => {
                 let claims: Result<_, _> = claims.iter().map(|item| claim(Some(item))).collect();
-                claims.map(|claims| Answer::Claims(ClaimsAnswer { floor: fence, claims }))
+                claims.map(|claims| Answer::Claims(ClaimsAnswer { floor, claims }))
             }
             _ => Err(unexpected(&Value::Array(items.clone()))),
         },
-        (1, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_)) => {
+        // Only a question may find no record.
+        (1, Op::Record(_) | Op::Repair(_), _) if items.len() < 4 => {
+            Err(unexpected(&Value::Array(items.clone())))
+        }
+        (1, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_), _) => {
             recorded(&items).map(Answer::Recorded)
         }
-        (1, Op::Forget(_) | Op::ForgetJob(_)) => Ok(Answer::Forgotten(fence > 0)),
-        (4, _) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
-        (5, _) => Err(Reason::Late),
-        (6, Op::Acquire(_) | Op::Raise(_)) => Err(Reason::TokenAhead),
-        (7, Op::Raise(_) | Op::Record(_)) => Err(Reason::KeyGone),
-        (8 | 10, Op::Extend(_)) => Ok(Answer::Extended),
-        (11, _) => Err(Reason::ClockOff),
-        (12, Op::Acquire(_) | Op::Extend(_)) => Err(Reason::TtlTooLong),
-        (13, Op::Prepare(_) | Op::Claim(_) | Op::ForgetJob(_)) => Err(Reason::Superseded),
-        (14, Op::Prepare(_) | Op::Claim(_)) => Err(Reason::TooManyJobs),
-        (15, Op::ReadRecord(_)) => Err(Reason::Incomplete),
+        (1, Op::Forget(_) | Op::ForgetJob(_), Some(deleted)) => Ok(Answer::Forgotten(deleted > 0)),
+        (4, ..) => Err(Reason::WrongTag { found: items.get(2).map(text).unwrap_or_default() }),
+        (5, ..) => Err(Reason::Late),
+        (6, Op::Acquire(_) | Op::Raise(_), _) => Err(Reason::TokenAhead),
+        (7, Op::Raise(_) | Op::Record(_), _) => Err(Reason::KeyGone),
+        (8 | 10, Op::Extend(_), _) => Ok(Answer::Extended),
+        (11, ..) => Err(Reason::ClockOff),
+        (12, Op::Acquire(_) | Op::Extend(_), _) => Err(Reason::TtlTooLong),
+        (13, Op::Prepare(_) | Op::Claim(_) | Op::ForgetJob(_), _) => Err(Reason::Superseded),
+        (14, Op::Prepare(_) | Op::Claim(_), _) => Err(Reason::TooManyJobs),
+        (15, Op::ReadRecord(_), _) => Err(Reason::Incomplete),
         _ => Err(unexpected(&Value::Array(items.clone()))),
     };
-    let granted = match op {
-        Op::Acquire(_) => code == 2 && result.is_ok(),
-        Op::Raise(_) | Op::Extend(_) => matches!(code, 1 | 2 | 10),
+    let stores = match op {
+        Op::Acquire(_) => code == 2,
+        Op::Raise(_) => true,
+        Op::Extend(_) => code == 10,
         _ => false,
     };
+    let granted = stores && result.is_ok();
     Decoded { result, server_micros: int(1), granted }
 }
 
@@ -336,7 +339,7 @@ mod tests {
         time::Timestamp,
     };
 
-    /// The token that the acquire requests.
+    /// The token that the acquire and the raise request.
     const TOKEN: i64 = 10;
 
     fn ops() -> Vec<Op> {
@@ -355,7 +358,7 @@ mod tests {
                 patience,
                 waits: false,
             }),
-            Op::Raise(RaiseOp::new(lease(), 1, 1)),
+            Op::Raise(RaiseOp::new(lease(), TOKEN.unsigned_abs(), 20)),
             Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until: Timestamp::MAX, patience }),
             Op::Release(lease()),
             Op::Inspect([Arc::from("a")].into()),
@@ -436,6 +439,35 @@ mod tests {
         for wrong in [int(-1), int(TOKEN), int(i64::MAX), refused(TOKEN - 1), refused(-1)] {
             let decoded = decoded(acquire, wrong);
             assert!(is_unexpected(&decoded), "{decoded:?}");
+        }
+    }
+
+    #[test]
+    fn fences_of_raises_fit_their_codes() {
+        let (raise, int) = (&ops()[1], Value::Int);
+        let answer = |items: &[i64]| {
+            let items = items.iter().copied().map(int).collect();
+            decode_all(&[raise], items).unwrap().remove(0)
+        };
+        for (code, fence) in [(1, TOKEN - 1), (2, TOKEN)] {
+            assert!(answer(&[code, 5, fence]).granted);
+        }
+        let wrong: [&[i64]; 6] =
+            [&[1], &[2], &[1, 5, -1], &[2, 5, -1], &[1, 5, TOKEN], &[2, 5, TOKEN - 1]];
+        for items in wrong {
+            assert!(is_unexpected(&answer(items)), "{items:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_missing_are_unexpected() {
+        let ops = ops();
+        for op in [&ops[1], &ops[5], &ops[6], &ops[8]] {
+            for items in [vec![1], vec![1, 5]] {
+                let items = items.into_iter().map(Value::Int).collect();
+                let decoded = decode_all(&[op], items).unwrap().remove(0);
+                assert!(is_unexpected(&decoded), "{op:?}: {decoded:?}");
+            }
         }
     }
 

@@ -28,8 +28,8 @@ use crate::{
     node::Reply,
     protocol::{
         AcquireOp, Answer, ClaimOp, ExtendOp, ForgetJobOp, ForgetOp, GrantedAnswer, LeaseId, Nonce,
-        Op, PrepareOp, RaiseOp, Record, RecordOp, RepairOp, ScanKind, ScanOp, StoredLease,
-        TickClaim, TickRun, views::Incarnation,
+        Op, PrepareOp, RaiseOp, RaisedAnswer, Record, RecordOp, RepairOp, ScanKind, ScanOp,
+        StoredLease, TickClaim, TickRun, views::Incarnation,
     },
     resource::Resource,
     time::Timestamp,
@@ -49,7 +49,7 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let claim = Arc::new(TickClaim::new(1, run, "me".into(), None));
     vec![
         Op::Acquire(AcquireOp::new(lease(), ttl, until, patience).fencing(1_000, 2_000)),
-        Op::Raise(RaiseOp::new(lease(), 1, 1)),
+        Op::Raise(RaiseOp::new(lease(), 1_000, 2_000)),
         Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until, patience }),
         Op::Release(lease()),
         Op::Inspect(["a".into(), "b".into()].into()),
@@ -86,7 +86,8 @@ pub fn answers(data: &[u8]) {
     let _ = permissions::answer(two);
 }
 
-/// Reads replies as those of the greeting. What scripts are told of INFO has as many lines as fields.
+/// Reads replies as those of the greeting. What a probe finds in INFO is told to scripts in lines, one
+/// for each field.
 fn greeting(values: &[Value]) {
     let probe = Probe::take(&mut values.to_vec());
     let guards = [RestartGuard::Probation, RestartGuard::Off].map(|restart| Guards {
@@ -115,7 +116,7 @@ fn answer_alone_and_shared(op: &Op, value: &Value) {
     answer(op, 1, value.clone());
     let (Op::Acquire(AcquireOp { lease, .. }) | Op::Release(lease)) = op else { return };
     answer(op, 2, value.clone());
-    // Wrapped as the scripts do: bytes hardly ever have the nonce.
+    // Wrapped as the scripts do: random bytes rarely contain the nonce.
     let sign = if matches!(op, Op::Release(_)) { "-".as_bytes() } else { b"" };
     for count in [1, 2] {
         let head = Value::BulkString([sign, &lease.nonce().to_hex()].concat());
@@ -148,7 +149,9 @@ fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
         Answer::Granted(GrantedAnswer { accepted, fence }) => {
             granted && matches!(op, Op::Acquire(op) if *accepted == (*fence < op.token))
         }
-        Answer::Raised(_) => granted && matches!(op, Op::Raise(_)),
+        Answer::Raised(RaisedAnswer { accepted, fence }) => {
+            granted && matches!(op, Op::Raise(op) if *accepted == (*fence < op.token))
+        }
         Answer::Extended => matches!(op, Op::Extend(_)),
         Answer::Held(_) => !granted && matches!(op, Op::Acquire(_) | Op::Extend(_)),
         Answer::Released(_) => matches!(op, Op::Release(_)),

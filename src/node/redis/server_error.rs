@@ -1,4 +1,4 @@
-//! What a server's error, or an answer that no script gives, means; without the secrets in it.
+//! Classifies servers' errors and unexpected answers, without the secrets in them.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -54,8 +54,21 @@ const DENIED_IN_SCRIPT: [&str; 4] = [
 ];
 
 pub(super) fn unexpected(value: &Value) -> Reason {
-    let shown = without_secrets(&format!("{value:?}")).chars().take(120).collect();
+    let shown = without_secrets(&shown(value)).chars().take(120).collect();
     Reason::Protocol(Cow::Owned(shown))
+}
+
+/// Shows an answer. The redis crate shows bytes that are no text as numbers, in which a nonce could not
+/// be recognized.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::BulkString(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(shown).collect();
+            format!("[{}]", items.join(", "))
+        }
+        other => format!("{other:?}"),
+    }
 }
 
 /// Removes secrets from a server's error, which may repeat arguments: cuts off the argument list,
@@ -77,4 +90,22 @@ fn without_secrets(text: &str) -> String {
     }
     shown.pop();
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unexpected_answers_show_no_nonce() {
+        let nonce = "ab".repeat(16).into_bytes();
+        let bytes = [&nonce[..], b"\xff"].concat();
+        for value in [Value::BulkString(nonce), Value::BulkString(bytes)] {
+            for value in [value.clone(), Value::Array(vec![Value::Int(1), value])] {
+                let shown = unexpected(&value).to_string();
+                assert!(shown.contains('…'), "{shown}");
+                assert!(!shown.contains("abab") && !shown.contains("97, 98"), "{shown}");
+            }
+        }
+    }
 }

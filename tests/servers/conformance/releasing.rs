@@ -88,7 +88,7 @@ async fn mixed_calls_release_own_keys(subject: &Subject) {
         assert!(matches!(&acquired, Ok(Answer::Granted(it)) if it.accepted), "{acquired:?}");
         assert_eq!(pair.await, EXISTED);
     }
-    // By others: whoever has a key is granted it again.
+    // The others have the keys, and are granted them again.
     for contender in (0..AT_ONCE).flat_map(contenders) {
         let answer = contender.acquire().await;
         assert!(matches!(answer, Ok(Answer::Granted(_))), "{answer:?}");

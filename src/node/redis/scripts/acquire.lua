@@ -12,8 +12,8 @@
 -- 12 ttl above max_ttl.
 --
 -- Written for the server's time: to make a function costs a third of a command, and a list in the
--- answer about as much, so the common ways through make neither, with fencing and without the
--- strict guard; helpers() makes the functions that the other ways need.
+-- answer about as much. With fencing and without the strict guard the common ways through make
+-- neither; helpers() makes the functions that the other ways need.
 local call, pcall = redis.call, redis.pcall
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
