@@ -91,10 +91,14 @@ impl Supervisor {
         };
         match link {
             Ok(link) => {
-                self.backoff = Backoff::default();
                 let Self { endpoint, member, status, reconnect, .. } = self;
                 let session = Session::new(link, endpoint, member, status, reconnect);
-                session.serve(&mut self.inlets).await
+                let end = session.serve(&mut self.inlets).await;
+                // Whatever mixes up or garbles answers usually does so again.
+                if !matches!(end, SessionEnd::Broken(Reason::Protocol(_))) {
+                    self.backoff = Backoff::default();
+                }
+                end
             }
             Err(reason) => SessionEnd::Broken(reason),
         }

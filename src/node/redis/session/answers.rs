@@ -91,14 +91,15 @@ impl Session<'_> {
                 Err(Unanswered::OtherCall) => {
                     let reason = Reason::Protocol("an answer to another call".into());
                     self.status.set_down(reason.clone());
-                    let rest = iter::once(group).chain(groups.by_ref()).flatten();
-                    self.lose(rest, (sent, server_clock), &reason);
+                    apart.extend(iter::once(group).chain(groups.by_ref()).flatten());
                     unusable = Some(reason);
                 }
             }
         }
         // For example a server that became a replica: down until it votes again.
         if let Some(reason) = unusable {
+            let unsettled = forgotten.into_iter().chain(apart);
+            self.lose(unsettled, (sent, server_clock), &reason);
             return Err(reason);
         }
         self.resend(forgotten, apart);
@@ -181,8 +182,6 @@ impl Session<'_> {
     pub(super) fn break_off(mut self, reason: Reason) -> SessionEnd {
         // Later operations fail at once.
         self.status.set_down(reason.clone());
-        // Written operations may have run, whatever ended the connection.
-        let told = if reason.may_have_run() { reason.clone() } else { Reason::Disconnected };
         for request in std::mem::take(&mut self.mistagged) {
             request.not_sent(reason.clone());
         }
@@ -190,10 +189,10 @@ impl Session<'_> {
             match batch.content {
                 BatchContent::Operations(groups) => {
                     let requests = groups.into_iter().flatten();
-                    self.lose(requests, (batch.sent, batch.server_clock), &told);
+                    self.lose(requests, (batch.sent, batch.server_clock), &reason);
                 }
                 BatchContent::AdminRequest(waiting) => {
-                    let _ = waiting.send(Err(told.clone()));
+                    let _ = waiting.send(Err(of_written(&reason)));
                 }
                 BatchContent::HealthCheck | BatchContent::Permissions | BatchContent::Scripts => {}
             }
@@ -204,16 +203,21 @@ impl Session<'_> {
         SessionEnd::Broken(reason)
     }
 
-    /// Ends written operations without answers: they may have run.
+    /// Ends written operations whose answers are lost with the connection.
     fn lose(
         &mut self,
         requests: impl Iterator<Item = NodeRequest>,
         (sent, server_clock): (Timestamp, ServerClock),
-        told: &Reason,
+        reason: &Reason,
     ) {
         for request in requests {
             self.reconnect.unanswered(&request.op, sent, server_clock);
-            request.answer(Err(told.clone()), None);
+            request.answer(Err(of_written(reason)), None);
         }
     }
+}
+
+/// The reason for operations that were written: they may have run, whatever ended the connection.
+fn of_written(reason: &Reason) -> Reason {
+    if reason.may_have_run() { reason.clone() } else { Reason::Disconnected }
 }
