@@ -16,6 +16,12 @@ pub enum Switch {
     JumpDetection,
     /// Sets with different nodes have different layouts.
     LayoutCheck,
+    /// An attempt ends when its nodes do not answer in time, and a connection that hangs is replaced.
+    Timeouts,
+    /// A process pauses while others wait for what it holds again and again.
+    Turns,
+    /// Guarded work is not polled after the end of its lock.
+    HardStop,
 }
 
 /// Whether a guard is taken out.

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     error::{Reason, VoteOutcome},
     protocol::{Answer, OpId, formulas, views::View},
+    switches::{self, Switch},
     time::Timestamp,
 };
 
@@ -197,6 +198,9 @@ impl Lease {
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
         match self.phase {
             LeasePhase::Acquiring | LeasePhase::Settling => {
+                if switches::is_out(Switch::Timeouts) {
+                    return None;
+                }
                 let lead = self.asked_lead.map_or(self.timeout_at, |(_, until)| until);
                 Some(lead.min(self.timeout_at))
             }

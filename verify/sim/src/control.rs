@@ -86,7 +86,11 @@ fn switched(mut control: Control, switch: Switch) -> Control {
 
 /// All guards, and two contestants that have none.
 pub fn controls() -> Vec<Control> {
-    use Promise::{Done, Exclusion, Fencing, OneStart};
+    [safety(), ends(), contestants()].concat()
+}
+
+fn safety() -> Vec<Control> {
+    use Promise::{Done, Exclusion, Fencing, Once, OneStart};
     vec![
         patched(
             control("compare on release", Profile::Clients, Work::Locks, Exclusion, 10),
@@ -97,6 +101,10 @@ pub fn controls() -> Vec<Control> {
         ),
         switched(
             control("majority", Profile::Network, Work::Locks, Exclusion, 10),
+            Switch::Majority,
+        ),
+        switched(
+            control("majority, for work that is done once", Profile::Network, Work::Once, Once, 40),
             Switch::Majority,
         ),
         switched(
@@ -169,6 +177,42 @@ pub fn controls() -> Vec<Control> {
                 "if guard",
             )],
         ),
+    ]
+}
+
+/// What lets work, keys, requests and waits end.
+fn ends() -> Vec<Control> {
+    use Promise::{Ends, HardStop, Liveness, NoDeadlock};
+    vec![
+        switched(
+            control("hard stop", Profile::Clients, Work::Locks, HardStop, 40),
+            Switch::HardStop,
+        ),
+        switched(control("turns", Profile::Network, Work::Locks, Liveness, 40), Switch::Turns),
+        switched(control("timeouts", Profile::Hangs, Work::Locks, Ends, 40), Switch::Timeouts),
+        patched(
+            control("TTL of a key", Profile::Clients, Work::Locks, NoDeadlock, 40),
+            &[
+                (
+                    "local set = pcall('SET', KEYS[2], ARGV[5], 'NX', px, ttl)",
+                    "local set = pcall('SET', KEYS[2], ARGV[5], 'NX')",
+                ),
+                (
+                    "pcall('SET', KEYS[first], value, 'NX', px, ttl)",
+                    "pcall('SET', KEYS[first], value, 'NX')",
+                ),
+            ],
+        ),
+        patched(
+            control("end of a dead client's task", Profile::All, Work::Locks, Liveness, 40),
+            &[("and left > 0 and left <= LONGEST then", "then")],
+        ),
+    ]
+}
+
+fn contestants() -> Vec<Control> {
+    use Promise::{Exclusion, OneStart};
+    vec![
         Control {
             contestant: Contestant::Naive,
             ..control("naive Redlock", Profile::Servers, Work::Locks, Exclusion, 10)

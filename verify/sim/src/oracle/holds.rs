@@ -112,6 +112,11 @@ impl Oracle {
         guard
     }
 
+    /// How often a name was held.
+    pub fn holds_of(&self, name: &str) -> usize {
+        self.lock().holds.tokens.get(name).map_or(0, Vec::len)
+    }
+
     /// A client's machine was suspended, with its clock, from this moment until now.
     pub fn was_suspended(&self, client: usize, from: u64) {
         let now = self.now();

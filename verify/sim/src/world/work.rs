@@ -10,7 +10,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -157,4 +157,72 @@ pub(super) async fn everyone_gets(machines: &Machines, oracle: &Oracle) {
         }
     }
     oracle.event("everyone got every name");
+}
+
+/// A name that all processes want all the time.
+const HOT: &str = "hot";
+/// How many tasks of a process want it again and again.
+const EAGER: usize = 2;
+/// How long each hold of it lasts.
+const HELD: Duration = Duration::from_millis(1);
+/// How many requests for it each process makes, one after the other.
+const REQUESTS: usize = 5;
+/// How often others may hold the name while a request waits: each of two processes for 100 ms, as it may
+/// not know of the others yet, and then for a turn.
+const OVERTAKEN: usize = 250;
+
+/// Requests each name that others want all the time: none of them is overtaken again and again.
+pub(super) async fn nobody_starves(machines: &Machines, oracle: &Oracle) {
+    let over = Arc::new(AtomicBool::new(false));
+    let mut waiting = Vec::new();
+    for process in machines.processes() {
+        let Some(redlock) = &process.redlock else { continue };
+        let client = process.shared.client;
+        for _ in 0..EAGER {
+            let (redlock, oracle, over) = (redlock.clone(), oracle.clone(), Arc::clone(&over));
+            process.gate.run(async move {
+                while !over.load(Ordering::Relaxed) {
+                    hold_hot(&redlock, &oracle, client).await;
+                }
+            });
+        }
+        let (redlock, oracle) = (redlock.clone(), oracle.clone());
+        let (tell, told) = tokio::sync::oneshot::channel();
+        process.gate.run(async move {
+            let mut most = 0;
+            for _ in 0..REQUESTS {
+                let before = oracle.holds_of(HOT);
+                hold_hot(&redlock, &oracle, client).await;
+                most = most.max(oracle.holds_of(HOT) - before);
+            }
+            // The run may be over.
+            let _ = tell.send(most);
+        });
+        waiting.push((client, told));
+    }
+    for (client, told) in waiting {
+        match tokio::time::timeout(PATIENCE, told).await {
+            Ok(Ok(most)) if most <= OVERTAKEN => {}
+            Ok(Ok(most)) => {
+                let text = format!("a request of c{client} waited for {most} holds of others");
+                oracle.broken(Promise::Liveness, text);
+            }
+            _ => {
+                let text =
+                    format!("c{client} does not get {HOT}, which others hold again and again");
+                oracle.broken(Promise::Liveness, text);
+            }
+        }
+    }
+    over.store(true, Ordering::Relaxed);
+    oracle.event("nobody starved");
+}
+
+async fn hold_hot(redlock: &Redlock, oracle: &Oracle, client: usize) {
+    // Refused where a server still lags behind: the next one waits again.
+    let Ok(lock) = redlock.lock(HOT).wait(PATIENCE).await else { return };
+    let (belief, token) = (lock.context(), lock.fencing_token().get());
+    let guard = oracle.held(client, &[HOT], token, move || !belief.remaining().is_zero());
+    tokio::time::sleep(HELD).await;
+    guard.check();
 }
