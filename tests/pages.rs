@@ -97,28 +97,43 @@ fn named_tests(prose: &str) -> impl Iterator<Item = &str> {
     prose.split('`').skip(1).step_by(2).filter(is_path)
 }
 
-/// Whether a path of modules and a function leads to a test.
-fn is_test(path: &str) -> bool {
+/// What is before a test in its file, if a path of modules and a function leads to one.
+fn before_test(path: &str) -> Option<String> {
     let (modules, name) = path.rsplit_once("::").unwrap();
     let modules = modules.replace("::", "/");
-    let files = ["src", "tests"].into_iter().flat_map(|base| {
-        ["", "/main", "/mod"].map(|end| root().join(format!("{base}/{modules}{end}.rs")))
-    });
+    let bases = match modules.strip_prefix("sim/") {
+        Some(modules) => vec![format!("verify/sim/tests/{modules}")],
+        None => vec![format!("src/{modules}"), format!("tests/{modules}")],
+    };
+    let files = bases
+        .iter()
+        .flat_map(|base| ["", "/main", "/mod"].map(|end| root().join(format!("{base}{end}.rs"))));
     let test = format!("fn {name}(");
-    files.filter_map(|file| fs::read_to_string(file).ok()).any(|text| text.contains(&test))
+    let texts = files.filter_map(|file| fs::read_to_string(file).ok());
+    texts.into_iter().find_map(|text| Some(text.split_once(&test)?.0.to_owned()))
+}
+
+/// Whether a command of its own runs a test, with what is before it in its file.
+fn is_slow(before: &str) -> bool {
+    let attributes = before.lines().rev().take_while(|line| !line.trim().is_empty());
+    attributes.map(str::trim).any(|line| line.starts_with("#[ignore"))
 }
 
 #[test]
 fn named_tests_exist() {
-    let mut checked = 0;
+    let (mut checked, mut slow) = (0, 0);
     for page in ["docs/guarantees.md", "docs/security.md"] {
-        for test in named_tests(&prose(&root().join(page))) {
+        let prose = prose(&root().join(page));
+        for test in named_tests(&prose) {
             checked += 1;
-            assert!(is_test(test), "{page} names {test}");
+            let before = before_test(test).unwrap_or_else(|| panic!("{page} names {test}"));
+            let is_marked = prose.contains(&format!("`{test}` (slow)"));
+            assert_eq!(is_slow(&before), is_marked, "{page} names {test}");
+            slow += usize::from(is_marked);
         }
     }
-    assert!(checked > 40, "{checked} tests were found");
-    assert!(!is_test("servers::cases::late::nothing"));
+    assert!(checked > 40 && slow > 3, "{checked} tests were found, {slow} of them slow");
+    assert!(before_test("servers::cases::late::nothing").is_none());
 }
 
 /// Paths between backticks, like `lock/lease/` or `src/lib.rs`.
