@@ -65,6 +65,9 @@ use crate::{
 /// let redlock = Redlock::from_config(config)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// An error of this type repeats no value. The crate of a format may add the line that it was about,
+/// which may have a password: of `toml`'s error, show `message()` alone.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -132,7 +135,7 @@ fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeUrl>, D::
     deserializer.deserialize_any(NodeList)
 }
 
-/// An error does not repeat what is in its place, such as a number.
+/// Refuses everything but a text, without repeating it.
 #[derive(Clone, Deserialize)]
 #[serde(untagged, expecting = "password: expected a text, in quotes")]
 enum Password {
@@ -295,6 +298,11 @@ mod tests {
             let error = serde_json::from_value::<Config>(document).err().unwrap().to_string();
             assert!(error.contains("expected") || error.contains("URL"), "{error}");
             assert!(!error.contains("471142"), "{error}");
+        }
+        for text in ["password = 471142", "nodes = 'redis://:471142@h'", "password = '471142"] {
+            let error = toml::from_str::<Config>(text).err().unwrap();
+            assert!(!error.message().contains("471142"), "{error}");
+            assert!(error.to_string().contains("471142"), "the line is shown: {error}");
         }
     }
 
