@@ -60,6 +60,20 @@ fn traits(name: &str) -> Option<Traits> {
     })
 }
 
+/// What a server that loads its data answers.
+const WHILE_LOADING: [&str; 11] = [
+    "acl",
+    "auth",
+    "client",
+    "config",
+    "info",
+    "publish",
+    "pubsub",
+    "select",
+    "subscribe",
+    "time",
+    "unsubscribe",
+];
 const BUSY: &str =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 const LOADING: &str = "LOADING Redis is loading the dataset in memory";
@@ -70,9 +84,11 @@ const READONLY: &str = "READONLY You can't write against a read only replica.";
 pub(super) fn from_client(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Vec<Reply> {
     let name = name(args);
     match server.condition {
-        Condition::Busy => return vec![Reply::error(BUSY)],
-        Condition::Loading if name != "auth" => return vec![Reply::error(LOADING)],
-        Condition::Loading | Condition::Ready => {}
+        Condition::Busy if name != "auth" => return vec![Reply::error(BUSY)],
+        Condition::Loading if !WHILE_LOADING.contains(&&*name) => {
+            return vec![Reply::error(LOADING)];
+        }
+        Condition::Busy | Condition::Loading | Condition::Ready => {}
     }
     match &*name {
         "subscribe" | "unsubscribe" if traits(&name).is_some_and(|of| args.len() >= of.min) => {

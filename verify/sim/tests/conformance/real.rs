@@ -32,12 +32,32 @@ impl RealServer {
         let folder =
             std::env::temp_dir().join(format!("redlock-sim-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
+        Self::start_in(folder, &[])
+    }
+
+    /// One that loads its data, slowly: 200 keys of a kilobyte, one in 50 ms.
+    pub(super) fn loading() -> Self {
+        let mut server = Self::start();
+        let mut ask =
+            |args: &[&[u8]]| server.ask(&args.iter().map(|it| it.to_vec()).collect::<Vec<_>>());
+        for number in 0..200 {
+            ask(&[b"SET", format!("k{number}").as_bytes(), &[b'v'; 1_000]]);
+        }
+        ask(&[b"CONFIG", b"SET", b"rdbcompression", b"no"]);
+        ask(&[b"SAVE"]);
+        server.stop();
+        let slow = ["--key-load-delay", "50000", "--loading-process-events-interval-bytes", "1024"];
+        Self::start_in(std::mem::take(&mut server.folder), &slow)
+    }
+
+    fn start_in(folder: PathBuf, options: &[&str]) -> Self {
         // A socket in its own folder: no other server can have it.
         let mut child = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--dir"])
             .arg(&folder)
             .arg("--unixsocket")
             .arg(folder.join(SOCKET))
+            .args(options)
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed");
@@ -50,6 +70,12 @@ impl RealServer {
             assert!(began.elapsed() < HANG, "redis-server does not start");
             std::thread::yield_now();
         }
+    }
+
+    fn stop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Another connection to it.
@@ -76,10 +102,11 @@ impl RealServer {
 
 impl Drop for RealServer {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        self.stop();
+        // Empty once another server has the folder.
+        if !self.folder.as_os_str().is_empty() {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
     }
 }
 

@@ -4,7 +4,10 @@ use std::io::{Read, Write};
 
 use tower_redlock_sim::redis::{Condition, Reply, Role, Server};
 
-use super::{Pair, now, real::encode};
+use super::{
+    Pair, now,
+    real::{RealServer, encode},
+};
 
 /// What a script sees of a key that ends: its time, whether it is there, its TTL, its end.
 const END: &str = "local t = redis.call('TIME') \
@@ -123,6 +126,34 @@ fn busy_servers_refuse_alike() {
     {
         pair.same(command);
     }
+}
+
+#[test]
+fn loading_servers_refuse_alike() {
+    let mut pair = Pair { real: RealServer::loading(), ..Pair::new() };
+    pair.simulated.condition = Condition::Loading;
+    for command in [
+        &["GET", "k"][..],
+        &["SET", "k", "w"],
+        &["HMGET", "h", "f"],
+        &["EVAL", "return 1", "0"],
+        &["SCRIPT", "LOAD", "return 1"],
+        &["SCAN", "0"],
+        &["DBSIZE"],
+        &["FLUSHALL"],
+        &["PING"],
+        &["SELECT", "0"],
+        &["PUBLISH", "c", "m"],
+        &["PUBSUB", "NUMSUB", "c"],
+        &["CONFIG", "SET", "maxmemory", "0"],
+    ] {
+        pair.same(command);
+    }
+    let time = [b"TIME".to_vec()];
+    let is_answered = |reply: &Reply| matches!(reply, Reply::Array(_));
+    assert!(is_answered(&pair.real.ask(&time)) && is_answered(&pair.ours(&time)));
+    // It still loads.
+    pair.same(&["GET", "k"]);
 }
 
 #[test]
