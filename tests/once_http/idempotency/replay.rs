@@ -1,6 +1,12 @@
 //! The first response is sent again.
 
-use std::sync::Arc;
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use axum::{Router, routing::post};
 use bytes::Bytes;
@@ -8,14 +14,20 @@ use futures_util::future::join_all;
 use http::{HeaderMap, Response, StatusCode, header};
 use tokio::sync::Notify;
 use tower_redlock::{
-    OnceLayer,
+    OnceLayer, Redlock,
+    error::Reason,
+    node::{EmbeddedNodes, Node, Op, RecordOp},
     once::{MemoryStore, StoredHeaders},
 };
 
 use super::tools::{both, layer, pay, stored};
 use crate::{
     client::{Answer, SOON},
-    site::{HOUR, Site, serve, soon},
+    site::{HOUR, Runs, Site, serve, soon},
+    support::{
+        eventually_async,
+        mock_node::{MockNode, Withheld, with_nodes},
+    },
 };
 
 /// Every byte there is, and more of them than fit into one frame of a record's length.
@@ -249,4 +261,56 @@ async fn safe_methods_pass() {
         let bare = http::Request::get("/pay").body("".into()).unwrap();
         assert_eq!(client.send(bare).await.body, (5 * run).to_string());
     }
+}
+
+/// A node that keeps the first record of work that is done, and refuses all later ones.
+fn keeps_the_first(node: &Arc<dyn Node>, is_kept: &Arc<AtomicBool>) -> MockNode {
+    let is_kept = Arc::clone(is_kept);
+    MockNode::refusing(node, Reason::OutOfMemory, move |op| {
+        matches!(op, Op::Record(RecordOp { record, .. }) if record.is_done)
+            && is_kept.swap(true, Ordering::SeqCst)
+    })
+}
+
+/// Most nodes know only that the request was answered, and one has the response.
+#[tokio::test]
+async fn response_of_a_minority_is_replayed() {
+    let nodes: Vec<_> = EmbeddedNodes::new(3).nodes("redlock").collect();
+    let (kept, withheld) = ([Arc::default(), Arc::default()], Withheld::default());
+    let nodes = [
+        keeps_the_first(&nodes[0], &kept[0]),
+        keeps_the_first(&nodes[1], &kept[1]),
+        withheld.node(&nodes[2], |op| matches!(op, Op::ReadRecord(_))),
+    ];
+    let redlock = with_nodes(Redlock::builder(), nodes).build().unwrap();
+    let (runs, go) = (Runs::default(), Arc::new(Notify::new()));
+    let (counted, ends) = (runs.clone(), Arc::clone(&go));
+    let slow = async move || {
+        let run = counted.run();
+        let ends = Arc::clone(&ends);
+        let body = futures_util::stream::once(async move {
+            ends.notified().await;
+            Ok::<_, Infallible>(format!("run {run}"))
+        });
+        axum::body::Body::from_stream(body)
+    };
+    let client = serve(Router::new().route("/pay", post(slow)).route_layer(layer(&redlock))).await;
+
+    let send = || {
+        let client = client.clone();
+        tokio::spawn(async move { client.send(pay("k-1", "3 EUR")).await })
+    };
+    let first = send();
+    let is_kept = async || kept.iter().all(|kept| kept.load(Ordering::SeqCst));
+    eventually_async("it is recorded that the request was answered", is_kept).await;
+    go.notify_one();
+    let first = first.await.unwrap();
+    // The others answer first, so it is asked once more, and waited for.
+    let before = withheld.count();
+    let again = send();
+    eventually_async("it is asked twice", async || withheld.count() == before + 2).await;
+    withheld.deliver();
+    let again = again.await.unwrap();
+    assert_replayed(&first, &again);
+    assert_eq!((runs.count(), &*again.body), (1, &b"run 1"[..]));
 }
