@@ -66,7 +66,7 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// An error of this type repeats no value. The crate of a format may add the line that it was about,
+/// Errors about a `Config` repeat no value. The crate of a format may add the line that it was about,
 /// which may have a password: of `toml`'s error, show `message()` alone.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]

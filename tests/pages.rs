@@ -97,7 +97,7 @@ fn named_tests(prose: &str) -> impl Iterator<Item = &str> {
     prose.split('`').skip(1).step_by(2).filter(is_path)
 }
 
-/// What is before a test in its file, if a path of modules and a function leads to one.
+/// Returns what is before a test in its file, if a path of modules and a function leads to one.
 fn before_test(path: &str) -> Option<String> {
     let (modules, name) = path.rsplit_once("::").unwrap();
     let modules = modules.replace("::", "/");
@@ -115,7 +115,7 @@ fn before_test(path: &str) -> Option<String> {
 
 /// Whether a command of its own runs a test, with what is before it in its file.
 fn is_slow(before: &str) -> bool {
-    let attributes = before.lines().rev().take_while(|line| !line.trim().is_empty());
+    let attributes = before.trim_end().lines().rev().take_while(|line| !line.trim().is_empty());
     attributes.map(str::trim).any(|line| line.starts_with("#[ignore"))
 }
 

@@ -168,9 +168,9 @@ fn one(op: &Op, value: Value) -> Decoded {
             fence,
             lingers: items.get(3).and_then(linger_mark) == Some(b'\t'),
         })),
-        (1, Op::Prepare(_), Some(floor)) => claim(items.get(3))
+        (1, Op::Prepare(_), Some(floor)) if items.len() == 4 => claim(items.get(3))
             .map(|claim| Answer::Promised(PromisedAnswer { floor, claim: claim.map(Box::new) })),
-        (1, Op::Claim(_), Some(_)) => Ok(Answer::Claimed),
+        (1, Op::Claim(_), Some(_)) if items.len() == 4 => Ok(Answer::Claimed),
         (1, Op::Claims(jobs), Some(floor)) => match items.get(3) {
             Some(Value::Array(claims)) if claims.len() == jobs.len() => {
                 let claims: Result<_, _> = claims.iter().map(|item| claim(Some(item))).collect();
@@ -182,7 +182,7 @@ fn one(op: &Op, value: Value) -> Decoded {
         (1, Op::Record(_) | Op::Repair(_), _) if items.len() < 4 => {
             Err(unexpected(&Value::Array(items.clone())))
         }
-        (1, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_), _) => {
+        (1, Op::ReadRecord(_) | Op::Record(_) | Op::Repair(_), _) if int(1).is_some() => {
             recorded(&items).map(Answer::Recorded)
         }
         (1, Op::Forget(_) | Op::ForgetJob(_), Some(deleted)) => Ok(Answer::Forgotten(deleted > 0)),
@@ -463,11 +463,16 @@ mod tests {
     fn numbers_that_are_missing_are_unexpected() {
         let ops = ops();
         for op in [&ops[1], &ops[5], &ops[6], &ops[8]] {
-            for items in [vec![1], vec![1, 5]] {
-                let items = items.into_iter().map(Value::Int).collect();
+            for items in [&[1][..], &[1, 5]] {
+                let items = items.iter().copied().map(Value::Int).collect();
                 let decoded = decode_all(&[op], items).unwrap().remove(0);
                 assert!(is_unexpected(&decoded), "{op:?}: {decoded:?}");
             }
+        }
+        // Of a raise, as the answer to a promise; and no record, without a time.
+        for (op, items) in [(&ops[5], &[1, 5, 7][..]), (&ops[7], &[1])] {
+            let items = items.iter().copied().map(Value::Int).collect();
+            assert!(is_unexpected(&decode_all(&[op], items).unwrap().remove(0)), "{op:?}");
         }
     }
 

@@ -93,9 +93,11 @@ impl Supervisor {
             Ok(link) => {
                 let Self { endpoint, member, status, reconnect, .. } = self;
                 let session = Session::new(link, endpoint, member, status, reconnect);
+                let began = tokio::time::Instant::now();
                 let end = session.serve(&mut self.inlets).await;
-                // Whatever mixes up or garbles answers usually does so again.
-                if !matches!(end, SessionEnd::Broken(Reason::Protocol(_))) {
+                // A proxy that mixes up answers usually does so again.
+                let is_bad = matches!(end, SessionEnd::Broken(Reason::Protocol(_)));
+                if !is_bad || began.elapsed() >= LONGEST_PAUSE {
                     self.backoff = Backoff::default();
                 }
                 end

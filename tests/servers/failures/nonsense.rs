@@ -130,7 +130,7 @@ async fn misplaced_answers_slow_reconnects_down() {
     }
     // Each pause is double the one before.
     let connections = server.connections();
-    assert!((2..20).contains(&connections), "{connections} connections");
+    assert!((2..12).contains(&connections), "{connections} connections");
 }
 
 /// Operations that were to be sent again, as their call failed, are lost with the connection.
@@ -158,8 +158,11 @@ async fn misplaced_answer_loses_its_batch() {
         [one, two, acquired]
     };
     let mut answers = lost().await;
-    // The node's thread may have taken them one by one: then the releases share no call.
-    while answers.iter().any(|answer| matches!(answer, Err(Reason::Server(_)))) {
+    for _ in 0..100 {
+        // The node's thread took them one by one, so that the releases share no call.
+        if !answers.iter().any(|answer| matches!(answer, Err(Reason::Server(_)))) {
+            break;
+        }
         answers = lost().await;
     }
     assert_eq!(answers, [Err(OTHER_CALL), Err(OTHER_CALL), Err(OTHER_CALL)]);

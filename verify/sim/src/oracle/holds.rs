@@ -112,7 +112,7 @@ impl Oracle {
         guard
     }
 
-    /// How often a name was held.
+    /// Returns how often a name was held.
     pub fn holds_of(&self, name: &str) -> usize {
         self.lock().holds.tokens.get(name).map_or(0, Vec::len)
     }

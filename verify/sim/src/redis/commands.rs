@@ -60,7 +60,7 @@ fn traits(name: &str) -> Option<Traits> {
     })
 }
 
-/// What a server that loads its data answers.
+/// Commands that a loading server answers.
 const WHILE_LOADING: [&str; 11] = [
     "acl",
     "auth",

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Bytes, Reply, Role, Server};
+use super::{Bytes, Condition, Reply, Role, Server};
 
 pub(super) fn info(server: &Server, args: &[Bytes]) -> Reply {
     let wanted = |section: &str| {
@@ -23,7 +23,13 @@ pub(super) fn info(server: &Server, args: &[Bytes]) -> Reply {
                 ("maxmemory_policy", server.policy.clone()),
             ],
         ),
-        ("persistence", vec![("loading", "0".to_owned()), ("aof_enabled", "0".to_owned())]),
+        (
+            "persistence",
+            vec![
+                ("loading", u8::from(server.condition == Condition::Loading).to_string()),
+                ("aof_enabled", "0".to_owned()),
+            ],
+        ),
         ("replication", vec![("role", role.to_owned()), ("master_replid", server.replid.clone())]),
     ];
     let mut text = String::new();

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use tower_redlock::{LockContext, Redlock};
+use tower_redlock::{LockContext, LockError, Redlock};
 
 use super::{
     machine::Machines,
@@ -161,13 +161,13 @@ pub(super) async fn everyone_gets(machines: &Machines, oracle: &Oracle) {
 
 /// A name that all processes want all the time.
 const HOT: &str = "hot";
-/// How many tasks of a process want it again and again.
+/// Number of tasks of a process that want it again and again.
 const EAGER: usize = 2;
-/// How long each hold of it lasts.
+/// Duration of a hold.
 const HELD: Duration = Duration::from_millis(1);
-/// How many requests for it each process makes, one after the other.
+/// Number of requests that are judged, for each process, one after the other.
 const REQUESTS: usize = 5;
-/// How often others may hold the name while a request waits: each of two processes for 100 ms, as it may
+/// Maximum number of holds by others while a request waits: each of two processes for 100 ms, as it may
 /// not know of the others yet, and then for a turn.
 const OVERTAKEN: usize = 250;
 
@@ -182,7 +182,9 @@ pub(super) async fn nobody_starves(machines: &Machines, oracle: &Oracle) {
             let (redlock, oracle, over) = (redlock.clone(), oracle.clone(), Arc::clone(&over));
             process.gate.run(async move {
                 while !over.load(Ordering::Relaxed) {
-                    hold_hot(&redlock, &oracle, client).await;
+                    if hold_hot(&redlock, &oracle, client).await.is_err() {
+                        tokio::time::sleep(HELD).await;
+                    }
                 }
             });
         }
@@ -192,7 +194,10 @@ pub(super) async fn nobody_starves(machines: &Machines, oracle: &Oracle) {
             let mut most = 0;
             for _ in 0..REQUESTS {
                 let before = oracle.holds_of(HOT);
-                hold_hot(&redlock, &oracle, client).await;
+                if let Err(error) = hold_hot(&redlock, &oracle, client).await {
+                    let text = format!("c{client} does not get {HOT}: {error}");
+                    oracle.broken(Promise::Liveness, text);
+                }
                 most = most.max(oracle.holds_of(HOT) - before);
             }
             // The run may be over.
@@ -218,11 +223,11 @@ pub(super) async fn nobody_starves(machines: &Machines, oracle: &Oracle) {
     oracle.event("nobody starved");
 }
 
-async fn hold_hot(redlock: &Redlock, oracle: &Oracle, client: usize) {
-    // Refused where a server still lags behind: the next one waits again.
-    let Ok(lock) = redlock.lock(HOT).wait(PATIENCE).await else { return };
+async fn hold_hot(redlock: &Redlock, oracle: &Oracle, client: usize) -> Result<(), LockError> {
+    let lock = redlock.lock(HOT).wait(PATIENCE).await?;
     let (belief, token) = (lock.context(), lock.fencing_token().get());
     let guard = oracle.held(client, &[HOT], token, move || !belief.remaining().is_zero());
     tokio::time::sleep(HELD).await;
     guard.check();
+    Ok(())
 }

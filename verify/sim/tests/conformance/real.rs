@@ -35,7 +35,7 @@ impl RealServer {
         Self::start_in(folder, &[])
     }
 
-    /// One that loads its data, slowly: 200 keys of a kilobyte, one in 50 ms.
+    /// Starts a server that loads its data slowly: 200 keys of a kilobyte, one in 50 ms.
     pub(super) fn loading() -> Self {
         let mut server = Self::start();
         let mut ask =
