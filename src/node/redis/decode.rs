@@ -228,8 +228,8 @@ fn stored(items: &[Value]) -> Option<Stored> {
     Some(Stored::new(lease, remaining).awaited(awaited).lingering(lingers))
 }
 
-/// Returns the mark of a lease that may linger: a carriage return behind the owner, or a tab once the
-/// owner was asked for the lease.
+/// Returns the mark of a lease that may linger: a carriage return behind the owner, or a tab once a
+/// process asked the owner for the lease.
 fn linger_mark(value: &Value) -> Option<u8> {
     let Value::BulkString(bytes) = value else { return None };
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);

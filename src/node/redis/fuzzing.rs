@@ -86,8 +86,8 @@ pub fn answers(data: &[u8]) {
     let _ = permissions::answer(two);
 }
 
-/// Reads replies as those of the greeting. What a probe finds in INFO is told to scripts in lines, one
-/// for each field.
+/// Reads replies as those of the greeting. Scripts get what a probe finds in INFO as lines, one for
+/// each field.
 fn greeting(values: &[Value]) {
     let probe = Probe::take(&mut values.to_vec());
     let guards = [RestartGuard::Probation, RestartGuard::Off].map(|restart| Guards {

@@ -27,8 +27,8 @@ if strict then
   clock_off = strict.clock_is_off(guard, now)
 end
 
--- One lease of one free name, nearly always: straight through. Whatever else comes of it, comes
--- of the loop below.
+-- The common case: one lease of one free name. The loop below handles all others, and this one
+-- where its name is not free.
 local tried = false
 if #KEYS == 2 and last_arg == 10 and tag_ok and not clock_off then
   local ttl, token = ARGV[6], tonumber(ARGV[8])
