@@ -13,11 +13,13 @@ pub enum BuildError {
         /// Its name, `host:port`.
         node: String,
     },
-    /// A URL is of none of the forms of [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes).
+    /// A URL is of none of the forms of [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes), or an
+    /// address given in place of one can't be used.
     InvalidUrl {
         /// Its position among the URLs, from 1.
         number: usize,
-        /// Its scheme, if it has one of these. Any other part may be the password.
+        /// Its scheme, if it has one of these. Any other part may be the password. `given as an address` for
+        /// what is no URL.
         url: String,
         /// What is wrong with it.
         reason: String,

@@ -17,7 +17,9 @@ use crate::{
     events::Events,
     node::{
         ClockJumps, Node,
-        redis::{Endpoint, Guards, Layout, NodeSet, RedisNode, RedisSettings, RestartGuard},
+        redis::{
+            Endpoint, Guards, Layout, NodeAddress, NodeSet, RedisNode, RedisSettings, RestartGuard,
+        },
     },
     protocol::formulas,
     time::{AdjustedClock, Clock, MAX_DURATION, Timers},
@@ -42,7 +44,7 @@ impl RedlockBuilder {
     /// [`BuildError`]: the setting that is wrong, and why.
     pub fn build(self) -> Result<Redlock, BuildError> {
         let settings = self.settings()?;
-        let endpoints = endpoints(&self.urls)?;
+        let endpoints = endpoints(&self.servers)?;
         if endpoints.is_empty() && self.nodes.iter().all(NodeSource::is_empty) {
             return Err(BuildError::NoNodes);
         }
@@ -102,7 +104,7 @@ impl RedlockBuilder {
     fn check_embedded(&self) -> Result<(), BuildError> {
         let mut sets = self.nodes.iter().filter(|source| matches!(source, NodeSource::Embedded(_)));
         let (first, second) = (sets.next(), sets.next());
-        if first.is_some() && (second.is_some() || !self.urls.is_empty()) {
+        if first.is_some() && (second.is_some() || !self.servers.is_empty()) {
             let reason = "an embedded set is used alone: not twice, and not beside servers";
             return Err(BuildError::setting("nodes", reason));
         }
@@ -111,7 +113,7 @@ impl RedlockBuilder {
 
     /// The restart guard counts servers only: a majority of them is none of all nodes.
     fn check_guarded(&self) -> Result<(), BuildError> {
-        let mixed = !self.urls.is_empty() && !self.nodes.iter().all(NodeSource::is_empty);
+        let mixed = !self.servers.is_empty() && !self.nodes.iter().all(NodeSource::is_empty);
         if mixed && self.guards.restart != RestartGuard::Off {
             let reason = "servers with the restart guard are used without nodes of another kind; switch it off to mix them";
             return Err(BuildError::setting("nodes", reason));
@@ -215,7 +217,7 @@ impl RedlockBuilder {
             owner: owner(self.owner.as_deref())?,
             key_prefix: self.key_prefix.as_str().into(),
             restart_guard: self.guards.restart,
-            is_embedded: self.urls.is_empty() && self.nodes.iter().all(NodeSource::is_embedded),
+            is_embedded: self.servers.is_empty() && self.nodes.iter().all(NodeSource::is_embedded),
             fencing: self.fencing,
             stop_margin: self.stop_margin,
             on_overrun: self.options.on_overrun.unwrap_or_default(),
@@ -320,11 +322,11 @@ fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     Ok(())
 }
 
-fn endpoints(urls: &[(Option<String>, String)]) -> Result<Vec<Endpoint>, BuildError> {
+fn endpoints(given: &[(Option<String>, NodeAddress)]) -> Result<Vec<Endpoint>, BuildError> {
     let (mut seen, mut names) = (HashSet::new(), HashSet::new());
-    let mut endpoints = Vec::with_capacity(urls.len());
-    for (i, (name, url)) in urls.iter().enumerate() {
-        let mut endpoint = Endpoint::parse(i + 1, url)?;
+    let mut endpoints = Vec::with_capacity(given.len());
+    for (i, (name, address)) in given.iter().enumerate() {
+        let mut endpoint = Endpoint::new(i + 1, address)?;
         // Databases of one server are no independent nodes, nor are two names of one.
         let place = match endpoint.address() {
             Some(address) => address.to_string(),

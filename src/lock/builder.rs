@@ -7,7 +7,8 @@ use crate::{
     node::{
         EmbeddedNodes, Node,
         redis::{
-            AccessOptions, Connector, Credentials, EvictionGuard, Guards, RestartGuard, TlsOptions,
+            AccessOptions, Connector, Credentials, EvictionGuard, Guards, NodeAddress,
+            RestartGuard, TlsOptions,
         },
     },
     time::{Clock, SystemClock},
@@ -17,7 +18,7 @@ use crate::{
 /// the background.
 #[must_use = "a builder does nothing until it is built"]
 pub struct RedlockBuilder {
-    pub(super) urls: Vec<(Option<String>, String)>,
+    pub(super) servers: Vec<(Option<String>, NodeAddress)>,
     pub(super) nodes: Vec<NodeSource>,
     /// Defaults of requests.
     pub(super) options: LockOptions,
@@ -40,7 +41,7 @@ pub struct RedlockBuilder {
     pub(super) spawner: Option<Arc<dyn Spawner>>,
 }
 
-/// Nodes that are not given by URL.
+/// Nodes that are not servers.
 pub(super) enum NodeSource {
     Node(Arc<dyn Node>),
     Embedded(EmbeddedNodes),
@@ -50,7 +51,7 @@ pub(super) enum NodeSource {
 impl RedlockBuilder {
     pub(super) fn new() -> Self {
         Self {
-            urls: Vec::new(),
+            servers: Vec::new(),
             nodes: Vec::new(),
             options: LockOptions::new(),
             max_ttl: None,
@@ -80,23 +81,26 @@ impl RedlockBuilder {
     /// nodes whose server is whoever Sentinels or a Cluster say at the time: see
     /// [docs/servers.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/servers.md#sentinel-and-cluster).
     ///
+    /// A `redis::ConnectionInfo` or a `redis::Client` is accepted in place of a URL, a live connection is
+    /// not: [`NodeAddress`] says what is read from them, and why.
+    ///
     /// They must be independent of each other: no replicas, no two nodes in one cluster, no server
     /// twice.
-    pub fn nodes<I>(mut self, urls: I) -> Self
+    pub fn nodes<I>(mut self, addresses: I) -> Self
     where
         I: IntoIterator,
-        I::Item: Into<String>,
+        I::Item: Into<NodeAddress>,
     {
-        self.urls.extend(urls.into_iter().map(|url| (None, url.into())));
+        self.servers.extend(addresses.into_iter().map(|address| (None, address.into())));
         self
     }
 
-    /// Adds a server by URL, under a name of its own. Default name: `host:port/database`.
+    /// Adds a server by URL or [`NodeAddress`], under a name of its own. Default name: `host:port/database`.
     ///
     /// Clients that reach the same servers under different hosts have to give them the same names:
     /// only clients with the same names share locks.
-    pub fn named_node(mut self, name: impl Into<String>, url: impl Into<String>) -> Self {
-        self.urls.push((Some(name.into()), url.into()));
+    pub fn named_node(mut self, name: impl Into<String>, address: impl Into<NodeAddress>) -> Self {
+        self.servers.push((Some(name.into()), address.into()));
         self
     }
 
@@ -390,7 +394,7 @@ impl fmt::Debug for RedlockBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Not the URLs: they may contain passwords.
         f.debug_struct("RedlockBuilder")
-            .field("nodes", &(self.urls.len() + self.nodes.len()))
+            .field("nodes", &(self.servers.len() + self.nodes.len()))
             .field("options", &self.options)
             .field("node_timeout", &self.node_timeout)
             .field("owner", &self.owner)

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod addresses;
 mod recorder;
 mod requests;
 mod secrets;

@@ -4,7 +4,10 @@ use std::{future::Future, time::Duration};
 
 use tower_redlock::{
     Redlock, RedlockBuilder,
-    node::{NodeHealth, redis::RestartGuard},
+    node::{
+        NodeHealth,
+        redis::{NodeAddress, RestartGuard},
+    },
 };
 
 use super::{Proxy, RedisServer, eventually_async, wait::HANG_GUARD};
@@ -17,7 +20,7 @@ pub const LONG: Duration = Duration::from_secs(60);
 pub fn over<I>(builder: RedlockBuilder, urls: I) -> RedlockBuilder
 where
     I: IntoIterator,
-    I::Item: Into<String>,
+    I::Item: Into<NodeAddress>,
 {
     let named = |builder: RedlockBuilder, (i, url): (usize, I::Item)| {
         builder.named_node(format!("node-{}", i + 1), url)

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use ::redis::{ConnectionAddr, IntoConnectionInfo};
+use ::redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 
 use super::{
     Address, Credentials,
     directory::{Directory, DirectoryKind, Location},
+    node_address::{AddressForm, NodeAddress},
 };
 use crate::error::{BuildError, Reason};
 
@@ -40,6 +41,21 @@ const FORM: &str = "it does not parse; the forms are redis://[user:password@]hos
 const SENTINEL_PORT: u16 = 26_379;
 
 impl Endpoint {
+    /// Reads what was given for a node, the one of this `number`.
+    pub(crate) fn new(number: usize, address: &NodeAddress) -> Result<Self, BuildError> {
+        let invalid = |reason: &str| BuildError::InvalidUrl {
+            number,
+            url: "given as an address".into(),
+            reason: reason.into(),
+        };
+        match &address.0 {
+            AddressForm::Url(url) => Self::parse(number, url),
+            AddressForm::Server { address, login } => {
+                Self::at_server(address, login, false, invalid)
+            }
+        }
+    }
+
     /// Reads a URL, the one of this `number` among those that were given.
     pub(crate) fn parse(number: usize, url: &str) -> Result<Self, BuildError> {
         let url = url.trim();
@@ -68,28 +84,62 @@ impl Endpoint {
         // TLS is done by our own connector, so the driver needs to know of the address only.
         let plain = format!("{}{rest}", scheme.without_tls().as_str());
         let info = plain.as_str().into_connection_info().map_err(|_| invalid(FORM))?;
-        let address = match info.addr() {
-            ConnectionAddr::Tcp(host, _) if !host.chars().all(is_of_host) => {
-                return Err(invalid("its host is no name and no address"));
+        Self::at_server(info.addr(), info.redis_settings(), scheme.is_tls(), invalid)
+    }
+
+    /// Reads what the driver keeps of a server. With `tls`, a plain address is one of TLS too.
+    fn at_server(
+        address: &ConnectionAddr,
+        login: &RedisConnectionInfo,
+        mut tls: bool,
+        invalid: impl Fn(&str) -> BuildError,
+    ) -> Result<Self, BuildError> {
+        let (host, port) = match address {
+            ConnectionAddr::Tcp(host, port) => (host, *port),
+            ConnectionAddr::TcpTls { insecure: true, .. } => {
+                return Err(invalid(
+                    "it does not verify the server's certificate (insecure); give the certificate of its \
+                     authority to RedlockBuilder::tls",
+                ));
             }
-            ConnectionAddr::Tcp(host, port) => {
-                Address::Tcp { host: host.to_ascii_lowercase(), port: *port }
+            ConnectionAddr::TcpTls { tls_params: Some(_), .. } => {
+                return Err(invalid(
+                    "its certificates can't be read from it; give them to RedlockBuilder::tls, and this \
+                     server by URL or ConnectionAddr",
+                ));
             }
-            ConnectionAddr::Unix(path) => Address::Unix { path: path.clone() },
+            ConnectionAddr::TcpTls { host, port, .. } => {
+                tls = true;
+                (host, *port)
+            }
+            ConnectionAddr::Unix(path) => {
+                return Self::logged_in(Address::Unix { path: path.clone() }, login, tls, invalid);
+            }
             _ => return Err(invalid("an address of this kind is not supported")),
         };
-        let settings = info.redis_settings();
-        let database = settings.db();
+        if !Self::is_host(host) {
+            return Err(invalid("its host is no name and no address"));
+        }
+        Self::logged_in(Address::Tcp { host: host.to_ascii_lowercase(), port }, login, tls, invalid)
+    }
+
+    /// Adds database, user and password to an address.
+    fn logged_in(
+        address: Address,
+        login: &RedisConnectionInfo,
+        tls: bool,
+        invalid: impl Fn(&str) -> BuildError,
+    ) -> Result<Self, BuildError> {
+        let database = login.db();
         if database < 0 {
             return Err(invalid("its database is negative"));
         }
-        let credentials = match (settings.username(), settings.password()) {
+        let credentials = match (login.username(), login.password()) {
             (Some(user), Some(password)) => Some(Credentials::new(user, password)),
             (None, Some(password)) => Some(Credentials::password(password)),
             (Some(_), None) => return Err(invalid("it names a user but no password")),
             (None, None) => None,
         };
-        let tls = scheme.is_tls();
         if tls && cfg!(not(feature = "tls")) {
             return Err(BuildError::TlsNotBuilt { url: format!("rediss://{address}") });
         }

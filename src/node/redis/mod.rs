@@ -2,7 +2,7 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | URL, credentials, TLS: where the server is and how to get in | `endpoint`, `credentials`, `tls` |
+//! | URL or address, credentials, TLS: where the server is and how to get in | [`NodeAddress`], `endpoint`, `credentials`, `tls` |
 //! | names that Sentinels or a Cluster resolve | `directory` |
 //! | opening a stream; a seam for proxies and simulated networks | [`Connector`] |
 //! | what runs on the server | `scripts` and the Lua files beside it |
@@ -30,6 +30,7 @@ pub(crate) mod fuzzing;
 mod handshake;
 mod listener;
 mod node;
+mod node_address;
 mod permissions;
 mod reconnect_state;
 mod request;
@@ -56,6 +57,7 @@ pub(crate) use endpoint::Endpoint;
 pub(crate) use enrol::{Layout, Lowering, NodeSet, adopt, count};
 pub(crate) use listener::Listener;
 pub(crate) use node::RedisNode;
+pub use node_address::NodeAddress;
 pub(crate) use settings::{Access, AccessOptions, Guards, RedisSettings};
 pub use settings::{EvictionGuard, RestartGuard};
 #[cfg(feature = "http")]

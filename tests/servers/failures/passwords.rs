@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use redis::{IntoConnectionInfo, RedisConnectionInfo};
 use tower_redlock::{
+    Redlock,
     error::Reason,
     node::{NodeHealth, redis::Credentials},
 };
 
 use super::scene::{
-    a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
+    AMPLE, a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
     manager, patient, refused, settled, works,
 };
-use crate::support::{RedisServer, Resp, TempDir, eventually_async};
+use crate::support::{RedisServer, Resp, TempDir, eventually_async, over};
 
 const SECRET: &str = "s3cret-0f-the-servers";
 const WRONG: &str = "wrong-s3cret";
@@ -59,6 +61,23 @@ async fn password_works_from_url_or_credentials() {
     for credentials in [Credentials::password(SECRET), Credentials::new("default", SECRET)] {
         works(&patient([server.plain_url()]).credentials(credentials).build().unwrap()).await;
     }
+}
+
+#[tokio::test]
+async fn connection_info_selects_user_and_database() {
+    let server = RedisServer::start();
+    server.cli(&["ACL", "SETUSER", "app", "on", &format!(">{SECRET}"), "~*", "&*", "+@all"]);
+    let login = RedisConnectionInfo::default().set_username("app").set_password(SECRET);
+    let address = (server.addr().ip().to_string(), server.addr().port());
+    let info = address.into_connection_info().unwrap().set_redis_settings(login.set_db(3));
+    let redlock = over(Redlock::builder(), [info]).ttl(AMPLE * 10).node_timeout(AMPLE);
+    let redlock = redlock.build().unwrap();
+
+    works(&redlock).await;
+
+    let clients = server.cli(&["CLIENT", "LIST"]).text();
+    let is_ours = |line: &str| line.contains(" db=3 ") && line.contains(" user=app ");
+    assert!(clients.lines().any(is_ours), "{clients}");
 }
 
 #[tokio::test]

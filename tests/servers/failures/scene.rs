@@ -16,7 +16,7 @@ use crate::support::{RedisServer, eventually_async, over};
 pub(super) use crate::support::{all_vote, in_time, urls};
 
 /// Longer than any answer takes, so that it decides no test.
-const AMPLE: Duration = Duration::from_secs(6);
+pub(super) const AMPLE: Duration = Duration::from_secs(6);
 
 /// A builder with a long timeout for each answer, so that only answers decide.
 pub(super) fn patient(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {

@@ -26,7 +26,7 @@ pub(crate) fn quick() -> RedlockBuilder {
 pub(crate) fn guarded<I>(builder: RedlockBuilder, urls: I) -> RedlockBuilder
 where
     I: IntoIterator,
-    I::Item: Into<String>,
+    I::Item: Into<tower_redlock::node::redis::NodeAddress>,
 {
     over(builder, urls).restart_guard(RestartGuard::Probation)
 }

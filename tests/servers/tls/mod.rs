@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 
-use tower_redlock::node::redis::{Address, Connecting, Connector, SocketConnector};
+use redis::ConnectionAddr;
+use tower_redlock::node::redis::{Address, Connecting, Connector, NodeAddress, SocketConnector};
 use tower_redlock::{
     LockError, Redlock, RedlockBuilder,
     error::{BuildError, Reason, VoteOutcome},
@@ -61,7 +62,7 @@ pub(crate) fn trusting(ca: &str) -> TlsOptions {
 }
 
 /// With a long timeout for each answer, so that only answers decide.
-fn patient(urls: impl IntoIterator<Item = String>) -> RedlockBuilder {
+fn patient<A: Into<NodeAddress>>(urls: impl IntoIterator<Item = A>) -> RedlockBuilder {
     over(Redlock::builder(), urls).ttl(6 * HANG_GUARD).node_timeout(HANG_GUARD / 2)
 }
 
@@ -88,6 +89,29 @@ async fn name_and_address_both_work() {
         assert!(server.exists("redlock:lock:a"));
         lock.release().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn tls_address_is_verified_like_url() {
+    if !has(&[Feature::Tls]) {
+        return;
+    }
+    let (server, port) = server("no");
+    let address = || ConnectionAddr::TcpTls {
+        host: "localhost".into(),
+        port: port.number(),
+        insecure: false,
+        tls_params: None,
+    };
+    let redlock = patient([address()]).tls(trusting(CA)).build().unwrap();
+
+    ready(&redlock).await;
+    let lock = redlock.lock("a").await.unwrap();
+
+    assert!(server.exists("redlock:lock:a"));
+    lock.release().await.unwrap();
+    let stranger = patient([address()]).tls(trusting(STRANGER_CA)).build().unwrap();
+    assert!(stranger.lock("a").await.is_err());
 }
 
 #[cfg(feature = "http")]

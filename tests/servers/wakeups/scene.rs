@@ -19,7 +19,7 @@ pub(super) fn woken_or_never() -> RedlockBuilder {
 pub(super) async fn connected<I>(builder: RedlockBuilder, urls: I) -> Redlock
 where
     I: IntoIterator,
-    I::Item: Into<String>,
+    I::Item: Into<tower_redlock::node::redis::NodeAddress>,
 {
     support::connected(over(builder, urls)).await
 }

@@ -1,0 +1,135 @@
+//! The ways to say where a node's server is.
+
+use std::{borrow::Cow, fmt};
+
+use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
+
+/// Where a node's server is, and how to log in there: a URL, or what the `redis` crate made of one.
+///
+/// [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes) takes everything that converts into it:
+///
+/// | from | notes |
+/// |---|---|
+/// | `&str`, `String` | all forms of URLs, those of Sentinels and Clusters included |
+/// | [`redis::ConnectionInfo`](ConnectionInfo) | address, TLS, user, password and database count |
+/// | [`redis::Client`](Client) | the `ConnectionInfo` that it was opened with |
+/// | [`redis::ConnectionAddr`](ConnectionAddr), `(host, port)` | database 0; [credentials] by the builder |
+///
+/// Socket settings, protocol version and library name of a `ConnectionInfo` are not used. Certificates
+/// and keys that were given to a `Client` can't be read from it: [`build`](crate::RedlockBuilder::build)
+/// refuses it, and [`RedlockBuilder::tls`](crate::RedlockBuilder::tls) takes them instead. It refuses
+/// `insecure` as well.
+///
+/// # Why a live connection is not accepted
+///
+/// A connection of the `redis` crate hides what a vote depends on. It may reconnect on its own, possibly to
+/// another server or another run of the same one, and the release of a lock could then overtake its
+/// acquire. Other users of the connection would delay renewals. So each manager opens connections of its
+/// own, one to each server, and one more to hear of releases.
+///
+/// # Examples
+///
+/// ```
+/// use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
+/// use tower_redlock::Redlock;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let login = RedisConnectionInfo::default().set_username("locks").set_password("secret");
+/// let info = ConnectionAddr::Tcp("10.0.0.1".into(), 6379).into_connection_info()?;
+/// let client = Client::open("redis://10.0.0.2")?;
+///
+/// let redlock = Redlock::builder()
+///     .nodes([info.set_redis_settings(login)])
+///     .nodes([&client])
+///     .nodes(["redis://:secret@10.0.0.3/1"])
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [credentials]: crate::RedlockBuilder::credentials
+#[derive(Clone)]
+pub struct NodeAddress(pub(super) AddressForm);
+
+#[derive(Clone)]
+pub(super) enum AddressForm {
+    Url(String),
+    Server { address: ConnectionAddr, login: RedisConnectionInfo },
+}
+
+/// Shows neither user nor password, nor a URL, which may contain both.
+impl fmt::Debug for NodeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            AddressForm::Url(_) => f.write_str("NodeAddress(URL)"),
+            AddressForm::Server { address, .. } => write!(f, "NodeAddress({address})"),
+        }
+    }
+}
+
+impl From<String> for NodeAddress {
+    fn from(url: String) -> Self {
+        Self(AddressForm::Url(url))
+    }
+}
+
+impl From<&str> for NodeAddress {
+    fn from(url: &str) -> Self {
+        Self(AddressForm::Url(url.to_owned()))
+    }
+}
+
+impl From<&String> for NodeAddress {
+    fn from(url: &String) -> Self {
+        Self(AddressForm::Url(url.clone()))
+    }
+}
+
+impl From<Box<str>> for NodeAddress {
+    fn from(url: Box<str>) -> Self {
+        Self(AddressForm::Url(url.into_string()))
+    }
+}
+
+impl From<Cow<'_, str>> for NodeAddress {
+    fn from(url: Cow<'_, str>) -> Self {
+        Self(AddressForm::Url(url.into_owned()))
+    }
+}
+
+impl From<&ConnectionInfo> for NodeAddress {
+    fn from(info: &ConnectionInfo) -> Self {
+        let (address, login) = (info.addr().clone(), info.redis_settings().clone());
+        Self(AddressForm::Server { address, login })
+    }
+}
+
+impl From<ConnectionInfo> for NodeAddress {
+    fn from(info: ConnectionInfo) -> Self {
+        Self::from(&info)
+    }
+}
+
+impl From<&Client> for NodeAddress {
+    fn from(client: &Client) -> Self {
+        client.get_connection_info().into()
+    }
+}
+
+impl From<Client> for NodeAddress {
+    fn from(client: Client) -> Self {
+        Self::from(&client)
+    }
+}
+
+impl From<ConnectionAddr> for NodeAddress {
+    fn from(address: ConnectionAddr) -> Self {
+        Self(AddressForm::Server { address, login: RedisConnectionInfo::default() })
+    }
+}
+
+impl<H: Into<String>> From<(H, u16)> for NodeAddress {
+    fn from((host, port): (H, u16)) -> Self {
+        ConnectionAddr::Tcp(host.into(), port).into()
+    }
+}
