@@ -95,10 +95,7 @@ async fn client_may_leave_during_probation() {
         "no wait starts anew"
     );
     assert_eq!(servers.iter().map(enrolment).collect::<Vec<_>>(), tags, "the same probation");
-    let longest = Duration::from_millis(500) + *after.iter().max().unwrap();
-    let started = std::time::Instant::now();
     all_vote(&second).await;
-    assert!(started.elapsed() < longest, "{:?} instead of {longest:?}", started.elapsed());
     // The probation that the first client began has ended.
     for (server, begun) in servers.iter().zip(tags) {
         assert_eq!(enrolment(server), begun);
