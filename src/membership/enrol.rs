@@ -32,6 +32,8 @@ pub(crate) struct Enrolment {
 }
 
 const RETRY: Duration = Duration::from_millis(200);
+/// Number of probations after which a name that a server owned again counts as settled.
+const LASTING: u32 = 16;
 
 impl Enrolment {
     /// Creates the probations of `nodes` nodes, for locks of at most `max_ttl`.
@@ -105,12 +107,12 @@ impl Enrolment {
             entry.owner = entry.owner.max(Some(view.incarnation));
         }
         let needed = self.needed();
+        let lasting = self.probation(self.max_ttl) * LASTING;
         for node in 0..self.nodes.len() {
             let voters = self.group_around(node, |entry| entry.known.is_active()).len() >= needed;
             let starters = self.starters(node).len() + 1 >= self.quorum;
             let entry = &mut self.nodes[node];
-            let displaced = entry.is_displaced();
-            since(&mut entry.displaced_since, displaced, now);
+            entry.note_displaced(now, lasting);
             if let Some(wait) = &mut entry.wait {
                 since(&mut wait.known_to_voters, voters, now);
                 since(&mut wait.known_to_starters, starters, now);
@@ -118,25 +120,22 @@ impl Enrolment {
         }
     }
 
-    /// Returns a largest group of other nodes, all `wanted`, that name the node, are named by it,
-    /// and name each other; the node knows every owner that they know.
+    /// Returns the other nodes that are `wanted` and have the same view as a node.
     fn group_around(&self, node: usize, wanted: impl Fn(&EnrolledNode) -> bool) -> Vec<usize> {
         let Some(view) = self.nodes[node].view() else { return Vec::new() };
-        let is_near = |&(other, entry): &(usize, &EnrolledNode)| {
-            let Some(of_other) = entry.view() else { return false };
-            let is_behind = |third: usize| view.owners.get(third) < of_other.owners.get(third);
-            let thirds = (0..self.nodes.len()).filter(|&third| third != node && third != other);
-            other != node
-                && wanted(entry)
-                && views::name_each_other((node, view), (other, of_other))
-                && !thirds.into_iter().any(is_behind)
+        let agrees = |other: usize, entry: &EnrolledNode| {
+            let of_other = entry.view();
+            of_other.is_some() && views::agree((node, Some(view)), (other, of_other))
         };
-        let near = self.nodes.iter().enumerate().filter(is_near);
-        let near: Vec<_> = near.map(|(other, entry)| (other, entry.view())).collect();
-        views::largest_group(&near).into_iter().map(|(other, _)| other).collect()
+        let others = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|&(other, entry)| other != node && wanted(entry) && agrees(other, entry));
+        others.map(|(other, _)| other).collect()
     }
 
-    /// Returns the nodes that forgot together with a node, and name it and each other.
+    /// Returns the nodes that forgot together with a node, and have its view.
     fn starters(&self, node: usize) -> Vec<usize> {
         let Some(wait) = &self.nodes[node].wait else { return Vec::new() };
         self.group_around(node, |entry| entry.starts_with(wait.since))
@@ -148,27 +147,12 @@ impl Enrolment {
         self.nodes.len() - self.quorum + 1
     }
 
-    /// Returns the owners of the names that a node lacks, by index; `None` if it knows them all.
-    ///
-    /// A node in probation learns every owner that the others know; a voting node, those of the
-    /// reachable nodes.
+    /// Returns the greatest known owner of each name, by index, for a node that lacks one of them;
+    /// `None` if it knows them all.
     pub(crate) fn news_for(&self, node: usize) -> Option<Box<[Option<Incarnation>]>> {
         let entry = &self.nodes[node];
         let view = entry.status.view().filter(|_| !entry.is_displaced())?;
-        let is_active = entry.status.is_active();
-        let mut owners: Box<[Option<Incarnation>]> = vec![None; self.nodes.len()].into();
-        for (other, entry) in self.nodes.iter().enumerate() {
-            if other == node || entry.is_displaced() {
-                continue;
-            }
-            let itself = entry.status.view().map(|view| view.incarnation);
-            owners[other] = owners[other].max(itself);
-            let known = entry.view().filter(|_| !is_active);
-            for (owner, known) in owners.iter_mut().zip(known.iter().flat_map(|view| &view.owners))
-            {
-                *owner = (*owner).max(*known);
-            }
-        }
+        let mut owners: Box<[_]> = self.nodes.iter().map(|entry| entry.owner).collect();
         owners[node] = None;
         let mut known = owners.iter().zip(&view.owners);
         known.any(|(owner, known)| owner > known).then_some(owners)
@@ -189,9 +173,11 @@ impl Enrolment {
     }
 
     /// Returns when a displaced node may be enrolled again: its name has led to it for a whole
-    /// probation.
+    /// probation, or longer if that did not last before. Each enrolment changes the view of all
+    /// nodes, so a name that leads to two servers must not be enrolled at the pace of its clients.
     pub(crate) fn reclaimed_at(&self, node: usize) -> Option<Timestamp> {
-        Some(self.nodes[node].displaced_since? + self.probation(self.max_ttl))
+        let entry = &self.nodes[node];
+        Some(entry.displaced_since? + self.probation(self.max_ttl) * (1 << entry.flaps))
     }
 
     /// Returns the node's incarnation if it is to be enrolled again although another server owns
@@ -199,26 +185,6 @@ impl Enrolment {
     pub(crate) fn reclaims(&self, node: usize, now: Timestamp) -> Option<Incarnation> {
         let view = self.nodes[node].view()?;
         (now >= self.reclaimed_at(node)?).then_some(view.incarnation)
-    }
-
-    /// Returns the voting nodes whose votes count with no quorum, while those of others do.
-    ///
-    /// Of two nodes that disagree, each may count with the rest, and the next health check shows
-    /// which one is behind: neither is excluded. Displaced nodes are reported separately.
-    pub(crate) fn strangers(&self) -> Vec<usize> {
-        let votes = |entry: &EnrolledNode| entry.status.is_active() && !entry.is_displaced();
-        let active = self.nodes.iter().enumerate().filter(|(_, entry)| votes(entry));
-        let active: Vec<_> = active.map(|(node, entry)| (node, entry.view())).collect();
-        let counts = |with: &[views::Member<'_>]| views::largest_group(with).len() >= self.quorum;
-        let is_stranger = |node: &views::Member<'_>| {
-            let near =
-                active.iter().filter(|other| other.0 == node.0 || views::agree(*node, **other));
-            !counts(&near.copied().collect::<Vec<_>>())
-        };
-        if !counts(&active) {
-            return Vec::new();
-        }
-        active.iter().filter(|node| is_stranger(node)).map(|node| node.0).collect()
     }
 
     /// Returns whether a node was last seen in another set. If it reappears without its data, it

@@ -1,4 +1,4 @@
-//! Nodes that name each other, and servers that were displaced.
+//! Nodes with equal views, and servers that were displaced.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn wait_begins_with_enough_voters() {
 }
 
 #[test]
-fn voters_have_to_name_each_other() {
+fn voters_have_to_know_each_other() {
     let mut set = Set::of(&[Probation("a"), Active, Active]);
     set.forgets(1, 2, at(1_000));
     assert_eq!(set.enrolment.next_wake(), None);
@@ -47,14 +47,18 @@ fn newcomer_takes_the_next_epoch() {
 /// Another client's server was enrolled under the name of node 0.
 fn displaced(now: Timestamp) -> Set {
     let mut set = Set::of(&[Active, Active, Active]);
+    displace(&mut set, 2, now);
+    set
+}
+
+fn displace(set: &mut Set, epoch: u32, now: Timestamp) {
     for node in [1, 2] {
         let mut view = View::clone(&set.views[node]);
-        view.owners[0] = Some(Incarnation { epoch: 2, id: 77, nonce: 7 });
+        view.owners[0] = Some(Incarnation { epoch, id: 77, nonce: 7 });
         set.views[node] = Arc::new(view);
         let sight = set.sight(node);
         set.enrolment.see(node, sight, now);
     }
-    set
 }
 
 #[test]
@@ -67,32 +71,50 @@ fn displaced_node_is_reclaimed_after_probation() {
     assert_eq!(set.enrolment.least_epoch(0), 3);
 }
 
+/// Two clients are led to different servers: each displaces the other's.
+#[test]
+fn flapping_name_waits_longer() {
+    let mut set = displaced(at(1_000));
+    let mut now = 1_000;
+    let mut epoch = 2;
+    for doublings in [0, 1, 2, 3, 4, 5, 6, 6] {
+        let pause = END << doublings;
+        assert_eq!(set.enrolment.reclaims(0, at(now + pause - 1)), None);
+        assert_eq!(set.enrolment.reclaims(0, at(now + pause)), Some(set.own[0]));
+        (epoch, now) = (epoch + 1, now + pause);
+        set.own[0].epoch = epoch;
+        set.look(at(now));
+        assert_eq!(set.enrolment.displaced_since(0), None, "it is the owner again");
+        // The other client does the same.
+        (epoch, now) = (epoch + 1, now + END);
+        displace(&mut set, epoch, at(now));
+    }
+    // A name that settles begins anew.
+    set.own[0].epoch = epoch + 1;
+    set.look(at(now));
+    now += 16 * END;
+    displace(&mut set, epoch + 2, at(now));
+    assert_eq!(set.enrolment.reclaimed_at(0), Some(at(now + END)));
+}
+
 #[test]
 fn displaced_node_tells_nobody() {
     let set = displaced(at(1_000));
     assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
 }
 
+/// Owners are kept by maximum, whoever knows them.
 #[test]
-fn displaced_nodes_view_is_ignored() {
+fn what_a_displaced_node_knows_is_told() {
     let mut set = displaced(at(1_000));
-    set.stands[1] = Probation("b");
+    let later = Some(Incarnation { epoch: 5, id: 55, nonce: 5 });
     let mut view = View::clone(&set.views[0]);
-    view.owners[2] = Some(Incarnation { epoch: 5, id: 55, nonce: 5 });
+    view.owners[2] = later;
     set.views[0] = Arc::new(view);
-    for node in [1, 0] {
-        let sight = set.sight(node);
-        set.enrolment.see(node, sight, at(2_000));
-    }
-    assert_eq!(set.enrolment.news_for(1), None);
-}
-
-#[test]
-fn node_in_probation_is_no_stranger() {
-    let mut set = Set::of(&[Active, Active, Probation("c")]);
-    set.forgets(0, 2, at(1_000));
-    set.forgets(1, 2, at(1_000));
-    assert_eq!(set.enrolment.strangers(), [0_usize; 0]);
+    let sight = set.sight(0);
+    set.enrolment.see(0, sight, at(2_000));
+    assert_eq!(set.enrolment.news_for(1).unwrap()[2], later);
+    assert_eq!(set.enrolment.displaced_since(2), Some(at(2_000)));
 }
 
 #[test]
@@ -102,17 +124,6 @@ fn remaining_counts_down_to_activation() {
     assert_eq!(set.enrolment.remaining(0, at(102)), Duration::from_secs(10));
     assert_eq!(set.enrolment.remaining(0, at(END + 1)), Duration::ZERO);
     assert_eq!(set.enrolment.remaining(1, at(0)), Duration::ZERO, "it votes");
-}
-
-#[test]
-fn node_that_counts_alone_is_stranger() {
-    let mut set = Set::of(&[Active, Active, Active]);
-    set.forgets(1, 2, at(1_000));
-    assert_eq!(set.enrolment.strangers(), [0_usize; 0], "each of them counts with node 0");
-    set.forgets(0, 2, at(1_000));
-    assert_eq!(set.enrolment.strangers(), [2]);
-    set.forgets(0, 1, at(1_000));
-    assert_eq!(set.enrolment.strangers(), [0_usize; 0], "there is no quorum at all");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Decides whether so many nodes left a layout that it can't grant any more.
 //!
 //! A name may lead to another server than the one that a client of the old layout is connected to,
-//! so one departure under each of N−q+1 names is not enough. Only nodes count that voted and named
-//! each other when they left: any quorum that could still be counted contains one of them, or
+//! so one departure under each of N−q+1 names is not enough. Only nodes count that voted under
+//! one view when they left: any quorum that could still be counted contains one of them, or
 //! changed more names than R14 allows.
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Departure {
     }
 }
 
-/// A largest group of nodes that named each other when they left, by index.
+/// A largest group of nodes that had one view when they left, by index.
 pub(crate) fn group(left: &[Option<Departure>]) -> Vec<usize> {
     let own = |left: &Option<Departure>| match left {
         Some(Departure::Named(incarnation, _)) => Some(*incarnation),
@@ -55,7 +55,7 @@ pub(crate) fn group(left: &[Option<Departure>]) -> Vec<usize> {
     largest_group(&members).into_iter().map(|(node, _)| node).collect()
 }
 
-/// Whether a layout can grant nothing more: N−q+1 of its nodes voted and named each other when they
+/// Whether a layout can grant nothing more: N−q+1 of its nodes voted under one view when they
 /// left, or a node left under each of its names, as fewer than q of these can have another server.
 pub(crate) fn is_stopped(left: &[Option<Departure>], moved: usize) -> bool {
     moved == left.len() || group(left).len() >= blocking(left.len())
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_named_each_other_count() {
+    fn those_with_one_view_count() {
         let all = [left(1, &[2, 3, 9]), left(2, &[1, 3]), left(3, &[1])];
         assert_eq!(group(&all), [0, 1]);
         assert!(is_stopped(&all, 3));

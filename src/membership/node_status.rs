@@ -117,6 +117,9 @@ pub(super) struct EnrolledNode {
     pub(super) owner: Option<Incarnation>,
     /// When it was found not to own its name any more.
     pub(super) displaced_since: Option<Timestamp>,
+    /// When it last owned its name again, and how often that did not last.
+    pub(super) regained: Option<Timestamp>,
+    pub(super) flaps: u32,
     pub(super) busy: bool,
     pub(super) retry_at: Timestamp,
 }
@@ -131,6 +134,8 @@ impl Default for EnrolledNode {
             wait: None,
             owner: None,
             displaced_since: None,
+            regained: None,
+            flaps: 0,
             busy: false,
             retry_at: Timestamp::ZERO,
         }
@@ -153,7 +158,27 @@ impl EnrolledNode {
     pub(super) fn is_displaced(&self) -> bool {
         self.view().is_some_and(|view| Some(view.incarnation) < self.owner)
     }
+
+    /// Updates since when the node is displaced. If it owned its name for less than `lasting` in
+    /// between, the name flaps.
+    pub(super) fn note_displaced(&mut self, now: Timestamp, lasting: Duration) {
+        let is_displaced = self.is_displaced();
+        match self.displaced_since {
+            None if is_displaced => {
+                let flaps = self.regained.is_some_and(|at| now < at + lasting);
+                self.flaps = if flaps { MAX_FLAPS.min(self.flaps + 1) } else { 0 };
+                self.displaced_since = Some(now);
+            }
+            Some(_) if !is_displaced => {
+                (self.displaced_since, self.regained) = (None, Some(now));
+            }
+            _ => {}
+        }
+    }
 }
+
+/// Maximum number of times that the wait of a displaced node doubles.
+const MAX_FLAPS: u32 = 6;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Probation {

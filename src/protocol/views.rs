@@ -2,8 +2,8 @@
 //!
 //! A name may lead to another server than before: its address moved, a container was replaced, a
 //! proxy failed over. Each server stores, for every other name of its set, the [`Incarnation`] that
-//! owns the name; of two, the greater one. Answers count together only if their servers name each
-//! other as owners ([`View`]), so two quorums whose members have the same names share a server.
+//! owns the name; of two, the greater one. Answers count together only if their servers have the same
+//! [`View`]: the same owner of every name. So two quorums of the same names share a server.
 
 use std::{fmt, sync::Arc};
 
@@ -61,56 +61,27 @@ pub(crate) struct View {
     pub owners: Box<[Option<Incarnation>]>,
 }
 
-impl View {
-    /// Whether the server takes `other` for the owner of the name of `node`.
-    pub(crate) fn names(&self, node: usize, other: &Self) -> bool {
-        self.owners.get(node).copied().flatten() == Some(other.incarnation)
-    }
-}
-
-/// Whether two servers take each other for the owners of their names.
-pub(crate) fn name_each_other((a, of_a): (usize, &View), (b, of_b): (usize, &View)) -> bool {
-    of_a.names(b, of_b) && of_b.names(a, of_a)
-}
-
 /// A node with the view under which it answered; `None` for a node that keeps no views, whose
 /// answers count with all others.
 pub(crate) type Member<'a> = (usize, Option<&'a Arc<View>>);
 
-/// Whether the answers of two nodes count together.
+/// Whether the answers of two nodes count together: both know the same owner of every name, and each
+/// is the one that the other knows.
 pub(crate) fn agree(a: Member<'_>, b: Member<'_>) -> bool {
-    match (a.1, b.1) {
-        (Some(of_a), Some(of_b)) => name_each_other((a.0, of_a), (b.0, of_b)),
-        _ => true,
-    }
-}
-
-/// A largest group of `members` in which all name each other.
-///
-/// If all agree, that costs one comparison for each pair; otherwise the time grows exponentially
-/// with the number of members that disagree.
-pub(crate) fn largest_group<'a>(members: &[Member<'a>]) -> Vec<Member<'a>> {
-    let mut best = Vec::new();
-    search(members.to_vec(), &mut best);
-    best
-}
-
-/// Of two members that disagree, one has to go.
-fn search<'a>(members: Vec<Member<'a>>, best: &mut Vec<Member<'a>>) {
-    if members.len() <= best.len() {
-        return;
-    }
-    let pairs = (0..members.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
-    let conflict = pairs.into_iter().find(|&(i, j)| !agree(members[i], members[j]));
-    let Some((i, j)) = conflict else {
-        *best = members;
-        return;
+    let ((a, Some(of_a)), (b, Some(of_b))) = (a, b) else { return true };
+    let owner = |name: usize, node: usize, view: &View| {
+        if name == node { Some(view.incarnation) } else { view.owners[name] }
     };
-    for gone in [i, j] {
-        let mut rest = members.clone();
-        rest.remove(gone);
-        search(rest, best);
-    }
+    (0..of_a.owners.len()).all(|name| owner(name, a, of_a) == owner(name, b, of_b))
+}
+
+/// A largest group of `members` that all agree.
+pub(crate) fn largest_group<'a>(members: &[Member<'a>]) -> Vec<Member<'a>> {
+    let around = |one: &Member<'a>| -> Vec<Member<'a>> {
+        members.iter().copied().filter(|other| agree(*one, *other)).collect()
+    };
+    let with_views = members.iter().filter(|member| member.1.is_some()).map(around);
+    with_views.max_by_key(Vec::len).unwrap_or_else(|| members.to_vec())
 }
 
 #[cfg(test)]
@@ -162,18 +133,30 @@ mod tests {
         assert_eq!(largest_group(&[(0, Some(&of_old)), (1, Some(&of_b))]).len(), 1);
     }
 
+    /// Each knows the other, but they know different owners of a third name.
+    #[test]
+    fn third_owner_has_to_be_the_same() {
+        let [a, b, c, later] = [(1, 1), (1, 2), (1, 3), (2, 4)].map(|(e, id)| incarnation(e, id));
+        let of_a = view(a, &[None, Some(b), Some(c)]);
+        for (third, is_equal) in [(Some(c), true), (Some(later), false), (None, false)] {
+            let of_b = view(b, &[Some(a), None, third]);
+            assert_eq!(agree((0, Some(&of_a)), (1, Some(&of_b))), is_equal, "{third:?}");
+        }
+    }
+
     #[test]
     fn nodes_without_views_count_with_all() {
         let (a, b) = (incarnation(1, 1), incarnation(1, 2));
         let (of_a, of_b) = (view(a, &[None, None, None]), view(b, &[Some(a), None, None]));
         let members = [(0, Some(&of_a)), (1, Some(&of_b)), (2, None)];
         assert_eq!(largest_group(&members).len(), 2);
+        assert_eq!(largest_group(&[(0, None), (1, None)]).len(), 2);
         assert_eq!(largest_group(&[]), []);
     }
 
     #[test]
     fn largest_group_is_found_among_disagreements() {
-        // 0 and 1 name each other, and so do 2, 3 and 4; no others do.
+        // 0 and 1 know the same owners, and so do 2, 3 and 4.
         let own: Vec<_> = (0..5).map(|i| incarnation(1, i)).collect();
         let groups = [vec![0, 1], vec![2, 3, 4]];
         let views: Vec<_> = (0..5)

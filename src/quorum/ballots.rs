@@ -45,18 +45,15 @@ impl Ballots {
         self.nodes.iter().filter(|ballot| is_wanted(ballot)).count()
     }
 
-    /// R14: the size of the largest group of `wanted` ballots whose servers name each other.
+    /// R14: the size of the largest group of `wanted` ballots that were cast under one view.
     pub(super) fn count_agreeing(&self, wanted: impl Fn(&Ballot) -> bool) -> usize {
         let all = || self.nodes.iter().enumerate().filter(|(_, ballot)| wanted(ballot));
-        let agree = |(a, of_a): (usize, &Ballot), (b, of_b): (usize, &Ballot)| {
-            views::agree((a, of_a.view.as_ref()), (b, of_b.view.as_ref()))
+        let around = |one: Member<'_>| {
+            all().filter(|(node, other)| views::agree(one, (*node, other.view.as_ref()))).count()
         };
-        // The usual case is that all agree; it is found without an allocation.
-        if all().all(|one| all().take_while(|other| other.0 < one.0).all(|other| agree(one, other)))
-        {
-            return all().count();
-        }
-        views::largest_group(&self.members(wanted)).len()
+        let with_views = all().filter(|(_, ballot)| ballot.view.is_some());
+        let groups = with_views.map(|(node, ballot)| around((node, ballot.view.as_ref())));
+        groups.max().unwrap_or_else(|| all().count())
     }
 
     fn members(&self, wanted: impl Fn(&Ballot) -> bool) -> Vec<Member<'_>> {

@@ -82,7 +82,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     Ok(max_ttl + formulas::drift(max_ttl, new.settings.drift_factor))
 }
 
-/// Returns the outcome of each old node: those count that voted and named each other.
+/// Returns the outcome of each old node: those count that voted under one view.
 fn old_votes(old: &NodeSet, left: &[Option<Departure>], failed: Vec<Option<Reason>>) -> Votes {
     let group = leaving::group(left);
     let votes = failed.into_iter().enumerate().map(|(node, failed)| {

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Layout, NodeReport, Tag,
-    state::{ClockCorrections, Copying, SetState, WallClockFlags},
+    state::{ClockCorrections, Copying, Informing, SetState, WallClockFlags},
 };
 use crate::{
     error::Reason,
@@ -239,7 +239,13 @@ impl NodeSet {
         state.tags[node] = view.as_ref().map(|_| report.tag.clone());
         let wanted = report.copying && view.is_some();
         let reconnect = Self::is_to_be_looked_up(&mut state, node, now, is_fresh);
-        self.bar_strangers(&state);
+        // What it was told is in this report, so what it lacks now may be told at once.
+        if matches!(state.informing[node], Informing::NotBefore(_)) {
+            state.informing[node] = Informing::NotBefore(now);
+        }
+        if state.enrolment.news_for(node).is_none() {
+            status.queue_bar(VoteBarKind::Names, None);
+        }
         match state.copying[node] {
             Copying::Done if wanted => state.copying[node] = Copying::Wanted(now),
             Copying::Wanted(_) if !wanted => state.copying[node] = Copying::Done,
@@ -282,19 +288,6 @@ impl NodeSet {
         let next = now + LOOKUP_INTERVAL;
         state.lookups[node] = if now < reclaimed_at { next.min(reclaimed_at) } else { next };
         false
-    }
-
-    /// R14: bars nodes whose names lead to other servers for the rest. The caller
-    /// [emits](Self::emit).
-    fn bar_strangers(&self, state: &SetState) {
-        if self.is_unguarded() {
-            return;
-        }
-        let strangers = state.enrolment.strangers();
-        for (node, member) in self.members().iter().enumerate() {
-            let bar = strangers.contains(&node).then_some(VoteBar::Reason(Reason::NamesDiffer));
-            member.status.queue_bar(VoteBarKind::Names, bar);
-        }
     }
 
     /// Records the end of a node's connection.

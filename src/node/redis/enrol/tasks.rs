@@ -22,6 +22,7 @@ use crate::{
         decode::{int, list, text},
         scripts::{self, Enrolling},
         server_traits,
+        status_detail::{VoteBar, VoteBarKind},
     },
     protocol::views::Incarnation,
     sync::atomic::Ordering,
@@ -171,8 +172,12 @@ impl NodeSet {
         drop(state);
         let name = self.members()[node].status.name();
         match ended {
-            SetTaskEnd::Informed { result: Err(reason), .. } => {
+            SetTaskEnd::Informed { node, result: Err(reason) } => {
                 crate::log::debug!(node = %name, %reason, "not told who owns the other names yet");
+                // Its votes count with those of no node that was told.
+                let status = &self.members()[*node].status;
+                status.queue_bar(VoteBarKind::Names, Some(VoteBar::Reason(Reason::NamesDiffer)));
+                status.emit();
             }
             SetTaskEnd::Moved { result: Err(reason), .. } => {
                 crate::log::debug!(node = %name, %reason, "not moved yet");
@@ -305,8 +310,23 @@ mod tests {
         (0..2).for_each(|node| set.ended(&SetTaskEnd::Informed { node, result: failed() }));
         assert_eq!(scripted.checked(), [true, true, false]);
         assert_eq!(due(&scripted), (vec![], Some(200)));
+        let differ = Some(Reason::NamesDiffer);
+        assert_eq!(scripted.barred(), [differ.clone(), differ, None], "their votes don't count");
         scripted.clock.advance(INFORM_RETRY);
         assert_eq!(due(&scripted), (both(), None));
+        // Those that were told are in order, and told what is new at once.
+        (0..2).for_each(|node| set.ended(&SetTaskEnd::Informed { node, result: Ok(()) }));
+        let incarnation = |run| report(&set, 'a', run, 1).tag.incarnation();
+        let told = |run, other| NodeReport {
+            owners: vec![incarnation(other), None],
+            ..report(&set, 'a', run, 1)
+        };
+        scripted.see(0, &told(1, 2), true);
+        scripted.see(1, &told(2, 1), true);
+        assert_eq!(due(&scripted), (vec![], None));
+        assert_eq!(scripted.barred(), [const { None }; 3]);
+        scripted.see(2, &report(&set, 'a', 3, 1), true);
+        assert_eq!(due(&scripted).0, ["inform 0 of 2", "inform 1 of 2", "inform 2 of 2"]);
     }
 
     #[test]

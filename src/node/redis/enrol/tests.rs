@@ -368,24 +368,6 @@ fn probation_bars_until_its_end() {
 }
 
 #[test]
-fn strangers_are_barred() {
-    let scripted = Scripted::new("p");
-    let set = &scripted.set;
-    let incarnation = |run| report(set, 'a', run, 1).tag.incarnation();
-    let of = |run, owners: [u128; 2]| NodeReport {
-        owners: owners.map(incarnation).into(),
-        ..report(set, 'a', run, 1)
-    };
-    scripted.see(0, &of(11, [12, 13]), true);
-    scripted.see(1, &of(12, [11, 13]), true);
-    // It takes another server for the first node, and one for the second.
-    scripted.see(2, &of(13, [1, 2]), true);
-    assert_eq!(scripted.barred(), [None, None, Some(Reason::NamesDiffer)]);
-    scripted.see(2, &of(13, [11, 12]), true);
-    assert_eq!(scripted.barred(), [const { None }; 3]);
-}
-
-#[test]
 fn unguarded_nodes_vote_at_once() {
     let scripted = Scripted::with("p", RestartGuard::Off);
     let set = &scripted.set;

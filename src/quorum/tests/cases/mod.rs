@@ -12,7 +12,7 @@
 //! | a lease that waits for the next holder | `linger` |
 //! | release | `release` |
 //! | the lead node | `lead_node` |
-//! | servers that name each other, and those that do not | `views` |
+//! | servers with equal views, and with others | `views` |
 
 #![expect(clippy::unnecessary_wraps, reason = "what a node says is written as it arrives")]
 

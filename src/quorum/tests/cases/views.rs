@@ -1,4 +1,4 @@
-//! R14: answers count together over servers that name each other.
+//! R14: answers count together over servers with equal views.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Servers that may have forgotten (R6): the state of a world, and what must hold in it.
 //!
 //! Each client counts probations by the product's `Enrolment`; the servers are in memory. A lock needs
-//! any two of three servers that vote and name each other, and is granted by both at once: partial
+//! any two of three servers that vote under one view, and is granted by both at once: partial
 //! votes are the subject of `lock`.
 
 use std::{sync::Arc, time::Duration};
@@ -19,7 +19,7 @@ use crate::{
     },
     protocol::{
         formulas,
-        views::{Incarnation, View, name_each_other},
+        views::{self, Incarnation, View},
     },
     time::Timestamp,
 };
@@ -178,7 +178,7 @@ impl EnrolState {
             self.servers[node].view.as_ref().filter(|_| self.servers[node].votes).map(|v| (node, v))
         };
         let agree = move |pair: &[usize; 2]| match pair.map(votes) {
-            [Some((a, of_a)), Some((b, of_b))] => name_each_other((a, of_a), (b, of_b)),
+            [Some((a, of_a)), Some((b, of_b))] => views::agree((a, Some(of_a)), (b, Some(of_b))),
             _ => false,
         };
         [[0, 1], [0, 2], [1, 2]].into_iter().filter(agree)

@@ -32,7 +32,7 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// How many of those that it moved voted and named each other.
+    /// How many of those that it moved voted under one view.
     fn group_that_left(&self) -> usize {
         let left = self.left.iter().enumerate();
         let left: Vec<Member<'_>> =

@@ -7,7 +7,7 @@ use super::{
     rule::RulePart,
     world::{CLIENTS, ModelDeparture, NAMES, NamesWorld, PerName, Tick},
 };
-use crate::protocol::views::{Incarnation, Member, View, largest_group, name_each_other};
+use crate::protocol::views::{Incarnation, View, agree};
 
 /// One atomic look at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct ProbationTimer {
     pub(crate) incarnation: Incarnation,
     /// The first sight of the incarnation in probation.
     pub(crate) seen: Tick,
-    /// Since when enough active servers name it and each other.
+    /// Since when enough active servers have its view.
     pub(crate) voters: Option<Tick>,
     /// Since when it and others that forgot along with it make up a quorum.
     pub(crate) starters: Option<Tick>,
@@ -247,8 +247,7 @@ impl NamesWorld {
         self.blocking() - usize::from(!self.has(RulePart::EnoughWitnesses))
     }
 
-    /// A largest group of other servers, of those that are `wanted`, that name the server of
-    /// `node`, are named by it, and name each other; it knows every owner that they know.
+    /// The other servers, of those that are `wanted`, that have the view of the server of `node`.
     pub(crate) fn group_around(
         &self,
         client: usize,
@@ -257,26 +256,14 @@ impl NamesWorld {
     ) -> Vec<usize> {
         let driver = &self.drivers[client];
         let Some(own) = &driver.reads[node] else { return Vec::new() };
-        let (views, merge) = (self.has(RulePart::Views), self.has(RulePart::Merge));
-        let greater = self.has(RulePart::GreaterOwner);
-        let agree = views && self.has(RulePart::AgreeingWitnesses);
-        let mut members: Vec<Member<'_>> = Vec::with_capacity(self.setup.names);
-        for other in self.names().filter(|&other| other != node) {
-            let Some(read) = driver.reads[other].as_ref().filter(|read| wanted(other, read)) else {
-                continue;
-            };
-            let is_behind = |third: usize| {
-                let (own, other) = (own.view.owners[third], read.view.owners[third]);
-                if greater { own < other } else { own != other }
-            };
-            let mut thirds = self.names().filter(|&third| third != node && third != other);
-            let near = name_each_other((node, &own.view), (other, &read.view))
-                && !(merge && thirds.any(is_behind));
-            if near || !views {
-                members.push((other, agree.then_some(&read.view)));
-            }
-        }
-        largest_group(&members).iter().map(|member| member.0).collect()
+        let agrees = |other: usize, read: &ServerRead| {
+            !self.has(RulePart::Views) || agree((node, Some(&own.view)), (other, Some(&read.view)))
+        };
+        let is_near = |&other: &usize| {
+            let read = driver.reads[other].as_ref();
+            other != node && read.is_some_and(|read| wanted(other, read) && agrees(other, read))
+        };
+        self.names().filter(is_near).collect()
     }
 
     /// The servers that witness for one in probation, of those that are `wanted`.
@@ -303,7 +290,7 @@ impl NamesWorld {
         })
     }
 
-    /// Whether every name's server is active and all name each other, and all clients have read it.
+    /// Whether every name's server is active and all know each other, and all clients have read it.
     pub(crate) fn is_whole(&self) -> bool {
         self.names().all(|node| {
             self.is_sound(node)
@@ -363,31 +350,23 @@ impl NamesWorld {
         true
     }
 
-    /// Stores into a server in probation what is known: the servers in sight, and the owners that
-    /// any server told.
+    /// Stores into a server the greatest owner of each name that the client knows.
     pub(crate) fn merge(&mut self, client: usize, node: usize) -> bool {
         let driver = &self.drivers[client];
-        let Some(read) = driver.in_sight(node) else { return false };
+        let Some(read) = driver.in_sight(node).filter(|_| !driver.is_displaced(node)) else {
+            return false;
+        };
         let machine = read.machine;
-        let rule = self.has(RulePart::Merge) && self.has(RulePart::GreaterOwner);
-        if read.active || !self.is_enrolled(node, machine) || !rule {
+        if !self.is_enrolled(node, machine) || !self.has(RulePart::GreaterOwner) {
             return false;
         }
         let before = self.server(node, machine).view.clone();
-        let mut server = self.server(node, machine).clone();
-        for other in self.names().filter(|&other| other != node && !driver.is_displaced(other)) {
-            if let Some(read) = driver.in_sight(other) {
-                server.store(other, read.view.incarnation);
-            }
-            let Some(read) = &driver.reads[other] else { continue };
-            for third in self.names().filter(|&third| third != node) {
-                if let Some(owner) = read.view.owners[third] {
-                    server.store(third, owner);
-                }
+        let highest = driver.highest;
+        for other in self.names().filter(|&other| other != node) {
+            if let Some(owner) = highest[other] {
+                self.server_mut(node, machine).store(other, owner);
             }
         }
-        let changed = server.view != before;
-        *self.server_mut(node, machine) = server;
-        changed
+        self.server(node, machine).view != before
     }
 }

@@ -133,9 +133,9 @@ mod locks {
 mod work {
     use super::*;
     use NamesStep::{
-        Activate, Ask, Attempt, Begin, BeginCopy, CopyFrom, EndCopy, Fence, Look, Merge,
+        Activate, Ask, Attempt, Begin, BeginCopy, CopyFrom, EndCopy, Fence, Look, Merge, Move,
     };
-    use NamesStep::{Open, Release, Restart, Store, Tick, Vote, Work};
+    use NamesStep::{Open, Raise, RaiseVote, Release, Restart, Store, Tick, Vote, Work};
 
     fn finds_tick_twice(part: RulePart, setup: NamesSetup, walks: u64) {
         let (violation, _) = finds(part, claiming(setup), walks);
@@ -147,10 +147,57 @@ mod work {
         assert_eq!(violation, Violation::WorkDoneTwice);
     }
 
+    /// Name 0 moves for client 0 alone. Client 1 takes the lock on servers 1 and 2, and claims the tick on
+    /// the former server of name 0 and on server 1; client 0 asks the others.
     #[test]
     fn claims_compare_views() {
-        let faults = FaultBudget { moves: 1, cuts: 1, ..FaultBudget::default() };
-        finds_tick_twice(RulePart::ViewsOnWork, NamesSetup { faults, ..moves(3) }, WALKS);
+        let faults = FaultBudget { moves: 1, ..FaultBudget::default() };
+        let rule = claiming(NamesSetup { faults, ..moves(3) });
+        let moved = [
+            Move { client: Some(0), node: 0, machine: 1 },
+            Open { client: 0, node: 0 },
+            Look { client: 0, node: 0 },
+            Store { client: 0, into: 1, of: 0 },
+            Store { client: 0, into: 2, of: 0 },
+            Merge { client: 0, node: 0 },
+            Look { client: 0, node: 1 },
+            Look { client: 0, node: 2 },
+            Look { client: 0, node: 0 },
+            Tick,
+            Tick,
+            Tick,
+            Begin { client: 0, node: 0 },
+            Fence { client: 0, node: 1 },
+            Fence { client: 0, node: 2 },
+            Activate { client: 0 },
+        ];
+        let asks = |client: usize, nodes: [usize; 2]| {
+            [nodes, nodes].concat().into_iter().map(move |node| Ask { client, node })
+        };
+        let first = [
+            Attempt { client: 1 },
+            Vote { client: 1, node: 1 },
+            Vote { client: 1, node: 2 },
+            Work { client: 1 },
+        ];
+        let second = [
+            Release { client: 1, deletes: true },
+            Attempt { client: 0 },
+            Vote { client: 0, node: 0 },
+            Vote { client: 0, node: 2 },
+            Raise { client: 0 },
+            RaiseVote { client: 0, node: 0 },
+            RaiseVote { client: 0, node: 2 },
+            Work { client: 0 },
+        ];
+        let claimed = moved.into_iter().chain(first).chain(asks(1, [0, 1]));
+        let steps: Vec<_> = claimed.chain(second).chain(asks(0, [0, 2])).collect();
+        let found = run(without(RulePart::ViewsOnWork, rule), &steps);
+        assert_eq!(found, Some(Violation::TickClaimedTwice));
+        // With the rule, the first claim has no quorum.
+        let mut world = NamesWorld::new(rule);
+        steps.iter().for_each(|&step| drop(world.apply(step)));
+        assert_eq!(world.violation, None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::{
     step::Violation,
     world::{NamesWorld, Tick},
 };
-use crate::protocol::views::name_each_other;
+use crate::protocol::views::agree;
 
 /// A group that existed, and the last tick in which it did. One bit for each server that keeps
 /// what it granted.
@@ -69,7 +69,7 @@ impl NamesWorld {
                 !self.has(RulePart::Views)
                     || members.iter().all(|&other| {
                         let peer = self.servers[other].view.as_ref().expect("it is enrolled");
-                        name_each_other((node, view), (other / self.setup.machines, peer))
+                        agree((node, Some(view)), (other / self.setup.machines, Some(peer)))
                     })
             };
             if agrees {

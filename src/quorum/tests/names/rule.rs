@@ -6,19 +6,15 @@ pub(crate) enum RulePart {
     /// The enrolment of a server ends with its run; without it, a promoted replica goes on with that of its
     /// former master.
     OwnRun,
-    /// Answers count together, and servers witness, only if they name each other.
+    /// Answers count together, and servers witness, only with equal views.
     Views,
     /// N−q+1 witnesses; without it one less.
     EnoughWitnesses,
     /// Witnesses are active.
     ActiveWitnesses,
-    /// Witnesses name each other.
-    AgreeingWitnesses,
-    /// A server in probation takes over the owners that its witnesses store.
-    Merge,
     /// The wait begins when the witnesses name the server, not when it was enrolled.
     Wait,
-    /// Extensions count together only if their servers name each other.
+    /// Extensions count together only with equal views.
     ViewsOnExtensions,
     /// An activated server learns the fences.
     Fences,
@@ -43,7 +39,7 @@ pub(crate) enum RulePart {
     OldVotes,
     /// The validity is shorter than the TTL by what clocks may differ.
     DriftInValidity,
-    /// Records and claims count only over servers that name each other.
+    /// Records and claims count only over servers with equal views.
     ViewsOnWork,
     /// A server that lacks records does not say that there is none.
     Copies,
@@ -60,7 +56,7 @@ pub(crate) enum RulePart {
     Burnt,
     /// A probation is longer than a validity by what clocks may differ; without it just as long.
     WaitBeyondValidity,
-    /// Those that leave a layout count only if they voted there, and named each other.
+    /// Those that leave a layout count only if they voted there, under one view.
     Leaving,
     /// N−q+1 leave the old layout before the new one begins; without it one less.
     EnoughLeave,

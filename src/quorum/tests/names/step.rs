@@ -57,7 +57,7 @@ pub(crate) enum NamesStep {
         into: usize,
         of: usize,
     },
-    /// The client stores into a server in probation all owners that it knows.
+    /// The client stores into a server all owners that it knows.
     Merge {
         client: usize,
         node: usize,

@@ -1,7 +1,7 @@
 //! Work that is done once (R13), and the tick of a job that is claimed once (R12), under the lock.
 //!
 //! Both take two rounds: the client asks what the servers keep, and has them keep something else.
-//! Answers count only if their servers name each other.
+//! Answers count only if their servers have equal views.
 
 use std::{sync::Arc, time::Duration};
 
@@ -221,15 +221,21 @@ impl NamesWorld {
     }
 
     /// Where names change while servers copy, all that kept a record may be gone: it is lost once no
-    /// group that could grant a lock has a server that keeps it.
+    /// voting server that a name leads to keeps it.
     pub(crate) fn note_lost_record(&mut self) {
         if !self.setup.changes_while_copying || self.done.is_none() {
             return;
         }
-        let keeps = |at: usize| self.servers[at].kept.record == self.done;
+        let keeps = |node: usize, machine: usize| {
+            let server = self.server(node, machine);
+            server.active
+                && self.is_enrolled(node, machine)
+                && server.kept.record == self.done
+                && self.leads.iter().any(|leads| leads[node] == machine)
+        };
         let has_keeper =
-            |group: u32| (0..self.servers.len()).any(|at| group & (1 << at) != 0 && keeps(at));
-        if !self.present_groups().into_iter().any(has_keeper) {
+            self.names().any(|node| (0..self.setup.machines).any(|machine| keeps(node, machine)));
+        if !has_keeper {
             self.done = None;
         }
     }

@@ -13,7 +13,7 @@ use super::{
     step::Violation,
     work::{ClientWork, StoredWork, WorkKind},
 };
-use crate::protocol::views::{Incarnation, View, name_each_other};
+use crate::protocol::views::{Incarnation, View};
 
 /// The most names of a set.
 pub(crate) const NAMES: usize = 5;
@@ -268,7 +268,7 @@ impl NamesWorld {
     }
 
     /// Whether all look-ups of a name lead to one active server, and it and the other names'
-    /// active servers name each other.
+    /// active servers know each other.
     pub(crate) fn is_sound(&self, node: usize) -> bool {
         let active = |node: usize| {
             let machine = self.leads[0][node];
@@ -283,7 +283,9 @@ impl NamesWorld {
         self.names().filter(|&other| other != node).all(|other| {
             active(other).is_none_or(|view| {
                 let told = !untold(own, other) && !untold(view, node);
-                !told || name_each_other((node, own), (other, view))
+                let knows =
+                    |by: &View, of: usize, own: &View| by.owners[of] == Some(own.incarnation);
+                !told || (knows(own, other, view) && knows(view, node, own))
             })
         })
     }
