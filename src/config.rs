@@ -38,7 +38,6 @@ use crate::{
 /// | `key_prefix` | text | `redlock` |
 /// | `fencing` | boolean | `true` |
 /// | `restart_guard` | `"probation"` or `"off"` | `"probation"` |
-/// | `clock_guard` | duration | none: not strict |
 /// | `eviction_guard` | `"warn"` or `"refuse"` | `"warn"` |
 /// | `stop_margin` | duration | a tenth of the validity |
 /// | `on_overrun` | `"warn"` or `"abort"` | `"warn"` |
@@ -96,8 +95,6 @@ pub struct Config {
     key_prefix: Option<String>,
     fencing: Option<bool>,
     restart_guard: Option<RestartGuard>,
-    #[serde(with = "humantime_serde")]
-    clock_guard: Option<Duration>,
     eviction_guard: Option<EvictionGuard>,
     #[serde(with = "humantime_serde")]
     stop_margin: Option<Duration>,
@@ -211,7 +208,7 @@ impl Config {
             )*};
         }
         set!(ttl, max_ttl, wait, max_hold, linger, node_timeout, drift_factor);
-        set!(max_attempts, owner, key_prefix, fencing, restart_guard, clock_guard, eviction_guard);
+        set!(max_attempts, owner, key_prefix, fencing, restart_guard, eviction_guard);
         set!(max_records, max_stored_response_bytes, max_waiting_body_bytes);
         set!(stop_margin, on_overrun, max_waiters, max_waiters_in_total, handoff_limit, wakeups);
         let Self { auto_extend, retry_after, .. } = self;

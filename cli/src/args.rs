@@ -95,9 +95,6 @@ pub(crate) struct SharedArgs {
     /// [default: the TTL]
     #[arg(long, global = true, value_name = "TIME", value_parser = time, help_heading = "Settings")]
     pub(crate) max_ttl: Option<Duration>,
-    /// Do not count the votes of servers whose clocks are further off [default: none]
-    #[arg(long, global = true, value_name = "TIME", value_parser = time, help_heading = "Settings")]
-    pub(crate) clock_guard: Option<Duration>,
     /// Whether servers that restarted wait before they vote [default: probation]
     #[arg(long, global = true, value_name = "WHAT", help_heading = "Settings")]
     pub(crate) restart_guard: Option<RestartGuard>,

@@ -25,9 +25,7 @@ impl Settings {
     pub(crate) fn new(given: &SharedArgs) -> Result<Self, Failure> {
         let file = given.config.clone().or_else(|| variable("REDLOCK_CONFIG").map(Into::into));
         let mut table = file.map_or_else(|| Ok(Table::new()), |path| read(&path))?;
-        let times =
-            [("ttl", given.ttl), ("max_ttl", given.max_ttl), ("clock_guard", given.clock_guard)];
-        for (name, time) in times {
+        for (name, time) in [("ttl", given.ttl), ("max_ttl", given.max_ttl)] {
             if let Some(time) = time {
                 table.insert(name.into(), Value::String(format_duration(time).to_string()));
             }
@@ -74,17 +72,6 @@ impl Settings {
     /// Sets a setting whose value is text.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.table.insert(name.into(), Value::String(value.into()));
-    }
-
-    /// Sets the guard against wrong clocks, or takes it out.
-    pub(crate) fn set_clock_guard(&mut self, within: Option<Duration>) {
-        match within {
-            None => drop(self.table.remove("clock_guard")),
-            Some(within) => {
-                let within = Value::String(format_duration(within).to_string());
-                self.table.insert("clock_guard".into(), within);
-            }
-        }
     }
 
     pub(crate) fn has_nodes(&self) -> bool {

@@ -25,7 +25,7 @@ pub(super) fn advise(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Vec<Advice
         vote(node, terms),
         copying(node),
         memory(node),
-        clock(node, terms),
+        clock(node),
         keys(node, terms),
         denied(node, terms),
         limits(node),
@@ -36,13 +36,9 @@ pub(super) fn advise(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Vec<Advice
 /// Why the node does not vote.
 fn vote(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
     // The advice on the clock says by how much it is off.
-    let is_reported = clock(node, terms).is_some_and(|advice| advice.severity == Severity::Problem);
+    let is_reported = clock(node).is_some_and(|advice| advice.severity == Severity::Problem);
     match &node.health.state {
-        NodeState::Refusing { reason: Reason::ClockOff | Reason::TokenAhead, .. }
-            if is_reported =>
-        {
-            None
-        }
+        NodeState::Refusing { reason: Reason::TokenAhead, .. } if is_reported => None,
         NodeState::Down { reason, .. } | NodeState::Refusing { reason, .. } => {
             Some(of_reason(reason, terms))
         }
@@ -58,7 +54,7 @@ fn vote(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
             "examine again in a moment",
         )),
         NodeState::Voting => match node.test_vote.as_ref()? {
-            Err(Reason::ClockOff | Reason::TokenAhead) if is_reported => None,
+            Err(Reason::TokenAhead) if is_reported => None,
             Err(reason) => Some(of_reason(reason, terms)),
             Ok(took) => slow(*took, terms),
         },
@@ -110,7 +106,7 @@ pub(super) fn own_clock(node: &NodeDiagnosis) -> Option<&Finding> {
     node.health.findings.iter().find(|finding| matches!(finding, Finding::OwnClock { .. }))
 }
 
-fn clock(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
+fn clock(node: &NodeDiagnosis) -> Option<Advice> {
     let mut findings = node.health.findings.iter();
     if let Some(found) = findings.find(|found| matches!(found, Finding::ServerClock { .. })) {
         return Some(Advice::problem(
@@ -119,22 +115,18 @@ fn clock(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
             "get NTP on the server running; clocks may only be slewed, never set, while locks are used",
         ));
     }
-    if own_clock(node).is_some() && terms.clock_guard.is_none() {
+    if own_clock(node).is_some() {
         return None;
     }
     let off = offset(node)?;
     let way = if node.health.clock?.ahead_micros < 0 { "behind" } else { "ahead of" };
     let what = format!("its clock is {off:.1?} {way} ours");
     let todo = "get NTP running on the server and on this machine; the clocks may only be slewed, never set, while locks are used";
-    let (limit, reported_from) = match terms.clock_guard {
-        Some(within) => (within, within / 2),
-        None => (CLOCK_LIMIT, CLOCK_HINT),
-    };
-    if off > limit {
-        let what = format!("{what}, more than {limit:.0?}: it gives no votes, or slow ones");
+    if off > CLOCK_LIMIT {
+        let what = format!("{what}, more than {CLOCK_LIMIT:.0?}: it gives no votes, or slow ones");
         return Some(Advice::problem("clock", what, todo));
     }
-    (off > reported_from).then(|| Advice::hint("clock", what, todo))
+    (off > CLOCK_HINT).then(|| Advice::hint("clock", what, todo))
 }
 
 /// Counting needs a permission that locks do not need.

@@ -60,7 +60,7 @@ pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
             what,
             "nothing now: it votes again after max_ttl. Let NTP slew the clock instead of setting it; look at the machine's time source",
         ),
-        Reason::ClockOff | Reason::TokenAhead => Advice::problem(
+        Reason::TokenAhead => Advice::problem(
             "clock",
             what,
             "compare the clocks of this machine and of the server (date -u), and get NTP running on both",
@@ -94,9 +94,6 @@ fn of_unfit(unfit: &UnfitServer, what: String, terms: &DiagnosisTerms) -> Advice
         }
         UnfitServer::NoIdentity { .. } => {
             "use another server (Redis, Valkey or KeyDB), or restart_guard = \"off\" for all clients. That costs the protection from servers that forget: after a restart without data or a fail-over, two clients may hold one lock".into()
-        }
-        UnfitServer::ClockGuard => {
-            "use another server (Redis or Valkey), or take clock_guard out of the configuration of all clients".into()
         }
         UnfitServer::Cluster => format!(
             "name the cluster by redis+cluster://, use a server outside of clusters, or for a cluster with one node a key prefix with a hash tag, such as {{{}}}",
@@ -133,7 +130,7 @@ fn other_layout(found: &str, ours: &str) -> Advice {
 
 fn not_connected(text: &str, what: String) -> Advice {
     if text.contains("too old") {
-        let todo = "update the server: Redis 6.2 or newer (7.0 with clock_guard), or Valkey";
+        let todo = "update the server: Redis 6.2 or newer, or Valkey";
         return Advice::problem("version", what, todo);
     }
     if text.contains("no greeting") {
@@ -165,7 +162,7 @@ fn no_permission(text: &str, what: String, terms: &DiagnosisTerms) -> Advice {
 /// Returns the permissions that the crate needs, with those for counting keys.
 pub(super) fn permissions(prefix: &str) -> String {
     format!(
-        "ACL SETUSER … resetchannels ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hdel +hlen +hgetall +get +set +del +pttl +pexpire +scan +hscan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database, +pexpireat +pexpiretime under clock_guard)"
+        "ACL SETUSER … resetchannels ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hdel +hlen +hgetall +get +set +del +pttl +pexpire +scan +hscan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database)"
     )
 }
 

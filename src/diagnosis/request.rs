@@ -33,8 +33,7 @@ impl Redlock {
 ///
 /// Safe. The locks of others are not affected. Test votes in flight are released in the background, as a
 /// lock is when it is dropped. If the release does not reach a node, the key expires after the TTL, 1 s at
-/// most; under [`clock_guard`](crate::RedlockBuilder::clock_guard) it stays visible on the server, as the
-/// key of a crashed holder.
+/// most.
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct DiagnosisRequest {

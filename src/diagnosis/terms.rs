@@ -11,7 +11,6 @@ pub(super) struct DiagnosisTerms {
     pub(super) max_ttl: Duration,
     /// Timeout for an answer to a request with the default TTL.
     pub(super) node_timeout: Duration,
-    pub(super) clock_guard: Option<Duration>,
     pub(super) restart_guard: bool,
     pub(super) is_embedded: bool,
 }
@@ -22,7 +21,6 @@ impl DiagnosisTerms {
             prefix: Arc::clone(redlock.key_prefix()),
             max_ttl: redlock.max_ttl(),
             node_timeout: formulas::node_timeout(redlock.node_timeout(), redlock.default_ttl()),
-            clock_guard: redlock.clock_guard(),
             restart_guard: redlock.has_restart_guard(),
             is_embedded: redlock.is_embedded(),
         }

@@ -20,9 +20,6 @@ pub enum UnfitServer {
         /// The missing field of INFO: `role`, or under this guard `run_id` or `master_replid`.
         missing: Arc<str>,
     },
-    /// It refuses INFO in scripts, or has no replication id of 40 digits: the strict clock guard needs
-    /// both.
-    ClockGuard,
     /// It is a node of a Redis Cluster, and the keys of one lock may belong to different nodes, as the
     /// key prefix has no hash tag (`{…}`).
     Cluster,
@@ -38,9 +35,6 @@ impl fmt::Display for UnfitServer {
                 f,
                 "its INFO has no {}, so a restart or a fail-over that loses locks could not be noticed",
                 ServerText(missing)
-            ),
-            Self::ClockGuard => f.write_str(
-                "clock_guard needs INFO in scripts and a replication id of 40 digits, and it lacks one of them",
             ),
             Self::Cluster => f.write_str(
                 "it is a node of a Redis Cluster, and the key prefix has no hash tag that keeps the keys of a lock on one node",

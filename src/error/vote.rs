@@ -125,8 +125,6 @@ pub enum Reason {
         /// Size of the jump in µs; negative for a jump back.
         by_micros: i64,
     },
-    /// Under the strict clock guard: the server's wall clock differs from the local one by too much.
-    ClockOff,
     /// The server may evict keys, and the eviction guard refuses such servers.
     Evicts {
         /// Its `maxmemory-policy`.
@@ -185,7 +183,6 @@ impl Reason {
                 | Self::OtherLayout { .. }
                 | Self::SameServer { .. }
                 | Self::Displaced
-                | Self::ClockOff
                 | Self::Evicts { .. }
                 | Self::TtlTooLong
                 | Self::Late
@@ -257,9 +254,6 @@ impl fmt::Display for Reason {
                 let way = if *by_micros < 0 { "back" } else { "forward" };
                 write!(f, "its clock jumped {way} by {by:.1?}: no votes for max_ttl")
             }
-            Self::ClockOff => f.write_str(
-                "its wall clock differs from ours by more than the clock guard allows; check both",
-            ),
             Self::Evicts { policy } => {
                 let policy = ServerText(policy);
                 write!(f, "may evict locks (maxmemory-policy {policy}); set noeviction")

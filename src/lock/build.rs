@@ -17,9 +17,7 @@ use crate::{
     events::Events,
     node::{
         ClockJumps, Node,
-        redis::{
-            Endpoint, Guards, Layout, NodeAddress, NodeSet, RedisNode, RedisSettings, RestartGuard,
-        },
+        redis::{Endpoint, Layout, NodeAddress, NodeSet, RedisNode, RedisSettings, RestartGuard},
     },
     protocol::formulas,
     time::{AdjustedClock, Clock, MAX_DURATION, Timers},
@@ -76,11 +74,11 @@ impl RedlockBuilder {
         let timers = Arc::new(Timers::new(Arc::clone(&clock) as Arc<dyn Clock>));
         let clock_jumps = Arc::new(ClockJumps::new(count.0 + count.1, Arc::clone(&timers)));
         let mut set = None;
-        warn_of_few_servers(endpoints.len(), &self.guards);
-        named_nodes::warn_of_failovers(&endpoints, &self.guards);
+        warn_of_few_servers(endpoints.len(), self.guards.restart);
+        named_nodes::warn_of_failovers(&endpoints, self.guards.restart);
         if !endpoints.is_empty() {
             let names: Vec<_> = endpoints.iter().map(|at| Arc::clone(&at.name)).collect();
-            let layout = Layout::new(&names, &redis.prefix, &self.guards);
+            let layout = Layout::new(&names, &redis.prefix, self.guards.restart);
             let shared = NodeSet::new(layout, redis, clock, Arc::clone(&clock_jumps), count);
             // One task for all connections, which an attempt wakes once, not once a node.
             let connections = FuturesUnordered::new();
@@ -121,23 +119,6 @@ impl RedlockBuilder {
         Ok(())
     }
 
-    fn ttl_or_default(&self) -> Duration {
-        self.options.ttl.unwrap_or(TTL)
-    }
-
-    fn check_clock_guard(&self, drift: Duration) -> Result<(), BuildError> {
-        let Some(within) = self.guards.clock else { return Ok(()) };
-        let margin = formulas::margin(Some(within));
-        if within.is_zero() || drift.saturating_add(margin) >= self.ttl_or_default() {
-            let reason = format!(
-                "the TTL of {:?} has to be longer than three times {within:?}, which must not be zero, and the drift of {drift:?}",
-                self.ttl_or_default()
-            );
-            return Err(BuildError::setting("clock_guard", reason));
-        }
-        Ok(())
-    }
-
     fn settings(&self) -> Result<Settings, BuildError> {
         let setting = |name, reason: String| BuildError::setting(name, reason);
         if !(0.0..1.0).contains(&self.drift_factor) {
@@ -149,7 +130,7 @@ impl RedlockBuilder {
         if let Err(reason) = self.options.refuse(&per_work) {
             return Err(setting("options", reason));
         }
-        let ttl = self.ttl_or_default();
+        let ttl = self.options.ttl.unwrap_or(TTL);
         let max_hold = self.options.max_hold.unwrap_or(MAX_HOLD);
         let max_ttl = self.max_ttl.unwrap_or(ttl);
         let durations = [
@@ -175,8 +156,7 @@ impl RedlockBuilder {
         if drift >= ttl {
             return Err(BuildError::TtlUnderDrift { ttl, drift });
         }
-        self.check_clock_guard(drift)?;
-        let validity = formulas::validity(ttl, self.drift_factor, self.guards.clock);
+        let validity = formulas::validity(ttl, self.drift_factor);
         if self.stop_margin.is_some_and(|margin| margin > validity / 2) {
             let reason = format!(
                 "a lock is renewed from a third of its validity of {validity:?} on: work that is asked to stop before half of it would never come to its end"
@@ -208,7 +188,6 @@ impl RedlockBuilder {
             linger: self.options.linger.unwrap_or_default(),
             node_timeout: self.node_timeout,
             drift_factor: self.drift_factor,
-            clock_guard: self.guards.clock,
             retry_delay: self.retry_delay.clone(),
             wakeups: self.wakeups,
             max_attempts: self.options.max_attempts,
@@ -229,8 +208,8 @@ impl RedlockBuilder {
     }
 }
 
-fn warn_of_few_servers(servers: usize, guards: &Guards) {
-    if guards.restart == RestartGuard::Off {
+fn warn_of_few_servers(servers: usize, guard: RestartGuard) {
+    if guard == RestartGuard::Off {
         return;
     }
     match servers {

@@ -232,22 +232,6 @@ impl RedlockBuilder {
         self.guards.eviction = guard;
         self
     }
-
-    /// Enables the strict clock guard, for fleets whose wall clocks, of servers and clients, differ pairwise
-    /// by at most `within`. Then a server grants only while its clock is within that of the client's,
-    /// keys outlive a forward jump of a server's clock, and validity shrinks by three times `within`
-    /// and also ends by the wall clock.
-    ///
-    /// Default: off. Then a jump of a server's clock is detected from its answers, within a second,
-    /// unless it was undone between two answers. `within` has to include the latency of a message:
-    /// 100 ms and more.
-    ///
-    /// The guard needs Redis 7.0 or Valkey 7.2, with permission for `PEXPIREAT` and `PEXPIRETIME`.
-    /// The servers keep the key of a crashed holder for a day, although its lease ends after the TTL.
-    pub fn clock_guard(mut self, within: Duration) -> Self {
-        self.guards.clock = Some(within);
-        self
-    }
 }
 
 /// # Time between this process and the servers

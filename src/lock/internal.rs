@@ -80,10 +80,6 @@ impl Redlock {
         self.core().settings.max_ttl
     }
 
-    pub(crate) fn clock_guard(&self) -> Option<Duration> {
-        self.core().settings.clock_guard
-    }
-
     pub(crate) fn has_restart_guard(&self) -> bool {
         self.core().settings.restart_guard != RestartGuard::Off
     }

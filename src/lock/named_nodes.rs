@@ -2,7 +2,7 @@
 
 use crate::{
     error::BuildError,
-    node::redis::{Endpoint, Guards, RestartGuard, hash_tag},
+    node::redis::{Endpoint, RestartGuard, hash_tag},
 };
 
 /// Refuses a prefix for which several servers of a Cluster would have the keys.
@@ -20,10 +20,10 @@ pub(super) fn check_prefix(prefix: &str, endpoints: &[Endpoint]) -> Result<(), B
 }
 
 /// Reports what makes failovers dangerous.
-pub(super) fn warn_of_failovers(endpoints: &[Endpoint], guards: &Guards) {
+pub(super) fn warn_of_failovers(endpoints: &[Endpoint], guard: RestartGuard) {
     let named =
         || endpoints.iter().enumerate().filter_map(|(i, node)| Some((i, node, node.directory()?)));
-    if guards.restart == RestartGuard::Off {
+    if guard == RestartGuard::Off {
         for (_, node, _) in named() {
             crate::log::warn!(
                 node = %node.name,

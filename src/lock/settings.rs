@@ -22,8 +22,6 @@ pub(crate) struct Settings {
     pub(crate) linger: Duration,
     pub(crate) node_timeout: Duration,
     pub(crate) drift_factor: f64,
-    /// Under the strict clock guard: maximum difference between wall clocks.
-    pub(crate) clock_guard: Option<Duration>,
     pub(crate) retry_delay: RangeInclusive<Duration>,
     pub(crate) wakeups: bool,
     pub(crate) max_attempts: Option<u32>,
@@ -114,9 +112,9 @@ impl Settings {
                 self.max_ttl
             ));
         }
-        let validity = formulas::validity(ttl, self.drift_factor, self.clock_guard);
+        let validity = formulas::validity(ttl, self.drift_factor);
         if validity.is_zero() {
-            let aside = set_aside(self, ttl);
+            let aside = formulas::drift(ttl, self.drift_factor);
             return invalid(format!(
                 "the TTL of {ttl:?} is not longer than the {aside:?} set aside for clock drift"
             ));
@@ -164,15 +162,10 @@ impl Settings {
             stop_margin: self.stop_margin.unwrap_or(validity / 10).min(validity / 2),
             lead_node: internal.lead_node,
             retry_after: options.retry_after.unwrap_or(self.retry_after),
-            slack: set_aside(self, ttl),
+            slack: formulas::drift(ttl, self.drift_factor),
             node_timeout: formulas::node_timeout(self.node_timeout, ttl),
         })
     }
-}
-
-/// Returns the part of a TTL that is reserved for clock drift and differences between clocks.
-fn set_aside(settings: &Settings, ttl: Duration) -> Duration {
-    formulas::drift(ttl, settings.drift_factor) + formulas::margin(settings.clock_guard)
 }
 
 impl Plan {

@@ -165,7 +165,7 @@ pub enum Finding {
     /// This process's wall clock is off by more than 60 s from those of a quorum of servers. Reported
     /// for each of its nodes.
     ///
-    /// Locks and fencing tokens don't depend on it; dates, schedules and `clock_guard` do.
+    /// Locks and fencing tokens don't depend on it; dates and schedules do.
     OwnClock {
         /// Microseconds by which it is ahead; negative if it is behind.
         ahead_micros: i64,

@@ -20,16 +20,9 @@ pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
     ttl.mul_f64(factor).saturating_add(DRIFT_FLOOR)
 }
 
-/// Margin of the strict clock guard: three times the maximum difference of wall clocks. The server's
-/// clock may differ by that from the holder's and from the next holder's, and may have moved by that
-/// since it was compared.
-pub(crate) fn margin(clock_guard: Option<Duration>) -> Duration {
-    clock_guard.map_or(Duration::ZERO, |within| within.saturating_mul(3))
-}
-
-/// The validity of a lease from the start of the request: TTL − drift − margin, at least zero.
-pub(crate) fn validity(ttl: Duration, factor: f64, clock_guard: Option<Duration>) -> Duration {
-    ttl.saturating_sub(drift(ttl, factor)).saturating_sub(margin(clock_guard))
+/// The validity of a lease from the start of the request: TTL − drift, at least zero.
+pub(crate) fn validity(ttl: Duration, factor: f64) -> Duration {
+    ttl.saturating_sub(drift(ttl, factor))
 }
 
 /// Timeout for a node's answer: the configured one, at most a tenth of the TTL, so that a hung
@@ -113,10 +106,8 @@ mod tests {
     #[test]
     fn validity_subtracts_drift() {
         let ten = Duration::from_secs(10);
-        assert_eq!(validity(ten, 0.01, None), Duration::from_millis(9_898));
-        assert_eq!(validity(Duration::from_millis(2), 0.01, None), Duration::ZERO);
-        let within = Some(Duration::from_millis(250));
-        assert_eq!(validity(ten, 0.01, within), Duration::from_millis(9_148));
+        assert_eq!(validity(ten, 0.01), Duration::from_millis(9_898));
+        assert_eq!(validity(Duration::from_millis(2), 0.01), Duration::ZERO);
     }
 
     #[test]

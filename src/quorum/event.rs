@@ -96,8 +96,6 @@ pub(crate) enum Event {
         /// Upper bound of the jump, in either direction.
         at_most: Duration,
     },
-    /// The validity is over by another clock.
-    Expired,
     /// Ends a held lease a little before its end, because timers fire late.
     Stop,
     /// The holder asks for an extension now.
@@ -143,8 +141,6 @@ pub(crate) enum Action {
     Renewed {
         /// The new end of the validity.
         until: Timestamp,
-        /// The start of the round that it counts from.
-        counted_from: Timestamp,
     },
     /// A round of renewal begins.
     Renewing,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     ballot::{Ballot, ReleaseState},
     ballots::Ballots,
-    event::{Action, Event, Halt, HandOff, LeaseCommand, LeaseParams, Loss, NextHolder},
+    event::{Action, Event, Halt, HandOff, LeaseCommand, LeaseParams, NextHolder},
     token_rounds::TokenRounds,
 };
 use crate::{
@@ -135,12 +135,8 @@ impl Lease {
             Event::Unsound { node, seen, by_micros, at_most } => {
                 self.on_unsound(node, (seen, by_micros, at_most), now, out);
             }
-            Event::Expired if self.phase == LeasePhase::Held => {
-                let votes = self.renewal_votes();
-                self.lose(Loss::Expired { votes }, out);
-            }
             Event::Stop if self.phase == LeasePhase::Held => self.run_out(out),
-            Event::Expired | Event::Stop => {}
+            Event::Stop => {}
             // Nobody holds it who would ask for these.
             Event::Extend | Event::Halt(_) if self.lingers_until.is_some() => {}
             Event::Extend => self.extend(now, out),

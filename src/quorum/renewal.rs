@@ -115,7 +115,7 @@ impl Lease {
         let Some(confirmed) = self.find_disputed() else { return };
         let until = confirmed + self.params.validity;
         if until > self.valid_until && self.halted.is_none() {
-            self.move_end(until, confirmed, out);
+            self.move_end(until, out);
         }
         if self.extension.is_some_and(|asked| confirmed >= asked) {
             self.extension = None;
@@ -123,12 +123,12 @@ impl Lease {
         }
     }
 
-    /// Sets the end of the validity that a quorum confirmed `from` then. Nobody holds a lease that lingers.
-    fn move_end(&mut self, until: Timestamp, from: Timestamp, out: &mut Vec<Action>) {
+    /// Sets the end of the validity that a quorum confirmed. Nobody holds a lease that lingers.
+    fn move_end(&mut self, until: Timestamp, out: &mut Vec<Action>) {
         self.valid_until = until;
         if self.lingers_until.is_none() {
             self.schedule_renewal();
-            out.push(Action::Renewed { until: self.end(), counted_from: from });
+            out.push(Action::Renewed { until: self.end() });
         }
     }
 
@@ -168,7 +168,7 @@ impl Lease {
                 };
                 let until = confirmed + self.params.validity;
                 if until < self.valid_until {
-                    self.move_end(until, confirmed, out);
+                    self.move_end(until, out);
                     self.check_end(now, out);
                 }
             }

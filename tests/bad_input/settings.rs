@@ -83,18 +83,6 @@ fn ttl_below_drift() {
 }
 
 #[test]
-fn clock_guard_without_validity() {
-    let ms = Duration::from_millis;
-    for (ttl, within) in [(10_000, 0), (1_000, 330), (1_000, 400), (10_000, 100_000)] {
-        let error = build_error(|b| b.ttl(ms(ttl)).clock_guard(ms(within)));
-        assert_eq!(setting_of(&error), "clock_guard");
-    }
-    assert_eq!(setting_of(&build_error(|b| b.clock_guard(Duration::MAX))), "clock_guard");
-    let node = Recorder::default().node();
-    Redlock::builder().node(node).ttl(ms(1_000)).clock_guard(ms(329)).build().unwrap();
-}
-
-#[test]
 fn other_nodes_beside_guarded_servers() {
     let server = "redis://127.0.0.1:1";
     assert_eq!(setting_of(&build_error(|b| b.nodes([server]))), "nodes");

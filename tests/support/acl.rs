@@ -1,6 +1,5 @@
 //! The permissions that `docs/servers.md` lists, read from the page, so that every test checks them.
 
-use super::feature::{Feature, is_lacking};
 use super::resp::Resp;
 use super::server::RedisServer;
 
@@ -66,9 +65,7 @@ pub fn password() -> &'static str {
 /// What a server is started with.
 pub(super) fn args() -> Vec<String> {
     let all = ["--user", USER].into_iter().chain(rules()).chain(further_rules());
-    // A command that a server does not know keeps it from starting.
-    let is_known = |rule: &&str| *rule != "+pexpiretime" || !is_lacking(Feature::ExpiryTime);
-    all.filter(is_known).map(ToOwned::to_owned).collect()
+    all.map(ToOwned::to_owned).collect()
 }
 
 /// How a client logs in as the user.

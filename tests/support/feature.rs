@@ -16,8 +16,6 @@ pub enum Feature {
     /// A wall clock that libfaketime sets.
     Clock,
     Tls,
-    /// `PEXPIRETIME`, since 7.0; the clock guard needs it.
-    ExpiryTime,
     /// Scripts that write while memory is short, since 7.0.
     ScriptFlags,
     /// A Cluster whose bus has a port of its choice, since 7.0.
@@ -29,7 +27,6 @@ impl fmt::Display for Feature {
         f.write_str(match self {
             Self::Clock => "clock",
             Self::Tls => "tls",
-            Self::ExpiryTime => "PEXPIRETIME (7.0)",
             Self::ScriptFlags => "script flags (7.0)",
             Self::ClusterPort => "cluster-port (7.0)",
         })
@@ -39,7 +36,7 @@ impl fmt::Display for Feature {
 /// Whether the servers of this run lack one of the features.
 pub fn is_lacking(feature: Feature) -> bool {
     match feature {
-        Feature::ExpiryTime | Feature::ScriptFlags | Feature::ClusterPort => major_version() < 7,
+        Feature::ScriptFlags | Feature::ClusterPort => major_version() < 7,
         Feature::Clock | Feature::Tls => {
             let lacking = env::var(LACKING).unwrap_or_default();
             lacking.split_whitespace().any(|word| word == feature.to_string())

@@ -8,8 +8,6 @@ pub(crate) enum Strike {
     Server(usize, Fault),
     /// A worker is stopped for longer than its locks live.
     Worker(usize, Duration),
-    /// A worker is stopped, and its locks outlive it.
-    Pause(usize, Duration),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -43,9 +41,6 @@ const START: Duration = Duration::from_millis(150);
 /// What it takes until somebody has noticed that a server forgot, more or less.
 const NOTICE: Duration = Duration::from_millis(200);
 
-/// A clock that is right again by then may have been wrong between two looks at it.
-const AT_ONCE: Duration = Duration::from_millis(250);
-
 impl Fault {
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -53,7 +48,6 @@ impl Fault {
             Self::Restore { .. } => "restart, older snapshot",
             Self::Flush => "all keys deleted",
             Self::Freeze { .. } => "server frozen",
-            Self::Excursion { lasts, .. } if *lasts <= AT_ONCE => "clock forward, back at once",
             Self::Excursion { .. } => "clock forward, back later",
             Self::Copy { .. } => "another server's data",
             Self::Disconnect => "connections closed",
@@ -102,7 +96,6 @@ impl Strike {
         match self {
             Self::Server(_, fault) => fault.name(),
             Self::Worker(..) => "worker frozen",
-            Self::Pause(..) => "worker paused",
         }
     }
 }

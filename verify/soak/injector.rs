@@ -115,7 +115,7 @@ impl<'a> Injector<'a> {
     fn may_begin(&self, strike: &Strike) -> bool {
         match strike {
             Strike::Server(server, fault) => self.ledger.begin(*server, fault),
-            Strike::Worker(..) | Strike::Pause(..) => true,
+            Strike::Worker(..) => true,
         }
     }
 
@@ -125,9 +125,7 @@ impl<'a> Injector<'a> {
         }
         let result = match strike {
             Strike::Server(server, fault) => self.strike_server(*server, fault),
-            Strike::Worker(worker, lasts) | Strike::Pause(worker, lasts) => {
-                self.workers.freeze(*worker, *lasts)
-            }
+            Strike::Worker(worker, lasts) => self.workers.freeze(*worker, *lasts),
         };
         let mut tally = lock(&self.tally);
         match result {

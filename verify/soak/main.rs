@@ -2,7 +2,6 @@
 //! and processes that contend for a few names all the while. See `docs/soak.md`.
 
 mod fault;
-mod guards;
 #[path = "../../tests/support/hand_clock.rs"]
 mod hand_clock;
 mod injector;
@@ -17,13 +16,11 @@ mod worker;
 
 use std::env;
 use std::process::ExitCode;
-use std::thread;
 
 use options::Options;
-use report::{Outcome, Report};
+use report::Report;
 use tower_redlock_verify::stop::Stop;
 use tower_redlock_verify::support::{program, server_clock::Clock};
-use trial::Trial;
 use worker::{WORKER, WorkerOptions};
 
 fn main() -> ExitCode {
@@ -68,31 +65,10 @@ fn soak(options: &Options) -> Result<ExitCode, String> {
 
 fn run_all(options: &Options, stop: &Stop) -> Result<Report, String> {
     let mut report = Report::default();
-    thread::scope(|scope| {
-        let tracks = options.tracks().iter();
-        let tracks = tracks.map(|track| scope.spawn(move || run_track(track, options, stop)));
-        let tracks: Vec<_> = tracks.collect();
-        let mut ended = tracks.into_iter().map(|track| track.join().expect("it does not panic"));
-        ended.try_for_each(|outcomes| {
-            outcomes?.into_iter().for_each(|(trial, outcome)| report.add(trial, outcome));
-            Ok(())
-        })
-    })
-    .map(|()| report)
-}
-
-/// Ends the other tracks, too, where it fails.
-fn run_track<'a>(
-    track: &'a [Trial],
-    options: &Options,
-    stop: &Stop,
-) -> Result<Vec<(&'a Trial, Outcome)>, String> {
-    let mut outcomes = Vec::new();
-    for trial in track.iter().take_while(|_| !stop.is_asked_for()) {
-        let outcome = run::run(trial, options, stop);
-        outcomes.push((trial, outcome.inspect_err(|_| stop.ask())?));
+    for trial in options.trials.iter().take_while(|_| !stop.is_asked_for()) {
+        report.add(trial, run::run(trial, options, stop)?);
     }
-    Ok(outcomes)
+    Ok(report)
 }
 
 fn fail(problem: &str, code: u8) -> ExitCode {

@@ -2,19 +2,19 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::trial::{LeftOut, Mode, Trial};
+use crate::trial::{LeftOut, Trial};
 use tower_redlock_verify::random::Random;
 
 pub(crate) const USAGE: &str = "\
 usage: scripts/soak [options]
-  --seconds N     for each mode (60); modes run side by side, each control after its mode
-  --control-seconds N  for each control (as long as its mode)
+  --seconds N     for the locks (60); the control runs after them
+  --control-seconds N  for the control (as long)
   --seed S        the same faults as in the run that showed this seed
-  --mode M        default, strict, both (both), each with its control; or control alone
+  --control-alone the control without the locks
   --workers N     processes that contend (3)
   --tasks N       tasks in each of them (12)
-  --without W     restart-guard, clock-guard, clock-faults; may be repeated. A mode without one of
-                  its guards must show overlaps.
+  --without W     restart-guard, clock-faults; may be repeated. Without the guard, overlaps must
+                  show.
   --verbose       every fault as it happens";
 
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     pub(crate) tasks: usize,
     pub(crate) left_out: LeftOut,
     pub(crate) verbose: bool,
-    tracks: Vec<Vec<Trial>>,
+    pub(crate) trials: Vec<Trial>,
 }
 
 impl Options {
@@ -40,9 +40,9 @@ impl Options {
             tasks: 12,
             left_out: LeftOut::default(),
             verbose: false,
-            tracks: Vec::new(),
+            trials: Vec::new(),
         };
-        let mut mode = "both".to_owned();
+        let mut has_locks = true;
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or(format!("{arg} needs a value"));
             match arg.as_str() {
@@ -51,12 +51,11 @@ impl Options {
                     options.control = Some(Duration::from_secs(number(&arg, &value()?, 1)?));
                 }
                 "--seed" => options.seed = number(&arg, &value()?, 0)?,
-                "--mode" => mode = value()?,
+                "--control-alone" => has_locks = false,
                 "--workers" => options.workers = index(&arg, &value()?)?,
                 "--tasks" => options.tasks = index(&arg, &value()?)?,
                 "--without" => match value()?.as_str() {
                     "restart-guard" => options.left_out.restart_guard = true,
-                    "clock-guard" => options.left_out.clock_guard = true,
                     "clock-faults" => options.left_out.clock_faults = true,
                     other => return Err(format!("there is no {other} to do without")),
                 },
@@ -65,26 +64,10 @@ impl Options {
                 other => return Err(format!("unknown argument: {other}")),
             }
         }
-        let (modes, has_locks) = match mode.as_str() {
-            "default" => (&[Mode::Default][..], true),
-            "strict" => (&[Mode::Strict][..], true),
-            "both" => (&Mode::ALL[..], true),
-            "control" => (&Mode::ALL[..], false),
-            other => return Err(format!("unknown mode: {other}")),
-        };
         let left_out = options.left_out;
-        if left_out.clock_guard && left_out.clock_faults {
-            return Err("without faults of clocks nothing shows what the clock guard does".into());
-        }
-        let locks = |mode: &Mode| has_locks.then(|| mode.trial(left_out));
-        let track = |mode: &Mode| locks(mode).into_iter().chain([mode.control(left_out)]).collect();
-        options.tracks = modes.iter().map(track).collect();
+        options.trials.extend(has_locks.then(|| Trial::locks(left_out)));
+        options.trials.push(Trial::control(left_out));
         Ok(Some(options))
-    }
-
-    /// What runs side by side; in each, one trial after the other.
-    pub(crate) fn tracks(&self) -> &[Vec<Trial>] {
-        &self.tracks
     }
 
     pub(crate) fn length(&self, trial: &Trial) -> Duration {
@@ -117,25 +100,20 @@ mod tests {
         Options::parse(args.split_whitespace().map(str::to_owned))
     }
 
-    fn names(args: &str) -> Vec<Vec<String>> {
+    fn names(args: &str) -> Vec<String> {
         let options = parse(args).expect("valid").expect("no help");
-        let names = |track: &Vec<Trial>| track.iter().map(|trial| trial.name.clone()).collect();
-        options.tracks().iter().map(names).collect()
+        options.trials.into_iter().map(|trial| trial.name).collect()
     }
 
     #[test]
-    fn every_mode_comes_with_its_control() {
-        let default = ["default", "control of default"];
-        let strict = ["strict", "control of strict"];
-        assert_eq!(names(""), [default, strict]);
-        assert_eq!(names("--mode strict"), [strict]);
-        assert_eq!(names("--mode control"), [[default[1]], [strict[1]]]);
+    fn locks_come_with_their_control() {
+        assert_eq!(names(""), ["default", "control"]);
+        assert_eq!(names("--control-alone"), ["control"]);
     }
 
     #[test]
     fn name_shows_left_out_guard() {
-        let args = "--mode strict --without clock-guard --without restart-guard";
-        assert_eq!(names(args)[0][0], "strict, no restart guard, no clock guard");
+        assert_eq!(names("--without restart-guard")[0], "default, no restart guard");
     }
 
     #[test]
@@ -143,23 +121,14 @@ mod tests {
         let args = "--seconds 90 --control-seconds 10 --seed 7 --workers 4 --tasks 2";
         let options = parse(args).expect("valid").expect("no help");
         assert_eq!((options.seed, options.workers, options.tasks), (7, 4, 2));
-        let [default, control] = &options.tracks()[0][..] else { panic!("a mode and a control") };
+        let [default, control] = &options.trials[..] else { panic!("locks and a control") };
         assert_eq!(options.length(default), Duration::from_secs(90));
         assert_eq!(options.length(control), Duration::from_secs(10));
     }
 
     #[test]
     fn nonsense_is_refused() {
-        let guard_without_faults = "--without clock-guard --without clock-faults";
-        for args in [
-            "--seconds 0",
-            "--seed x",
-            "--mode all",
-            "--without luck",
-            "--seed",
-            "fast",
-            guard_without_faults,
-        ] {
+        for args in ["--seconds 0", "--seed x", "--mode all", "--without luck", "--seed", "fast"] {
             assert!(parse(args).is_err(), "{args}");
         }
     }

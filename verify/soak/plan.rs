@@ -4,19 +4,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::fault::{Fault, Strike};
-use crate::trial::{ClockFaults, MOST_FAULTY, SERVERS};
+use crate::trial::{MOST_FAULTY, SERVERS};
 use tower_redlock_verify::random::Random;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// In ms. A clock that is right again after so long may have been wrong between two looks at it.
-const AT_ONCE: Range<u64> = 5..100;
-
 /// In ms. Every client looks at every server's clock once a second at least.
 const SEEN_BY_ALL: Range<u64> = 1_200..2_000;
-
-/// A pause is shorter than what a lock lives without its holder.
-const LONGEST_PAUSE: Duration = Duration::from_millis(150);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Planned {
@@ -30,7 +24,7 @@ pub(crate) struct Scene {
     pub(crate) length: Duration,
     pub(crate) max_ttl: Duration,
     pub(crate) workers: usize,
-    pub(crate) clocks: ClockFaults,
+    pub(crate) has_clock_faults: bool,
 }
 
 pub(crate) fn plan(seed: u64, scene: &Scene) -> Vec<Planned> {
@@ -128,23 +122,9 @@ impl<'a> Planner<'a> {
         }
         if loss == Loss::Clock {
             let excursion = self.excursion();
-            let mut all = self.pauses(excursion.lasts(), strikes);
-            all.extend(self.strike_some(sound, strikes, at, |_, _| excursion.clone()));
-            return all;
+            return self.strike_some(sound, strikes, at, |_, _| excursion.clone());
         }
         self.strike_some(sound, strikes, at, |planner, _| planner.lose(loss))
-    }
-
-    /// Whoever looks at a clock while it is wrong is warned. So for a short while nobody looks but
-    /// one worker, whose requests let the server find that its keys have expired.
-    fn pauses(&mut self, lasts: Duration, strikes: usize) -> Vec<Strike> {
-        if strikes < MOST_FAULTY || lasts > LONGEST_PAUSE {
-            return Vec::new();
-        }
-        let awake = self.random.index(self.scene.workers);
-        let paused = (0..self.scene.workers).filter(|&worker| worker != awake);
-        let lasts = lasts + Duration::from_millis(10);
-        paused.map(|worker| Strike::Pause(worker, lasts)).collect()
     }
 
     fn strike_some(
@@ -199,13 +179,9 @@ impl<'a> Planner<'a> {
         if has_two {
             kinds.extend([Loss::Copy; 2]);
         }
-        let clocks = match self.scene.clocks {
-            ClockFaults::None => 0,
-            ClockFaults::Later => 2,
-            // It stands for both.
-            ClockFaults::AtOnce => 7,
-        };
-        kinds.extend([Loss::Clock].repeat(clocks));
+        if self.scene.has_clock_faults {
+            kinds.extend([Loss::Clock; 2]);
+        }
         *self.random.pick(&kinds).expect("there are some")
     }
 
@@ -222,14 +198,12 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Forward, and back to the right time: at once, or after a while.
+    /// Forward, and back to the right time after a while.
     fn excursion(&mut self) -> Fault {
-        let at_once = self.scene.clocks == ClockFaults::AtOnce && !self.random.one_in(3);
-        let lasts = if at_once { AT_ONCE } else { SEEN_BY_ALL };
         let minutes = 60 + self.random.below(540);
         Fault::Excursion {
             by: i32::try_from(minutes).expect("a small number"),
-            lasts: self.random.millis(lasts),
+            lasts: self.random.millis(SEEN_BY_ALL),
         }
     }
 

@@ -113,7 +113,7 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = "mode | seconds | faults | acquisitions | overlapping holds";
+        let names = "locks | seconds | faults | acquisitions | overlapping holds";
         writeln!(f, "| {names} | tokens out of order |\n|---|--:|--:|--:|--:|--:|")?;
         for (trial, outcome) in &self.outcomes {
             let (seconds, faults) = (outcome.time.as_secs(), outcome.tally.total());
@@ -121,7 +121,7 @@ impl fmt::Display for Report {
             let overlaps = outcome.findings.overlaps.len();
             let disorders = match trial.locks {
                 LocksKind::Plain => "no tokens".into(),
-                LocksKind::Redlock(_) => outcome.findings.disorders.len().to_string(),
+                LocksKind::Redlock { .. } => outcome.findings.disorders.len().to_string(),
             };
             write!(f, "| {name} | {seconds} | {faults} | {acquisitions} | {overlaps} ")?;
             writeln!(f, "| {disorders} |")?;

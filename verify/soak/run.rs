@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::plan::{Scene, plan};
 use crate::report::Outcome;
 use crate::server::Server;
-use crate::trial::{ClockFaults, SERVERS, Trial};
+use crate::trial::{SERVERS, Trial};
 use crate::worker::WorkerOptions;
 use tower_redlock_verify::checker::check;
 use tower_redlock_verify::stop::Stop;
@@ -22,7 +22,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 const PATIENCE_FOR_READY: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(trial: &Trial, options: &Options, stop: &Stop) -> Result<Outcome, String> {
-    let servers = start_servers(trial.clocks != ClockFaults::None)?;
+    let servers = start_servers(trial.has_clock_faults)?;
     let urls: Vec<_> = servers.iter().map(|server| format!("redis://{}", server.addr())).collect();
     let servers: Vec<_> = servers.into_iter().map(Mutex::new).collect();
     let worker_options = |worker| WorkerOptions {
@@ -40,8 +40,12 @@ pub(crate) fn run(trial: &Trial, options: &Options, stop: &Stop) -> Result<Outco
     workers.await_ready(&mut heard, PATIENCE_FOR_READY)?;
 
     let length = options.length(trial);
-    let scene =
-        Scene { length, max_ttl: trial.ttl, workers: options.workers, clocks: trial.clocks };
+    let scene = Scene {
+        length,
+        max_ttl: trial.ttl,
+        workers: options.workers,
+        has_clock_faults: trial.has_clock_faults,
+    };
     let planned = plan(options.seed, &scene);
     let started = Instant::now();
     let mut progress = Progress { trial, started, last_look: started, last_shown: started };

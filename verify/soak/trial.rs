@@ -19,13 +19,35 @@ pub(crate) struct Trial {
     pub(crate) name: String,
     pub(crate) locks: LocksKind,
     pub(crate) ttl: Duration,
-    pub(crate) clocks: ClockFaults,
+    /// Whether servers' clocks jump: forward, and back after longer than anybody looks away.
+    pub(crate) has_clock_faults: bool,
     pub(crate) expect: Expect,
 }
 
 impl Trial {
+    /// The crate's locks; without a guard where the user wants to see what it is worth.
+    pub(crate) fn locks(left_out: LeftOut) -> Self {
+        let (name, expect) = if left_out.restart_guard {
+            ("default, no restart guard", Expect::Overlaps)
+        } else {
+            ("default", Expect::Clean)
+        };
+        let locks = LocksKind::Redlock { restart_guard: !left_out.restart_guard };
+        Self::new(name, locks, expect, left_out)
+    }
+
+    /// The plain algorithm under the same faults.
+    pub(crate) fn control(left_out: LeftOut) -> Self {
+        Self::new("control", LocksKind::Plain, Expect::Overlaps, left_out)
+    }
+
+    fn new(name: &str, locks: LocksKind, expect: Expect, left_out: LeftOut) -> Self {
+        let has_clock_faults = !left_out.clock_faults;
+        Self { name: name.into(), locks, ttl: TTL, has_clock_faults, expect }
+    }
+
     pub(crate) fn has_restart_guard(&self) -> bool {
-        matches!(self.locks, LocksKind::Redlock(Guards { restart: true, .. }))
+        matches!(self.locks, LocksKind::Redlock { restart_guard: true })
     }
 
     pub(crate) fn is_control(&self) -> bool {
@@ -37,25 +59,9 @@ impl Trial {
 pub(crate) enum LocksKind {
     /// The algorithm as it is commonly written, and nothing else.
     Plain,
-    Redlock(Guards),
-}
-
-/// Which guards the locks are built with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Guards {
-    pub(crate) restart: bool,
-    /// Within which time a jump of a server's clock must be noticed.
-    pub(crate) clock: Option<Duration>,
-}
-
-/// How the servers' clocks jump.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClockFaults {
-    None,
-    /// Forward, and back after longer than anybody looks away.
-    Later,
-    /// The same, or back at once.
-    AtOnce,
+    Redlock {
+        restart_guard: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,73 +72,10 @@ pub(crate) enum Expect {
     Overlaps,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Default,
-    Strict,
-}
-
-impl Mode {
-    pub(crate) const ALL: [Self; 2] = [Self::Default, Self::Strict];
-
-    fn guards(self) -> Guards {
-        let clock = (self == Self::Strict).then_some(Duration::from_millis(120));
-        Guards { restart: true, clock }
-    }
-
-    fn clocks(self, left_out: LeftOut) -> ClockFaults {
-        match self {
-            _ if left_out.clock_faults => ClockFaults::None,
-            Self::Default => ClockFaults::Later,
-            Self::Strict => ClockFaults::AtOnce,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Strict => "strict",
-        }
-    }
-
-    /// The crate's locks; without a guard where the user wants to see what it is worth.
-    pub(crate) fn trial(self, left_out: LeftOut) -> Trial {
-        let mut guards = self.guards();
-        let mut name = self.name().to_owned();
-        if left_out.restart_guard {
-            guards.restart = false;
-            name += ", no restart guard";
-        }
-        if left_out.clock_guard && guards.clock.take().is_some() {
-            name += ", no clock guard";
-        }
-        let expect = if guards == self.guards() { Expect::Clean } else { Expect::Overlaps };
-        Trial {
-            name,
-            locks: LocksKind::Redlock(guards),
-            ttl: TTL,
-            clocks: self.clocks(left_out),
-            expect,
-        }
-    }
-
-    /// The plain algorithm under this mode's faults.
-    pub(crate) fn control(self, left_out: LeftOut) -> Trial {
-        Trial {
-            name: format!("control of {}", self.name()),
-            locks: LocksKind::Plain,
-            ttl: TTL,
-            clocks: self.clocks(left_out),
-            expect: Expect::Overlaps,
-        }
-    }
-}
-
 /// What the user wants to do without.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     pub(crate) restart_guard: bool,
-    pub(crate) clock_guard: bool,
     pub(crate) clock_faults: bool,
 }
 
@@ -141,27 +84,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mode_is_clean_with_all_guards() {
+    fn locks_are_clean_with_guard() {
         let nothing = LeftOut::default();
-        let no_clock_guard = LeftOut { clock_guard: true, ..nothing };
         let no_restart_guard = LeftOut { restart_guard: true, ..nothing };
-        assert_eq!(Mode::Strict.trial(nothing).expect, Expect::Clean);
-        assert_eq!(Mode::Strict.trial(no_clock_guard).expect, Expect::Overlaps);
-        assert_eq!(Mode::Default.trial(no_clock_guard).expect, Expect::Clean);
-        assert_eq!(Mode::Default.trial(no_restart_guard).expect, Expect::Overlaps);
+        assert_eq!(Trial::locks(nothing).expect, Expect::Clean);
+        assert_eq!(Trial::locks(no_restart_guard).expect, Expect::Overlaps);
     }
 
     #[test]
-    fn control_has_faults_of_mode() {
-        let nothing = LeftOut::default();
-        let no_clocks = LeftOut { clock_faults: true, ..nothing };
-        for (mode, left_out, clocks) in [
-            (Mode::Default, nothing, ClockFaults::Later),
-            (Mode::Strict, nothing, ClockFaults::AtOnce),
-            (Mode::Strict, no_clocks, ClockFaults::None),
-        ] {
-            let (trial, control) = (mode.trial(left_out), mode.control(left_out));
-            assert_eq!((trial.clocks, control.clocks), (clocks, clocks));
+    fn control_has_the_same_faults() {
+        for clock_faults in [false, true] {
+            let left_out = LeftOut { clock_faults, ..LeftOut::default() };
+            let (trial, control) = (Trial::locks(left_out), Trial::control(left_out));
+            assert_eq!(trial.has_clock_faults, !clock_faults);
+            assert_eq!(control.has_clock_faults, !clock_faults);
             assert_eq!(trial.ttl, control.ttl);
         }
     }

@@ -21,8 +21,8 @@ const PER_NODE: Duration = Duration::from_secs(3);
 
 /// Moves servers to this configuration, after a confirmation
 ///
-/// After a change of nodes, names, prefix or guards; --from, or another --from-…, says from where. No
-/// locks for one `max_ttl`; waits until a quorum votes again.
+/// After a change of nodes, names or prefix; --from and --from-prefix say from where. No locks for one
+/// `max_ttl`; waits until a quorum votes again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdoptArgs {
     #[command(flatten)]
@@ -48,19 +48,6 @@ struct FromArgs {
     /// The prefix of the old set, where it had another
     #[arg(long, value_name = "PREFIX")]
     from_prefix: Option<String>,
-    /// The clock guard of the old set, where it had another
-    #[arg(long, value_name = "TIME|none", value_parser = FromClock::parse)]
-    from_clock_guard: Option<FromClock>,
-}
-
-/// The clock guard of the old set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FromClock(Option<Duration>);
-
-impl FromClock {
-    fn parse(text: &str) -> Result<Self, String> {
-        if text == "none" { Ok(Self(None)) } else { parse_time(text).map(Some).map(Self) }
-    }
 }
 
 impl FromArgs {
@@ -72,9 +59,6 @@ impl FromArgs {
         }
         if let Some(prefix) = &self.from_prefix {
             old.set_prefix(prefix.clone());
-        }
-        if let Some(FromClock(within)) = self.from_clock_guard {
-            old.set_clock_guard(within);
         }
         Ok(old)
     }

@@ -33,17 +33,16 @@ fn three_servers_become_five() {
 }
 
 #[test]
-fn another_guard_and_prefix() {
+fn another_prefix() {
     let servers = RedisServer::start_n(3);
     // The default user, who may use another prefix.
     let all: Vec<_> = servers.iter().map(RedisServer::plain_url).collect();
     let plain = Doctor::guarded(&all, "1s");
     plain.run(&["--wait", "--no-probe"]).is(0, &["HEALTHY"]);
-    let strict = ["--clock-guard", "250ms", "--prefix", "other", "--no-probe"];
-    let adopt = ["adopt", "--yes", "--from-clock-guard", "none", "--from-prefix", "redlock"];
-    let outcome = plain.command(&[&strict[..2], &strict[2..4], &adopt, &strict[4..]].concat());
+    let adopt = ["adopt", "--yes", "--from-prefix", "redlock", "--no-probe"];
+    let outcome = plain.command(&[&["--prefix", "other"][..], &adopt].concat());
     outcome.is(0, &["3 of 3 nodes vote", "HEALTHY"]);
-    plain.run(&["--no-probe"]).is(2, &["belongs to another set", "clock guard 250ms"]);
+    plain.run(&["--no-probe"]).is(2, &["belongs to another set", "prefix other"]);
 }
 
 #[test]

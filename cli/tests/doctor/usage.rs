@@ -23,7 +23,7 @@ fn bad_usage_has_its_exit_code() {
         (&["doctor", "--yes"], "unexpected argument '--yes'"),
         (&["doctor", "--timeout", "5s"], "--wait"),
         (&["doctor", "--check", "--wait"], "cannot be used with"),
-        (&["adopt", "--from-clock-guard", "soon"], "no time like 10s"),
+        (&["adopt", "--from", "redis://h", "--timeout", "soon"], "no time like 10s"),
         (&["bogus"], "unrecognized subcommand 'bogus'"),
     ];
     for (args, words) in cases {
@@ -89,7 +89,7 @@ fn passwords_are_never_shown() {
         &["doctor", "--ttl", &url],
         &["doctor", &format!("--ttl={url}")],
         &["doctor", "--restart-guard", &url],
-        &["adopt", "--from-clock-guard", &url],
+        &["adopt", "--from", "redis://h", "--timeout", &url],
     ];
     for args in misplaced {
         run("", args).is(64, &["error: "]).never_says(secret);

@@ -22,17 +22,9 @@ const CASES: &[Case] = &[
         found.health[0].findings.push(Finding::ServerClock { ahead_micros: -90_000_000 });
     }),
     ("clock", Problem, |found| clock_ahead(found, 61_000_000)),
-    ("clock", Problem, |found| {
-        found.terms.clock_guard = Some(100 * MS);
-        clock_ahead(found, 150_000);
-    }),
-    ("clock", Problem, |found| found.refusing(0, Reason::ClockOff)),
+    ("clock", Problem, |found| found.refusing(0, Reason::TokenAhead)),
     ("clock", Problem, |found| found.votes[0] = Some(Err(Reason::TokenAhead))),
     ("clock", Hint, |found| clock_ahead(found, 20_000_000)),
-    ("clock", Hint, |found| {
-        found.terms.clock_guard = Some(100 * MS);
-        clock_ahead(found, 80_000);
-    }),
     ("clock-jumped", Problem, |found| found.refusing(0, Reason::ClockJumped { by_micros: 1 })),
     ("connecting", Problem, |found| found.health[0].state = NodeState::Connecting),
     ("copying", Hint, |found| {
@@ -96,7 +88,6 @@ const CASES: &[Case] = &[
     ("ttl-too-long", Problem, |found| found.refusing(0, Reason::TtlTooLong)),
     ("unfit-server", Problem, |found| found.down(0, unfit(UnfitServer::Sentinel))),
     ("unfit-server", Problem, |found| found.down(0, unfit(UnfitServer::Cluster))),
-    ("unfit-server", Problem, |found| found.down(0, unfit(UnfitServer::ClockGuard))),
     ("unfit-server", Problem, |found| {
         found.down(0, unfit(UnfitServer::NoScripts { error: text("ERR") }));
     }),

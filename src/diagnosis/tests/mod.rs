@@ -33,7 +33,6 @@ impl Findings {
             prefix: "redlock".into(),
             max_ttl: 10 * SECOND,
             node_timeout: 50 * MS,
-            clock_guard: None,
             restart_guard: true,
             is_embedded: false,
         };

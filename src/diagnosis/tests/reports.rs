@@ -120,14 +120,12 @@ async fn settings_are_the_managers() {
         .ttl(SECOND)
         .max_ttl(3 * SECOND)
         .node_timeout(300 * MS)
-        .clock_guard(100 * MS)
         .restart_guard(crate::node::redis::RestartGuard::Off)
         .build()
         .unwrap();
     let terms = super::DiagnosisTerms::of(&redlock);
     assert_eq!((&*terms.prefix, terms.max_ttl), ("other", 3 * SECOND));
     assert_eq!(terms.node_timeout, 100 * MS, "a tenth of the TTL");
-    assert_eq!(terms.clock_guard, Some(100 * MS));
     assert!(!terms.restart_guard && !terms.is_embedded);
     let terms = super::DiagnosisTerms::of(&Redlock::embedded());
     assert!(terms.restart_guard && terms.is_embedded);

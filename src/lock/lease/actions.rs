@@ -4,7 +4,6 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::Waker,
-    time::Duration,
 };
 
 use super::{
@@ -25,9 +24,6 @@ use crate::{
     time::{Nudge, Timestamp},
     token::block_end,
 };
-
-/// Interval at which a lease under the strict clock guard checks the wall clock.
-const WALL_CHECK: Duration = Duration::from_millis(250);
 
 impl SharedLease {
     pub(super) fn carry_out<'a>(
@@ -59,7 +55,7 @@ impl SharedLease {
                     if let Some(lease) = state.grant.lease.upgrade() {
                         lease.token.store(token, Ordering::Release);
                     }
-                    self.set_valid_until(&mut state, until, self.started);
+                    Self::set_valid_until(&state, until);
                     (state.granted, state.grant.held_since) = (Some(now), Some(now));
                     decision = Some(Ok(()));
                     false
@@ -68,8 +64,8 @@ impl SharedLease {
                     decision = Some(Err(refusal));
                     false
                 }
-                Action::Renewed { until, counted_from } => {
-                    self.set_valid_until(&mut state, until, counted_from);
+                Action::Renewed { until } => {
+                    Self::set_valid_until(&state, until);
                     state.grant.renewals += 1;
                     state.grant.renewal_watchers.take(&mut wakers);
                     report.renewed = true;
@@ -142,7 +138,6 @@ impl SharedLease {
 
     /// Adds a command to the outbox. Returns whether it is the release, which ends the grant.
     fn enqueue(&self, state: &mut LeaseState, node: usize, command: LeaseCommand) -> bool {
-        self.note_round(state, command);
         state.outbox.push((node, command));
         let is_release = command == LeaseCommand::Release;
         if is_release {
@@ -153,9 +148,8 @@ impl SharedLease {
         is_release
     }
 
-    /// Publishes the end of a validity that is counted from `start`.
-    fn set_valid_until(&self, state: &mut LeaseState, until: Timestamp, start: Timestamp) {
-        self.set_wall_until(state, start);
+    /// Publishes the end of the validity.
+    fn set_valid_until(state: &LeaseState, until: Timestamp) {
         if let Some(lease) = state.grant.lease.upgrade() {
             lease.valid_until.store(until.as_nanos(), Ordering::Release);
         }
@@ -291,40 +285,11 @@ impl SharedLease {
     fn invalidate(&self, lease: &ActiveLease, loss: &Loss) -> Timestamp {
         let is_due = !matches!(loss, Loss::Stolen { .. } | Loss::ClockJumped { .. });
         let end = lease.valid_until();
-        let ended =
-            if is_due && self.is_valid_by_wall() { end } else { end.min(self.core.clock().now()) };
+        let ended = if is_due { end } else { end.min(self.core.clock().now()) };
         // Before the zero: a thread that reads that sees the end.
         lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
         lease.valid_until.store(0, Ordering::SeqCst);
         ended
-    }
-
-    /// Under the strict clock guard: stores the wall clock at the start of a round.
-    fn note_round(&self, state: &mut LeaseState, command: LeaseCommand) {
-        const ROUNDS: usize = 64;
-        let LeaseCommand::Extend { started, .. } = command else { return };
-        if self.core.settings.clock_guard.is_none()
-            || state.rounds.back().is_some_and(|(last, _)| *last == started)
-        {
-            return;
-        }
-        if state.rounds.len() == ROUNDS {
-            state.rounds.pop_front();
-        }
-        state.rounds.push_back((started, self.core.clock().wall()));
-    }
-
-    /// Under the strict clock guard: sets the end of the validity by the wall clock, counted from
-    /// the same round.
-    fn set_wall_until(&self, state: &mut LeaseState, counted_from: Timestamp) {
-        if self.core.settings.clock_guard.is_none() {
-            return;
-        }
-        // Removed rounds are older than all that are left.
-        state.rounds.retain(|(started, _)| *started >= counted_from);
-        let Some((_, wall)) = state.rounds.front() else { return };
-        let until = (*wall + self.validity).as_micros();
-        self.wall_until.store(u64::try_from(until).unwrap_or(u64::MAX), Ordering::Release);
     }
 
     /// Reports a decision to the local line, then to its watchers. Not left to the task of the
@@ -378,10 +343,6 @@ impl SharedLease {
             let check = Some(Self::stop_at(state, timers.max_lead())).filter(|at| now < *at);
             let at = check.unwrap_or_else(|| Self::stop_at(state, timers.lead()));
             wanted = wanted.map(|wanted| wanted.min(at));
-            if self.core.settings.clock_guard.is_some() {
-                // No timer fires when the wall clock is set.
-                wanted = wanted.map(|at| at.min(now + WALL_CHECK));
-            }
         }
         if let (Some(at), Some(key)) = (wanted, state.timer)
             && key.at <= at

@@ -173,7 +173,7 @@ impl ActiveLease {
 
     /// P2: reads the clock, immediately before every poll of guarded work.
     pub(crate) fn is_valid(&self) -> bool {
-        self.now() < self.valid_until() && self.shared.is_valid_by_wall()
+        self.now() < self.valid_until()
     }
 
     /// Whether the validity is over. An earlier hard stop does not shorten it.
@@ -184,7 +184,7 @@ impl ActiveLease {
         } else {
             Timestamp::from_nanos(self.ended.load(Ordering::SeqCst))
         };
-        self.now() >= end || !self.shared.is_valid_by_wall()
+        self.now() >= end
     }
 
     /// Time by which nothing of this grant continues: `max_hold` is over, and the records of its

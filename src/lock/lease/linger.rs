@@ -32,7 +32,6 @@ impl SharedLease {
             && !self.core.is_closed()
             // A new attempt would find clock jumps.
             && self.core.clock_jumps.epoch() == self.first_epoch
-            && self.is_valid_by_wall_for(self.validity / 2)
             && state.grant.nth < u32::MAX
             && state.lease.can_be_handed_on(now)
     }

@@ -1,7 +1,6 @@
 //! The lease that consecutive grants share: its state, the events that reach it, and hand-offs.
 
 use std::{
-    collections::VecDeque,
     sync::Arc,
     task::{Wake, Waker},
     time::Duration,
@@ -55,9 +54,6 @@ pub(crate) struct SharedLease {
     pub(super) waits: bool,
     /// The newest grant's token, which is sent to the nodes.
     pub(super) token: AtomicU64,
-    /// Under the strict clock guard: end of the validity by the wall clock, in µs since the Unix
-    /// epoch.
-    pub(super) wall_until: AtomicU64,
     /// Another process was refused the lease.
     pub(super) asked: AtomicBool,
     /// It may linger. Set with the local lines locked.
@@ -78,8 +74,6 @@ pub(super) struct LeaseState {
     pub(super) granted: Option<Timestamp>,
     /// Number of jumps of servers' clocks that the lease knows of.
     epoch: u64,
-    /// Under the strict clock guard: the wall clock at the start of the latest rounds.
-    pub(super) rounds: VecDeque<(Timestamp, Duration)>,
     /// The turn in the local line. It passes on at a loss, or after the last holder's release.
     pub(super) ticket: Option<Ticket>,
     /// Held while the attempt is in flight.
@@ -115,8 +109,6 @@ impl SharedLease {
         let nodes = core.nodes.len();
         let mut actions = Vec::with_capacity(nodes);
         let lease = Lease::start(plan.terms(nodes, proposal), now, &mut actions);
-        let strict = core.settings.clock_guard.is_some();
-        let rounds = strict.then_some((now, wall)).into_iter().collect();
         let this = Arc::new(Self {
             core,
             id: Arc::new(id),
@@ -129,7 +121,6 @@ impl SharedLease {
             block,
             waits: plan.awaits_release(),
             token: AtomicU64::new(token),
-            wall_until: AtomicU64::new(0),
             asked: AtomicBool::new(false),
             is_lingering: AtomicBool::new(false),
             state: Mutex::new(LeaseState {
@@ -140,7 +131,6 @@ impl SharedLease {
                 announced: false,
                 granted: None,
                 epoch,
-                rounds,
                 ticket: Some(ticket),
                 permit: Some(permit),
                 grant: Grant::new(0, plan),
@@ -219,7 +209,7 @@ impl SharedLease {
         state.lease.end().saturating_sub(state.grant.plan.cap_lead(lead))
     }
 
-    /// R10: handles jumps of servers' clocks and, under the strict guard, of the local one.
+    /// R10: handles jumps of servers' clocks.
     fn check_clocks(&self, state: &mut LeaseState, now: Timestamp, actions: &mut Vec<Action>) {
         if state.epoch != self.core.clock_jumps.epoch() {
             let (jumps, epoch) = self.core.clock_jumps.jumps_since(state.epoch);
@@ -229,22 +219,6 @@ impl SharedLease {
                 state.lease.handle(event, now, actions);
             }
         }
-        if state.grant.is_held() && !self.is_valid_by_wall() {
-            state.lease.handle(Event::Expired, now, actions);
-        }
-    }
-
-    pub(super) fn is_valid_by_wall(&self) -> bool {
-        self.is_valid_by_wall_for(Duration::ZERO)
-    }
-
-    /// Whether the validity by the wall clock lasts for `time`.
-    pub(super) fn is_valid_by_wall_for(&self, time: Duration) -> bool {
-        if self.core.settings.clock_guard.is_none() {
-            return true;
-        }
-        let wall = (self.core.clock().wall() + time).as_micros();
-        wall < u128::from(self.wall_until.load(Ordering::Acquire))
     }
 
     /// Learns the fences that an answer reports.

@@ -191,7 +191,6 @@ fn one(op: &Op, value: Value) -> Decoded {
         (6, Op::Acquire(_) | Op::Raise(_), _) => Err(Reason::TokenAhead),
         (7, Op::Raise(_) | Op::Record(_), _) => Err(Reason::KeyGone),
         (8 | 10, Op::Extend(_), _) => Ok(Answer::Extended),
-        (11, ..) => Err(Reason::ClockOff),
         (12, Op::Acquire(_) | Op::Extend(_), _) => Err(Reason::TtlTooLong),
         (13, Op::Prepare(_) | Op::Claim(_) | Op::ForgetJob(_), _) => Err(Reason::Superseded),
         (14, Op::Prepare(_) | Op::Claim(_), _) => Err(Reason::TooManyJobs),

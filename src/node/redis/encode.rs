@@ -69,8 +69,6 @@ pub(super) struct Encoder<'a> {
     pub(super) now: Timestamp,
     /// Whether an extension may store missing keys.
     pub(super) may_grant: bool,
-    /// The argument for the strict clock guard; empty without it.
-    pub(super) strict: &'a str,
 }
 
 /// How a script is passed to the server.
@@ -101,7 +99,7 @@ impl Encoder<'_> {
                 self.call(cmd, by, scripts::EXTEND, &self.digests.extend, group, true);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
                 value(cmd, lease, *token);
-                cmd.arg(millis(*ttl)).arg(deadline).arg(self.strict).arg(self.layout);
+                cmd.arg(millis(*ttl)).arg(deadline).arg(self.layout);
             }
             Op::Inspect(names) => {
                 name_script(cmd, by, scripts::INSPECT, &self.digests.inspect);
@@ -109,7 +107,6 @@ impl Encoder<'_> {
                 for name in names.iter() {
                     cmd.joined(&self.keys.lock_prefix, name);
                 }
-                cmd.arg(if self.strict.is_empty() { "" } else { "strict" });
             }
             Op::Scan(scan) => self.scan(cmd, by, scan),
             Op::Prepare(PrepareOp { job, token, patience }) => {
@@ -122,9 +119,7 @@ impl Encoder<'_> {
             Op::ForgetJob(op) => {
                 let ForgetJobOp { token, patience, .. } = op;
                 self.marks_call(cmd, by, scripts::FORGET_JOB, &self.digests.forget_job);
-                cmd.arg(self.server_clock.deadline(self.now, *patience))
-                    .arg(self.strict)
-                    .arg(*token);
+                cmd.arg(self.server_clock.deadline(self.now, *patience)).arg(*token);
                 for name in op.registers() {
                     cmd.arg(&*name);
                 }
@@ -150,7 +145,7 @@ impl Encoder<'_> {
                 cmd.joined(&self.keys.lock_prefix, name);
                 self.record_key(cmd, name);
                 cmd.arg(self.tag).arg(self.server_clock.deadline(self.now, patience));
-                cmd.arg(self.strict).arg(&lease.nonce().to_hex()[..]);
+                cmd.arg(&lease.nonce().to_hex()[..]);
                 write_record(cmd, record);
                 cmd.arg(millis(*retain));
             }
@@ -208,9 +203,6 @@ impl Encoder<'_> {
                 });
             }
         }
-        if votes {
-            cmd.arg(self.strict);
-        }
     }
 
     /// Keys are scanned by a plain command: a script declares the keys that it reads.
@@ -232,7 +224,7 @@ impl Encoder<'_> {
         self.marks_call(cmd, by, scripts::CLAIM, &self.digests.claim);
         cmd.arg(self.server_clock.deadline(self.now, patience));
         // Each name has two fields.
-        cmd.arg(self.strict).arg(job).arg(token).arg(2 * Op::MAX_REGISTERS);
+        cmd.arg(job).arg(token).arg(2 * Op::MAX_REGISTERS);
     }
 
     fn record_key(&self, cmd: &mut Command, name: &str) {

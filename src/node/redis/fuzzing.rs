@@ -20,7 +20,7 @@ use super::{
     handshake, permissions,
     request::NodeRequest,
     server_traits::Probe,
-    settings::{Guards, RestartGuard},
+    settings::RestartGuard,
     wire::fuzzing::replies,
 };
 use crate::{
@@ -90,14 +90,9 @@ pub fn answers(data: &[u8]) {
 /// each field.
 fn greeting(values: &[Value]) {
     let probe = Probe::take(&mut values.to_vec());
-    let guards = [RestartGuard::Probation, RestartGuard::Off].map(|restart| Guards {
-        restart,
-        clock: Some(Duration::ZERO),
-        ..Guards::default()
-    });
-    let version = handshake::version(probe.server(), (7, 0));
-    for guards in [&Guards::default(), &guards[0], &guards[1]] {
-        match version.clone().and_then(|version| probe.traits(version, guards)) {
+    let version = handshake::version(probe.server());
+    for guard in [RestartGuard::Probation, RestartGuard::Off] {
+        match version.clone().and_then(|version| probe.traits(version, guard)) {
             Ok(traits) => {
                 let told = traits.told_text();
                 assert!(matches!(told.lines().count(), 0 | 5) && told.len() < 5 * 1_000, "{told}");

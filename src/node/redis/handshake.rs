@@ -26,8 +26,6 @@ use crate::{
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 /// Minimum server version.
 const MIN_VERSION: (u32, u32) = (6, 2);
-/// Minimum server version for the strict clock guard, which needs PEXPIRETIME.
-const MIN_STRICT_VERSION: (u32, u32) = (7, 0);
 
 /// A connection that is ready for operations.
 pub(super) struct ReadyConnection {
@@ -110,9 +108,8 @@ async fn greet_as(
         forget: digest(next())?,
         forget_job: digest(next())?,
     };
-    let strict = settings.guards.clock.is_some();
-    let version = version(probe.server(), if strict { MIN_STRICT_VERSION } else { MIN_VERSION })?;
-    member.set.set_traits(member.index, probe.traits(version, &settings.guards)?);
+    let version = version(probe.server())?;
+    member.set.set_traits(member.index, probe.traits(version, settings.guards.restart)?);
     // After the login: unauthenticated clients may not send commands of many arguments.
     let mut pipeline = Pipeline::with_capacity(4);
     add_health_check(&mut pipeline, member, location.is_fresh);
@@ -314,17 +311,14 @@ type Version = (u32, u32);
 
 /// Returns the server's version, and the Redis version that it is compatible with; `None` and zero
 /// if INFO is denied.
-pub(super) fn version(
-    answer: &Value,
-    oldest: Version,
-) -> Result<(Option<Arc<str>>, Version), Reason> {
+pub(super) fn version(answer: &Value) -> Result<(Option<Arc<str>>, Version), Reason> {
     let field = |name: &str| info(answer, name);
     // Others give the version of Redis that they are compatible with under the old name.
     let Some(version) = field("redis_version") else { return Ok((None, (0, 0))) };
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if parsed < oldest {
-        let (major, minor) = oldest;
+    if parsed < MIN_VERSION {
+        let (major, minor) = MIN_VERSION;
         return Err(Reason::NotConnected(
             format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
         ));

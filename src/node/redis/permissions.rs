@@ -64,8 +64,7 @@ pub(super) fn ask(pipeline: &mut Pipeline, settings: &RedisSettings, keys: &Keys
         .arg(1)
         // No name is empty, so no lock has this key.
         .arg(&keys.lock_prefix)
-        .arg(format!("{}:free:", settings.prefix))
-        .arg(if settings.guards.clock.is_some() { "strict" } else { "" });
+        .arg(format!("{}:free:", settings.prefix));
 }
 
 /// Parses the answer to [`ask`]; `None` if it can't be determined at present.

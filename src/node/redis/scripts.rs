@@ -37,34 +37,24 @@ pub(super) const ACQUIRE: Script = Script {
     text: concat!(
         include_str!("scripts/helpers_begin.lua"),
         include_str!("scripts/release_keys.lua"),
-        include_str!("scripts/strict.lua"),
         include_str!("scripts/helpers_end.lua"),
         include_str!("scripts/acquire.lua")
     ),
 };
 pub(super) const RAISE: Script = Script { text: include_str!("scripts/raise.lua") };
-pub(super) const EXTEND: Script = Script {
-    text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/extend.lua")),
-};
+pub(super) const EXTEND: Script = Script { text: include_str!("scripts/extend.lua") };
 pub(super) const RELEASE: Script = Script {
     text: concat!(include_str!("scripts/release_keys.lua"), include_str!("scripts/release.lua")),
 };
-pub(super) const INSPECT: Script = Script {
-    text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/inspect.lua")),
-};
+pub(super) const INSPECT: Script = Script { text: include_str!("scripts/inspect.lua") };
 pub(super) const SCAN_FIELDS: Script = Script { text: include_str!("scripts/scan_fields.lua") };
-pub(super) const CLAIM: Script =
-    Script { text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/claim.lua")) };
+pub(super) const CLAIM: Script = Script { text: include_str!("scripts/claim.lua") };
 pub(super) const CLAIMS: Script = Script { text: include_str!("scripts/claims.lua") };
 pub(super) const READ_RECORD: Script = Script { text: include_str!("scripts/read_record.lua") };
-pub(super) const RECORD: Script = Script {
-    text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/record.lua")),
-};
+pub(super) const RECORD: Script = Script { text: include_str!("scripts/record.lua") };
 pub(super) const REPAIR: Script = Script { text: include_str!("scripts/repair.lua") };
 pub(super) const FORGET: Script = Script { text: include_str!("scripts/forget.lua") };
-pub(super) const FORGET_JOB: Script = Script {
-    text: concat!(include_str!("scripts/strict.lua"), include_str!("scripts/forget_job.lua")),
-};
+pub(super) const FORGET_JOB: Script = Script { text: include_str!("scripts/forget_job.lua") };
 pub(super) const ENROL: Enrolling = enrolling!("scripts/incarnation.lua", "scripts/enrol.lua");
 pub(super) const OWN: Enrolling = enrolling!("scripts/incarnation.lua", "scripts/own.lua");
 pub(super) const ACTIVATE: Enrolling =
@@ -127,8 +117,8 @@ mod tests {
 
     /// Commands without a key.
     const KEYLESS: [&str; 6] = ["'TIME'", "'INFO'", "'PING'", "'PUBLISH'", "'PUBSUB'", "'SCAN'"];
-    /// Functions whose first argument is a key.
-    const OF_KEYS: [&str; 2] = ["remaining", "other_holder"];
+    /// The function whose first argument is a key.
+    const OF_KEY: &str = "other_holder";
     /// Names for declared keys in loops, and a list of such keys.
     const LOOPS: [&str; 2] = ["key in ipairs(KEYS)", "key in ipairs(gone)"];
 
@@ -165,7 +155,7 @@ mod tests {
         let is_local = || {
             LOOPS.iter().any(|words| code.contains(words))
                 || code.contains("local key, channel, denied = KEYS[1],")
-                || OF_KEYS.iter().any(|name| code.contains(&format!("function {name}(key,")))
+                || code.contains(&format!("function {OF_KEY}(key,"))
         };
         key.starts_with("KEYS[") || (key == "key" && is_local())
     }
@@ -184,9 +174,7 @@ mod tests {
                     }
                 }
             }
-            for function in OF_KEYS {
-                keys.extend(calls(&code, function).into_iter().map(|call| call[0].clone()));
-            }
+            keys.extend(calls(&code, OF_KEY).into_iter().map(|call| call[0].clone()));
             count += keys.len();
             for key in keys {
                 assert!(is_declared(&key, &code), "{file}: {key:?} is not declared");

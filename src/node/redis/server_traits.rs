@@ -9,7 +9,6 @@ use super::{
     directory::hash_tag,
     enrol::{NodeReport, info},
     server_error::reason,
-    settings::Guards,
 };
 use crate::{
     error::{Reason, UnfitServer},
@@ -18,8 +17,6 @@ use crate::{
 
 /// First version with script flags, which let scripts run when memory is short.
 const FLAGS_VERSION: (u32, u32) = (7, 0);
-/// Number of digits of a run id and of a replication id.
-const ID_LENGTH: usize = 40;
 /// Maximum length of a field of INFO that is passed to scripts, in characters.
 const MAX_FIELD: usize = 100;
 /// Fields of INFO with the mode of a server: of Redis, Valkey and Redict.
@@ -73,12 +70,12 @@ impl Probe {
         }
     }
 
-    /// Returns the server's traits, or the error of a server that is not fit to vote under these
-    /// guards.
+    /// Returns the server's traits, or the error of a server that is not fit to vote under this
+    /// guard.
     pub(super) fn traits(
         &self,
         (version, number): (Option<Arc<str>>, (u32, u32)),
-        guards: &Guards,
+        guard: RestartGuard,
     ) -> Result<ServerTraits, Reason> {
         let unfit = |unfit| Err(Reason::Unfit(unfit));
         let kind = self.kind();
@@ -87,7 +84,7 @@ impl Probe {
         let mut limits = Vec::new();
         // Where INFO is denied, the enrolment says so.
         if is_refused || is_text(&self.server) && is_text(&self.replication) {
-            let is_guarded = guards.restart == RestartGuard::Probation;
+            let is_guarded = guard == RestartGuard::Probation;
             let fields = [
                 ("role", &told.role, true),
                 ("run_id", &told.run_id, is_guarded),
@@ -99,10 +96,6 @@ impl Probe {
             }
             if told.run_id.is_empty() {
                 limits.push(Finding::NoRunId);
-            }
-            let is_strict = guards.clock.is_some();
-            if is_strict && (is_refused || told.master_replid.len() != ID_LENGTH) {
-                return unfit(UnfitServer::ClockGuard);
             }
         }
         if is_refused {

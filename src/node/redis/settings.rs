@@ -96,7 +96,6 @@ pub enum EvictionGuard {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Guards {
     pub(crate) restart: RestartGuard,
-    pub(crate) clock: Option<Duration>,
     pub(crate) eviction: EvictionGuard,
 }
 

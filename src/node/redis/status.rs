@@ -246,7 +246,7 @@ impl Status {
             let ConnectionState::Refusing { reason, since, confirmed } = &detail.state else {
                 return None;
             };
-            if !stored && !matches!(reason, Reason::ClockOff | Reason::TokenAhead) {
+            if !stored && *reason != Reason::TokenAhead {
                 return None;
             }
             let event = confirmed.then(|| StatusEvent::RefusesNoLonger {

@@ -114,7 +114,7 @@ impl Attempt {
         self.lease.handle(event, now, &mut out);
         for action in &out {
             self.take(action, now);
-            if let (Action::Acquired { until, .. } | Action::Renewed { until, .. }, Some(nodes)) =
+            if let (Action::Acquired { until, .. } | Action::Renewed { until }, Some(nodes)) =
                 (action, nodes)
             {
                 let key_lives = |node: &&ModelNode| {
@@ -254,7 +254,7 @@ impl Attempt {
                 assert!(self.is_open() && self.until.is_none(), "decided twice");
                 self.refused = true;
             }
-            Action::Renewed { until, .. } => {
+            Action::Renewed { until } => {
                 assert!(self.is_held(now), "revived");
                 assert!(Some(until) >= self.until, "a renewal shortens");
                 assert!(until <= self.held_from + self.params.max_hold, "beyond the limit");

@@ -78,7 +78,7 @@ pub(super) struct Tally {
 
 impl LeaseWorld {
     pub(super) fn new(setup: &WorldSetup) -> Self {
-        let validity = formulas::validity(setup.ttl, 0.01, None);
+        let validity = formulas::validity(setup.ttl, 0.01);
         let params = LeaseParams {
             nodes: setup.nodes,
             validity,

@@ -8,4 +8,3 @@ pub(crate) mod scene;
 mod split;
 mod stress;
 mod turns;
-mod wall;

@@ -1,4 +1,4 @@
-//! Servers whose clocks jump, with the default guard.
+//! Servers whose clocks jump.
 
 use std::time::{Duration, Instant};
 
@@ -160,7 +160,7 @@ async fn vanished_key_stays_unavailable() {
     assert!(second.lock("a").await.is_err());
 }
 
-/// Only the strict guard prevents this.
+/// A limit of R10.
 #[tokio::test]
 async fn undone_jump_between_checks_is_missed() {
     if !has(&[Feature::Clock]) {

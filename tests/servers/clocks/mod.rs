@@ -3,13 +3,8 @@
 
 mod scene;
 
-mod claims;
 mod jumps;
 mod late;
 mod majority;
-mod once;
 mod still;
-mod strict;
-mod takeover;
 mod wall;
-mod within_script;

@@ -74,7 +74,6 @@ fn enrolled(command: &[Vec<u8>]) -> Reaction {
         Reaction::int(0),
         Reaction::bulk(""),
         Reaction::bulk(""),
-        Reaction::bulk("0123456789abcdef"),
     ])
 }
 

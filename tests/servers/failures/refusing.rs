@@ -4,7 +4,6 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use tower_redlock::{
     error::Reason,
@@ -14,11 +13,9 @@ use tower_redlock::{
 use super::fake;
 use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, manager,
-    patient, settled, urls, works,
+    settled, urls, works,
 };
-use crate::support::{
-    FakeServer, Feature, Reaction, RedisServer, Resp, eventually, eventually_async, is_lacking,
-};
+use crate::support::{FakeServer, Reaction, RedisServer, Resp, eventually, eventually_async};
 
 #[tokio::test]
 async fn replica_of_blank_server_cannot_vote() {
@@ -196,25 +193,6 @@ pub(super) fn old_server() -> FakeServer {
         Some(reaction) => reaction,
         None => Reaction::int(0),
     })
-}
-
-/// The guard needs PEXPIRETIME, which came with 7.0.
-#[tokio::test]
-async fn clock_guard_refuses_old_server() {
-    let server = RedisServer::start();
-    let builder = patient([server.url()]).clock_guard(Duration::from_millis(100));
-    let redlock = builder.build().unwrap();
-    if !is_lacking(Feature::ExpiryTime) {
-        all_vote(&redlock).await;
-        return;
-    }
-    settled(&redlock).await;
-    let NodeState::Down { reason, .. } = &redlock.health()[0].state else {
-        panic!("{:?}", redlock.health())
-    };
-    assert!(reason.to_string().contains("is too old, 7.0 or newer is needed"), "{reason}");
-    let diagnosis = format!("{:?}", redlock.diagnosis().await);
-    assert!(diagnosis.contains("7.0 with clock_guard"), "{diagnosis}");
 }
 
 #[tokio::test]

@@ -8,7 +8,6 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
-    time::Duration,
 };
 
 use tower_redlock::{LockError, Redlock, error::Reason, node::NodeState};
@@ -18,7 +17,7 @@ use super::{
     log::{Log, LoggedSpawner},
     scene::{all_vote, in_time, manager, patient, refused, works},
 };
-use crate::support::{FakeServer, Feature, Reaction, RedisServer, acl, eventually_async, has};
+use crate::support::{FakeServer, Reaction, RedisServer, acl, eventually_async};
 
 /// Waits until the first node's health is refusing.
 async fn refuses(redlock: &Redlock, expected: impl Fn(&Reason) -> bool) {
@@ -102,20 +101,6 @@ async fn command_denied_later_shows() {
     server.set_rules(&["on", ">s3cret", "~redlock:*", "+@all", "-set"]);
     refused(&redlock).await;
     refuses(&redlock, |reason| matches!(reason, Reason::NoPermission(_))).await;
-}
-
-#[tokio::test]
-async fn a_clock_that_is_off_shows() {
-    if !has(&[Feature::Clock, Feature::ExpiryTime]) {
-        return;
-    }
-    let server = RedisServer::with_clock(&[]);
-    server.set_clock_offset(5.0);
-    let builder = patient([server.url()]).clock_guard(Duration::from_millis(100));
-    let redlock = builder.build().unwrap();
-    all_vote(&redlock).await;
-    refused(&redlock).await;
-    refuses(&redlock, |reason| *reason == Reason::ClockOff).await;
 }
 
 #[tokio::test]

@@ -1,17 +1,14 @@
 //! Servers that can't vote: each gives one finding, with the reason and what to do.
 
-use std::time::Duration;
-
 use tower_redlock::{
     Redlock, RedlockBuilder,
     error::{Reason, UnfitServer},
     node::{NodeState, ServerKind, redis::RestartGuard},
 };
 
-use super::altered::Altered;
 use crate::{
     failures::fake,
-    guards::scene::{all_vote, guarded, quick, urls},
+    guards::scene::{all_vote, guarded, quick},
     support::{
         FakeServer, Feature, Reaction, RedisServer, Sentinel, eventually_async, has, over,
         unused_port,
@@ -134,17 +131,4 @@ async fn real_sentinel_is_recognized() {
     let sentinel = Sentinel::start(master.addr(), None, "");
     let redlock = guarded(quick(), [format!("redis://{}", sentinel.addr())]).build().unwrap();
     assert_eq!(unfit(&redlock).await, UnfitServer::Sentinel);
-}
-
-#[tokio::test]
-async fn clock_guard_needs_info_in_scripts() {
-    if !has(&[Feature::ExpiryTime]) {
-        return;
-    }
-    let servers = [RedisServer::start()];
-    let strict = || guarded(quick(), urls(&servers)).clock_guard(Duration::from_millis(100));
-    let redlock = strict().connector(Altered::refusing_info()).build().unwrap();
-    assert_eq!(unfit(&redlock).await, UnfitServer::ClockGuard);
-    assert!(!servers[0].exists("redlock:meta"));
-    all_vote(&strict().build().unwrap()).await;
 }

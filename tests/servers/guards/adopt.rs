@@ -12,7 +12,7 @@ use super::scene::{
     MAX_TTL, all_vote, fences, guarded, in_time, quick, reason, refusal, refused, settled, tag,
     taken, urls, works,
 };
-use crate::support::{Feature, Proxy, RedisServer, eventually_async, has};
+use crate::support::{Proxy, RedisServer, eventually_async};
 
 /// Nodes named by their addresses, as in sets that grow.
 fn set(urls: impl IntoIterator<Item = String>) -> Redlock {
@@ -255,17 +255,15 @@ async fn only_guarded_sets_are_adopted() {
 }
 
 #[tokio::test]
-async fn another_prefix_or_guard_is_adopted() {
-    if !has(&[Feature::ExpiryTime]) {
-        return;
-    }
+async fn another_prefix_is_adopted() {
     let servers = RedisServer::start_n(3);
     let old = settled(&servers).await;
     let held = taken(&old, "x").await;
-    let strict = guarded(quick(), urls(&servers)).clock_guard(MAX_TTL / 10);
-    let strict = strict.build().unwrap();
-    in_time(strict.adopt(&old)).await.unwrap();
-    let next = taken(&strict, "x").await;
+    // The default user, who may use another prefix.
+    let plain = servers.iter().map(RedisServer::plain_url);
+    let other = guarded(quick().key_prefix("other"), plain).build().unwrap();
+    in_time(other.adopt(&old)).await.unwrap();
+    let next = taken(&other, "x").await;
     assert!(!held.is_valid(), "two clients hold the lock");
     assert!(next.fencing_token() > held.fencing_token());
 }
@@ -274,9 +272,6 @@ async fn another_prefix_or_guard_is_adopted() {
 /// the old set; the name's blank server does not stop it.
 #[tokio::test]
 async fn blank_server_does_not_stand_in() {
-    if !has(&[Feature::ExpiryTime]) {
-        return;
-    }
     let [former, blank, b, c] = [(); 4].map(|()| RedisServer::start());
     let holder = guarded(quick(), [former.url(), b.url(), c.url()]).build().unwrap();
     all_vote(&holder).await;
@@ -285,7 +280,9 @@ async fn blank_server_does_not_stand_in() {
     way.cut();
     let reached = || [blank.url(), b.url(), way.url()];
     let operator = guarded(quick(), reached()).build().unwrap();
-    let client = guarded(quick(), reached()).clock_guard(MAX_TTL / 10).build().unwrap();
+    let renamed = ["x", "y", "z"].into_iter().zip(reached());
+    let client = renamed.fold(quick(), |builder, (name, url)| builder.named_node(name, url));
+    let client = client.build().unwrap();
     let adopted = in_time(client.adopt(&operator)).await;
     let next = in_time(async { client.lock("x").wait(MAX_TTL * 4).await }).await;
     assert!(next.is_err(), "two clients may hold the lock: {} {}", tag(&blank), tag(&b));

@@ -6,7 +6,7 @@ use super::scene::{
     MAX_TTL, all_vote, guarded, in_time, manager, quick, reason, refusal, refused, settled, taken,
     urls, works,
 };
-use crate::support::{Feature, RedisServer, ServerScene, has};
+use crate::support::{RedisServer, ServerScene};
 
 fn named(builder: RedlockBuilder, nodes: &[(&str, String)]) -> Redlock {
     let add =
@@ -107,11 +107,6 @@ async fn different_guards_are_different_sets() {
     let first = settled(&servers).await;
     let off = guarded(quick(), urls(&servers)).restart_guard(RestartGuard::Off).build().unwrap();
     assert_other_layout(&refusal(&off, 0).await, "restart guard on", "restart guard off");
-    if has(&[Feature::ExpiryTime]) {
-        let strict = guarded(quick(), urls(&servers)).clock_guard(MAX_TTL / 10).build().unwrap();
-        let ours = "restart guard on, clock guard 100ms";
-        assert_other_layout(&refusal(&strict, 1).await, "restart guard on", ours);
-    }
     works(&first).await;
 }
 

@@ -173,8 +173,8 @@ fn safety() -> Vec<Control> {
         patched(
             control("record's nonce", Profile::Evictions, Work::Once, Done, 120),
             &[(
-                "if not value or string.sub(value, 1, 32) ~= ARGV[4] then return {7, now} end\nif guard",
-                "if guard",
+                "if not value or string.sub(value, 1, 32) ~= ARGV[3] then return {7, now} end\n",
+                "",
             )],
         ),
     ]
@@ -194,11 +194,11 @@ fn ends() -> Vec<Control> {
             control("TTL of a key", Profile::Clients, Work::Locks, NoDeadlock, 40),
             &[
                 (
-                    "local set = pcall('SET', KEYS[2], ARGV[5], 'NX', px, ttl)",
+                    "local set = pcall('SET', KEYS[2], ARGV[5], 'NX', 'PX', ttl)",
                     "local set = pcall('SET', KEYS[2], ARGV[5], 'NX')",
                 ),
                 (
-                    "pcall('SET', KEYS[first], value, 'NX', px, ttl)",
+                    "pcall('SET', KEYS[first], value, 'NX', 'PX', ttl)",
                     "pcall('SET', KEYS[first], value, 'NX')",
                 ),
             ],

@@ -4,12 +4,11 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tower_redlock::Redlock;
+use tower_redlock::{Redlock, node::redis::RestartGuard};
 use tower_redlock_verify::locks::Locks;
 use tower_redlock_verify::plain::{Plain, PlainOptions, Url};
 
 use super::options::WorkerOptions;
-use crate::guards::guard;
 use crate::hand_clock::HandClock;
 use crate::trial::{LocksKind, PREFIX};
 
@@ -21,9 +20,6 @@ const RETRY_DELAY: RangeInclusive<Duration> = Duration::from_millis(5)..=Duratio
 
 /// Offsets of the workers' wall clocks: tokens must grow in spite of them.
 const SKEW: Duration = Duration::from_secs(20);
-
-/// The same where the clock guard wants them to differ by less than this times as much.
-const SKEW_WITHIN: u32 = 5;
 
 /// Builds the client that the options name.
 pub(super) fn locks(options: &WorkerOptions) -> Result<Locks, String> {
@@ -44,9 +40,9 @@ pub(super) fn locks(options: &WorkerOptions) -> Result<Locks, String> {
             };
             Ok(Locks::Plain(Arc::new(Plain::new(urls, plain))))
         }
-        LocksKind::Redlock(guards) => {
-            let skew = guards.clock.map_or(SKEW, |within| within / SKEW_WITHIN);
-            let builder = Redlock::builder()
+        LocksKind::Redlock { restart_guard } => {
+            let guard = if restart_guard { RestartGuard::Probation } else { RestartGuard::Off };
+            let built = Redlock::builder()
                 .nodes(urls)
                 .ttl(options.ttl)
                 .max_ttl(options.ttl)
@@ -54,20 +50,21 @@ pub(super) fn locks(options: &WorkerOptions) -> Result<Locks, String> {
                 .retry_delay(RETRY_DELAY)
                 .key_prefix(PREFIX)
                 .owner(format!("worker {}", options.worker))
-                .clock(clock(options.worker, skew));
-            let built = guard(builder, guards).build();
+                .clock(clock(options.worker))
+                .restart_guard(guard)
+                .build();
             built.map(Locks::Redlock).map_err(|error| error.to_string())
         }
     }
 }
 
 /// The system's clock, with an offset of the wall clock that depends on the worker.
-fn clock(worker: usize, skew: Duration) -> HandClock {
+fn clock(worker: usize) -> HandClock {
     let clock = HandClock::system();
     match worker % 3 {
         0 => {}
-        1 => clock.set_wall_ahead(skew),
-        _ => clock.set_wall_behind(skew),
+        1 => clock.set_wall_ahead(SKEW),
+        _ => clock.set_wall_behind(SKEW),
     }
     clock
 }

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::trial::{Guards, LocksKind};
+use crate::trial::LocksKind;
 
 /// The options that the parent passes to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub(crate) const WORKER: &str = "worker";
 
 impl WorkerOptions {
     pub(crate) fn to_args(&self) -> Vec<String> {
-        let (kind, restart, clock) = match self.locks {
-            LocksKind::Plain => ("plain", false, None),
-            LocksKind::Redlock(guards) => ("redlock", guards.restart, guards.clock),
+        let (kind, restart_guard) = match self.locks {
+            LocksKind::Plain => ("plain", false),
+            LocksKind::Redlock { restart_guard } => ("redlock", restart_guard),
         };
         vec![
             WORKER.into(),
@@ -34,8 +34,7 @@ impl WorkerOptions {
             self.urls.clone(),
             self.ttl.as_millis().to_string(),
             kind.into(),
-            restart.to_string(),
-            clock.map_or(0, |within| within.as_millis()).to_string(),
+            restart_guard.to_string(),
         ]
     }
 
@@ -48,12 +47,10 @@ impl WorkerOptions {
         let urls = args.next()?;
         let ttl = Duration::from_millis(next(&mut args)?);
         let kind = args.next()?;
-        let restart = next(&mut args)?;
-        let clock = Duration::from_millis(next(&mut args)?);
-        let clock = (!clock.is_zero()).then_some(clock);
+        let restart_guard = next(&mut args)?;
         let locks = match kind.as_str() {
             "plain" => LocksKind::Plain,
-            "redlock" => LocksKind::Redlock(Guards { restart, clock }),
+            "redlock" => LocksKind::Redlock { restart_guard },
             _ => return None,
         };
         args.next().is_none().then_some(Self { worker, seed, tasks, urls, ttl, locks })
@@ -70,8 +67,7 @@ mod tests {
 
     #[test]
     fn options_come_back_from_their_arguments() {
-        let guards = Guards { restart: true, clock: Some(Duration::from_millis(250)) };
-        for locks in [LocksKind::Plain, LocksKind::Redlock(guards)] {
+        for locks in [LocksKind::Plain, LocksKind::Redlock { restart_guard: true }] {
             let options = WorkerOptions {
                 worker: 1,
                 seed: 42,

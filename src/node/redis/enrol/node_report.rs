@@ -44,8 +44,6 @@ pub(crate) struct NodeReport {
     pub(crate) layout: Arc<str>,
     /// Long-lived records are still being taken over.
     pub(crate) copying: bool,
-    /// The first digits of the replication id.
-    pub(crate) history: Arc<str>,
     /// The owners of the other names, in the order of the names.
     pub(crate) owners: Vec<Option<Incarnation>>,
     /// A mark that clients of its set change.
@@ -121,7 +119,7 @@ impl NodeReport {
         let text = |i: usize| items.get(i).map(text).unwrap_or_default();
         let count = |i: usize| usize::try_from(number(i)).unwrap_or(0);
         let owner = |value: &Value| Incarnation::parse(&decode::text(value));
-        let owners = match items.get(10) {
+        let owners = match items.get(9) {
             Some(Value::Array(owners)) => owners.iter().map(owner).collect(),
             _ => Vec::new(),
         };
@@ -132,15 +130,14 @@ impl NodeReport {
             run: text(3),
             tag: Tag::new(text(4)),
             max_ttl: Duration::from_millis(number(5)),
-            longest_ttl: Duration::from_millis(number(5).max(number(15))),
+            longest_ttl: Duration::from_millis(number(5).max(number(14))),
             floor: number(6),
             layout: text(7),
             copying: text(8).starts_with(LEARNT),
-            history: text(9),
             owners,
-            seen: text(11),
-            size: count(12),
-            moved_from: (text(13), count(14)),
+            seen: text(10),
+            size: count(11),
+            moved_from: (text(12), count(13)),
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),
         };

@@ -59,7 +59,7 @@ impl Scripted {
         let endpoints =
             ["a", "b", "c"].map(|host| Endpoint::parse(1, &format!("redis://{host}:1")).unwrap());
         let names = endpoints.each_ref().map(|endpoint| Arc::clone(&endpoint.name));
-        let layout = Layout::new(&names, prefix, &settings.guards);
+        let layout = Layout::new(&names, prefix, restart);
         let timers = Arc::new(Timers::new(Arc::clone(&of_all)));
         let jumps = Arc::new(ClockJumps::new(others + names.len(), timers));
         let events = Arc::clone(&settings.events);
@@ -225,7 +225,6 @@ pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeR
         floor: 0,
         layout: "".into(),
         copying: false,
-        history: "".into(),
         owners: Vec::new(),
         seen: "".into(),
         size: 0,

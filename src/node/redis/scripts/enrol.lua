@@ -6,9 +6,9 @@
 -- the names of the other nodes, sorted.
 -- Answers: TIME in µs, role, run id, run and history, tag, max_ttl, floor, description of the stored
 -- layout, 'copying' (or 'copying bootstrapped') and a nonce while done records are being copied, the
--- replication id's first digits, the owners of the other names; what changes while clients of the node's set look at it, how
--- many nodes that set has, the layout and the number of nodes of the set that it was moved from; what
--- max_ttl was before it was lowered.
+-- owners of the other names; what changes while clients of the node's set look at it, how many nodes
+-- that set has, the layout and the number of nodes of the set that it was moved from; what max_ttl was
+-- before it was lowered.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local role = info('replication', 'role')
@@ -70,6 +70,5 @@ end
 local meta = redis.call('HMGET', KEYS[1], 'tag', 'max_ttl', 'floor', 'layout', 'once', 'seen', 'size',
   'from', 'from_size', 'longer')
 return {now, role, run_id, current, meta[1] or '', tonumber(meta[2] or 0), tonumber(meta[3] or 0),
-  meta[4] or '', meta[5] or '', string.sub(info('replication', 'master_replid'), 1, 16),
-  owners(fields), meta[6] or '', tonumber(meta[7] or 0), meta[8] or '', tonumber(meta[9] or 0),
-  longer_of(meta[10])}
+  meta[4] or '', meta[5] or '', owners(fields), meta[6] or '', tonumber(meta[7] or 0), meta[8] or '',
+  tonumber(meta[9] or 0), longer_of(meta[10])}

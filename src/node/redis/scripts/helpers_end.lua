@@ -7,16 +7,14 @@ local function ask(key, owner)
   return type(heard) == 'number' and heard > 0
 end
 
--- The answer if the key is another's. A lease that is over may be taken over. A deadline that begins
--- with a + is of one that will wait.
-local function other_holder(key, nonce, fence, now, guard, deadline)
+-- The answer if the key is another's. A deadline that begins with a + is of one that will wait.
+local function other_holder(key, nonce, fence, now, deadline)
   local value = redis.pcall('GET', key)
   if type(value) == 'table' then return value end
   if value and string.sub(value, 1, 32) ~= nonce then
-    local left = remaining(key, guard, now)
+    local left = redis.call('PTTL', key)
     local owner, linger, mark = string.match(value, '^%x+ %d+ %d+ ([^%c]*)([\r\t]?)(\n?)$')
     if owner then
-      if guard ~= '' and left == 0 then return nil end
       -- A line feed marks the waiter for the release, see release_keys.lua. A tab in place of the
       -- carriage return: the owner was asked. A full server stores no marks.
       local marked = string.byte(deadline) == 43 and '\n' or mark
@@ -33,9 +31,6 @@ end
 
 return {
   release_keys = release_keys,
-  other_history = other_history,
-  clock_is_off = clock_is_off,
   other_holder = other_holder,
-  expiry = expiry,
 }
 end

@@ -1,7 +1,6 @@
 -- Which commands the server denies to our user, of those that the scripts and the crate call: each is
 -- called so that it changes nothing that stays.
--- KEYS: a key of our own that nothing else is stored under. ARGV: a channel of our own, 'strict' under
--- the strict clock guard.
+-- KEYS: a key of our own that nothing else is stored under. ARGV: a channel of our own.
 -- Answers: the commands, as they are named in ACL rules.
 local key, channel, denied = KEYS[1], ARGV[1], {}
 local function try(name, ...)
@@ -37,10 +36,6 @@ if try('del', 'DEL', key) then
   try('hsetnx', 'HSETNX', key, 'f', 0)
   try('hdel', 'HDEL', key, 'f')
   redis.pcall('DEL', key)
-end
-if ARGV[2] == 'strict' then
-  try('pexpireat', 'PEXPIREAT', key, '-')
-  try('pexpiretime', 'PEXPIRETIME', key)
 end
 try('ping', 'PING')
 try('publish', 'PUBLISH', channel, '')

@@ -1,6 +1,6 @@
 //! Health checks: the server's enrolment and its clock.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use ::redis::{Pipeline, Value};
 
@@ -121,7 +121,6 @@ impl Session<'_> {
         // Other clients may hold locks for longer.
         let window = report.longest_ttl.max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
-        self.history = Arc::clone(&report.history);
         let trip = received.saturating_duration_since(sent);
         // The server read its clock between the two, most likely in the middle.
         let wall = self.settings.clock.wall().saturating_sub(trip / 2);

@@ -78,8 +78,6 @@ pub(in crate::node::redis) struct Session<'a> {
     pub(super) view: Option<Arc<View>>,
     /// Operations that met another tag, to be sent again when it is known.
     pub(super) mistagged: Vec<NodeRequest>,
-    /// The first digits of the server's replication id, for the strict clock guard.
-    pub(super) history: Arc<str>,
     /// A health check is under way.
     pub(super) checking: bool,
     /// A change was detected: check again now.
@@ -121,7 +119,6 @@ impl<'a> Session<'a> {
             tag: Tag::new(""),
             view: None,
             mistagged: Vec::new(),
-            history: "".into(),
             checking: false,
             check_now: false,
             batches: VecDeque::new(),
@@ -337,7 +334,6 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn write(&mut self, groups: Vec<Group>, by: ScriptRef, now: Timestamp) {
-        let strict = self.strict();
         let ReadyConnection { wire, digests, server_clock, .. } = &mut self.link;
         let encoder = Encoder {
             keys: &self.member.set.keys,
@@ -347,7 +343,6 @@ impl<'a> Session<'a> {
             server_clock: *server_clock,
             now,
             may_grant: !self.reconnect.offsets.is_barred(now),
-            strict: &strict,
         };
         for group in &groups {
             encoder.encode(group, by, &mut self.command);
@@ -355,14 +350,5 @@ impl<'a> Session<'a> {
         }
         self.unanswered += groups.iter().map(Vec::len).sum::<usize>();
         self.push(now, groups.len(), BatchContent::Operations(groups));
-    }
-
-    /// Returns the argument for the strict clock guard.
-    fn strict(&self) -> String {
-        let Some(within) = self.settings.guards.clock else { return String::new() };
-        let wall = self.settings.clock.wall();
-        let micros = |time: Duration| time.as_micros().min(9_999_999_999_999_999);
-        let (from, to) = (micros(wall.saturating_sub(within)), micros(wall + within));
-        format!("{}{from:016}{to:016}", self.history)
     }
 }

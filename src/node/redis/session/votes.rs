@@ -44,9 +44,7 @@ enum RefusalScope {
 
 fn meaning(op: &Op, reason: &Reason) -> RefusalScope {
     match reason {
-        Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy | Reason::ClockOff => {
-            RefusalScope::All
-        }
+        Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy => RefusalScope::All,
         Reason::NoPermission(_) | Reason::Server(_) | Reason::Protocol(_) | Reason::TokenAhead
             if op.is_vote() =>
         {

@@ -175,27 +175,13 @@ fn jump_of_refusing_node_is_ignored() {
 }
 
 #[test]
-fn other_clock_ends_held_lease_only() {
-    let mut bench = Bench::start(3);
-    assert_eq!(bench.at(1).handle(Event::Expired), [], "not an attempt");
-    bench.vote(0, granted());
-    bench.vote(1, granted());
-    let lost = bench.at(2).handle(Event::Expired);
-    assert!(matches!(lost[..], [Action::Lost(Loss::Expired { .. })]), "{lost:?}");
-    assert_eq!(bench.handle(Event::Expired), [], "once");
-    assert_eq!(bench.extend(), []);
-    assert_eq!(bench.release(false), releases(3));
-    assert_eq!(bench.handle(Event::Expired), []);
-}
-
-#[test]
 fn loss_answers_pending_extension() {
     let jump = Event::Unsound { node: 0, seen: at(3), by_micros: BY, at_most: AT_MOST };
-    for event in [Event::Expired, jump] {
-        let mut bench = Bench::held();
-        bench.at(2).extend();
-        let actions = bench.at(3).handle(event);
-        assert!(matches!(actions[..], [Action::Extended(Err(_)), Action::Lost(_)]), "{actions:?}");
-        assert_eq!(bench.answer(1, OpId::Extend(at(2)), extended()), []);
-    }
+    let mut bench = Bench::held();
+    bench.at(2).extend();
+
+    let actions = bench.at(3).handle(jump);
+
+    assert!(matches!(actions[..], [Action::Extended(Err(_)), Action::Lost(_)]), "{actions:?}");
+    assert_eq!(bench.answer(1, OpId::Extend(at(2)), extended()), []);
 }

@@ -149,7 +149,7 @@ pub(super) fn extended() -> Result<Answer, Reason> {
 }
 
 pub(super) fn renewed(ms: u64) -> Action {
-    Action::Renewed { until: at(ms), counted_from: at(ms).saturating_sub(VALIDITY) }
+    Action::Renewed { until: at(ms) }
 }
 
 pub(super) fn unheard(reason: Reason) -> VoteOutcome {

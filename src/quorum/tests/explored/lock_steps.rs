@@ -271,7 +271,7 @@ impl LockWorld {
                     state.newest = state.newest.max(token);
                     self.check_keys(state, client, until);
                 }
-                Action::Renewed { until, .. } => {
+                Action::Renewed { until } => {
                     state.reached.push(Outcome::Renewed);
                     open.held_until = Some(until);
                     self.check_keys(state, client, until);

@@ -33,7 +33,7 @@ fn traits(name: &str) -> Option<Traits> {
         "rpush" => of(3, MANY, true, true),
         "del" => of(2, MANY, true, false),
         "exists" => of(2, MANY, false, false),
-        "pexpire" | "pexpireat" => of(3, 4, true, false),
+        "pexpire" => of(3, 4, true, false),
         "hget" => of(3, 3, false, false),
         "hmget" => of(3, MANY, false, false),
         "hset" => of(4, MANY, true, true),
@@ -140,7 +140,7 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
     }
     match &*name {
         "get" | "set" | "rpush" | "llen" | "del" | "exists" | "strlen" | "type" | "pexpire"
-        | "pexpireat" | "pttl" | "ttl" | "pexpiretime" => strings::run(server, call, &name, args),
+        | "pttl" | "ttl" | "pexpiretime" => strings::run(server, call, &name, args),
         "hget" | "hmget" | "hset" | "hsetnx" | "hdel" | "hlen" | "hgetall" => {
             hashes::run(server, call, &name, args)
         }

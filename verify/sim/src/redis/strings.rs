@@ -47,7 +47,7 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             let there = args[1..].iter().filter(|key| server.store.get(key, now).is_some()).count();
             Reply::Int(i64::try_from(there).unwrap_or(i64::MAX))
         }
-        "pexpire" | "pexpireat" => expire(server, call, name, args),
+        "pexpire" => expire(server, call, args),
         _ => match server.store.expiry(key, now) {
             Expiry::NoKey => Reply::Int(-2),
             Expiry::Never => Reply::Int(-1),
@@ -58,11 +58,10 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
     }
 }
 
-fn expire(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) -> Reply {
+fn expire(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
     let Some(time) = integer(&args[2]) else { return Reply::error(NOT_AN_INTEGER) };
-    let base = if name == "pexpire" { call.millis() } else { 0 };
-    let Some(at) = time.checked_add(base) else {
-        return Reply::error(format!("ERR invalid expire time in '{name}' command"));
+    let Some(at) = time.checked_add(call.millis()) else {
+        return Reply::error("ERR invalid expire time in 'pexpire' command");
     };
     Reply::Int(server.store.expire(&args[1], at, call.millis()).into())
 }
@@ -76,7 +75,7 @@ fn set(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
             b"NX" if !only_old => only_new = true,
             b"XX" if !only_new => only_old = true,
             b"KEEPTTL" if expires.is_none() => keeps_ttl = true,
-            unit @ (b"PX" | b"PXAT" | b"EX") if expires.is_none() && !keeps_ttl => {
+            unit @ (b"PX" | b"EX") if expires.is_none() && !keeps_ttl => {
                 let Some(time) = options.next() else { return Reply::error(SYNTAX) };
                 expires = Some((unit.to_vec(), time));
             }
@@ -87,7 +86,6 @@ fn set(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
     if let Some((unit, time)) = expires {
         let Some(time) = integer(time) else { return Reply::error(NOT_AN_INTEGER) };
         let at = match &*unit {
-            b"PXAT" => Some(time),
             b"EX" => time.checked_mul(1_000).and_then(|time| time.checked_add(now)),
             _ => time.checked_add(now),
         };
