@@ -14,6 +14,10 @@ pub enum Switch {
     RaiseRound,
     /// A server whose clock jumped is detected.
     JumpDetection,
+    /// A server that may have forgotten is in probation first.
+    Probation,
+    /// Nodes that start together take no token that may have been granted before.
+    Floor,
     /// Sets with different nodes have different layouts.
     LayoutCheck,
     /// An attempt ends when its nodes do not answer in time, and a connection that hangs is replaced.

@@ -143,8 +143,7 @@ fn keys(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
 
 /// The limits under which the server votes.
 fn limits(node: &NodeDiagnosis) -> Option<Advice> {
-    let is_limit =
-        |finding: &&Finding| matches!(finding, Finding::NoInfoInScripts | Finding::NoRunId);
+    let is_limit = |finding: &&Finding| matches!(finding, Finding::NoRunId);
     let limits: Vec<_> =
         node.health.findings.iter().filter(is_limit).map(ToString::to_string).collect();
     (!limits.is_empty()).then(|| {

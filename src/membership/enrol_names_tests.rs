@@ -105,7 +105,7 @@ fn displaced_node_tells_nobody() {
 
 /// Owners are kept by maximum, whoever knows them.
 #[test]
-fn what_a_displaced_node_knows_is_told() {
+fn displaced_nodes_knowledge_is_told() {
     let mut set = displaced(at(1_000));
     let later = Some(Incarnation { epoch: 5, id: 55, nonce: 5 });
     let mut view = View::clone(&set.views[0]);

@@ -20,7 +20,7 @@ pub(crate) enum Departure {
 }
 
 impl Departure {
-    /// From what `adopt.lua` stores; `None` for a node that did not vote.
+    /// From what a moved node stores (`record::moving`); `None` for a node that did not vote.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text == "*" {
             return Some(Self::Unnamed);

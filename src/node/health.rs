@@ -177,10 +177,6 @@ pub enum Finding {
         /// Microseconds by which it is ahead; negative if it is behind.
         ahead_micros: i64,
     },
-    /// The server refuses INFO in scripts, so its run, role and history are read outside of them, once
-    /// a second. Where a fail-over keeps the connection open (a proxy), up to a second passes until it
-    /// is noticed.
-    NoInfoInScripts,
     /// The server tells no run id: two names of one server would vote twice, unnoticed.
     NoRunId,
 }
@@ -190,11 +186,6 @@ impl fmt::Display for Finding {
         let (whose, micros) = match self {
             Self::OwnClock { ahead_micros } => ("this process's", ahead_micros),
             Self::ServerClock { ahead_micros } => ("its", ahead_micros),
-            Self::NoInfoInScripts => {
-                return f.write_str(
-                    "it refuses INFO in scripts: a fail-over behind a proxy is noticed up to a second late",
-                );
-            }
             Self::NoRunId => {
                 return f.write_str(
                     "it tells no run id: two names of one server would not be recognised as one",
@@ -227,6 +218,11 @@ impl Memory {
     /// Returns whether the server has the same limit and policy.
     pub(crate) fn is_set_as(&self, other: &Self) -> bool {
         self.limit == other.limit && self.policy == other.policy
+    }
+
+    /// Returns whether the server has reached its limit.
+    pub(crate) fn is_full(&self) -> bool {
+        self.limit > 0 && self.used > self.limit
     }
 
     /// Returns whether the server may delete locks to free memory.

@@ -135,7 +135,7 @@ mod tests {
 
     /// Each knows the other, but they know different owners of a third name.
     #[test]
-    fn third_owner_has_to_be_the_same() {
+    fn third_owners_have_to_agree() {
         let [a, b, c, later] = [(1, 1), (1, 2), (1, 3), (2, 4)].map(|(e, id)| incarnation(e, id));
         let of_a = view(a, &[None, Some(b), Some(c)]);
         for (third, is_equal) in [(Some(c), true), (Some(later), false), (None, false)] {

@@ -82,7 +82,6 @@ const CASES: &[Case] = &[
         found.refusing(0, Reason::SameServer { other: text("node-1") });
     }),
     ("server-limits", Hint, |found| found.health[0].findings.push(Finding::NoRunId)),
-    ("server-limits", Hint, |found| found.health[0].findings.push(Finding::NoInfoInScripts)),
     ("silent", Problem, |found| found.votes[0] = Some(Err(Reason::TimedOut))),
     ("slow", Problem, |found| found.votes[0] = Some(Ok(50 * MS))),
     ("ttl-too-long", Problem, |found| found.refusing(0, Reason::TtlTooLong)),

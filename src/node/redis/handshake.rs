@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use ::redis::{Pipeline, Value};
 
 use super::{
-    Access, Address, Endpoint, IoStream,
+    Access, Address, Endpoint, IoStream, RestartGuard,
     credentials::UserAndPassword,
     decode::text,
     directory::Location,
     endpoint::Place,
-    enrol::{EnrolCheck, Membership, NodeReport, add_check, info},
+    enrol::{Change, EnrolTerms, Membership, NodeReport, add_check, enrolment, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
     server_error::reason,
@@ -110,76 +110,128 @@ async fn greet_as(
     };
     let version = version(probe.server())?;
     member.set.set_traits(member.index, probe.traits(version, settings.guards.restart)?);
-    // After the login: unauthenticated clients may not send commands of many arguments.
-    let mut pipeline = Pipeline::with_capacity(4);
-    add_health_check(&mut pipeline, member, location.is_fresh);
-    let begun = settings.clock.now();
-    let answers = wire.ask(&pipeline).await?;
-    let received = settings.clock.now();
-    let report = read_report(&mut answers.into_iter(), member)?;
-    let report = TimedReport { sent: begun, received, report };
+    let report = enrol(&mut wire, member, location.is_fresh).await?;
     // The clock is known before any vote.
     let server_clock = match &report.report {
-        Ok(report) => ServerClock::new(begun, report.server_micros),
-        Err(_) => ServerClock::new(begun, time(&mut wire).await?),
+        Ok(told) => ServerClock::new(report.sent, told.server_micros),
+        Err(_) => ServerClock::new(settings.clock.now(), time(&mut wire).await?),
     };
     Ok(ReadyConnection { wire, location: location.clone(), digests, server_clock, report })
 }
 
-/// Adds a health check. `is_fresh`: the connection was opened after a new lookup of the name.
-pub(super) fn add_health_check(
-    pipeline: &mut Pipeline,
+/// Number of changes after which a record is left to the next health check.
+const MAX_CHANGES: usize = 3;
+
+/// Reads the server's record, and enrols the server where that is needed.
+async fn enrol(
+    wire: &mut Wire,
+    member: &Membership,
+    is_fresh: bool,
+) -> Result<TimedReport, Reason> {
+    let clock = &member.set.settings.clock;
+    let mut changes = 0;
+    loop {
+        let mut pipeline = Pipeline::with_capacity(8);
+        add_health_check(&mut pipeline, member);
+        let sent = clock.now();
+        let answers = wire.ask(&pipeline).await?;
+        let received = clock.now();
+        let report = match read_report(&mut answers.into_iter(), member)? {
+            Ok(report) => report,
+            Err(reason) => return Ok(TimedReport { sent, received, report: Err(reason) }),
+        };
+        let change = match next_change(&report, member, is_fresh) {
+            Ok(Some(change)) if changes < MAX_CHANGES => change,
+            Ok(_) => return Ok(TimedReport { sent, received, report: Ok(report) }),
+            Err(reason) => return Ok(TimedReport { sent, received, report: Err(reason) }),
+        };
+        changes += 1;
+        let mut pipeline = Pipeline::with_capacity(1);
+        add_change(&mut pipeline, member, &change);
+        let answer = wire.ask(&pipeline).await?.pop().unwrap_or(Value::Nil);
+        match read_change(&answer) {
+            Ok(()) => {}
+            Err(_) if change.is_optional => {
+                return Ok(TimedReport { sent, received, report: Ok(report) });
+            }
+            Err(reason) if keeps_keys(&reason) => {
+                return Ok(TimedReport { sent, received, report: Err(reason) });
+            }
+            Err(reason) => return Err(reason),
+        }
+    }
+}
+
+/// Adds a health check.
+pub(super) fn add_health_check(pipeline: &mut Pipeline, Membership { set, index }: &Membership) {
+    add_check(pipeline, &set.keys.meta, &set.other_names(*index));
+}
+
+/// Parses a health check. A replica is an error.
+pub(super) fn read_report(
+    answers: &mut impl Iterator<Item = Value>,
+    member: &Membership,
+) -> Result<Result<NodeReport, Reason>, Reason> {
+    parse_report(answers, member.set.settings.guards.restart)
+}
+
+pub(super) fn parse_report(
+    answers: &mut impl Iterator<Item = Value>,
+    restart: RestartGuard,
+) -> Result<Result<NodeReport, Reason>, Reason> {
+    match NodeReport::parse(answers, restart) {
+        Ok(report) if report.is_replica => Err(Reason::ReadOnly),
+        Ok(report) => Ok(Ok(report)),
+        Err(reason) if keeps_keys(&reason) => Ok(Err(reason)),
+        Err(reason) => Err(reason),
+    }
+}
+
+/// Whether a server that answers so can't be enrolled, but may renew existing keys.
+pub(super) fn keeps_keys(reason: &Reason) -> bool {
+    matches!(reason, Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)
+}
+
+/// Returns what has to change on a node, or why it can't be enrolled at present. `is_fresh`: the
+/// connection was opened after a new lookup of the name.
+pub(super) fn next_change(
+    report: &NodeReport,
     Membership { set, index }: &Membership,
     is_fresh: bool,
-) {
+) -> Result<Option<Change>, Reason> {
     let (least_epoch, reclaims) = set.enrols_as(*index, is_fresh);
-    let check = EnrolCheck {
-        meta: &set.keys.meta,
+    let terms = EnrolTerms {
         layout: &set.layout,
         restart: set.settings.guards.restart,
         max_ttl: set.settings.max_ttl,
-        raise: set.may_raise(),
-        enrol: set.may_enrol(*index),
-        traits: set.traits(*index),
+        may_raise: set.may_raise(),
+        may_enrol: set.may_enrol(*index),
         least_epoch,
         reclaims,
         others: set.other_names(*index),
+        nonce: crate::random::number(),
     };
-    add_check(pipeline, &check);
+    enrolment(report, &terms)
 }
 
-/// Parses a health check, which is void if the server has changed since its INFO was read.
-pub(super) fn read_report(
-    answers: &mut impl Iterator<Item = Value>,
+/// Adds a change of a node's record.
+pub(super) fn add_change(
+    pipeline: &mut Pipeline,
     Membership { set, index }: &Membership,
-) -> Result<Result<NodeReport, Reason>, Reason> {
-    let report = parse_report(answers)?;
-    let mut traits = set.traits(*index);
-    if let Some(told) = &mut traits.told {
-        let mut next = || answers.next().unwrap_or(Value::Nil);
-        if !told.is_same(&next(), &next()) {
-            return Err(server_traits::changed());
-        }
-        if let Ok(report) = &report {
-            told.set_memory(report);
-            set.set_traits(*index, traits);
-        }
-    }
-    Ok(report)
+    change: &Change,
+) {
+    let text = scripts::CHANGE.text(set.traits(*index).knows_flags);
+    pipeline.cmd("EVAL").arg(text).arg(1).arg(&set.keys.meta);
+    change.add_to(pipeline);
 }
 
-/// Parses the beginning of a health check. A full server can't be enrolled, but may renew existing keys; a replica
-/// is an error.
-pub(super) fn parse_report(
-    answers: &mut impl Iterator<Item = Value>,
-) -> Result<Result<NodeReport, Reason>, Reason> {
-    match NodeReport::parse(answers) {
-        Ok(report) if report.is_replica => Err(Reason::ReadOnly),
-        Ok(report) => Ok(Ok(report)),
-        Err(full @ (Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)) => {
-            Ok(Err(full))
-        }
-        Err(reason) => Err(reason),
+/// Reads the answer to a change. Whether it was made, or another client was faster, is shown by the
+/// next health check.
+pub(super) fn read_change(answer: &Value) -> Result<(), Reason> {
+    match answer {
+        Value::Int(_) => Ok(()),
+        Value::ServerError(error) => Err(reason(error)),
+        _ => Err(Reason::Protocol("a change of the record did not answer with a number".into())),
     }
 }
 

@@ -70,11 +70,13 @@ pub(super) fn ask(pipeline: &mut Pipeline, settings: &RedisSettings, keys: &Keys
 /// Parses the answer to [`ask`]; `None` if it can't be determined at present.
 pub(super) fn answer(answers: Vec<Value>) -> Option<Vec<Arc<str>>> {
     let [by_digest, tried] = <[Value; 2]>::try_from(answers).ok()?;
-    let Value::Array(commands) = tried else { return None };
-    let mut denied: Vec<_> = commands.iter().map(text).collect();
-    if let Value::ServerError(error) = by_digest
-        && matches!(reason(&error), Reason::NoPermission(_))
-    {
+    let is_denied = |answer: &Value| matches!(answer, Value::ServerError(error) if matches!(reason(error), Reason::NoPermission(_)));
+    let mut denied: Vec<Arc<str>> = match &tried {
+        Value::Array(commands) => commands.iter().map(text).collect(),
+        _ if is_denied(&tried) => vec!["eval".into()],
+        _ => return None,
+    };
+    if is_denied(&by_digest) {
         denied.push("evalsha".into());
     }
     Some(denied)

@@ -1,7 +1,11 @@
 //! Scripted servers that greet as a real one does.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -11,7 +15,8 @@ use crate::support::{FakeServer, Reaction};
 pub(super) fn greeting(
     answer: impl Fn(&[Vec<u8>]) -> Reaction + Send + Sync + 'static,
 ) -> FakeServer {
-    FakeServer::start(move |command| greet(command).unwrap_or_else(|| answer(command)))
+    let greeter = Greeter::new();
+    FakeServer::start(move |command| greeter.greet(command).unwrap_or_else(|| answer(command)))
 }
 
 /// A server that answers everything with the same error.
@@ -38,43 +43,63 @@ pub(crate) fn answering(command: &[Vec<u8>], answer: Reaction) -> Reaction {
     Reaction::array(&[Reaction::bulk(&head), Reaction::int(micros), answer])
 }
 
-/// The answers of a healthy server to the commands of the greeting.
-pub(crate) fn greet(command: &[Vec<u8>]) -> Option<Reaction> {
-    let name = String::from_utf8_lossy(command.first()?).to_ascii_uppercase();
-    match name.as_str() {
-        "SCRIPT" => Some(Reaction::bulk(&"a".repeat(40))),
-        "INFO" => Some(Reaction::bulk("# Server\r\nredis_version:7.0.15\r\nrole:master\r\n")),
-        "TIME" => Some(time()),
-        // The probe and the query of permissions.
-        "EVAL" if command.len() <= 6 => Some(Reaction::array(&[])),
-        "EVAL" => Some(enrolled(command)),
-        "EVALSHA" if command.get(2).is_some_and(|keys| keys == b"0") => Some(Reaction::array(&[])),
-        "CONFIG" => Some(Reaction::array(&[])),
-        "HSET" => Some(Reaction::int(0)),
-        "AUTH" | "SELECT" | "CLIENT" => Some(Reaction::ok()),
-        _ => None,
-    }
+/// A healthy server during the greeting: it keeps the record of its membership.
+#[derive(Debug)]
+pub(crate) struct Greeter {
+    run_id: String,
+    record: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
 }
 
-/// The answer to an enrolment, of an active node of the client's own layout.
-fn enrolled(command: &[Vec<u8>]) -> Reaction {
-    static SERVERS: AtomicU64 = AtomicU64::new(0);
-    let text = |i: usize| String::from_utf8_lossy(&command[i]).into_owned();
-    let (layout, max_ttl) = (text(4), text(7));
-    let micros = i64::try_from(now().as_micros()).expect("before the year 294,000");
-    let run_id = format!("{:040x}", SERVERS.fetch_add(1, Ordering::Relaxed));
-    let incarnation = "0".repeat(32);
-    Reaction::array(&[
-        Reaction::int(micros),
-        Reaction::bulk("master"),
-        Reaction::bulk(&run_id),
-        Reaction::bulk(&incarnation),
-        Reaction::bulk(&format!("a {incarnation} {layout}")),
-        Reaction::int(max_ttl.parse().expect("a number")),
-        Reaction::int(0),
-        Reaction::bulk(""),
-        Reaction::bulk(""),
-    ])
+impl Greeter {
+    pub(crate) fn new() -> Self {
+        static SERVERS: AtomicU64 = AtomicU64::new(0);
+        let run_id = format!("{:040x}", SERVERS.fetch_add(1, Ordering::Relaxed));
+        Self { run_id, record: Mutex::default() }
+    }
+
+    /// The answer to a command of the greeting, or of a health check.
+    pub(crate) fn greet(&self, command: &[Vec<u8>]) -> Option<Reaction> {
+        let name = String::from_utf8_lossy(command.first()?).to_ascii_uppercase();
+        match name.as_str() {
+            "SCRIPT" => Some(Reaction::bulk(&"a".repeat(40))),
+            "INFO" => {
+                let ids = format!("run_id:{}\r\nmaster_replid:{}", self.run_id, "0".repeat(40));
+                let text = format!("# Server\r\nredis_version:7.0.15\r\nrole:master\r\n{ids}\r\n");
+                Some(Reaction::bulk(&text))
+            }
+            "TIME" => Some(time()),
+            "HMGET" => {
+                let record = self.record.lock().unwrap();
+                let stored = |field| match record.get(field) {
+                    Some(value) => Reaction::bulk(&String::from_utf8_lossy(value)),
+                    None => Reaction::Reply(b"$-1\r\n".to_vec()),
+                };
+                Some(Reaction::array(&command[2..].iter().map(stored).collect::<Vec<_>>()))
+            }
+            "EVAL" => Some(self.change(&command[4..])),
+            "EVALSHA" if command.get(2).is_some_and(|keys| keys == b"0") => {
+                Some(Reaction::array(&[]))
+            }
+            "CONFIG" => Some(Reaction::array(&[])),
+            "HSET" => Some(Reaction::int(0)),
+            "AUTH" | "SELECT" | "CLIENT" => Some(Reaction::ok()),
+            _ => None,
+        }
+    }
+
+    /// Makes a change of the record, of which nothing is compared; or answers the query of
+    /// permissions.
+    fn change(&self, args: &[Vec<u8>]) -> Reaction {
+        let count = |arg: &Vec<u8>| std::str::from_utf8(arg).ok()?.parse::<usize>().ok();
+        let Some(compared) = args.first().and_then(count) else { return Reaction::array(&[]) };
+        let fields = &args[1 + 2 * compared..];
+        let set = count(&fields[0]).expect("how many are set");
+        let mut record = self.record.lock().unwrap();
+        for pair in fields[1..=2 * set].chunks(2) {
+            record.insert(pair[0].clone(), pair[1].clone());
+        }
+        Reaction::int(1)
+    }
 }
 
 fn now() -> Duration {

@@ -248,13 +248,14 @@ async fn wrong_greeting_is_no_node() {
 
 #[tokio::test]
 async fn truncated_greeting_is_no_node() {
-    for name in ["SCRIPT", "INFO", "EVAL"] {
+    for name in ["SCRIPT", "INFO", "HMGET", "EVAL"] {
         for reaction in [Reaction::Close, Reaction::Truncated("*2\r\n$".into())] {
+            let greeter = fake::Greeter::new();
             let server = FakeServer::start(move |command| {
                 if command[0] == name.as_bytes() {
                     return reaction.clone();
                 }
-                fake::greet(command).unwrap_or_else(Reaction::ok)
+                greeter.greet(command).unwrap_or_else(Reaction::ok)
             });
             let redlock = manager([server.url()]);
             settled(&redlock).await;

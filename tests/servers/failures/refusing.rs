@@ -91,11 +91,12 @@ async fn failing_persistence_is_reported() {
 async fn failing_persistence_shows_as_refusing() {
     let broken = Arc::new(AtomicBool::new(false));
     let is_broken = broken.clone();
+    let greeter = fake::Greeter::new();
     let server = FakeServer::start(move |command| {
         if command[0] == b"EVALSHA" && is_broken.load(Ordering::SeqCst) {
             return Reaction::error("MISCONF Redis is configured to save RDB snapshots");
         }
-        fake::greet(command).unwrap_or_else(|| fake::granted(command))
+        greeter.greet(command).unwrap_or_else(|| fake::granted(command))
     });
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
@@ -188,7 +189,8 @@ async fn old_server_does_not_vote() {
 }
 
 pub(super) fn old_server() -> FakeServer {
-    FakeServer::start(|command| match fake::greet(command) {
+    let greeter = fake::Greeter::new();
+    FakeServer::start(move |command| match greeter.greet(command) {
         Some(_) if command[0] == b"INFO" => Reaction::bulk("redis_version:5.0.1\r\n"),
         Some(reaction) => reaction,
         None => Reaction::int(0),

@@ -14,19 +14,13 @@ use tower_redlock::node::redis::{Address, Connecting, Connector, IoStream, Socke
 /// A text, and another one of the same length in its place.
 type Change = (String, String);
 
-/// Changes in both directions. Clones share them.
+/// Changes of what is read. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Altered {
-    written: Vec<Change>,
     read: Arc<Mutex<Vec<Change>>>,
 }
 
 impl Altered {
-    /// Servers that refuse INFO in scripts: there it is a command that they do not know.
-    pub(super) fn refusing_info() -> Self {
-        Self { written: vec![("'INFO'".into(), "'NONE'".into())], ..Self::default() }
-    }
-
     /// Replaces a text in answers from now on.
     pub(super) fn read(self, from: &str, to: &str) -> Self {
         self.change_read(from, to);
@@ -86,9 +80,7 @@ impl AsyncWrite for AlteredStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut bytes = bytes.to_vec();
-        alter(&mut bytes, &self.changes.written);
-        Pin::new(&mut self.stream).poll_write(cx, &bytes)
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

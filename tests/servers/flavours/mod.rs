@@ -1,5 +1,5 @@
 //! Servers of other kinds: each is fit, fit with limits, or unfit with a reason.
 
 mod altered;
-mod info_refused;
+mod identities;
 mod unfit;

@@ -21,11 +21,12 @@ const RUN: &str = "run_id:89abcdef0123456789abcdef0123456789abcdef\r\n";
 
 /// A server with this answer to `INFO server`. `error`: its answer to commands for scripts.
 fn server(info: &'static str, error: Option<&'static str>) -> FakeServer {
+    let greeter = fake::Greeter::new();
     FakeServer::start(move |command| match (&*command[0], error) {
         (b"INFO", _) if command[1] == b"server" => Reaction::bulk(info),
         (b"INFO", _) if command[1] == b"replication" => Reaction::bulk(REPLICATION),
         (b"SCRIPT" | b"EVAL" | b"EVALSHA", Some(error)) => Reaction::error(error),
-        _ => fake::greet(command).unwrap_or_else(Reaction::ok),
+        _ => greeter.greet(command).unwrap_or_else(Reaction::ok),
     })
 }
 

@@ -80,7 +80,8 @@ async fn broken_subscriptions_are_all_renewed() {
 #[tokio::test]
 async fn endless_messages_end_the_subscription() {
     for begun in ["$536870912\r\n", "*3\r\n$7\r\nmessage\r\n$900000\r\n", "*1000000\r\n"] {
-        let server = FakeServer::start(move |command| match fake::greet(command) {
+        let greeter = fake::Greeter::new();
+        let server = FakeServer::start(move |command| match greeter.greet(command) {
             Some(reaction) => reaction,
             None if command[0] == b"SUBSCRIBE" => Reaction::Endless(begun.into()),
             None if command[0] == b"EVALSHA" => held(command),

@@ -135,19 +135,16 @@ fn safety() -> Vec<Control> {
                 ),
             ],
         ),
-        patched(
+        switched(
             control("restart probation", Profile::Servers, Work::Locks, Exclusion, 80),
-            &[("or incomplete and was or 'p'", "or 'a'")],
+            Switch::Probation,
         ),
         // A promoted replica lacks the latest keys, or its former master still serves.
-        patched(
+        switched(
             control("probation after a failover", Profile::Failovers, Work::Locks, Exclusion, 160),
-            &[("or incomplete and was or 'p'", "or 'a'")],
+            Switch::Probation,
         ),
-        patched(
-            control("floor", Profile::Amnesia, Work::Locks, Fencing, 60),
-            &[("if ARGV[5] == 'bootstrap' then", "if false then")],
-        ),
+        switched(control("floor", Profile::Amnesia, Work::Locks, Fencing, 60), Switch::Floor),
         Control {
             has_stray: true,
             ..switched(

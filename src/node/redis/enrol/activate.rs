@@ -6,19 +6,15 @@ use ::redis::{Pipeline, Value};
 
 use super::{
     NodeSet, Tag,
-    node_report::{BOOTSTRAPPED, LEARNT, millis},
+    node_report::leading_number,
+    record::{self, Lesson, LessonKind},
     shared_task::{SharedTask, TaskClaim, TaskClaimed},
 };
 use crate::{
     error::Reason,
     membership::node_status::{ActivationOutcome, ActivationPlan, ActivationStep},
-    node::redis::{
-        claim_text,
-        decode::{int, list, text},
-        scripts,
-        server_error::reason,
-    },
-    protocol::formulas,
+    node::redis::{claim_text, decode::text, scripts, server_error::reason},
+    protocol::{formulas, views::Incarnation},
     stripe::STRIPES,
 };
 
@@ -39,6 +35,8 @@ pub(super) struct LearntState {
     pub(super) max_ttl: Duration,
     /// The value of `max_ttl` before it was lowered: locks of that time may be left.
     pub(super) longer: Duration,
+    /// The owners that a node knows of any names; not merged.
+    pub(super) owners: Vec<Incarnation>,
     /// The layout that a node was moved from, and how it left it; not merged.
     pub(super) left: Option<(String, String)>,
 }
@@ -80,6 +78,9 @@ impl LearntState {
                 "max_ttl" => known.max_ttl = Duration::from_millis(number),
                 // A number, and who lowers it.
                 "longer" => known.longer = Duration::from_millis(leading_number(&value)),
+                field if field.starts_with("owner:") => {
+                    known.owners.extend(Incarnation::parse(&value));
+                }
                 field if is_stripe(field) && number > 0 => {
                     known.fences.insert(field.to_owned(), number);
                 }
@@ -128,12 +129,14 @@ async fn learn_and_activate(
     set: &NodeSet,
     step: ActivationStep,
 ) -> Result<ActivationOutcome, (usize, Reason)> {
-    let (from, needed, mode, copies) = match step.plan {
-        ActivationPlan::Learn { from, needed } => (from, needed, "learn", LEARNT),
-        ActivationPlan::Bootstrap { from } => (from, 0, "bootstrap", BOOTSTRAPPED),
+    let (from, needed, kind) = match step.plan {
+        ActivationPlan::Learn { from, needed } => (from, needed, LessonKind::Learnt),
+        // Of nodes that forgot together, each may have kept what the others lost.
+        ActivationPlan::Bootstrap { from } => {
+            let has_sources = !from.is_empty();
+            (from, 0, LessonKind::Bootstrapped { has_sources })
+        }
     };
-    // Of nodes that forgot together, each may have kept what the others lost.
-    let copies = if from.is_empty() { "" } else { copies };
     let asked = from.iter().map(|&other| async move { (other, read(set, other).await) });
     let mut known = LearntState::default();
     let mut learnt = 0;
@@ -152,49 +155,46 @@ async fn learn_and_activate(
         let unknown = (step.node, Reason::Unknown);
         return Err(failed.unwrap_or(unknown));
     }
-    let longest = known.longest();
-    if step.waited < longest + formulas::drift(longest, set.settings.drift_factor) {
-        return Ok(ActivationOutcome::Longer(longest));
-    }
-    let taught = teach(set, step.node, &step.tag, &known.marks).await;
-    if !taught.map_err(|reason| (step.node, reason))? {
+    let of_node = |reason| (step.node, reason);
+    let report = set.read(step.node).await.map_err(of_node)?;
+    if *report.tag.text() != step.tag || *report.run != *report.tag.run() {
+        // The next health check shows how it has changed.
         return Ok(ActivationOutcome::Done);
     }
     let max_ttl = known.max_ttl.max(set.settings.max_ttl);
-    let mut call = set.call(step.node, scripts::ACTIVATE);
-    call.arg(&*step.tag)
-        .arg(u64::try_from(step.waited.as_millis()).unwrap_or(u64::MAX))
-        .arg(millis(max_ttl))
-        .arg(known.floor)
-        .arg(mode)
-        .arg(copies);
-    for (field, fence) in &known.fences {
-        call.arg(field).arg(*fence);
+    let longest = known.longest().max(report.longest_ttl()).max(max_ttl);
+    if step.waited < longest + formulas::drift(longest, set.settings.drift_factor) {
+        return Ok(ActivationOutcome::Longer(longest));
     }
-    let items = set.ask_with_info(step.node, call).await.and_then(list);
-    let items = items.map_err(|reason| (step.node, reason))?;
-    let name = set.members()[step.node].status.name();
-    match items.first().and_then(int) {
-        Some(1) => {
-            crate::log::info!(node = %name, waited = ?step.waited, %mode, "probation ended");
-            Ok(ActivationOutcome::Done)
-        }
-        Some(2) => {
-            let longest = items.get(1).and_then(int).unwrap_or(0);
-            Ok(ActivationOutcome::Longer(Duration::from_millis(longest)))
-        }
-        // Another client was first, or the node has forgotten again.
-        _ => Ok(ActivationOutcome::Done),
+    if !teach(set, step.node, &step.tag, &known.marks).await.map_err(of_node)? {
+        return Ok(ActivationOutcome::Done);
+    }
+    let fences = known.fences.into_iter().collect();
+    let mode = kind.name();
+    let lesson = Lesson { max_ttl, floor: known.floor, fences, kind };
+    let change = record::activation(&report, lesson);
+    if set.change(step.node, &change).await.map_err(of_node)? {
+        let name = set.members()[step.node].status.name();
+        crate::log::info!(node = %name, waited = ?step.waited, %mode, "probation ended");
+    }
+    // Otherwise another client was first, or the node has forgotten again.
+    Ok(ActivationOutcome::Done)
+}
+
+impl NodeSet {
+    /// Reads a node's tag, and all that it knows but its marks.
+    pub(super) async fn meta(&self, node: usize) -> Result<(Option<Tag>, LearntState), Reason> {
+        let mut pipeline = Pipeline::with_capacity(1);
+        pipeline.cmd("HGETALL").arg(&self.keys.meta);
+        let [meta] = answers(self, node, pipeline).await?;
+        Ok(LearntState::of_meta(&meta))
     }
 }
 
 /// Reads a node's state, and its tag if that stayed the same. Fences are read in one call, marks in
 /// pages: see R6.
 async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, LearntState), Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
-    pipeline.cmd("HGETALL").arg(&set.keys.meta);
-    let [meta] = answers(set, node, pipeline).await?;
-    let (mut tag, mut known) = LearntState::of_meta(&meta);
+    let (mut tag, mut known) = set.meta(node).await?;
     let wrong = |tag: Option<Tag>| Reason::WrongTag {
         found: tag.map(|tag| Arc::clone(tag.text())).unwrap_or_default(),
     };
@@ -275,11 +275,6 @@ fn is_stripe(field: &str) -> bool {
 /// Orders the values of a mark; the greater one wins.
 pub(super) fn order(mark: &str) -> (u64, u32) {
     (leading_number(mark), claim_text::read(mark).map_or(0, |claim| claim.number))
-}
-
-fn leading_number(text: &str) -> u64 {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    text[..digits].parse().unwrap_or(0)
 }
 
 pub(super) fn pairs(value: &Value) -> impl Iterator<Item = (String, String)> + '_ {

@@ -3,19 +3,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{NodeSet, activate::LearntState, node_report::millis};
+use super::{
+    NodeSet,
+    activate::LearntState,
+    record::{self, Entering, TagState},
+};
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
     membership::{
         leaving::{self, Departure},
         takeover::{ForeignSet, blocking},
     },
-    node::redis::{
-        decode::{int, list, text},
-        scripts,
-    },
     protocol::formulas,
-    stripe::STRIPES,
 };
 
 /// Moves the reachable nodes of `old` into the layout of `new`, then enrols every node of `new`
@@ -38,7 +37,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
         let leaving = MoveConditions::set(old);
-        match take(old, node, MoveState::Moved, &leaving, new, &LearntState::default()).await {
+        match take(old, node, TagState::Moved, &leaving, new, &LearntState::default()).await {
             Ok(mut told) => {
                 left[node] = told.left.take().filter(|(from, _)| *from == *old.layout.hash);
                 known.merge(told);
@@ -62,7 +61,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     for node in 0..nodes {
         let name = Arc::clone(new.members()[node].status.name());
         let leaving = MoveConditions::set(old);
-        let outcome = match take(new, node, MoveState::Probation, &leaving, new, &known).await {
+        let outcome = match take(new, node, TagState::Probation, &leaving, new, &known).await {
             Ok(_) => {
                 enrolled += 1;
                 VoteOutcome::Granted
@@ -99,24 +98,6 @@ fn old_votes(old: &NodeSet, left: &[Option<Departure>], failed: Vec<Option<Reaso
     Votes::new(votes)
 }
 
-/// The state of a moved node.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum MoveState {
-    /// The old set may still grant: the node must not form a majority with blank nodes of the new
-    /// set.
-    Moved,
-    Probation,
-}
-
-impl MoveState {
-    const fn letter(self) -> &'static str {
-        match self {
-            Self::Moved => "m",
-            Self::Probation => "p",
-        }
-    }
-}
-
 /// Conditions for moving a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MoveConditions<'a> {
@@ -137,49 +118,48 @@ impl<'a> MoveConditions<'a> {
     }
 }
 
+/// Number of attempts to move a node whose record other clients change meanwhile.
+const ATTEMPTS: usize = 5;
+
 /// Moves a node, reached through `through`, from the old layout to the new one, and stores what is
-/// `known` on it.
+/// `known` on it. Returns what it knows afterwards: it grants nothing more in the old layout.
 pub(super) async fn take(
     through: &NodeSet,
     node: usize,
-    state: MoveState,
+    state: TagState,
     leaving: &MoveConditions<'_>,
     new: &NodeSet,
     known: &LearntState,
 ) -> Result<LearntState, Reason> {
-    let max_ttl = known.max_ttl.max(new.settings.max_ttl);
-    let mut call = through.call(node, scripts::ADOPT);
-    call.arg(leaving.layout)
-        .arg(&*new.layout.hash)
-        .arg(&*new.layout.description)
-        .arg(format!("{:016x}", crate::random::number()))
-        .arg(millis(max_ttl))
-        .arg(STRIPES)
-        .arg(state.letter())
-        .arg(leaving.tag)
-        .arg(leaving.seen)
-        .arg(leaving.size);
     let itself = through.members()[node].status.name();
     let mut others: Vec<_> = new.members().iter().map(|member| member.status.name()).collect();
     others.retain(|name| *name != itself);
     others.sort_unstable();
-    call.arg(others.len());
-    for name in others {
-        call.arg(&**name);
+    let entering = Entering {
+        layout: &new.layout,
+        others: others.iter().map(|name| &***name).collect(),
+        max_ttl: known.max_ttl.max(new.settings.max_ttl),
+        known,
+        state,
+    };
+    for _ in 0..ATTEMPTS {
+        let report = through.read(node).await?;
+        let (_, stored) = through.meta(node).await?;
+        let layout = report.tag.layout();
+        if ![leaving.layout, &new.layout.hash, ""].contains(&layout) {
+            let (found, ours) = (report.layout, Arc::clone(&new.layout.description));
+            return Err(Reason::OtherLayout { found, ours });
+        }
+        let is_other = |read: &str, wanted: &str| !wanted.is_empty() && read != wanted;
+        if is_other(report.tag.text(), leaving.tag) || is_other(&report.seen, leaving.seen) {
+            return Err(Reason::WrongTag { found: Arc::clone(report.tag.text()) });
+        }
+        let change = record::moving(&report, &stored.owners, leaving, &entering);
+        if through.change(node, &change).await? {
+            return Ok(through.meta(node).await?.1);
+        }
     }
-    for (field, fence) in &known.fences {
-        call.arg(field).arg(*fence);
-    }
-    call.arg("floor").arg(known.floor);
-    let items = list(through.ask_with_info(node, call).await?)?;
-    match items.first().and_then(int) {
-        Some(1) => Ok(items.get(3).map(|meta| LearntState::of_meta(meta).1).unwrap_or_default()),
-        Some(3) => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),
-        _ => Err(Reason::OtherLayout {
-            found: items.get(2).map(text).unwrap_or_default(),
-            ours: Arc::clone(&new.layout.description),
-        }),
-    }
+    Err(Reason::Busy)
 }
 
 /// Moves an unused node, if no client of its set has checked it meanwhile. It starts once enough
@@ -195,7 +175,7 @@ pub(super) async fn take_unused(
         seen: &foreign.seen,
         ..MoveConditions::default()
     };
-    take(set, node, MoveState::Moved, &leaving, set, &LearntState::default()).await?;
+    take(set, node, TagState::Moved, &leaving, set, &LearntState::default()).await?;
     crate::log::warn!(
         node = %set.members()[node].status.name(),
         nodes = foreign.size,
@@ -207,18 +187,19 @@ pub(super) async fn take_unused(
 /// Begins the probation of a moved node whose old set has lost its quorum.
 pub(super) async fn start_moved(set: &NodeSet, node: usize, tag: &str) -> Result<(), Reason> {
     let leaving = MoveConditions { tag, ..MoveConditions::default() };
-    take(set, node, MoveState::Probation, &leaving, set, &LearntState::default()).await.map(drop)
+    take(set, node, TagState::Probation, &leaving, set, &LearntState::default()).await.map(drop)
 }
 
 #[cfg(test)]
 mod tests {
-    use ::redis::Value;
-
     use super::{
-        super::tests::{Scripted, Sent, text},
+        super::{
+            Tag,
+            tests::{FakeServer, Scripted, report, served},
+        },
         *,
     };
-    use crate::node::redis::RestartGuard;
+    use crate::{node::redis::RestartGuard, protocol::views::Incarnation};
 
     fn foreign() -> ForeignSet {
         ForeignSet {
@@ -229,113 +210,119 @@ mod tests {
         }
     }
 
-    /// The arguments of a move behind its key: layouts, description, nonce, limits, state, tag, mark, size
-    /// and the other names.
-    fn conditions(sent: &Sent) -> (&str, [&str; 6], &[String]) {
-        let [one, key, leaving, entering, _, nonce, max_ttl, _, state, tag, seen, size, ..] =
-            &sent[..]
-        else {
-            panic!("{sent:?}")
-        };
-        assert_eq!((&**one, nonce.len()), ("1", 16));
-        assert!(key.ends_with(":meta") && ["10000", "20000"].contains(&&**max_ttl), "{sent:?}");
-        (entering, [leaving, state, tag, seen, size, &sent[12]], &sent[13..])
+    /// A node that votes in a set, with these fields besides.
+    fn member(set: &NodeSet, run: u128, fields: &[(&str, &str)]) -> FakeServer {
+        let tag = report(set, 'a', run, 1).tag;
+        FakeServer::new(
+            run,
+            &[&[("tag", &**tag.text()), ("max_ttl", "10000")][..], fields].concat(),
+        )
     }
 
     #[tokio::test]
     async fn unused_nodes_leave_as_seen() {
         let Scripted { set, mut nodes, .. } = Scripted::new("p");
-        let (foreign, moved) =
-            (foreign(), vec![Value::Int(1), text(""), Value::Int(0), Value::Array(vec![])]);
-        let (taken, sent) = tokio::join!(take_unused(&set, 1, &foreign), nodes[1].answer(moved));
-        assert_eq!(taken, Ok(()));
-        let (entering, leaving, others) = conditions(&sent);
-        assert_eq!(entering, &*set.layout.hash);
-        // Only if its clients have not changed the mark since.
-        assert_eq!(leaving, [&*foreign.layout, "m", "", "77", "5", "2"]);
-        assert_eq!(others[..2], ["a:1/0", "c:1/0"], "the names of the others");
+        let foreign = foreign();
+        let tag = report(&set, 'a', 2, 4).tag.text().replace(&*set.layout.hash, &foreign.layout);
+        for (seen, is_taken) in [("77", true), ("78", false)] {
+            let mut servers = [FakeServer::new(2, &[("tag", &tag), ("seen", seen)])];
+            let work = take_unused(&set, 1, &foreign);
+            let taken = served(&mut nodes[1..2], &mut servers, work).await;
+            assert_eq!(taken.is_ok(), is_taken, "its clients changed the mark since");
+            let stored = Tag::new(servers[0].field("tag"));
+            assert_eq!((stored.is_moved(), servers[0].changes == 1), (is_taken, is_taken));
+            if is_taken {
+                assert_eq!(stored.layout(), &*set.layout.hash);
+                assert_eq!(stored.incarnation().unwrap().epoch, 5);
+                assert_eq!(
+                    ["from", "from_size", "seen"].map(|f| servers[0].field(f)),
+                    [&*foreign.layout, "5", "0"]
+                );
+            }
+        }
     }
 
     #[tokio::test]
     async fn moved_nodes_start_under_their_tag() {
         let Scripted { set, mut nodes, .. } = Scripted::new("p");
-        let other = vec![Value::Int(3), text("m other")];
-        let (started, sent) = tokio::join!(start_moved(&set, 0, "m tag"), nodes[0].answer(other));
-        assert_eq!(started, Err(Reason::WrongTag { found: "m other".into() }));
-        let (entering, leaving, _) = conditions(&sent);
-        assert_eq!(entering, &*set.layout.hash);
-        assert_eq!(leaving, ["", "p", "m tag", "", "0", "2"]);
+        let tag = Arc::clone(report(&set, 'm', 1, 1).tag.text());
+        let mut servers = [FakeServer::new(1, &[("tag", &tag)])];
+        let other = start_moved(&set, 0, "m other");
+        let started = served(&mut nodes[..1], &mut servers, other).await;
+        assert_eq!(started, Err(Reason::WrongTag { found: Arc::clone(&tag) }));
+        served(&mut nodes[..1], &mut servers, start_moved(&set, 0, &tag)).await.unwrap();
+        let stored = Tag::new(servers[0].field("tag"));
+        assert!(stored.is_probation() && !stored.is_moved());
     }
 
-    /// How a node answers that it was moved, with how it left a layout.
-    fn moved(old: &NodeSet, left: &str) -> Vec<Value> {
-        let meta = [text("from"), text(&old.layout.hash), text("left"), text(left)];
-        vec![Value::Int(1), text("m"), Value::Int(0), Value::Array(meta.into())]
+    /// Adopts the old set's servers, of which the new set has the first ones.
+    async fn adopted(
+        old: &mut [FakeServer],
+        new: &mut [FakeServer],
+        sets: &mut [Scripted; 2],
+    ) -> Result<Duration, AdoptError> {
+        let [of_old, of_new] = sets;
+        let (old_set, new_set) = (Arc::clone(&of_old.set), Arc::clone(&of_new.set));
+        let work = adopt(&new_set, &old_set);
+        served(&mut of_new.nodes, new, served(&mut of_old.nodes, old, work)).await
+    }
+
+    fn outcomes(votes: &Votes) -> Vec<VoteOutcome> {
+        votes.iter().map(|vote| vote.outcome.clone()).collect()
     }
 
     #[tokio::test]
     async fn node_left_behind_fails_the_adoption() {
-        let mut old = Scripted::new("old");
-        let mut new = Scripted::new("p");
-        let answering = async {
-            for node in &mut old.nodes {
-                node.answer(moved(&old.set, "*")).await;
-            }
-            new.nodes[0].answer(moved(&old.set, "*")).await;
-            new.nodes[1].fail().await;
-            new.nodes[2].answer(moved(&old.set, "*")).await;
-        };
-        let (adopted, ()) = tokio::join!(adopt(&new.set, &old.set), answering);
+        let mut sets = [Scripted::new("old"), Scripted::new("p")];
+        let mut old = [1, 2, 3].map(|run| member(&sets[0].set, run, &[]));
+        let mut new = [1, 2, 3].map(|run| FakeServer::new(run, &[]));
+        new[1] = FakeServer::down();
+        let adopted = adopted(&mut old, &mut new, &mut sets).await;
         let Err(AdoptError::NewSet { needed: 2, votes }) = adopted else { panic!("{adopted:?}") };
-        let outcomes: Vec<_> = votes.iter().map(|vote| vote.outcome.clone()).collect();
         let failed = VoteOutcome::NotCounted(Reason::Disconnected);
-        assert_eq!(outcomes, [VoteOutcome::Granted, failed, VoteOutcome::Granted]);
+        assert_eq!(outcomes(&votes), [VoteOutcome::Granted, failed, VoteOutcome::Granted]);
     }
 
     #[tokio::test]
     async fn outcomes_say_how_nodes_left() {
-        let mut old = Scripted::new("old");
-        let new = Scripted::new("p");
-        let incarnation = |id: u32| format!("00000001 {id:032x} {id:016x}");
-        let answering = async {
-            old.nodes[0].answer(moved(&old.set, &incarnation(1))).await;
-            // It took another server for the owner of the first one's name.
-            let left = format!("{},{}", incarnation(2), incarnation(9));
-            old.nodes[1].answer(moved(&old.set, &left)).await;
-            old.nodes[2].fail().await;
-        };
-        let (adopted, ()) = tokio::join!(adopt(&new.set, &old.set), answering);
+        let mut sets = [Scripted::new("old"), Scripted::new("p")];
+        let set = &sets[0].set;
+        // The second took another server for the owner of the first one's name.
+        let owner = Incarnation { epoch: 1, id: 9, nonce: 9 }.to_string();
+        let second = member(set, 2, &[("owner:a:1/0", &owner)]);
+        let mut old = [member(set, 1, &[]), second, FakeServer::down()];
+        let mut new = [1, 2, 3].map(|run| FakeServer::new(run, &[]));
+        let adopted = adopted(&mut old, &mut new, &mut sets).await;
         let Err(AdoptError::OldSet { needed: 2, votes }) = adopted else { panic!("{adopted:?}") };
-        let outcomes: Vec<_> = votes.iter().map(|vote| vote.outcome.clone()).collect();
+        let outcomes = outcomes(&votes);
         let refused = VoteOutcome::NotCounted;
         let names_differ = refused(Reason::NamesDiffer);
         assert!(
-            outcomes[..2].contains(&VoteOutcome::Granted) && outcomes[..2].contains(&names_differ)
+            outcomes[..2].contains(&VoteOutcome::Granted) && outcomes[..2].contains(&names_differ),
+            "{outcomes:?}"
         );
         assert_eq!(outcomes[2], refused(Reason::Disconnected));
     }
+
     #[tokio::test]
     async fn adopted_set_waits_for_longer_limit() {
-        let mut old = Scripted::new("old");
-        let mut new = Scripted::new("p");
-        let mut longer = moved(&old.set, "*");
-        let Value::Array(meta) = &mut longer[3] else { panic!("{longer:?}") };
-        meta.extend([text("max_ttl"), text("20000"), text("f7"), text("70")]);
-        let answering = async {
-            let leaves = old.nodes[0].answer(longer).await;
-            assert_eq!(conditions(&leaves).1, [&*old.set.layout.hash, "m", "", "", "0", "2"]);
-            old.nodes[1].answer(moved(&old.set, "*")).await;
-            old.nodes[2].fail().await;
-            // One new node is away.
-            let enters = new.nodes[0].answer(moved(&old.set, "*")).await;
-            assert_eq!(conditions(&enters).1, [&*old.set.layout.hash, "p", "", "", "0", "2"]);
-            assert_eq!(enters[6], "20000");
-            assert_eq!(enters[15..19], ["f7", "70", "floor", "0"]);
-            new.nodes[1].answer(moved(&old.set, "*")).await;
-            new.nodes[2].fail().await;
-        };
-        let (adopted, ()) = tokio::join!(adopt(&new.set, &old.set), answering);
+        let mut sets = [Scripted::new("old"), Scripted::new("p")];
+        let set = &sets[0].set;
+        let own = |run| report(set, 'a', run, 1).tag.incarnation().unwrap().to_string();
+        let (a, b) = (own(1), own(2));
+        let fields = [("owner:b:1/0", &*b), ("longer", "20000 7"), ("f7", "70")];
+        let first = member(set, 1, &fields);
+        let second = member(set, 2, &[("owner:a:1/0", &a)]);
+        let mut old = [first, second, FakeServer::down()];
+        // One new node is away.
+        let mut new = [FakeServer::new(1, &[]), FakeServer::new(2, &[]), FakeServer::down()];
+        let adopted = adopted(&mut old, &mut new, &mut sets).await;
         assert_eq!(adopted, Ok(Duration::from_millis(20_000 + 200 + 2)));
+        assert!(old[0].field("tag").starts_with("m ") && new[0].field("tag").starts_with("p "));
+        assert_eq!(old[0].field("left"), format!("{a},{b}"));
+        for server in &new[..2] {
+            assert_eq!(["max_ttl", "f7"].map(|field| server.field(field)), ["20000", "70"]);
+        }
     }
 
     #[tokio::test]

@@ -72,6 +72,17 @@ impl Tag {
         Incarnation::parse(&format!("{epoch} {} {nonce}", self.run()))
     }
 
+    /// Whether it has all parts; not without the restart guard, and where an earlier version enrolled
+    /// the node.
+    pub(super) fn is_complete(&self) -> bool {
+        self.0.len() == 94
+    }
+
+    /// Returns what names the enrolment in other fields: a space and the nonce.
+    pub(super) fn mark(&self) -> &str {
+        self.0.get(51..68).unwrap_or_default()
+    }
+
     /// Returns all but the hash of the owners, which may change at any time.
     pub(crate) fn enrolment(&self) -> &str {
         self.0.get(..77).unwrap_or(&self.0)

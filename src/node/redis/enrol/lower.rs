@@ -3,17 +3,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::redis::Value;
 use futures_util::future::join_all;
 
-use super::{NodeSet, node_report::millis};
+use super::{NodeReport, NodeSet, node_report::millis, record::Change};
 use crate::{
     error::{Reason, Vote, VoteOutcome, Votes},
-    node::redis::{
-        decode::{int, list, text},
-        scripts,
-        server_error::reason,
-    },
     protocol::formulas,
     time::{Clock, Timestamp},
 };
@@ -74,64 +68,77 @@ impl<'a> Lowering<'a> {
     }
 }
 
+/// Number of attempts to change a record that other clients change as well.
+const ATTEMPTS: usize = 5;
+
 async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl, Reason> {
-    let mut call = set.call(node, scripts::LOWER);
-    call.arg(&*set.layout.hash).arg(millis(set.settings.max_ttl)).arg(nonce);
-    let items = list(set.ask_with_info(node, call).await?)?;
-    let text = |i: usize| items.get(i).map(text).unwrap_or_default();
-    match items.first().and_then(int) {
-        Some(1) => {
-            let longest = Duration::from_millis(items.get(1).and_then(int).unwrap_or(0));
-            Ok(PreviousMaxTtl { longest, longer: text(2) })
+    let ours = set.settings.max_ttl;
+    for _ in 0..ATTEMPTS {
+        let report = set.read(node).await?;
+        let longest = report.longest_ttl();
+        if report.tag.layout() != &*set.layout.hash {
+            return Err(foreign(set, &report));
         }
-        _ if text(1).is_empty() => Err(Reason::WrongTag { found: text(1) }),
-        _ => {
-            let ours = Arc::clone(&set.layout.description);
-            Err(Reason::OtherLayout { found: text(2), ours })
+        if longest <= ours {
+            return Ok(PreviousMaxTtl { longest, longer: "".into() });
+        }
+        let longer: Arc<str> = format!("{} {nonce}", millis(longest)).into();
+        let mut change = Change::of_tag(&report.tag);
+        change.expected.push(("max_ttl", report.raw_max_ttl()));
+        change.expected.push(("longer", report.longer.to_string()));
+        change.set("max_ttl", &millis(report.max_ttl.min(ours)));
+        change.set("longer", &longer);
+        if set.change(node, &change).await? {
+            return Ok(PreviousMaxTtl { longest, longer });
         }
     }
+    Err(Reason::Busy)
+}
+
+fn foreign(set: &NodeSet, report: &NodeReport) -> Reason {
+    if report.tag.text().is_empty() {
+        return Reason::WrongTag { found: "".into() };
+    }
+    let (found, ours) = (Arc::clone(&report.layout), Arc::clone(&set.layout.description));
+    Reason::OtherLayout { found, ours }
 }
 
 async fn clear(set: &NodeSet, node: usize, before: &PreviousMaxTtl) -> Result<(), Reason> {
-    let mut call = set.call(node, scripts::LOWERED);
-    call.arg(&*before.longer);
-    let longest = match set.ask_with_info(node, call).await?.first() {
-        Some(Value::ServerError(error)) => return Err(reason(error)),
-        Some(value) => int(value).map(Duration::from_millis),
-        None => None,
-    };
-    match longest {
-        Some(longest) if longest <= set.settings.max_ttl => Ok(()),
-        Some(to) => Err(Reason::MaxTtlRaised { to }),
-        None => Err(Reason::Protocol("a script did not answer with a number".into())),
+    if !before.longer.is_empty() {
+        let mut change = Change::default();
+        change.expected.push(("longer", before.longer.to_string()));
+        change.set("longer", "");
+        set.change(node, &change).await?;
     }
+    // It is still above ours where another client lowers it as well.
+    let longest = set.read(node).await?.longest_ttl();
+    if longest <= set.settings.max_ttl { Ok(()) } else { Err(Reason::MaxTtlRaised { to: longest }) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        super::tests::{Scripted, text},
+        super::tests::{FakeServer, Scripted, report, served},
         *,
     };
 
-    /// A node of another set; one that is not enrolled.
-    fn not_ours() -> [Vec<Value>; 2] {
-        [
-            vec![Value::Int(4), text("a tag"), text("theirs")],
-            vec![Value::Int(4), text(""), text("")],
-        ]
+    /// A node of the set that keeps this limit.
+    fn ours(set: &NodeSet, run: u128, max_ttl: &str) -> FakeServer {
+        let tag = report(set, 'a', run, 1).tag;
+        FakeServer::new(run, &[("tag", tag.text()), ("max_ttl", max_ttl)])
     }
 
     #[tokio::test]
     async fn lowering_waits_for_noted_limits() {
         let Scripted { set, mut nodes, clock } = Scripted::new("p");
-        let answering = async {
-            // This one notes nothing, as its limit is not longer.
-            nodes[0].answer(vec![Value::Int(1), Value::Int(30_000), text("")]).await;
-            nodes[1].answer(vec![Value::Int(1), Value::Int(20_000), text("20000 x")]).await;
-            nodes[2].fail().await;
-        };
-        let (lowering, ()) = tokio::join!(Lowering::begin(&set), answering);
+        // The first one notes nothing, as its limit is not longer.
+        let mut servers = [ours(&set, 1, "10000"), ours(&set, 2, "20000"), FakeServer::down()];
+        let lowering = served(&mut nodes, &mut servers, Lowering::begin(&set)).await;
+        assert_eq!(
+            [&servers[0], &servers[1]].map(|s| (s.changes, s.field("max_ttl"))),
+            [(0, "10000"), (1, "10000")]
+        );
+        assert!(servers[1].field("longer").starts_with("20000 "));
         let whole = Duration::from_millis(20_000 + 200 + 2);
         assert_eq!(lowering.remaining(), whole);
         clock.advance(Duration::from_secs(5));
@@ -142,31 +149,22 @@ mod tests {
             whole.saturating_sub(Duration::from_secs(5)),
             "a correction is no time"
         );
-    }
-
-    /// The outcomes of a lowering, of which each node's first answer is `begun` and the second one `ended`.
-    async fn lowered(begun: [Vec<Value>; 3], ended: Value) -> Vec<VoteOutcome> {
-        let Scripted { set, mut nodes, .. } = Scripted::new("p");
-        let mut begun = begun.into_iter();
-        let answering = async {
-            for node in &mut nodes {
-                node.answer(begun.next().unwrap()).await;
-            }
-        };
-        let (lowering, ()) = tokio::join!(Lowering::begin(&set), answering);
-        let answering = async {
-            let (_, answer) = nodes[2].next().await;
-            let _ = answer.send(Ok(vec![ended]));
-        };
-        let (ended, ()) = tokio::join!(lowering.end(), answering);
-        ended.unwrap_err().iter().map(|vote| vote.outcome.clone()).collect()
+        let ended = served(&mut nodes, &mut servers, lowering.end()).await.unwrap_err();
+        let outcomes: Vec<_> = ended.iter().map(|vote| vote.outcome.clone()).collect();
+        let down = VoteOutcome::NotCounted(Reason::Disconnected);
+        assert_eq!(outcomes, [VoteOutcome::Granted, VoteOutcome::Granted, down]);
+        assert_eq!(servers[1].field("longer"), "");
     }
 
     #[tokio::test]
     async fn lowering_names_other_sets() {
-        let [theirs, blank] = not_ours();
-        let ours = vec![Value::Int(1), Value::Int(20_000), text("20000 x")];
-        let outcomes = lowered([theirs, blank, ours], Value::Int(10_000)).await;
+        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let theirs = [("tag", "a tag of another set"), ("layout", "theirs")];
+        let mut servers =
+            [FakeServer::new(1, &theirs), FakeServer::new(2, &[]), ours(&set, 3, "20000")];
+        let lowering = served(&mut nodes, &mut servers, Lowering::begin(&set)).await;
+        let ended = served(&mut nodes, &mut servers, lowering.end()).await.unwrap_err();
+        let outcomes: Vec<_> = ended.iter().map(|vote| vote.outcome.clone()).collect();
         assert!(
             matches!(&outcomes[0], VoteOutcome::NotCounted(Reason::OtherLayout { found, .. }) if &**found == "theirs")
         );
@@ -176,14 +174,12 @@ mod tests {
 
     #[tokio::test]
     async fn raised_limits_fail_the_lowering() {
-        let ours = || vec![Value::Int(1), Value::Int(20_000), text("20000 x")];
-        let [theirs, _] = not_ours();
-        for (ended, reason) in [
-            (Value::Int(10_001), Reason::MaxTtlRaised { to: Duration::from_millis(10_001) }),
-            (Value::Nil, Reason::Protocol("a script did not answer with a number".into())),
-        ] {
-            let outcomes = lowered([theirs.clone(), theirs.clone(), ours()], ended).await;
-            assert_eq!(outcomes[2], VoteOutcome::NotCounted(reason));
-        }
+        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let mut servers = [1, 2, 3].map(|run| ours(&set, run, "20000"));
+        let lowering = served(&mut nodes, &mut servers, Lowering::begin(&set)).await;
+        servers[2].fields.insert("max_ttl".into(), "10001".into());
+        let ended = served(&mut nodes, &mut servers, lowering.end()).await.unwrap_err();
+        let raised = Reason::MaxTtlRaised { to: Duration::from_millis(10_001) };
+        assert_eq!(ended[2].outcome, VoteOutcome::NotCounted(raised));
     }
 }

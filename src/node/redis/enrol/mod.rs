@@ -3,7 +3,8 @@
 //! | part | where |
 //! |---|---|
 //! | identity of a set, tag of a node | `layout` |
-//! | health check of a node's enrolment | `node_report` |
+//! | what a node stores of its membership, and its server: the health check | `node_report` |
+//! | what has to change in that | `record` |
 //! | the nodes of a manager, and which of them may vote | `set`, `state` |
 //! | clock jumps and wrong wall clocks | `clocks` |
 //! | background tasks | `tasks` |
@@ -25,6 +26,7 @@ mod key_reservations;
 mod layout;
 mod lower;
 mod node_report;
+mod record;
 mod record_source;
 mod set;
 mod shared_task;
@@ -38,5 +40,6 @@ pub(crate) use adopt::adopt;
 pub(crate) use bulk_connection::count;
 pub(crate) use layout::{Layout, Tag};
 pub(crate) use lower::Lowering;
-pub(super) use node_report::{EnrolCheck, NodeReport, add_check, info};
+pub(super) use node_report::{NodeReport, add_check, info};
+pub(super) use record::{Change, EnrolTerms, enrolment};
 pub(crate) use set::{AdminRequest, Membership, NodeSet};

@@ -4,21 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
-use super::{Layout, Tag};
+use super::Tag;
 use crate::{
     error::Reason,
     node::{
         Memory, Persistence,
-        redis::{
-            RestartGuard,
-            decode::{self, int, text},
-            scripts,
-            server_error::reason,
-            server_traits::{self, ServerTraits},
-        },
+        redis::{RestartGuard, decode::text, handshake::read_time, server_error::reason},
     },
     protocol::views::Incarnation,
-    stripe::STRIPES,
+    stripe::fnv,
 };
 
 /// Value of `once` on a node that learnt from others in its probation.
@@ -26,7 +20,7 @@ pub(super) const LEARNT: &str = "copying";
 /// Value of `once` on a node that started with others. Begins with [`LEARNT`].
 pub(super) const BOOTSTRAPPED: &str = "copying bootstrapped";
 
-/// A node's report.
+/// What a node stores of its membership, and what its server is.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeReport {
     pub(crate) server_micros: u64,
@@ -37,8 +31,9 @@ pub(crate) struct NodeReport {
     pub(crate) tag: Tag,
     /// The longest TTL that it grants.
     pub(crate) max_ttl: Duration,
-    /// The longest TTL of any lock that it may store: `max_ttl`, or its earlier value.
-    pub(crate) longest_ttl: Duration,
+    /// What `max_ttl` was before it was lowered, in ms, and who lowered it; empty where all locks of that
+    /// time have expired.
+    pub(crate) longer: Arc<str>,
     pub(crate) floor: u64,
     /// The layout that is stored, for people to read.
     pub(crate) layout: Arc<str>,
@@ -56,97 +51,112 @@ pub(crate) struct NodeReport {
     pub(crate) persistence: Option<Persistence>,
 }
 
-/// The parameters of a health check.
-pub(crate) struct EnrolCheck<'a> {
-    pub(crate) meta: &'a str,
-    pub(crate) layout: &'a Layout,
-    pub(crate) restart: RestartGuard,
-    pub(crate) max_ttl: Duration,
-    /// Whether the node's `max_ttl` may be raised.
-    pub(crate) raise: bool,
-    /// Whether the node may be enrolled where it has no tag of the present run.
-    pub(crate) enrol: bool,
-    /// What a probe found out about the server.
-    pub(crate) traits: ServerTraits,
-    /// The least epoch of a new enrolment.
-    pub(crate) least_epoch: u32,
-    /// The incarnation that is to be enrolled anew, as another one owns its name.
-    pub(crate) reclaims: Option<Incarnation>,
-    /// The names of the other nodes, sorted.
-    pub(crate) others: Vec<&'a str>,
-}
+/// The fields of a node's record, before the owners of the other names.
+const FIELDS: [&str; 10] =
+    ["tag", "max_ttl", "floor", "layout", "once", "seen", "size", "from", "from_size", "longer"];
 
-/// Adds a health check, which enrols a node that has no tag or that of an earlier incarnation.
-pub(crate) fn add_check(pipeline: &mut Pipeline, check: &EnrolCheck<'_>) {
-    let nonce = format!("{:016x}", crate::random::number());
-    pipeline
-        .cmd("EVAL")
-        .arg(scripts::ENROL.text(check.traits.knows_flags))
-        .arg(1)
-        .arg(check.meta)
-        .arg(&*check.layout.hash)
-        .arg(&*check.layout.description)
-        .arg(nonce)
-        .arg(millis(check.max_ttl))
-        .arg(check.restart.to_string())
-        .arg(if check.raise { "raise" } else { "" })
-        .arg(STRIPES)
-        .arg(if check.enrol { "enrol" } else { "" })
-        .arg(check.least_epoch)
-        .arg(check.reclaims.map(|incarnation| incarnation.to_string()).unwrap_or_default())
-        .arg(&check.others)
-        .arg(check.traits.told_text());
+/// Adds the commands that read a node's report. `others`: the names of the other nodes, sorted.
+///
+/// The record is read first: a server whose history changed in between reports another run than the
+/// record's.
+pub(crate) fn add_check(pipeline: &mut Pipeline, meta: &str, others: &[&str]) {
+    let record = pipeline.cmd("HMGET").arg(meta).arg(&FIELDS[..]);
+    for name in others {
+        record.arg(format!("owner:{name}"));
+    }
+    pipeline.cmd("TIME");
+    pipeline.cmd("INFO").arg("server");
+    pipeline.cmd("INFO").arg("replication");
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("INFO").arg("persistence");
     pipeline.cmd("CONFIG").arg("GET").arg("save");
-    if check.traits.told.is_some() {
-        // Whether it is still the server whose INFO the script was given.
-        server_traits::add_identity(pipeline);
+}
+
+/// Returns the run of a server, and the history of its data, as a tag has them: 16 digits of each.
+///
+/// A restart changes the first, and a promotion the second. Without the restart guard neither counts.
+pub(crate) fn run(server: &Value, replication: &Value, restart: RestartGuard) -> Option<Arc<str>> {
+    if restart == RestartGuard::Off {
+        return Some("0".repeat(32).into());
     }
+    let [run, history] = [info(server, "run_id")?, info(replication, "master_replid")?];
+    Some(format!("{}{}", digits(&run), digits(&history)).into())
+}
+
+/// The first 16 digits of an id; of an id of another form, those of its hash.
+fn digits(id: &str) -> String {
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let is_usual = id.len() == 40 && id.bytes().all(is_hex);
+    if is_usual { id[..16].to_owned() } else { format!("{:016x}", fnv(id)) }
 }
 
 impl NodeReport {
-    /// Parses the replies to a health check.
-    pub(crate) fn parse(answers: &mut impl Iterator<Item = Value>) -> Result<Self, Reason> {
+    /// Parses the replies to [`add_check`].
+    pub(crate) fn parse(
+        answers: &mut impl Iterator<Item = Value>,
+        restart: RestartGuard,
+    ) -> Result<Self, Reason> {
         let mut next = || answers.next().unwrap_or(Value::Nil);
-        let (enrolled, memory, persistence, save) = (next(), next(), next(), next());
-        let items = match enrolled {
+        let (record, time) = (next(), next());
+        let (server, replication) = (next(), next());
+        let (memory, persistence, save) = (next(), next(), next());
+        let items = match record {
             Value::Array(items) => items,
             Value::ServerError(error) => return Err(reason(&error)),
-            _ => return Err(Reason::Protocol("the enrolment did not answer with a list".into())),
+            _ => return Err(Reason::Protocol("HMGET did not answer with a list".into())),
         };
-        let number = |i: usize| items.get(i).and_then(int).unwrap_or(0);
+        for answer in [&server, &replication] {
+            if let Value::ServerError(error) = answer {
+                return Err(reason(error));
+            }
+        }
         let text = |i: usize| items.get(i).map(text).unwrap_or_default();
+        let number = |i: usize| text(i).parse::<u64>().unwrap_or(0);
         let count = |i: usize| usize::try_from(number(i)).unwrap_or(0);
-        let owner = |value: &Value| Incarnation::parse(&decode::text(value));
-        let owners = match items.get(9) {
-            Some(Value::Array(owners)) => owners.iter().map(owner).collect(),
-            _ => Vec::new(),
+        let owners = items.get(FIELDS.len()..).unwrap_or_default();
+        let owner = |value: &Value| Incarnation::parse(&crate::node::redis::decode::text(value));
+        let Some(run) = run(&server, &replication, restart) else {
+            let text = "INFO did not answer with a run id and a replication id";
+            return Err(Reason::Protocol(text.into()));
         };
-        let report = Self {
-            server_micros: number(0),
-            is_replica: &*text(1) != "master",
-            run_id: text(2),
-            run: text(3),
-            tag: Tag::new(text(4)),
-            max_ttl: Duration::from_millis(number(5)),
-            longest_ttl: Duration::from_millis(number(5).max(number(14))),
-            floor: number(6),
-            layout: text(7),
-            copying: text(8).starts_with(LEARNT),
-            owners,
-            seen: text(10),
-            size: count(11),
-            moved_from: (text(12), count(13)),
+        Ok(Self {
+            server_micros: read_time(time)?,
+            is_replica: info(&replication, "role").as_deref() != Some("master"),
+            run_id: info(&server, "run_id").unwrap_or_default(),
+            run,
+            tag: Tag::new(text(0)),
+            max_ttl: Duration::from_millis(number(1)),
+            floor: number(2),
+            layout: text(3),
+            copying: text(4).starts_with(LEARNT),
+            seen: text(5),
+            size: count(6),
+            moved_from: (text(7), count(8)),
+            longer: text(9),
+            owners: owners.iter().map(owner).collect(),
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),
-        };
-        if report.run.len() != 32 {
-            let text = "the enrolment did not answer with a run id and a replication id";
-            return Err(Reason::Protocol(text.into()));
-        }
-        Ok(report)
+        })
     }
+
+    /// Returns the longest TTL of any lock that it may store: `max_ttl`, or its earlier value.
+    pub(crate) fn longest_ttl(&self) -> Duration {
+        self.max_ttl.max(Duration::from_millis(leading_number(&self.longer)))
+    }
+
+    /// Returns `max_ttl` as it is stored; empty if it is not.
+    pub(super) fn raw_max_ttl(&self) -> String {
+        if self.max_ttl.is_zero() { String::new() } else { millis(self.max_ttl).to_string() }
+    }
+
+    pub(super) fn run_number(&self) -> u128 {
+        u128::from_str_radix(&self.run, 16).unwrap_or(0)
+    }
+}
+
+pub(super) fn leading_number(text: &str) -> u64 {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text[..digits].parse().unwrap_or(0)
 }
 
 /// A field of an answer to INFO.

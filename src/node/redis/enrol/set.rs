@@ -210,6 +210,7 @@ impl NodeSet {
         }
         let mut state = self.state();
         state.run_ids[node] = Some(Arc::clone(&report.run_id));
+        state.reports[node] = Some(report.clone());
         let (status_seen, bar) = self.judge(node, report, state.enrolment.is_elsewhere(node));
         let view = match &status_seen {
             NodeStatus::Active { view } => Some(Arc::clone(view)),
@@ -330,7 +331,7 @@ impl NodeSet {
         } else if let Some(view) = view.filter(|_| report.tag.is_probation()) {
             let tag = Arc::clone(report.tag.text());
             let moved = report.tag.is_moved();
-            (NodeStatus::Probation { tag, view, max_ttl: report.longest_ttl, moved }, None)
+            (NodeStatus::Probation { tag, view, max_ttl: report.longest_ttl(), moved }, None)
         } else if report.tag.text().is_empty() && is_elsewhere {
             let found = "nothing: it belonged to another set when it was last seen, and has lost its data since; adopt it, or start this process again once no client uses that set";
             let ours = Arc::clone(&self.layout.description);

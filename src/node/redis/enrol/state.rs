@@ -30,6 +30,8 @@ pub(super) struct SetState {
     pub(super) moved: Box<[Option<MovedNode>]>,
     /// The latest tags of voting nodes.
     pub(super) tags: Box<[Option<Tag>]>,
+    /// The latest report of each node.
+    pub(super) reports: Box<[Option<NodeReport>]>,
     /// When a displaced node's name is resolved again.
     pub(super) lookups: Box<[Timestamp]>,
 }
@@ -63,6 +65,7 @@ impl SetState {
             takeover: Takeover::new(nodes, settings.drift_factor),
             moved: vec![None; nodes].into(),
             tags: vec![None; nodes].into(),
+            reports: vec![None; nodes].into(),
             lookups: vec![Timestamp::ZERO; nodes].into(),
         }
     }
@@ -105,7 +108,7 @@ impl SetState {
             layout: report.tag.layout().into(),
             size: report.size,
             seen: Arc::clone(&report.seen),
-            max_ttl: report.longest_ttl,
+            max_ttl: report.longest_ttl(),
         });
         self.takeover.see(node, foreign, now);
         let is_ours =

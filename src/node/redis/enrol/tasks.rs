@@ -7,9 +7,10 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::oneshot;
 
 use super::{
-    AdminRequest, NodeSet, activate,
+    AdminRequest, NodeReport, NodeSet, activate, add_check,
     adopt::{start_moved, take_unused},
     copy,
+    record::{self, Change},
     state::{Copying, Informing},
 };
 use crate::{
@@ -19,9 +20,8 @@ use crate::{
         takeover::ForeignSet,
     },
     node::redis::{
-        decode::{int, list, text},
         scripts::{self, Enrolling},
-        server_traits,
+        server_error::reason,
         status_detail::{VoteBar, VoteBarKind},
     },
     protocol::views::Incarnation,
@@ -197,26 +197,25 @@ impl NodeSet {
         call
     }
 
-    /// Runs a script that asks INFO: gives it what INFO says where the server refuses that in scripts.
-    /// If the server has changed meanwhile, the answer is void.
-    pub(super) async fn ask_with_info(
-        &self,
-        node: usize,
-        mut call: Pipeline,
-    ) -> Result<Vec<Value>, Reason> {
-        let traits = self.traits(node);
-        call.arg(traits.told_text());
-        let Some(told) = &traits.told else { return self.ask(node, call).await };
-        server_traits::add_identity(&mut call);
-        let mut answers = self.ask(node, call).await?;
-        let replication = answers.pop().unwrap_or(Value::Nil);
-        let server = answers.pop().unwrap_or(Value::Nil);
-        if told.is_same(&server, &replication) {
-            return Ok(answers);
+    /// Reads a node's record.
+    pub(super) async fn read(&self, node: usize) -> Result<NodeReport, Reason> {
+        let mut pipeline = Pipeline::with_capacity(8);
+        add_check(&mut pipeline, &self.keys.meta, &self.other_names(node));
+        let mut answers = self.ask(node, pipeline).await?.into_iter();
+        NodeReport::parse(&mut answers, self.settings.guards.restart)
+    }
+
+    /// Changes a node's record; returns false if it is not any more as it was read.
+    pub(super) async fn change(&self, node: usize, change: &Change) -> Result<bool, Reason> {
+        let mut call = self.call(node, scripts::CHANGE);
+        change.add_to(&mut call);
+        match self.ask(node, call).await?.first() {
+            Some(Value::Int(made)) => Ok(*made == 1),
+            Some(Value::ServerError(error)) => Err(reason(error)),
+            _ => {
+                Err(Reason::Protocol("a change of the record did not answer with a number".into()))
+            }
         }
-        // Ends the connection.
-        let _ = self.members()[node].admin.send(AdminRequest::Check);
-        Err(server_traits::changed())
     }
 
     /// Runs commands over a node's connection.
@@ -232,29 +231,28 @@ impl NodeSet {
 }
 
 /// R14: informs a node of the owners of the other names, by index. It keeps those that are later
-/// than its own.
+/// than its own. If its record is not the one that was read, the next health check says what it is.
 pub(super) async fn inform(
     set: &NodeSet,
     node: usize,
     owners: &[Option<Incarnation>],
 ) -> Result<(), Reason> {
-    let mut call = set.call(node, scripts::OWN);
-    call.arg(&*set.layout.hash);
-    for other in set.others(node) {
-        let owner = owners[other].map(|owner| owner.to_string()).unwrap_or_default();
-        call.arg(&**set.members()[other].status.name()).arg(owner);
-    }
-    let items = list(set.ask_with_info(node, call).await?)?;
-    match items.first().and_then(int) {
-        Some(1) => Ok(()),
-        _ => Err(Reason::WrongTag { found: items.get(1).map(text).unwrap_or_default() }),
+    let owners: Vec<_> = set.others(node).into_iter().map(|other| owners[other]).collect();
+    let change = {
+        let state = set.state();
+        let report = state.reports[node].as_ref();
+        report.and_then(|report| record::owners(report, &set.other_names(node), &owners))
+    };
+    match change {
+        Some(change) => set.change(node, &change).await.map(drop),
+        None => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        super::tests::{Scripted, report, text as bulk},
+        super::tests::{FakeServer, Scripted, report, served},
         *,
     };
     use crate::node::redis::enrol::NodeReport;
@@ -365,16 +363,24 @@ mod tests {
 
     #[tokio::test]
     async fn owners_of_names_are_told() {
-        let Scripted { set, mut nodes, .. } = Scripted::new("p");
+        let mut scripted = Scripted::new("p");
+        let set = Arc::clone(&scripted.set);
+        let seen = report(&set, 'a', 2, 1);
+        scripted.see(1, &seen, true);
         let owner = Incarnation { epoch: 1, id: 2, nonce: 3 };
         let owners = [None, None, Some(owner)];
-        let (told, sent) =
-            tokio::join!(inform(&set, 1, &owners), nodes[1].answer(vec![Value::Int(1)]));
-        assert_eq!(told, Ok(()));
-        let owner = owner.to_string();
-        assert_eq!(sent[2..7], [&*set.layout.hash, "a:1/0", "", "c:1/0", &owner]);
-        let other = nodes[1].answer(vec![Value::Int(4), bulk("other")]);
-        let (told, _) = tokio::join!(inform(&set, 1, &owners), other);
-        assert_eq!(told, Err(Reason::WrongTag { found: "other".into() }));
+        let tag = seen.tag.text();
+        let nodes = &mut scripted.nodes[1..2];
+        let mut servers = [FakeServer::new(2, &[("tag", tag)])];
+        assert_eq!(served(nodes, &mut servers, inform(&set, 1, &owners)).await, Ok(()));
+        assert_eq!(servers[0].field("owner:c:1/0"), owner.to_string());
+        let changed = servers[0].field("tag").to_owned();
+        assert!(changed != **tag && changed[..77] == tag[..77], "{changed}");
+        // It is another one by now: nothing is stored.
+        assert_eq!(served(nodes, &mut servers, inform(&set, 1, &owners)).await, Ok(()));
+        assert_eq!(servers[0].changes, 1);
+        servers[0].is_down = true;
+        let told = served(nodes, &mut servers, inform(&set, 1, &owners)).await;
+        assert_eq!(told, Err(Reason::Disconnected));
     }
 }

@@ -1,7 +1,7 @@
 //! A set whose nodes are answered by tests: how a probation ends in it, and what reports of its nodes
 //! mean.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ::redis::{Arg, Pipeline, Value};
 use tokio::sync::{mpsc, oneshot};
@@ -78,14 +78,20 @@ impl Scripted {
 }
 
 impl ScriptedNode {
-    /// Returns the next command, without the script's text, and what takes its answer.
-    pub(super) async fn next(&mut self) -> (Sent, oneshot::Sender<Result<Vec<Value>, Reason>>) {
+    /// Returns the next request, and what takes its answer.
+    async fn next_pipeline(&mut self) -> (Pipeline, oneshot::Sender<Result<Vec<Value>, Reason>>) {
         loop {
             match self.0.recv().await.expect("the set is there") {
-                AdminRequest::Run(pipeline, answer) => return (sent(&pipeline), answer),
+                AdminRequest::Run(pipeline, answer) => return (pipeline, answer),
                 AdminRequest::Check => {}
             }
         }
+    }
+
+    /// Returns the next command, without the script's text, and what takes its answer.
+    pub(super) async fn next(&mut self) -> (Sent, oneshot::Sender<Result<Vec<Value>, Reason>>) {
+        let (pipeline, answer) = self.next_pipeline().await;
+        (sent(&pipeline), answer)
     }
 
     /// Answers the next command with a list, and returns the command.
@@ -103,64 +109,157 @@ impl ScriptedNode {
 }
 
 fn sent(pipeline: &Pipeline) -> Sent {
-    let command = pipeline.cmd_iter().next().expect("a command");
-    let mut args: Vec<_> = command
-        .args_iter()
-        .map(|arg| match arg {
-            Arg::Simple(text) => String::from_utf8_lossy(text).into_owned(),
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let mut args = args(pipeline.cmd_iter().next().expect("a command"));
     if args[0] == "EVAL" {
         args.drain(..2);
     }
     args
 }
 
+fn args(command: &::redis::Cmd) -> Sent {
+    let shown = |arg| match arg {
+        Arg::Simple(text) => String::from_utf8_lossy(text).into_owned(),
+        other => panic!("{other:?}"),
+    };
+    command.args_iter().map(shown).collect()
+}
+
 pub(super) fn text(text: &str) -> Value {
     Value::BulkString(text.into())
 }
 
-/// How an activation of the first node ends, which the others keep from or do not, and what the node was
-/// sent after the others were read. A node that votes keeps a TTL of 20 s.
+/// A server that keeps a record, and answers what is asked of its membership.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FakeServer {
+    pub(super) fields: BTreeMap<String, String>,
+    pub(super) run: u128,
+    pub(super) clock: Duration,
+    pub(super) is_down: bool,
+    /// The changes that were made.
+    pub(super) changes: usize,
+    /// Whether a claim of a task was given back.
+    pub(super) is_given_back: bool,
+}
+
+impl FakeServer {
+    pub(super) fn new(run: u128, fields: &[(&str, &str)]) -> Self {
+        let own = |(field, value): &(&str, &str)| ((*field).to_owned(), (*value).to_owned());
+        let fields = fields.iter().map(own).collect();
+        Self { fields, run, clock: Duration::from_secs(1_000), ..Self::default() }
+    }
+
+    pub(super) fn down() -> Self {
+        Self { is_down: true, ..Self::default() }
+    }
+
+    pub(super) fn field(&self, field: &str) -> &str {
+        self.fields.get(field).map_or("", |value| value)
+    }
+
+    /// Answers all requests to a node.
+    pub(super) async fn serve(&mut self, node: &mut ScriptedNode) {
+        loop {
+            let (pipeline, answer) = node.next_pipeline().await;
+            let answers = pipeline.cmd_iter().map(|command| self.run(&args(command))).collect();
+            let _ = answer.send(if self.is_down { Err(Reason::Disconnected) } else { Ok(answers) });
+        }
+    }
+
+    fn run(&mut self, args: &[String]) -> Value {
+        let args: Vec<&str> = args.iter().map(|arg| &**arg).collect();
+        let stored = |field: &str| self.fields.get(field).map_or(Value::Nil, |value| text(value));
+        let id = format!("{:032x}", self.run);
+        let whole = |digits: &str| format!("{digits}{}", "0".repeat(24));
+        match &args[..] {
+            ["HMGET", _, fields @ ..] => {
+                Value::Array(fields.iter().map(|field| stored(field)).collect())
+            }
+            ["HGET", _, field] => stored(field),
+            ["HGETALL", _] => {
+                let pairs = self.fields.iter().flat_map(|pair| [text(pair.0), text(pair.1)]);
+                Value::Array(pairs.collect())
+            }
+            ["HSCAN", ..] => Value::Array(vec![text("0"), Value::Array(Vec::new())]),
+            ["TIME"] => {
+                let part = |number: u64| text(&number.to_string());
+                let micros = u64::from(self.clock.subsec_micros());
+                Value::Array(vec![part(self.clock.as_secs()), part(micros)])
+            }
+            ["INFO", "server"] => text(&format!("run_id:{}", whole(&id[..16]))),
+            ["INFO", "replication"] => {
+                text(&format!("role:master\r\nmaster_replid:{}", whole(&id[16..])))
+            }
+            ["INFO" | "CONFIG", ..] => Value::Nil,
+            ["EVAL", _, "1", _, "tag" | "once", _, _, _, time, ..] => {
+                self.is_given_back |= *time == "0";
+                Value::Array(vec![Value::Int(1)])
+            }
+            ["EVAL", _, "1", _, change @ ..] => Value::Int(i64::from(self.change(change))),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// As `change.lua`.
+    fn change(&mut self, change: &[&str]) -> bool {
+        let split = |args: &[&str]| -> usize { 1 + 2 * args[0].parse::<usize>().unwrap() };
+        let (expected, rest) = change.split_at(split(change));
+        let (fields, rest) = rest.split_at(split(rest));
+        if expected[1..].chunks(2).any(|pair| self.field(pair[0]) != pair[1]) {
+            return false;
+        }
+        self.changes += 1;
+        for pair in fields[1..].chunks(2) {
+            self.fields.insert(pair[0].to_owned(), pair[1].to_owned());
+        }
+        for pair in rest[1..].chunks(2) {
+            let stored = self.field(pair[0]).parse().unwrap_or(0);
+            let greater = stored.max(pair[1].parse::<u64>().unwrap());
+            self.fields.insert(pair[0].to_owned(), greater.to_string());
+        }
+        true
+    }
+}
+
+/// Runs `work` while the servers answer.
+pub(super) async fn served<T>(
+    nodes: &mut [ScriptedNode],
+    servers: &mut [FakeServer],
+    work: impl Future<Output = T>,
+) -> T {
+    let serving = nodes.iter_mut().zip(servers).map(|(node, server)| server.serve(node));
+    tokio::select! {
+        biased;
+        done = work => done,
+        _ = futures_util::future::join_all(serving) => unreachable!("they serve for ever"),
+    }
+}
+
+/// How an activation of the first node ends, which the others keep from or do not, and what it stores
+/// then. A node that votes keeps a TTL of 20 s, and a fence; the first one keeps `max_ttl`.
 async fn activated(
     (waited, plan): (Duration, ActivationPlan),
     votes: [bool; 2],
-    answer: Vec<Value>,
-) -> (ActivationOutcome, Vec<Sent>) {
+    max_ttl: &str,
+) -> (ActivationOutcome, FakeServer) {
     let Scripted { set, mut nodes, .. } = Scripted::new("p");
-    let [activated, others @ ..] = &mut nodes[..] else { panic!("three nodes") };
-    let run = "0123456789abcdef0123456789abcdef";
-    let tag = format!("a {run} {} {:016x} 00000001 1122334455667788", set.layout.hash, 7);
-    let mut sent = Vec::new();
-    let answering = async {
-        activated.answer(vec![Value::Int(1)]).await;
-        for (number, (other, votes)) in others.iter_mut().zip(votes).enumerate() {
-            if !votes {
-                other.fail().await;
-                continue;
-            }
-            set.state().tags[number + 1] = Some(Tag::new(&*tag));
-            other.answer(vec![text("tag"), text(&tag), text("max_ttl"), text("20000")]).await;
-            let (_, answer) = other.next().await;
-            let page = Value::Array(vec![text("0"), Value::Array(Vec::new())]);
-            let _ = answer.send(Ok(vec![page, text(&tag)]));
-        }
-        loop {
-            let (command, sender) = activated.next().await;
-            let is_end = command.iter().any(|arg| arg == "learn" || arg == "bootstrap");
-            let list = if is_end { answer.clone() } else { vec![Value::Int(1)] };
-            let _ = sender.send(Ok(vec![Value::Array(list)]));
-            sent.push(command);
-        }
-    };
-    let step = ActivationStep { node: 0, tag: "p tag".into(), waited, plan };
-    let outcome = tokio::select! {
-        biased;
-        outcome = activate::activate(&set, step) => outcome,
-        () = answering => unreachable!("it ends with the activation"),
-    };
-    (outcome, sent)
+    let tag = |state, run| Arc::clone(report(&set, state, run, 1).tag.text());
+    let begun = tag('p', 1);
+    let mut servers =
+        vec![FakeServer::new(1, &[("tag", &begun), ("max_ttl", max_ttl), ("f3", "5")])];
+    for (number, votes) in votes.into_iter().enumerate() {
+        let run = number as u128 + 2;
+        servers.push(if votes {
+            set.state().tags[number + 1] = Some(Tag::new(tag('a', run)));
+            let fields =
+                [("tag", &*tag('a', run)), ("max_ttl", "20000"), ("f7", "70"), ("f3", "4")];
+            FakeServer::new(run, &fields)
+        } else {
+            FakeServer::down()
+        });
+    }
+    let step = ActivationStep { node: 0, tag: begun, waited, plan };
+    let outcome = served(&mut nodes, &mut servers, activate::activate(&set, step)).await;
+    (outcome, servers.swap_remove(0))
 }
 
 /// 20 s, and the drift.
@@ -170,25 +269,27 @@ fn learn(needed: usize) -> ActivationPlan {
     ActivationPlan::Learn { from: vec![1, 2], needed }
 }
 
-fn is_claim_given_back(sent: &Sent) -> bool {
-    sent[2..4] == ["tag", "p tag"] && sent[6] == "0"
-}
-
 #[tokio::test]
 async fn probation_outlasts_longer_ttls() {
-    let done = || vec![Value::Int(1), text("a tag")];
     let early = WHOLE.saturating_sub(Duration::from_nanos(1));
-    let (outcome, sent) = activated((early, learn(2)), [true; 2], done()).await;
+    let (outcome, server) = activated((early, learn(2)), [true; 2], "10000").await;
     assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(20)));
-    assert!(sent.len() == 1 && is_claim_given_back(&sent[0]), "{sent:?}");
-    let (outcome, sent) = activated((WHOLE, learn(2)), [true; 2], done()).await;
-    assert_eq!((outcome, sent.len()), (ActivationOutcome::Done, 1));
-    assert_eq!(sent[0][2..8], ["p tag", "20202", "20000", "0", "learn", "copying"]);
+    assert!(server.changes == 0 && server.is_given_back, "{server:?}");
+    let (outcome, server) = activated((WHOLE, learn(2)), [true; 2], "10000").await;
+    assert_eq!(
+        (outcome, server.changes, server.is_given_back),
+        (ActivationOutcome::Done, 1, false)
+    );
+    assert!(server.field("tag").starts_with("a "));
+    assert_eq!(
+        ["max_ttl", "floor", "f3", "f7"].map(|f| server.field(f)),
+        ["20000", "0", "5", "70"]
+    );
+    assert_eq!(server.field("once"), "copying 0000000000000007");
     // The node itself may keep a longer one.
-    let longer = vec![Value::Int(2), Value::Int(30_000)];
-    let (outcome, sent) = activated((WHOLE, learn(2)), [true; 2], longer).await;
+    let (outcome, server) = activated((WHOLE, learn(2)), [true; 2], "30000").await;
     assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(30)));
-    assert!(sent.len() == 2 && is_claim_given_back(&sent[1]), "{sent:?}");
+    assert!(server.changes == 0 && server.is_given_back, "{server:?}");
 }
 
 #[tokio::test]
@@ -203,12 +304,21 @@ async fn enough_others_have_to_be_read() {
         (bootstrap(), [true, true], true),
     ] {
         let shown = format!("{plan:?} {votes:?}");
-        let done = vec![Value::Int(1), text("a tag")];
-        let (outcome, sent) = activated((WHOLE, plan), votes, done).await;
+        let (outcome, server) = activated((WHOLE, plan), votes, "10000").await;
         let expected = if ended { ActivationOutcome::Done } else { ActivationOutcome::Failed };
-        assert_eq!((outcome, sent.len()), (expected, 1), "{shown}");
-        assert_eq!(is_claim_given_back(&sent[0]), !ended, "{shown}");
+        assert_eq!((outcome, server.changes), (expected, usize::from(ended)), "{shown}");
+        assert_eq!(server.is_given_back, !ended, "{shown}");
     }
+}
+
+/// Above every token that a node took: none is further ahead of its clock.
+#[tokio::test]
+async fn bootstrap_starts_above_all_tokens() {
+    let plan = ActivationPlan::Bootstrap { from: vec![1, 2] };
+    let (outcome, server) = activated((WHOLE, plan), [true; 2], "10000").await;
+    assert_eq!(outcome, ActivationOutcome::Done);
+    assert_eq!(server.field("floor"), "1060000000");
+    assert_eq!(server.field("once"), "copying bootstrapped 0000000000000007");
 }
 
 /// A report of a node of the set in this state, whose run also names its server.
@@ -221,7 +331,7 @@ pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeR
         run: format!("{run:032x}").into(),
         tag: Tag::new(tag),
         max_ttl: set.settings.max_ttl,
-        longest_ttl: set.settings.max_ttl,
+        longer: "".into(),
         floor: 0,
         layout: "".into(),
         copying: false,
@@ -344,7 +454,7 @@ fn probation_bars_until_its_end() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
     let mut events = set.settings.events.listen();
-    let longer = NodeReport { longest_ttl: Duration::from_secs(20), ..report(set, 'p', 1, 1) };
+    let longer = NodeReport { longer: "20000 0".into(), ..report(set, 'p', 1, 1) };
     assert!(scripted.see(0, &longer, true).tag.is_none());
     scripted.clock.advance(Duration::from_secs(3));
     let remaining = WHOLE.saturating_sub(Duration::from_secs(3));

@@ -32,6 +32,9 @@ impl Session<'_> {
                 groups
             }
             BatchContent::HealthCheck => return self.on_health_check(sent, values),
+            BatchContent::Change { times, report, is_optional } => {
+                return self.on_change(&values, times, &report, is_optional);
+            }
             BatchContent::AdminRequest(waiting) => {
                 // The caller may have given up.
                 let _ = waiting.send(Ok(values));
@@ -194,7 +197,10 @@ impl Session<'_> {
                 BatchContent::AdminRequest(waiting) => {
                     let _ = waiting.send(Err(of_written(&reason)));
                 }
-                BatchContent::HealthCheck | BatchContent::Permissions | BatchContent::Scripts => {}
+                BatchContent::HealthCheck
+                | BatchContent::Change { .. }
+                | BatchContent::Permissions
+                | BatchContent::Scripts => {}
             }
         }
         for request in self.send_queue.drain() {

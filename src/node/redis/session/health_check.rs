@@ -1,6 +1,6 @@
 //! Health checks: the server's enrolment and its clock.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
@@ -14,16 +14,19 @@ use crate::{
     node::{
         ClockOffset,
         redis::{
-            enrol::{NodeReport, Tag},
+            enrol::{Change, NodeReport, Tag},
             handshake::{self, TimedReport},
             permissions,
             server_clock::ServerClock,
+            server_traits,
             status_detail::{VoteBar, VoteBarKind},
         },
     },
     time::Timestamp,
 };
 
+/// Number of changes after which a record is left to the next health check.
+const MAX_CHANGES: u8 = 3;
 /// Minimum interval between permission checks on one connection.
 const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -41,6 +44,7 @@ impl Session<'_> {
         // Whether it may vote is decided before the node is up.
         match &report {
             Ok(report) => {
+                self.run_id = Some(Arc::clone(&report.run_id));
                 self.reconnect.serve(&report.run_id, self.settings.guards.restart);
                 self.observe(sent, received, report.server_micros);
                 self.stand((sent, received), report, self.link.location.is_fresh);
@@ -64,14 +68,19 @@ impl Session<'_> {
 
     /// Sends a health check, and a permission check if commands are denied.
     pub(super) fn check_health(&mut self, now: Timestamp) {
-        let mut pipeline = Pipeline::with_capacity(4);
-        handshake::add_health_check(&mut pipeline, self.member, false);
-        self.send_all(&pipeline, now, BatchContent::HealthCheck);
-        (self.checking, self.check_now) = (true, false);
+        self.changes = 0;
+        self.read_record(now);
         let is_time = now.saturating_duration_since(self.permissions_asked) >= PERMISSIONS_INTERVAL;
         if is_time && (self.permissions_doubted || self.status.is_denied_something()) {
             self.ask_permissions(now);
         }
+    }
+
+    fn read_record(&mut self, now: Timestamp) {
+        let mut pipeline = Pipeline::with_capacity(8);
+        handshake::add_health_check(&mut pipeline, self.member);
+        self.send_all(&pipeline, now, BatchContent::HealthCheck);
+        (self.checking, self.check_now) = (true, false);
     }
 
     /// Sends a permission check.
@@ -89,25 +98,88 @@ impl Session<'_> {
     ) -> Result<(), Reason> {
         let received = self.settings.clock.now();
         self.checking = false;
-        let mut values = values.into_iter();
-        match handshake::read_report(&mut values, self.member)? {
+        match handshake::read_report(&mut values.into_iter(), self.member)? {
             Ok(report) => {
+                let begun = &mut self.run_id;
+                if begun.as_ref().is_some_and(|begun| *begun != report.run_id) {
+                    return Err(server_traits::changed());
+                }
+                *begun = Some(Arc::clone(&report.run_id));
                 self.link.server_clock = ServerClock::new(sent, report.server_micros);
                 self.observe(sent, received, report.server_micros);
-                if self.stand((sent, received), &report, false) {
-                    return Err(Reason::Displaced);
+                match handshake::next_change(&report, self.member, false) {
+                    Ok(Some(change)) if self.changes < MAX_CHANGES => {
+                        self.change_record((sent, received), report, &change);
+                        return Ok(());
+                    }
+                    Ok(_) => {
+                        if self.stand((sent, received), &report, false) {
+                            return Err(Reason::Displaced);
+                        }
+                    }
+                    Err(reason) => self.cannot_enrol(&reason),
                 }
             }
-            Err(reason) => {
-                self.unenrolled(&reason);
-                self.status.set_refusing(&reason, true);
-            }
+            Err(reason) => self.cannot_enrol(&reason),
         }
+        self.checked(received);
+        Ok(())
+    }
+
+    fn cannot_enrol(&self, reason: &Reason) {
+        self.unenrolled(reason);
+        self.status.set_refusing(reason, true);
+    }
+
+    /// The health check is over: what waited for it goes on.
+    fn checked(&mut self, received: Timestamp) {
         if !self.reconnect.offsets.is_barred(self.settings.clock.now()) {
             self.status.set_bar(VoteBarKind::Clock, None);
         }
         self.send_mistagged();
         self.try_vote(received);
+    }
+
+    /// Sends a change of the record, which is read again afterwards.
+    fn change_record(
+        &mut self,
+        times: (Timestamp, Timestamp),
+        report: NodeReport,
+        change: &Change,
+    ) {
+        self.changes += 1;
+        self.checking = true;
+        let mut pipeline = Pipeline::with_capacity(1);
+        handshake::add_change(&mut pipeline, self.member, change);
+        let is_optional = change.is_optional;
+        let content = BatchContent::Change { times, report: Box::new(report), is_optional };
+        self.send_all(&pipeline, self.settings.clock.now(), content);
+    }
+
+    /// The answer to a change that was decided by this report.
+    pub(super) fn on_change(
+        &mut self,
+        values: &[Value],
+        (sent, received): (Timestamp, Timestamp),
+        report: &NodeReport,
+        is_optional: bool,
+    ) -> Result<(), Reason> {
+        let now = self.settings.clock.now();
+        match handshake::read_change(values.first().unwrap_or(&Value::Nil)) {
+            Ok(()) => {
+                self.read_record(now);
+                return Ok(());
+            }
+            Err(_) if is_optional => {
+                if self.stand((sent, received), report, false) {
+                    return Err(Reason::Displaced);
+                }
+            }
+            Err(reason) if handshake::keeps_keys(&reason) => self.cannot_enrol(&reason),
+            Err(reason) => return Err(reason),
+        }
+        self.checking = false;
+        self.checked(now);
         Ok(())
     }
 
@@ -119,7 +191,7 @@ impl Session<'_> {
         is_fresh: bool,
     ) -> bool {
         // Other clients may hold locks for longer.
-        let window = report.longest_ttl.max(self.settings.max_ttl);
+        let window = report.longest_ttl().max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
         let trip = received.saturating_duration_since(sent);
         // The server read its clock between the two, most likely in the middle.

@@ -7,7 +7,11 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     error::Reason,
-    node::redis::{enrol::Tag, request::Group, server_clock::ServerClock},
+    node::redis::{
+        enrol::{NodeReport, Tag},
+        request::Group,
+        server_clock::ServerClock,
+    },
     protocol::{Op, views::View},
     time::Timestamp,
 };
@@ -37,6 +41,12 @@ impl SentBatch {
 
 pub(super) enum BatchContent {
     HealthCheck,
+    /// A change of the record, with the report that it was decided by and the times of that.
+    Change {
+        times: (Timestamp, Timestamp),
+        report: Box<NodeReport>,
+        is_optional: bool,
+    },
     /// The denied commands.
     Permissions,
     /// Scripts that the server has to load again.
@@ -54,7 +64,7 @@ const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 impl BatchContent {
     pub(super) fn most_memory(&self) -> usize {
         let is_long = match self {
-            Self::HealthCheck | Self::Permissions | Self::Scripts => false,
+            Self::HealthCheck | Self::Change { .. } | Self::Permissions | Self::Scripts => false,
             Self::AdminRequest(_) => true,
             Self::Operations(groups) => groups.iter().flatten().any(|request| {
                 let op = &request.op;

@@ -78,8 +78,12 @@ pub(in crate::node::redis) struct Session<'a> {
     pub(super) view: Option<Arc<View>>,
     /// Operations that met another tag, to be sent again when it is known.
     pub(super) mistagged: Vec<NodeRequest>,
+    /// The run id of the server, as it was first reported.
+    pub(super) run_id: Option<Arc<str>>,
     /// A health check is under way.
     pub(super) checking: bool,
+    /// Number of changes of the record since the health check began.
+    pub(super) changes: u8,
     /// A change was detected: check again now.
     pub(super) check_now: bool,
     /// In the order of writing, and so of their answers.
@@ -119,7 +123,9 @@ impl<'a> Session<'a> {
             tag: Tag::new(""),
             view: None,
             mistagged: Vec::new(),
+            run_id: None,
             checking: false,
+            changes: 0,
             check_now: false,
             batches: VecDeque::new(),
             unanswered: 0,

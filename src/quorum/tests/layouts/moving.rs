@@ -155,7 +155,7 @@ impl Layouts {
         may_start && self.take(at, None, layout, MovedState::Probation, 0)
     }
 
-    /// Moves a server into a layout, as `adopt.lua` does it; false where it belongs to a third one.
+    /// Moves a server into a layout, as `record::moving` does it; false where it belongs to a third one.
     fn take(
         &mut self,
         at: usize,

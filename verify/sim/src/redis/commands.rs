@@ -119,7 +119,7 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
         });
     }
     if let Some(script) = call.script {
-        if !of.in_scripts || (server.refuses_info && name == "info") {
+        if !of.in_scripts {
             return Reply::error("ERR This Redis command is not allowed from script");
         }
         if of.writes && server.role == Role::Replica {

@@ -51,8 +51,6 @@ pub struct Server {
     pub policy: String,
     /// Of a Sentinel: who serves each name.
     pub words: BTreeMap<String, Word>,
-    /// Whether it refuses INFO in scripts, as some services do.
-    pub refuses_info: bool,
     /// Scripts by their SHA-1.
     pub(super) scripts: BTreeMap<String, Arc<Script>>,
     pub(super) channels: BTreeMap<Bytes, BTreeSet<ConnId>>,

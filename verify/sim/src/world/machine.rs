@@ -52,8 +52,7 @@ pub(super) fn name_of(server: usize) -> String {
 /// The servers' machines.
 pub(super) fn hosts(scene: &Scene, rng: &mut Rng) -> Vec<ServerHost> {
     let host = |_| {
-        let mut server = Server::new(rng.hex40(), rng.hex40());
-        server.refuses_info = scene.refuses_info;
+        let server = Server::new(rng.hex40(), rng.hex40());
         let mut host = ServerHost::new(server);
         host.fast_by = around(rng, RATE);
         host.ahead = around(rng, scene.apart);

@@ -133,8 +133,6 @@ pub struct Scene {
     pub apart: i64,
     /// How fast the network is without faults.
     pub pace: Pace,
-    /// Whether the servers refuse INFO in scripts.
-    pub refuses_info: bool,
     /// Whether released locks may linger with their client.
     pub lingers: bool,
 }
@@ -172,7 +170,6 @@ impl Scene {
             apart: [200_000, 200_000, 200_000, 3_000_000, 15_000_000][rng.index(5)],
             // One round trip takes at most the node timeout of the shortest TTL.
             pace: Pace { most: [900, 900, 900, 6_000, 16_000][rng.index(5)], ..Pace::default() },
-            refuses_info: Rng::of(seed, 6).chance(25),
             lingers: Rng::of(seed, 7).chance(33),
         };
         // The clocks of a master and of its replica are about the same: tokens must not go back where a

@@ -1,0 +1,343 @@
+//! What a client has to change in what a node stores of its membership.
+//!
+//! Every change is made in the same way: a client reads the record, decides here what it has to
+//! become, and stores that with a script that compares what was read. If another client was faster,
+//! nothing is stored, and the next health check reads the record again.
+
+use std::{fmt::Write, time::Duration};
+
+use ::redis::Pipeline;
+
+use super::{
+    Layout, NodeReport, Tag,
+    activate::LearntState,
+    adopt::MoveConditions,
+    node_report::{BOOTSTRAPPED, LEARNT, millis},
+};
+use crate::{
+    error::Reason,
+    node::{Memory, redis::RestartGuard},
+    protocol::views::Incarnation,
+    stripe::{STRIPES, fnv},
+    switches::{self, Switch},
+    token::TOKEN_LEAD,
+};
+
+/// A change of a node's record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// The fields that must have these values still; an empty one is missing.
+    pub(super) expected: Vec<(&'static str, String)>,
+    pub(super) fields: Vec<(String, String)>,
+    /// The node is enrolled: all stripes have to be there.
+    pub(super) fills: bool,
+    /// Fields and numbers that are stored where they are greater.
+    pub(super) fences: Vec<(String, u64)>,
+    /// Without it the node is as useful as before.
+    pub(crate) is_optional: bool,
+}
+
+/// What an enrolment depends on, besides the record.
+#[derive(Clone, Debug)]
+pub(crate) struct EnrolTerms<'a> {
+    pub(crate) layout: &'a Layout,
+    pub(crate) restart: RestartGuard,
+    pub(crate) max_ttl: Duration,
+    /// Whether the node's `max_ttl` may be raised while it votes.
+    pub(crate) may_raise: bool,
+    /// Whether the node may be enrolled where it has no tag of the present run.
+    pub(crate) may_enrol: bool,
+    /// The least epoch of a new enrolment.
+    pub(crate) least_epoch: u32,
+    /// The incarnation that is to be enrolled anew, as another one owns its name.
+    pub(crate) reclaims: Option<Incarnation>,
+    /// The names of the other nodes, sorted.
+    pub(crate) others: Vec<&'a str>,
+    pub(crate) nonce: u64,
+}
+
+/// The state in a tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TagState {
+    Active,
+    Probation,
+    /// In probation, and moved from a set that may still grant.
+    Moved,
+}
+
+impl TagState {
+    const fn letter(self) -> char {
+        match self {
+            Self::Active => 'a',
+            Self::Probation => 'p',
+            Self::Moved => 'm',
+        }
+    }
+}
+
+/// Returns the tag of an incarnation that knows these owners of the other names, sorted by name.
+pub(super) fn new_tag(
+    state: TagState,
+    layout: &str,
+    own: Incarnation,
+    owners: &[Option<Incarnation>],
+) -> Tag {
+    let mut known = String::new();
+    for owner in owners {
+        // Writing into memory does not fail.
+        let _ = match owner {
+            Some(owner) => write!(known, "{owner},"),
+            None => write!(known, ","),
+        };
+    }
+    let Incarnation { epoch, id, nonce } = own;
+    let (state, view) = (state.letter(), fnv(&known));
+    Tag::new(format!("{state} {id:032x} {layout} {nonce:016x} {epoch:08x} {view:016x}"))
+}
+
+impl Change {
+    pub(super) fn of_tag(tag: &Tag) -> Self {
+        Self { expected: vec![("tag", tag.text().to_string())], ..Self::default() }
+    }
+
+    pub(super) fn set(&mut self, field: impl Into<String>, value: &(impl ToString + ?Sized)) {
+        self.fields.push((field.into(), value.to_string()));
+    }
+
+    /// Adds the arguments of `change.lua` behind its key.
+    pub(crate) fn add_to(&self, call: &mut Pipeline) {
+        call.arg(self.expected.len());
+        for (field, value) in &self.expected {
+            call.arg(*field).arg(value);
+        }
+        call.arg(self.fields.len());
+        for (field, value) in &self.fields {
+            call.arg(field).arg(value);
+        }
+        call.arg(if self.fills { STRIPES } else { 0 });
+        for (field, number) in &self.fences {
+            call.arg(field).arg(*number);
+        }
+    }
+}
+
+/// Returns what has to change so that the node is enrolled in the set of these terms: it is new, or
+/// another run of its server, or displaced, or of an earlier version.
+pub(crate) fn enrolment(
+    report: &NodeReport,
+    terms: &EnrolTerms<'_>,
+) -> Result<Option<Change>, Reason> {
+    if !terms.may_enrol {
+        return Ok(None);
+    }
+    let tag = &report.tag;
+    let is_blank = tag.text().is_empty();
+    let is_ours = !is_blank && tag.layout() == &*terms.layout.hash;
+    let is_current = is_ours && tag.run() == &*report.run;
+    let is_guarded = terms.restart == RestartGuard::Probation;
+    let is_reclaimed =
+        is_current && terms.reclaims.is_some() && tag.incarnation() == terms.reclaims;
+    let is_incomplete = is_current && is_guarded && !tag.is_complete();
+    // A blank one is of no use when it is full.
+    if is_blank && report.memory.as_ref().is_some_and(Memory::is_full) {
+        return Err(Reason::OutOfMemory);
+    }
+    let mut change = Change::of_tag(tag);
+    let is_new = is_blank || (is_ours && !is_current) || is_reclaimed || is_incomplete;
+    if is_new {
+        let state = match () {
+            () if tag.is_moved() => TagState::Moved,
+            () if is_incomplete && tag.is_active() => TagState::Active,
+            () if switches::is_out(Switch::Probation) => TagState::Active,
+            () => TagState::Probation,
+        };
+        let tag = if is_guarded {
+            let own = next_incarnation(report, terms.least_epoch, terms.nonce);
+            new_tag(state, &terms.layout.hash, own, &report.owners)
+        } else {
+            Tag::new(format!("a {} {}", report.run, terms.layout.hash))
+        };
+        change.set("tag", tag.text());
+        change.set("layout", &terms.layout.description);
+        change.fills = true;
+    }
+    let may_raise = is_new || (is_ours && (!tag.is_active() || terms.may_raise));
+    let raises = may_raise && report.max_ttl < terms.max_ttl;
+    if raises {
+        change.expected.push(("max_ttl", report.raw_max_ttl()));
+        change.set("max_ttl", &millis(terms.max_ttl));
+    }
+    // The set is in use: see takeover.rs.
+    let (now, seen) = (report.server_micros, report.seen.parse::<u64>().unwrap_or(0));
+    let quarter = u64::try_from(report.max_ttl.as_micros() / 4).unwrap_or(u64::MAX);
+    if (is_new || is_ours) && (now < seen || now - seen > quarter) {
+        change.set("seen", &now);
+        change.set("size", &(terms.others.len() + 1));
+    }
+    change.is_optional = !is_new && !raises;
+    Ok((!change.fields.is_empty()).then_some(change))
+}
+
+/// At least the time in seconds: a client that has not seen the former owner of the name still enrols
+/// its successor above it.
+fn next_incarnation(report: &NodeReport, least_epoch: u32, nonce: u64) -> Incarnation {
+    let seconds = u32::try_from(report.server_micros / 1_000_000).unwrap_or(u32::MAX);
+    let before = report.tag.incarnation().map_or(1, |before| before.epoch.saturating_add(1));
+    let epoch = least_epoch.max(before).max(seconds.min(4_000_000_000));
+    Incarnation { epoch, id: report.run_number(), nonce }
+}
+
+/// Returns what has to change so that the node knows these owners of the other names, sorted by name;
+/// `None` where it knows them, or is not enrolled in a way that has owners.
+pub(super) fn owners(
+    report: &NodeReport,
+    others: &[&str],
+    owners: &[Option<Incarnation>],
+) -> Option<Change> {
+    let own = report.tag.incarnation().filter(|_| report.tag.is_complete())?;
+    let mut change = Change::of_tag(&report.tag);
+    let mut known = report.owners.clone();
+    known.resize(others.len(), None);
+    for ((known, owner), name) in known.iter_mut().zip(owners).zip(others) {
+        if *known < *owner {
+            *known = *owner;
+            change.set(format!("owner:{name}"), &owner.map(|o| o.to_string()).unwrap_or_default());
+        }
+    }
+    if change.fields.is_empty() {
+        return None;
+    }
+    let state = match &report.tag {
+        tag if tag.is_active() => TagState::Active,
+        tag if tag.is_moved() => TagState::Moved,
+        _ => TagState::Probation,
+    };
+    change.set("tag", new_tag(state, report.tag.layout(), own, &known).text());
+    Some(change)
+}
+
+/// Where a node moves, and what it takes along.
+#[derive(Clone, Debug)]
+pub(super) struct Entering<'a> {
+    pub(super) layout: &'a Layout,
+    /// The names of the other nodes there, sorted.
+    pub(super) others: Vec<&'a str>,
+    pub(super) max_ttl: Duration,
+    pub(super) known: &'a LearntState,
+    pub(super) state: TagState,
+}
+
+/// Returns how a node moves from one layout to another: it stops voting at once, and starts a
+/// probation. `owners`: those that it knows of any names.
+///
+/// The owners of names begin anew: a name need not mean in one set what it means in another. How the
+/// node left the other layout is kept (`left`): its incarnation and the owners that it knew if it voted,
+/// `*` if it voted and knows no owners, or nothing.
+pub(super) fn moving(
+    report: &NodeReport,
+    owners: &[Incarnation],
+    leaving: &MoveConditions<'_>,
+    entering: &Entering<'_>,
+) -> Change {
+    let mut change = Change::of_tag(&report.tag);
+    change.expected.push(("max_ttl", report.raw_max_ttl()));
+    change.expected.push(("longer", report.longer.to_string()));
+    if !leaving.seen.is_empty() {
+        change.expected.push(("seen", report.seen.to_string()));
+    }
+    let layout = report.tag.layout();
+    if !layout.is_empty() && layout != &*entering.layout.hash {
+        change.set("from", layout);
+        change.set("from_size", &leaving.size);
+        change.set("left", &left(report, owners));
+    }
+    for name in &entering.others {
+        change.set(format!("owner:{name}"), "");
+    }
+    let own = Incarnation {
+        epoch: report.tag.incarnation().map_or(1, |before| before.epoch.saturating_add(1)),
+        id: report.run_number(),
+        nonce: crate::random::number(),
+    };
+    let none = vec![None; entering.others.len()];
+    change.set("tag", new_tag(entering.state, &entering.layout.hash, own, &none).text());
+    change.set("layout", &entering.layout.description);
+    change.set("seen", &0);
+    change.set("max_ttl", &millis(report.longest_ttl().max(entering.max_ttl)));
+    change.fills = true;
+    let fences = entering.known.fences.iter();
+    change.fences = fences.map(|(field, fence)| (field.clone(), *fence)).collect();
+    change.fences.push(("floor".into(), entering.known.floor));
+    change
+}
+
+fn left(report: &NodeReport, owners: &[Incarnation]) -> String {
+    let tag = &report.tag;
+    if !tag.is_active() || (tag.is_complete() && tag.run() != &*report.run) {
+        return String::new();
+    }
+    match tag.incarnation().filter(|_| tag.is_complete()) {
+        None => "*".into(),
+        Some(own) => {
+            let all = [own].into_iter().chain(owners.iter().copied());
+            all.map(|one| one.to_string()).collect::<Vec<_>>().join(",")
+        }
+    }
+}
+
+/// What an activated node takes from others.
+#[derive(Clone, Debug)]
+pub(super) struct Lesson {
+    pub(super) max_ttl: Duration,
+    pub(super) floor: u64,
+    pub(super) fences: Vec<(String, u64)>,
+    pub(super) kind: LessonKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LessonKind {
+    Learnt,
+    /// There were too few others that vote. Whether there was any at all.
+    Bootstrapped {
+        has_sources: bool,
+    },
+}
+
+impl LessonKind {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Learnt => "learn",
+            Self::Bootstrapped { .. } => "bootstrap",
+        }
+    }
+}
+
+/// Returns how the probation ends of a node whose record was read after the wait.
+pub(super) fn activation(report: &NodeReport, lesson: Lesson) -> Change {
+    let mut change = Change::of_tag(&report.tag);
+    // Another client may have raised it meanwhile, and waits for longer.
+    change.expected.push(("max_ttl", report.raw_max_ttl()));
+    change.expected.push(("longer", report.longer.to_string()));
+    let mut floor = report.floor.max(lesson.floor);
+    let copies = match lesson.kind {
+        LessonKind::Learnt => LEARNT,
+        // No node takes a token further ahead of its clock, so none that was ever granted is above
+        // this.
+        LessonKind::Bootstrapped { has_sources } => {
+            if !switches::is_out(Switch::Floor) {
+                floor = floor.max(report.server_micros.saturating_add(TOKEN_LEAD));
+            }
+            if has_sources { BOOTSTRAPPED } else { "" }
+        }
+    };
+    let tag = format!("a{}", report.tag.text().get(1..).unwrap_or_default());
+    change.set("tag", &tag);
+    change.set("max_ttl", &millis(report.max_ttl.max(lesson.max_ttl)));
+    change.set("floor", &floor);
+    change.set("learner", "");
+    let once =
+        if copies.is_empty() { String::new() } else { format!("{copies}{}", report.tag.mark()) };
+    change.set("once", &once);
+    change.fences = lesson.fences;
+    change
+}

@@ -1,0 +1,85 @@
+//! What servers tell of their identity: ids of other forms, none, and those of another server behind the
+//! same connection. Real servers, whose answers are altered on the way.
+
+use tower_redlock::{
+    Redlock,
+    node::{Finding, NodeHealth, redis::RestartGuard},
+};
+
+use super::altered::Altered;
+use crate::{
+    guards::scene::{all_vote, forgets, guarded, quick, refused, tag, taken, urls},
+    support::{RedisServer, Resp, eventually_async, over},
+};
+
+async fn settled_by(servers: &[RedisServer], connector: Altered) -> Redlock {
+    let redlock = guarded(quick(), urls(servers)).connector(connector).build().unwrap();
+    all_vote(&redlock).await;
+    redlock
+}
+
+fn run_id(server: &RedisServer) -> String {
+    let text = match server.cli(&["INFO", "server"]) {
+        Resp::Bulk(Some(bytes)) => String::from_utf8(bytes).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let line = text.lines().find_map(|line| line.strip_prefix("run_id:"));
+    line.expect("a run id").to_owned()
+}
+
+/// The connection stays, and leads to another server.
+#[tokio::test]
+async fn failover_behind_connection_enters_probation() {
+    let servers = RedisServer::start_n(3);
+    let connector = Altered::default();
+    let redlock = settled_by(&servers, connector.clone()).await;
+    let before = tag(&servers[1]);
+    forgets(&redlock, 1, || connector.change_read(&run_id(&servers[1]), &"7".repeat(40))).await;
+    assert_ne!(tag(&servers[1]), before);
+    assert_eq!(redlock.health()[1].run_id.as_deref(), Some(&*"7".repeat(40)));
+}
+
+#[tokio::test]
+async fn ids_of_other_forms_are_hashed() {
+    let servers = RedisServer::start_n(3);
+    let mut connector = Altered::default();
+    for (number, server) in servers.iter().enumerate() {
+        let id = run_id(server);
+        let other = match number {
+            0 => format!("{}-{}", &id[..8], &id[9..]),
+            // An id of 10 digits, and another line.
+            1 => format!("{}\r\nrest:{}", &id[..10], "0".repeat(23)),
+            _ => id.to_uppercase(),
+        };
+        connector = connector.read(&id, &other);
+    }
+    let redlock = settled_by(&servers, connector).await;
+    drop(taken(&redlock, "x").await);
+    for health in redlock.health() {
+        let incarnation = health.incarnation.expect("an incarnation");
+        assert!(incarnation.len() == 32 && incarnation.bytes().all(|b| b.is_ascii_hexdigit()));
+    }
+}
+
+#[tokio::test]
+async fn servers_without_run_id_are_unfit() {
+    let servers = RedisServer::start_n(3);
+    let connector = || Altered::default().read("run_id:", "run_no:");
+    let redlock = guarded(quick(), urls(&servers)).connector(connector()).build().unwrap();
+    eventually_async("the servers are found unfit", async || {
+        let unfit = |health: NodeHealth| health.state.to_string().contains("INFO has no run_id");
+        redlock.health().into_iter().all(unfit)
+    })
+    .await;
+    refused(&redlock, "x").await;
+    assert!(servers.iter().all(|server| tag(server).is_empty()));
+
+    let unguarded = over(quick(), urls(&servers)).restart_guard(RestartGuard::Off);
+    let redlock = unguarded.connector(connector()).build().unwrap();
+    all_vote(&redlock).await;
+    drop(taken(&redlock, "x").await);
+    for health in redlock.health() {
+        assert_eq!(health.findings, [Finding::NoRunId]);
+        assert_eq!(health.run_id, None);
+    }
+}
