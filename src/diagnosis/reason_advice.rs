@@ -162,7 +162,7 @@ fn no_permission(text: &str, what: String, terms: &DiagnosisTerms) -> Advice {
 /// Returns the permissions that the crate needs, with those for counting keys.
 pub(super) fn permissions(prefix: &str) -> String {
     format!(
-        "ACL SETUSER … resetchannels ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +hsetnx +hdel +hlen +hgetall +get +set +del +pttl +pexpire +scan +hscan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database)"
+        "ACL SETUSER … resetchannels ~{prefix}:* &{prefix}:free:* -@all +eval +evalsha +script|load +time +info +hmget +hget +hset +rename +hdel +hlen +hgetall +get +set +del +pttl +pexpire +scan +hscan +subscribe +unsubscribe +ping +publish +pubsub|numsub (and +config|get to see whether snapshots are on, +select where URLs name a database)"
     )
 }
 

@@ -40,7 +40,7 @@ pub enum Answer {
 pub struct GrantedAnswer {
     /// Whether the proposed token was above the fence, and the end of its block is the new fence.
     pub accepted: bool,
-    /// The fence before.
+    /// The fence that the token is not above; zero where it was accepted.
     pub fence: u64,
 }
 

@@ -22,7 +22,7 @@ const RULES: [&str; 27] = [
     "+hmget",
     "+hget",
     "+hset",
-    "+hsetnx",
+    "+rename",
     "+hdel",
     "+hlen",
     "+hgetall",

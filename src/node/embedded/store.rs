@@ -178,18 +178,12 @@ impl EmbeddedStore {
             }
             return Ok(held);
         }
-        if lease.resource().shared_names().len() > 1 {
-            // A set that is granted again is written anew, as on a server.
-            for name in lease.resource().shared_names() {
-                self.keys.remove(name);
-            }
-        }
         self.store(lease, ttl, token, now);
         let accepted = token > fence;
         if accepted {
             self.set_fence(lease.resource(), block_end);
         }
-        Ok(Answer::Granted(GrantedAnswer { accepted, fence }))
+        Ok(Answer::Granted(GrantedAnswer { accepted, fence: if accepted { 0 } else { fence } }))
     }
 
     fn raise(

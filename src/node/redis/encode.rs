@@ -1,11 +1,11 @@
 //! Operation → command.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{io::Write, time::Duration};
 
 use super::{
     claim_text,
     directory::slot_of,
-    request::NodeRequest,
+    enrol::Tag,
     scripts::{self, Digests, Script},
     server_clock::ServerClock,
     wire::Command,
@@ -23,6 +23,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(super) meta: String,
+    /// The hash of the fences while the node has no vote; behind a view, while it votes under that.
+    fences: String,
     /// A hash of values that begin with an increasing number.
     pub(super) marks: String,
     /// Prefix of records.
@@ -34,9 +36,19 @@ impl Keys {
     pub(super) fn new(prefix: &str) -> Self {
         Self {
             meta: format!("{prefix}:meta"),
+            fences: format!("{prefix}:fences"),
             marks: format!("{prefix}:marks"),
             done_prefix: format!("{prefix}:done:"),
             lock_prefix: format!("{prefix}:lock:"),
+        }
+    }
+
+    /// Returns the key of the fences of a node with this tag.
+    pub(super) fn fences(&self, tag: &Tag) -> String {
+        if tag.is_active() {
+            format!("{}:{}", self.fences, tag.view())
+        } else {
+            self.fences.clone()
         }
     }
 
@@ -63,6 +75,8 @@ pub(super) struct Encoder<'a> {
     pub(super) digests: &'a Digests,
     /// The expected tag; empty if the node has no vote.
     pub(super) tag: &'a str,
+    /// The key of the fences under that tag.
+    pub(super) fences: &'a str,
     /// The hash of our layout.
     pub(super) layout: &'a str,
     pub(super) server_clock: ServerClock,
@@ -80,13 +94,31 @@ pub(super) enum ScriptRef {
 }
 
 impl Encoder<'_> {
-    /// Encodes a group of operations as one command.
-    pub(super) fn encode(&self, group: &[NodeRequest], by: ScriptRef, cmd: &mut Command) {
+    /// Encodes an operation as one command.
+    pub(super) fn encode(&self, op: &Op, by: ScriptRef, cmd: &mut Command) {
         cmd.clear();
-        match &group[0].op {
+        match op {
+            Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
+                self.call(
+                    cmd,
+                    by,
+                    scripts::ACQUIRE,
+                    &self.digests.acquire,
+                    Some(self.fences),
+                    lease,
+                );
+                value(cmd, lease, *token);
+                cmd.arg(self.server_clock.expiry(self.now, *ttl)).arg(*token).arg(*block_end);
+                cmd.arg(if *waits { "+" } else { "" });
+                stripe_fields(cmd, lease);
+            }
+            Op::Release(lease) => {
+                self.call(cmd, by, scripts::RELEASE, &self.digests.release, None, lease);
+                cmd.arg(&lease.nonce().to_hex()[..]);
+            }
             Op::Raise(RaiseOp { lease, token, block_end }) => {
-                self.call(cmd, by, scripts::RAISE, &self.digests.raise, group, true);
-                cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
+                self.call(cmd, by, scripts::RAISE, &self.digests.raise, Some(self.fences), lease);
+                cmd.arg(&lease.nonce().to_hex()[..]);
                 value(cmd, lease, *token);
                 cmd.arg(*token).arg(*block_end);
                 stripe_fields(cmd, lease);
@@ -96,7 +128,8 @@ impl Encoder<'_> {
                 let patience = (*patience).min(until.saturating_duration_since(self.now));
                 let deadline =
                     if self.may_grant { self.server_clock.deadline(self.now, patience) } else { 0 };
-                self.call(cmd, by, scripts::EXTEND, &self.digests.extend, group, true);
+                let meta = Some(&*self.keys.meta);
+                self.call(cmd, by, scripts::EXTEND, &self.digests.extend, meta, lease);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
                 value(cmd, lease, *token);
                 cmd.arg(millis(*ttl)).arg(deadline).arg(self.layout);
@@ -163,45 +196,6 @@ impl Encoder<'_> {
                 self.record_key(cmd, name);
                 cmd.arg(&nonce.to_hex()[..]);
             }
-            Op::Acquire(_) | Op::Release(_) => self.acquires_and_releases(cmd, group, by),
-        }
-    }
-
-    fn acquires_and_releases(&self, cmd: &mut Command, group: &[NodeRequest], by: ScriptRef) {
-        let votes = group.iter().any(|request| matches!(request.op, Op::Acquire(_)));
-        if votes {
-            self.call(cmd, by, scripts::ACQUIRE, &self.digests.acquire, group, true);
-            cmd.arg(self.tag);
-            for lease in leases(group) {
-                stripe_fields(cmd, lease);
-            }
-        } else {
-            // Without a vote, the clock, tag and fences are not needed.
-            self.call(cmd, by, scripts::RELEASE, &self.digests.release, group, false);
-        }
-        for (request, lease) in group.iter().zip(leases(group)) {
-            let keys = lease.resource().shared_names().len();
-            cmd.arg(&lease.nonce().to_hex()[..]);
-            if let Op::Acquire(AcquireOp { ttl, token, block_end, patience, waits, .. }) =
-                &request.op
-            {
-                cmd.arg(keys);
-                value(cmd, lease, *token);
-                cmd.arg(millis(*ttl));
-                let deadline = self.server_clock.deadline(self.now, *patience);
-                if *waits {
-                    cmd.written(|text| {
-                        let _ = write!(text, "+{deadline}");
-                    });
-                } else {
-                    cmd.arg(deadline);
-                }
-                cmd.arg(*token).arg(*block_end);
-            } else {
-                cmd.written(|text| {
-                    let _ = write!(text, "-{keys}");
-                });
-            }
         }
     }
 
@@ -237,23 +231,23 @@ impl Encoder<'_> {
         cmd.arg("2").arg(&*self.keys.meta).arg(&*self.keys.marks).arg(self.tag);
     }
 
-    /// Begins a call about locks: the script, and the keys of all leases of the group.
+    /// Begins a call about locks: the script, and the keys.
     fn call(
         &self,
         cmd: &mut Command,
         by: ScriptRef,
         script: Script,
         digest: &str,
-        group: &[NodeRequest],
-        meta: bool,
+        first: Option<&str>,
+        lease: &LeaseId,
     ) {
-        let names = || leases(group).flat_map(|lease| lease.resource().shared_names());
+        let names = lease.resource().shared_names();
         name_script(cmd, by, script, digest);
-        cmd.arg(names().count() + usize::from(meta));
-        if meta {
-            cmd.arg(&*self.keys.meta);
+        cmd.arg(names.len() + usize::from(first.is_some()));
+        if let Some(first) = first {
+            cmd.arg(first);
         }
-        for name in names() {
+        for name in names {
             cmd.joined(&self.keys.lock_prefix, name);
         }
     }
@@ -277,11 +271,6 @@ fn name_script(cmd: &mut Command, by: ScriptRef, script: Script, digest: &str) {
         ScriptRef::Digest => cmd.arg("EVALSHA").arg(digest),
         ScriptRef::Text => cmd.arg("EVAL").arg(script.text),
     };
-}
-
-/// Returns the lease of each operation.
-fn leases(group: &[NodeRequest]) -> impl Iterator<Item = &Arc<LeaseId>> {
-    group.iter().filter_map(|request| request.op.lease())
 }
 
 /// Writes the value of a lock's key: nonce, token, time of the request (ms since the epoch), owner, and
@@ -310,12 +299,10 @@ fn write_record(cmd: &mut Command, record: &Record) {
     });
 }
 
-/// Adds the fence field of each key.
+/// Adds the field of each key's fence.
 fn stripe_fields(cmd: &mut Command, lease: &LeaseId) {
     for stripe in stripes(lease.resource()) {
-        cmd.written(|text| {
-            let _ = write!(text, "f{stripe}");
-        });
+        cmd.arg(stripe);
     }
 }
 

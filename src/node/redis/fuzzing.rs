@@ -3,7 +3,6 @@
 #![allow(clippy::missing_panics_doc, reason = "a panic is a broken promise")]
 
 use std::{
-    iter,
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -18,14 +17,12 @@ use super::{
     encode::Keys,
     enrol::{self, Tag},
     handshake, permissions,
-    request::NodeRequest,
     server_traits::Probe,
     settings::RestartGuard,
     wire::fuzzing::replies,
 };
 use crate::{
     error::{BuildError, Reason},
-    node::Reply,
     protocol::{
         AcquireOp, Answer, ClaimOp, ExtendOp, ForgetJobOp, ForgetOp, GrantedAnswer, LeaseId, Nonce,
         Op, PrepareOp, RaiseOp, RaisedAnswer, Record, RecordOp, RepairOp, ScanKind, ScanOp,
@@ -73,12 +70,13 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
 pub fn answers(data: &[u8]) {
     let values = replies(data, data.len()).values;
     for value in &values {
-        OPS.iter().for_each(|op| answer_alone_and_shared(op, value));
+        OPS.iter().for_each(|op| answer(op, value.clone()));
     }
     values.iter().for_each(enrol::fuzzing::learnt);
     greeting(&values);
+    let tag = Tag::new("");
     for restart in [RestartGuard::Probation, RestartGuard::Off] {
-        let parsed = handshake::parse_report(&mut values.clone().into_iter(), restart);
+        let parsed = handshake::parse_report(&mut values.clone().into_iter(), &tag, restart);
         if let Ok(Ok(report)) = parsed {
             assert!(!report.is_replica && report.run.len() == 32);
             incarnation(&report.tag);
@@ -106,34 +104,14 @@ fn greeting(values: &[Value]) {
     errors.iter().chain(&others).flatten().for_each(is_presentable);
 }
 
-fn answer_alone_and_shared(op: &Op, value: &Value) {
-    answer(op, 1, value.clone());
-    let (Op::Acquire(AcquireOp { lease, .. }) | Op::Release(lease)) = op else { return };
-    answer(op, 2, value.clone());
-    // Wrapped as the scripts do: random bytes rarely contain the nonce.
-    let sign = if matches!(op, Op::Release(_)) { "-".as_bytes() } else { b"" };
-    for count in [1, 2] {
-        let head = Value::BulkString([sign, &lease.nonce().to_hex()].concat());
-        let answers = iter::repeat_n(value.clone(), count);
-        let items = [head, Value::Int(5)].into_iter().chain(answers);
-        answer(op, count, Value::Array(items.collect()));
-    }
-}
-
-fn answer(op: &Op, count: usize, value: Value) {
-    let request = |_| NodeRequest::new(op.clone(), Reply::from_fn(|_| {}), &Arc::default());
-    let group: Vec<_> = (0..count).map(request).collect();
-    let is_list = matches!(value, Value::Array(_));
-    let Ok(answers) = decode(&Keys::new("redlock"), &group, value) else { return };
-    assert_eq!(answers.len(), group.len());
-    for Decoded { result, server_micros, granted } in answers {
-        let grants = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
-        assert!(grants || !granted, "{op:?}");
-        assert!(is_list || (result.is_err() && server_micros.is_none()), "{op:?}");
-        match result {
-            Ok(answer) => assert!(fits(op, &answer, granted), "{answer:?} to {op:?}"),
-            Err(reason) => is_presentable(&reason),
-        }
+fn answer(op: &Op, value: Value) {
+    let Ok(decoded) = decode(&Keys::new("redlock"), op, value) else { return };
+    let Decoded { result, granted, .. } = decoded;
+    let grants = matches!(op, Op::Acquire(_) | Op::Raise(_) | Op::Extend(_));
+    assert!(grants || !granted, "{op:?}");
+    match result {
+        Ok(answer) => assert!(fits(op, &answer, granted), "{answer:?} to {op:?}"),
+        Err(reason) => is_presentable(&reason),
     }
 }
 

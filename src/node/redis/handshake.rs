@@ -10,7 +10,7 @@ use super::{
     decode::text,
     directory::Location,
     endpoint::Place,
-    enrol::{Change, EnrolTerms, Membership, NodeReport, add_check, enrolment, info},
+    enrol::{Change, EnrolTerms, Membership, NodeReport, Tag, add_check, enrolment, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
     server_error::reason,
@@ -130,16 +130,22 @@ async fn enrol(
 ) -> Result<TimedReport, Reason> {
     let clock = &member.set.settings.clock;
     let mut changes = 0;
+    let mut tag = Tag::new("");
     loop {
         let mut pipeline = Pipeline::with_capacity(8);
-        add_health_check(&mut pipeline, member);
+        add_health_check(&mut pipeline, member, &tag);
         let sent = clock.now();
         let answers = wire.ask(&pipeline).await?;
         let received = clock.now();
-        let report = match read_report(&mut answers.into_iter(), member)? {
+        let report = match read_report(&mut answers.into_iter(), member, &tag)? {
             Ok(report) => report,
             Err(reason) => return Ok(TimedReport { sent, received, report: Err(reason) }),
         };
+        if *report.tag.text() != *tag.text() {
+            // Once more, with its fences.
+            tag = report.tag.clone();
+            continue;
+        }
         let change = match next_change(&report, member, is_fresh) {
             Ok(Some(change)) if changes < MAX_CHANGES => change,
             Ok(_) => return Ok(TimedReport { sent, received, report: Ok(report) }),
@@ -163,23 +169,29 @@ async fn enrol(
 }
 
 /// Adds a health check.
-pub(super) fn add_health_check(pipeline: &mut Pipeline, Membership { set, index }: &Membership) {
-    add_check(pipeline, &set.keys.meta, &set.other_names(*index));
+pub(super) fn add_health_check(
+    pipeline: &mut Pipeline,
+    Membership { set, index }: &Membership,
+    tag: &Tag,
+) {
+    add_check(pipeline, &set.keys, tag, &set.other_names(*index));
 }
 
 /// Parses a health check. A replica is an error.
 pub(super) fn read_report(
     answers: &mut impl Iterator<Item = Value>,
     member: &Membership,
+    tag: &Tag,
 ) -> Result<Result<NodeReport, Reason>, Reason> {
-    parse_report(answers, member.set.settings.guards.restart)
+    parse_report(answers, tag, member.set.settings.guards.restart)
 }
 
 pub(super) fn parse_report(
     answers: &mut impl Iterator<Item = Value>,
+    tag: &Tag,
     restart: RestartGuard,
 ) -> Result<Result<NodeReport, Reason>, Reason> {
-    match NodeReport::parse(answers, restart) {
+    match NodeReport::parse(answers, tag, restart) {
         Ok(report) if report.is_replica => Err(Reason::ReadOnly),
         Ok(report) => Ok(Ok(report)),
         Err(reason) if keeps_keys(&reason) => Ok(Err(reason)),
@@ -221,8 +233,8 @@ pub(super) fn add_change(
     change: &Change,
 ) {
     let text = scripts::CHANGE.text(set.traits(*index).knows_flags);
-    pipeline.cmd("EVAL").arg(text).arg(1).arg(&set.keys.meta);
-    change.add_to(pipeline);
+    pipeline.cmd("EVAL").arg(text);
+    change.add_to(pipeline, &set.keys);
 }
 
 /// Reads the answer to a change. Whether it was made, or another client was faster, is shown by the

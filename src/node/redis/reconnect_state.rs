@@ -58,13 +58,14 @@ impl ReconnectState {
 
     /// Records an operation whose answer is lost. `sent` and `clock` determined its deadline.
     pub(super) fn unanswered(&mut self, op: &Op, sent: Timestamp, clock: ServerClock) {
-        let (lease, ttl, patience) = match op {
-            Op::Acquire(AcquireOp { lease, ttl, patience, .. })
-            | Op::Extend(ExtendOp { lease, ttl, patience, .. }) => (lease, *ttl, *patience),
+        // An acquire stores nothing once its keys have expired.
+        let (lease, ttl, last) = match op {
+            Op::Acquire(AcquireOp { lease, ttl, .. }) => (lease, *ttl, *ttl),
+            Op::Extend(ExtendOp { lease, ttl, patience, .. }) => (lease, *ttl, *patience),
             _ => return,
         };
-        let deadline = clock.deadline(sent, patience);
-        let until = sent + patience * 2 + ttl + Duration::from_secs(1);
+        let deadline = clock.deadline(sent, last);
+        let until = sent + last * 2 + ttl + Duration::from_secs(1);
         if self.unsettled.len() >= self.sweep_at {
             self.unsettled.retain(|_, unsettled| sent < unsettled.until);
             self.sweep_at = (self.unsettled.len() * 2).max(FEW);
@@ -143,9 +144,9 @@ mod tests {
             waits: false,
         });
         memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000));
-        assert!(!memory.settles(nonce, 5_100_000));
+        assert!(!memory.settles(nonce, 6_000_000));
         assert!(memory.settles(Nonce::from_bytes([8; 16]), 5_000_000), "another's release");
-        assert!(memory.settles(nonce, 5_100_001));
+        assert!(memory.settles(nonce, 6_000_001));
         assert!(memory.settles(nonce, 5_000_000), "it is forgotten");
     }
 }

@@ -35,17 +35,14 @@ macro_rules! enrolling {
 
 pub(super) const ACQUIRE: Script = Script {
     text: concat!(
-        include_str!("scripts/helpers_begin.lua"),
-        include_str!("scripts/release_keys.lua"),
-        include_str!("scripts/helpers_end.lua"),
-        include_str!("scripts/acquire.lua")
+        include_str!("scripts/acquire.lua"),
+        include_str!("scripts/held.lua"),
+        include_str!("scripts/acquire_all.lua")
     ),
 };
 pub(super) const RAISE: Script = Script { text: include_str!("scripts/raise.lua") };
 pub(super) const EXTEND: Script = Script { text: include_str!("scripts/extend.lua") };
-pub(super) const RELEASE: Script = Script {
-    text: concat!(include_str!("scripts/release_keys.lua"), include_str!("scripts/release.lua")),
-};
+pub(super) const RELEASE: Script = Script { text: include_str!("scripts/release.lua") };
 pub(super) const INSPECT: Script = Script { text: include_str!("scripts/inspect.lua") };
 pub(super) const SCAN_FIELDS: Script = Script { text: include_str!("scripts/scan_fields.lua") };
 pub(super) const CLAIM: Script = Script { text: include_str!("scripts/claim.lua") };
@@ -112,9 +109,9 @@ mod tests {
     /// Commands without a key.
     const KEYLESS: [&str; 6] = ["'TIME'", "'INFO'", "'PING'", "'PUBLISH'", "'PUBSUB'", "'SCAN'"];
     /// The function whose first argument is a key.
-    const OF_KEY: &str = "other_holder";
+    const OF_KEY: &str = "held";
     /// Names for declared keys in loops, and a list of such keys.
-    const LOOPS: [&str; 2] = ["key in ipairs(KEYS)", "key in ipairs(gone)"];
+    const LOOPS: [&str; 3] = ["key in ipairs(KEYS)", "key in ipairs(gone)", "key in ipairs(free)"];
 
     /// The scripts by file name, without comments.
     fn files() -> BTreeMap<String, String> {
@@ -149,6 +146,7 @@ mod tests {
         let is_local = || {
             LOOPS.iter().any(|words| code.contains(words))
                 || code.contains("local key, channel, denied = KEYS[1],")
+                || code.contains("for i, key in ipairs(KEYS)")
                 || code.contains(&format!("function {OF_KEY}(key,"))
         };
         key.starts_with("KEYS[") || (key == "key" && is_local())

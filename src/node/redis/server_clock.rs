@@ -26,6 +26,17 @@ impl ServerClock {
         self.server_micros.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
+    /// When a key expires that is stored now, in ms of the server's clock: no earlier than `ttl` from
+    /// now, and later by no more than the reading is old and wide.
+    pub(super) fn expiry(self, now: Timestamp, ttl: Duration) -> u64 {
+        self.deadline(now, ttl).div_ceil(1_000)
+    }
+
+    /// The earliest time that the server's clock shows from now on, unless it is set back.
+    pub(super) const fn earliest(self) -> u64 {
+        self.server_micros
+    }
+
     /// The deadline, by the server's clock, of a command that is sent now.
     pub(super) fn deadline(self, now: Timestamp, patience: Duration) -> u64 {
         let patience = u64::try_from(patience.as_micros()).unwrap_or(u64::MAX);
@@ -42,5 +53,7 @@ mod tests {
         let at = |ms| Timestamp::ZERO + Duration::from_millis(ms);
         let clock = ServerClock::new(at(1_000), 5_000_000);
         assert_eq!(clock.deadline(at(1_250), Duration::from_millis(100)), 5_350_000);
+        assert_eq!(clock.expiry(at(1_250), Duration::from_micros(100_001)), 5_351);
+        assert_eq!(clock.earliest(), 5_000_000);
     }
 }

@@ -8,7 +8,10 @@ use tower_redlock::{
 };
 
 use super::scene::{LONG, Scene, key, patient, poll_once};
-use crate::support::{RedisServer, Resp, hand_clock::HandClock};
+use crate::{
+    guards::scene::fences_key,
+    support::{RedisServer, Resp, hand_clock::HandClock},
+};
 
 async fn token(redlock: &Redlock) -> FencingToken {
     let lock = redlock.lock("x").wait(LONG).await.unwrap();
@@ -64,8 +67,8 @@ async fn tokens_grow_despite_frozen_minorities() {
 /// Moves the fences of all names on this server an hour ahead.
 fn put_fences_ahead(server: &RedisServer) {
     let fence = (SystemClock::new().wall() + Duration::from_secs(3_600)).as_micros().to_string();
-    let stripes = (0..1_024).flat_map(|stripe| [format!("f{stripe}"), fence.clone()]);
-    let command = ["HSET", "redlock:meta"].map(String::from).into_iter().chain(stripes);
+    let stripes = (0..1_024).flat_map(|stripe| [stripe.to_string(), fence.clone()]);
+    let command = ["HSET".to_owned(), fences_key(server)].into_iter().chain(stripes);
     assert!(matches!(server.cli(&command.collect::<Vec<_>>()), Resp::Int(_)));
 }
 

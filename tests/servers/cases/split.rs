@@ -1,6 +1,6 @@
 //! Nodes that are split evenly between two clients.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tower_redlock::{LockError, Redlock};
 
@@ -32,7 +32,8 @@ async fn both_attempts_end(count: usize) {
             panic!("{result:?}")
         };
         assert_eq!(owner.as_deref(), Some(other));
-        assert!(after <= LONG);
+        // A key lives a little longer than its TTL.
+        assert!(after <= LONG + Duration::from_secs(5));
     }
     scene.all_keys_gone().await;
     drop(a.lock("x").await.unwrap());

@@ -5,6 +5,7 @@ use tower_redlock::{LockError, Redlock};
 
 use super::contender::TTL;
 use super::{Subject, assert_held, granted, now_token, raised};
+use crate::guards::scene::fences_key;
 use crate::support::{Resp, over};
 
 #[tokio::test]
@@ -67,22 +68,22 @@ async fn key_shows_owner_and_time() {
     assert!((1..=60_000).contains(&time_to_live), "{time_to_live}");
 }
 
-/// The stripes; and tag, layout, `max_ttl`, `seen`, `size`.
-const FIELDS: i64 = 1024 + 5;
-
 #[tokio::test]
 async fn fences_stay_in_one_hash() {
     let subject = Subject::server().await;
     let redis = subject.redis();
-    assert_eq!(redis.cli(&["HLEN", "redlock:meta"]), Resp::Int(FIELDS));
+    let fences = fences_key(redis);
+    assert_eq!(redis.cli(&["HLEN", &fences]), Resp::Int(1_024));
     for i in 0..200 {
         let contender = subject.contender(&*format!("n{i}"));
         contender.acquire_with(now_token()).await.unwrap();
         contender.release().await.unwrap();
     }
-    assert_eq!(redis.cli(&["HLEN", "redlock:meta"]), Resp::Int(FIELDS));
-    assert_eq!(redis.pttl("redlock:meta"), -1);
-    assert_eq!(redis.keys("*"), ["redlock:meta"]);
+    assert_eq!(redis.cli(&["HLEN", &fences]), Resp::Int(1_024));
+    assert_eq!((redis.pttl("redlock:meta"), redis.pttl(&fences)), (-1, -1));
+    let mut keys = redis.keys("*");
+    keys.sort();
+    assert_eq!(keys, [fences, "redlock:meta".to_owned()]);
 }
 
 #[tokio::test]

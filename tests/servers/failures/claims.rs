@@ -45,7 +45,7 @@ async fn forgotten_scripts_are_sent_as_text() {
 #[tokio::test]
 async fn denied_claims_key_affects_claims_only() {
     let server = RedisServer::start();
-    let rules = ["~redlock:meta", "~redlock:lock:*", "+@all"];
+    let rules = ["~redlock:meta", "~redlock:fences*", "~redlock:lock:*", "+@all"];
     let user = ["ACL", "SETUSER", "app", "on", ">word"];
     let command: Vec<&str> = user.into_iter().chain(rules).collect();
     assert_eq!(server.cli(&command), Resp::Simple("OK".into()));

@@ -1,19 +1,16 @@
 //! Servers that violate the protocol.
 
-use std::borrow::Cow;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
 
 use tokio::sync::oneshot;
 use tower_redlock::Redlock;
 use tower_redlock::error::Reason;
-use tower_redlock::node::{AcquireOp, Answer, Nonce, Op, Reply};
-use tower_redlock::time::Timestamp;
+use tower_redlock::node::{Answer, Nonce, Op, Reply};
 
 use super::fake;
 use super::scene::{
     a_bad_minority_is_harmless_and_a_bad_majority_is_named, all_vote, assert_refused, down,
-    in_time, lease_with, manager, settled,
+    lease_with, manager, settled,
 };
 use crate::support::{FakeServer, Reaction, RedisServer, eventually_async};
 
@@ -49,7 +46,7 @@ fn misfits() -> Vec<Reaction> {
 
 #[tokio::test]
 async fn wrong_answer_is_no_vote() {
-    for reaction in misfits() {
+    for reaction in misfits().into_iter().filter(is_no_grant) {
         assert_no_vote(move |_| reaction.clone()).await;
     }
 }
@@ -58,16 +55,20 @@ async fn wrong_answer_is_no_vote() {
 async fn wrong_lease_answer_is_no_vote() {
     let int = Reaction::int;
     // Of other scripts, or without what belongs to them.
-    let codes = [0, 1, 2, 3, 7, 8, 9, 10, 13, 14, 15, 16];
-    let codes = codes.map(|code| Reaction::array(&[int(code), int(1)]));
-    let below_token = Reaction::array(&[int(2), int(1), int(0)]);
-    // Numbers are fences; all below the token are valid.
-    let misfits = misfits()
-        .into_iter()
-        .filter(|it| !matches!(it, Reaction::Reply(it) if it.starts_with(b":")));
-    for answer in misfits.chain(codes).chain([below_token, int(-1), int(i64::MAX)]) {
-        assert_no_vote(move |command| fake::answering(command, answer.clone())).await;
+    let codes = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16];
+    let codes = codes.map(|code| Reaction::array(&[int(code)]));
+    let below_token = Reaction::array(&[int(2), int(0)]);
+    let granted = b":1\r\n".to_vec();
+    let misfits =
+        misfits().into_iter().filter(|it| !matches!(it, Reaction::Reply(it) if *it == granted));
+    for answer in misfits.chain(codes).chain([below_token, int(0), int(2), int(-1), int(i64::MAX)])
+    {
+        assert_no_vote(move |_| answer.clone()).await;
     }
+}
+
+fn is_no_grant(reaction: &Reaction) -> bool {
+    !matches!(reaction, Reaction::Reply(bytes) if *bytes == b":1\r\n")
 }
 
 /// An acquire that such a server answers has no vote.
@@ -86,89 +87,27 @@ async fn assert_no_vote(answer: impl Fn(&[Vec<u8>]) -> Reaction + Send + Sync + 
     assert_eq!(server.connections(), 1);
 }
 
-/// A server that answers each call as the first one, as behind a proxy that mixes up answers.
-fn repeating() -> FakeServer {
-    let first = OnceLock::new();
-    fake::greeting(move |command| first.get_or_init(|| fake::granted(command)).clone())
-}
-
-const OTHER_CALL: Reason = Reason::Protocol(Cow::Borrowed("an answer to another call"));
-
+/// Each command gets the answer to the one before it, as behind a proxy that mixes them up.
 #[tokio::test]
-async fn misplaced_answer_is_no_vote() {
-    let server = repeating();
-    let redlock = manager([server.url()]);
-    all_vote(&redlock).await;
-    let lock = in_time(async { redlock.lock("first").await }).await.unwrap();
-    assert_refused(&redlock, &[0], |reason| *reason == OTHER_CALL).await;
-    // All other answers on the connection may be misplaced, too.
-    eventually_async("it connects again", async || server.connections() > 1).await;
-    drop(lock);
-}
-
-#[tokio::test]
-async fn misplaced_answer_releases_nothing() {
-    let server = repeating();
-    let redlock = manager([server.url()]);
-    all_vote(&redlock).await;
-    let [first, other] = [1, 2].map(|byte| Op::Release(lease_with(Nonce::from_bytes([byte; 16]))));
-    assert!(ask(&redlock, first).await.is_ok());
-    assert_eq!(ask(&redlock, other).await, Err(OTHER_CALL));
-}
-
-#[tokio::test]
-async fn misplaced_answers_slow_reconnects_down() {
-    let server = repeating();
-    let redlock = manager([server.url()]);
-    all_vote(&redlock).await;
-    let release = |byte| Op::Release(lease_with(Nonce::from_bytes([byte; 16])));
-    assert!(ask(&redlock, release(1)).await.is_ok());
-    let until = Instant::now() + Duration::from_secs(1);
-    while Instant::now() < until {
-        let _ = ask(&redlock, release(2)).await;
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    // Each pause is double the one before.
-    let connections = server.connections();
-    assert!((2..12).contains(&connections), "{connections} connections");
-}
-
-/// Operations that were to be sent again, as their call failed, are lost with the connection.
-#[tokio::test]
-async fn misplaced_answer_loses_its_batch() {
-    let other = Reaction::bulk(&"0".repeat(32));
-    let server = fake::greeting(move |command| {
-        let has = |text: &str| command.iter().any(|arg| arg == text.as_bytes());
-        match () {
-            () if has(&"01".repeat(16)) => Reaction::error("ERR of one of them"),
-            () if has("-1") => fake::answering(command, Reaction::int(0)),
-            () => Reaction::array(&[other.clone(), Reaction::int(1), Reaction::int(1)]),
+async fn shifted_answers_end_the_connection() {
+    let greeter = fake::Greeter::new();
+    let last = Mutex::new(None);
+    let server = FakeServer::start(move |command| {
+        let answer = greeter.greet(command).unwrap_or_else(|| fake::granted(command));
+        let is_shifted = command[0] == b"EVALSHA" || command[0] == b"TIME";
+        let mut last = last.lock().unwrap();
+        if let Some(before) = last.take().filter(|_| is_shifted) {
+            *last = Some(answer);
+            return before;
         }
+        *last = (command[0] == b"EVALSHA" && command[2] != b"0").then(|| answer.clone());
+        answer
     });
     let redlock = manager([server.url()]);
-    let lease = |byte| lease_with(Nonce::from_bytes([byte; 16]));
-    let release = |byte| ask(&redlock, Op::Release(lease(byte)));
-    let minute = Duration::from_secs(60);
-    let lost = async || {
-        all_vote(&redlock).await;
-        let acquire = AcquireOp::new(lease(2), minute, Timestamp::MAX, minute);
-        let between = ask(&redlock, Op::Inspect(["a".into()].into()));
-        let acquired = ask(&redlock, Op::Acquire(acquire));
-        let (one, two, _, acquired) = tokio::join!(release(1), release(1), between, acquired);
-        [one, two, acquired]
-    };
-    let mut answers = lost().await;
-    for _ in 0..100 {
-        // The node's thread took them one by one, so that the releases share no call.
-        if !answers.iter().any(|answer| matches!(answer, Err(Reason::Server(_)))) {
-            break;
-        }
-        answers = lost().await;
-    }
-    assert_eq!(answers, [Err(OTHER_CALL), Err(OTHER_CALL), Err(OTHER_CALL)]);
-    // The acquire may still run after its release.
-    let is_unsettled = async || release(2).await == Err(Reason::Unsettled);
-    eventually_async("the release is not final", is_unsettled).await;
+    all_vote(&redlock).await;
+    let is_protocol = |reason: &Reason| matches!(reason, Reason::Protocol(_));
+    assert_refused(&redlock, &[0], is_protocol).await;
+    eventually_async("it connects again", async || server.connections() > 1).await;
 }
 
 async fn ask(redlock: &Redlock, op: Op) -> Result<Answer, Reason> {
@@ -216,7 +155,7 @@ async fn unsolicited_answer_breaks_connection() {
     let redlock = manager([server.url()]);
     settled(&redlock).await;
     assert_refused(&redlock, &[0], |reason| matches!(reason, Reason::Protocol(_))).await;
-    assert_eq!(down(&redlock, 0).await, Reason::Protocol("an answer to nothing".into()));
+    assert!(matches!(down(&redlock, 0).await, Reason::Protocol(_)));
 }
 
 #[tokio::test]

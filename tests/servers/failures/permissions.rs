@@ -59,7 +59,7 @@ async fn user_without_keys_lacks_permission() {
 
 #[tokio::test]
 async fn user_without_lock_keys_lacks_permission() {
-    refuses_with(&["~redlock:meta", "+@all"]).await;
+    refuses_with(&["~redlock:meta", "~redlock:fences*", "+@all"]).await;
 }
 
 #[tokio::test]
@@ -184,7 +184,10 @@ async fn newer_server_errors_are_understood() {
 async fn allowed_names_lock_beside_denied_ones() {
     const ROUNDS: usize = 10;
     let servers = RedisServer::start_n(3);
-    let redlock = manager(logins(&servers, &["~redlock:meta", "~redlock:lock:ok*", "+@all"]));
+    let redlock = manager(logins(
+        &servers,
+        &["~redlock:meta", "~redlock:fences*", "~redlock:lock:ok*", "+@all"],
+    ));
     all_vote(&redlock).await;
     let locks = |name: String, allowed: bool| {
         let redlock = redlock.clone();

@@ -66,12 +66,6 @@ async fn an_answer_of_another_kind_shows() {
 }
 
 #[tokio::test]
-async fn a_token_ahead_shows() {
-    let ahead = |command: &_| fake::answering(command, Reaction::array(&[Reaction::int(6)]));
-    shows(ahead, |reason| *reason == Reason::TokenAhead).await;
-}
-
-#[tokio::test]
 async fn denied_command_shows_until_granted() {
     let log = Log::new();
     let server = RedisServer::start();
@@ -107,7 +101,7 @@ async fn command_denied_later_shows() {
 async fn denied_name_affects_no_other() {
     let log = Log::new();
     let server = RedisServer::start();
-    let keys = ["~redlock:meta", "~redlock:lock:", "~redlock:lock:ok"];
+    let keys = ["~redlock:meta", "~redlock:fences*", "~redlock:lock:", "~redlock:lock:ok"];
     server.set_rules(&[&["on", ">s3cret", "+@all"], &keys[..]].concat());
     let builder = patient([server.url()]).spawner(LoggedSpawner::start(&log));
     let redlock = builder.build().unwrap();

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use tower_redlock::{LockError, Redlock, RedlockBuilder, error::Reason};
 
 use super::scene::{
-    MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, reason, refusal, settled,
-    taken, urls, votes, works,
+    MAX_TTL, all_vote, guarded, in_time, manager, meta, probation, quick, refusal, settled, taken,
+    urls, votes, works,
 };
 use crate::{
     failures::log::{Log, LoggedSpawner},
@@ -130,28 +130,6 @@ async fn new_set_awaits_longest_ttl() {
     in_time(short.ready()).await.unwrap();
     assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
     all_vote(&long).await;
-}
-
-/// Between two health checks the script refuses, on each of its paths.
-#[tokio::test]
-async fn node_with_shorter_max_ttl_refuses() {
-    let servers = RedisServer::start_n(1);
-    let redlock = settled(&servers).await;
-    for names in [&["x"][..], &["x", "y"]] {
-        eventually_async("the script refuses the TTL", async || {
-            servers[0].cli(&["HSET", "redlock:meta", "max_ttl", "999"]);
-            match redlock.lock(names.to_vec()).await {
-                Err(LockError::NoQuorum { votes }) => reason(&votes, 0) == Reason::TtlTooLong,
-                _ => false,
-            }
-        })
-        .await;
-        assert!(!servers[0].exists("redlock:lock:x"));
-        eventually_async("max_ttl is raised again", async || {
-            redlock.lock(names.to_vec()).await.is_ok()
-        })
-        .await;
-    }
 }
 
 /// Two of three servers forgot, so they start without the third. The third, which is silent,

@@ -1,7 +1,5 @@
 //! One name that leads to two running servers, each with connected clients.
 
-use std::time::Duration;
-
 use tower_redlock::{
     Redlock, RedlockBuilder,
     error::Reason,
@@ -12,7 +10,7 @@ use super::scene::{
     LONG, MAX_TTL, all_vote, enrolment, guarded, in_probation, in_time, quick, reason, refused,
     settled, tag, taken, votes,
 };
-use crate::support::{HANG_GUARD, Proxy, RedisServer, eventually_async};
+use crate::support::{Proxy, RedisServer, eventually_async};
 
 /// A client that reaches each server over a link of its own, which can be cut.
 struct Client {
@@ -190,23 +188,4 @@ async fn restarted_server_is_known_to_others() {
         assert!(own > before, "{own} after {before}");
         assert_eq!([owner(&servers[1], "node-1"), owner(&servers[2], "node-1")], [&*own, &*own]);
     }
-}
-
-#[tokio::test]
-async fn set_of_earlier_version_goes_on() {
-    let servers = RedisServer::start_n(3);
-    drop(settled(&servers).await);
-    for server in &servers {
-        let short = tag(server)[..51].to_owned();
-        server.cli(&["HSET", "redlock:meta", "tag", &short]);
-        for name in ["node-1", "node-2", "node-3"] {
-            server.cli(&["HDEL", "redlock:meta", &format!("owner:{name}")]);
-        }
-    }
-    let started = std::time::Instant::now();
-    let redlock = guarded(quick().ttl(Duration::from_secs(30)), super::scene::urls(&servers));
-    let redlock = redlock.build().unwrap();
-    let lock = in_time(async { redlock.lock("x").ttl(MAX_TTL).wait(LONG).await.unwrap() }).await;
-    assert!(started.elapsed() < HANG_GUARD, "a request waited for a probation of 30 s");
-    lock.release().await.unwrap();
 }

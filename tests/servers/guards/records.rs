@@ -333,8 +333,9 @@ async fn marks_of_activated_survivor_are_learnt() {
         let servers = Arc::clone(&of_connector);
         Box::new(move |command| {
             if command[0] == b"HSCAN" {
-                let activate = "local tag = redis.call('HGET', 'redlock:meta', 'tag') \
-                    return redis.call('HSET', 'redlock:meta', 'tag', 'a' .. string.sub(tag, 2))";
+                let activate = "local tag = 'a' .. string.sub(redis.call('HGET', 'redlock:meta', 'tag'), 2) \
+                    redis.pcall('RENAME', 'redlock:fences', 'redlock:fences:' .. string.sub(tag, 79)) \
+                    return redis.call('HSET', 'redlock:meta', 'tag', tag)";
                 servers[2].cli(&["EVAL", activate, "0"]);
             }
             None

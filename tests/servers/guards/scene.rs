@@ -128,10 +128,19 @@ pub(crate) fn tag(server: &RedisServer) -> String {
         .map_or(String::new(), |tag| String::from_utf8(tag).expect("a tag is ASCII"))
 }
 
+/// The key of the fences of a server.
+pub(crate) fn fences_key(server: &RedisServer) -> String {
+    let tag = tag(server);
+    match tag.strip_prefix("a ") {
+        Some(_) if tag.len() == 94 => format!("redlock:fences:{}", &tag[78..]),
+        Some(_) => format!("redlock:fences:{}", &tag[35..51]),
+        None => "redlock:fences".to_owned(),
+    }
+}
+
 /// The fences of all stripes with a fence.
 pub(crate) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
-    let is_stripe = |field: &str| field.strip_prefix('f').is_some_and(|n| n.parse::<u16>().is_ok());
-    let fields = meta(server).into_iter().filter(|(field, _)| is_stripe(field));
+    let fields = hash(server, &fences_key(server)).into_iter();
     let numbers = fields.map(|(field, value)| (field, value.parse().expect("a number")));
     numbers.filter(|(_, fence)| *fence > 0).collect()
 }

@@ -94,10 +94,7 @@ fn safety() -> Vec<Control> {
     vec![
         patched(
             control("compare on release", Profile::Clients, Work::Locks, Exclusion, 10),
-            &[
-                ("if value and string.sub(value, 1, 32) == nonce then", "if value then"),
-                ("'string' and string.sub(value, 1, 32) == nonce\n", "'string'\n"),
-            ],
+            &[("if value and string.sub(value, 1, 32) == ARGV[1] then", "if value then")],
         ),
         switched(
             control("majority", Profile::Network, Work::Locks, Exclusion, 10),
@@ -125,13 +122,16 @@ fn safety() -> Vec<Control> {
             control("block ends", Profile::Network, Work::Locks, Fencing, 10),
             &[
                 (
-                    "call('HSET', KEYS[1], ARGV[2], ARGV[9])",
-                    "call('HSET', KEYS[1], ARGV[2], ARGV[8])",
+                    "redis.call('HSET', KEYS[1], ARGV[6], ARGV[4])",
+                    "redis.call('HSET', KEYS[1], ARGV[6], ARGV[3])",
                 ),
-                ("local block_end = ARGV[at + 6]", "local block_end = ARGV[at + 5]"),
                 (
-                    "redis.call('HSET', KEYS[1], ARGV[i], ARGV[5])",
-                    "redis.call('HSET', KEYS[1], ARGV[i], ARGV[4])",
+                    "for i = 6, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[4]) end",
+                    "for i = 6, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[3]) end",
+                ),
+                (
+                    "for i = 5, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[4]) end",
+                    "for i = 5, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[3]) end",
                 ),
             ],
         ),
@@ -191,13 +191,10 @@ fn ends() -> Vec<Control> {
             control("TTL of a key", Profile::Clients, Work::Locks, NoDeadlock, 40),
             &[
                 (
-                    "local set = pcall('SET', KEYS[2], ARGV[5], 'NX', 'PX', ttl)",
-                    "local set = pcall('SET', KEYS[2], ARGV[5], 'NX')",
+                    "pcall('SET', KEYS[2], ARGV[1], 'NX', 'PXAT', ARGV[2])",
+                    "pcall('SET', KEYS[2], ARGV[1], 'NX')",
                 ),
-                (
-                    "pcall('SET', KEYS[first], value, 'NX', 'PX', ttl)",
-                    "pcall('SET', KEYS[first], value, 'NX')",
-                ),
+                ("pcall('SET', key, ARGV[1], 'PXAT', ARGV[2])", "pcall('SET', key, ARGV[1])"),
             ],
         ),
         patched(

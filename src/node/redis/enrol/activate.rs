@@ -28,7 +28,8 @@ const PAUSE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::f
 /// The state that a node has to learn before it votes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LearntState {
-    pub(super) fences: BTreeMap<String, u64>,
+    /// By stripe.
+    pub(super) fences: BTreeMap<usize, u64>,
     /// Each value begins with its number. The highest one wins; of claims with one token, the last.
     pub(super) marks: BTreeMap<String, String>,
     pub(super) floor: u64,
@@ -43,8 +44,8 @@ pub(super) struct LearntState {
 
 impl LearntState {
     pub(super) fn merge(&mut self, other: Self) {
-        for (field, fence) in other.fences {
-            let known = self.fences.entry(field).or_default();
+        for (stripe, fence) in other.fences {
+            let known = self.fences.entry(stripe).or_default();
             *known = fence.max(*known);
         }
         for (name, mark) in other.marks {
@@ -61,6 +62,16 @@ impl LearntState {
     /// Returns the longest TTL of any lock that may be left.
     fn longest(&self) -> Duration {
         self.max_ttl.max(self.longer)
+    }
+
+    /// Parses a hash of fences.
+    pub(super) fn learn_fences(&mut self, fences: &Value) {
+        for (field, value) in pairs(fences) {
+            let number = value.parse().unwrap_or(0);
+            if let Some(stripe) = stripe_of(&field).filter(|_| number > 0) {
+                self.fences.insert(stripe, number);
+            }
+        }
     }
 
     /// Parses a meta hash.
@@ -80,9 +91,6 @@ impl LearntState {
                 "longer" => known.longer = Duration::from_millis(leading_number(&value)),
                 field if field.starts_with("owner:") => {
                     known.owners.extend(Incarnation::parse(&value));
-                }
-                field if is_stripe(field) && number > 0 => {
-                    known.fences.insert(field.to_owned(), number);
                 }
                 _ => {}
             }
@@ -187,7 +195,19 @@ impl NodeSet {
         let mut pipeline = Pipeline::with_capacity(1);
         pipeline.cmd("HGETALL").arg(&self.keys.meta);
         let [meta] = answers(self, node, pipeline).await?;
-        Ok(LearntState::of_meta(&meta))
+        let (tag, mut known) = LearntState::of_meta(&meta);
+        let stored = tag.clone().unwrap_or_else(|| Tag::new(""));
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.cmd("HGETALL").arg(self.keys.fences(&stored));
+        // The fences are there under this key as long as the tag is the same.
+        pipeline.cmd("HGET").arg(&self.keys.meta).arg("tag");
+        let [fences, found] = answers(self, node, pipeline).await?;
+        let found = text(&found);
+        if found != *stored.text() {
+            return Err(Reason::WrongTag { found });
+        }
+        known.learn_fences(&fences);
+        Ok((tag, known))
     }
 }
 
@@ -266,10 +286,10 @@ async fn answers<const N: usize>(
     answers.try_into().map_err(|_| Reason::Protocol("other answers than asked for".into()))
 }
 
-/// Whether a field is that of a stripe, as it is written: it goes to another server under this name.
-fn is_stripe(field: &str) -> bool {
-    let stripe = field.strip_prefix('f').and_then(|number| number.parse::<usize>().ok());
-    stripe.is_some_and(|stripe| stripe < STRIPES && field[1..] == stripe.to_string())
+/// The stripe that a field names as it is written: it goes to another server under this name.
+fn stripe_of(field: &str) -> Option<usize> {
+    let stripe = field.parse::<usize>().ok()?;
+    (stripe < STRIPES && field == stripe.to_string()).then_some(stripe)
 }
 
 /// Orders the values of a mark; the greater one wins.
@@ -320,12 +340,6 @@ mod tests {
             ("floor", "70"),
             ("max_ttl", "1500"),
             ("longer", "2500 0123456789abcdef"),
-            ("f0", "12"),
-            ("f1", "0"),
-            ("f99999", "12"),
-            ("f007", "12"),
-            ("f+8", "12"),
-            ("x2", "12"),
         ]);
         assert_eq!(found.unwrap().text().as_ref(), tag);
         assert_eq!(known.left, Some(("ffeeddccbbaa9988".into(), "names".into())));
@@ -333,14 +347,26 @@ mod tests {
         assert_eq!(known.max_ttl, Duration::from_millis(1_500));
         assert_eq!(known.longer, Duration::from_millis(2_500));
         assert_eq!(known.longest(), known.longer);
-        assert_eq!(known.fences, BTreeMap::from([("f0".to_owned(), 12)]));
     }
 
     #[test]
-    fn fences_end_at_last_stripe() {
-        let (last, next) = (format!("f{}", STRIPES - 1), format!("f{STRIPES}"));
-        let (_, known) = of_meta(&[(&last, "3"), (&next, "3")]);
-        assert_eq!(known.fences, BTreeMap::from([(last, 3)]));
+    fn fences_are_those_of_stripes() {
+        let last = (STRIPES - 1).to_string();
+        let next = STRIPES.to_string();
+        let fields = [
+            ("0", "12"),
+            ("1", "0"),
+            (&*last, "3"),
+            (&*next, "3"),
+            ("007", "12"),
+            ("+8", "12"),
+            ("x", "1"),
+        ];
+        let text = |text: &str| Value::BulkString(text.into());
+        let items = fields.iter().flat_map(|(field, value)| [text(field), text(value)]);
+        let mut known = LearntState::default();
+        known.learn_fences(&Value::Array(items.collect()));
+        assert_eq!(known.fences, BTreeMap::from([(0, 12), (STRIPES - 1, 3)]));
     }
 
     #[test]
@@ -353,11 +379,13 @@ mod tests {
 
     #[test]
     fn merge_keeps_maxima() {
-        let (_, low) = of_meta(&[("f1", "5"), ("f2", "9"), ("floor", "3"), ("longer", "4 x")]);
-        let (_, high) = of_meta(&[("f1", "8"), ("f2", "6"), ("floor", "2"), ("max_ttl", "3")]);
+        let (_, mut low) = of_meta(&[("floor", "3"), ("longer", "4 x")]);
+        let (_, mut high) = of_meta(&[("floor", "2"), ("max_ttl", "3")]);
+        low.fences.extend([(1, 5), (2, 9)]);
+        high.fences.extend([(1, 8), (2, 6)]);
         for (mut one, other) in [(low.clone(), high.clone()), (high, low)] {
             one.merge(other);
-            assert_eq!(one.fences, BTreeMap::from([("f1".into(), 8), ("f2".into(), 9)]));
+            assert_eq!(one.fences, BTreeMap::from([(1, 8), (2, 9)]));
             assert_eq!((one.floor, one.max_ttl.as_millis(), one.longer.as_millis()), (3, 3, 4));
             assert_eq!(one.longest().as_millis(), 4);
         }

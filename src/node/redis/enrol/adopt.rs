@@ -310,8 +310,8 @@ mod tests {
         let set = &sets[0].set;
         let own = |run| report(set, 'a', run, 1).tag.incarnation().unwrap().to_string();
         let (a, b) = (own(1), own(2));
-        let fields = [("owner:b:1/0", &*b), ("longer", "20000 7"), ("f7", "70")];
-        let first = member(set, 1, &fields);
+        let mut first = member(set, 1, &[("owner:b:1/0", &*b), ("longer", "20000 7")]);
+        first.fences.insert(7, 70);
         let second = member(set, 2, &[("owner:a:1/0", &a)]);
         let mut old = [first, second, FakeServer::down()];
         // One new node is away.
@@ -321,7 +321,7 @@ mod tests {
         assert!(old[0].field("tag").starts_with("m ") && new[0].field("tag").starts_with("p "));
         assert_eq!(old[0].field("left"), format!("{a},{b}"));
         for server in &new[..2] {
-            assert_eq!(["max_ttl", "f7"].map(|field| server.field(field)), ["20000", "70"]);
+            assert_eq!((server.field("max_ttl"), server.fences[&7]), ("20000", 70));
         }
     }
 

@@ -11,9 +11,8 @@ use crate::{membership::leaving::Departure, stripe::STRIPES};
 /// marks the same one stands in any order.
 pub(crate) fn learnt(reply: &Value) {
     let (_, mut known) = LearntState::of_meta(reply);
-    for (field, fence) in &known.fences {
-        assert!((0..STRIPES).any(|stripe| *field == format!("f{stripe}")) && *fence > 0, "{field}");
-    }
+    known.learn_fences(reply);
+    assert!(known.fences.iter().all(|(stripe, fence)| *stripe < STRIPES && *fence > 0));
     if let Some(Departure::Named(incarnation, owners)) =
         known.left.as_ref().and_then(|(_, how)| Departure::parse(how))
     {

@@ -19,13 +19,16 @@ pub(crate) struct Layout {
     pub(crate) description: Arc<str>,
 }
 
+/// Of what a node stores. A client of another form never votes on the same node: it reports this text.
+const FORM: &str = "form 2 (upgrade a client that reports this as another set of its own nodes)";
+
 impl Layout {
     pub(crate) fn new(names: &[Arc<str>], prefix: &str, guard: RestartGuard) -> Self {
         let mut sorted: Vec<&str> = names.iter().map(|name| &**name).collect();
         sorted.sort_unstable();
         let sorted = if switches::is_out(Switch::LayoutCheck) { Vec::new() } else { sorted };
         let description = format!(
-            "{} nodes ({}), prefix {prefix}, restart guard {guard}",
+            "{} nodes ({}), prefix {prefix}, restart guard {guard}, {FORM}",
             sorted.len(),
             sorted.join(", ")
         );
@@ -78,6 +81,12 @@ impl Tag {
         self.0.len() == 94
     }
 
+    /// Returns the part that changes with anything else of the membership: a hash; without the restart
+    /// guard the layout.
+    pub(crate) fn view(&self) -> &str {
+        if self.is_complete() { &self.0[78..] } else { self.layout() }
+    }
+
     /// Returns what names the enrolment in other fields: a space and the nonce.
     pub(super) fn mark(&self) -> &str {
         self.0.get(51..68).unwrap_or_default()
@@ -121,8 +130,11 @@ mod tests {
     #[test]
     fn hash_is_stable() {
         let base = layout(&["a:1/0", "b:1/0"], RestartGuard::Probation);
-        assert_eq!(&*base.description, "2 nodes (a:1/0, b:1/0), prefix redlock, restart guard on");
-        assert_eq!(&*base.hash, "3b777aecd82dc6b1");
+        assert_eq!(
+            &*base.description,
+            "2 nodes (a:1/0, b:1/0), prefix redlock, restart guard on, form 2 (upgrade a client that reports this as another set of its own nodes)"
+        );
+        assert_eq!(&*base.hash, "856e1f593ea8edf9");
     }
 
     #[test]

@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 
-use super::{NodeReport, NodeSet, node_report::millis, record::Change};
+use super::{
+    NodeReport, NodeSet,
+    node_report::millis,
+    record::{self, Change},
+};
 use crate::{
     error::{Reason, Vote, VoteOutcome, Votes},
     protocol::formulas,
@@ -83,11 +87,7 @@ async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl
             return Ok(PreviousMaxTtl { longest, longer: "".into() });
         }
         let longer: Arc<str> = format!("{} {nonce}", millis(longest)).into();
-        let mut change = Change::of_tag(&report.tag);
-        change.expected.push(("max_ttl", report.raw_max_ttl()));
-        change.expected.push(("longer", report.longer.to_string()));
-        change.set("max_ttl", &millis(report.max_ttl.min(ours)));
-        change.set("longer", &longer);
+        let change = record::lowering(&report, ours, &longer);
         if set.change(node, &change).await? {
             return Ok(PreviousMaxTtl { longest, longer });
         }
@@ -105,10 +105,7 @@ fn foreign(set: &NodeSet, report: &NodeReport) -> Reason {
 
 async fn clear(set: &NodeSet, node: usize, before: &PreviousMaxTtl) -> Result<(), Reason> {
     if !before.longer.is_empty() {
-        let mut change = Change::default();
-        change.expected.push(("longer", before.longer.to_string()));
-        change.set("longer", "");
-        set.change(node, &change).await?;
+        set.change(node, &Change::clearing(&before.longer)).await?;
     }
     // It is still above ours where another client lowers it as well.
     let longest = set.read(node).await?.longest_ttl();

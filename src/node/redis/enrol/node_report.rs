@@ -9,10 +9,16 @@ use crate::{
     error::Reason,
     node::{
         Memory, Persistence,
-        redis::{RestartGuard, decode::text, handshake::read_time, server_error::reason},
+        redis::{
+            RestartGuard,
+            decode::{int, text},
+            encode::Keys,
+            handshake::read_time,
+            server_error::reason,
+        },
     },
     protocol::views::Incarnation,
-    stripe::fnv,
+    stripe::{STRIPES, fnv},
 };
 
 /// Value of `once` on a node that learnt from others in its probation.
@@ -35,6 +41,8 @@ pub(crate) struct NodeReport {
     /// time have expired.
     pub(crate) longer: Arc<str>,
     pub(crate) floor: u64,
+    /// Its fences are not where they have to be by its tag; false if that was not read.
+    pub(crate) lacks_fences: bool,
     /// The layout that is stored, for people to read.
     pub(crate) layout: Arc<str>,
     /// Long-lived records are still being taken over.
@@ -55,15 +63,17 @@ pub(crate) struct NodeReport {
 const FIELDS: [&str; 10] =
     ["tag", "max_ttl", "floor", "layout", "once", "seen", "size", "from", "from_size", "longer"];
 
-/// Adds the commands that read a node's report. `others`: the names of the other nodes, sorted.
+/// Adds the commands that read a node's report. `tag`: the one that it had before, under which its
+/// fences are looked for; `others`: the names of the other nodes, sorted.
 ///
 /// The record is read first: a server whose history changed in between reports another run than the
 /// record's.
-pub(crate) fn add_check(pipeline: &mut Pipeline, meta: &str, others: &[&str]) {
-    let record = pipeline.cmd("HMGET").arg(meta).arg(&FIELDS[..]);
+pub(crate) fn add_check(pipeline: &mut Pipeline, keys: &Keys, tag: &Tag, others: &[&str]) {
+    let record = pipeline.cmd("HMGET").arg(&keys.meta).arg(&FIELDS[..]);
     for name in others {
         record.arg(format!("owner:{name}"));
     }
+    pipeline.cmd("HLEN").arg(keys.fences(tag));
     pipeline.cmd("TIME");
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("replication");
@@ -94,10 +104,11 @@ impl NodeReport {
     /// Parses the replies to [`add_check`].
     pub(crate) fn parse(
         answers: &mut impl Iterator<Item = Value>,
+        asked: &Tag,
         restart: RestartGuard,
     ) -> Result<Self, Reason> {
         let mut next = || answers.next().unwrap_or(Value::Nil);
-        let (record, time) = (next(), next());
+        let (record, fences, time) = (next(), next(), next());
         let (server, replication) = (next(), next());
         let (memory, persistence, save) = (next(), next(), next());
         let items = match record {
@@ -127,6 +138,8 @@ impl NodeReport {
             tag: Tag::new(text(0)),
             max_ttl: Duration::from_millis(number(1)),
             floor: number(2),
+            lacks_fences: *text(0) == **asked.text()
+                && int(&fences).is_some_and(|stripes| stripes < STRIPES as u64),
             layout: text(3),
             copying: text(4).starts_with(LEARNT),
             seen: text(5),

@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     error::Reason,
-    node::{Memory, redis::RestartGuard},
+    node::{
+        Memory,
+        redis::{RestartGuard, encode::Keys},
+    },
     protocol::views::Incarnation,
     stripe::{STRIPES, fnv},
     switches::{self, Switch},
@@ -24,15 +27,18 @@ use crate::{
 };
 
 /// A change of a node's record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
+    /// The tag that was read, and the one that is stored: the fences have a key by it.
+    before: Tag,
+    after: Tag,
     /// The fields that must have these values still; an empty one is missing.
     pub(super) expected: Vec<(&'static str, String)>,
     pub(super) fields: Vec<(String, String)>,
-    /// The node is enrolled: all stripes have to be there.
-    pub(super) fills: bool,
-    /// Fields and numbers that are stored where they are greater.
-    pub(super) fences: Vec<(String, u64)>,
+    /// The node is enrolled: all stripes have to be there, with fences that are at least this.
+    pub(super) least_fence: Option<u64>,
+    /// Fences by stripe, which are stored where they are greater.
+    pub(super) fences: Vec<(usize, u64)>,
     /// Without it the node is as useful as before.
     pub(crate) is_optional: bool,
 }
@@ -66,6 +72,16 @@ pub(super) enum TagState {
 }
 
 impl TagState {
+    fn of(tag: &Tag) -> Self {
+        if tag.is_active() {
+            Self::Active
+        } else if tag.is_moved() {
+            Self::Moved
+        } else {
+            Self::Probation
+        }
+    }
+
     const fn letter(self) -> char {
         match self {
             Self::Active => 'a',
@@ -81,31 +97,74 @@ pub(super) fn new_tag(
     layout: &str,
     own: Incarnation,
     owners: &[Option<Incarnation>],
+    max_ttl: Duration,
 ) -> Tag {
-    let mut known = String::new();
+    let mut view = format!("{own} {layout} {}", millis(max_ttl));
     for owner in owners {
         // Writing into memory does not fail.
         let _ = match owner {
-            Some(owner) => write!(known, "{owner},"),
-            None => write!(known, ","),
+            Some(owner) => write!(view, ",{owner}"),
+            None => write!(view, ","),
         };
     }
     let Incarnation { epoch, id, nonce } = own;
-    let (state, view) = (state.letter(), fnv(&known));
+    let (state, view) = (state.letter(), fnv(&view));
     Tag::new(format!("{state} {id:032x} {layout} {nonce:016x} {epoch:08x} {view:016x}"))
 }
 
+/// Returns the tag of a node that stays in its state, but knows these owners and keeps this limit.
+fn same_tag(report: &NodeReport, owners: &[Option<Incarnation>], max_ttl: Duration) -> Tag {
+    let tag = &report.tag;
+    match tag.incarnation().filter(|_| tag.is_complete()) {
+        Some(own) => new_tag(TagState::of(tag), tag.layout(), own, owners, max_ttl),
+        None => tag.clone(),
+    }
+}
+
 impl Change {
+    /// A change of a record with this tag.
     pub(super) fn of_tag(tag: &Tag) -> Self {
-        Self { expected: vec![("tag", tag.text().to_string())], ..Self::default() }
+        Self {
+            before: tag.clone(),
+            after: tag.clone(),
+            expected: vec![("tag", tag.text().to_string())],
+            fields: Vec::new(),
+            least_fence: None,
+            fences: Vec::new(),
+            is_optional: false,
+        }
+    }
+
+    /// The same, if `max_ttl` and what it was before are still as they were read, too.
+    fn of_limits(report: &NodeReport) -> Self {
+        let mut change = Self::of_tag(&report.tag);
+        change.expected.push(("max_ttl", report.raw_max_ttl()));
+        change.expected.push(("longer", report.longer.to_string()));
+        change
+    }
+
+    /// Has what `max_ttl` was before forgotten, if it is still this. The tag stays.
+    pub(super) fn clearing(longer: &str) -> Self {
+        let mut change = Self::of_tag(&Tag::new(""));
+        change.expected = vec![("longer", longer.to_owned())];
+        change.set("longer", "");
+        change
     }
 
     pub(super) fn set(&mut self, field: impl Into<String>, value: &(impl ToString + ?Sized)) {
         self.fields.push((field.into(), value.to_string()));
     }
 
-    /// Adds the arguments of `change.lua` behind its key.
-    pub(crate) fn add_to(&self, call: &mut Pipeline) {
+    fn set_tag(&mut self, tag: Tag) {
+        if tag != self.after {
+            self.set("tag", tag.text());
+            self.after = tag;
+        }
+    }
+
+    /// Adds the keys and arguments of `change.lua`.
+    pub(crate) fn add_to(&self, call: &mut Pipeline, keys: &Keys) {
+        call.arg(3).arg(&keys.meta).arg(keys.fences(&self.before)).arg(keys.fences(&self.after));
         call.arg(self.expected.len());
         for (field, value) in &self.expected {
             call.arg(*field).arg(value);
@@ -114,15 +173,16 @@ impl Change {
         for (field, value) in &self.fields {
             call.arg(field).arg(value);
         }
-        call.arg(if self.fills { STRIPES } else { 0 });
-        for (field, number) in &self.fences {
-            call.arg(field).arg(*number);
+        call.arg(if self.least_fence.is_some() { STRIPES } else { 0 });
+        call.arg(self.least_fence.unwrap_or(0));
+        for (stripe, fence) in &self.fences {
+            call.arg(*stripe).arg(*fence);
         }
     }
 }
 
 /// Returns what has to change so that the node is enrolled in the set of these terms: it is new, or
-/// another run of its server, or displaced, or of an earlier version.
+/// another run of its server, or displaced, or lost its fences.
 pub(crate) fn enrolment(
     report: &NodeReport,
     terms: &EnrolTerms<'_>,
@@ -137,35 +197,37 @@ pub(crate) fn enrolment(
     let is_guarded = terms.restart == RestartGuard::Probation;
     let is_reclaimed =
         is_current && terms.reclaims.is_some() && tag.incarnation() == terms.reclaims;
-    let is_incomplete = is_current && is_guarded && !tag.is_complete();
+    // Its fences were deleted, or its tag is of another form.
+    let has_lost = is_current && (report.lacks_fences || is_guarded != tag.is_complete());
     // A blank one is of no use when it is full.
     if is_blank && report.memory.as_ref().is_some_and(Memory::is_full) {
         return Err(Reason::OutOfMemory);
     }
-    let mut change = Change::of_tag(tag);
-    let is_new = is_blank || (is_ours && !is_current) || is_reclaimed || is_incomplete;
+    let is_new = is_blank || (is_ours && !is_current) || is_reclaimed || has_lost;
+    let may_raise = is_new || (is_ours && (!tag.is_active() || terms.may_raise));
+    let raises = may_raise && report.max_ttl < terms.max_ttl;
+    let max_ttl = if raises { terms.max_ttl } else { report.max_ttl };
+    let mut change = if is_new || raises { Change::of_limits(report) } else { Change::of_tag(tag) };
     if is_new {
         let state = match () {
             () if tag.is_moved() => TagState::Moved,
-            () if is_incomplete && tag.is_active() => TagState::Active,
             () if switches::is_out(Switch::Probation) => TagState::Active,
             () => TagState::Probation,
         };
         let tag = if is_guarded {
             let own = next_incarnation(report, terms.least_epoch, terms.nonce);
-            new_tag(state, &terms.layout.hash, own, &report.owners)
+            new_tag(state, &terms.layout.hash, own, &report.owners, max_ttl)
         } else {
             Tag::new(format!("a {} {}", report.run, terms.layout.hash))
         };
-        change.set("tag", tag.text());
+        change.set_tag(tag);
         change.set("layout", &terms.layout.description);
-        change.fills = true;
+        change.least_fence = Some(0);
+    } else if raises {
+        change.set_tag(same_tag(report, &report.owners, max_ttl));
     }
-    let may_raise = is_new || (is_ours && (!tag.is_active() || terms.may_raise));
-    let raises = may_raise && report.max_ttl < terms.max_ttl;
     if raises {
-        change.expected.push(("max_ttl", report.raw_max_ttl()));
-        change.set("max_ttl", &millis(terms.max_ttl));
+        change.set("max_ttl", &millis(max_ttl));
     }
     // The set is in use: see takeover.rs.
     let (now, seen) = (report.server_micros, report.seen.parse::<u64>().unwrap_or(0));
@@ -194,8 +256,8 @@ pub(super) fn owners(
     others: &[&str],
     owners: &[Option<Incarnation>],
 ) -> Option<Change> {
-    let own = report.tag.incarnation().filter(|_| report.tag.is_complete())?;
-    let mut change = Change::of_tag(&report.tag);
+    let _ = report.tag.incarnation().filter(|_| report.tag.is_complete())?;
+    let mut change = Change::of_limits(report);
     let mut known = report.owners.clone();
     known.resize(others.len(), None);
     for ((known, owner), name) in known.iter_mut().zip(owners).zip(others) {
@@ -207,12 +269,7 @@ pub(super) fn owners(
     if change.fields.is_empty() {
         return None;
     }
-    let state = match &report.tag {
-        tag if tag.is_active() => TagState::Active,
-        tag if tag.is_moved() => TagState::Moved,
-        _ => TagState::Probation,
-    };
-    change.set("tag", new_tag(state, report.tag.layout(), own, &known).text());
+    change.set_tag(same_tag(report, &known, report.max_ttl));
     Some(change)
 }
 
@@ -239,9 +296,7 @@ pub(super) fn moving(
     leaving: &MoveConditions<'_>,
     entering: &Entering<'_>,
 ) -> Change {
-    let mut change = Change::of_tag(&report.tag);
-    change.expected.push(("max_ttl", report.raw_max_ttl()));
-    change.expected.push(("longer", report.longer.to_string()));
+    let mut change = Change::of_limits(report);
     if !leaving.seen.is_empty() {
         change.expected.push(("seen", report.seen.to_string()));
     }
@@ -260,14 +315,14 @@ pub(super) fn moving(
         nonce: crate::random::number(),
     };
     let none = vec![None; entering.others.len()];
-    change.set("tag", new_tag(entering.state, &entering.layout.hash, own, &none).text());
+    let max_ttl = report.longest_ttl().max(entering.max_ttl);
+    change.set_tag(new_tag(entering.state, &entering.layout.hash, own, &none, max_ttl));
     change.set("layout", &entering.layout.description);
     change.set("seen", &0);
-    change.set("max_ttl", &millis(report.longest_ttl().max(entering.max_ttl)));
-    change.fills = true;
-    let fences = entering.known.fences.iter();
-    change.fences = fences.map(|(field, fence)| (field.clone(), *fence)).collect();
-    change.fences.push(("floor".into(), entering.known.floor));
+    change.set("max_ttl", &millis(max_ttl));
+    change.set("floor", &report.floor.max(entering.known.floor));
+    change.least_fence = Some(0);
+    change.fences = entering.known.fences.iter().map(|(stripe, fence)| (*stripe, *fence)).collect();
     change
 }
 
@@ -290,7 +345,7 @@ fn left(report: &NodeReport, owners: &[Incarnation]) -> String {
 pub(super) struct Lesson {
     pub(super) max_ttl: Duration,
     pub(super) floor: u64,
-    pub(super) fences: Vec<(String, u64)>,
+    pub(super) fences: Vec<(usize, u64)>,
     pub(super) kind: LessonKind,
 }
 
@@ -314,10 +369,8 @@ impl LessonKind {
 
 /// Returns how the probation ends of a node whose record was read after the wait.
 pub(super) fn activation(report: &NodeReport, lesson: Lesson) -> Change {
-    let mut change = Change::of_tag(&report.tag);
-    // Another client may have raised it meanwhile, and waits for longer.
-    change.expected.push(("max_ttl", report.raw_max_ttl()));
-    change.expected.push(("longer", report.longer.to_string()));
+    // Another client may have raised the limit meanwhile, and waits for longer.
+    let mut change = Change::of_limits(report);
     let mut floor = report.floor.max(lesson.floor);
     let copies = match lesson.kind {
         LessonKind::Learnt => LEARNT,
@@ -330,14 +383,28 @@ pub(super) fn activation(report: &NodeReport, lesson: Lesson) -> Change {
             if has_sources { BOOTSTRAPPED } else { "" }
         }
     };
-    let tag = format!("a{}", report.tag.text().get(1..).unwrap_or_default());
-    change.set("tag", &tag);
-    change.set("max_ttl", &millis(report.max_ttl.max(lesson.max_ttl)));
+    let max_ttl = report.max_ttl.max(lesson.max_ttl);
+    if let Some(own) = report.tag.incarnation() {
+        let layout = report.tag.layout();
+        change.set_tag(new_tag(TagState::Active, layout, own, &report.owners, max_ttl));
+    }
+    change.set("max_ttl", &millis(max_ttl));
     change.set("floor", &floor);
     change.set("learner", "");
     let once =
         if copies.is_empty() { String::new() } else { format!("{copies}{}", report.tag.mark()) };
     change.set("once", &once);
+    change.least_fence = Some(floor);
     change.fences = lesson.fences;
+    change
+}
+
+/// Returns how a node takes a shorter `max_ttl`, and keeps the former one beside it.
+pub(super) fn lowering(report: &NodeReport, max_ttl: Duration, longer: &str) -> Change {
+    let mut change = Change::of_limits(report);
+    let max_ttl = report.max_ttl.min(max_ttl);
+    change.set_tag(same_tag(report, &report.owners, max_ttl));
+    change.set("max_ttl", &millis(max_ttl));
+    change.set("longer", longer);
     change
 }

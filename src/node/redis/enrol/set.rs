@@ -169,6 +169,12 @@ impl NodeSet {
         (state.enrolment.least_epoch(node), reclaims)
     }
 
+    /// Returns the tag that a node had in its latest report.
+    pub(crate) fn latest_tag(&self, node: usize) -> Tag {
+        let state = self.state();
+        state.reports[node].as_ref().map_or_else(|| Tag::new(""), |report| report.tag.clone())
+    }
+
     /// Returns the other nodes, sorted by name.
     pub(super) fn others(&self, node: usize) -> Vec<usize> {
         let mut others: Vec<_> = (0..self.members().len()).filter(|&other| other != node).collect();

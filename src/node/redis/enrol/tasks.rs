@@ -200,15 +200,17 @@ impl NodeSet {
     /// Reads a node's record.
     pub(super) async fn read(&self, node: usize) -> Result<NodeReport, Reason> {
         let mut pipeline = Pipeline::with_capacity(8);
-        add_check(&mut pipeline, &self.keys.meta, &self.other_names(node));
+        let tag = self.latest_tag(node);
+        add_check(&mut pipeline, &self.keys, &tag, &self.other_names(node));
         let mut answers = self.ask(node, pipeline).await?.into_iter();
-        NodeReport::parse(&mut answers, self.settings.guards.restart)
+        NodeReport::parse(&mut answers, &tag, self.settings.guards.restart)
     }
 
     /// Changes a node's record; returns false if it is not any more as it was read.
     pub(super) async fn change(&self, node: usize, change: &Change) -> Result<bool, Reason> {
-        let mut call = self.call(node, scripts::CHANGE);
-        change.add_to(&mut call);
+        let mut call = Pipeline::with_capacity(1);
+        call.cmd("EVAL").arg(scripts::CHANGE.text(self.traits(node).knows_flags));
+        change.add_to(&mut call, &self.keys);
         match self.ask(node, call).await?.first() {
             Some(Value::Int(made)) => Ok(*made == 1),
             Some(Value::ServerError(error)) => Err(reason(error)),
@@ -371,7 +373,7 @@ mod tests {
         let owners = [None, None, Some(owner)];
         let tag = seen.tag.text();
         let nodes = &mut scripted.nodes[1..2];
-        let mut servers = [FakeServer::new(2, &[("tag", tag)])];
+        let mut servers = [FakeServer::new(2, &[("tag", tag), ("max_ttl", "10000")])];
         assert_eq!(served(nodes, &mut servers, inform(&set, 1, &owners)).await, Ok(()));
         assert_eq!(servers[0].field("owner:c:1/0"), owner.to_string());
         let changed = servers[0].field("tag").to_owned();

@@ -132,6 +132,8 @@ pub(super) fn text(text: &str) -> Value {
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeServer {
     pub(super) fields: BTreeMap<String, String>,
+    /// By stripe.
+    pub(super) fences: BTreeMap<usize, u64>,
     pub(super) run: u128,
     pub(super) clock: Duration,
     pub(super) is_down: bool,
@@ -175,6 +177,12 @@ impl FakeServer {
                 Value::Array(fields.iter().map(|field| stored(field)).collect())
             }
             ["HGET", _, field] => stored(field),
+            ["HGETALL", key] if key.contains(":fences") => {
+                let pairs = self.fences.iter();
+                let pairs = pairs.flat_map(|pair| [pair.0.to_string(), pair.1.to_string()]);
+                Value::Array(pairs.map(|number| text(&number)).collect())
+            }
+            ["HLEN", _] => Value::Int(1_024),
             ["HGETALL", _] => {
                 let pairs = self.fields.iter().flat_map(|pair| [text(pair.0), text(pair.1)]);
                 Value::Array(pairs.collect())
@@ -194,7 +202,7 @@ impl FakeServer {
                 self.is_given_back |= *time == "0";
                 Value::Array(vec![Value::Int(1)])
             }
-            ["EVAL", _, "1", _, change @ ..] => Value::Int(i64::from(self.change(change))),
+            ["EVAL", _, "3", _, _, _, change @ ..] => Value::Int(i64::from(self.change(change))),
             other => panic!("{other:?}"),
         }
     }
@@ -211,10 +219,12 @@ impl FakeServer {
         for pair in fields[1..].chunks(2) {
             self.fields.insert(pair[0].to_owned(), pair[1].to_owned());
         }
-        for pair in rest[1..].chunks(2) {
-            let stored = self.field(pair[0]).parse().unwrap_or(0);
-            let greater = stored.max(pair[1].parse::<u64>().unwrap());
-            self.fields.insert(pair[0].to_owned(), greater.to_string());
+        // Stripes that have no fence yet are left out here.
+        let least = rest[1].parse::<u64>().unwrap();
+        self.fences.values_mut().for_each(|fence| *fence = least.max(*fence));
+        for pair in rest[2..].chunks(2) {
+            let stored = self.fences.entry(pair[0].parse().unwrap()).or_default();
+            *stored = pair[1].parse::<u64>().unwrap().max(*stored);
         }
         true
     }
@@ -244,15 +254,14 @@ async fn activated(
     let Scripted { set, mut nodes, .. } = Scripted::new("p");
     let tag = |state, run| Arc::clone(report(&set, state, run, 1).tag.text());
     let begun = tag('p', 1);
-    let mut servers =
-        vec![FakeServer::new(1, &[("tag", &begun), ("max_ttl", max_ttl), ("f3", "5")])];
+    let mut servers = vec![FakeServer::new(1, &[("tag", &begun), ("max_ttl", max_ttl)])];
+    servers[0].fences.insert(3, 5);
     for (number, votes) in votes.into_iter().enumerate() {
         let run = number as u128 + 2;
         servers.push(if votes {
             set.state().tags[number + 1] = Some(Tag::new(tag('a', run)));
-            let fields =
-                [("tag", &*tag('a', run)), ("max_ttl", "20000"), ("f7", "70"), ("f3", "4")];
-            FakeServer::new(run, &fields)
+            let server = FakeServer::new(run, &[("tag", &*tag('a', run)), ("max_ttl", "20000")]);
+            FakeServer { fences: BTreeMap::from([(3, 4), (7, 70)]), ..server }
         } else {
             FakeServer::down()
         });
@@ -281,10 +290,8 @@ async fn probation_outlasts_longer_ttls() {
         (ActivationOutcome::Done, 1, false)
     );
     assert!(server.field("tag").starts_with("a "));
-    assert_eq!(
-        ["max_ttl", "floor", "f3", "f7"].map(|f| server.field(f)),
-        ["20000", "0", "5", "70"]
-    );
+    assert_eq!(["max_ttl", "floor"].map(|field| server.field(field)), ["20000", "0"]);
+    assert_eq!(server.fences, BTreeMap::from([(3, 5), (7, 70)]));
     assert_eq!(server.field("once"), "copying 0000000000000007");
     // The node itself may keep a longer one.
     let (outcome, server) = activated((WHOLE, learn(2)), [true; 2], "30000").await;
@@ -318,6 +325,7 @@ async fn bootstrap_starts_above_all_tokens() {
     let (outcome, server) = activated((WHOLE, plan), [true; 2], "10000").await;
     assert_eq!(outcome, ActivationOutcome::Done);
     assert_eq!(server.field("floor"), "1060000000");
+    assert_eq!(server.fences[&3], 1_060_000_000);
     assert_eq!(server.field("once"), "copying bootstrapped 0000000000000007");
 }
 
@@ -333,6 +341,7 @@ pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeR
         max_ttl: set.settings.max_ttl,
         longer: "".into(),
         floor: 0,
+        lacks_fences: false,
         layout: "".into(),
         copying: false,
         owners: Vec::new(),

@@ -1,7 +1,8 @@
 -- Changes what a node stores of its membership, if that is still what the client read (record.rs).
--- KEYS: meta. ARGV: how many fields are compared; each of these with its value, '' where there is
--- none; how many fields are set; each of these with its value; how many stripes there have to be; then
--- field and number of fences, which only grow.
+-- KEYS: meta, its fences before, its fences after. ARGV: how many fields are compared; each of these with
+-- its value, '' where there is none; how many fields are set; each of these with its value; how many
+-- stripes there have to be (0: as they are); the least fence of all (0: as they are); then stripe and
+-- fence, which only grow.
 -- Answers 1; 0 where something is different.
 local at = 1
 local function pairs_of()
@@ -16,10 +17,17 @@ for i = first, last, 2 do
 end
 first, last = pairs_of()
 for i = first, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
--- All stripes are filled before the first use: Redis keeps a small hash as a list, and that is slower.
-for i = 0, ARGV[at] - 1 do redis.call('HSETNX', KEYS[1], 'f' .. i, 0) end
-for i = at + 1, #ARGV, 2 do
-  local stored = tonumber(redis.call('HGET', KEYS[1], ARGV[i]) or 0)
-  if tonumber(ARGV[i + 1]) > stored then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+
+-- A node without fences has none to take along.
+if KEYS[2] ~= KEYS[3] then redis.pcall('RENAME', KEYS[2], KEYS[3]) end
+local function raise(stripe, fence)
+  local stored = redis.call('HGET', KEYS[3], stripe)
+  if not stored or tonumber(fence) > tonumber(stored) then
+    redis.call('HSET', KEYS[3], stripe, fence)
+  end
 end
+
+-- All stripes are there before the first vote.
+for stripe = 0, ARGV[at] - 1 do raise(stripe, ARGV[at + 1]) end
+for i = at + 2, #ARGV, 2 do raise(ARGV[i], ARGV[i + 1]) end
 return 1

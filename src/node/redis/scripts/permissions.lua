@@ -33,7 +33,7 @@ try('hscan', 'HSCAN', key, 0, 'COUNT', 1)
 -- Nothing is left that could not be deleted.
 if try('del', 'DEL', key) then
   try('hset', 'HSET', key, 'f', 0)
-  try('hsetnx', 'HSETNX', key, 'f', 0)
+  try('rename', 'RENAME', key, key)
   try('hdel', 'HDEL', key, 'f')
   redis.pcall('DEL', key)
 end

@@ -1,13 +1,21 @@
--- Deletes the keys of one or many leases where they are the lease's own. KEYS: the lock keys of all
--- leases. ARGV: for each lease: nonce, and how many keys, negative. Answers with a minus and the first
--- nonce, as acquire.lua with that of an acquire; the server's time; and for each lease as
--- release_keys.lua.
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
-local answers, first = {'-' .. ARGV[1], now}, 1
-for at = 1, #ARGV, 2 do
-  local keys = -ARGV[at + 1]
-  answers[#answers + 1] = release_keys(first, first + keys - 1, ARGV[at], now)
-  first = first + keys
+-- Releases the locks of a lease where they are its own. KEYS: the locks. ARGV: nonce. Answers how many
+-- there were, or {9, number} where one had a waiter: a line feed at the end of the value is the mark of
+-- one, and the number of listeners is published on the name's channel then. Works without permission for
+-- channels.
+local deleted, awaited = 0, false
+for i, key in ipairs(KEYS) do
+  local value = redis.pcall('GET', key)
+  if type(value) == 'table' then return value end
+  if value and string.sub(value, 1, 32) == ARGV[1] then
+    redis.call('DEL', key)
+    deleted = deleted + 1
+    local colon = string.byte(value, -1) == 10 and string.find(key, ':lock:', 1, true)
+    if colon then
+      awaited = true
+      local channel = string.sub(key, 1, colon) .. 'free:' .. string.sub(key, colon + 6)
+      local listening = redis.pcall('PUBSUB', 'NUMSUB', channel)
+      redis.pcall('PUBLISH', channel, listening[2] or '')
+    end
+  end
 end
-return answers
+return awaited and {9, deleted} or deleted

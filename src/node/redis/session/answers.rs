@@ -1,7 +1,5 @@
 //! Handles the replies to a batch.
 
-use std::iter;
-
 use ::redis::{Pipeline, Value};
 
 use super::{
@@ -11,27 +9,28 @@ use super::{
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{Decoded, Unanswered, decode},
+        decode::{Decoded, decode},
         encode::ScriptRef,
+        handshake::read_time,
         permissions,
         request::NodeRequest,
         scripts,
         server_clock::ServerClock,
     },
-    protocol::{Answer, Op},
+    protocol::{AcquireOp, Answer, Op},
     time::Timestamp,
 };
 
 impl Session<'_> {
     /// Passes the answers of a batch on, and repeats what has to be sent again.
     pub(super) fn on_answers(&mut self, batch: SentBatch) -> Result<(), Reason> {
-        let SentBatch { sent, server_clock, content, view, tag, answers: values, .. } = batch;
-        let groups = match content {
-            BatchContent::Operations(groups) => {
-                self.unanswered -= groups.iter().map(Vec::len).sum::<usize>();
-                groups
+        let SentBatch { sent, server_clock, content, view, tag, answers: mut values, .. } = batch;
+        let requests = match content {
+            BatchContent::Operations(requests) => {
+                self.unanswered -= requests.len();
+                requests
             }
-            BatchContent::HealthCheck => return self.on_health_check(sent, values),
+            BatchContent::HealthCheck { tag } => return self.on_health_check(sent, &tag, values),
             BatchContent::Change { times, report, is_optional } => {
                 return self.on_change(&values, times, &report, is_optional);
             }
@@ -49,70 +48,72 @@ impl Session<'_> {
             BatchContent::Scripts => return Ok(()),
         };
         let received = self.settings.clock.now();
-        let mut unusable = None;
-        let (mut forgotten, mut apart) = (Vec::new(), Vec::new());
-        let mut values = values.into_iter();
-        let mut groups = groups.into_iter();
-        while let Some(group) = groups.next() {
-            match decode(&self.member.set.keys, &group, values.next().unwrap_or(Value::Nil)) {
-                Ok(answers) => {
-                    // All answers of a call share one reading of the clock.
-                    let micros = answers.iter().find_map(|answer| answer.server_micros);
-                    let sound = micros.is_none_or(|micros| {
-                        self.link.server_clock = ServerClock::new(sent, micros);
-                        self.observe(sent, received, micros)
-                    });
-                    for (mut request, mut decoded) in group.into_iter().zip(answers) {
-                        self.judge(&request.op, &mut decoded, sound);
-                        // The operation was sent although the node had no vote.
-                        if let Err(Reason::WrongTag { .. }) = &decoded.result
-                            && tag.text().is_empty()
-                            && let Some(reason) = self.status.barred()
-                        {
-                            request.answer(Err(reason), None);
-                            continue;
-                        }
-                        self.note_vote(&request.op, &decoded.result, received);
-                        if self.note(&decoded.result) {
-                            unusable = decoded.result.clone().err();
-                        }
-                        if let Err(Reason::WrongTag { found }) = &decoded.result
-                            && found != tag.text()
-                            && request.begin_again()
-                        {
-                            self.mistagged.push(request);
-                            continue;
-                        }
-                        request.answer(decoded.result, view.clone());
-                    }
-                }
-                Err(Unanswered::NoScript) => forgotten.extend(group),
-                Err(Unanswered::Failed) => {
-                    self.last_spoilt = Some(self.settings.clock.now());
-                    apart.extend(group);
-                }
-                Err(Unanswered::OtherCall) => {
-                    let reason = Reason::Protocol("an answer to another call".into());
-                    self.status.set_down(reason.clone());
-                    apart.extend(iter::once(group).chain(groups.by_ref()).flatten());
-                    unusable = Some(reason);
-                }
+        // Behind the acquires.
+        let time = (values.len() > requests.len()).then(|| values.pop().unwrap_or(Value::Nil));
+        let end = match time.map(read_time).transpose() {
+            Ok(end) => end,
+            Err(reason) => {
+                self.status.set_down(reason.clone());
+                self.lose(requests.into_iter(), (sent, server_clock), &reason);
+                return Err(reason);
             }
+        };
+        let mut is_sound = end.is_none_or(|micros| {
+            self.link.server_clock = ServerClock::new(sent, micros);
+            self.observe(sent, received, micros)
+        });
+        let mut unusable = None;
+        let mut forgotten = Vec::new();
+        for (mut request, value) in requests.into_iter().zip(values) {
+            let Ok(mut decoded) = decode(&self.member.set.keys, &request.op, value) else {
+                forgotten.push(request);
+                continue;
+            };
+            if let Some(micros) = decoded.server_micros {
+                self.link.server_clock = ServerClock::new(sent, micros);
+                is_sound = self.observe(sent, received, micros);
+            }
+            if let (Op::Acquire(AcquireOp { ttl, .. }), Some(end)) = (&request.op, end)
+                && decoded.granted
+                && server_clock.expiry(sent, *ttl).saturating_mul(1_000) <= end
+            {
+                decoded = Decoded { result: Err(Reason::Late), granted: false, ..decoded };
+            }
+            self.judge(&request.op, &mut decoded, is_sound, server_clock);
+            // The operation was sent although the node had no vote.
+            if let Err(Reason::WrongTag { .. }) = &decoded.result
+                && tag.text().is_empty()
+                && let Some(reason) = self.status.barred()
+            {
+                request.answer(Err(reason), None);
+                continue;
+            }
+            self.note_vote(&request.op, &decoded.result, received);
+            if self.note(&decoded.result) {
+                unusable = decoded.result.clone().err();
+            }
+            if let Err(Reason::WrongTag { found }) = &decoded.result
+                && found != tag.text()
+                && request.begin_again()
+            {
+                self.mistagged.push(request);
+                continue;
+            }
+            request.answer(decoded.result, view.clone());
         }
         // For example a server that became a replica: down until it votes again.
         if let Some(reason) = unusable {
-            let unsettled = forgotten.into_iter().chain(apart);
-            self.lose(unsettled, (sent, server_clock), &reason);
+            self.lose(forgotten.into_iter(), (sent, server_clock), &reason);
             return Err(reason);
         }
-        self.resend(forgotten, apart);
+        self.resend(forgotten);
         self.try_vote(received);
         Ok(())
     }
 
     /// Rejects a grant by a server whose clock jumped, and a release after which an unanswered
     /// grant may still run.
-    fn judge(&mut self, op: &Op, decoded: &mut Decoded, sound: bool) {
+    fn judge(&mut self, op: &Op, decoded: &mut Decoded, sound: bool, sent_by: ServerClock) {
         if decoded.granted && !sound {
             let by_micros = match self.status.barred() {
                 Some(Reason::ClockJumped { by_micros }) => by_micros,
@@ -120,9 +121,8 @@ impl Session<'_> {
             };
             decoded.result = Err(Reason::ClockJumped { by_micros });
         }
-        if let (Op::Release(lease), Ok(_), Some(micros)) =
-            (op, &decoded.result, decoded.server_micros)
-            && !self.reconnect.settles(lease.nonce(), micros)
+        if let (Op::Release(lease), Ok(_)) = (op, &decoded.result)
+            && !self.reconnect.settles(lease.nonce(), sent_by.earliest())
         {
             decoded.result = Err(Reason::Unsettled);
         }
@@ -143,29 +143,30 @@ impl Session<'_> {
         false
     }
 
-    /// Repeats operations: by script text where the server lacks the scripts, one by one where one
-    /// operation failed a call for all. Keeps their order, and drops ended ones, which must not run
-    /// after their release.
-    fn resend(&mut self, forgotten: Vec<NodeRequest>, apart: Vec<NodeRequest>) {
-        let now = self.settings.clock.now();
-        // If both apply, which is rare, all are sent by text.
-        let by = if forgotten.is_empty() { ScriptRef::Digest } else { ScriptRef::Text };
-        if !forgotten.is_empty() {
-            // A server that lacks one script lacks all. They are loaded now, as operations repeated
-            // later would run after those written meanwhile.
-            let mut scripts = Pipeline::new();
-            scripts::load(&mut scripts);
-            self.send_all(&scripts, now, BatchContent::Scripts);
+    /// Repeats operations by script text, as the server lacks the scripts. Drops ended ones, which must
+    /// not run after their release.
+    fn resend(&mut self, forgotten: Vec<NodeRequest>) {
+        if forgotten.is_empty() {
+            return;
         }
-        let again = forgotten.into_iter().chain(apart);
+        let now = self.settings.clock.now();
+        // A server that lacks one script lacks all. They are loaded now, as operations repeated later
+        // would run after those written meanwhile.
+        let mut scripts = Pipeline::new();
+        scripts::load(&mut scripts);
+        self.send_all(&scripts, now, BatchContent::Scripts);
+        self.send_again(forgotten, ScriptRef::Text, now);
+    }
+
+    fn send_again(&mut self, requests: Vec<NodeRequest>, by: ScriptRef, now: Timestamp) {
         let (over, again): (Vec<_>, Vec<_>) =
-            again.partition(|request: &NodeRequest| request.op.is_over());
+            requests.into_iter().partition(|request| request.op.is_over());
         for request in over {
             request.not_sent(Reason::Stale);
         }
-        let requests = Self::fresh(again.into_iter(), now);
-        if !requests.is_empty() {
-            self.write(self.group(requests, now), by, now);
+        let again = self.fresh(again.into_iter(), now);
+        if !again.is_empty() {
+            self.write(again, by, now);
         }
     }
 
@@ -179,7 +180,8 @@ impl Session<'_> {
             }
             return;
         }
-        self.resend(Vec::new(), mistagged);
+        let now = self.settings.clock.now();
+        self.send_again(mistagged, ScriptRef::Digest, now);
     }
 
     pub(super) fn break_off(mut self, reason: Reason) -> SessionEnd {
@@ -190,14 +192,13 @@ impl Session<'_> {
         }
         for batch in std::mem::take(&mut self.batches) {
             match batch.content {
-                BatchContent::Operations(groups) => {
-                    let requests = groups.into_iter().flatten();
-                    self.lose(requests, (batch.sent, batch.server_clock), &reason);
+                BatchContent::Operations(requests) => {
+                    self.lose(requests.into_iter(), (batch.sent, batch.server_clock), &reason);
                 }
                 BatchContent::AdminRequest(waiting) => {
                     let _ = waiting.send(Err(of_written(&reason)));
                 }
-                BatchContent::HealthCheck
+                BatchContent::HealthCheck { .. }
                 | BatchContent::Change { .. }
                 | BatchContent::Permissions
                 | BatchContent::Scripts => {}

@@ -78,8 +78,9 @@ impl Session<'_> {
 
     fn read_record(&mut self, now: Timestamp) {
         let mut pipeline = Pipeline::with_capacity(8);
-        handshake::add_health_check(&mut pipeline, self.member);
-        self.send_all(&pipeline, now, BatchContent::HealthCheck);
+        let tag = self.member.set.latest_tag(self.member.index);
+        handshake::add_health_check(&mut pipeline, self.member, &tag);
+        self.send_all(&pipeline, now, BatchContent::HealthCheck { tag });
         (self.checking, self.check_now) = (true, false);
     }
 
@@ -94,11 +95,12 @@ impl Session<'_> {
     pub(super) fn on_health_check(
         &mut self,
         sent: Timestamp,
+        tag: &Tag,
         values: Vec<Value>,
     ) -> Result<(), Reason> {
         let received = self.settings.clock.now();
         self.checking = false;
-        match handshake::read_report(&mut values.into_iter(), self.member)? {
+        match handshake::read_report(&mut values.into_iter(), self.member, tag)? {
             Ok(report) => {
                 let begun = &mut self.run_id;
                 if begun.as_ref().is_some_and(|begun| *begun != report.run_id) {
@@ -202,6 +204,7 @@ impl Session<'_> {
         let admission =
             self.member.set.report(self.member.index, report, (sent, received), is_fresh);
         self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));
+        self.fences = self.member.set.keys.fences(&self.tag);
         self.view = admission.view;
         self.member.set.compare_clocks(received);
         admission.reconnect

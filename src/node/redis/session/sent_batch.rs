@@ -9,7 +9,7 @@ use crate::{
     error::Reason,
     node::redis::{
         enrol::{NodeReport, Tag},
-        request::Group,
+        request::NodeRequest,
         server_clock::ServerClock,
     },
     protocol::{Op, views::View},
@@ -40,7 +40,10 @@ impl SentBatch {
 }
 
 pub(super) enum BatchContent {
-    HealthCheck,
+    /// With the tag under which the fences are looked for.
+    HealthCheck {
+        tag: Tag,
+    },
     /// A change of the record, with the report that it was decided by and the times of that.
     Change {
         times: (Timestamp, Timestamp),
@@ -52,8 +55,8 @@ pub(super) enum BatchContent {
     /// Scripts that the server has to load again.
     Scripts,
     AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
-    /// One group for each command.
-    Operations(Vec<Group>),
+    /// One command for each, and behind them the server's TIME if one of them is an acquire.
+    Operations(Vec<NodeRequest>),
 }
 
 /// Maximum memory of the replies to one write, in bytes.
@@ -64,9 +67,11 @@ const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 impl BatchContent {
     pub(super) fn most_memory(&self) -> usize {
         let is_long = match self {
-            Self::HealthCheck | Self::Change { .. } | Self::Permissions | Self::Scripts => false,
+            Self::HealthCheck { .. } | Self::Change { .. } | Self::Permissions | Self::Scripts => {
+                false
+            }
             Self::AdminRequest(_) => true,
-            Self::Operations(groups) => groups.iter().flatten().any(|request| {
+            Self::Operations(requests) => requests.iter().any(|request| {
                 let op = &request.op;
                 matches!(
                     op,

@@ -28,13 +28,14 @@ use crate::{
         enrol::{AdminRequest, Membership, Tag},
         handshake::ReadyConnection,
         reconnect_state::ReconnectState,
-        request::{Group, NodeRequest, group},
+        request::NodeRequest,
         status::Status,
         wire::{Command, MAX_READS},
     },
-    protocol::views::View,
+    protocol::{AcquireOp, Op, views::View},
     switches::{self, Switch},
     time::Timestamp,
+    token::TOKEN_LEAD,
 };
 
 /// Maximum number of operations in one write.
@@ -42,14 +43,13 @@ const MAX_BATCH: usize = 128;
 /// Maximum number of unanswered operations on a connection. Written operations can't be overtaken,
 /// and run even if their requests have ended.
 const MAX_UNANSWERED: usize = 1024;
+/// Maximum lead of a token before a server's clock.
+const MAX_LEAD: Duration = Duration::from_micros(TOKEN_LEAD);
 /// Interval between health checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of node timeouts without an answer after which a connection is replaced.
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
-/// Time for which calls are not shared after an operation failed one: repeated operations run after
-/// later ones, which has to stay the exception.
-const SEPARATE_CALLS: Duration = Duration::from_secs(10);
 
 pub(in crate::node::redis) enum SessionEnd {
     /// The node was dropped, and every operation is answered.
@@ -74,6 +74,8 @@ pub(in crate::node::redis) struct Session<'a> {
     pub(super) reconnect: &'a mut ReconnectState,
     /// The tag under which the server votes for this client; empty if it does not.
     pub(super) tag: Tag,
+    /// The key of the fences under that tag.
+    pub(super) fences: String,
     /// The view that the tag stands for.
     pub(super) view: Option<Arc<View>>,
     /// Operations that met another tag, to be sent again when it is known.
@@ -101,8 +103,6 @@ pub(in crate::node::redis) struct Session<'a> {
     /// The latest check of permissions, and whether another one is due.
     pub(super) permissions_asked: Timestamp,
     pub(super) permissions_doubted: bool,
-    /// When an operation last failed a call for its neighbours.
-    pub(super) last_spoilt: Option<Timestamp>,
 }
 
 impl<'a> Session<'a> {
@@ -121,6 +121,7 @@ impl<'a> Session<'a> {
             status,
             reconnect,
             tag: Tag::new(""),
+            fences: member.set.keys.fences(&Tag::new("")),
             view: None,
             mistagged: Vec::new(),
             run_id: None,
@@ -135,7 +136,6 @@ impl<'a> Session<'a> {
             votes: VoteHealth::default(),
             permissions_asked: Timestamp::ZERO,
             permissions_doubted: false,
-            last_spoilt: None,
         }
     }
 
@@ -298,7 +298,7 @@ impl<'a> Session<'a> {
 
     /// Writes operations in one batch, except stale ones.
     fn batch(&mut self, incoming: &mut Vec<NodeRequest>, now: Timestamp) {
-        let mut requests = Self::fresh(incoming.drain(..), now);
+        let mut requests = self.fresh(incoming.drain(..), now);
         // They may have arrived before the server lost its vote.
         if self.status.barred().is_some() {
             let mut others = Vec::with_capacity(requests.len());
@@ -311,27 +311,25 @@ impl<'a> Session<'a> {
             requests = others;
         }
         if !requests.is_empty() {
-            self.write(self.group(requests, now), ScriptRef::Digest, now);
+            self.write(requests, ScriptRef::Digest, now);
         }
     }
 
-    pub(super) fn group(&self, requests: Vec<NodeRequest>, now: Timestamp) -> Vec<Group> {
-        match self.last_spoilt {
-            Some(at) if now.saturating_duration_since(at) < SEPARATE_CALLS => {
-                requests.into_iter().map(|r| vec![r]).collect()
-            }
-            _ => group(requests),
-        }
-    }
-
+    /// Returns the operations that are still of use. No token is sent that is further ahead of the
+    /// server's clock than any node would take.
     pub(super) fn fresh(
+        &self,
         requests: impl Iterator<Item = NodeRequest>,
         now: Timestamp,
     ) -> Vec<NodeRequest> {
+        let limit = self.link.server_clock.deadline(now, MAX_LEAD);
         let mut fresh = Vec::with_capacity(requests.size_hint().0);
         for request in requests {
             if request.op.is_stale(now) {
                 request.not_sent(Reason::Stale);
+            } else if matches!(&request.op, Op::Acquire(AcquireOp { token, .. }) if *token > limit)
+            {
+                request.not_sent(Reason::TokenAhead);
             } else {
                 fresh.push(request);
             }
@@ -339,22 +337,32 @@ impl<'a> Session<'a> {
         fresh
     }
 
-    pub(super) fn write(&mut self, groups: Vec<Group>, by: ScriptRef, now: Timestamp) {
+    /// Writes operations, and behind an acquire TIME: the clock is judged before its votes count, and
+    /// shows whether the expiry of its keys had passed.
+    pub(super) fn write(&mut self, requests: Vec<NodeRequest>, by: ScriptRef, now: Timestamp) {
         let ReadyConnection { wire, digests, server_clock, .. } = &mut self.link;
         let encoder = Encoder {
             keys: &self.member.set.keys,
             digests,
             tag: self.tag.text(),
+            fences: &self.fences,
             layout: &self.member.set.layout.hash,
             server_clock: *server_clock,
             now,
             may_grant: !self.reconnect.offsets.is_barred(now),
         };
-        for group in &groups {
-            encoder.encode(group, by, &mut self.command);
+        for request in &requests {
+            encoder.encode(&request.op, by, &mut self.command);
             wire.push(&self.command);
         }
-        self.unanswered += groups.iter().map(Vec::len).sum::<usize>();
-        self.push(now, groups.len(), BatchContent::Operations(groups));
+        let mut commands = requests.len();
+        if requests.iter().any(|request| matches!(request.op, Op::Acquire(_))) {
+            self.command.clear();
+            self.command.arg("TIME");
+            wire.push(&self.command);
+            commands += 1;
+        }
+        self.unanswered += requests.len();
+        self.push(now, commands, BatchContent::Operations(requests));
     }
 }

@@ -127,9 +127,8 @@ impl Session<'_> {
             patience,
             waits: false,
         });
-        // Separate calls, so that an error of one does not repeat both.
-        let apart = |op| vec![NodeRequest::new(op, Reply::from_fn(|_| {}), &self.status.in_flight)];
-        let groups = [acquire, Op::Release(lease)].map(apart).into();
-        self.write(groups, ScriptRef::Digest, now);
+        let request = |op| NodeRequest::new(op, Reply::from_fn(|_| {}), &self.status.in_flight);
+        let requests = [acquire, Op::Release(lease)].map(request).into();
+        self.write(requests, ScriptRef::Digest, now);
     }
 }

@@ -33,6 +33,7 @@ fn traits(name: &str) -> Option<Traits> {
         "rpush" => of(3, MANY, true, true),
         "del" => of(2, MANY, true, false),
         "exists" => of(2, MANY, false, false),
+        "rename" => of(3, 3, true, false),
         "pexpire" => of(3, 4, true, false),
         "hget" => of(3, 3, false, false),
         "hmget" => of(3, MANY, false, false),
@@ -139,8 +140,8 @@ pub(super) fn run(server: &mut Server, call: &mut Call, args: &[Bytes]) -> Reply
         script.is_dirty = true;
     }
     match &*name {
-        "get" | "set" | "rpush" | "llen" | "del" | "exists" | "strlen" | "type" | "pexpire"
-        | "pttl" | "ttl" | "pexpiretime" => strings::run(server, call, &name, args),
+        "get" | "set" | "rename" | "rpush" | "llen" | "del" | "exists" | "strlen" | "type"
+        | "pexpire" | "pttl" | "ttl" | "pexpiretime" => strings::run(server, call, &name, args),
         "hget" | "hmget" | "hset" | "hsetnx" | "hdel" | "hlen" | "hgetall" => {
             hashes::run(server, call, &name, args)
         }

@@ -88,6 +88,14 @@ impl Store {
         Some(list.len())
     }
 
+    /// Gives a key another name. Returns whether it was there.
+    pub fn rename(&mut self, key: &[u8], name: &[u8], now: i64) -> bool {
+        self.drop_expired(key, now);
+        let Some(entry) = self.entries.remove(key) else { return false };
+        self.entries.insert(name.to_vec(), entry);
+        true
+    }
+
     /// Deletes a key. Returns whether it was there.
     pub fn delete(&mut self, key: &[u8], now: i64) -> bool {
         let was_live = self.live(key, now).is_some();

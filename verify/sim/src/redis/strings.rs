@@ -43,6 +43,13 @@ pub(super) fn run(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) 
             let deleted = args[1..].iter().filter(|key| server.store.delete(key, now)).count();
             Reply::Int(i64::try_from(deleted).unwrap_or(i64::MAX))
         }
+        "rename" => {
+            if server.store.rename(key, &args[2], now) {
+                Reply::ok()
+            } else {
+                Reply::error("ERR no such key")
+            }
+        }
         "exists" => {
             let there = args[1..].iter().filter(|key| server.store.get(key, now).is_some()).count();
             Reply::Int(i64::try_from(there).unwrap_or(i64::MAX))
@@ -75,7 +82,7 @@ fn set(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
             b"NX" if !only_old => only_new = true,
             b"XX" if !only_new => only_old = true,
             b"KEEPTTL" if expires.is_none() => keeps_ttl = true,
-            unit @ (b"PX" | b"EX") if expires.is_none() && !keeps_ttl => {
+            unit @ (b"PX" | b"EX" | b"PXAT") if expires.is_none() && !keeps_ttl => {
                 let Some(time) = options.next() else { return Reply::error(SYNTAX) };
                 expires = Some((unit.to_vec(), time));
             }
@@ -86,6 +93,7 @@ fn set(server: &mut Server, call: &Call, args: &[Bytes]) -> Reply {
     if let Some((unit, time)) = expires {
         let Some(time) = integer(time) else { return Reply::error(NOT_AN_INTEGER) };
         let at = match &*unit {
+            b"PXAT" => Some(time),
             b"EX" => time.checked_mul(1_000).and_then(|time| time.checked_add(now)),
             _ => time.checked_add(now),
         };

@@ -1,0 +1,22 @@
+-- The end of acquire.lua: several names, or one that is not free.
+local nonce, fence = string.sub(ARGV[1], 1, 32), 0
+for i, stored in ipairs(redis.call('HMGET', KEYS[1], unpack(ARGV, 6))) do
+  if not stored then return {4} end
+  if tonumber(stored) > tonumber(fence) then fence = stored end
+end
+-- A call that arrives twice changes nothing: its expiry may be earlier than that of a renewal.
+local free = {}
+for i = 2, #KEYS do
+  local other, own = held(KEYS[i], nonce, fence, ARGV[5])
+  if other then return other end
+  if not own then free[#free + 1] = KEYS[i] end
+end
+local failed
+for _, key in ipairs(free) do
+  local set = redis.pcall('SET', key, ARGV[1], 'PXAT', ARGV[2])
+  if set.err then failed = failed or set end
+end
+if failed then return failed end
+if tonumber(fence) >= tonumber(ARGV[3]) then return {2, fence} end
+for i = 6, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[4]) end
+return 1
