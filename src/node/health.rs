@@ -208,11 +208,13 @@ pub struct Memory {
     pub policy: Arc<str>,
     /// Memory in use, in bytes (`used_memory`), read once a second.
     pub used: u64,
+    /// Memory in use that does not count towards the limit, in bytes.
+    pub(crate) uncounted: u64,
 }
 
 impl Memory {
     pub(crate) const fn new(limit: u64, policy: Arc<str>, used: u64) -> Self {
-        Self { limit, policy, used }
+        Self { limit, policy, used, uncounted: 0 }
     }
 
     /// Returns whether the server has the same limit and policy.
@@ -222,7 +224,7 @@ impl Memory {
 
     /// Returns whether the server has reached its limit.
     pub(crate) fn is_full(&self) -> bool {
-        self.limit > 0 && self.used > self.limit
+        self.limit > 0 && self.used.saturating_sub(self.uncounted) > self.limit
     }
 
     /// Returns whether the server may delete locks to free memory.
@@ -286,8 +288,9 @@ pub enum NodeState {
         /// The failure of the last attempt to end it; `None` before the first one.
         blocked: Option<Blocked>,
     },
-    /// Connected, but it refuses votes. One a second is tried, until one counts. Renewals may still
-    /// succeed.
+    /// Connected, but it refused a vote. It is still asked. Ends with the next vote that counts, or with a
+    /// health check: when that shows that the cause is gone, or otherwise 1 s after the latest refusal,
+    /// unless the server is full. Renewals may still succeed.
     Refusing {
         /// The latest reason.
         reason: Reason,

@@ -215,51 +215,38 @@ impl Status {
         });
     }
 
-    /// Records that the server refuses votes. Logged once `confirmed`.
-    pub(super) fn set_refusing(&self, reason: &Reason, confirmed: bool) {
-        if matches!(&self.detail().state, ConnectionState::Refusing { reason: known, confirmed: was, .. } if known == reason && *was >= confirmed)
-        {
-            return;
-        }
+    /// Records a refusal that concerns votes in general.
+    pub(super) fn set_refusing(&self, reason: &Reason) {
         self.change(|detail, now| {
-            let (since, was_confirmed) = match &detail.state {
-                ConnectionState::Refusing { since, confirmed, .. } => (*since, *confirmed),
-                ConnectionState::Connecting
-                | ConnectionState::Up
-                | ConnectionState::Down { .. } => (now, false),
+            let (since, event) = match &detail.state {
+                ConnectionState::Refusing { since, .. } => (*since, None),
+                ConnectionState::Up => (now, Some(StatusEvent::Refuses { reason: reason.clone() })),
+                ConnectionState::Connecting | ConnectionState::Down { .. } => return None,
             };
-            let is_news = confirmed && !was_confirmed;
-            let confirmed = confirmed || was_confirmed;
-            detail.state = ConnectionState::Refusing { reason: reason.clone(), since, confirmed };
+            let reason = reason.clone();
+            detail.state = ConnectionState::Refusing { reason, since, latest: now };
             self.refusing.store(true, Ordering::Release);
-            is_news.then(|| StatusEvent::Refuses { reason: reason.clone() })
-        });
-    }
-
-    /// Records a vote that counted. `stored`: it stored something; a full server still answers who
-    /// holds a name.
-    pub(super) fn set_obliging(&self, stored: bool) {
-        if !self.refuses() {
-            return;
-        }
-        self.change(|detail, now| {
-            let ConnectionState::Refusing { reason, since, confirmed } = &detail.state else {
-                return None;
-            };
-            if !stored && *reason != Reason::TokenAhead {
-                return None;
-            }
-            let event = confirmed.then(|| StatusEvent::RefusesNoLonger {
-                outage: now.saturating_duration_since(*since),
-            });
-            detail.state = ConnectionState::Up;
-            self.refusing.store(false, Ordering::Release);
             event
         });
     }
 
-    pub(super) fn refuses(&self) -> bool {
-        self.refusing.load(Ordering::Acquire)
+    /// Ends the refusal of votes if `is_over`: by its reason, and the time since the latest refusal.
+    pub(super) fn end_refusing(&self, is_over: impl FnOnce(&Reason, Duration) -> bool) {
+        if !self.refusing.load(Ordering::Acquire) {
+            return;
+        }
+        self.change(|detail, now| {
+            let ConnectionState::Refusing { reason, since, latest } = &detail.state else {
+                return None;
+            };
+            if !is_over(reason, now.saturating_duration_since(*latest)) {
+                return None;
+            }
+            let outage = now.saturating_duration_since(*since);
+            detail.state = ConnectionState::Up;
+            self.refusing.store(false, Ordering::Release);
+            Some(StatusEvent::RefusesNoLonger { outage })
+        });
     }
 
     /// Records a health check.

@@ -40,11 +40,11 @@ pub(super) struct Copied {
 pub(super) enum ConnectionState {
     Connecting,
     Up,
-    /// `confirmed`: not only by a vote that may have been refused because of its name.
+    /// `latest`: when it last refused a vote.
     Refusing {
         reason: Reason,
         since: Timestamp,
-        confirmed: bool,
+        latest: Timestamp,
     },
     Down {
         reason: Reason,

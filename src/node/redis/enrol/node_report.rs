@@ -57,6 +57,8 @@ pub(crate) struct NodeReport {
     pub(crate) moved_from: (Arc<str>, usize),
     pub(crate) memory: Option<Memory>,
     pub(crate) persistence: Option<Persistence>,
+    /// Whether the latest snapshot and the latest write to the append-only file succeeded.
+    pub(crate) persists: Option<bool>,
 }
 
 /// The fields of a node's record, before the owners of the other names.
@@ -149,6 +151,7 @@ impl NodeReport {
             owners: owners.iter().map(owner).collect(),
             memory: memory_of(&memory),
             persistence: persistence_of(&persistence, &save),
+            persists: persists(&persistence),
         })
     }
 
@@ -186,7 +189,8 @@ pub(crate) fn info(value: &Value, name: &str) -> Option<Arc<str>> {
 fn memory_of(value: &Value) -> Option<Memory> {
     let number = |name| info(value, name)?.parse().ok();
     let (limit, used) = (number("maxmemory")?, number("used_memory").unwrap_or(0));
-    Some(Memory::new(limit, info(value, "maxmemory_policy")?, used))
+    let uncounted = number("mem_not_counted_for_evict").unwrap_or(0);
+    Some(Memory { uncounted, ..Memory::new(limit, info(value, "maxmemory_policy")?, used) })
 }
 
 fn persistence_of(value: &Value, save: &Value) -> Option<Persistence> {
@@ -198,6 +202,11 @@ fn persistence_of(value: &Value, save: &Value) -> Option<Persistence> {
         _ => None,
     };
     Some(Persistence::new(aof, snapshots))
+}
+
+fn persists(value: &Value) -> Option<bool> {
+    let status = |name| Some(&*info(value, name)? == "ok");
+    Some(status("rdb_last_bgsave_status")? && status("aof_last_write_status")?)
 }
 
 pub(super) fn millis(duration: Duration) -> u64 {

@@ -350,6 +350,7 @@ pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeR
         moved_from: ("".into(), 0),
         memory: None,
         persistence: None,
+        persists: None,
     }
 }
 

@@ -107,7 +107,6 @@ impl Session<'_> {
             return Err(reason);
         }
         self.resend(forgotten);
-        self.try_vote(received);
         Ok(())
     }
 

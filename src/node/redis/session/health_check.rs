@@ -56,7 +56,7 @@ impl Session<'_> {
         let address = self.link.location.address.to_string().into();
         self.status.set_up(address, traits, round_trip);
         if let Err(reason) = &report {
-            self.status.set_refusing(reason, true);
+            self.status.set_refusing(reason);
         }
         self.ask_permissions(received);
     }
@@ -124,22 +124,21 @@ impl Session<'_> {
             }
             Err(reason) => self.cannot_enrol(&reason),
         }
-        self.checked(received);
+        self.checked();
         Ok(())
     }
 
     fn cannot_enrol(&self, reason: &Reason) {
         self.unenrolled(reason);
-        self.status.set_refusing(reason, true);
+        self.status.set_refusing(reason);
     }
 
     /// The health check is over: what waited for it goes on.
-    fn checked(&mut self, received: Timestamp) {
+    fn checked(&mut self) {
         if !self.reconnect.offsets.is_barred(self.settings.clock.now()) {
             self.status.set_bar(VoteBarKind::Clock, None);
         }
         self.send_mistagged();
-        self.try_vote(received);
     }
 
     /// Sends a change of the record, which is read again afterwards.
@@ -181,7 +180,7 @@ impl Session<'_> {
             Err(reason) => return Err(reason),
         }
         self.checking = false;
-        self.checked(now);
+        self.checked();
         Ok(())
     }
 
@@ -201,6 +200,7 @@ impl Session<'_> {
         let ahead = i128::from(report.server_micros) - wall.as_micros().cast_signed();
         let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
         self.status.set_known(report, offset, trip);
+        self.review_refusal(report);
         let admission =
             self.member.set.report(self.member.index, report, (sent, received), is_fresh);
         self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));

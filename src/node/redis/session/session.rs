@@ -18,7 +18,6 @@ use tokio::{
 use super::{
     send_queue::SendQueue,
     sent_batch::{BatchContent, SentBatch},
-    votes::VoteHealth,
 };
 use crate::{
     error::Reason,
@@ -98,8 +97,8 @@ pub(in crate::node::redis) struct Session<'a> {
     longest_wait: Duration,
     /// The memory of the latest command.
     command: Command,
-    /// Outcomes of recent votes.
-    pub(super) votes: VoteHealth,
+    /// When a vote last stored something.
+    pub(super) vote_counted: Option<Timestamp>,
     /// The latest check of permissions, and whether another one is due.
     pub(super) permissions_asked: Timestamp,
     pub(super) permissions_doubted: bool,
@@ -133,7 +132,7 @@ impl<'a> Session<'a> {
             send_queue: SendQueue::default(),
             longest_wait: Duration::ZERO,
             command: Command::default(),
-            votes: VoteHealth::default(),
+            vote_counted: None,
             permissions_asked: Timestamp::ZERO,
             permissions_doubted: false,
         }

@@ -1,134 +1,147 @@
-//! Tracks refused votes, and tries one where no client does.
+//! Records refused votes: whether the server refuses all of them, and until when.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::Session;
 use crate::{
     error::Reason,
-    node::{
-        Reply,
-        redis::{encode::ScriptRef, request::NodeRequest},
-    },
-    protocol::{AcquireOp, Answer, LeaseId, Nonce, Op},
-    resource::Resource,
+    node::redis::enrol::NodeReport,
+    protocol::{Answer, Op},
     time::Timestamp,
 };
 
 /// Time for which a vote that counted outweighs a refusal that may concern its name only.
 const RECENT: Duration = Duration::from_secs(1);
-/// Minimum interval between trials.
-const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
-/// TTL of a trial's key, which is released with it.
-const TRIAL_TTL: Duration = Duration::from_millis(1);
+/// Time after its latest refusal for which a server is reported as refusing, where a health check does
+/// not show whether it would refuse again: clients may have stopped asking.
+const REFUSAL_TTL: Duration = Duration::from_secs(1);
 
-/// Outcomes of the latest votes on a connection.
-#[derive(Debug, Default)]
-pub(super) struct VoteHealth {
-    /// When a vote last stored something.
-    counted: Option<Timestamp>,
-    /// A refusal may concern its name only: try another name.
-    in_doubt: bool,
-    /// The latest trial, and its nonce until it is answered.
-    tried: Option<Timestamp>,
-    trial: Option<Nonce>,
-}
-
-/// Which votes a refusal concerns.
-enum RefusalScope {
-    /// Every vote.
-    All,
-    /// Perhaps only this name or token.
-    Perhaps,
-    Nothing,
-}
-
-fn meaning(op: &Op, reason: &Reason) -> RefusalScope {
+/// Returns whether a refusal concerns every vote, or perhaps only its name or token; `None` if it is no
+/// refusal.
+fn concerns_all(op: &Op, reason: &Reason) -> Option<bool> {
     match reason {
-        Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy => RefusalScope::All,
-        Reason::NoPermission(_) | Reason::Server(_) | Reason::Protocol(_) | Reason::TokenAhead
-            if op.is_vote() =>
-        {
-            RefusalScope::Perhaps
+        Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy => Some(true),
+        Reason::NoPermission(_) | Reason::Server(_) | Reason::Protocol(_) | Reason::TokenAhead => {
+            op.is_vote().then_some(false)
         }
-        _ => RefusalScope::Nothing,
-    }
-}
-
-/// Returns whether the vote stored something; `None` if it does not count.
-fn counts(op: &Op, answer: &Answer) -> Option<bool> {
-    match answer {
-        Answer::Granted(_) | Answer::Raised(_) | Answer::Promised(_) | Answer::Claimed => {
-            Some(true)
-        }
-        Answer::Recorded(_) if matches!(op, Op::Record(_)) => Some(true),
-        Answer::Held(_) if matches!(op, Op::Acquire(_)) => Some(false),
         _ => None,
     }
+}
+
+/// Returns whether the vote stored something.
+fn has_stored(op: &Op, answer: &Answer) -> bool {
+    match answer {
+        Answer::Granted(_) | Answer::Raised(_) | Answer::Promised(_) | Answer::Claimed => true,
+        Answer::Recorded(_) => matches!(op, Op::Record(_)),
+        _ => false,
+    }
+}
+
+/// Returns whether a server is no longer reported as refusing for this reason. `report`: a health check
+/// after the refusal. `silence`: the time since the latest refusal.
+fn is_over(reason: &Reason, report: &NodeReport, silence: Duration) -> bool {
+    let is_cause_gone = match reason {
+        // A server that evicts may be above its limit, and vote.
+        Reason::OutOfMemory => {
+            let memory = report.memory.as_ref().filter(|memory| !memory.evicts());
+            memory.map(|memory| !memory.is_full())
+        }
+        // A server that can't persist may vote: `stop-writes-on-bgsave-error no`.
+        Reason::PersistenceFailing => report.persists.filter(|persists| *persists),
+        // It answered the health check.
+        Reason::Busy => Some(true),
+        _ => None,
+    };
+    is_cause_gone.unwrap_or(silence >= REFUSAL_TTL)
 }
 
 impl Session<'_> {
     /// Records the outcome of a vote.
     pub(super) fn note_vote(&mut self, op: &Op, result: &Result<Answer, Reason>, now: Timestamp) {
-        let is_trial = matches!(op, Op::Acquire(AcquireOp { lease, .. }) if self.votes.trial == Some(lease.nonce()));
-        if is_trial {
-            (self.votes.trial, self.votes.in_doubt) = (None, false);
-        }
-        let reason = match result {
-            Ok(answer) => {
-                if let Some(stored) = counts(op, answer) {
-                    if stored {
-                        self.votes.counted = Some(now);
-                    }
-                    self.status.set_obliging(stored);
-                }
-                return;
+        match result {
+            Ok(answer) if has_stored(op, answer) => {
+                self.vote_counted = Some(now);
+                self.status.end_refusing(|_, _| true);
             }
-            Err(reason) => reason,
-        };
-        match meaning(op, reason) {
-            RefusalScope::All => self.status.set_refusing(reason, true),
-            RefusalScope::Perhaps => {
-                let has_counted =
-                    self.votes.counted.is_some_and(|at| now.saturating_duration_since(at) < RECENT);
-                // Repeats a trial that is outweighed.
-                self.votes.in_doubt = !is_trial || has_counted;
-                if !has_counted {
-                    self.status.set_refusing(reason, is_trial);
+            Ok(_) => {}
+            Err(reason) => {
+                let is_recent = |at| now.saturating_duration_since(at) < RECENT;
+                let is_outweighed = self.vote_counted.is_some_and(is_recent);
+                if concerns_all(op, reason).is_some_and(|all| all || !is_outweighed) {
+                    self.status.set_refusing(reason);
                 }
             }
-            RefusalScope::Nothing => {}
         }
     }
 
-    /// Tries a vote after refusals: clients may have stopped to ask.
-    pub(super) fn try_vote(&mut self, now: Timestamp) {
-        let votes = &self.votes;
-        let is_wanted = votes.in_doubt || self.status.refuses();
-        let is_too_early =
-            votes.tried.is_some_and(|at| now.saturating_duration_since(at) < TRIAL_INTERVAL);
-        if !is_wanted || is_too_early || self.status.barred().is_some() {
-            return;
+    /// Ends the refusal of a server by a health check.
+    pub(super) fn review_refusal(&self, report: &NodeReport) {
+        self.status.end_refusing(|reason, silence| is_over(reason, report, silence));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::redis::Value;
+
+    use super::*;
+    use crate::node::redis::{RestartGuard, enrol::Tag};
+
+    const INSTANT: Duration = Duration::ZERO;
+
+    /// A health check with these lines of INFO memory and INFO persistence.
+    fn report(memory: &str, persistence: &str) -> NodeReport {
+        let bulk = |text: &str| Value::BulkString(text.into());
+        let time = Value::Array(vec![bulk("1"), bulk("0")]);
+        let (server, history) = (bulk("run_id:a"), bulk("role:master\nmaster_replid:b"));
+        let record = Value::Array(Vec::new());
+        let answers = [record, Value::Nil, time, server, history, bulk(memory), bulk(persistence)];
+        NodeReport::parse(&mut answers.into_iter(), &Tag::new(""), RestartGuard::Off)
+            .expect("a report")
+    }
+
+    #[test]
+    fn full_server_refuses_until_below_limit() {
+        let reads = |used, policy| {
+            let memory = format!("maxmemory:100\nmaxmemory_policy:{policy}\nused_memory:{used}");
+            report(&format!("{memory}\nmem_not_counted_for_evict:10"), "")
+        };
+        let reason = Reason::OutOfMemory;
+        let is_over = |report: &_, silence| is_over(&reason, report, silence);
+
+        assert!(!is_over(&reads(111, "noeviction"), REFUSAL_TTL * 60));
+        assert!(is_over(&reads(110, "noeviction"), INSTANT));
+        for (silence, expected) in [(INSTANT, false), (REFUSAL_TTL, true)] {
+            assert_eq!(is_over(&reads(111, "allkeys-lru"), silence), expected);
+            assert_eq!(is_over(&report("", ""), silence), expected, "unknown");
         }
-        let Ok(nonce) = Nonce::random() else { return };
-        (self.votes.tried, self.votes.trial) = (Some(now), Some(nonce));
-        let wall = self.settings.clock.wall();
-        let lease = Arc::new(LeaseId::new(Resource::of_invalid(""), nonce, "trial".into(), wall));
-        // Made from the server's clock: the local one may be wrong.
-        let token = self.link.server_clock.deadline(now, Duration::ZERO);
-        let patience = self.settings.node_timeout * 2;
-        // Never sent twice: it would run after the release.
-        lease.end();
-        let acquire = Op::Acquire(AcquireOp {
-            lease: Arc::clone(&lease),
-            ttl: TRIAL_TTL,
-            token,
-            block_end: token,
-            expires: now + patience,
-            patience,
-            waits: false,
-        });
-        let request = |op| NodeRequest::new(op, Reply::from_fn(|_| {}), &self.status.in_flight);
-        let requests = [acquire, Op::Release(lease)].map(request).into();
-        self.write(requests, ScriptRef::Digest, now);
+    }
+
+    #[test]
+    fn persistence_restored_ends_refusal() {
+        let reads = |snapshots, log| {
+            report("", &format!("rdb_last_bgsave_status:{snapshots}\naof_last_write_status:{log}"))
+        };
+        let reason = Reason::PersistenceFailing;
+        let is_over = |report: &_, silence| is_over(&reason, report, silence);
+
+        assert!(is_over(&reads("ok", "ok"), INSTANT));
+        for failing in [reads("err", "ok"), reads("ok", "err"), report("", "")] {
+            assert!(!is_over(&failing, INSTANT));
+            assert!(is_over(&failing, REFUSAL_TTL));
+        }
+    }
+
+    #[test]
+    fn answered_health_check_ends_busy() {
+        assert!(is_over(&Reason::Busy, &report("", ""), INSTANT));
+    }
+
+    #[test]
+    fn other_refusals_end_after_silence() {
+        for reason in [Reason::TokenAhead, Reason::Server("no".into())] {
+            assert!(!is_over(&reason, &report("", ""), INSTANT));
+            assert!(is_over(&reason, &report("", ""), REFUSAL_TTL));
+        }
     }
 }
