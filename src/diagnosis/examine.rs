@@ -13,6 +13,8 @@ const SETTLE_LIMIT: Duration = Duration::from_millis(3500);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of test votes of a slow node, which may be busy for a moment.
 const TRIES: usize = 3;
+/// Limit for the check of a node's permissions.
+const PERMISSIONS_LIMIT: Duration = Duration::from_secs(2);
 /// Limit for counting the lock keys of a node.
 const COUNT_LIMIT: Duration = Duration::from_secs(8);
 
@@ -21,7 +23,10 @@ pub(super) async fn examine(redlock: &Redlock, probe: bool, counts: bool) -> Dia
     settle(redlock).await;
     let nodes = || 0..redlock.nodes().len();
     let votes = if probe {
-        join_all(nodes().map(async |node| Some(test_vote(redlock, node, &terms).await))).await
+        let votes = nodes().map(async |node| Some(test_vote(redlock, node, &terms).await));
+        let votes = join_all(votes).await;
+        join_all(nodes().map(|node| check_permissions(redlock, node))).await;
+        votes
     } else {
         vec![None; nodes().len()]
     };
@@ -30,7 +35,7 @@ pub(super) async fn examine(redlock: &Redlock, probe: bool, counts: bool) -> Dia
     } else {
         vec![None; nodes().len()]
     };
-    // The health now includes what the votes revealed.
+    // The health now includes what the votes and the checks of permissions revealed.
     let health = redlock.health().into_iter();
     let nodes = health
         .zip(keys)
@@ -74,6 +79,14 @@ async fn test_vote(
         fastest = fastest.min(redlock.test_vote(node).await?);
     }
     Ok(fastest)
+}
+
+async fn check_permissions(redlock: &Redlock, node: usize) {
+    tokio::select! {
+        biased;
+        () = redlock.check_permissions(node) => {}
+        () = redlock.sleep(PERMISSIONS_LIMIT) => {}
+    }
 }
 
 async fn count_keys(redlock: &Redlock, node: usize) -> Result<u64, Reason> {

@@ -1,7 +1,7 @@
 //! Diagnosis: which nodes vote, why the others do not, and what to do.
 //!
-//! [`Redlock::diagnosis`](crate::Redlock::diagnosis) asks each node for a test vote, counts its lock
-//! keys, and compares its [health](crate::node::NodeHealth) with the settings of the manager. It is meant
+//! [`Redlock::diagnosis`](crate::Redlock::diagnosis) asks each node for a test vote, checks the
+//! permissions of its user, counts its lock keys, and compares its [health](crate::node::NodeHealth) with the settings of the manager. It is meant
 //! for people: a command, a page for operators, a test of a deployment. For probes of an orchestrator,
 //! [`readiness`](crate::Redlock::readiness) sends nothing.
 //!

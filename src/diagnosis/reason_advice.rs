@@ -14,7 +14,7 @@ pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
             what,
             "give the user and password that the server wants, in the URL or in the configuration; look for a password that was changed on one side only",
         ),
-        Reason::NoPermission(text) => no_permission(text, what, terms),
+        Reason::NoPermission(text) => no_permission(reason, text, what, terms),
         Reason::ReadOnly => Advice::problem(
             "replica",
             "the server is a replica, and replicas don't vote: they lag behind".into(),
@@ -148,10 +148,9 @@ fn not_connected(text: &str, what: String) -> Advice {
 }
 
 /// Names the missing rule, where the server does.
-fn no_permission(text: &str, what: String, terms: &DiagnosisTerms) -> Advice {
-    let command = text.split_once("run the '").and_then(|(_, rest)| rest.split('\'').next());
-    let missing = match command {
-        Some(command) => format!("add +{}, and", ServerText(&command.replace(' ', "|"))),
+fn no_permission(reason: &Reason, text: &str, what: String, terms: &DiagnosisTerms) -> Advice {
+    let missing = match reason.denied_command() {
+        Some(command) => format!("add +{command}, and"),
         None if text.contains("key") => format!("add ~{}:*, and", terms.prefix),
         None => "see by ACL LOG which command it was, and".into(),
     };

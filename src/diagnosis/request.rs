@@ -15,8 +15,9 @@ impl Redlock {
     /// the [module](crate::diagnosis) for an example.
     ///
     /// Await the request. It waits up to 3.5 s for first connections, asks each node for a
-    /// [test vote](DiagnosisRequest::probe), and [counts](Self::key_counts) its lock keys. If all nodes
-    /// answer, that takes milliseconds, and a scan of all keys of each server; otherwise up to 24 s.
+    /// [test vote](DiagnosisRequest::probe), tries which commands each server denies to its user, and
+    /// [counts](Self::key_counts) its lock keys. If all nodes answer, that takes milliseconds, and a scan of
+    /// all keys of each server; otherwise up to 26 s.
     ///
     /// It always returns a diagnosis: unreachable nodes are part of it. In a forked child, each
     /// node is down.
@@ -43,13 +44,18 @@ pub struct DiagnosisRequest {
 }
 
 impl DiagnosisRequest {
-    /// Sets whether to request a test vote from each node. Default: yes.
+    /// Sets whether to request a test vote from each node, and to check the permissions of each server.
+    /// Default: yes.
     ///
     /// A test vote acquires and releases a key on one node, under a random name that no user can give.
     /// It finds what the state of a connection does not
     /// show, such as a missing permission or a slow server. A node has 2 s to answer. If it takes longer
-    /// than the node timeout, the request is repeated, at most twice. Without test votes, nothing is
-    /// written to the servers.
+    /// than the node timeout, the request is repeated, at most twice.
+    ///
+    /// A check of permissions calls each command that the crate needs, in a script, on a key that no lock
+    /// has. [`NodeHealth::denied`](crate::node::NodeHealth::denied) has the denied ones until the next check.
+    ///
+    /// Without, nothing is written to the servers, and `denied` has only what this process met.
     pub fn probe(mut self, probe: bool) -> Self {
         self.probe = probe;
         self

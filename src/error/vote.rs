@@ -194,6 +194,18 @@ impl Reason {
         )
     }
 
+    /// Returns the command that the server denies, as ACL rules name it, if the answer names one.
+    pub(crate) fn denied_command(&self) -> Option<Arc<str>> {
+        /// Maximum length of a command's name, in bytes.
+        const MAX_NAME: usize = 64;
+        let Self::NoPermission(text) = self else { return None };
+        let (_, rest) = text.split_once("run the '")?;
+        let name = rest.split('\'').next()?.to_ascii_lowercase().replace(' ', "|");
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"|-_.".contains(&byte);
+        let is_usual = (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_name);
+        is_usual.then(|| name.into())
+    }
+
     /// Whether this answer ends the connection. The address may lead to another server now, and a new
     /// connection authenticates again.
     pub(crate) const fn ends_connection(&self) -> bool {
@@ -323,5 +335,39 @@ impl fmt::Display for Votes {
             write!(f, "{vote}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The texts of Redis 6.2 to 8 and Valkey.
+    #[test]
+    fn denied_commands_are_named() {
+        let named = |text: &str| Reason::NoPermission(text.into()).denied_command();
+        let known = [
+            ("NOPERM User locks has no permissions to run the 'set' command", "set"),
+            (
+                "NOPERM this user has no permissions to run the 'hset' command or its subcommand",
+                "hset",
+            ),
+            (
+                "ACL failure in script: User app has no permissions to run the 'config|get' command",
+                "config|get",
+            ),
+        ];
+        for (text, command) in known {
+            assert_eq!(named(text).as_deref(), Some(command));
+        }
+        for unknown in [
+            "The user executing the script can't run this command or subcommand",
+            "NOPERM No permissions to access a key",
+            "run the '' command",
+            "run the 'x\ny' command",
+            &format!("run the '{}' command", "x".repeat(65)),
+        ] {
+            assert_eq!(named(unknown), None, "{unknown}");
+        }
     }
 }

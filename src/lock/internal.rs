@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{LockError, Reason},
-    node::redis::{RestartGuard, count},
+    node::redis::{NodeSet, RestartGuard, count},
     protocol::Nonce,
     resource::Resource,
     time::{Sleep, Timestamp},
@@ -95,6 +95,19 @@ impl Redlock {
 
     /// Counts the lock keys of a node, which has to be a server.
     pub(crate) async fn key_count(&self, node: usize) -> Result<u64, Reason> {
+        let (set, server) = self.server(node)?;
+        count(set, server).await
+    }
+
+    /// Checks the permissions of a node, if it is a server. Its health has the denied commands then.
+    pub(crate) async fn check_permissions(&self, node: usize) {
+        if let Ok((set, server)) = self.server(node) {
+            set.check_permissions(server).await;
+        }
+    }
+
+    /// Returns the set of a server, and its index there.
+    fn server(&self, node: usize) -> Result<(&NodeSet, usize), Reason> {
         let core = self.core();
         if core.is_forked() {
             return Err(core.not_in_fork());
@@ -102,7 +115,7 @@ impl Redlock {
         let set = core.set.as_ref().ok_or(Reason::Unknown)?;
         // The servers are the last nodes.
         let server = node.checked_sub(core.nodes.len() - set.len()).ok_or(Reason::Unknown)?;
-        count(set, server).await
+        Ok((set, server))
     }
 
     /// See [`test_vote`].

@@ -33,9 +33,11 @@ pub struct NodeHealth {
     pub persistence: Option<Persistence>,
     /// The longest TTL that the node grants.
     pub max_ttl: Option<Duration>,
-    /// Commands listed under "Permissions" in the README that the server denies to this client's user:
-    /// by their names in ACL rules, in alphabetical order. Checked with each connection; `subscribe` and
-    /// `unsubscribe` when a request first waits for another process.
+    /// Commands listed under "Permissions" in docs/servers.md that the server is known to deny to this
+    /// client's user: by their names in ACL rules, in alphabetical order. Those that the latest
+    /// [diagnosis](crate::Redlock::diagnosis) found; those that the connection or an operation met, until one
+    /// of the kind succeeds, as far as the server named them; and `subscribe` and `unsubscribe`, which are
+    /// sent when a request waits for another process.
     pub denied: Arc<[Arc<str>]>,
     /// Records of work that is done are being copied to the node, which forgot them.
     pub copying: Option<CopyProgress>,

@@ -86,10 +86,8 @@ fn servers_that_restart_refuse_and_forget() {
         servers[0].set_config("maxmemory", "1gb");
         servers[0].set_config("maxmemory-policy", "allkeys-lru");
         told("the server may evict locks: set maxmemory-policy noeviction");
-        servers[1].set_rules(&["on", ">s3cret", "~redlock:*", "+@all", "-del", "-publish"]);
         drop(lock);
         drop(block_on(redlock.lock("z").into_future()).unwrap());
-        told("the server denies our user commands that locks need: grant them by ACL SETUSER");
         assert_told(&["node is up", "the node may vote again"]);
     });
 }
@@ -152,7 +150,7 @@ fn releases_that_are_told_or_not() {
             waiting.join().unwrap();
         }
         assert_told(&[
-            "the server denies our user commands that wake-ups need: waiting works by trying",
+            "the server denies our user a command that wake-ups need: waiting works by trying",
         ]);
     });
 }

@@ -34,7 +34,7 @@ pub(crate) struct DoctorArgs {
     /// How long --wait waits [default: 60s, more where a probation takes longer]
     #[arg(long, value_name = "TIME", value_parser = time, requires = "wait")]
     pub(crate) timeout: Option<Duration>,
-    /// Do not ask each node for its vote on a new name
+    /// Do not ask each node for its vote on a new name, nor try the commands that need a permission
     #[arg(long)]
     pub(crate) no_probe: bool,
     /// Try everything over throw-away servers, or without any over embedded nodes, under the prefix

@@ -33,7 +33,8 @@ pub(crate) struct AdoptArgs {
     /// How long to wait until the new set votes [default: the probation and 30s]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
-    /// Do not ask each node for its vote on a new name afterwards
+    /// Afterwards, do not ask each node for its vote on a new name, nor try the commands that need a
+    /// permission
     #[arg(long)]
     no_probe: bool,
 }

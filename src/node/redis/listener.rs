@@ -158,19 +158,13 @@ impl Listener {
                 None => {}
             },
             "subscribe" => {
-                self.allowed("subscribe");
+                self.status.set_listening("subscribe", false);
                 if let Some(name) = name {
                     self.subscriptions.confirmed(name);
                 }
             }
-            "unsubscribe" => self.allowed("unsubscribe"),
+            "unsubscribe" => self.status.set_listening("unsubscribe", false),
             _ => {}
-        }
-    }
-
-    fn allowed(&self, command: &'static str) {
-        if self.status.is_denied_something() {
-            self.status.set_denied(|known| known.listening(command, false));
         }
     }
 
@@ -181,7 +175,7 @@ impl Listener {
         let is_leaving = text.contains("'unsubscribe'");
         let command = if is_leaving { "unsubscribe" } else { "subscribe" };
         if !text.contains("'ping'") {
-            self.status.set_denied(|known| known.listening(command, true));
+            self.status.set_listening(command, true);
         }
         if is_leaving { Ok(()) } else { Err(reason) }
     }

@@ -11,7 +11,7 @@
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | probe on connect: kind of server, whether it is fit to vote | `server_traits` |
 //! | connection kept up, replaced, batched | `supervisor`, `session` |
-//! | which commands the server denies to our user | `permissions` |
+//! | commands that the server denies to our user | `permissions` |
 //! | connection that reports releases, open while a waiter subscribes | `listener` |
 //! | a server that is no node | `single_server` |
 //! | which of the set's servers may vote | `enrol` |

@@ -1,54 +1,52 @@
-//! Detects which of the commands listed in docs/servers.md the server denies to the user.
+//! Which of the commands listed in docs/servers.md the server denies to the user.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem::{Discriminant, discriminant},
+    sync::Arc,
+};
 
 use ::redis::{Pipeline, Value};
 
 use super::{RedisSettings, decode::text, encode::Keys, scripts, server_error::reason};
-use crate::error::Reason;
-
-/// Needed only for wake-ups.
-const WAKE_UPS: [&str; 5] = ["ping", "publish", "pubsub|numsub", "subscribe", "unsubscribe"];
+use crate::{error::Reason, protocol::Op};
 
 /// The commands known to be denied.
 #[derive(Debug, Default)]
 pub(super) struct Denied {
-    /// Found by trying each command.
-    found: Vec<Arc<str>>,
-    /// Found by the listener.
+    /// Found by the latest check, which tries each command.
+    pub(super) checked: Vec<Arc<str>>,
+    /// For which the connection was given up, if for one.
+    pub(super) connecting: Option<Arc<str>>,
+    /// Met by the listener.
     listening: BTreeSet<&'static str>,
+    /// The latest one that an operation of each kind met, until one of that kind succeeds.
+    operations: HashMap<Discriminant<Op>, Arc<str>>,
 }
 
 impl Denied {
-    /// Records the result of [`answer`].
-    pub(super) fn found(&mut self, commands: Vec<Arc<str>>) {
-        self.found = commands;
+    /// Records whether a command of the listener is denied; returns whether that is news.
+    pub(super) fn listening(&mut self, command: &'static str, is_denied: bool) -> bool {
+        if is_denied { self.listening.insert(command) } else { self.listening.remove(command) }
     }
 
-    /// Records whether a command of the listener was denied.
-    pub(super) fn listening(&mut self, command: &'static str, denied: bool) {
-        if denied {
-            self.listening.insert(command);
-        } else {
-            self.listening.remove(command);
-        }
+    /// Records a command that an operation was denied.
+    pub(super) fn refused(&mut self, op: &Op, command: Arc<str>) {
+        self.operations.insert(discriminant(op), command);
+    }
+
+    /// Records an operation that succeeded; returns whether any other kind is still denied a command.
+    pub(super) fn succeeded(&mut self, op: &Op) -> bool {
+        self.operations.remove(&discriminant(op));
+        !self.operations.is_empty()
     }
 
     /// Returns all denied commands in alphabetical order.
     pub(super) fn commands(&self) -> Arc<[Arc<str>]> {
-        let all: BTreeSet<Arc<str>> = self
-            .found
-            .iter()
-            .map(Arc::clone)
-            .chain(self.listening.iter().map(|command| Arc::from(*command)))
-            .collect();
+        let known = self.checked.iter().chain(&self.connecting).chain(self.operations.values());
+        let listening = self.listening.iter().map(|command| Arc::from(*command));
+        let all: BTreeSet<Arc<str>> = known.map(Arc::clone).chain(listening).collect();
         all.into_iter().collect()
-    }
-
-    /// Returns whether a denied command is needed for more than wake-ups.
-    pub(super) fn are_needed(&self) -> bool {
-        let is_for_wake_ups = |rule: &str| rule.starts_with('&') || WAKE_UPS.contains(&rule);
-        self.found.iter().any(|rule| !is_for_wake_ups(rule))
     }
 }
 
@@ -80,4 +78,24 @@ pub(super) fn answer(answers: Vec<Value>) -> Option<Vec<Arc<str>>> {
         denied.push("evalsha".into());
     }
     Some(denied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successes_clear_their_kind_only() {
+        let (reads, claims) = (Op::ReadRecord("a".into()), Op::Claims([].into()));
+        let mut denied = Denied::default();
+        denied.refused(&reads, "get".into());
+        denied.refused(&reads, "hget".into());
+        denied.refused(&claims, "hmget".into());
+        denied.connecting = Some("info".into());
+        assert_eq!(*denied.commands(), ["hget", "hmget", "info"].map(Arc::from));
+
+        assert!(denied.succeeded(&reads));
+        assert!(!denied.succeeded(&claims));
+        assert_eq!(*denied.commands(), ["info"].map(Arc::from));
+    }
 }

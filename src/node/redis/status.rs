@@ -183,6 +183,7 @@ impl Status {
             detail.state = ConnectionState::Up;
             (detail.known.kind, detail.known.version) = (traits.kind, traits.version);
             detail.limits = traits.limits;
+            detail.denied.connecting = None;
             detail.known.address = Some(address);
             detail.known.round_trip = Some(round_trip);
             self.down.store(false, Ordering::Release);
@@ -205,6 +206,7 @@ impl Status {
                     (now, Some(StatusEvent::Down { reason: reason.clone() }))
                 }
             };
+            detail.denied.connecting = reason.denied_command();
             detail.state = ConnectionState::Down { reason, since };
             detail.known.round_trip = None;
             detail.known.findings.clear();
@@ -265,22 +267,16 @@ impl Status {
         });
     }
 
-    pub(super) fn set_denied(&self, change: impl FnOnce(&mut Denied)) {
-        self.change(|detail, _| {
-            change(&mut detail.denied);
-            let commands = detail.denied.commands();
-            if detail.known.denied == commands {
-                return None;
-            }
-            detail.known.denied = Arc::clone(&commands);
-            let needed = detail.denied.are_needed();
-            (!commands.is_empty()).then_some(StatusEvent::Denied { commands, needed })
-        });
+    /// Changes what is known of denied commands.
+    pub(super) fn denied<T>(&self, change: impl FnOnce(&mut Denied) -> T) -> T {
+        change(&mut self.detail().denied)
     }
 
-    /// Returns whether a command is denied.
-    pub(super) fn is_denied_something(&self) -> bool {
-        !self.detail().known.denied.is_empty()
+    /// Records whether a command of the listener is denied.
+    pub(super) fn set_listening(&self, command: &'static str, is_denied: bool) {
+        if self.denied(|denied| denied.listening(command, is_denied)) && is_denied {
+            self.change(|_, _| Some(StatusEvent::Denied { command }));
+        }
     }
 
     /// Records a failure to end the probation, with the answer of the node that caused it.

@@ -112,7 +112,8 @@ impl StatusDetail {
         if is_there {
             findings.extend(self.limits.iter().cloned());
         }
-        NodeHealth { state, copying, findings, ..self.known.clone() }
+        let denied = self.denied.commands();
+        NodeHealth { state, copying, findings, denied, ..self.known.clone() }
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) enum StatusEvent {
     Probation { votes_in: Duration },
     NoVote { reason: Reason },
     Evicts { policy: Arc<str>, limit: u64 },
-    Denied { commands: Arc<[Arc<str>]>, needed: bool },
+    Denied { command: &'static str },
     NotActivated { asked: Arc<str>, reason: Reason, is_new: bool },
     Gauges { is_up: bool, is_voting: bool },
 }
@@ -75,15 +75,10 @@ impl StatusEvent {
                 limit,
                 "the server may evict locks: set maxmemory-policy noeviction"
             ),
-            Self::Denied { commands, needed: true } => crate::log::warn!(
+            Self::Denied { command } => crate::log::info!(
                 %node,
-                commands = %commands.join(" "),
-                "the server denies our user commands that locks need: grant them by ACL SETUSER"
-            ),
-            Self::Denied { commands, needed: false } => crate::log::info!(
-                %node,
-                commands = %commands.join(" "),
-                "the server denies our user commands that wake-ups need: waiting works by trying"
+                command,
+                "the server denies our user a command that wake-ups need: waiting works by trying"
             ),
             Self::NotActivated { asked, reason, is_new } => {
                 metrics::failed_activation(node);

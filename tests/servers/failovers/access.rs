@@ -1,6 +1,6 @@
 //! Credentials, permissions and TLS of nodes that Sentinels or a Cluster find.
 
-use tower_redlock::{Redlock, node::redis::RestartGuard};
+use tower_redlock::{Redlock, diagnosis::NodeDiagnosis, node::redis::RestartGuard};
 
 use super::{down_for, set_of};
 use crate::{
@@ -71,7 +71,7 @@ async fn documented_rules_suffice_in_cluster() {
     let redlock = guarded(quick().key_prefix("{redlock}"), urls).build().unwrap();
     in_time(all_vote(&redlock)).await;
     works(&redlock).await;
-    for health in redlock.health() {
+    for NodeDiagnosis { health, .. } in redlock.diagnosis().await.nodes {
         assert!(health.denied.is_empty(), "{}: {:?}", health.name, health.denied);
     }
     let lacking: Vec<_> = rules.into_iter().filter(|rule| *rule != "+cluster|nodes").collect();

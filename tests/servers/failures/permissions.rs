@@ -1,6 +1,12 @@
 //! Users with too few permissions.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tower_redlock::{
     LockError, Redlock,
@@ -107,14 +113,14 @@ async fn documented_rules_suffice() {
     assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
     lock.release().await.unwrap();
     // CONFIG is not permitted: only the snapshot settings stay unknown.
-    let health = &redlock.health()[0];
+    let health = &redlock.diagnosis().await.nodes[0].health;
     assert_eq!(health.persistence.expect("INFO reports it").snapshots, None);
     assert!(health.denied.is_empty(), "{health}");
 }
 
-/// Whether the node's health shows that its user lacks this rule.
-fn shows(redlock: &Redlock, rule: &str) -> bool {
-    let health = &redlock.health()[0];
+/// Whether a diagnosis shows that the node's user lacks this rule.
+async fn shows(redlock: &Redlock, rule: &str) -> bool {
+    let health = &redlock.diagnosis().await.nodes[0].health;
     let name = rule.strip_prefix('+').unwrap_or(rule);
     health.denied.iter().any(|denied| &**denied == name)
         || matches!(
@@ -145,7 +151,8 @@ async fn each_documented_rule_missing_shows() {
         };
         let _waiting =
             missing.ends_with("subscribe").then(|| listen_and_leave(&server, &redlock, missing));
-        eventually_async(&format!("{missing} is missed"), async || shows(&redlock, missing)).await;
+        let is_missed = format!("{missing} is missed");
+        eventually_async(&is_missed, async || shows(&redlock, missing).await).await;
     }
 }
 
@@ -166,10 +173,16 @@ fn listen_and_leave(server: &RedisServer, redlock: &Redlock, rule: &str) -> [Red
 #[tokio::test]
 async fn newer_server_errors_are_understood() {
     // Redis 7.2 and newer, and Valkey, inside a script.
-    let server = fake::greeting(|_| {
-        Reaction::error(
-            "ERR ACL failure in script: User locks has no permissions to run the 'set' command",
-        )
+    const DENIED: &str =
+        "ERR ACL failure in script: User locks has no permissions to run the 'set' command";
+    let denies = Arc::new(AtomicBool::new(true));
+    let is_denied = Arc::clone(&denies);
+    let server = fake::greeting(move |command| {
+        let is_release = command.iter().any(|arg| arg.starts_with(b"-"));
+        match is_denied.load(Ordering::SeqCst) && !is_release {
+            true => Reaction::error(DENIED),
+            false => fake::granted(command),
+        }
     });
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
@@ -177,6 +190,11 @@ async fn newer_server_errors_are_understood() {
     let is_understood =
         matches!(&votes[0].outcome, VoteOutcome::NotCounted(reason) if is_no_permission(reason));
     assert!(is_understood, "{votes}");
+    assert_eq!(*redlock.health()[0].denied, [Arc::from("set")]);
+
+    denies.store(false, Ordering::SeqCst);
+    drop(in_time(async { redlock.lock("a").await }).await.unwrap());
+    assert!(redlock.health()[0].denied.is_empty(), "{:?}", redlock.health());
 }
 
 /// Requests share commands, and one forbidden key makes the whole command fail.

@@ -20,6 +20,7 @@ use crate::{
         takeover::ForeignSet,
     },
     node::redis::{
+        permissions,
         scripts::{self, Enrolling},
         server_error::reason,
         status_detail::{VoteBar, VoteBarKind},
@@ -222,12 +223,33 @@ impl NodeSet {
 
     /// Runs commands over a node's connection.
     pub(super) async fn ask(&self, node: usize, pipeline: Pipeline) -> Result<Vec<Value>, Reason> {
+        let asked = self.ask_patiently(node, pipeline);
+        tokio::time::timeout(ANSWER_TIMEOUT, asked).await.unwrap_or(Err(Reason::TimedOut))
+    }
+
+    /// The same without a timeout, and so without a runtime.
+    async fn ask_patiently(&self, node: usize, pipeline: Pipeline) -> Result<Vec<Value>, Reason> {
         let (sender, receiver) = oneshot::channel();
         let _ = self.members()[node].admin.send(AdminRequest::Run(pipeline, sender));
-        match tokio::time::timeout(ANSWER_TIMEOUT, receiver).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(Reason::Disconnected),
-            Err(_) => Err(Reason::TimedOut),
+        receiver.await.unwrap_or(Err(Reason::Disconnected))
+    }
+
+    /// Tries each command on a node that is connected, and records in its health which are denied.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe. The server may still try the commands, which change nothing that stays.
+    pub(crate) async fn check_permissions(&self, node: usize) {
+        let status = &self.members()[node].status;
+        if status.down().is_some() {
+            return;
+        }
+        let mut pipeline = Pipeline::with_capacity(2);
+        permissions::ask(&mut pipeline, &self.settings, &self.keys);
+        if let Ok(answers) = self.ask_patiently(node, pipeline).await
+            && let Some(checked) = permissions::answer(answers)
+        {
+            status.denied(|denied| denied.checked = checked);
         }
     }
 }

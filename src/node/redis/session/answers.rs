@@ -12,7 +12,6 @@ use crate::{
         decode::{Decoded, decode},
         encode::ScriptRef,
         handshake::read_time,
-        permissions,
         request::NodeRequest,
         scripts,
         server_clock::ServerClock,
@@ -37,12 +36,6 @@ impl Session<'_> {
             BatchContent::AdminRequest(waiting) => {
                 // The caller may have given up.
                 let _ = waiting.send(Ok(values));
-                return Ok(());
-            }
-            BatchContent::Permissions => {
-                if let Some(denied) = permissions::answer(values) {
-                    self.status.set_denied(|known| known.found(denied));
-                }
                 return Ok(());
             }
             BatchContent::Scripts => return Ok(()),
@@ -89,6 +82,7 @@ impl Session<'_> {
                 continue;
             }
             self.note_vote(&request.op, &decoded.result, received);
+            self.note_permission(&request.op, &decoded.result);
             if self.note(&decoded.result) {
                 unusable = decoded.result.clone().err();
             }
@@ -136,10 +130,27 @@ impl Session<'_> {
                 return true;
             }
             Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.check_now = true,
-            Err(Reason::NoPermission(_)) => self.permissions_doubted = true,
             _ => {}
         }
         false
+    }
+
+    /// Records a command that the server denies, until an operation of the kind succeeds.
+    fn note_permission(&mut self, op: &Op, result: &Result<Answer, Reason>) {
+        match result {
+            // Such an operation may not have come to the denied command.
+            Ok(Answer::Held(_)) => {}
+            Ok(_) if self.may_be_denied => {
+                self.may_be_denied = self.status.denied(|denied| denied.succeeded(op));
+            }
+            Ok(_) => {}
+            Err(reason) => {
+                if let Some(command) = reason.denied_command() {
+                    self.may_be_denied = true;
+                    self.status.denied(|denied| denied.refused(op, command));
+                }
+            }
+        }
     }
 
     /// Repeats operations by script text, as the server lacks the scripts. Drops ended ones, which must
@@ -199,7 +210,6 @@ impl Session<'_> {
                 }
                 BatchContent::HealthCheck { .. }
                 | BatchContent::Change { .. }
-                | BatchContent::Permissions
                 | BatchContent::Scripts => {}
             }
         }

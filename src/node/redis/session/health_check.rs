@@ -1,6 +1,6 @@
 //! Health checks: the server's enrolment and its clock.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use ::redis::{Pipeline, Value};
 
@@ -16,7 +16,6 @@ use crate::{
         redis::{
             enrol::{Change, NodeReport, Tag},
             handshake::{self, TimedReport},
-            permissions,
             server_clock::ServerClock,
             server_traits,
             status_detail::{VoteBar, VoteBarKind},
@@ -27,8 +26,6 @@ use crate::{
 
 /// Number of changes after which a record is left to the next health check.
 const MAX_CHANGES: u8 = 3;
-/// Minimum interval between permission checks on one connection.
-const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Session<'_> {
     /// Processes the health check of the handshake.
@@ -58,7 +55,6 @@ impl Session<'_> {
         if let Err(reason) = &report {
             self.status.set_refusing(reason);
         }
-        self.ask_permissions(received);
     }
 
     /// Records that the server can't be enrolled.
@@ -66,14 +62,10 @@ impl Session<'_> {
         self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
     }
 
-    /// Sends a health check, and a permission check if commands are denied.
+    /// Sends a health check.
     pub(super) fn check_health(&mut self, now: Timestamp) {
         self.changes = 0;
         self.read_record(now);
-        let is_time = now.saturating_duration_since(self.permissions_asked) >= PERMISSIONS_INTERVAL;
-        if is_time && (self.permissions_doubted || self.status.is_denied_something()) {
-            self.ask_permissions(now);
-        }
     }
 
     fn read_record(&mut self, now: Timestamp) {
@@ -82,14 +74,6 @@ impl Session<'_> {
         handshake::add_health_check(&mut pipeline, self.member, &tag);
         self.send_all(&pipeline, now, BatchContent::HealthCheck { tag });
         (self.checking, self.check_now) = (true, false);
-    }
-
-    /// Sends a permission check.
-    fn ask_permissions(&mut self, now: Timestamp) {
-        (self.permissions_asked, self.permissions_doubted) = (now, false);
-        let mut pipeline = Pipeline::with_capacity(2);
-        permissions::ask(&mut pipeline, self.settings, &self.member.set.keys);
-        self.send_all(&pipeline, now, BatchContent::Permissions);
     }
 
     pub(super) fn on_health_check(

@@ -50,8 +50,6 @@ pub(super) enum BatchContent {
         report: Box<NodeReport>,
         is_optional: bool,
     },
-    /// The denied commands.
-    Permissions,
     /// Scripts that the server has to load again.
     Scripts,
     AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
@@ -67,9 +65,7 @@ const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 impl BatchContent {
     pub(super) fn most_memory(&self) -> usize {
         let is_long = match self {
-            Self::HealthCheck { .. } | Self::Change { .. } | Self::Permissions | Self::Scripts => {
-                false
-            }
+            Self::HealthCheck { .. } | Self::Change { .. } | Self::Scripts => false,
             Self::AdminRequest(_) => true,
             Self::Operations(requests) => requests.iter().any(|request| {
                 let op = &request.op;

@@ -99,9 +99,8 @@ pub(in crate::node::redis) struct Session<'a> {
     command: Command,
     /// When a vote last stored something.
     pub(super) vote_counted: Option<Timestamp>,
-    /// The latest check of permissions, and whether another one is due.
-    pub(super) permissions_asked: Timestamp,
-    pub(super) permissions_doubted: bool,
+    /// The server may deny commands to operations.
+    pub(super) may_be_denied: bool,
 }
 
 impl<'a> Session<'a> {
@@ -133,8 +132,8 @@ impl<'a> Session<'a> {
             longest_wait: Duration::ZERO,
             command: Command::default(),
             vote_counted: None,
-            permissions_asked: Timestamp::ZERO,
-            permissions_doubted: false,
+            // By what an earlier connection met.
+            may_be_denied: true,
         }
     }
 
