@@ -62,7 +62,7 @@ impl TestKey {
     /// Returns the answer, and the time at which it came.
     async fn acquire(&mut self) -> Result<(Answer, Timestamp), Reason> {
         let lease = Arc::clone(&self.lease);
-        let mut acquire = AcquireOp::new(lease, self.ttl, Timestamp::MAX, ANSWER_TIMEOUT);
+        let mut acquire = AcquireOp::new(lease, self.ttl, Timestamp::MAX);
         if self.core.settings.fencing {
             let token = self.token();
             acquire = acquire.fencing(token, token);

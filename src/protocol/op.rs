@@ -134,7 +134,7 @@ impl Op {
 pub struct AcquireOp {
     /// The lease.
     pub lease: Arc<LeaseId>,
-    /// TTL of the keys.
+    /// TTL of the keys, from when the operation is sent: a server that runs it later keeps them for less.
     pub ttl: Duration,
     /// The proposed fencing token; zero without fencing.
     pub token: u64,
@@ -142,21 +142,14 @@ pub struct AcquireOp {
     pub block_end: u64,
     /// The end of the requested validity. The operation is not sent after it.
     pub expires: Timestamp,
-    /// Time after sending within which the server may run the operation.
-    pub patience: Duration,
     /// Whether a refused client waits, and is to be notified of the release.
     pub waits: bool,
 }
 
 impl AcquireOp {
     /// Creates an acquire without fencing, of a request that does not wait.
-    pub const fn new(
-        lease: Arc<LeaseId>,
-        ttl: Duration,
-        expires: Timestamp,
-        patience: Duration,
-    ) -> Self {
-        Self { lease, ttl, token: 0, block_end: 0, expires, patience, waits: false }
+    pub const fn new(lease: Arc<LeaseId>, ttl: Duration, expires: Timestamp) -> Self {
+        Self { lease, ttl, token: 0, block_end: 0, expires, waits: false }
     }
 
     /// Sets the proposed fencing token, and the end of the block of tokens that the lease reserves.
@@ -327,7 +320,7 @@ mod tests {
     #[test]
     fn only_needed_answers_are_votes() {
         let name: Arc<str> = "name".into();
-        let acquire = AcquireOp::new(lease(), SECOND, at(100), SECOND);
+        let acquire = AcquireOp::new(lease(), SECOND, at(100));
         assert!(Op::Acquire(acquire).is_vote());
         assert!(Op::ReadRecord(Arc::clone(&name)).is_vote());
         assert!(!Op::Extend(ExtendOp::new(lease(), SECOND, at(100), SECOND)).is_vote());
@@ -338,7 +331,7 @@ mod tests {
     #[test]
     fn operations_are_stale_at_their_end() {
         let lease = lease();
-        let acquire = Op::Acquire(AcquireOp::new(Arc::clone(&lease), SECOND, at(100), SECOND));
+        let acquire = Op::Acquire(AcquireOp::new(Arc::clone(&lease), SECOND, at(100)));
         let extend = Op::Extend(ExtendOp::new(Arc::clone(&lease), SECOND, at(100), SECOND));
         let stored = StoredLease::new(lease.nonce(), 1, SECOND, "owner".into());
         let record = Arc::new(Record::new(false, stored, Arc::from([])));

@@ -228,12 +228,17 @@ impl SimServer {
             return;
         }
         while state.mode == ServerMode::Running
-            && let Some(QueuedOp { op, reply, sent, .. }) = state.queue.pop_front()
+            && let Some(QueuedOp { mut op, reply, sent, .. }) = state.queue.pop_front()
         {
             let now = self.clock.now();
-            let result = if state.is_late(&op, now.saturating_duration_since(sent)) {
+            let waited = now.saturating_duration_since(sent);
+            let result = if state.is_late(&op, waited) {
                 Err(Reason::Late)
             } else {
+                // Keys expire when they would have if it had run at once.
+                if let Op::Acquire(AcquireOp { ttl, .. }) = &mut op {
+                    *ttl = ttl.saturating_sub(waited);
+                }
                 state.run(op, now)
             };
             drop(state);
@@ -364,8 +369,8 @@ impl SimState {
     /// renews one that is still there.
     fn is_late(&self, op: &Op, waited: Duration) -> bool {
         match op {
-            Op::Acquire(AcquireOp { patience, .. })
-            | Op::Prepare(PrepareOp { patience, .. })
+            Op::Acquire(AcquireOp { ttl, .. }) => waited >= *ttl,
+            Op::Prepare(PrepareOp { patience, .. })
             | Op::Claim(ClaimOp { patience, .. })
             | Op::ForgetJob(ForgetJobOp { patience, .. })
             | Op::Record(RecordOp { patience, .. }) => waited > *patience,

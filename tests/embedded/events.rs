@@ -123,7 +123,7 @@ async fn raised_fence_is_reported_once() {
     let lease =
         Arc::new(LeaseId::new(Resource::try_from("a").unwrap(), nonce, "other".into(), now));
     for node in nodes.nodes("redlock") {
-        let acquire = AcquireOp::new(Arc::clone(&lease), LONG, Timestamp::MAX, LONG);
+        let acquire = AcquireOp::new(Arc::clone(&lease), LONG, Timestamp::MAX);
         for op in [Op::Acquire(acquire.fencing(token, token)), Op::Release(Arc::clone(&lease))] {
             node.send(op, Reply::from_fn(|answer| assert!(answer.is_ok(), "{answer:?}")));
         }

@@ -109,7 +109,7 @@ fn extend(lease: &Arc<LeaseId>, clock: &ManualClock) -> Op {
 
 fn acquire(lease: &Arc<LeaseId>, clock: &ManualClock) -> Op {
     let (lease, ttl, expires) = (Arc::clone(lease), 3 * SECOND, clock.now() + 3 * SECOND);
-    Op::Acquire(AcquireOp::new(lease, ttl, expires, 2 * NODE_TIMEOUT))
+    Op::Acquire(AcquireOp::new(lease, ttl, expires))
 }
 
 #[test]

@@ -225,7 +225,7 @@ impl SharedLease {
         match command {
             LeaseCommand::Acquire { token, expires } => {
                 let block_end = block_end(token, self.block);
-                let op = AcquireOp { lease, ttl, token, block_end, expires, patience, waits };
+                let op = AcquireOp { lease, ttl, token, block_end, expires, waits };
                 (Op::Acquire(op), OpId::Acquire)
             }
             LeaseCommand::Raise { round, token } => {

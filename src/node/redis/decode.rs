@@ -301,7 +301,6 @@ mod tests {
                 token: TOKEN.unsigned_abs(),
                 block_end: 20,
                 expires: Timestamp::MAX,
-                patience,
                 waits: false,
             }),
             Op::Raise(RaiseOp::new(lease(), TOKEN.unsigned_abs(), 20)),

@@ -45,7 +45,7 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let run = TickRun::new(Duration::ZERO, 1, Duration::ZERO);
     let claim = Arc::new(TickClaim::new(1, run, "me".into(), None));
     vec![
-        Op::Acquire(AcquireOp::new(lease(), ttl, until, patience).fencing(1_000, 2_000)),
+        Op::Acquire(AcquireOp::new(lease(), ttl, until).fencing(1_000, 2_000)),
         Op::Raise(RaiseOp::new(lease(), 1_000, 2_000)),
         Op::Extend(ExtendOp { lease: lease(), ttl, token: 1, until, patience }),
         Op::Release(lease()),

@@ -140,7 +140,6 @@ mod tests {
             token: 1,
             block_end: 1,
             expires: Timestamp::MAX,
-            patience: Duration::from_millis(100),
             waits: false,
         });
         memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000));

@@ -53,7 +53,7 @@ async fn waiter_timeout_names_own_process() {
     assert!(wait <= waited && waited <= elapsed && elapsed < HANG_GUARD);
     let LockError::Held { owner, expires_in: Some(after), .. } = *last else { panic!("{last:?}") };
     assert_eq!(owner.as_deref(), Some("ourselves"));
-    assert!(after > Duration::ZERO && after <= LONG);
+    assert!(after > Duration::ZERO && after <= LONG + Duration::from_secs(5));
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ impl Contender {
     pub(super) fn acquire_op_until(&self, expires: Timestamp, ttl: Duration, token: u64) -> Op {
         let block_end = token + 255;
         Op::Acquire(
-            AcquireOp::new(self.lease.clone(), ttl, expires, PATIENCE)
+            AcquireOp::new(self.lease.clone(), ttl, expires)
                 .fencing(token, block_end)
                 .waits(self.waits),
         )

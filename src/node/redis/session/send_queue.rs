@@ -159,7 +159,6 @@ mod tests {
             token: 1,
             block_end: 1,
             expires: Timestamp::MAX,
-            patience: Duration::ZERO,
             waits: false,
         })
     }
