@@ -6,7 +6,7 @@ use super::{
     claim_text,
     directory::slot_of,
     enrol::Tag,
-    scripts::{self, Digests, Script},
+    scripts::{self, Digests, OperationScript},
     server_clock::ServerClock,
     wire::Command,
 };
@@ -85,9 +85,30 @@ pub(super) struct Encoder<'a> {
     pub(super) may_grant: bool,
 }
 
+/// Returns the script of an operation; `None` for one that is a plain command.
+pub(super) const fn script_of(op: &Op) -> Option<OperationScript> {
+    Some(match op {
+        Op::Acquire(_) => scripts::ACQUIRE,
+        Op::Raise(_) => scripts::RAISE,
+        Op::Extend(_) => scripts::EXTEND,
+        Op::Release(_) => scripts::RELEASE,
+        Op::Inspect(_) => scripts::INSPECT,
+        Op::Scan(ScanOp { kind: ScanKind::Jobs, .. }) => scripts::SCAN_FIELDS,
+        Op::Scan(_) => return None,
+        Op::Prepare(_) | Op::Claim(_) => scripts::CLAIM,
+        Op::Claims(_) => scripts::CLAIMS,
+        Op::ReadRecord(_) => scripts::READ_RECORD,
+        Op::Record(_) => scripts::RECORD,
+        Op::Repair(_) => scripts::REPAIR,
+        Op::Forget(_) => scripts::FORGET,
+        Op::ForgetJob(_) => scripts::FORGET_JOB,
+    })
+}
+
 /// How a script is passed to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScriptRef {
+    /// By its digest, if that is known.
     Digest,
     /// For a server that lacks the script.
     Text,
@@ -99,25 +120,18 @@ impl Encoder<'_> {
         cmd.clear();
         match op {
             Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
-                self.call(
-                    cmd,
-                    by,
-                    scripts::ACQUIRE,
-                    &self.digests.acquire,
-                    Some(self.fences),
-                    lease,
-                );
+                self.call(cmd, by, scripts::ACQUIRE, Some(self.fences), lease);
                 value(cmd, lease, *token);
                 cmd.arg(self.server_clock.expiry(self.now, *ttl)).arg(*token).arg(*block_end);
                 cmd.arg(if *waits { "+" } else { "" });
                 stripe_fields(cmd, lease);
             }
             Op::Release(lease) => {
-                self.call(cmd, by, scripts::RELEASE, &self.digests.release, None, lease);
+                self.call(cmd, by, scripts::RELEASE, None, lease);
                 cmd.arg(&lease.nonce().to_hex()[..]);
             }
             Op::Raise(RaiseOp { lease, token, block_end }) => {
-                self.call(cmd, by, scripts::RAISE, &self.digests.raise, Some(self.fences), lease);
+                self.call(cmd, by, scripts::RAISE, Some(self.fences), lease);
                 cmd.arg(&lease.nonce().to_hex()[..]);
                 value(cmd, lease, *token);
                 cmd.arg(*token).arg(*block_end);
@@ -129,13 +143,13 @@ impl Encoder<'_> {
                 let deadline =
                     if self.may_grant { self.server_clock.deadline(self.now, patience) } else { 0 };
                 let meta = Some(&*self.keys.meta);
-                self.call(cmd, by, scripts::EXTEND, &self.digests.extend, meta, lease);
+                self.call(cmd, by, scripts::EXTEND, meta, lease);
                 cmd.arg(self.tag).arg(&lease.nonce().to_hex()[..]);
                 value(cmd, lease, *token);
                 cmd.arg(millis(*ttl)).arg(deadline).arg(self.layout);
             }
             Op::Inspect(names) => {
-                name_script(cmd, by, scripts::INSPECT, &self.digests.inspect);
+                self.name_script(cmd, by, scripts::INSPECT);
                 cmd.arg(names.len());
                 for name in names.iter() {
                     cmd.joined(&self.keys.lock_prefix, name);
@@ -151,27 +165,27 @@ impl Encoder<'_> {
             }
             Op::ForgetJob(op) => {
                 let ForgetJobOp { token, patience, .. } = op;
-                self.marks_call(cmd, by, scripts::FORGET_JOB, &self.digests.forget_job);
+                self.marks_call(cmd, by, scripts::FORGET_JOB);
                 cmd.arg(self.server_clock.deadline(self.now, *patience)).arg(*token);
                 for name in op.registers() {
                     cmd.arg(&*name);
                 }
             }
             Op::Claims(jobs) => {
-                self.marks_call(cmd, by, scripts::CLAIMS, &self.digests.claims);
+                self.marks_call(cmd, by, scripts::CLAIMS);
                 for job in &**jobs {
                     cmd.joined(CLAIM_PREFIX, job);
                 }
             }
             Op::ReadRecord(name) => {
-                name_script(cmd, by, scripts::READ_RECORD, &self.digests.read_record);
+                self.name_script(cmd, by, scripts::READ_RECORD);
                 cmd.arg("2").arg(&*self.keys.meta);
                 self.record_key(cmd, name);
                 cmd.arg(self.tag);
             }
             Op::Record(RecordOp { lease, record, retain, until, patience }) => {
                 let patience = (*patience).min(until.saturating_duration_since(self.now));
-                name_script(cmd, by, scripts::RECORD, &self.digests.record);
+                self.name_script(cmd, by, scripts::RECORD);
                 cmd.arg("3").arg(&*self.keys.meta);
                 // A record has one name.
                 let name = lease.resource().shared_names().first().map_or("", |name| name);
@@ -183,7 +197,7 @@ impl Encoder<'_> {
                 cmd.arg(millis(*retain));
             }
             Op::Repair(RepairOp { name, record, retain }) => {
-                name_script(cmd, by, scripts::REPAIR, &self.digests.repair);
+                self.name_script(cmd, by, scripts::REPAIR);
                 cmd.arg("2").arg(&*self.keys.meta);
                 self.record_key(cmd, name);
                 cmd.arg(self.tag);
@@ -191,7 +205,7 @@ impl Encoder<'_> {
                 cmd.arg(millis(*retain));
             }
             Op::Forget(ForgetOp { name, nonce }) => {
-                name_script(cmd, by, scripts::FORGET, &self.digests.forget);
+                self.name_script(cmd, by, scripts::FORGET);
                 cmd.arg("1");
                 self.record_key(cmd, name);
                 cmd.arg(&nonce.to_hex()[..]);
@@ -205,7 +219,7 @@ impl Encoder<'_> {
         let cursor = scan.cursor.as_deref().unwrap_or("0");
         let count = u64::from(scan.count.max(1));
         if scan.kind == ScanKind::Jobs {
-            name_script(cmd, by, scripts::SCAN_FIELDS, &self.digests.scan_fields);
+            self.name_script(cmd, by, scripts::SCAN_FIELDS);
             cmd.arg("1").arg(&*self.keys.marks);
             cmd.arg(cursor).arg(&*prefix_pattern(prefix)).arg(count);
         } else {
@@ -215,7 +229,7 @@ impl Encoder<'_> {
     }
 
     fn claim(&self, cmd: &mut Command, by: ScriptRef, job: &str, token: u64, patience: Duration) {
-        self.marks_call(cmd, by, scripts::CLAIM, &self.digests.claim);
+        self.marks_call(cmd, by, scripts::CLAIM);
         cmd.arg(self.server_clock.deadline(self.now, patience));
         // Each name has two fields.
         cmd.arg(job).arg(token).arg(2 * Op::MAX_REGISTERS);
@@ -226,9 +240,16 @@ impl Encoder<'_> {
     }
 
     /// Begins a call about jobs.
-    fn marks_call(&self, cmd: &mut Command, by: ScriptRef, script: Script, digest: &str) {
-        name_script(cmd, by, script, digest);
+    fn marks_call(&self, cmd: &mut Command, by: ScriptRef, script: OperationScript) {
+        self.name_script(cmd, by, script);
         cmd.arg("2").arg(&*self.keys.meta).arg(&*self.keys.marks).arg(self.tag);
+    }
+
+    fn name_script(&self, cmd: &mut Command, by: ScriptRef, script: OperationScript) {
+        match self.digests.get(script).filter(|_| by == ScriptRef::Digest) {
+            Some(digest) => cmd.arg("EVALSHA").arg(digest),
+            None => cmd.arg("EVAL").arg(script.text),
+        };
     }
 
     /// Begins a call about locks: the script, and the keys.
@@ -236,13 +257,12 @@ impl Encoder<'_> {
         &self,
         cmd: &mut Command,
         by: ScriptRef,
-        script: Script,
-        digest: &str,
+        script: OperationScript,
         first: Option<&str>,
         lease: &LeaseId,
     ) {
         let names = lease.resource().shared_names();
-        name_script(cmd, by, script, digest);
+        self.name_script(cmd, by, script);
         cmd.arg(names.len() + usize::from(first.is_some()));
         if let Some(first) = first {
             cmd.arg(first);
@@ -264,13 +284,6 @@ pub(super) fn prefix_pattern(text: &str) -> String {
     }
     pattern.push('*');
     pattern
-}
-
-fn name_script(cmd: &mut Command, by: ScriptRef, script: Script, digest: &str) {
-    match by {
-        ScriptRef::Digest => cmd.arg("EVALSHA").arg(digest),
-        ScriptRef::Text => cmd.arg("EVAL").arg(script.text),
-    };
 }
 
 /// Writes the value of a lock's key: nonce, token, time of the request (ms since the epoch), owner, and

@@ -80,7 +80,7 @@ async fn greet_as(
         pipeline.cmd("SELECT").arg(endpoint.database);
     }
     let logins = pipeline.len();
-    scripts::load(&mut pipeline);
+    scripts::load(&mut pipeline, &scripts::OF_LOCKS);
     server_traits::add_probe(&mut pipeline);
     let mut answers = wire.ask(&pipeline).await?;
     let probe = Probe::take(&mut answers);
@@ -93,21 +93,10 @@ async fn greet_as(
         }
     }
     let mut next = || answers.next().unwrap_or(Value::Nil);
-    let digests = Digests {
-        acquire: digest(next()).map_err(no_scripts)?,
-        raise: digest(next())?,
-        extend: digest(next())?,
-        release: digest(next())?,
-        inspect: digest(next())?,
-        scan_fields: digest(next())?,
-        claim: digest(next())?,
-        claims: digest(next())?,
-        read_record: digest(next())?,
-        record: digest(next())?,
-        repair: digest(next())?,
-        forget: digest(next())?,
-        forget_job: digest(next())?,
-    };
+    let mut digests = Digests::default();
+    for script in scripts::OF_LOCKS {
+        digests.learn(script, Some(digest(next()).map_err(no_scripts)?));
+    }
     let version = version(probe.server())?;
     member.set.set_traits(member.index, probe.traits(version, settings.guards.restart)?);
     let report = enrol(&mut wire, member, location.is_fresh).await?;

@@ -2,9 +2,16 @@
 
 use ::redis::Pipeline;
 
-/// A script.
+/// A script that is sent by its text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Script {
+    pub(super) text: &'static str,
+}
+
+/// A script of an operation, which is sent by its digest once that is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OperationScript {
+    number: usize,
     pub(super) text: &'static str,
 }
 
@@ -33,25 +40,38 @@ macro_rules! enrolling {
     };
 }
 
-pub(super) const ACQUIRE: Script = Script {
+pub(super) const ACQUIRE: OperationScript = OperationScript {
+    number: 0,
     text: concat!(
         include_str!("scripts/acquire.lua"),
         include_str!("scripts/held.lua"),
         include_str!("scripts/acquire_all.lua")
     ),
 };
-pub(super) const RAISE: Script = Script { text: include_str!("scripts/raise.lua") };
-pub(super) const EXTEND: Script = Script { text: include_str!("scripts/extend.lua") };
-pub(super) const RELEASE: Script = Script { text: include_str!("scripts/release.lua") };
-pub(super) const INSPECT: Script = Script { text: include_str!("scripts/inspect.lua") };
-pub(super) const SCAN_FIELDS: Script = Script { text: include_str!("scripts/scan_fields.lua") };
-pub(super) const CLAIM: Script = Script { text: include_str!("scripts/claim.lua") };
-pub(super) const CLAIMS: Script = Script { text: include_str!("scripts/claims.lua") };
-pub(super) const READ_RECORD: Script = Script { text: include_str!("scripts/read_record.lua") };
-pub(super) const RECORD: Script = Script { text: include_str!("scripts/record.lua") };
-pub(super) const REPAIR: Script = Script { text: include_str!("scripts/repair.lua") };
-pub(super) const FORGET: Script = Script { text: include_str!("scripts/forget.lua") };
-pub(super) const FORGET_JOB: Script = Script { text: include_str!("scripts/forget_job.lua") };
+pub(super) const RAISE: OperationScript =
+    OperationScript { number: 1, text: include_str!("scripts/raise.lua") };
+pub(super) const EXTEND: OperationScript =
+    OperationScript { number: 2, text: include_str!("scripts/extend.lua") };
+pub(super) const RELEASE: OperationScript =
+    OperationScript { number: 3, text: include_str!("scripts/release.lua") };
+pub(super) const INSPECT: OperationScript =
+    OperationScript { number: 4, text: include_str!("scripts/inspect.lua") };
+pub(super) const SCAN_FIELDS: OperationScript =
+    OperationScript { number: 5, text: include_str!("scripts/scan_fields.lua") };
+pub(super) const CLAIM: OperationScript =
+    OperationScript { number: 6, text: include_str!("scripts/claim.lua") };
+pub(super) const CLAIMS: OperationScript =
+    OperationScript { number: 7, text: include_str!("scripts/claims.lua") };
+pub(super) const READ_RECORD: OperationScript =
+    OperationScript { number: 8, text: include_str!("scripts/read_record.lua") };
+pub(super) const RECORD: OperationScript =
+    OperationScript { number: 9, text: include_str!("scripts/record.lua") };
+pub(super) const REPAIR: OperationScript =
+    OperationScript { number: 10, text: include_str!("scripts/repair.lua") };
+pub(super) const FORGET: OperationScript =
+    OperationScript { number: 11, text: include_str!("scripts/forget.lua") };
+pub(super) const FORGET_JOB: OperationScript =
+    OperationScript { number: 12, text: include_str!("scripts/forget_job.lua") };
 pub(super) const CHANGE: Enrolling = enrolling!("scripts/change.lua");
 pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/read_records.lua") };
 pub(super) const KINDS: Script = Script { text: include_str!("scripts/kinds.lua") };
@@ -62,44 +82,68 @@ pub(super) const COPIED: Enrolling = enrolling!("scripts/copied.lua");
 
 pub(super) const PERMISSIONS: Script = Script { text: include_str!("scripts/permissions.lua") };
 
-/// Adds SCRIPT LOAD for the scripts of operations; the replies are the [`Digests`], in order.
-pub(super) fn load(pipeline: &mut Pipeline) {
-    let operations = [
-        ACQUIRE,
-        RAISE,
-        EXTEND,
-        RELEASE,
-        INSPECT,
-        SCAN_FIELDS,
-        CLAIM,
-        CLAIMS,
-        READ_RECORD,
-        RECORD,
-        REPAIR,
-        FORGET,
-        FORGET_JOB,
-    ];
-    for script in operations {
+/// The scripts of every lock, which are loaded at connect; the others when they are first used.
+pub(super) const OF_LOCKS: [OperationScript; 4] = [ACQUIRE, RAISE, EXTEND, RELEASE];
+/// The scripts of all operations, by their numbers.
+pub(super) const OPERATIONS: [OperationScript; 13] = [
+    ACQUIRE,
+    RAISE,
+    EXTEND,
+    RELEASE,
+    INSPECT,
+    SCAN_FIELDS,
+    CLAIM,
+    CLAIMS,
+    READ_RECORD,
+    RECORD,
+    REPAIR,
+    FORGET,
+    FORGET_JOB,
+];
+
+/// Adds SCRIPT LOAD for these scripts.
+pub(super) fn load(pipeline: &mut Pipeline, scripts: &[OperationScript]) {
+    for script in scripts {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(script.text);
     }
 }
 
-/// The digests of the scripts, read at every connect, so that no SHA-1 is needed here.
-#[derive(Clone, Debug)]
-pub(super) struct Digests {
-    pub(super) acquire: String,
-    pub(super) raise: String,
-    pub(super) extend: String,
-    pub(super) release: String,
-    pub(super) inspect: String,
-    pub(super) scan_fields: String,
-    pub(super) claim: String,
-    pub(super) claims: String,
-    pub(super) read_record: String,
-    pub(super) record: String,
-    pub(super) repair: String,
-    pub(super) forget: String,
-    pub(super) forget_job: String,
+/// What a connection knows of the digest of a script. Servers tell it, so that no SHA-1 is needed here.
+#[derive(Clone, Debug, Default)]
+enum Digest {
+    #[default]
+    Unknown,
+    Asked,
+    Known(String),
+}
+
+/// The digests of the scripts of operations.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Digests([Digest; OPERATIONS.len()]);
+
+impl Digests {
+    /// Returns the digest of a script; until it is known, its text is sent.
+    pub(super) fn get(&self, script: OperationScript) -> Option<&str> {
+        match &self.0[script.number] {
+            Digest::Known(digest) => Some(digest),
+            Digest::Unknown | Digest::Asked => None,
+        }
+    }
+
+    /// Returns true the first time that an unknown digest is to be asked for.
+    pub(super) fn asks(&mut self, script: OperationScript) -> bool {
+        let entry = &mut self.0[script.number];
+        let is_unknown = matches!(entry, Digest::Unknown);
+        if is_unknown {
+            *entry = Digest::Asked;
+        }
+        is_unknown
+    }
+
+    /// Records the digest that SCRIPT LOAD answered, if it did.
+    pub(super) fn learn(&mut self, script: OperationScript, digest: Option<String>) {
+        self.0[script.number] = digest.map_or(Digest::Unknown, Digest::Known);
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +194,13 @@ mod tests {
                 || code.contains(&format!("function {OF_KEY}(key,"))
         };
         key.starts_with("KEYS[") || (key == "key" && is_local())
+    }
+
+    #[test]
+    fn digests_are_kept_by_number() {
+        assert!(
+            super::OPERATIONS.iter().enumerate().all(|(number, script)| script.number == number)
+        );
     }
 
     /// Some servers refuse scripts that touch other keys than the declared ones.

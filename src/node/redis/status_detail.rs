@@ -113,7 +113,7 @@ impl StatusDetail {
             findings.extend(self.limits.iter().cloned());
         }
         let denied = self.denied.commands();
-        NodeHealth { state, copying, findings, denied, ..self.known.clone() }
+        NodeHealth { state, denied, copying, findings, ..self.known.clone() }
     }
 }
 

@@ -62,7 +62,7 @@ impl Greeter {
                 };
                 Some(Reaction::array(&command[2..].iter().map(stored).collect::<Vec<_>>()))
             }
-            "EVAL" if command[2] == b"3" => Some(self.change(&command[6..])),
+            "EVAL" if command[4].ends_with(b":fences") => Some(self.change(&command[6..])),
             "HLEN" => Some(Reaction::int(1_024)),
             "EVALSHA" if command.get(2).is_some_and(|keys| keys == b"0") => {
                 Some(Reaction::array(&[]))

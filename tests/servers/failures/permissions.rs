@@ -179,9 +179,10 @@ async fn newer_server_errors_are_understood() {
     let is_denied = Arc::clone(&denies);
     let server = fake::greeting(move |command| {
         let is_release = command.iter().any(|arg| arg.starts_with(b"-"));
-        match is_denied.load(Ordering::SeqCst) && !is_release {
-            true => Reaction::error(DENIED),
-            false => fake::granted(command),
+        if is_denied.load(Ordering::SeqCst) && !is_release {
+            Reaction::error(DENIED)
+        } else {
+            fake::granted(command)
         }
     });
     let redlock = manager([server.url()]);

@@ -1,6 +1,6 @@
 //! Servers of a layout that no client uses any more.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tower_redlock::{LockError, Redlock, error::Reason};
 
@@ -73,6 +73,39 @@ async fn node_with_later_mark_follows() {
     assert!(!is_moved(&servers[2]));
     drop(right.lock("x").wait(HANG_GUARD * 12).await.unwrap());
     all_vote(&right).await;
+}
+
+/// What a client of the former form stored: its fences beside the tag, which has another layout.
+fn store_former_form(server: &RedisServer, token: u64) {
+    let run = |section, field| server.info(section, field).expect("an id")[..16].to_owned();
+    let run = run("server", "run_id") + &run("replication", "master_replid");
+    let tag = format!("a {run} 00112233aabbccdd 0102030405060708 00000001 1122334455667788");
+    let fences = (0..1_024).flat_map(|stripe| [format!("f{stripe}"), token.to_string()]);
+    let layout = "3 nodes (node-1, node-2, node-3), prefix redlock, restart guard on";
+    let fields =
+        [["tag", &tag], ["layout", layout], ["max_ttl", "1000"], ["size", "3"], ["seen", "7"]];
+    let command = ["HSET", "redlock:meta"].map(str::to_owned).into_iter().chain(fences);
+    let fields = fields.concat().into_iter().map(str::to_owned);
+    server.cli(&command.chain(fields).collect::<Vec<_>>());
+}
+
+/// A client of the former form never votes on the same servers as one of this: its servers are those of
+/// another set, until nobody uses that.
+#[tokio::test]
+async fn former_form_is_taken_over() {
+    let servers = RedisServer::start_n(3);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let token = u64::try_from(now.as_micros()).unwrap();
+    servers.iter().for_each(|server| store_former_form(server, token));
+    let log = Log::new();
+    let redlock = list(&servers, &log);
+    let Reason::OtherLayout { ours, .. } = refusal(&redlock, 0).await else { panic!("it votes") };
+    // What a client of the former form says of the servers when they are taken over.
+    assert!(ours.contains("upgrade"), "{ours}");
+    assert!(matches!(redlock.lock("x").await, Err(LockError::NoQuorum { .. })));
+    let lock = redlock.lock("x").wait(HANG_GUARD * 12).await.unwrap();
+    assert!(lock.fencing_token().get() > token);
+    assert!(servers.iter().all(|server| tag(server)[35..51] != *"00112233aabbccdd"));
 }
 
 #[tokio::test]

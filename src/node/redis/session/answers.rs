@@ -1,6 +1,6 @@
 //! Handles the replies to a batch.
 
-use ::redis::{Pipeline, Value};
+use ::redis::Value;
 
 use super::{
     Session, SessionEnd,
@@ -11,7 +11,7 @@ use crate::{
     node::redis::{
         decode::{Decoded, decode},
         encode::ScriptRef,
-        handshake::read_time,
+        handshake::{self, read_time},
         request::NodeRequest,
         scripts,
         server_clock::ServerClock,
@@ -38,7 +38,12 @@ impl Session<'_> {
                 let _ = waiting.send(Ok(values));
                 return Ok(());
             }
-            BatchContent::Scripts => return Ok(()),
+            BatchContent::Scripts(scripts) => {
+                for (script, value) in scripts.into_iter().zip(values) {
+                    self.link.digests.learn(script, handshake::digest(value).ok());
+                }
+                return Ok(());
+            }
         };
         let received = self.settings.clock.now();
         // Behind the acquires.
@@ -162,9 +167,7 @@ impl Session<'_> {
         let now = self.settings.clock.now();
         // A server that lacks one script lacks all. They are loaded now, as operations repeated later
         // would run after those written meanwhile.
-        let mut scripts = Pipeline::new();
-        scripts::load(&mut scripts);
-        self.send_all(&scripts, now, BatchContent::Scripts);
+        self.load(scripts::OPERATIONS.to_vec(), now);
         self.send_again(forgotten, ScriptRef::Text, now);
     }
 
@@ -210,7 +213,7 @@ impl Session<'_> {
                 }
                 BatchContent::HealthCheck { .. }
                 | BatchContent::Change { .. }
-                | BatchContent::Scripts => {}
+                | BatchContent::Scripts(_) => {}
             }
         }
         for request in self.send_queue.drain() {

@@ -10,6 +10,7 @@ use crate::{
     node::redis::{
         enrol::{NodeReport, Tag},
         request::NodeRequest,
+        scripts::OperationScript,
         server_clock::ServerClock,
     },
     protocol::{Op, views::View},
@@ -50,8 +51,8 @@ pub(super) enum BatchContent {
         report: Box<NodeReport>,
         is_optional: bool,
     },
-    /// Scripts that the server has to load again.
-    Scripts,
+    /// Scripts that the server loads.
+    Scripts(Vec<OperationScript>),
     AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
     /// One command for each, and behind them the server's TIME if one of them is an acquire.
     Operations(Vec<NodeRequest>),
@@ -65,7 +66,7 @@ const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 impl BatchContent {
     pub(super) fn most_memory(&self) -> usize {
         let is_long = match self {
-            Self::HealthCheck { .. } | Self::Change { .. } | Self::Scripts => false,
+            Self::HealthCheck { .. } | Self::Change { .. } | Self::Scripts(_) => false,
             Self::AdminRequest(_) => true,
             Self::Operations(requests) => requests.iter().any(|request| {
                 let op = &request.op;

@@ -23,11 +23,12 @@ use crate::{
     error::Reason,
     node::redis::{
         Endpoint, RedisSettings,
-        encode::{Encoder, ScriptRef},
+        encode::{Encoder, ScriptRef, script_of},
         enrol::{AdminRequest, Membership, Tag},
         handshake::ReadyConnection,
         reconnect_state::ReconnectState,
         request::NodeRequest,
+        scripts::{self, OperationScript},
         status::Status,
         wire::{Command, MAX_READS},
     },
@@ -235,6 +236,13 @@ impl<'a> Session<'a> {
         self.push(sent, commands, content);
     }
 
+    /// Asks the server for the digests of scripts.
+    pub(super) fn load(&mut self, scripts: Vec<OperationScript>, now: Timestamp) {
+        let mut pipeline = Pipeline::with_capacity(scripts.len());
+        scripts::load(&mut pipeline, &scripts);
+        self.send_all(&pipeline, now, BatchContent::Scripts(scripts));
+    }
+
     /// Records a batch, so that a broken connection reports its reason to every caller.
     fn push(&mut self, sent: Timestamp, commands: usize, content: BatchContent) {
         let server_clock = self.link.server_clock;
@@ -361,6 +369,11 @@ impl<'a> Session<'a> {
             commands += 1;
         }
         self.unanswered += requests.len();
+        let scripts = requests.iter().filter_map(|request| script_of(&request.op));
+        let unknown: Vec<_> = scripts.filter(|script| digests.asks(*script)).collect();
         self.push(now, commands, BatchContent::Operations(requests));
+        if !unknown.is_empty() {
+            self.load(unknown, now);
+        }
     }
 }
