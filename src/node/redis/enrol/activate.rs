@@ -1,4 +1,18 @@
 //! Ends a probation: the node learns the state of the others, and votes.
+//!
+//! No call may block a server, so 20,000 claims are read by HSCAN and sent to the node in pages, each field at
+//! its own time between the end of the wait and the activation. The node must not lag behind what was counted
+//! with a vote that it has forgotten. Such a request was sent before the node forgot, and no node accepts it
+//! after its deadline, less than one `max_ttl` later. So after the wait the other nodes of its quorum, at least
+//! q−1, have it. Since a claim's number only grows, every later reading of these nodes shows it or a greater
+//! one, and among N−q+1 of the N−1 others is one of them. Anything promised or claimed between the reading of
+//! its field and the activation has a quorum without this node, and every later quorum shares a node with it
+//! that did not forget; that is all that HSCAN may miss, as it returns each field that existed from its
+//! beginning to its end. The same argument covers fences, which are few and read in one call.
+//!
+//! Two conditions apply. A source must not forget between two pages: its tag is read after each. And a promise
+//! may have been read before the claim that came with it: the node takes the claim's number as a promise as
+//! well.
 
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -212,7 +226,7 @@ impl NodeSet {
 }
 
 /// Reads a node's state, and its tag if that stayed the same. Fences are read in one call, marks in
-/// pages: see R6.
+/// pages: see above.
 async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, LearntState), Reason> {
     let (mut tag, mut known) = set.meta(node).await?;
     let wrong = |tag: Option<Tag>| Reason::WrongTag {

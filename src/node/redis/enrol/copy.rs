@@ -3,6 +3,24 @@
 //!
 //! All other nodes are read at once, so a source that is slow, or whose keys have no end, delays none
 //! of the others. When enough of them were read, the rest gets a limited time.
+//!
+//! One client copies for all (`copier`). A node that copies abstains from questions about records, and about
+//! claims if it did not learn from N−q+1 others. Each source is read over a connection of its own, beside the
+//! voting one: pages of 250 keys, of which it asks the node for which it has no record or one of work that
+//! was begun, and reads those until an answer has 256 KiB. The sources have equal shares of 10 MB and 200
+//! calls a second. A record of work that is done replaces one of work that was begun; of two such records the
+//! one with the longer retention stays.
+//!
+//! A source counts if it votes, and if its tag is the same before and after. The node has all records when
+//! N−q+1 complete sources were read, or all others: a quorum that lacks records because its nodes forgot one
+//! after the other is no new set, and the node that could not be read may be the only one that has them. Only a
+//! bootstrapped node copies from any q, itself included. A source is counted only when the node has, for each
+//! of its keys, its record or a better one; so the order of the sources does not matter.
+//!
+//! Keys whose records another source is reading come later, so that usually each is read from one source; a
+//! source with no other key left waits for them, for 5 s in total, and then reads them itself. When enough
+//! sources were read, the rest gets as much time again, at least 3 s. While too few were read, those that
+//! failed or were not complete are read again, after 1 to 2 s each time.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
