@@ -6,7 +6,7 @@ use tower_redlock::{
     node::{Blocked, NodeState},
 };
 
-use super::scene::{MAX_TTL, all_vote, guarded, quick, settled, urls};
+use super::scene::{MAX_TTL, all_vote, guarded, quick, settled, tag, urls};
 use crate::failures::log::{Log, LoggedSpawner};
 use crate::support::{RedisServer, acl, eventually_async};
 
@@ -47,5 +47,19 @@ async fn denied_read_names_other_node() {
     for server in &servers[..2] {
         server.set_rules(&acl::rules());
     }
+    tokio::time::timeout(MAX_TTL * 30, all_vote(&redlock)).await.expect("the probation ends");
+}
+
+/// The fences would stay where nobody looks for them: nothing of the record is changed.
+#[tokio::test]
+async fn denied_rename_changes_nothing() {
+    let servers = RedisServer::start_n(1);
+    let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != "+rename").collect();
+    servers[0].set_rules(&rules);
+    let redlock = guarded(quick(), urls(&servers)).build().unwrap();
+    let blocked = blocked(&redlock, 0).await;
+    assert!(matches!(blocked.reason, Reason::NoPermission(_)), "{blocked}");
+    assert!(tag(&servers[0]).starts_with("p "), "{}", tag(&servers[0]));
+    servers[0].set_rules(&acl::rules());
     tokio::time::timeout(MAX_TTL * 30, all_vote(&redlock)).await.expect("the probation ends");
 }

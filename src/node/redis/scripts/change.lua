@@ -15,11 +15,14 @@ local first, last = pairs_of()
 for i = first, last, 2 do
   if (redis.call('HGET', KEYS[1], ARGV[i]) or '') ~= ARGV[i + 1] then return 0 end
 end
+-- First of the writes: where it is denied, nothing is changed. A node without fences has none to take
+-- along.
+if KEYS[2] ~= KEYS[3] and redis.call('HLEN', KEYS[2]) > 0 then
+  redis.call('RENAME', KEYS[2], KEYS[3])
+end
 first, last = pairs_of()
 for i = first, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 
--- A node without fences has none to take along.
-if KEYS[2] ~= KEYS[3] then redis.pcall('RENAME', KEYS[2], KEYS[3]) end
 local function raise(stripe, fence)
   local stored = redis.call('HGET', KEYS[3], stripe)
   if not stored or tonumber(fence) > tonumber(stored) then
