@@ -186,19 +186,25 @@ fn of_cycles(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Sprea
     let case = distinct::case(1, 5);
     add(
         format!("{case}: time of a cycle to rslock's"),
-        Limit::AtMost(if has_few_cores(samples) { 0.75 } else { 0.6 }),
+        Limit::AtMost(if has_few_cores(samples) { 0.65 } else { 0.6 }),
         to_rslock(samples, &case, cycles::RATE).map(|spread| spread.map(f64::recip)),
+    );
+    let rate = |kind: Kind| key(&case, kind.name(), cycles::RATE);
+    add(
+        format!("{case}: time of a cycle with its release awaited to rslock's"),
+        Limit::AtMost(1.0),
+        samples.ratio(&rate(Kind::Rslock), &rate(Kind::Awaited)),
     );
     let case = distinct::case(64, 5);
     add(
         format!("{case}: rate to rslock's"),
-        Limit::AtLeast(1.3),
+        Limit::AtLeast(1.5),
         to_rslock(samples, &case, cycles::RATE),
     );
     let case = distinct::case(64, 1);
     add(
         format!("{case}: rate to rslock's"),
-        Limit::AtLeast(0.9),
+        Limit::AtLeast(1.0),
         to_rslock(samples, &case, cycles::RATE),
     );
     for tasks in faults::TASKS {
@@ -220,7 +226,7 @@ fn of_service(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spre
         };
         add(
             format!("{case} to a service: requests to those with rslock"),
-            Limit::AtLeast(1.0),
+            Limit::AtLeast(1.05),
             to_rslock(service::RATE),
         );
         add(

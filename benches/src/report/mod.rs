@@ -110,7 +110,7 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
             plot(figures::DISTINCT, "rate over the number of tasks and of servers"),
             tables::rates(samples, &tasks, &WITH_AWAITED),
         ),
-        ("One to nine servers", none(), tables::rates(samples, &nodes, &KINDS)),
+        ("One to nine servers", none(), tables::rates(samples, &nodes, &WITH_AWAITED)),
         (
             "Processor time of a cycle",
             none(),

@@ -163,16 +163,24 @@ pub(crate) fn allocations(samples: &Samples) -> Table {
     table
 }
 
-/// Cycles per second of several cases, told by what differs between them.
+/// Cycles per second of several cases, told by what differs between them. Both forms of our cycle are
+/// compared where both were measured: the others await their releases.
 pub(crate) fn rates(samples: &Samples, cases: &[(String, String)], kinds: &[Kind]) -> Table {
-    let to = ["to rslock's", "to the floor's"];
-    let head = kinds.iter().map(|kind| kind.name()).chain(to);
+    let mut to = vec![
+        ("to rslock's", Kind::Ours, Kind::Rslock),
+        ("to the floor's", Kind::Ours, Kind::Floor),
+    ];
+    if kinds.contains(&Kind::Awaited) {
+        to.insert(1, ("release awaited, to rslock's", Kind::Awaited, Kind::Rslock));
+    }
+    let head = kinds.iter().map(|kind| kind.name()).chain(to.iter().map(|(name, ..)| *name));
     let mut table = Table::new(std::iter::once("cycles per second").chain(head));
     for (label, case) in cases {
         let of = |kind: Kind| key(case, kind.name(), cycles::RATE);
         let rates = kinds.iter().map(|kind| with_spread(samples.spread(&of(*kind)), significant));
-        let ratios = [Kind::Rslock, Kind::Floor]
-            .map(|other| with_spread(samples.ratio(&of(Kind::Ours), &of(other)), times));
+        let ratios = to
+            .iter()
+            .map(|(_, own, other)| with_spread(samples.ratio(&of(*own), &of(*other)), times));
         table.add(std::iter::once(label.clone()).chain(rates).chain(ratios));
     }
     table

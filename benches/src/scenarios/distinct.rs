@@ -6,7 +6,6 @@ pub(crate) const TASKS: [usize; 4] = [1, 16, 64, 256];
 /// All that can be compared in turns: with [`TASKS`] over five, and else with [`FEW_TASKS`].
 pub(crate) const NODES: [usize; 5] = [1, 3, 5, 7, 9];
 pub(crate) const FEW_TASKS: [usize; 2] = [1, 64];
-/// Those that are in every case; [`Kind::Awaited`] is over five servers only.
 pub(crate) const KINDS: [Kind; 3] = [Kind::Ours, Kind::Rslock, Kind::Floor];
 pub(crate) const WITH_AWAITED: [Kind; 4] = [Kind::Ours, Kind::Awaited, Kind::Rslock, Kind::Floor];
 
@@ -21,10 +20,9 @@ pub(crate) fn measure(five: &Servers, options: &Options) {
     let sets = [&one, &three, five, &seven, &nine];
     for round in 0..options.rounds {
         for (nodes, servers) in NODES.into_iter().zip(sets) {
-            let (tasks, kinds): (&[_], &[_]) =
-                if nodes == 5 { (&TASKS, &WITH_AWAITED) } else { (&FEW_TASKS, &KINDS) };
+            let tasks: &[_] = if nodes == 5 { &TASKS } else { &FEW_TASKS };
             for &tasks in tasks {
-                for kind in rotated(kinds, round) {
+                for kind in rotated(&WITH_AWAITED, round) {
                     let outcome = cycles::measure(servers, kind, tasks, options.time, || ());
                     outcome.tell(&case(tasks, nodes), kind);
                 }
