@@ -52,6 +52,11 @@ impl Keys {
         }
     }
 
+    /// Returns the key under which votes look for the fences; there is none while the node has no vote.
+    pub(super) fn voting_fences(&self, tag: &Tag) -> String {
+        if tag.is_active() { self.fences(tag) } else { format!("{}:none", self.fences) }
+    }
+
     /// Returns the slot of all keys in a Cluster, if they have one hash tag.
     pub(super) fn slot(&self) -> u16 {
         slot_of(&self.meta)
@@ -80,6 +85,8 @@ pub(super) struct Encoder<'a> {
     /// The hash of our layout.
     pub(super) layout: &'a str,
     pub(super) server_clock: ServerClock,
+    /// How much later than now an acquire may run, so that its keys still live for their TTL.
+    pub(super) node_timeout: Duration,
     pub(super) now: Timestamp,
     /// Whether an extension may store missing keys.
     pub(super) may_grant: bool,
@@ -122,7 +129,8 @@ impl Encoder<'_> {
             Op::Acquire(AcquireOp { lease, ttl, token, block_end, waits, .. }) => {
                 self.call(cmd, by, scripts::ACQUIRE, Some(self.fences), lease);
                 value(cmd, lease, *token);
-                cmd.arg(self.server_clock.expiry(self.now, *ttl)).arg(*token).arg(*block_end);
+                let life = *ttl + self.node_timeout;
+                cmd.arg(self.server_clock.expiry(self.now, life)).arg(*token).arg(*block_end);
                 cmd.arg(if *waits { "+" } else { "" });
                 stripe_fields(cmd, lease);
             }
@@ -333,5 +341,18 @@ mod tests {
         assert_eq!(millis(Duration::from_micros(1)), 1);
         assert_eq!(millis(Duration::from_millis(10)), 10);
         assert_eq!(millis(Duration::from_nanos(10_000_001)), 11);
+    }
+
+    /// A server in probation keeps its fences, which no vote may find.
+    #[test]
+    fn only_active_tag_finds_fences() {
+        let keys = Keys::new("redlock");
+        let tag = |state| {
+            Tag::new(format!("{state} {:032x} {:016x} {:016x} 00000001 {:016x}", 1, 2, 3, 4))
+        };
+        assert_eq!(keys.voting_fences(&tag("a")), keys.fences(&tag("a")));
+        for barred in [tag("p"), tag("m"), Tag::new("")] {
+            assert_ne!(keys.voting_fences(&barred), keys.fences(&barred));
+        }
     }
 }

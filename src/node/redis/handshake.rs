@@ -210,6 +210,7 @@ pub(super) fn next_change(
         least_epoch,
         reclaims,
         others: set.other_names(*index),
+        latest_tag: set.latest_tag(*index),
         nonce: crate::random::number(),
     };
     enrolment(report, &terms)

@@ -57,14 +57,24 @@ impl ReconnectState {
     }
 
     /// Records an operation whose answer is lost. `sent` and `clock` determined its deadline.
-    pub(super) fn unanswered(&mut self, op: &Op, sent: Timestamp, clock: ServerClock) {
-        // An acquire stores nothing once its keys have expired.
-        let (lease, ttl, last) = match op {
-            Op::Acquire(AcquireOp { lease, ttl, .. }) => (lease, *ttl, *ttl),
-            Op::Extend(ExtendOp { lease, ttl, patience, .. }) => (lease, *ttl, *patience),
+    pub(super) fn unanswered(
+        &mut self,
+        op: &Op,
+        sent: Timestamp,
+        clock: ServerClock,
+        node_timeout: Duration,
+    ) {
+        let (lease, ttl, last, deadline) = match op {
+            // It stores nothing once its keys have expired.
+            Op::Acquire(AcquireOp { lease, ttl, .. }) => {
+                let life = *ttl + node_timeout;
+                (lease, *ttl, life, clock.expiry(sent, life).saturating_mul(1_000))
+            }
+            Op::Extend(ExtendOp { lease, ttl, patience, .. }) => {
+                (lease, *ttl, *patience, clock.deadline(sent, *patience))
+            }
             _ => return,
         };
-        let deadline = clock.deadline(sent, last);
         let until = sent + last * 2 + ttl + Duration::from_secs(1);
         if self.unsettled.len() >= self.sweep_at {
             self.unsettled.retain(|_, unsettled| sent < unsettled.until);
@@ -142,7 +152,7 @@ mod tests {
             expires: Timestamp::MAX,
             waits: false,
         });
-        memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000));
+        memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000), Duration::ZERO);
         assert!(!memory.settles(nonce, 6_000_000));
         assert!(memory.settles(Nonce::from_bytes([8; 16]), 5_000_000), "another's release");
         assert!(memory.settles(nonce, 6_000_001));

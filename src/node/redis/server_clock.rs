@@ -26,10 +26,13 @@ impl ServerClock {
         self.server_micros.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX))
     }
 
-    /// When a key expires that is stored now, in ms of the server's clock: no earlier than `ttl` from
-    /// now, and later by no more than the reading is old and wide.
-    pub(super) fn expiry(self, now: Timestamp, ttl: Duration) -> u64 {
-        self.deadline(now, ttl).div_ceil(1_000)
+    /// When a key expires that is to live for `life` from now on, in ms of the server's clock.
+    ///
+    /// An acquire counts only if it is answered within a node timeout, and the clock then shows no jump:
+    /// so it ran before the server's clock was a node timeout ahead of this. With that in `life`, the key
+    /// lives for its TTL from then on.
+    pub(super) fn expiry(self, now: Timestamp, life: Duration) -> u64 {
+        self.deadline(now, life).div_ceil(1_000)
     }
 
     /// The earliest time that the server's clock shows from now on, unless it is set back.

@@ -137,7 +137,7 @@ pub(super) fn raised(accepted: bool, fence: u64) -> Response {
     Ok(Answer::Raised(RaisedAnswer::new(accepted, fence)))
 }
 
-/// How much longer a key may live than its TTL.
+/// How much longer than its TTL a key may live: a node timeout, and the width of a clock's reading.
 pub(super) const SLACK: Duration = Duration::from_secs(5);
 
 /// Panics unless the node keeps the key for `owner`, with about `TTL` to live: a server's key

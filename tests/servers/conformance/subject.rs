@@ -29,7 +29,7 @@ impl Subject {
     pub(super) async fn server() -> Self {
         let server = RedisServer::start();
         // A long timeout for each answer: no connection is closed on a busy machine.
-        let builder = over(Redlock::builder(), [server.url()]).ttl(TTL).node_timeout(TTL / 10);
+        let builder = over(Redlock::builder(), [server.url()]).ttl(TTL).node_timeout(TTL / 30);
         let manager = builder.build().expect("valid settings");
         manager.ready().await.unwrap();
         let node = manager.nodes()[0].clone();

@@ -29,6 +29,11 @@ pub(super) fn granted(_: &[Vec<u8>]) -> Reaction {
     Reaction::int(1)
 }
 
+/// Whether the command is an acquire, or raises a fence.
+pub(super) fn votes(command: &[Vec<u8>]) -> bool {
+    command.iter().any(|arg| arg.windows(8).any(|part| part == b":fences:"))
+}
+
 /// A healthy server during the greeting: it keeps the record of its membership.
 #[derive(Debug)]
 pub(crate) struct Greeter {

@@ -164,6 +164,26 @@ fn hog(server: &RedisServer) {
     assert!(matches!(response, Resp::Error(_)), "{response:?}");
 }
 
+/// Nobody knows for how long its key lives.
+#[tokio::test]
+async fn grant_without_time_does_not_count() {
+    let greeter = fake::Greeter::new();
+    let has_acquired = AtomicBool::new(false);
+    let server = FakeServer::start(move |command| match greeter.greet(command) {
+        Some(_) if command[0] == b"TIME" && has_acquired.swap(false, Ordering::SeqCst) => {
+            Reaction::error("BUSY Redis is busy running a script")
+        }
+        Some(reaction) => reaction,
+        None => {
+            has_acquired.store(fake::votes(command), Ordering::SeqCst);
+            fake::granted(command)
+        }
+    });
+    let redlock = manager([server.url()]);
+    all_vote(&redlock).await;
+    assert_refused(&redlock, &[0], |reason| *reason == Reason::Busy).await;
+}
+
 #[tokio::test]
 async fn only_a_busy_majority_is_named() {
     let busy = || fake::greeting(|_| Reaction::error("BUSY Redis is busy running a script"));

@@ -34,6 +34,8 @@ use crate::{
 
 /// Number of marks in one call.
 const PAGE: usize = 250;
+/// Number of attempts to read a node whose record other clients change meanwhile.
+const ATTEMPTS: usize = 5;
 /// Pause between two calls that read.
 const READ_PAUSE: Duration = Duration::from_millis(5);
 /// Pause before the next attempt while another client learns.
@@ -206,22 +208,31 @@ async fn learn_and_activate(
 impl NodeSet {
     /// Reads a node's tag, and all that it knows but its marks.
     pub(super) async fn meta(&self, node: usize) -> Result<(Option<Tag>, LearntState), Reason> {
-        let mut pipeline = Pipeline::with_capacity(1);
-        pipeline.cmd("HGETALL").arg(&self.keys.meta);
-        let [meta] = answers(self, node, pipeline).await?;
-        let (tag, mut known) = LearntState::of_meta(&meta);
-        let stored = tag.clone().unwrap_or_else(|| Tag::new(""));
-        let mut pipeline = Pipeline::with_capacity(2);
-        pipeline.cmd("HGETALL").arg(self.keys.fences(&stored));
-        // The fences are there under this key as long as the tag is the same.
-        pipeline.cmd("HGET").arg(&self.keys.meta).arg("tag");
-        let [fences, found] = answers(self, node, pipeline).await?;
-        let found = text(&found);
-        if found != *stored.text() {
-            return Err(Reason::WrongTag { found });
+        let mut found = Arc::from("");
+        for _ in 0..ATTEMPTS {
+            let mut pipeline = Pipeline::with_capacity(1);
+            pipeline.cmd("HGETALL").arg(&self.keys.meta);
+            let [meta] = answers(self, node, pipeline).await?;
+            let (tag, mut known) = LearntState::of_meta(&meta);
+            let stored = tag.clone().unwrap_or_else(|| Tag::new(""));
+            let mut pipeline = Pipeline::with_capacity(2);
+            pipeline.cmd("HGETALL").arg(self.keys.fences(&stored));
+            // The fences are there under this key as long as the tag is the same.
+            pipeline.cmd("HGET").arg(&self.keys.meta).arg("tag");
+            let [fences, tag_after] = answers(self, node, pipeline).await?;
+            found = text(&tag_after);
+            if found != *stored.text() {
+                continue;
+            }
+            known.learn_fences(&fences);
+            // Nobody may learn from a node of this set that has lost some of them.
+            let votes = stored.is_active() && *stored.layout() == *self.layout.hash;
+            if votes && pairs(&fences).count() < STRIPES {
+                break;
+            }
+            return Ok((tag, known));
         }
-        known.learn_fences(&fences);
-        Ok((tag, known))
+        Err(Reason::WrongTag { found })
     }
 }
 

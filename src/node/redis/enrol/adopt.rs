@@ -143,6 +143,7 @@ pub(super) async fn take(
         state,
     };
     for _ in 0..ATTEMPTS {
+        let latest = through.latest_tag(node);
         let report = through.read(node).await?;
         let (_, stored) = through.meta(node).await?;
         let layout = report.tag.layout();
@@ -154,7 +155,8 @@ pub(super) async fn take(
         if is_other(report.tag.text(), leaving.tag) || is_other(&report.seen, leaving.seen) {
             return Err(Reason::WrongTag { found: Arc::clone(report.tag.text()) });
         }
-        let change = record::moving(&report, &stored.owners, leaving, &entering);
+        let mut change = record::moving(&report, &stored.owners, leaving, &entering);
+        change.may_have_had(&latest);
         if through.change(node, &change).await? {
             return Ok(through.meta(node).await?.1);
         }

@@ -59,6 +59,8 @@ pub(crate) struct EnrolTerms<'a> {
     pub(crate) reclaims: Option<Incarnation>,
     /// The names of the other nodes, sorted.
     pub(crate) others: Vec<&'a str>,
+    /// The tag that the node had before.
+    pub(crate) latest_tag: Tag,
     pub(crate) nonce: u64,
 }
 
@@ -155,6 +157,13 @@ impl Change {
         self.fields.push((field.into(), value.to_string()));
     }
 
+    /// Where only the record of a node was lost, its fences are under the tag that it had before.
+    pub(super) fn may_have_had(&mut self, latest: &Tag) {
+        if self.before.text().is_empty() {
+            self.before = latest.clone();
+        }
+    }
+
     fn set_tag(&mut self, tag: Tag) {
         if tag != self.after {
             self.set("tag", tag.text());
@@ -208,6 +217,7 @@ pub(crate) fn enrolment(
     let raises = may_raise && report.max_ttl < terms.max_ttl;
     let max_ttl = if raises { terms.max_ttl } else { report.max_ttl };
     let mut change = if is_new || raises { Change::of_limits(report) } else { Change::of_tag(tag) };
+    change.may_have_had(&terms.latest_tag);
     if is_new {
         let state = match () {
             () if tag.is_moved() => TagState::Moved,

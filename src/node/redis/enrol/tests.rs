@@ -16,6 +16,7 @@ use crate::{
         ClockJumps,
         redis::{AccessOptions, Endpoint, Guards, RedisSettings, RestartGuard, status::Status},
     },
+    stripe::STRIPES,
     time::{AdjustedClock, Clock, Timers},
 };
 
@@ -178,8 +179,9 @@ impl FakeServer {
             }
             ["HGET", _, field] => stored(field),
             ["HGETALL", key] if key.contains(":fences") => {
-                let pairs = self.fences.iter();
-                let pairs = pairs.flat_map(|pair| [pair.0.to_string(), pair.1.to_string()]);
+                let fence = |stripe| self.fences.get(&stripe).copied().unwrap_or(0);
+                let pairs =
+                    (0..STRIPES).flat_map(|stripe| [stripe.to_string(), fence(stripe).to_string()]);
                 Value::Array(pairs.map(|number| text(&number)).collect())
             }
             ["HLEN", _] => Value::Int(1_024),

@@ -15,20 +15,22 @@ local first, last = pairs_of()
 for i = first, last, 2 do
   if (redis.call('HGET', KEYS[1], ARGV[i]) or '') ~= ARGV[i + 1] then return 0 end
 end
--- First of the writes: where it is denied, nothing is changed. A node without fences has none to take
--- along.
-if KEYS[2] ~= KEYS[3] and redis.call('HLEN', KEYS[2]) > 0 then
-  redis.call('RENAME', KEYS[2], KEYS[3])
-end
-first, last = pairs_of()
-for i = first, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
-
 local function raise(stripe, fence)
   local stored = redis.call('HGET', KEYS[3], stripe)
   if not stored or tonumber(fence) > tonumber(stored) then
     redis.call('HSET', KEYS[3], stripe, fence)
   end
 end
+
+-- First of the writes: where it is denied, nothing is changed. A node without fences has none to take
+-- along; what is there already stays, if it is greater.
+if KEYS[2] ~= KEYS[3] and redis.call('HLEN', KEYS[2]) > 0 then
+  local there = redis.call('HLEN', KEYS[3]) > 0 and redis.call('HGETALL', KEYS[3]) or {}
+  redis.call('RENAME', KEYS[2], KEYS[3])
+  for i = 1, #there, 2 do raise(there[i], there[i + 1]) end
+end
+first, last = pairs_of()
+for i = first, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 
 -- All stripes are there before the first vote.
 for stripe = 0, ARGV[at] - 1 do raise(stripe, ARGV[at + 1]) end

@@ -16,7 +16,7 @@ use crate::{
         scripts,
         server_clock::ServerClock,
     },
-    protocol::{AcquireOp, Answer, Op},
+    protocol::{Answer, Op},
     time::Timestamp,
 };
 
@@ -48,8 +48,9 @@ impl Session<'_> {
         let received = self.settings.clock.now();
         // Behind the acquires.
         let time = (values.len() > requests.len()).then(|| values.pop().unwrap_or(Value::Nil));
-        let end = match time.map(read_time).transpose() {
-            Ok(end) => end,
+        let (end, no_time) = match time.map(read_time).transpose() {
+            Ok(end) => (end, None),
+            Err(reason) if handshake::keeps_keys(&reason) => (None, Some(reason)),
             Err(reason) => {
                 self.status.set_down(reason.clone());
                 self.lose(requests.into_iter(), (sent, server_clock), &reason);
@@ -71,11 +72,11 @@ impl Session<'_> {
                 self.link.server_clock = ServerClock::new(sent, micros);
                 is_sound = self.observe(sent, received, micros);
             }
-            if let (Op::Acquire(AcquireOp { ttl, .. }), Some(end)) = (&request.op, end)
+            // Nobody knows for how long the key will live.
+            if let (Op::Acquire(_), Some(reason)) = (&request.op, &no_time)
                 && decoded.granted
-                && server_clock.expiry(sent, *ttl).saturating_mul(1_000) <= end
             {
-                decoded = Decoded { result: Err(Reason::Late), granted: false, ..decoded };
+                decoded = Decoded { result: Err(reason.clone()), granted: false, ..decoded };
             }
             self.judge(&request.op, &mut decoded, is_sound, server_clock);
             // The operation was sent although the node had no vote.
@@ -230,7 +231,7 @@ impl Session<'_> {
         reason: &Reason,
     ) {
         for request in requests {
-            self.reconnect.unanswered(&request.op, sent, server_clock);
+            self.reconnect.unanswered(&request.op, sent, server_clock, self.settings.node_timeout);
             request.answer(Err(of_written(reason)), None);
         }
     }

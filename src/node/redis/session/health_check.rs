@@ -188,7 +188,7 @@ impl Session<'_> {
         let admission =
             self.member.set.report(self.member.index, report, (sent, received), is_fresh);
         self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));
-        self.fences = self.member.set.keys.fences(&self.tag);
+        self.fences = self.member.set.keys.voting_fences(&self.tag);
         self.view = admission.view;
         self.member.set.compare_clocks(received);
         admission.reconnect

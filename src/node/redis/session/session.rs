@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
             status,
             reconnect,
             tag: Tag::new(""),
-            fences: member.set.keys.fences(&Tag::new("")),
+            fences: member.set.keys.voting_fences(&Tag::new("")),
             view: None,
             mistagged: Vec::new(),
             run_id: None,
@@ -151,7 +151,8 @@ impl<'a> Session<'a> {
         let endpoint = self.endpoint;
         let mut moved = pin!(endpoint.left(Some(&location)));
         loop {
-            if !open && self.batches.is_empty() && self.send_queue.is_empty() {
+            let is_idle = self.batches.is_empty() && self.send_queue.is_empty();
+            if !open && is_idle && self.mistagged.is_empty() {
                 return SessionEnd::Closed;
             }
             if self.check_now && !self.checking {
@@ -304,35 +305,29 @@ impl<'a> Session<'a> {
 
     /// Writes operations in one batch, except stale ones.
     fn batch(&mut self, incoming: &mut Vec<NodeRequest>, now: Timestamp) {
-        let mut requests = self.fresh(incoming.drain(..), now);
-        // They may have arrived before the server lost its vote.
-        if self.status.barred().is_some() {
-            let mut others = Vec::with_capacity(requests.len());
-            for request in requests {
-                match self.status.bars(&request.op) {
-                    Some(reason) => request.not_sent(reason),
-                    None => others.push(request),
-                }
-            }
-            requests = others;
-        }
+        let requests = self.fresh(incoming.drain(..), now);
         if !requests.is_empty() {
             self.write(requests, ScriptRef::Digest, now);
         }
     }
 
-    /// Returns the operations that are still of use. No token is sent that is further ahead of the
-    /// server's clock than any node would take.
+    /// Returns the operations that are still of use. The server may have lost its vote since they
+    /// arrived, or were sent before. No token is sent that is further ahead of the server's clock than
+    /// any node would take.
     pub(super) fn fresh(
         &self,
         requests: impl Iterator<Item = NodeRequest>,
         now: Timestamp,
     ) -> Vec<NodeRequest> {
         let limit = self.link.server_clock.deadline(now, MAX_LEAD);
+        let is_barred = self.status.barred().is_some();
         let mut fresh = Vec::with_capacity(requests.size_hint().0);
         for request in requests {
             if request.op.is_stale(now) {
                 request.not_sent(Reason::Stale);
+            } else if let Some(reason) = is_barred.then(|| self.status.bars(&request.op)).flatten()
+            {
+                request.not_sent(reason);
             } else if matches!(&request.op, Op::Acquire(AcquireOp { token, .. }) if *token > limit)
             {
                 request.not_sent(Reason::TokenAhead);
@@ -354,6 +349,7 @@ impl<'a> Session<'a> {
             fences: &self.fences,
             layout: &self.member.set.layout.hash,
             server_clock: *server_clock,
+            node_timeout: self.settings.node_timeout,
             now,
             may_grant: !self.reconnect.offsets.is_barred(now),
         };
