@@ -96,7 +96,9 @@ async fn former_form_is_taken_over() {
     let servers = RedisServer::start_n(3);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let token = u64::try_from(now.as_micros()).unwrap();
-    servers.iter().for_each(|server| store_former_form(server, token));
+    for server in &servers {
+        store_former_form(server, token);
+    }
     let log = Log::new();
     let redlock = list(&servers, &log);
     let Reason::OtherLayout { ours, .. } = refusal(&redlock, 0).await else { panic!("it votes") };
