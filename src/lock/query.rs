@@ -17,7 +17,7 @@ use crate::{
     node::Reply,
     protocol::{
         Answer, Op,
-        views::{self, Member, View},
+        views::{self, View},
     },
     time::Sleep,
 };
@@ -134,16 +134,14 @@ where
 }
 
 impl<F> NodeQuery<F> {
-    /// R14: returns the answers. Those whose servers do not name most of the others do not count.
+    /// R14: returns the answers. Those of servers with another view than the largest group do not count.
     fn counted(&self) -> Cow<'_, [Result<Answer, Reason>]> {
         let mut counted = Cow::Borrowed(&self.answers[..]);
-        let answered = (0..self.answers.len()).filter(|&node| self.answers[node].is_ok());
-        let answered: Vec<Member<'_>> =
-            answered.map(|node| (node, self.views[node].as_ref())).collect();
-        let group = views::largest_group(&answered);
-        for (node, _) in &answered {
-            if !group.iter().any(|(member, _)| member == node) {
-                counted.to_mut()[*node] = Err(Reason::NamesDiffer);
+        let answered = self.answers.iter().zip(&self.views).filter(|(answer, _)| answer.is_ok());
+        let (_, view) = views::largest_group(answered.map(|(_, view)| view.as_ref()));
+        for (node, other) in self.views.iter().enumerate() {
+            if self.answers[node].is_ok() && !views::agree(view, other.as_ref()) {
+                counted.to_mut()[node] = Err(Reason::NamesDiffer);
             }
         }
         counted

@@ -13,10 +13,7 @@ use super::node_status::{
     ActivationOutcome, ActivationPlan, ActivationStep, EnrolledNode, NodeStatus, Probation, since,
 };
 use crate::{
-    protocol::{
-        formulas,
-        views::{self, Incarnation},
-    },
+    protocol::{formulas, views::Incarnation},
     time::Timestamp,
 };
 
@@ -64,13 +61,13 @@ impl Enrolment {
             NodeStatus::Probation { tag, view, max_ttl, .. } => {
                 let max_ttl = self.max_ttl.max(*max_ttl);
                 match &mut entry.wait {
-                    Some(wait) if wait.incarnation == view.incarnation => {
+                    Some(wait) if wait.incarnation == view[node] => {
                         wait.max_ttl = wait.max_ttl.max(max_ttl);
                         wait.tag = Arc::clone(tag);
                     }
                     _ => {
                         entry.wait = Some(Probation {
-                            incarnation: view.incarnation,
+                            incarnation: view[node],
                             tag: Arc::clone(tag),
                             since: now,
                             max_ttl,
@@ -86,7 +83,7 @@ impl Enrolment {
         }
         if let Some(view) = status.view().filter(|_| status.starts()) {
             // It may have been activated before the answer arrived.
-            entry.seen_starting = Some((view.incarnation, asked));
+            entry.seen_starting = Some((view[node], asked));
         }
         if status != NodeStatus::Out {
             entry.known = status.clone();
@@ -100,19 +97,18 @@ impl Enrolment {
     /// Updates the owners of names, and which nodes know each other, from a node's latest view.
     fn compare_views(&mut self, node: usize, now: Timestamp) {
         if let Some(view) = self.nodes[node].view().cloned() {
-            for (entry, owner) in self.nodes.iter_mut().zip(&view.owners) {
+            for (entry, owner) in self.nodes.iter_mut().zip(view.iter()) {
                 entry.owner = entry.owner.max(*owner);
             }
-            let entry = &mut self.nodes[node];
-            entry.owner = entry.owner.max(Some(view.incarnation));
         }
         let needed = self.needed();
         let lasting = self.probation(self.max_ttl) * LASTING;
         for node in 0..self.nodes.len() {
-            let voters = self.group_around(node, |entry| entry.known.is_active()).len() >= needed;
+            let voters =
+                self.group_around(node, |_, entry| entry.known.is_active()).len() >= needed;
             let starters = self.starters(node).len() + 1 >= self.quorum;
             let entry = &mut self.nodes[node];
-            entry.note_displaced(now, lasting);
+            entry.note_displaced(node, now, lasting);
             if let Some(wait) = &mut entry.wait {
                 since(&mut wait.known_to_voters, voters, now);
                 since(&mut wait.known_to_starters, starters, now);
@@ -121,24 +117,23 @@ impl Enrolment {
     }
 
     /// Returns the other nodes that are `wanted` and have the same view as a node.
-    fn group_around(&self, node: usize, wanted: impl Fn(&EnrolledNode) -> bool) -> Vec<usize> {
+    fn group_around(
+        &self,
+        node: usize,
+        wanted: impl Fn(usize, &EnrolledNode) -> bool,
+    ) -> Vec<usize> {
         let Some(view) = self.nodes[node].view() else { return Vec::new() };
-        let agrees = |other: usize, entry: &EnrolledNode| {
-            let of_other = entry.view();
-            of_other.is_some() && views::agree((node, Some(view)), (other, of_other))
+        let agrees = |&other: &usize| {
+            let entry = &self.nodes[other];
+            other != node && wanted(other, entry) && entry.view() == Some(view)
         };
-        let others = self
-            .nodes
-            .iter()
-            .enumerate()
-            .filter(|&(other, entry)| other != node && wanted(entry) && agrees(other, entry));
-        others.map(|(other, _)| other).collect()
+        (0..self.nodes.len()).filter(agrees).collect()
     }
 
     /// Returns the nodes that forgot together with a node, and have its view.
     fn starters(&self, node: usize) -> Vec<usize> {
         let Some(wait) = &self.nodes[node].wait else { return Vec::new() };
-        self.group_around(node, |entry| entry.starts_with(wait.since))
+        self.group_around(node, |other, entry| entry.starts_with(other, wait.since))
     }
 
     /// Returns the number of voting nodes that have to name a node and teach it: every quorum of
@@ -151,11 +146,9 @@ impl Enrolment {
     /// `None` if it knows them all.
     pub(crate) fn news_for(&self, node: usize) -> Option<Box<[Option<Incarnation>]>> {
         let entry = &self.nodes[node];
-        let view = entry.status.view().filter(|_| !entry.is_displaced())?;
-        let mut owners: Box<[_]> = self.nodes.iter().map(|entry| entry.owner).collect();
-        owners[node] = None;
-        let mut known = owners.iter().zip(&view.owners);
-        known.any(|(owner, known)| owner > known).then_some(owners)
+        let view = entry.status.view().filter(|_| !entry.is_displaced(node))?;
+        let owners: Box<[_]> = self.nodes.iter().map(|entry| entry.owner).collect();
+        (**view != *owners).then_some(owners)
     }
 
     /// Returns the minimum epoch of a new enrolment under a node's name.
@@ -184,7 +177,7 @@ impl Enrolment {
     /// its name.
     pub(crate) fn reclaims(&self, node: usize, now: Timestamp) -> Option<Incarnation> {
         let view = self.nodes[node].view()?;
-        (now >= self.reclaimed_at(node)?).then_some(view.incarnation)
+        view[node].filter(|_| self.reclaimed_at(node).is_some_and(|at| now >= at))
     }
 
     /// Returns whether a node was last seen in another set. If it reappears without its data, it
@@ -309,7 +302,7 @@ impl Enrolment {
     /// groups share a name.
     fn absence_end(&self, node: usize) -> Timestamp {
         let with =
-            self.group_around(node, |entry| entry.status.is_active() || entry.status.starts());
+            self.group_around(node, |_, entry| entry.status.is_active() || entry.status.starts());
         if with.len() >= self.needed() {
             return Timestamp::ZERO;
         }
@@ -351,7 +344,7 @@ impl Enrolment {
             return Some(ActivationPlan::Bootstrap { from });
         }
         let needed = self.needed();
-        let from = self.group_around(node, |entry| entry.status.is_active());
+        let from = self.group_around(node, |_, entry| entry.status.is_active());
         let known = wait.known_to_voters.is_some() && from.len() >= needed;
         known.then_some(ActivationPlan::Learn { from, needed })
     }

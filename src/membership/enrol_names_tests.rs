@@ -33,7 +33,7 @@ fn everyone_is_told_of_a_newcomer() {
     assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
     set.forgets(2, 0, at(1_000));
     let news = set.enrolment.news_for(2).unwrap();
-    assert_eq!(&*news, [Some(set.own[0]), Some(set.own[1]), None]);
+    assert_eq!(*news, [0, 1, 2].map(|node| Some(set.own[node])));
 }
 
 #[test]
@@ -53,9 +53,7 @@ fn displaced(now: Timestamp) -> Set {
 
 fn displace(set: &mut Set, epoch: u32, now: Timestamp) {
     for node in [1, 2] {
-        let mut view = View::clone(&set.views[node]);
-        view.owners[0] = Some(Incarnation { epoch, id: 77, nonce: 7 });
-        set.views[node] = Arc::new(view);
+        Arc::make_mut(&mut set.views[node])[0] = Some(Incarnation { epoch, id: 77, nonce: 7 });
         let sight = set.sight(node);
         set.enrolment.see(node, sight, now);
     }
@@ -108,9 +106,7 @@ fn displaced_node_tells_nobody() {
 fn displaced_nodes_knowledge_is_told() {
     let mut set = displaced(at(1_000));
     let later = Some(Incarnation { epoch: 5, id: 55, nonce: 5 });
-    let mut view = View::clone(&set.views[0]);
-    view.owners[2] = later;
-    set.views[0] = Arc::new(view);
+    Arc::make_mut(&mut set.views[0])[2] = later;
     let sight = set.sight(0);
     set.enrolment.see(0, sight, at(2_000));
     assert_eq!(set.enrolment.news_for(1).unwrap()[2], later);
@@ -131,13 +127,9 @@ fn displaced_node_is_no_witness() {
     let mut set = displaced(at(1_000));
     set.own[2].epoch = 2;
     set.stands[2] = Probation("c");
-    let mut view = View::clone(&set.views[2]);
-    view.incarnation = set.own[2];
-    set.views[2] = Arc::new(view);
+    Arc::make_mut(&mut set.views[2])[2] = Some(set.own[2]);
     for node in [1, 2] {
-        let mut view = View::clone(&set.views[node]);
-        view.owners[2] = (node != 2).then_some(set.own[2]);
-        set.views[node] = Arc::new(view);
+        Arc::make_mut(&mut set.views[node])[2] = (node != 2).then_some(set.own[2]);
         let sight = set.sight(node);
         set.enrolment.see(node, sight, at(2_000));
     }

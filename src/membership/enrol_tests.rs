@@ -39,10 +39,7 @@ impl Set {
         let nodes = stands.len();
         let own = |node| Incarnation { epoch: 1, id: node as u128, nonce: 0 };
         let own: Vec<_> = (0..nodes).map(own).collect();
-        let blank = |own: &Incarnation| {
-            Arc::new(View { incarnation: *own, owners: vec![None; nodes].into() })
-        };
-        let views = own.iter().map(blank).collect();
+        let views = vec![vec![None; nodes].into(); nodes];
         let enrolment = Enrolment::new(nodes, TTL, 0.01);
         let mut set = Self { enrolment, stands: vec![Out; nodes], own, views };
         for (node, stands) in stands.iter().enumerate() {
@@ -75,9 +72,7 @@ impl Set {
                 self.enrolment.see(node, NodeStatus::Out, now);
                 continue;
             }
-            let own = |other: usize| (other != node).then_some(self.own[other]);
-            let owners = (0..self.stands.len()).map(own).collect();
-            self.views[node] = Arc::new(View { incarnation: self.own[node], owners });
+            self.views[node] = self.own.iter().map(|own| Some(*own)).collect();
         }
         for node in 0..self.stands.len() {
             let sight = self.sight(node);
@@ -101,9 +96,7 @@ impl Set {
 
     /// The node's view, without what it knows of `other`.
     fn forgets(&mut self, node: usize, other: usize, now: Timestamp) {
-        let mut view = View::clone(&self.views[node]);
-        view.owners[other] = None;
-        self.views[node] = Arc::new(view);
+        Arc::make_mut(&mut self.views[node])[other] = None;
         let sight = self.sight(node);
         self.enrolment.see(node, sight, now);
     }

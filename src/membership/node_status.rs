@@ -18,7 +18,7 @@ pub(crate) enum NodeStatus {
     Probation {
         /// The tag that it stores.
         tag: Arc<str>,
-        /// Its incarnation, and the owners that it names.
+        /// The owners that it names, itself among them.
         view: Arc<View>,
         /// The longest TTL of any lock that the node may have forgotten, as far as it knows.
         max_ttl: Duration,
@@ -28,7 +28,7 @@ pub(crate) enum NodeStatus {
     },
     /// It votes.
     Active {
-        /// What it is, and what it takes the others for.
+        /// The owners that it names, itself among them.
         view: Arc<View>,
     },
 }
@@ -110,7 +110,7 @@ pub(super) struct EnrolledNode {
     pub(super) out_since: Timestamp,
     /// The incarnation and time at which it was last seen in a probation from which it may start by
     /// itself.
-    pub(super) seen_starting: Option<(Incarnation, Timestamp)>,
+    pub(super) seen_starting: Option<(Option<Incarnation>, Timestamp)>,
     /// Kept while the node is out of sight: its probation continues.
     pub(super) wait: Option<Probation>,
     /// The greatest known incarnation under the node's name.
@@ -149,20 +149,20 @@ impl EnrolledNode {
 
     /// Returns whether the node forgot together with one whose probation began at `since`: it is in
     /// probation too, or was at the same time.
-    pub(super) fn starts_with(&self, since: Timestamp) -> bool {
-        let incarnation = self.view().map(|view| view.incarnation);
-        let together = |(starting, seen)| Some(starting) == incarnation && seen >= since;
+    pub(super) fn starts_with(&self, node: usize, since: Timestamp) -> bool {
+        let incarnation = self.view().and_then(|view| view[node]);
+        let together = |(starting, seen)| starting == incarnation && seen >= since;
         self.known.starts() || (self.known.is_active() && self.seen_starting.is_some_and(together))
     }
 
-    pub(super) fn is_displaced(&self) -> bool {
-        self.view().is_some_and(|view| Some(view.incarnation) < self.owner)
+    pub(super) fn is_displaced(&self, node: usize) -> bool {
+        self.view().is_some_and(|view| view[node] < self.owner)
     }
 
     /// Updates since when the node is displaced. If it owned its name for less than `lasting` in
     /// between, the name flaps.
-    pub(super) fn note_displaced(&mut self, now: Timestamp, lasting: Duration) {
-        let is_displaced = self.is_displaced();
+    pub(super) fn note_displaced(&mut self, node: usize, now: Timestamp, lasting: Duration) {
+        let is_displaced = self.is_displaced(node);
         match self.displaced_since {
             None if is_displaced => {
                 let flaps = self.regained.is_some_and(|at| now < at + lasting);
@@ -182,7 +182,7 @@ const MAX_FLAPS: u32 = 6;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Probation {
-    pub(super) incarnation: Incarnation,
+    pub(super) incarnation: Option<Incarnation>,
     pub(super) tag: Arc<str>,
     pub(super) since: Timestamp,
     pub(super) max_ttl: Duration,

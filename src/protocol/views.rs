@@ -49,39 +49,26 @@ impl fmt::Debug for Incarnation {
     }
 }
 
-/// What a server was, and what it took the others for, when it gave an answer.
-///
-/// The tag that a script compares stands for all of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct View {
-    /// The server itself.
-    pub incarnation: Incarnation,
-    /// The owner of each name, by the node's index; `None` where it knows of none, and at its own
-    /// index.
-    pub owners: Box<[Option<Incarnation>]>,
+/// The owner of each name by the node's index, as one server knows them, itself among them; `None`
+/// where it knows of none.
+pub(crate) type View = [Option<Incarnation>];
+
+/// Whether answers under these views count together. A node without the restart guard keeps no
+/// view (`None`); its answers count with all.
+pub(crate) fn agree(a: Option<&Arc<View>>, b: Option<&Arc<View>>) -> bool {
+    a.is_none() || b.is_none() || a == b
 }
 
-/// A node with the view under which it answered; `None` for a node that keeps no views, whose
-/// answers count with all others.
-pub(crate) type Member<'a> = (usize, Option<&'a Arc<View>>);
-
-/// Whether the answers of two nodes count together: both know the same owner of every name, and each
-/// is the one that the other knows.
-pub(crate) fn agree(a: Member<'_>, b: Member<'_>) -> bool {
-    let ((a, Some(of_a)), (b, Some(of_b))) = (a, b) else { return true };
-    let owner = |name: usize, node: usize, view: &View| {
-        if name == node { Some(view.incarnation) } else { view.owners[name] }
+/// The number of answers in a largest group under one view, and the view; `None` if there is none
+/// that is kept.
+pub(crate) fn largest_group<'a>(
+    views: impl Iterator<Item = Option<&'a Arc<View>>> + Clone,
+) -> (usize, Option<&'a Arc<View>>) {
+    let with = |view: &'a Arc<View>| {
+        (views.clone().filter(|other| agree(Some(view), *other)).count(), Some(view))
     };
-    (0..of_a.owners.len()).all(|name| owner(name, a, of_a) == owner(name, b, of_b))
-}
-
-/// A largest group of `members` that all agree.
-pub(crate) fn largest_group<'a>(members: &[Member<'a>]) -> Vec<Member<'a>> {
-    let around = |one: &Member<'a>| -> Vec<Member<'a>> {
-        members.iter().copied().filter(|other| agree(*one, *other)).collect()
-    };
-    let with_views = members.iter().filter(|member| member.1.is_some()).map(around);
-    with_views.max_by_key(Vec::len).unwrap_or_else(|| members.to_vec())
+    let groups = views.clone().flatten().map(with);
+    groups.max_by_key(|(size, _)| *size).unwrap_or_else(|| (views.count(), None))
 }
 
 #[cfg(test)]
@@ -90,11 +77,6 @@ mod tests {
 
     fn incarnation(epoch: u32, id: u128) -> Incarnation {
         Incarnation { epoch, id, nonce: 7 }
-    }
-
-    /// A server under the name of `node` that takes `owners` for the others.
-    fn view(of: Incarnation, owners: &[Option<Incarnation>]) -> Arc<View> {
-        Arc::new(View { incarnation: of, owners: owners.into() })
     }
 
     #[test]
@@ -120,54 +102,33 @@ mod tests {
     #[test]
     fn stale_server_counts_with_nobody() {
         let [old, new, b, c] = [(1, 1), (2, 2), (1, 3), (1, 4)].map(|(e, id)| incarnation(e, id));
-        let of_old = view(old, &[None, Some(b), Some(c)]);
-        let of_new = view(new, &[None, Some(b), Some(c)]);
-        let of_b = view(b, &[Some(new), None, Some(c)]);
-        let of_c = view(c, &[Some(new), Some(b), None]);
-        let with = |a: &Arc<View>| {
-            let members = [(0, Some(a)), (1, Some(&of_b)), (2, Some(&of_c))];
-            largest_group(&members).iter().map(|member| member.0).collect::<Vec<_>>()
+        let view = |first| Arc::from([Some(first), Some(b), Some(c)]);
+        let (of_old, of_new) = (view(old), view(new));
+        let group = |views: [&Arc<View>; 3]| {
+            let (size, view) = largest_group(views.into_iter().map(Some));
+            (size, view.cloned())
         };
-        assert_eq!(with(&of_new), [0, 1, 2]);
-        assert_eq!(with(&of_old), [1, 2]);
-        assert_eq!(largest_group(&[(0, Some(&of_old)), (1, Some(&of_b))]).len(), 1);
+        assert_eq!(group([&of_new; 3]), (3, Some(of_new.clone())));
+        assert_eq!(group([&of_old, &of_new, &of_new]), (2, Some(of_new.clone())));
+        assert_eq!(group([&of_new, &of_old, &of_old]), (2, Some(of_old)));
     }
 
     /// Each knows the other, but they know different owners of a third name.
     #[test]
     fn third_owners_have_to_agree() {
         let [a, b, c, later] = [(1, 1), (1, 2), (1, 3), (2, 4)].map(|(e, id)| incarnation(e, id));
-        let of_a = view(a, &[None, Some(b), Some(c)]);
+        let view = |third| Arc::from([Some(a), Some(b), third]);
         for (third, is_equal) in [(Some(c), true), (Some(later), false), (None, false)] {
-            let of_b = view(b, &[Some(a), None, third]);
-            assert_eq!(agree((0, Some(&of_a)), (1, Some(&of_b))), is_equal, "{third:?}");
+            assert_eq!(agree(Some(&view(Some(c))), Some(&view(third))), is_equal, "{third:?}");
         }
     }
 
     #[test]
     fn nodes_without_views_count_with_all() {
-        let (a, b) = (incarnation(1, 1), incarnation(1, 2));
-        let (of_a, of_b) = (view(a, &[None, None, None]), view(b, &[Some(a), None, None]));
-        let members = [(0, Some(&of_a)), (1, Some(&of_b)), (2, None)];
-        assert_eq!(largest_group(&members).len(), 2);
-        assert_eq!(largest_group(&[(0, None), (1, None)]).len(), 2);
-        assert_eq!(largest_group(&[]), []);
-    }
-
-    #[test]
-    fn largest_group_is_found_among_disagreements() {
-        // 0 and 1 know the same owners, and so do 2, 3 and 4.
-        let own: Vec<_> = (0..5).map(|i| incarnation(1, i)).collect();
-        let groups = [vec![0, 1], vec![2, 3, 4]];
-        let views: Vec<_> = (0..5)
-            .map(|i| {
-                let group = groups.iter().find(|group| group.contains(&i)).unwrap();
-                let owner = |j| (j != i && group.contains(&j)).then(|| own[j]);
-                view(own[i], &(0..5).map(owner).collect::<Vec<_>>())
-            })
-            .collect();
-        let members: Vec<_> = views.iter().enumerate().map(|(i, view)| (i, Some(view))).collect();
-        let found: Vec<_> = largest_group(&members).iter().map(|member| member.0).collect();
-        assert_eq!(found, [2, 3, 4]);
+        let view = |id| Arc::from([Some(incarnation(1, id))]);
+        let (a, b): (Arc<View>, Arc<View>) = (view(1), view(2));
+        assert_eq!(largest_group([Some(&a), None, Some(&b)].into_iter()).0, 2);
+        assert_eq!(largest_group([None, None].into_iter()), (2, None));
+        assert_eq!(largest_group([].into_iter()), (0, None));
     }
 }

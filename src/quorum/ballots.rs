@@ -12,10 +12,7 @@ use super::{
 };
 use crate::{
     error::{Reason, VoteOutcome},
-    protocol::{
-        formulas,
-        views::{self, Member},
-    },
+    protocol::{formulas, views},
     switches::{self, Switch},
     time::Timestamp,
 };
@@ -47,29 +44,22 @@ impl Ballots {
 
     /// R14: the size of the largest group of `wanted` ballots that were cast under one view.
     pub(super) fn count_agreeing(&self, wanted: impl Fn(&Ballot) -> bool) -> usize {
-        let all = || self.nodes.iter().enumerate().filter(|(_, ballot)| wanted(ballot));
-        let around = |one: Member<'_>| {
-            all().filter(|(node, other)| views::agree(one, (*node, other.view.as_ref()))).count()
-        };
-        let with_views = all().filter(|(_, ballot)| ballot.view.is_some());
-        let groups = with_views.map(|(node, ballot)| around((node, ballot.view.as_ref())));
-        groups.max().unwrap_or_else(|| all().count())
-    }
-
-    fn members(&self, wanted: impl Fn(&Ballot) -> bool) -> Vec<Member<'_>> {
-        let members = self.nodes.iter().enumerate().filter(|(_, ballot)| wanted(ballot));
-        members.map(|(node, ballot)| (node, ballot.view.as_ref())).collect()
+        let ballots = self.nodes.iter().filter(|ballot| wanted(ballot));
+        views::largest_group(ballots.map(|ballot| ballot.view.as_ref())).0
     }
 
     /// Discounts the grants that don't agree with all others, where these prevented a quorum: an
     /// error must not report them as counted.
     pub(super) fn discount_disagreeing(&mut self) {
-        let granted = self.members(Ballot::is_granted);
-        let disagrees =
-            |one: &&Member<'_>| granted.iter().any(|other| !views::agree(**one, *other));
-        let disagreeing: Vec<_> = granted.iter().filter(disagrees).map(|member| member.0).collect();
-        for node in disagreeing {
-            self.nodes[node].vote = Some(VoteOutcome::NotCounted(Reason::NamesDiffer));
+        let granted = || self.nodes.iter().filter(|ballot| ballot.is_granted());
+        let first = granted().find_map(|ballot| ballot.view.clone());
+        if granted().all(|ballot| views::agree(first.as_ref(), ballot.view.as_ref())) {
+            return;
+        }
+        for ballot in
+            self.nodes.iter_mut().filter(|ballot| ballot.is_granted() && ballot.view.is_some())
+        {
+            ballot.vote = Some(VoteOutcome::NotCounted(Reason::NamesDiffer));
         }
     }
 

@@ -46,7 +46,7 @@ impl Keys {
     /// Returns the key of the fences of a node with this tag.
     pub(super) fn fences(&self, tag: &Tag) -> String {
         if tag.is_active() {
-            format!("{}:{}", self.fences, tag.view())
+            format!("{}:{}", self.fences, tag.fences())
         } else {
             self.fences.clone()
         }
@@ -348,7 +348,7 @@ mod tests {
     fn only_active_tag_finds_fences() {
         let keys = Keys::new("redlock");
         let tag = |state| {
-            Tag::new(format!("{state} {:032x} {:016x} {:016x} 00000001 {:016x}", 1, 2, 3, 4))
+            Tag::new(format!("{state} {:032x} {:016x} {:016x} 00000001 {:016x}-5", 1, 2, 3, 4))
         };
         assert_eq!(keys.voting_fences(&tag("a")), keys.fences(&tag("a")));
         for barred in [tag("p"), tag("m"), Tag::new("")] {

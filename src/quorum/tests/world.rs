@@ -1,6 +1,6 @@
 //! Nodes, processes that want the same resource, and a network between them, in virtual time.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
     attempt::{Attempt, ReplyInTransit},
@@ -12,10 +12,7 @@ use crate::{
         enrol::Enrolment,
         node_status::{ActivationOutcome, ActivationPlan, NodeStatus},
     },
-    protocol::{
-        formulas,
-        views::{Incarnation, View},
-    },
+    protocol::{formulas, views::Incarnation},
     quorum::{Action, Event, LeadNode, LeaseParams, NextHolder},
     time::Timestamp,
     token::block_end,
@@ -243,8 +240,7 @@ impl LeaseWorld {
             id: node as u128,
             nonce: 0,
         };
-        let owners = (0..self.nodes.len()).map(|other| (other != node).then(|| own(other)));
-        let view = Arc::new(View { incarnation: own(node), owners: owners.collect() });
+        let view = (0..self.nodes.len()).map(|other| Some(own(other))).collect();
         let sight = if seen.active {
             NodeStatus::Active { view }
         } else {

@@ -132,7 +132,7 @@ pub(crate) fn tag(server: &RedisServer) -> String {
 pub(crate) fn fences_key(server: &RedisServer) -> String {
     let tag = tag(server);
     match tag.strip_prefix("a ") {
-        Some(_) if tag.len() == 94 => format!("redlock:fences:{}", &tag[78..]),
+        Some(_) if tag.len() > 94 => format!("redlock:fences:{}", &tag[78..]),
         Some(_) => format!("redlock:fences:{}", &tag[35..51]),
         None => "redlock:fences".to_owned(),
     }

@@ -28,7 +28,7 @@ use crate::{
     error::Reason,
     membership::node_status::{ActivationOutcome, ActivationPlan, ActivationStep},
     node::redis::{claim_text, decode::text, scripts, server_error::reason},
-    protocol::{formulas, views::Incarnation},
+    protocol::formulas,
     stripe::STRIPES,
 };
 
@@ -52,9 +52,7 @@ pub(super) struct LearntState {
     pub(super) max_ttl: Duration,
     /// The value of `max_ttl` before it was lowered: locks of that time may be left.
     pub(super) longer: Duration,
-    /// The owners that a node knows of any names; not merged.
-    pub(super) owners: Vec<Incarnation>,
-    /// The layout that a node was moved from, and how it left it; not merged.
+    /// The layout that a node was moved from, and the view under which it voted there; not merged.
     pub(super) left: Option<(String, String)>,
 }
 
@@ -105,9 +103,6 @@ impl LearntState {
                 "max_ttl" => known.max_ttl = Duration::from_millis(number),
                 // A number, and who lowers it.
                 "longer" => known.longer = Duration::from_millis(leading_number(&value)),
-                field if field.starts_with("owner:") => {
-                    known.owners.extend(Incarnation::parse(&value));
-                }
                 _ => {}
             }
         }
@@ -361,13 +356,13 @@ mod tests {
         let (found, known) = of_meta(&[
             ("tag", &tag),
             ("from", "ffeeddccbbaa9988"),
-            ("left", "names"),
+            ("left", "1122334455667788"),
             ("floor", "70"),
             ("max_ttl", "1500"),
             ("longer", "2500 0123456789abcdef"),
         ]);
         assert_eq!(found.unwrap().text().as_ref(), tag);
-        assert_eq!(known.left, Some(("ffeeddccbbaa9988".into(), "names".into())));
+        assert_eq!(known.left, Some(("ffeeddccbbaa9988".into(), "1122334455667788".into())));
         assert_eq!(known.floor, 70);
         assert_eq!(known.max_ttl, Duration::from_millis(1_500));
         assert_eq!(known.longer, Duration::from_millis(2_500));

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
     membership::{
-        leaving::{self, Departure},
+        leaving,
         takeover::{ForeignSet, blocking},
     },
     protocol::formulas,
@@ -39,14 +39,14 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
         let leaving = MoveConditions::set(old);
         match take(old, node, TagState::Moved, &leaving, new, &LearntState::default()).await {
             Ok(mut told) => {
-                left[node] = told.left.take().filter(|(from, _)| *from == *old.layout.hash);
+                let left_old = told.left.take().filter(|(from, _)| *from == *old.layout.hash);
+                left[node] = left_old.map(|(_, view)| view).filter(|view| !view.is_empty());
                 known.merge(told);
                 moved.push(name);
             }
             Err(reason) => failed[node] = Some(reason),
         }
     }
-    let left: Vec<_> = left.into_iter().map(|left| Departure::parse(&left?.1)).collect();
     if !leaving::is_stopped(&left, moved.len()) {
         let votes = old_votes(old, &left, failed);
         return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
@@ -82,7 +82,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
 }
 
 /// Returns the outcome of each old node: those count that voted under one view.
-fn old_votes(old: &NodeSet, left: &[Option<Departure>], failed: Vec<Option<Reason>>) -> Votes {
+fn old_votes(old: &NodeSet, left: &[Option<String>], failed: Vec<Option<Reason>>) -> Votes {
     let group = leaving::group(left);
     let votes = failed.into_iter().enumerate().map(|(node, failed)| {
         let outcome = match (failed, &left[node]) {
@@ -145,7 +145,6 @@ pub(super) async fn take(
     for _ in 0..ATTEMPTS {
         let latest = through.latest_tag(node);
         let report = through.read(node).await?;
-        let (_, stored) = through.meta(node).await?;
         let layout = report.tag.layout();
         if ![leaving.layout, &new.layout.hash, ""].contains(&layout) {
             let (found, ours) = (report.layout, Arc::clone(&new.layout.description));
@@ -155,7 +154,7 @@ pub(super) async fn take(
         if is_other(report.tag.text(), leaving.tag) || is_other(&report.seen, leaving.seen) {
             return Err(Reason::WrongTag { found: Arc::clone(report.tag.text()) });
         }
-        let mut change = record::moving(&report, &stored.owners, leaving, &entering);
+        let mut change = record::moving(&report, leaving, &entering);
         change.may_have_had(&latest);
         if through.change(node, &change).await? {
             return Ok(through.meta(node).await?.1);
@@ -201,7 +200,7 @@ mod tests {
         },
         *,
     };
-    use crate::{node::redis::RestartGuard, protocol::views::Incarnation};
+    use crate::node::redis::RestartGuard;
 
     fn foreign() -> ForeignSet {
         ForeignSet {
@@ -290,8 +289,9 @@ mod tests {
         let mut sets = [Scripted::new("old"), Scripted::new("p")];
         let set = &sets[0].set;
         // The second took another server for the owner of the first one's name.
-        let owner = Incarnation { epoch: 1, id: 9, nonce: 9 }.to_string();
-        let second = member(set, 2, &[("owner:a:1/0", &owner)]);
+        let mut second = member(set, 2, &[]);
+        let tag = second.field("tag").replace("0000000000000007-", "0000000000000009-");
+        second.fields.insert("tag".into(), tag);
         let mut old = [member(set, 1, &[]), second, FakeServer::down()];
         let mut new = [1, 2, 3].map(|run| FakeServer::new(run, &[]));
         let adopted = adopted(&mut old, &mut new, &mut sets).await;
@@ -310,18 +310,15 @@ mod tests {
     async fn adopted_set_waits_for_longer_limit() {
         let mut sets = [Scripted::new("old"), Scripted::new("p")];
         let set = &sets[0].set;
-        let own = |run| report(set, 'a', run, 1).tag.incarnation().unwrap().to_string();
-        let (a, b) = (own(1), own(2));
-        let mut first = member(set, 1, &[("owner:b:1/0", &*b), ("longer", "20000 7")]);
+        let mut first = member(set, 1, &[("longer", "20000 7")]);
         first.fences.insert(7, 70);
-        let second = member(set, 2, &[("owner:a:1/0", &a)]);
-        let mut old = [first, second, FakeServer::down()];
+        let mut old = [first, member(set, 2, &[]), FakeServer::down()];
         // One new node is away.
         let mut new = [FakeServer::new(1, &[]), FakeServer::new(2, &[]), FakeServer::down()];
         let adopted = adopted(&mut old, &mut new, &mut sets).await;
         assert_eq!(adopted, Ok(Duration::from_millis(20_000 + 200 + 2)));
         assert!(old[0].field("tag").starts_with("m ") && new[0].field("tag").starts_with("p "));
-        assert_eq!(old[0].field("left"), format!("{a},{b}"));
+        assert_eq!(old[0].field("left"), "0000000000000007");
         for server in &new[..2] {
             assert_eq!((server.field("max_ttl"), server.fences[&7]), ("20000", 70));
         }

@@ -3,7 +3,7 @@
 use ::redis::Value;
 
 use super::activate::{LearntState, order, pairs};
-use crate::{membership::leaving::Departure, stripe::STRIPES};
+use crate::stripe::STRIPES;
 
 /// Reads a reply as the state of a node, and as a page of its marks.
 ///
@@ -13,13 +13,6 @@ pub(crate) fn learnt(reply: &Value) {
     let (_, mut known) = LearntState::of_meta(reply);
     known.learn_fences(reply);
     assert!(known.fences.iter().all(|(stripe, fence)| *stripe < STRIPES && *fence > 0));
-    if let Some(Departure::Named(incarnation, owners)) =
-        known.left.as_ref().and_then(|(_, how)| Departure::parse(how))
-    {
-        let names = [incarnation].into_iter().chain(owners.iter().copied());
-        let again = names.map(|name| name.to_string()).collect::<Vec<_>>().join(",");
-        assert_eq!(Departure::parse(&again), Some(Departure::Named(incarnation, owners)));
-    }
     let marks: Vec<_> = pairs(reply).collect();
     let learn = |marks: &mut dyn Iterator<Item = &(String, String)>| {
         let mut all = LearntState::default();

@@ -36,10 +36,10 @@ impl Layout {
     }
 }
 
-/// What a node stores of its enrolment, and what every voting script compares as one string:
-/// state, run and history (32 digits), layout (16), nonce (16), epoch (8), and a hash of the owners
-/// of the other names (16). The states: `a` active, `p` in probation, `m` in probation and moved
-/// from a set that may still grant. Without the restart guard it ends behind the layout.
+/// What a node stores of its enrolment: state, run and history (32 digits), layout (16), nonce (16),
+/// epoch (8), view (a hash of layout and owners of all names, 16), and `max_ttl`. The states: `a`
+/// active, `p` in probation, `m` in probation and moved from a set that may still grant. Without the
+/// restart guard it ends behind the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(Arc<str>);
 
@@ -78,12 +78,17 @@ impl Tag {
     /// Whether it has all parts; not without the restart guard, and where an earlier version enrolled
     /// the node.
     pub(super) fn is_complete(&self) -> bool {
-        self.0.len() == 94
+        self.0.get(94..95) == Some("-")
     }
 
-    /// Returns the part that changes with anything else of the membership: a hash; without the restart
-    /// guard the layout.
+    /// Returns the hash of the view, which nodes have in common that may vote together; without the
+    /// restart guard the layout.
     pub(crate) fn view(&self) -> &str {
+        if self.is_complete() { &self.0[78..94] } else { self.layout() }
+    }
+
+    /// Returns what names the fences: the view, and which TTLs the node takes.
+    pub(crate) fn fences(&self) -> &str {
         if self.is_complete() { &self.0[78..] } else { self.layout() }
     }
 
@@ -92,7 +97,7 @@ impl Tag {
         self.0.get(51..68).unwrap_or_default()
     }
 
-    /// Returns all but the hash of the owners, which may change at any time.
+    /// Returns all but the view and `max_ttl`, which may change at any time.
     pub(crate) fn enrolment(&self) -> &str {
         self.0.get(..77).unwrap_or(&self.0)
     }
@@ -140,13 +145,14 @@ mod tests {
     #[test]
     fn parts_are_where_scripts_look() {
         let (run, layout) = ("0123456789abcdef0123456789abcdef", "00112233aabbccdd");
-        let (nonce, owners) = ("0102030405060708", "1122334455667788");
-        let tag = |state| Tag::new(format!("{state} {run} {layout} {nonce} 0000000a {owners}"));
+        let (nonce, view) = ("0102030405060708", "1122334455667788");
+        let tag = |state| Tag::new(format!("{state} {run} {layout} {nonce} 0000000a {view}-7000"));
         let [active, probation, moved] = ["a", "p", "m"].map(tag);
         assert!(active.is_active() && !active.is_probation());
         assert!(probation.is_probation() && !probation.is_moved());
         assert!(moved.is_probation() && moved.is_moved());
         assert_eq!((active.run(), active.layout()), (run, layout));
+        assert_eq!((active.view(), active.fences()), (view, "1122334455667788-7000"));
         assert_eq!(active.enrolment(), format!("a {run} {layout} {nonce} 0000000a"));
         let incarnation = Incarnation {
             epoch: 10,

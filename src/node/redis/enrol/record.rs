@@ -4,7 +4,7 @@
 //! become, and stores that with a script that compares what was read. If another client was faster,
 //! nothing is stored, and the next health check reads the record again.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
 use ::redis::Pipeline;
 
@@ -93,7 +93,7 @@ impl TagState {
     }
 }
 
-/// Returns the tag of an incarnation that knows these owners of the other names, sorted by name.
+/// Returns the tag of an incarnation that knows these owners of the other names.
 pub(super) fn new_tag(
     state: TagState,
     layout: &str,
@@ -101,17 +101,13 @@ pub(super) fn new_tag(
     owners: &[Option<Incarnation>],
     max_ttl: Duration,
 ) -> Tag {
-    let mut view = format!("{own} {layout} {}", millis(max_ttl));
-    for owner in owners {
-        // Writing into memory does not fail.
-        let _ = match owner {
-            Some(owner) => write!(view, ",{owner}"),
-            None => write!(view, ","),
-        };
-    }
+    // No two names have the same owner: with the same owners, the views are the same.
+    let mut view: Vec<_> = owners.iter().flatten().chain([&own]).collect();
+    view.sort_unstable();
+    let view = view.into_iter().fold(layout.to_owned(), |text, owner| format!("{text},{owner}"));
     let Incarnation { epoch, id, nonce } = own;
-    let (state, view) = (state.letter(), fnv(&view));
-    Tag::new(format!("{state} {id:032x} {layout} {nonce:016x} {epoch:08x} {view:016x}"))
+    let (state, view, ttl) = (state.letter(), fnv(&view), millis(max_ttl));
+    Tag::new(format!("{state} {id:032x} {layout} {nonce:016x} {epoch:08x} {view:016x}-{ttl}"))
 }
 
 /// Returns the tag of a node that stays in its state, but knows these owners and keeps this limit.
@@ -295,14 +291,12 @@ pub(super) struct Entering<'a> {
 }
 
 /// Returns how a node moves from one layout to another: it stops voting at once, and starts a
-/// probation. `owners`: those that it knows of any names.
+/// probation.
 ///
 /// The owners of names begin anew: a name need not mean in one set what it means in another. How the
-/// node left the other layout is kept (`left`): its incarnation and the owners that it knew if it voted,
-/// `*` if it voted and knows no owners, or nothing.
+/// node left the other layout is kept (`left`): its view if it voted, or nothing.
 pub(super) fn moving(
     report: &NodeReport,
-    owners: &[Incarnation],
     leaving: &MoveConditions<'_>,
     entering: &Entering<'_>,
 ) -> Change {
@@ -314,7 +308,8 @@ pub(super) fn moving(
     if !layout.is_empty() && layout != &*entering.layout.hash {
         change.set("from", layout);
         change.set("from_size", &leaving.size);
-        change.set("left", &left(report, owners));
+        let voted = report.tag.is_active() && report.tag.run() == &*report.run;
+        change.set("left", &if voted { report.tag.view() } else { "" });
     }
     for name in &entering.others {
         change.set(format!("owner:{name}"), "");
@@ -334,20 +329,6 @@ pub(super) fn moving(
     change.least_fence = Some(0);
     change.fences = entering.known.fences.iter().map(|(stripe, fence)| (*stripe, *fence)).collect();
     change
-}
-
-fn left(report: &NodeReport, owners: &[Incarnation]) -> String {
-    let tag = &report.tag;
-    if !tag.is_active() || (tag.is_complete() && tag.run() != &*report.run) {
-        return String::new();
-    }
-    match tag.incarnation().filter(|_| tag.is_complete()) {
-        None => "*".into(),
-        Some(own) => {
-            let all = [own].into_iter().chain(owners.iter().copied());
-            all.map(|one| one.to_string()).collect::<Vec<_>>().join(",")
-        }
-    }
 }
 
 /// What an activated node takes from others.

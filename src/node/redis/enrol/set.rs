@@ -191,12 +191,13 @@ impl NodeSet {
     /// Returns the view of a node of this layout.
     fn view(&self, node: usize, report: &NodeReport) -> Option<Arc<View>> {
         let unguarded = Incarnation { epoch: 0, id: 0, nonce: 0 };
-        let incarnation = if self.is_unguarded() { unguarded } else { report.tag.incarnation()? };
-        let mut owners: Box<[_]> = vec![None; self.members().len()].into();
+        let own = if self.is_unguarded() { unguarded } else { report.tag.incarnation()? };
+        let mut view = vec![None; self.members().len()];
+        view[node] = Some(own);
         for (other, owner) in self.others(node).into_iter().zip(&report.owners) {
-            owners[other] = *owner;
+            view[other] = *owner;
         }
-        Some(Arc::new(View { incarnation, owners }))
+        Some(view.into())
     }
 
     /// Records a node's report, and decides whether it may vote.

@@ -324,7 +324,7 @@ mod tests {
         for node in 0..2 {
             scripted.see(node, &report(&set, 'a', node as u128 + 1, 1), true);
         }
-        let both = || vec!["inform 0 of 1".into(), "inform 1 of 1".into()];
+        let both = || vec!["inform 0 of 2".into(), "inform 1 of 2".into()];
         assert_eq!(due(&scripted), (both(), None));
         assert_eq!(due(&scripted), (vec![], None), "under way");
         scripted.checked();
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(due(&scripted), (vec![], None));
         assert_eq!(scripted.barred(), [const { None }; 3]);
         scripted.see(2, &report(&set, 'a', 3, 1), true);
-        assert_eq!(due(&scripted).0, ["inform 0 of 2", "inform 1 of 2", "inform 2 of 2"]);
+        assert_eq!(due(&scripted).0, ["inform 0 of 3", "inform 1 of 3", "inform 2 of 3"]);
     }
 
     #[test]

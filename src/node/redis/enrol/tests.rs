@@ -333,7 +333,8 @@ async fn bootstrap_starts_above_all_tokens() {
 
 /// A report of a node of the set in this state, whose run also names its server.
 pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeReport {
-    let tag = format!("{state} {run:032x} {} {:016x} {epoch:08x} {:016x}", set.layout.hash, 7, 7);
+    let layout = &set.layout.hash;
+    let tag = format!("{state} {run:032x} {layout} {:016x} {epoch:08x} {:016x}-10000", 7, 7);
     NodeReport {
         server_micros: 0,
         is_replica: false,

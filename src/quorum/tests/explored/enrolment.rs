@@ -19,7 +19,7 @@ use crate::{
     },
     protocol::{
         formulas,
-        views::{self, Incarnation, View},
+        views::{Incarnation, View},
     },
     time::Timestamp,
 };
@@ -123,10 +123,8 @@ pub(super) struct Task {
 
 impl Server {
     /// A server that votes, or one without data.
-    fn new(node: usize, max_ttl: u8, is_blank: bool) -> Self {
-        let owner = |of| (of != node).then_some(incarnation(of, 1, 0));
-        let owners = (0..NODES).map(owner).collect();
-        let view = Arc::new(View { incarnation: incarnation(node, 1, 0), owners });
+    fn new(max_ttl: u8, is_blank: bool) -> Self {
+        let view = (0..NODES).map(|of| Some(incarnation(of, 1, 0))).collect();
         Self {
             run: 0,
             enrolled: (!is_blank).then_some(0),
@@ -174,12 +172,11 @@ impl EnrolState {
 
     /// The pairs of servers whose votes count together.
     pub(super) fn quorums(&self) -> impl Iterator<Item = [usize; 2]> {
-        let votes = |node: usize| {
-            self.servers[node].view.as_ref().filter(|_| self.servers[node].votes).map(|v| (node, v))
-        };
-        let agree = move |pair: &[usize; 2]| match pair.map(votes) {
-            [Some((a, of_a)), Some((b, of_b))] => views::agree((a, Some(of_a)), (b, Some(of_b))),
-            _ => false,
+        let votes =
+            |node: usize| self.servers[node].view.as_ref().filter(|_| self.servers[node].votes);
+        let agree = move |pair: &[usize; 2]| {
+            let [a, b] = pair.map(votes);
+            a.is_some() && a == b
         };
         [[0, 1], [0, 2], [1, 2]].into_iter().filter(agree)
     }
@@ -210,10 +207,9 @@ impl Model for EnrolWorld {
     type Action = EnrolStep;
 
     fn init_states(&self) -> Vec<EnrolState> {
-        let server = |node| Server::new(node, self.ttl(), self.is_new);
         let mut state = EnrolState {
             tick: 0,
-            servers: (0..NODES).map(server).collect(),
+            servers: vec![Server::new(self.ttl(), self.is_new); NODES],
             clients: (0..self.max_ttls.len()).map(|client| self.client(client)).collect(),
             hold: (0, 0),
             budget: self.budget.clone(),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     membership::node_status::{ActivationOutcome, ActivationPlan, NodeStatus},
-    protocol::{formulas, views::View},
+    protocol::formulas,
     time::Timestamp,
 };
 
@@ -162,13 +162,10 @@ impl EnrolWorld {
         let max_ttl = self.max_ttls[client];
         let (of_client, server) = (&mut state.clients[client], &mut state.servers[node]);
         if server.enrolled != Some(server.run) {
-            let stored = server.view.as_ref();
-            let next = stored.map_or(1, |view| view.incarnation.epoch + 1);
+            let view = server.view.get_or_insert_with(|| [None; NODES].into());
+            let next = view[node].map_or(1, |own| own.epoch + 1);
             let epoch = next.max(of_client.enrolment.least_epoch(node));
-            let owners =
-                stored.map_or_else(|| vec![None; NODES].into(), |view| view.owners.clone());
-            let incarnation = incarnation(node, epoch, server.run);
-            server.view = Some(Arc::new(View { incarnation, owners }));
+            Arc::make_mut(view)[node] = Some(incarnation(node, epoch, server.run));
             server.enrolled = Some(server.run);
             server.votes = false;
         }
@@ -252,8 +249,7 @@ fn inform(state: &mut EnrolState, client: usize, node: usize) {
     let Some(view) = server.view.as_mut().filter(|_| server.enrolled == Some(server.run)) else {
         return;
     };
-    let stored = &mut Arc::make_mut(view).owners;
-    for (stored, owner) in stored.iter_mut().zip(owners) {
+    for (stored, owner) in Arc::make_mut(view).iter_mut().zip(owners) {
         *stored = owner.max(*stored);
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     membership::takeover::blocking,
     protocol::{
         formulas::quorum,
-        views::{Member, View, largest_group},
+        views::{View, largest_group},
     },
     quorum::tests::names::{
         rule::RulePart,
@@ -34,10 +34,7 @@ pub(super) struct Operator {
 impl Operator {
     /// How many of those that it moved voted under one view.
     fn group_that_left(&self) -> usize {
-        let left = self.left.iter().enumerate();
-        let left: Vec<Member<'_>> =
-            left.filter_map(|(node, view)| Some((node, Some(view.as_ref()?)))).collect();
-        largest_group(&left).len()
+        largest_group(self.left.iter().filter(|left| left.is_some()).map(Option::as_ref)).0
     }
 }
 
@@ -199,13 +196,12 @@ impl Layouts {
             server.moved = false;
         } else {
             let kept = server.view.take().filter(|_| is_same && !self.has(RulePart::MovedOwners));
-            let owners = kept.map(|view| view.owners.clone());
-            let blank = vec![None; self.plan.layouts[to].len()].into_boxed_slice();
+            let blank = || vec![None; self.plan.layouts[to].len()].into();
+            let mut view: Arc<View> = kept.unwrap_or_else(blank);
             let world = &mut self.worlds[to];
             world.server_mut(node, machine).run = server.run;
-            let incarnation = world.incarnation(node, machine, epoch);
-            let owners = owners.unwrap_or(blank);
-            server.view = Some(Arc::new(View { incarnation, owners }));
+            Arc::make_mut(&mut view)[node] = Some(world.incarnation(node, machine, epoch));
+            server.view = Some(view);
             server.moved = state != MovedState::Probation && self.has(RulePart::MovedMark);
             server.active = state == MovedState::Probation && !self.has(RulePart::MovedProbation);
         }

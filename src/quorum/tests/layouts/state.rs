@@ -96,8 +96,8 @@ impl Layouts {
             for machine in 0..self.plan.setup.machines {
                 let server = self.worlds[from].server(node, machine).clone();
                 let at = self.server_at(from, node, machine);
-                if let Some(view) = &server.view {
-                    self.tags[at] = Some(LayoutTag { layout: from, epoch: view.incarnation.epoch });
+                if let Some(own) = server.view.as_ref().and_then(|view| view[node]) {
+                    self.tags[at] = Some(LayoutTag { layout: from, epoch: own.epoch });
                 } else if !server.elsewhere {
                     self.tags[at] = None;
                 }

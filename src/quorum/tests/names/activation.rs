@@ -163,7 +163,7 @@ impl NamesWorld {
         if self.is_enrolled(node, machine) {
             let server = self.server_mut(node, machine);
             let view = server.view.as_ref().expect("it is enrolled");
-            let same_incarnation = view.incarnation == task.view.incarnation;
+            let same_incarnation = view[node] == task.view[node];
             if same_incarnation && !server.active && (!tagged || *view == task.view) {
                 (server.active, server.moved) = (true, false);
                 let has_floor = task.bootstrap && !setup.clocks_go_back;

@@ -7,7 +7,7 @@ use super::{
     rule::RulePart,
     world::{CLIENTS, ModelDeparture, NAMES, NamesWorld, PerName, Tick},
 };
-use crate::protocol::views::{Incarnation, View, agree};
+use crate::protocol::views::{Incarnation, View};
 
 /// One atomic look at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,11 @@ pub(crate) struct ServerRead {
 }
 
 impl ServerRead {
+    /// What the server of this name was enrolled as.
+    pub(crate) fn own(&self, node: usize) -> Incarnation {
+        self.view[node].expect("it is enrolled")
+    }
+
     /// Whether the server is in a probation from which it may start by itself.
     pub(crate) fn starts(&self) -> bool {
         !self.active && !self.moved
@@ -112,7 +117,7 @@ impl ClientView {
     /// Whether a greater incarnation than the one that was read is known for the name.
     pub(crate) fn is_displaced(&self, node: usize) -> bool {
         let read = self.reads[node].as_ref();
-        read.map(|read| read.view.incarnation)
+        read.and_then(|read| read.view[node])
             .is_some_and(|own| Some(own) < self.highest[node] || self.retired.contains(&own))
     }
 }
@@ -147,9 +152,6 @@ impl NamesWorld {
         if !self.is_enrolled(node, machine) {
             self.enrol(node, machine, self.drivers[client].highest[node]);
         }
-        if self.has(RulePart::OldVotes) {
-            self.server_mut(node, machine).is_old = false;
-        }
         let greater = self.has(RulePart::GreaterOwner);
         let (now, server) = (self.client_now(client), self.server(node, machine));
         let retired = server.retired.clone();
@@ -168,15 +170,14 @@ impl NamesWorld {
         driver.elsewhere[node] = false;
         driver.old_set_seen = seen;
         if read.starts() {
-            driver.starting[node] = Some((read.view.incarnation, now));
+            driver.starting[node] = Some((read.own(node), now));
         }
         let after = (true, driver.starting[node], driver.old_set_seen);
         if driver.reads[node].as_ref() == Some(&read) && before == after {
             return false;
         }
         if greater {
-            driver.highest[node] = driver.highest[node].max(Some(read.view.incarnation));
-            for (highest, owner) in driver.highest.iter_mut().zip(&read.view.owners) {
+            for (highest, owner) in driver.highest.iter_mut().zip(read.view.iter()) {
                 *highest = (*highest).max(*owner);
             }
         }
@@ -210,7 +211,7 @@ impl NamesWorld {
             let driver = &mut self.drivers[client];
             let is_displaced = driver.is_displaced(node);
             let Some(read) = &driver.reads[node] else { continue };
-            let incarnation = read.view.incarnation;
+            let incarnation = read.own(node);
             driver.displaced[node] = is_displaced.then(|| {
                 let before = driver.displaced[node].filter(|was| was.incarnation == incarnation);
                 before.unwrap_or(Displaced { incarnation, since: now, reopened: false })
@@ -256,12 +257,10 @@ impl NamesWorld {
     ) -> Vec<usize> {
         let driver = &self.drivers[client];
         let Some(own) = &driver.reads[node] else { return Vec::new() };
-        let agrees = |other: usize, read: &ServerRead| {
-            !self.has(RulePart::Views) || agree((node, Some(&own.view)), (other, Some(&read.view)))
-        };
+        let agrees = |read: &ServerRead| !self.has(RulePart::Views) || own.view == read.view;
         let is_near = |&other: &usize| {
             let read = driver.reads[other].as_ref();
-            other != node && read.is_some_and(|read| wanted(other, read) && agrees(other, read))
+            other != node && read.is_some_and(|read| wanted(other, read) && agrees(read))
         };
         self.names().filter(is_near).collect()
     }
@@ -285,7 +284,7 @@ impl NamesWorld {
         let any = !self.has(RulePart::Starters);
         self.group_around(client, node, |other, read| {
             let together =
-                |(incarnation, seen)| incarnation == read.view.incarnation && seen > timer.seen;
+                |(incarnation, seen)| incarnation == read.own(other) && seen > timer.seen;
             any || read.starts() || (read.active && driver.starting[other].is_some_and(together))
         })
     }
@@ -316,8 +315,8 @@ impl NamesWorld {
         let due =
             displaced.reopened && self.client_now(client) >= displaced.since + self.setup.wait();
         let machine = read.machine;
-        let stored = self.server(node, machine).view.as_ref().map(|view| view.incarnation);
-        if !due || stored != Some(read.view.incarnation) || !self.is_enrolled(node, machine) {
+        let stored = self.own(node, machine);
+        if !due || stored != read.view[node] || !self.is_enrolled(node, machine) {
             return false;
         }
         let known = if self.has(RulePart::Epochs) { driver.highest[node] } else { None };
@@ -333,7 +332,7 @@ impl NamesWorld {
         if into == of || driver.is_displaced(of) || !self.is_enrolled(into, target.machine) {
             return false;
         }
-        let (machine, owner) = (target.machine, read.view.incarnation);
+        let (machine, owner) = (target.machine, read.own(of));
         if !self.has(RulePart::GreaterOwner) {
             let seen = Arc::clone(&target.view);
             let server = self.server_mut(into, machine);
@@ -342,7 +341,7 @@ impl NamesWorld {
             }
             return server.view.as_ref() != Some(&seen);
         }
-        let stored = self.server(into, machine).view.as_ref().map(|view| view.owners[of]);
+        let stored = self.server(into, machine).view.as_ref().map(|view| view[of]);
         if stored.is_some_and(|stored| stored >= Some(owner)) {
             return false;
         }

@@ -9,7 +9,7 @@ use super::{
     rule::RulePart,
     setups::{
         by_groups, claiming, clocks_only, drifting, fails_over, moves, recording,
-        recording_in_turns, restarts, run, search, upgraded, without,
+        recording_in_turns, restarts, run, search, without,
     },
     step::{NamesStep, Violation},
     world::{NamesSetup, NamesWorld},
@@ -56,12 +56,6 @@ mod groups {
     #[test]
     fn failover_needs_the_wait() {
         let (violation, _) = finds(RulePart::Wait, by_groups(fails_over(3)), WALKS);
-        assert_eq!(violation, Violation::DisjointGroups);
-    }
-
-    #[test]
-    fn upgraded_server_refuses_old_clients() {
-        let (violation, _) = finds(RulePart::OldVotes, upgraded(3), WALKS);
         assert_eq!(violation, Violation::DisjointGroups);
     }
 

@@ -29,8 +29,7 @@ impl Copy {
 
 impl NamesWorld {
     fn incarnation_of(&self, node: usize, machine: usize) -> Option<Incarnation> {
-        let view = self.server(node, machine).view.as_ref();
-        view.filter(|_| self.is_enrolled(node, machine)).map(|view| view.incarnation)
+        self.own(node, machine).filter(|_| self.is_enrolled(node, machine))
     }
 
     /// The client begins to copy records to a server.

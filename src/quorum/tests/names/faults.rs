@@ -27,8 +27,7 @@ impl NamesWorld {
     /// after it or is about to be, and no client is connected to one that does not vote.
     pub(crate) fn is_settled(&self, node: usize) -> bool {
         let machine = self.leads[0][node];
-        let incarnation =
-            |machine| self.server(node, machine).view.as_ref().map(|view| view.incarnation);
+        let incarnation = |machine| self.own(node, machine);
         let votes = |machine| self.is_enrolled(node, machine) && self.server(node, machine).active;
         let mut machines = 0..self.setup.machines;
         let lacks = self.setup.work == Some(WorkKind::Once)
@@ -121,7 +120,10 @@ impl NamesWorld {
         if lags {
             (promoted.key, promoted.fence) = (None, 0);
             if let Some(view) = &mut promoted.view {
-                Arc::make_mut(view).owners.fill(None);
+                let own = view[node];
+                let view = Arc::make_mut(view);
+                view.fill(None);
+                view[node] = own;
             }
         }
         *self.server_mut(node, machine) = promoted;

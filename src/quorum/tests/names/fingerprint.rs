@@ -51,7 +51,6 @@ impl StateKey<'_> {
                 let server = world.server(node, machine);
                 self.add(server.run.into());
                 self.add(server.active.into());
-                self.add(server.is_old.into());
                 self.option(server.view.as_deref(), Self::view);
             }
             self.nodes(|other| world.changed_during[node] & (1 << other) != 0);
@@ -134,9 +133,8 @@ impl StateKey<'_> {
     }
 
     fn view(&mut self, view: &View) {
-        self.incarnation(view.incarnation);
         for &node in self.names {
-            self.option(view.owners[node], Self::incarnation);
+            self.option(view[node], Self::incarnation);
         }
     }
 
@@ -184,7 +182,7 @@ impl NamesWorld {
                 hash.write_u8(9);
                 continue;
             };
-            hash.write_u8(u8::from(server.active) + 2 * u8::from(server.is_old));
+            hash.write_u8(u8::from(server.active));
             if self.setup.work.is_some() {
                 let kept = &server.kept;
                 hash.write_u8(u8::from(kept.record.is_some()) + 2 * u8::from(kept.lacks.is_some()));
@@ -198,8 +196,8 @@ impl NamesWorld {
                 if let Some(peer) = &peer.view
                     && other / self.setup.machines != node
                 {
-                    let known = view.owners[other / self.setup.machines];
-                    hash.write_u8(u8::from(known == Some(peer.incarnation)));
+                    let of = other / self.setup.machines;
+                    hash.write_u8(u8::from(view[of] == peer[of]));
                 }
             }
         }

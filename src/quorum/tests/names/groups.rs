@@ -9,7 +9,6 @@ use super::{
     step::Violation,
     world::{NamesWorld, Tick},
 };
-use crate::protocol::views::agree;
 
 /// A group that existed, and the last tick in which it did. One bit for each server that keeps
 /// what it granted.
@@ -25,10 +24,7 @@ impl NamesWorld {
         // A holder's clock may be the slowest.
         let (now, validity) = (self.now, self.setup.validity());
         self.groups.retain(|group| now < group.last + validity);
-        let mut found = self.present_groups();
-        if self.setup.upgraded {
-            self.collect(0, true, &mut Vec::new(), &mut found);
-        }
+        let found = self.present_groups();
         if found.iter().any(|&a| self.groups.iter().any(|b| a & b.servers == 0)) {
             self.violation = Some(Violation::DisjointGroups);
         }
@@ -43,12 +39,11 @@ impl NamesWorld {
     /// The groups that could grant a lock now.
     pub(crate) fn present_groups(&self) -> Vec<u32> {
         let mut found = Vec::new();
-        self.collect(0, false, &mut Vec::new(), &mut found);
+        self.collect(0, &mut Vec::new(), &mut found);
         found
     }
 
-    /// Groups for clients of this version, or of the `old` one.
-    fn collect(&self, node: usize, old: bool, members: &mut Vec<usize>, found: &mut Vec<u32>) {
+    fn collect(&self, node: usize, members: &mut Vec<usize>, found: &mut Vec<u32>) {
         if members.len() == self.quorum() {
             found.push(members.iter().map(|&at| 1 << at).sum());
             return;
@@ -56,25 +51,16 @@ impl NamesWorld {
         if node == self.setup.names {
             return;
         }
-        self.collect(node + 1, old, members, found);
+        self.collect(node + 1, members, found);
         for machine in 0..self.setup.machines {
             let at = node * self.setup.machines + machine;
             if !self.servers[at].active || !self.is_enrolled(node, machine) {
                 continue;
             }
-            let view = self.servers[at].view.as_ref().expect("it is enrolled");
-            let agrees = if old {
-                self.servers[at].is_old
-            } else {
-                !self.has(RulePart::Views)
-                    || members.iter().all(|&other| {
-                        let peer = self.servers[other].view.as_ref().expect("it is enrolled");
-                        agree((node, Some(view)), (other / self.setup.machines, Some(peer)))
-                    })
-            };
-            if agrees {
+            let agrees = |other: &usize| self.servers[*other].view == self.servers[at].view;
+            if !self.has(RulePart::Views) || members.iter().all(agrees) {
                 members.push(at);
-                self.collect(node + 1, old, members, found);
+                self.collect(node + 1, members, found);
                 members.pop();
             }
         }

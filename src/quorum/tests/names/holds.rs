@@ -2,7 +2,7 @@
 
 use super::setups::{
     by_groups, claiming, clocks_only, drifting, fails_over, first_start, moves, recording,
-    recording_in_turns, restarts, search, upgraded,
+    recording_in_turns, restarts, search,
 };
 use super::world::NamesSetup;
 
@@ -97,16 +97,6 @@ mod drift {
     fn five_names_move() {
         holds(drifting(moves(5)));
     }
-}
-
-#[test]
-fn three_servers_are_upgraded() {
-    holds_as_watched(upgraded(3));
-}
-
-#[test]
-fn five_servers_are_upgraded() {
-    holds_as_watched(upgraded(5));
 }
 
 /// Clients claim a tick, or do work with a record, under their locks.

@@ -7,7 +7,7 @@ use super::{
     step::Violation,
     world::{CLIENTS, NAMES, NamesWorld, PerName, Tick, WorldKey},
 };
-use crate::protocol::views::{Member, View, largest_group};
+use crate::protocol::views::{View, largest_group};
 
 /// A node's latest grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,12 +114,8 @@ impl NamesWorld {
             Some(_) => self.has(RulePart::Views) && self.has(RulePart::ViewsOnExtensions),
             None => self.has(RulePart::Views),
         };
-        let chosen = lease.grants.iter().enumerate().filter_map(|(node, grant)| {
-            let grant = grant.as_ref().filter(|grant| counts(grant))?;
-            Some((node, views.then_some(&grant.view)))
-        });
-        let members: Vec<Member<'_>> = chosen.collect();
-        if members.len() < self.quorum() { 0 } else { largest_group(&members).len() }
+        let chosen = lease.grants.iter().flatten().filter(|grant| counts(grant));
+        largest_group(chosen.map(|grant| views.then_some(&grant.view))).0
     }
 
     fn decide(&mut self, client: usize) {

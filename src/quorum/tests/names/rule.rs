@@ -34,9 +34,6 @@ pub(crate) enum RulePart {
     Starters,
     /// A bootstrap with fewer than N−q+1 others waits a TTL for those that are out of sight.
     Absence,
-    /// A server of an earlier version does not vote for clients of that version once another one has
-    /// read it.
-    OldVotes,
     /// The validity is shorter than the TTL by what clocks may differ.
     DriftInValidity,
     /// Records and claims count only over servers with equal views.

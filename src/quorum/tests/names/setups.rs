@@ -29,7 +29,6 @@ pub(crate) fn moves(names: usize) -> NamesSetup {
         },
         at_once: crate::protocol::formulas::quorum(names) - 1,
         blank: false,
-        upgraded: false,
         split_lookups: true,
         locks: true,
         work: None,
@@ -87,12 +86,6 @@ pub(crate) fn recording_in_turns(setup: NamesSetup) -> NamesSetup {
 pub(crate) fn clocks_only(names: usize) -> NamesSetup {
     let setup = moves(names);
     drifting(NamesSetup { faults: FaultBudget::default(), ..setup })
-}
-
-/// A set of an earlier version at the start, whose names move. Watched by groups, also of those that
-/// grant locks to clients of that version.
-pub(crate) fn upgraded(names: usize) -> NamesSetup {
-    by_groups(NamesSetup { upgraded: true, ..moves(names) })
 }
 
 /// The same set, watched by the groups that could grant a lock instead of by locks.

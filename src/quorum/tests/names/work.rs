@@ -13,7 +13,7 @@ use super::{
 use crate::{
     protocol::{
         Nonce, Record, StoredLease, TickClaim, TickRun,
-        views::{Member, View, largest_group},
+        views::{View, agree, largest_group},
     },
     quorum::{claims, records},
 };
@@ -172,12 +172,9 @@ impl NamesWorld {
     /// What the servers kept that answered and count together.
     fn told(&self, job: &ClientWork) -> Vec<StoredWork> {
         let views = self.has(RulePart::ViewsOnWork);
-        let told = job.told.iter().enumerate();
-        let members: Vec<Member<'_>> = told
-            .filter_map(|(node, told)| Some((node, views.then_some(&told.as_ref()?.view))))
-            .collect();
-        let group = largest_group(&members).into_iter();
-        group.filter_map(|(node, _)| Some(job.told[node].as_ref()?.kept)).collect()
+        let told = || job.told.iter().flatten();
+        let (_, view) = largest_group(told().map(|told| views.then_some(&told.view)));
+        told().filter(|told| agree(view, Some(&told.view))).map(|told| told.kept).collect()
     }
 
     fn judge(&mut self, client: usize, work: WorkKind) {

@@ -25,14 +25,10 @@ pub(crate) type PerName<T> = [T; NAMES];
 
 /// One machine under a name.
 #[derive(Clone, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a state that it may be in or not")]
 pub(crate) struct ModelServer {
     /// Its enrolment and the owners that it stores; `None` while it is blank.
     pub(crate) view: Option<Arc<View>>,
     pub(crate) active: bool,
-    /// It is of an earlier version, which knew no owners: it votes for clients of that version, until
-    /// another one reads it.
-    pub(crate) is_old: bool,
     /// The owners that it replaced, without [`RulePart::GreaterOwner`].
     pub(crate) retired: Vec<Incarnation>,
     /// Counts the restarts.
@@ -71,19 +67,19 @@ impl ModelServer {
     /// Stores `owner` for the name of `node`, unless a greater one is there.
     pub(crate) fn store(&mut self, node: usize, owner: Incarnation) {
         if let Some(view) = &mut self.view
-            && view.owners[node] < Some(owner)
+            && view[node] < Some(owner)
         {
-            Arc::make_mut(view).owners[node] = Some(owner);
+            Arc::make_mut(view)[node] = Some(owner);
         }
     }
 
     /// Replaces the owner of the name of `node`, unless `owner` was replaced before.
     pub(crate) fn replace(&mut self, node: usize, owner: Incarnation) {
         if let Some(view) = &mut self.view
-            && view.owners[node] != Some(owner)
+            && view[node] != Some(owner)
             && !self.retired.contains(&owner)
         {
-            self.retired.extend(Arc::make_mut(view).owners[node].replace(owner));
+            self.retired.extend(Arc::make_mut(view)[node].replace(owner));
         }
     }
 
@@ -111,8 +107,6 @@ pub(crate) struct NamesSetup {
     pub(crate) at_once: usize,
     /// Whether the set has never been started.
     pub(crate) blank: bool,
-    /// Whether all servers are of an earlier version at the start.
-    pub(crate) upgraded: bool,
     /// Whether the clients' look-ups may return different machines.
     pub(crate) split_lookups: bool,
     /// Whether the clients take locks; otherwise the groups that could grant one are watched.
@@ -187,18 +181,13 @@ impl NamesWorld {
             }
         }
         if !setup.blank {
-            let first: Vec<_> =
-                (0..setup.names).map(|node| world.incarnation(node, 0, 1)).collect();
+            let first: Arc<View> =
+                (0..setup.names).map(|node| Some(world.incarnation(node, 0, 1))).collect();
             for node in 0..setup.names {
-                let owner = |(of, own): (usize, &Incarnation)| {
-                    (of != node && !setup.upgraded).then_some(*own)
-                };
-                let owners = first.iter().enumerate().map(owner).collect();
                 let server = world.server_mut(node, 0);
-                server.view = Some(Arc::new(View { incarnation: first[node], owners }));
-                (server.active, server.is_old) = (true, setup.upgraded);
+                (server.view, server.active) = (Some(Arc::clone(&first)), true);
             }
-            for client in (0..CLIENTS).filter(|_| !setup.upgraded) {
+            for client in 0..CLIENTS {
                 (0..setup.names).for_each(|node| {
                     world.look(client, node);
                 });
@@ -245,26 +234,27 @@ impl NamesWorld {
         Incarnation { epoch, id: self.run_id(node, machine), nonce: self.enrolments }
     }
 
+    /// The incarnation under which a server was enrolled.
+    pub(crate) fn own(&self, node: usize, machine: usize) -> Option<Incarnation> {
+        self.server(node, machine).view.as_ref()?[node]
+    }
+
     /// Whether the server was enrolled in its present run.
     pub(crate) fn is_enrolled(&self, node: usize, machine: usize) -> bool {
-        let view = self.server(node, machine).view.as_ref();
-        let own = |view: &Arc<View>| view.incarnation.id == self.run_id(node, machine);
-        view.is_some_and(|view| own(view) || !self.has(RulePart::OwnRun))
+        let own = self.own(node, machine);
+        own.is_some_and(|own| own.id == self.run_id(node, machine) || !self.has(RulePart::OwnRun))
     }
 
     /// Enrols a server into a probation; it keeps what it stores.
     pub(crate) fn enrol(&mut self, node: usize, machine: usize, known: Option<Incarnation>) {
-        let stored = self.server(node, machine).view.clone();
         let epoch = |of: Option<Incarnation>| of.map_or(0, |incarnation| incarnation.epoch);
-        let greatest = epoch(known).max(epoch(stored.as_ref().map(|view| view.incarnation)));
+        let greatest = epoch(known).max(epoch(self.own(node, machine)));
         let incarnation = self.incarnation(node, machine, greatest + 1);
-        let owners = stored.map_or_else(
-            || vec![None; self.setup.names].into_boxed_slice(),
-            |view| view.owners.clone(),
-        );
+        let names = self.setup.names;
         let server = self.server_mut(node, machine);
-        server.view = Some(Arc::new(View { incarnation, owners }));
-        (server.active, server.is_old) = (false, false);
+        let view = server.view.get_or_insert_with(|| vec![None; names].into());
+        Arc::make_mut(view)[node] = Some(incarnation);
+        server.active = false;
     }
 
     /// Whether all look-ups of a name lead to one active server, and it and the other names'
@@ -278,15 +268,8 @@ impl NamesWorld {
                 .then(|| server.view.as_ref().expect("it is enrolled"))
         };
         let Some(own) = active(node) else { return false };
-        // A set is upgraded while its names move.
-        let untold = |view: &View, of: usize| self.setup.upgraded && view.owners[of].is_none();
-        self.names().filter(|&other| other != node).all(|other| {
-            active(other).is_none_or(|view| {
-                let told = !untold(own, other) && !untold(view, node);
-                let knows =
-                    |by: &View, of: usize, own: &View| by.owners[of] == Some(own.incarnation);
-                !told || (knows(own, other, view) && knows(view, node, own))
-            })
+        self.names().all(|other| {
+            active(other).is_none_or(|view| own[other] == view[other] && own[node] == view[node])
         })
     }
 }
