@@ -73,6 +73,12 @@ impl Fences {
         0
     }
 
+    /// Whether a node whose clock shows `wall` accepts a token above the known fences.
+    pub(crate) fn suit(&self, resource: &Resource, wall: Duration) -> bool {
+        let limit = micros(wall).saturating_add(TOKEN_LEAD);
+        stripes(resource).all(|stripe| self.known[stripe].load(Ordering::Relaxed) < limit)
+    }
+
     /// Returns the floor of tokens after a probation, unless it comes from a wrong clock.
     fn floor(&self, wall: u64) -> u64 {
         let floor = self.set.as_ref().map_or(0, |set| set.floor());
@@ -189,6 +195,16 @@ mod tests {
         assert_eq!(fences.propose(&resource(), RIGHT).token, 100_000_000);
         fences.see(&resource(), 120_000_000, || RIGHT);
         assert_eq!(fences.propose(&resource(), RIGHT).token, 120_000_001, "fences count again");
+    }
+
+    #[test]
+    fn node_far_behind_the_tokens_does_not_suit() {
+        let fences = Fences::new(None);
+        fences.accepted(&resource(), 150_000_000);
+        let suits = |micros| fences.suit(&resource(), Duration::from_micros(micros));
+        assert!(suits(90_000_001), "the next token is at the limit");
+        assert!(!suits(90_000_000) && !suits(0));
+        assert!(fences.suit(&Resource::try_from("b").unwrap(), Duration::ZERO));
     }
 
     #[test]

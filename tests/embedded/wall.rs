@@ -1,15 +1,29 @@
 //! Wall clocks that are wrong for a while.
 
-use std::time::Duration;
+use std::{
+    future::IntoFuture,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tower_redlock::{
     LockError, Redlock,
     error::{Reason, VoteOutcome},
-    node::EmbeddedNodes,
+    node::{EmbeddedNodes, Op},
 };
 
-use super::nodes::shared;
-use crate::support::{hand_clock::HandClock, mock_node::with_nodes, scene::Scene};
+use super::{
+    handoff::scene::{WAIT, granted, waiting},
+    nodes::shared,
+};
+use crate::support::{
+    hand_clock::HandClock,
+    mock_node::{MockNode, with_nodes},
+    scene::Scene,
+};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const NOON: Duration = Duration::from_secs(1_700_000_000);
@@ -95,4 +109,43 @@ mod unknown_to_the_client {
             assert!(next < first + 10_000, "{ahead:?}: {next} after {first}");
         }
     }
+}
+
+/// A node that grants nothing can't be the lead node: the contenders would split their votes again.
+#[test]
+fn node_far_behind_is_not_the_lead() {
+    let [clock, behind] = [NOON, NOON.saturating_sub(HOUR)].map(|wall| {
+        let clock = HandClock::new();
+        clock.set_wall(wall);
+        clock
+    });
+    let is_loading = Arc::new(AtomicBool::new(true));
+    let asked = Arc::<Mutex<Vec<usize>>>::default();
+    let late = EmbeddedNodes::with_clock(1, behind);
+    let nodes = EmbeddedNodes::with_clock(5, clock.clone());
+    let inner = late.nodes("redlock").chain(nodes.nodes("redlock").skip(1));
+    let nodes = inner.enumerate().map(|(node, inner)| {
+        let behind = if node == 0 { HOUR } else { Duration::ZERO };
+        let (is_loading, asked) = (Arc::clone(&is_loading), Arc::clone(&asked));
+        MockNode::over(&inner, move |op, reply, inner| {
+            if matches!(op, Op::Acquire(_)) {
+                asked.lock().unwrap().push(node);
+                if node > 2 && is_loading.load(Ordering::SeqCst) {
+                    return reply.send(Err(Reason::Loading));
+                }
+            }
+            inner.send(op, reply);
+        })
+        .behind(behind)
+    });
+    let redlock = with_nodes(clock.builder(), nodes).build().unwrap();
+    // Two nodes of five grant.
+    let mut request = waiting(redlock.lock("x").wait(WAIT));
+    assert_eq!(asked.lock().unwrap()[..5], [0, 1, 2, 3, 4]);
+
+    is_loading.store(false, Ordering::SeqCst);
+    asked.lock().unwrap().clear();
+    clock.advance(Duration::from_millis(100));
+    drop(granted(&mut request));
+    assert_eq!(*asked.lock().unwrap(), [1, 0, 2, 3, 4]);
 }

@@ -23,6 +23,7 @@ pub(crate) struct MockNode {
     inner: Option<Arc<dyn Node>>,
     state: Option<NodeState>,
     has_wall: bool,
+    behind: Duration,
     handler: Arc<Handler>,
 }
 
@@ -33,7 +34,14 @@ impl MockNode {
         handler: impl Fn(Op, Reply, &dyn Node) + Send + Sync + 'static,
     ) -> Self {
         let (name, has_wall) = (name.into(), inner.is_some());
-        Self { name, inner, state: None, has_wall, handler: Arc::new(handler) }
+        Self {
+            name,
+            inner,
+            state: None,
+            has_wall,
+            behind: Duration::ZERO,
+            handler: Arc::new(handler),
+        }
     }
 
     /// Forwards every operation to `inner`.
@@ -94,6 +102,12 @@ impl MockNode {
     /// The state that `health` reports.
     pub(crate) fn in_state(mut self, state: NodeState) -> Self {
         self.state = Some(state);
+        self
+    }
+
+    /// Its wall clock is that far behind.
+    pub(crate) fn behind(mut self, behind: Duration) -> Self {
+        self.behind = behind;
         self
     }
 
@@ -182,7 +196,8 @@ impl Node for MockNode {
     }
 
     fn wall(&self, now: Timestamp, wall: Duration) -> Option<Duration> {
-        self.clocked().map_or(Some(wall), |inner| inner.wall(now, wall))
+        let wall = self.clocked().map_or(Some(wall), |inner| inner.wall(now, wall));
+        wall.map(|wall| wall.saturating_sub(self.behind))
     }
 
     fn has_own_wall(&self) -> bool {

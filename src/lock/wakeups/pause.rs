@@ -19,7 +19,6 @@ use crate::{
         queue::{self, Queue},
         settings::Plan,
     },
-    node::Node,
     protocol::formulas,
     quorum::LeadNode,
     random,
@@ -129,7 +128,7 @@ impl RetryHistory {
         // A request that waited for a permit would wait for the next one too.
         let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.queued);
         let long = self.held_for.map(|left| left.min(longest(NOTIFIED_SPACING)) + short);
-        Pause::new(core, short, long, deadline)
+        Pause::new(core, first_node(core, resource), (short, long), deadline)
     }
 }
 
@@ -149,17 +148,27 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    fn new(core: &Core, short: Duration, long: Option<Duration>, deadline: Timestamp) -> Self {
+    fn new(
+        core: &Core,
+        first: Option<usize>,
+        (short, long): (Duration, Option<Duration>),
+        deadline: Timestamp,
+    ) -> Self {
         let begun = core.clock().now();
         let held_until = begun + long.unwrap_or(short);
-        let first = first_node(&core.nodes, patience(core.settings.node_timeout));
         Self { short, unwatched_until: begun + short, held_until, deadline, first, sleep: None }
     }
 
     /// A pause of a fixed length, which a release ends early.
     #[cfg(feature = "scheduler")]
-    pub(super) fn fixed(core: &Core, length: Duration, short: Duration) -> Self {
-        let pause = Self::new(core, short, Some(length), Timestamp::MAX);
+    pub(super) fn fixed(
+        core: &Core,
+        resource: Option<&Resource>,
+        length: Duration,
+        short: Duration,
+    ) -> Self {
+        let first = resource.and_then(|resource| first_node(core, resource));
+        let pause = Self::new(core, first, (short, Some(length)), Timestamp::MAX);
         Self { unwatched_until: pause.held_until, ..pause }
     }
 
@@ -254,10 +263,15 @@ fn patience(node_timeout: Duration) -> Duration {
     node_timeout / 5
 }
 
-/// Returns the first node, in the order that all processes share, that is known to answer in time.
-fn first_node(nodes: &[Arc<dyn Node>], patience: Duration) -> Option<usize> {
-    nodes.iter().position(|node| {
+/// Returns the first node, in the order that all processes share, that is known to answer in time, and
+/// whose clock is not too far behind for the resource's tokens.
+fn first_node(core: &Core, resource: &Resource) -> Option<usize> {
+    let patience = patience(core.settings.node_timeout);
+    let (now, wall) = (core.clock().now(), core.clock().wall());
+    core.nodes.iter().position(|node| {
         let health = node.health();
-        health.is_voting() && health.round_trip.is_none_or(|trip| trip < patience / 2)
+        health.is_voting()
+            && health.round_trip.is_none_or(|trip| trip < patience / 2)
+            && node.wall(now, wall).is_none_or(|wall| core.fences.suit(resource, wall))
     })
 }

@@ -52,7 +52,7 @@ impl SingleAttempts {
             retries.listen(core, resource);
         }
         let length = if *asked_lead { short } else { length };
-        let mut pause = Pause::fixed(core, length, short);
+        let mut pause = Pause::fixed(core, resource.as_ref().ok(), length, short);
         poll_fn(|cx| pause.poll(retries, core, plan, cx)).await;
     }
 }
