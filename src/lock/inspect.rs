@@ -29,8 +29,9 @@ pub struct Holder {
     pub owner: Option<Arc<str>>,
     /// Start of the lease, by the holder's wall clock.
     pub since: Option<SystemTime>,
-    /// Time until fewer than a quorum of nodes keep the key, without a renewal. `None` if the key
-    /// has no TTL.
+    /// Time until fewer than a quorum of nodes keep the key, without a renewal. Until the first renewal
+    /// it is a [`node_timeout`](crate::RedlockBuilder::node_timeout) longer than the lease. `None` if
+    /// the key has no TTL.
     pub remaining: Option<Duration>,
     /// The holder's fencing token; zero without fencing. After a hand-off within its process, that
     /// of an earlier holder: the nodes do not know of hand-offs.

@@ -14,7 +14,7 @@ use tower_redlock::{
 
 use super::{
     Until,
-    checks::{Checks, judge_end, judge_holder, judge_living, judge_report},
+    checks::{Checks, NODE_TIMEOUT, judge_end, judge_holder, judge_living, judge_report},
     diagnose, json, text, wait,
 };
 use crate::{
@@ -29,8 +29,9 @@ const WAIT: Duration = Duration::from_secs(60);
 
 pub(super) async fn check(mut settings: Settings, json: bool) -> Result<ExitCode, Failure> {
     // A short max_ttl, as new servers vote after it, and a prefix without other locks.
+    let timeout = format!("{NODE_TIMEOUT:?}");
     let changes =
-        [("key_prefix", OWNER), ("ttl", "3s"), ("max_ttl", "3s"), ("node_timeout", "300ms")];
+        [("key_prefix", OWNER), ("ttl", "3s"), ("max_ttl", "3s"), ("node_timeout", &timeout)];
     for (name, value) in changes {
         settings.set(name, value);
     }
