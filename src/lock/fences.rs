@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn node_far_behind_the_tokens_does_not_suit() {
+    fn node_far_behind_does_not_suit() {
         let fences = Fences::new(None);
         fences.accepted(&resource(), 150_000_000);
         let suits = |micros| fences.suit(&resource(), Duration::from_micros(micros));

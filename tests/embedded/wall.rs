@@ -113,7 +113,7 @@ mod unknown_to_the_client {
 
 /// A node that grants nothing can't be the lead node: the contenders would split their votes again.
 #[test]
-fn node_far_behind_is_not_the_lead() {
+fn late_node_is_no_lead() {
     let [clock, behind] = [NOON, NOON.saturating_sub(HOUR)].map(|wall| {
         let clock = HandClock::new();
         clock.set_wall(wall);
