@@ -367,7 +367,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// Sets what runs connections and timers. Default: a thread.
+    /// Sets what runs connections and timers. Default: a thread of its own
+    /// ([`ThreadSpawner`](crate::lock::ThreadSpawner));
+    /// [`RuntimeSpawner`](crate::lock::RuntimeSpawner) is the application's runtime, and says what that costs.
     pub fn spawner(mut self, spawner: impl Spawner) -> Self {
         self.spawner = Some(Arc::new(spawner));
         self

@@ -1,10 +1,21 @@
 //! What all handles of one manager share.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use super::{
-    attempts::AttemptLimiter, fences::Fences, hold_times::HoldTimes, linger::LingerAsks,
-    queue::Queue, quota::Quota, releaser::Releaser, settings::Settings, spawner::Spawner,
+    attempts::AttemptLimiter,
+    fences::Fences,
+    hold_times::HoldTimes,
+    linger::LingerAsks,
+    queue::Queue,
+    quota::Quota,
+    releaser::Releaser,
+    settings::Settings,
+    spawner::{Spawner, ThreadSpawner},
     wakeups::Wakeups,
 };
 use crate::{
@@ -77,7 +88,6 @@ impl Core {
         events: Arc<Events>,
         spawner: Arc<dyn Spawner>,
     ) -> Arc<Self> {
-        spawner.spawn(Box::pin(Arc::clone(&timers).run()));
         let owner = Arc::clone(&settings.owner);
         let queue = Arc::new(Queue::new(owner, settings.line));
         let core = Arc::new(Self {
@@ -105,6 +115,7 @@ impl Core {
             fork_checked: AtomicU64::new(0),
             spawner,
         });
+        run_timers(Arc::downgrade(&core), &core.timers, &*core.spawner);
         if !core.settings.linger.is_zero() {
             core.asks.subscribe(&core.nodes, &core.settings.owner);
         }
@@ -300,6 +311,40 @@ impl fmt::Debug for Core {
             .field("nodes", &self.names)
             .field("settings", &self.settings)
             .finish_non_exhaustive()
+    }
+}
+
+/// Runs the timers. Where the spawner may drop them, they go on on a thread then: whatever waits ends in time.
+fn run_timers(core: Weak<Core>, timers: &Arc<Timers>, spawner: &dyn Spawner) {
+    let running = Arc::clone(timers).run();
+    let end = spawner.may_drop_tasks().then(|| TimersEnd(core));
+    spawner.spawn(Box::pin(async move {
+        let _end = end;
+        running.await;
+    }));
+}
+
+struct TimersEnd(Weak<Core>);
+
+impl Drop for TimersEnd {
+    fn drop(&mut self) {
+        let Some(core) = self.0.upgrade() else { return };
+        match ThreadSpawner::start() {
+            Ok(thread) => {
+                crate::log::warn!(
+                    "the runtime of the manager's tasks has ended: no node can be reached any more"
+                );
+                let (timers, thread) = (Arc::clone(&core.timers), Arc::new(thread));
+                let alive = Arc::clone(&thread);
+                thread.spawn(Box::pin(async move {
+                    timers.run().await;
+                    drop(alive);
+                }));
+            }
+            Err(error) => {
+                crate::log::error!(%error, "the runtime of the manager's tasks has ended, and there is no thread: requests hang");
+            }
+        }
     }
 }
 

@@ -92,7 +92,7 @@ pub use readiness::NotReady;
 pub(crate) use redlock::Redlock;
 pub(crate) use request::LockRequest;
 pub use snapshot::{LocalLock, Snapshot, WaitingName};
-pub use spawner::{Spawner, ThreadSpawner};
+pub use spawner::{RuntimeSpawner, Spawner, ThreadSpawner};
 pub(crate) use waker_set::{WakerKey, WakerSet};
 #[cfg(feature = "scheduler")]
 pub(crate) use wakeups::SingleAttempts;

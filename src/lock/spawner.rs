@@ -10,14 +10,15 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{runtime::Handle, sync::mpsc, task::JoinSet};
 
 use crate::sync::thread;
 
 /// Runs the crate's own tasks: connections, timers, renewals.
 ///
-/// They must not depend on the runtime of the guarded work, which may be saturated, blocked, or shut
-/// down before the locks are released. A simulation may run them as its own tasks.
+/// By default a [`ThreadSpawner`] runs them, so that they do not depend on the runtime of the guarded work,
+/// which may be saturated, blocked, or shut down before the locks are released. [`RuntimeSpawner`] runs them
+/// there all the same. A simulation may run them as its own tasks.
 pub trait Spawner: fmt::Debug + Send + Sync + 'static {
     /// Runs a task to its end, inside a tokio runtime with time and I/O enabled.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
@@ -33,6 +34,12 @@ pub trait Spawner: fmt::Debug + Send + Sync + 'static {
         task: Pin<Box<dyn Future<Output = ()> + Send>>,
     ) -> io::Result<()> {
         run_on_thread(name, task)
+    }
+
+    /// Whether tasks may be dropped before their end, as their runtime is shut down. Then no node can be
+    /// reached any more, and what waits ends by timers on a thread of the crate's own. Default: no.
+    fn may_drop_tasks(&self) -> bool {
+        false
     }
 
     /// Whether a scheduler of this manager without its own spawner runs its jobs here. Default: no; they
@@ -105,5 +112,69 @@ impl Spawner for ThreadSpawner {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         // The thread receives while this sender exists.
         let _ = self.tasks.send(task);
+    }
+}
+
+/// Tasks of a runtime of the application, without a thread of the crate's own.
+///
+/// A single task that takes one lock after the other is faster: it and the connections share a thread, and
+/// none has to be woken. Over five servers on the same host a cycle takes about an eighth less time on two
+/// processors; many tasks at once are slower, as they compete with the connections.
+///
+/// The price: the crate's tasks run only when the runtime does. Where all its threads are blocked, or it is
+/// saturated,
+///
+/// - renewals are late or don't happen. After the validity a lock is lost, though its work never stopped;
+/// - no [`Overrun`](super::Overrun) is noticed, and the hard stop comes with the next poll, which reads the
+///   clock as always;
+/// - votes are counted late, and requests fail with [`TooSlow`](crate::LockError::TooSlow).
+///
+/// And where the runtime is shut down, no release is sent any more: names stay locked until their keys
+/// expire, and requests fail. So call [`Redlock::shutdown`](crate::Redlock::shutdown) first, and use this where
+/// nothing blocks the runtime.
+///
+/// ```
+/// use tower_redlock::{Redlock, lock::RuntimeSpawner, node::EmbeddedNodes};
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let redlock = Redlock::builder()
+///     .nodes_from(&EmbeddedNodes::new(3))
+///     .spawner(RuntimeSpawner::current())
+///     .build()?;
+/// let lock = redlock.lock("nightly").await?;
+/// # drop(lock);
+/// # redlock.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct RuntimeSpawner(Handle);
+
+impl RuntimeSpawner {
+    /// The runtime of the caller, whose time and I/O have to be enabled.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn current() -> Self {
+        Self(Handle::current())
+    }
+}
+
+impl From<Handle> for RuntimeSpawner {
+    fn from(runtime: Handle) -> Self {
+        Self(runtime)
+    }
+}
+
+impl Spawner for RuntimeSpawner {
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        drop(self.0.spawn(task));
+    }
+
+    fn may_drop_tasks(&self) -> bool {
+        true
     }
 }

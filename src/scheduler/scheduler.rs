@@ -1,6 +1,6 @@
 //! The scheduler: its options, checks and start.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use tokio::{
     runtime::Handle,
@@ -17,7 +17,7 @@ use super::{
     wall_timer::WallTimer,
 };
 use crate::{
-    lock::{Redlock, Spawner},
+    lock::{Redlock, RuntimeSpawner, Spawner},
     protocol::Op,
     sync::{Mutex, atomic::AtomicU64},
 };
@@ -118,7 +118,7 @@ impl Scheduler {
         let spawner = match (spawner, &runtime) {
             (Some(spawner), _) => spawner,
             (None, _) if redlock.spawner().runs_jobs() => Arc::clone(redlock.spawner()),
-            (None, Some(runtime)) => Arc::new(OnRuntime(runtime.clone())),
+            (None, Some(runtime)) => Arc::new(RuntimeSpawner::from(runtime.clone())),
             (None, None) => return Err(StartError::NoRuntime),
         };
         check_all(&redlock, &jobs)?;
@@ -210,16 +210,6 @@ impl Scheduler {
     pub fn spawner(mut self, spawner: impl Spawner) -> Self {
         self.spawner = Some(Arc::new(spawner));
         self
-    }
-}
-
-/// Tasks of the runtime that the scheduler was started in.
-#[derive(Debug)]
-struct OnRuntime(Handle);
-
-impl Spawner for OnRuntime {
-    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        drop(self.0.spawn(task));
     }
 }
 

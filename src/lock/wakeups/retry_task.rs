@@ -268,6 +268,7 @@ impl RetryTask {
 
     /// Runs in a task of the manager.
     async fn run(self: Arc<Self>) {
+        let _end = ManagersTaskEnd(&self);
         poll_fn(|cx| {
             let waker = Arc::new(crate::sync::clone_waker(cx.waker()));
             let replaced = match &mut *self.state() {
@@ -313,6 +314,22 @@ impl RetryTask {
 
     fn state(&self) -> Guard<'_, RetryTaskState> {
         crate::sync::lock(&self.0)
+    }
+}
+
+/// The manager's task has ended, or its runtime: only the request's task is left to be woken.
+struct ManagersTaskEnd<'a>(&'a RetryTask);
+
+impl Drop for ManagersTaskEnd<'_> {
+    fn drop(&mut self) {
+        let (task, own) = match &mut *self.0.state() {
+            RetryTaskState::Pausing { task, own, .. } => (task.take(), own.take()),
+            _ => return,
+        };
+        drop(own);
+        if let Some(task) = task {
+            crate::sync::wake(task);
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod processes;
 mod queue;
 mod release;
 mod renewal;
+mod runtime;
 mod split;
 mod stall;
 mod waiting;
