@@ -6,7 +6,7 @@ use std::{
 };
 
 use rslock::LockManager;
-use tower_redlock::{Lock, Redlock, node::NodeHealth};
+use tower_redlock::{Lock, Redlock, lock::RuntimeSpawner, node::NodeHealth};
 
 use crate::floor::Floor;
 
@@ -22,6 +22,10 @@ pub(crate) enum Kind {
     Ours,
     /// The lock is released, and a quorum's acknowledgement is awaited, as the others do.
     Awaited,
+    /// As `Ours`, with the manager's tasks on the runtime of the task that locks.
+    OnRuntime,
+    /// As `Awaited`, with the manager's tasks there.
+    OnRuntimeAwaited,
     /// As `Ours`, and a lock that nobody else wants stays with the process for a second.
     Lingering,
     Rslock,
@@ -33,6 +37,8 @@ impl Kind {
         match self {
             Self::Ours => "tower-redlock",
             Self::Awaited => "tower-redlock, release awaited",
+            Self::OnRuntime => "tower-redlock, on the runtime",
+            Self::OnRuntimeAwaited => "tower-redlock, on the runtime, release awaited",
             Self::Lingering => "tower-redlock, linger 1 s",
             Self::Rslock => "rslock 0.10",
             Self::Floor => "floor",
@@ -95,13 +101,21 @@ impl Contestant {
         patience: Patience,
     ) -> Self {
         match kind {
-            Kind::Ours | Kind::Awaited | Kind::Lingering => {
+            Kind::Ours
+            | Kind::Awaited
+            | Kind::Lingering
+            | Kind::OnRuntime
+            | Kind::OnRuntimeAwaited => {
                 let wait = if patience == Patience::Endless { WAIT } else { Duration::ZERO };
                 let linger = if kind == Kind::Lingering { LINGER } else { Duration::ZERO };
-                let builder = Redlock::builder().nodes(urls).wait(wait).linger(linger);
+                let mut builder = Redlock::builder().nodes(urls).wait(wait).linger(linger);
+                if matches!(kind, Kind::OnRuntime | Kind::OnRuntimeAwaited) {
+                    builder = builder.spawner(RuntimeSpawner::current());
+                }
                 let redlock = builder.build().expect("valid settings");
                 votes(&redlock, alive).await;
-                Self::Ours { redlock, is_awaited: kind == Kind::Awaited }
+                let is_awaited = matches!(kind, Kind::Awaited | Kind::OnRuntimeAwaited);
+                Self::Ours { redlock, is_awaited }
             }
             // Connects at the first use.
             Kind::Rslock => {

@@ -55,7 +55,9 @@ pub(crate) fn all(samples: &Samples) -> Vec<(&'static str, String)> {
 /// Told apart by those who don't see all colours.
 fn color(kind: Kind) -> RGBColor {
     match kind {
-        Kind::Ours | Kind::Awaited => RGBColor(0, 114, 178),
+        Kind::Ours | Kind::Awaited | Kind::OnRuntime | Kind::OnRuntimeAwaited => {
+            RGBColor(0, 114, 178)
+        }
         Kind::Rslock => RGBColor(213, 94, 0),
         Kind::Lingering => RGBColor(120, 80, 160),
         Kind::Floor => RGBColor(140, 140, 140),

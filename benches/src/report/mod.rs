@@ -18,7 +18,7 @@ use crate::{
     samples::Samples,
     scenarios::{
         self, contended,
-        distinct::{self, FEW_TASKS, KINDS, NODES, WITH_AWAITED},
+        distinct::{self, FEW_TASKS, KINDS, NODES, WITH_RUNTIME},
         faults::{self, Condition},
         linger, processes,
     },
@@ -108,9 +108,9 @@ fn sections(samples: &Samples) -> Vec<(&'static str, String, Table)> {
         (
             "Distinct names, five servers",
             plot(figures::DISTINCT, "rate over the number of tasks and of servers"),
-            tables::rates(samples, &tasks, &WITH_AWAITED),
+            tables::rates(samples, &tasks, &WITH_RUNTIME),
         ),
-        ("One to nine servers", none(), tables::rates(samples, &nodes, &WITH_AWAITED)),
+        ("One to nine servers", none(), tables::rates(samples, &nodes, &WITH_RUNTIME)),
         (
             "Processor time of a cycle",
             none(),
@@ -139,7 +139,7 @@ fn failures(samples: &Samples) -> String {
         let failed = samples.total(kind.name(), FAILURES)?;
         Some(format!("{} {:.0}", kind.name(), failed))
     };
-    let all: Vec<_> = WITH_AWAITED.into_iter().filter_map(of).collect();
+    let all: Vec<_> = WITH_RUNTIME.into_iter().filter_map(of).collect();
     if all.is_empty() {
         String::new()
     } else {

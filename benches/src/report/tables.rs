@@ -173,6 +173,11 @@ pub(crate) fn rates(samples: &Samples, cases: &[(String, String)], kinds: &[Kind
     if kinds.contains(&Kind::Awaited) {
         to.insert(1, ("release awaited, to rslock's", Kind::Awaited, Kind::Rslock));
     }
+    if kinds.contains(&Kind::OnRuntime) {
+        to.insert(2, ("on the runtime, to rslock's", Kind::OnRuntime, Kind::Rslock));
+        let awaited = "on the runtime, release awaited, to rslock's";
+        to.insert(3, (awaited, Kind::OnRuntimeAwaited, Kind::Rslock));
+    }
     let head = kinds.iter().map(|kind| kind.name()).chain(to.iter().map(|(name, ..)| *name));
     let mut table = Table::new(std::iter::once("cycles per second").chain(head));
     for (label, case) in cases {

@@ -8,6 +8,9 @@ pub(crate) const NODES: [usize; 5] = [1, 3, 5, 7, 9];
 pub(crate) const FEW_TASKS: [usize; 2] = [1, 64];
 pub(crate) const KINDS: [Kind; 3] = [Kind::Ours, Kind::Rslock, Kind::Floor];
 pub(crate) const WITH_AWAITED: [Kind; 4] = [Kind::Ours, Kind::Awaited, Kind::Rslock, Kind::Floor];
+/// With the manager's tasks on a thread of their own, as by default, and on the callers' runtime.
+pub(crate) const WITH_RUNTIME: [Kind; 6] =
+    [Kind::Ours, Kind::Awaited, Kind::OnRuntime, Kind::OnRuntimeAwaited, Kind::Rslock, Kind::Floor];
 
 pub(crate) fn case(tasks: usize, nodes: usize) -> String {
     let servers = if nodes == 1 { "server" } else { "servers" };
@@ -22,7 +25,7 @@ pub(crate) fn measure(five: &Servers, options: &Options) {
         for (nodes, servers) in NODES.into_iter().zip(sets) {
             let tasks: &[_] = if nodes == 5 { &TASKS } else { &FEW_TASKS };
             for &tasks in tasks {
-                for kind in rotated(&WITH_AWAITED, round) {
+                for kind in rotated(&WITH_RUNTIME, round) {
                     let outcome = cycles::measure(servers, kind, tasks, options.time, || ());
                     outcome.tell(&case(tasks, nodes), kind);
                 }
