@@ -1,7 +1,6 @@
 //! Wall clocks that are wrong for a while.
 
 use std::{
-    future::IntoFuture,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
