@@ -10,7 +10,7 @@ use super::Votes;
 pub enum AdoptError {
     /// One of the managers has no servers, or its restart guard is off: there is nothing to move.
     NotGuarded,
-    /// Both managers have the same nodes, prefix and guards.
+    /// Both managers have the same nodes, prefix and guards, and no server stores them in the former form.
     SameLayout,
     /// Too few nodes of the old set were moved, so it may still grant locks. The moved ones stay
     /// moved: run it again.

@@ -21,8 +21,9 @@ const PER_NODE: Duration = Duration::from_secs(3);
 
 /// Moves servers to this configuration, after a confirmation
 ///
-/// After a change of nodes, names or prefix; --from and --from-prefix say from where. No locks for one
-/// `max_ttl`; waits until a quorum votes again.
+/// After a change of nodes, names or prefix; --from and --from-prefix say from where. After an upgrade
+/// from the former form of keys --from has the same servers. No locks for one `max_ttl`; waits until a
+/// quorum votes again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdoptArgs {
     #[command(flatten)]

@@ -28,3 +28,4 @@ mod records;
 mod restart;
 mod splits;
 mod takeover;
+mod upgrade;

@@ -25,9 +25,12 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     if new.is_unguarded() || old.is_unguarded() {
         return Err(AdoptError::NotGuarded);
     }
-    if new.layout.hash == old.layout.hash {
+    // A set is moved from itself where it is enrolled in the former form.
+    let is_former = new.layout.hash == old.layout.hash;
+    if is_former && !has_former_form(old).await {
         return Err(AdoptError::SameLayout);
     }
+    let old_layout = if is_former { &*old.layout.former } else { &*old.layout.hash };
     let old_nodes = old.members().len();
     let mut moved = Vec::new();
     let mut left = vec![None; old_nodes];
@@ -36,10 +39,12 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     // One by one: if the first ones fail, the old set stays as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
-        let leaving = MoveConditions::set(old);
+        let leaving = MoveConditions::set(old_layout);
         match take(old, node, TagState::Moved, &leaving, new, &LearntState::default()).await {
             Ok(mut told) => {
-                let left_old = told.left.take().filter(|(from, _)| *from == *old.layout.hash);
+                // The former form has no view that several nodes vote under: all nodes have to move.
+                let left_old =
+                    told.left.take().filter(|(from, _)| *from == *old_layout && !is_former);
                 left[node] = left_old.map(|(_, view)| view).filter(|view| !view.is_empty());
                 known.merge(told);
                 moved.push(name);
@@ -60,7 +65,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let nodes = new.members().len();
     for node in 0..nodes {
         let name = Arc::clone(new.members()[node].status.name());
-        let leaving = MoveConditions::set(old);
+        let leaving = MoveConditions::set(old_layout);
         let outcome = match take(new, node, TagState::Probation, &leaving, new, &known).await {
             Ok(_) => {
                 enrolled += 1;
@@ -79,6 +84,21 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     }
     let max_ttl = known.max_ttl.max(new.settings.max_ttl);
     Ok(max_ttl + formulas::drift(max_ttl, new.settings.drift_factor))
+}
+
+/// Whether nodes of this set are enrolled in the former form, or were moved from there by a command that did
+/// not finish; false if one votes in the present form.
+async fn has_former_form(set: &NodeSet) -> bool {
+    let mut found = false;
+    for node in 0..set.members().len() {
+        let Ok(report) = set.read(node).await else { continue };
+        let is_ours = report.tag.layout() == &*set.layout.hash;
+        if is_ours && report.tag.is_active() {
+            return false;
+        }
+        found |= is_ours && report.tag.is_moved() || report.tag.layout() == &*set.layout.former;
+    }
+    found
 }
 
 /// Returns the outcome of each old node: those count that voted under one view.
@@ -113,8 +133,8 @@ pub(super) struct MoveConditions<'a> {
 }
 
 impl<'a> MoveConditions<'a> {
-    fn set(old: &'a NodeSet) -> Self {
-        Self { layout: &old.layout.hash, ..Self::default() }
+    fn set(old_layout: &'a str) -> Self {
+        Self { layout: old_layout, ..Self::default() }
     }
 }
 

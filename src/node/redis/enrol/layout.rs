@@ -17,6 +17,8 @@ pub(crate) struct Layout {
     pub(crate) hash: Arc<str>,
     /// The text that is hashed, for display.
     pub(crate) description: Arc<str>,
+    /// The hash of the same layout in the former form.
+    pub(crate) former: Arc<str>,
 }
 
 /// Of what a node stores. A client of another form never votes on the same node: it reports this text.
@@ -27,12 +29,14 @@ impl Layout {
         let mut sorted: Vec<&str> = names.iter().map(|name| &**name).collect();
         sorted.sort_unstable();
         let sorted = if switches::is_out(Switch::LayoutCheck) { Vec::new() } else { sorted };
-        let description = format!(
-            "{} nodes ({}), prefix {prefix}, restart guard {guard}, {FORM}",
+        let former = format!(
+            "{} nodes ({}), prefix {prefix}, restart guard {guard}",
             sorted.len(),
             sorted.join(", ")
         );
-        Self { hash: format!("{:016x}", fnv(&description)).into(), description: description.into() }
+        let description = format!("{former}, {FORM}");
+        let hash = |text: &str| format!("{:016x}", fnv(text)).into();
+        Self { hash: hash(&description), former: hash(&former), description: description.into() }
     }
 }
 
