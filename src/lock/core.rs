@@ -331,9 +331,11 @@ impl Drop for TimersEnd {
         let Some(core) = self.0.upgrade() else { return };
         match ThreadSpawner::start() {
             Ok(thread) => {
-                crate::log::warn!(
-                    "the runtime of the manager's tasks has ended: no node can be reached any more"
-                );
+                if !core.is_closed() {
+                    crate::log::warn!(
+                        "the runtime of the manager's tasks has ended before the manager's shutdown: no node can be reached any more"
+                    );
+                }
                 let (timers, thread) = (Arc::clone(&core.timers), Arc::new(thread));
                 let alive = Arc::clone(&thread);
                 thread.spawn(Box::pin(async move {
