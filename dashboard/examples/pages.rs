@@ -1,7 +1,7 @@
 //! The dashboard next to the routes of an axum service, with locks and a job to look at.
 //!
 //! ```text
-//! cargo run -p tower-redlock-dashboard --example axum
+//! cargo run -p tower-redlock-dashboard --example pages
 //! ```
 //!
 //! Then open the address that it prints. Over real servers with
