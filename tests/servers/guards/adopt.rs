@@ -188,6 +188,24 @@ async fn half_adopted_set_does_not_start() {
     assert!(next.is_err(), "two clients hold the lock");
 }
 
+/// A node that was moved from another set, which still votes, says nothing about the form of its own.
+#[tokio::test]
+async fn half_adopted_set_is_not_former() {
+    let servers = RedisServer::start_n(5);
+    let holder = set(picked(&servers, 0..3));
+    all_vote(&holder).await;
+    let (operator, _proxies) = cut_off(&servers).await;
+    let held = taken(&holder, "x").await;
+    let others = || set(picked(&servers, [0, 3, 4]));
+    let client = others();
+    let error = in_time(client.adopt(&operator)).await.unwrap_err();
+    assert!(matches!(error, AdoptError::OldSet { .. }), "{error}");
+    assert_eq!(in_time(client.adopt(&others())).await, Err(AdoptError::SameLayout));
+    let next = in_time(async { client.lock("x").wait(MAX_TTL * 4).await }).await;
+    assert!(held.is_valid(), "a majority of the old set is unchanged");
+    assert!(next.is_err(), "two clients hold the lock");
+}
+
 #[tokio::test]
 async fn adoption_short_of_new_nodes_repeats() {
     let mut servers = RedisServer::start_n(6);

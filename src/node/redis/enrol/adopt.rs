@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     NodeSet,
     activate::LearntState,
+    layout::Layout,
     record::{self, Entering, TagState},
 };
 use crate::{
@@ -87,16 +88,18 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
 }
 
 /// Whether nodes of this set are enrolled in the former form, or were moved from there by a command that did
-/// not finish; false if one votes in the present form.
+/// not finish. False if one votes in the present form, or was moved from another set, which may still vote.
 async fn has_former_form(set: &NodeSet) -> bool {
+    let Layout { hash, former, .. } = &set.layout;
     let mut found = false;
     for node in 0..set.members().len() {
         let Ok(report) = set.read(node).await else { continue };
-        let is_ours = report.tag.layout() == &*set.layout.hash;
-        if is_ours && report.tag.is_active() {
+        let layout = report.tag.layout();
+        let is_left = report.tag.is_moved() && report.moved_from.0 == *former;
+        if layout == &**hash && (report.tag.is_active() || report.tag.is_moved() && !is_left) {
             return false;
         }
-        found |= is_ours && report.tag.is_moved() || report.tag.layout() == &*set.layout.former;
+        found |= layout == &**former || is_left;
     }
     found
 }
