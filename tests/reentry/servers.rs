@@ -138,7 +138,9 @@ fn releases_that_are_told_or_not() {
             let waiting = waiter.lock("x").wait(PATIENT).into_future();
             let waiting = thread::spawn(move || drop(block_on(waiting).unwrap()));
             if denied {
-                told("cannot listen for releases");
+                told(
+                    "the server denies our user a command that wake-ups need: waiting works by trying",
+                );
             } else {
                 let listens = |server: &RedisServer| {
                     let count = server.cli(&["PUBSUB", "NUMSUB", "redlock:free:x"]);
@@ -149,8 +151,5 @@ fn releases_that_are_told_or_not() {
             drop(lock);
             waiting.join().unwrap();
         }
-        assert_told(&[
-            "the server denies our user a command that wake-ups need: waiting works by trying",
-        ]);
     });
 }
