@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::Reason,
-    membership::takeover,
+    membership::other_sets,
     node::{CopyProgress, NodeHealth, NodeState},
     protocol::formulas,
     time::Timestamp,
@@ -109,7 +109,7 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
         Reason::OtherLayout { .. } => {
             // A set that is not in use is taken over.
             let longest = node.max_ttl.unwrap_or_default().max(settings.max_ttl);
-            *since <= takeover::watch_time(longest, settings.drift_factor) + CONFIRMATION
+            *since <= other_sets::watch_time(longest, settings.drift_factor) + CONFIRMATION
         }
         Reason::Auth(_)
         | Reason::NoPermission(_)

@@ -10,7 +10,8 @@
 use std::{sync::Arc, time::Duration};
 
 use super::node_status::{
-    ActivationOutcome, ActivationPlan, ActivationStep, EnrolledNode, NodeStatus, Probation, since,
+    ActivationOutcome, ActivationPlan, ActivationStep, Copying, EnrolPlan, EnrolledNode,
+    NodeStatus, Probation, since,
 };
 use crate::{
     protocol::{formulas, views::Incarnation},
@@ -22,12 +23,13 @@ use crate::{
 pub(crate) struct Enrolment {
     quorum: usize,
     max_ttl: Duration,
-    drift_factor: f64,
-    nodes: Box<[EnrolledNode]>,
+    pub(super) drift_factor: f64,
+    pub(super) nodes: Box<[EnrolledNode]>,
     /// When an old set was last known to be able to grant.
     old_set_seen: Option<Timestamp>,
 }
 
+/// Pause before a step that failed is tried again.
 const RETRY: Duration = Duration::from_millis(200);
 /// Number of probations after which a name that a server owned again counts as settled.
 const LASTING: u32 = 16;
@@ -84,6 +86,13 @@ impl Enrolment {
         if let Some(view) = status.view().filter(|_| status.starts()) {
             // It may have been activated before the answer arrived.
             entry.seen_starting = Some((view[node], asked));
+        }
+        if status != NodeStatus::OtherLayout {
+            entry.other_set = None;
+        }
+        if status != entry.status {
+            // What it was sent is in this record: what it lacks now may be sent at once.
+            entry.check_at = Timestamp::ZERO;
         }
         if status != NodeStatus::Out {
             entry.known = status.clone();
@@ -142,13 +151,18 @@ impl Enrolment {
         self.nodes.len() - self.quorum + 1
     }
 
-    /// Returns the greatest known owner of each name, by index, for a node that lacks one of them;
-    /// `None` if it knows them all.
-    pub(crate) fn news_for(&self, node: usize) -> Option<Box<[Option<Incarnation>]>> {
+    /// Returns the greatest known owner of a name.
+    pub(crate) fn owner(&self, node: usize) -> Option<Incarnation> {
+        self.nodes[node].owner
+    }
+
+    /// Returns whether a node, which owns its name, lacks a known owner of another name.
+    pub(crate) fn lacks_owners(&self, node: usize) -> bool {
         let entry = &self.nodes[node];
-        let view = entry.status.view().filter(|_| !entry.is_displaced(node))?;
-        let owners: Box<[_]> = self.nodes.iter().map(|entry| entry.owner).collect();
-        (**view != *owners).then_some(owners)
+        let view = entry.status.view().filter(|_| !entry.is_displaced(node));
+        view.is_some_and(|view| {
+            self.nodes.iter().zip(&**view).any(|(own, known)| own.owner != *known)
+        })
     }
 
     /// Returns the minimum epoch of a new enrolment under a node's name.
@@ -186,7 +200,48 @@ impl Enrolment {
         self.nodes[node].known == NodeStatus::OtherLayout
     }
 
-    /// Returns the steps due now; the caller reports each with [`ended`](Self::ended).
+    /// Returns what is to be done now. The end of an activation is reported with
+    /// [`ended`](Self::ended), that of a copy with [`copied`](Self::copied).
+    pub(crate) fn plan(&mut self, now: Timestamp) -> EnrolPlan {
+        let activations = self.due(now);
+        let (mut checks, mut copies) = (Vec::new(), Vec::new());
+        for node in 0..self.nodes.len() {
+            if self.change_at(node).is_some_and(|at| now >= at) {
+                self.nodes[node].check_at = now + RETRY;
+                checks.push(node);
+            }
+            let copying = &mut self.nodes[node].copying;
+            if matches!(copying, Copying::Wanted(at) if now >= *at) {
+                *copying = Copying::UnderWay;
+                copies.push(node);
+            }
+        }
+        EnrolPlan { activations, checks, copies, wake: self.next_wake() }
+    }
+
+    /// Returns when a change of a node's record is due that other nodes' records give rise to.
+    fn change_at(&self, node: usize) -> Option<Timestamp> {
+        let is_due = self.lacks_owners(node) || self.may_start(node);
+        let at = if is_due { Timestamp::ZERO } else { self.unused_from(node)? };
+        Some(at.max(self.nodes[node].check_at))
+    }
+
+    /// Records whether a node still lacks records that have to be copied to it.
+    pub(crate) fn see_copying(&mut self, node: usize, is_wanted: bool, now: Timestamp) {
+        let copying = &mut self.nodes[node].copying;
+        match copying {
+            Copying::Done if is_wanted => *copying = Copying::Wanted(now),
+            Copying::Wanted(_) if !is_wanted => *copying = Copying::Done,
+            _ => {}
+        }
+    }
+
+    /// Records the end of a copy, and when it is to be tried again.
+    pub(crate) fn copied(&mut self, node: usize, again: Option<Timestamp>) {
+        self.nodes[node].copying = again.map_or(Copying::Done, Copying::Wanted);
+    }
+
+    /// Returns the activations due now.
     pub(crate) fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         let mut steps = Vec::new();
         for node in 0..self.nodes.len() {
@@ -194,7 +249,7 @@ impl Enrolment {
             if now < at {
                 continue;
             }
-            let Some(plan) = self.plan(node) else { continue };
+            let Some(plan) = self.activation_plan(node) else { continue };
             let entry = &mut self.nodes[node];
             let Some(wait) = &mut entry.wait else { continue };
             let begun = match plan {
@@ -213,8 +268,20 @@ impl Enrolment {
         steps
     }
 
-    /// Returns when [`due`](Self::due) next returns a step, unless a status changes before.
+    /// Returns when [`plan`](Self::plan) next returns an action, unless a status changes before.
     pub(crate) fn next_wake(&self) -> Option<Timestamp> {
+        let of_node = |node: usize| {
+            let copying = match self.nodes[node].copying {
+                Copying::Wanted(at) => Some(at),
+                Copying::Done | Copying::UnderWay => None,
+            };
+            self.change_at(node).into_iter().chain(copying).min()
+        };
+        (0..self.nodes.len()).filter_map(of_node).chain(self.next_activation()).min()
+    }
+
+    /// Returns when [`due`](Self::due) next returns a step, unless a status changes before.
+    pub(crate) fn next_activation(&self) -> Option<Timestamp> {
         (0..self.nodes.len()).filter_map(|node| self.due_at(node)).min()
     }
 
@@ -243,7 +310,8 @@ impl Enrolment {
                 let known = wait.known_to_voters.iter_mut().chain(&mut wait.known_to_starters);
                 known.chain([&mut wait.since])
             });
-            for since in wait.chain(&mut entry.displaced_since) {
+            let watched = entry.other_set.iter_mut().map(|(_, since)| since);
+            for since in wait.chain(&mut entry.displaced_since).chain(watched) {
                 *since = *since + by;
             }
         }
@@ -262,9 +330,9 @@ impl Enrolment {
         })
     }
 
-    /// Returns the number of voting nodes.
-    pub(crate) fn active(&self) -> usize {
-        self.nodes.iter().filter(|entry| entry.status.is_active()).count()
+    /// Returns whether a quorum votes.
+    pub(crate) fn is_quorate(&self) -> bool {
+        self.nodes.iter().filter(|entry| entry.status.is_active()).count() >= self.quorum
     }
 
     fn due_at(&self, node: usize) -> Option<Timestamp> {
@@ -273,7 +341,7 @@ impl Enrolment {
             return None;
         }
         let wait = entry.wait.as_ref()?;
-        let end = match self.plan(node)? {
+        let end = match self.activation_plan(node)? {
             ActivationPlan::Learn { .. } => self.end(wait, wait.known_to_voters?),
             ActivationPlan::Bootstrap { .. } if wait.bootstrapped => self.end(wait, wait.since),
             ActivationPlan::Bootstrap { .. } => {
@@ -326,7 +394,7 @@ impl Enrolment {
         max_ttl + formulas::drift(max_ttl, self.drift_factor)
     }
 
-    fn plan(&self, node: usize) -> Option<ActivationPlan> {
+    fn activation_plan(&self, node: usize) -> Option<ActivationPlan> {
         let entry = &self.nodes[node];
         let wait = entry.wait.as_ref()?;
         // A quorum forgot at once, so the set starts over: each of its nodes has kept, or waited

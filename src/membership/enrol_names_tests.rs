@@ -6,34 +6,38 @@ use super::*;
 fn wait_begins_with_enough_voters() {
     let mut set = Set::of(&[Probation("a"), Active, Active]);
     set.forgets(1, 0, at(1_000));
-    assert_eq!(set.enrolment.next_wake(), None, "one voter does not suffice");
+    assert_eq!(set.enrolment.next_activation(), None, "one voter does not suffice");
     set.look(at(5_000));
-    assert_eq!(set.enrolment.next_wake(), Some(at(5_000 + END)));
+    assert_eq!(set.enrolment.next_activation(), Some(at(5_000 + END)));
 }
 
 #[test]
 fn voters_have_to_know_each_other() {
     let mut set = Set::of(&[Probation("a"), Active, Active]);
     set.forgets(1, 2, at(1_000));
-    assert_eq!(set.enrolment.next_wake(), None);
+    assert_eq!(set.enrolment.next_activation(), None);
 }
 
 #[test]
 fn newcomer_must_know_the_voters_owners() {
     let mut set = Set::of(&[Probation("a"), Active, Active, Active, Out]);
     set.forgets(0, 4, at(1_000));
-    assert_eq!(set.enrolment.next_wake(), None);
-    let news = set.enrolment.news_for(0).unwrap();
-    assert_eq!(news[4], Some(set.own[4]), "what it is told instead");
+    assert_eq!(set.enrolment.next_activation(), None);
+    assert!(set.enrolment.lacks_owners(0));
+    assert_eq!(set.enrolment.owner(4), Some(set.own[4]), "what it is told instead");
 }
 
 #[test]
 fn everyone_is_told_of_a_newcomer() {
     let mut set = Set::of(&[Probation("a"), Active, Active]);
-    assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
+    assert!((0..3).all(|node| !set.enrolment.lacks_owners(node)));
     set.forgets(2, 0, at(1_000));
-    let news = set.enrolment.news_for(2).unwrap();
-    assert_eq!(*news, [0, 1, 2].map(|node| Some(set.own[node])));
+    let lack = [0, 1, 2].map(|node| set.enrolment.lacks_owners(node));
+    assert_eq!(lack, [false, false, true]);
+    assert_eq!(
+        [0, 1, 2].map(|node| set.enrolment.owner(node)),
+        [0, 1, 2].map(|node| Some(set.own[node]))
+    );
 }
 
 #[test]
@@ -98,7 +102,7 @@ fn flapping_name_waits_longer() {
 #[test]
 fn displaced_node_tells_nobody() {
     let set = displaced(at(1_000));
-    assert!((0..3).all(|node| set.enrolment.news_for(node).is_none()));
+    assert!((0..3).all(|node| !set.enrolment.lacks_owners(node)));
 }
 
 /// Owners are kept by maximum, whoever knows them.
@@ -109,14 +113,15 @@ fn displaced_nodes_knowledge_is_told() {
     Arc::make_mut(&mut set.views[0])[2] = later;
     let sight = set.sight(0);
     set.enrolment.see(0, sight, at(2_000));
-    assert_eq!(set.enrolment.news_for(1).unwrap()[2], later);
+    assert!(set.enrolment.lacks_owners(1));
+    assert_eq!(set.enrolment.owner(2), later);
     assert_eq!(set.enrolment.displaced_since(2), Some(at(2_000)));
 }
 
 #[test]
 fn remaining_counts_down_to_activation() {
     let set = Set::of(&[Probation("a"), Active, Active]);
-    assert_eq!(set.enrolment.active(), 2);
+    assert!(set.enrolment.is_quorate());
     assert_eq!(set.enrolment.remaining(0, at(102)), Duration::from_secs(10));
     assert_eq!(set.enrolment.remaining(0, at(END + 1)), Duration::ZERO);
     assert_eq!(set.enrolment.remaining(1, at(0)), Duration::ZERO, "it votes");

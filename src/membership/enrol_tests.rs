@@ -197,6 +197,48 @@ mod restart {
     }
 }
 
+mod plan {
+    use super::*;
+
+    #[test]
+    fn nodes_that_lack_owners_are_checked() {
+        let mut set = Set::of(&[Probation("a"), Active, Active]);
+        assert_eq!(set.enrolment.plan(at(1)).checks, [0_usize; 0]);
+        set.forgets(2, 0, at(1_000));
+        assert_eq!(set.enrolment.plan(at(1_000)).checks, [2]);
+        // The same record once more: the change failed.
+        set.forgets(2, 0, at(1_001));
+        let plan = set.enrolment.plan(at(1_001));
+        assert_eq!((plan.checks, plan.wake), (vec![], Some(at(1_200))));
+        assert_eq!(set.enrolment.plan(at(1_200)).checks, [2]);
+        // It learnt one owner, and lacks another: at once.
+        set.forgets(2, 1, at(1_201));
+        assert_eq!(set.enrolment.plan(at(1_201)).checks, [2]);
+        set.look(at(1_202));
+        assert_eq!(set.enrolment.plan(at(60_000)).checks, [0_usize; 0]);
+    }
+
+    #[test]
+    fn copies_begin_when_due() {
+        let mut set = Set::of(&[Active, Active, Active]);
+        set.enrolment.see_copying(0, true, at(1));
+        assert_eq!(set.enrolment.plan(at(1)).copies, [0]);
+        set.enrolment.see_copying(0, true, at(2));
+        assert_eq!(set.enrolment.plan(at(2)).copies, [0_usize; 0], "under way");
+        set.enrolment.copied(0, Some(at(1_000)));
+        let plan = set.enrolment.plan(at(999));
+        assert_eq!((plan.copies, plan.wake), (vec![], Some(at(1_000))));
+        assert_eq!(set.enrolment.plan(at(1_000)).copies, [0]);
+        set.enrolment.copied(0, Some(at(2_000)));
+        set.enrolment.see_copying(0, false, at(1_500));
+        assert_eq!(set.enrolment.plan(at(2_000)).copies, [0_usize; 0], "another client was faster");
+        set.enrolment.see_copying(0, true, at(2_500));
+        assert_eq!(set.enrolment.plan(at(2_500)).copies, [0], "wanted again");
+        set.enrolment.copied(0, None);
+        assert_eq!(set.enrolment.next_wake(), None);
+    }
+}
+
 mod bootstrap {
     use super::*;
 

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::other_sets::{ForeignSet, SetAndSize};
 use crate::{
     protocol::views::{Incarnation, View},
     time::Timestamp,
@@ -54,6 +55,19 @@ impl NodeStatus {
             Self::Probation { view, .. } | Self::Active { view } => Some(view),
         }
     }
+}
+
+/// What a client has to do for the nodes of its set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EnrolPlan {
+    /// Nodes to activate.
+    pub activations: Vec<ActivationStep>,
+    /// Nodes whose records have to be read again, as a change of them is due.
+    pub checks: Vec<usize>,
+    /// Nodes to copy records to.
+    pub copies: Vec<usize>,
+    /// When something else has to be done, unless a node's status changes before.
+    pub wake: Option<Timestamp>,
 }
 
 /// The activation of a node whose probation has ended.
@@ -120,8 +134,24 @@ pub(super) struct EnrolledNode {
     /// When it last owned its name again, and how often that did not last.
     pub(super) regained: Option<Timestamp>,
     pub(super) flaps: u32,
+    /// Its activation is under way, or is tried again at this time.
     pub(super) busy: bool,
     pub(super) retry_at: Timestamp,
+    /// The other set that it belongs to, and when it was first seen there like this.
+    pub(super) other_set: Option<(ForeignSet, Timestamp)>,
+    /// The set that it was moved from.
+    pub(super) moved_from: Option<SetAndSize>,
+    /// When its record may be read again for a change that is due.
+    pub(super) check_at: Timestamp,
+    pub(super) copying: Copying,
+}
+
+/// The copying of records to a node that votes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Copying {
+    Done,
+    Wanted(Timestamp),
+    UnderWay,
 }
 
 impl Default for EnrolledNode {
@@ -138,6 +168,10 @@ impl Default for EnrolledNode {
             flaps: 0,
             busy: false,
             retry_at: Timestamp::ZERO,
+            other_set: None,
+            moved_from: None,
+            check_at: Timestamp::ZERO,
+            copying: Copying::Done,
         }
     }
 }

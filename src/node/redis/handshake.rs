@@ -1,4 +1,4 @@
-//! Opens connections: login, scripts, first health check.
+//! Opens connections: login, scripts, and what kind of server it is.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,17 +10,14 @@ use super::{
     decode::text,
     directory::Location,
     endpoint::Place,
-    enrol::{Change, EnrolTerms, Membership, NodeReport, Tag, add_check, enrolment, info},
+    enrol::{Membership, NodeReport, Tag, info},
     scripts::{self, Digests},
     server_clock::ServerClock,
     server_error::reason,
     server_traits::{self, Probe},
     wire::Wire,
 };
-use crate::{
-    error::{Reason, UnfitServer},
-    time::Timestamp,
-};
+use crate::error::{Reason, UnfitServer};
 
 /// Timeout for opening a connection.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,15 +31,6 @@ pub(super) struct ReadyConnection {
     pub(super) location: Location,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
-    pub(super) report: TimedReport,
-}
-
-/// The result of a health check, with the times of sending and receiving.
-pub(super) struct TimedReport {
-    pub(super) sent: Timestamp,
-    pub(super) received: Timestamp,
-    /// The report, or why the server can't be enrolled at present.
-    pub(super) report: Result<NodeReport, Reason>,
 }
 
 pub(super) async fn connect(
@@ -81,7 +69,9 @@ async fn greet_as(
     }
     let logins = pipeline.len();
     scripts::load(&mut pipeline, &scripts::OF_LOCKS);
+    pipeline.cmd("TIME");
     server_traits::add_probe(&mut pipeline);
+    let sent = settings.clock.now();
     let mut answers = wire.ask(&pipeline).await?;
     let probe = Probe::take(&mut answers);
     // Such a server may know neither scripts nor databases.
@@ -99,82 +89,12 @@ async fn greet_as(
     }
     let version = version(probe.server())?;
     member.set.set_traits(member.index, probe.traits(version, settings.guards.restart)?);
-    let report = enrol(&mut wire, member, location.is_fresh).await?;
     // The clock is known before any vote.
-    let server_clock = match &report.report {
-        Ok(told) => ServerClock::new(report.sent, told.server_micros),
-        Err(_) => ServerClock::new(settings.clock.now(), time(&mut wire).await?),
-    };
-    Ok(ReadyConnection { wire, location: location.clone(), digests, server_clock, report })
-}
-
-/// Number of changes after which a record is left to the next health check.
-const MAX_CHANGES: usize = 3;
-
-/// Reads the server's record, and enrols the server where that is needed.
-async fn enrol(
-    wire: &mut Wire,
-    member: &Membership,
-    is_fresh: bool,
-) -> Result<TimedReport, Reason> {
-    let clock = &member.set.settings.clock;
-    let mut changes = 0;
-    let mut tag = Tag::new("");
-    loop {
-        let mut pipeline = Pipeline::with_capacity(8);
-        add_health_check(&mut pipeline, member, &tag);
-        let sent = clock.now();
-        let answers = wire.ask(&pipeline).await?;
-        let received = clock.now();
-        let report = match read_report(&mut answers.into_iter(), member, &tag)? {
-            Ok(report) => report,
-            Err(reason) => return Ok(TimedReport { sent, received, report: Err(reason) }),
-        };
-        if *report.tag.text() != *tag.text() {
-            // Once more, with its fences.
-            tag = report.tag.clone();
-            continue;
-        }
-        let change = match next_change(&report, member, is_fresh) {
-            Ok(Some(change)) if changes < MAX_CHANGES => change,
-            Ok(_) => return Ok(TimedReport { sent, received, report: Ok(report) }),
-            Err(reason) => return Ok(TimedReport { sent, received, report: Err(reason) }),
-        };
-        changes += 1;
-        let mut pipeline = Pipeline::with_capacity(1);
-        add_change(&mut pipeline, member, &change);
-        let answer = wire.ask(&pipeline).await?.pop().unwrap_or(Value::Nil);
-        match read_change(&answer) {
-            Ok(()) => {}
-            Err(_) if change.is_optional => {
-                return Ok(TimedReport { sent, received, report: Ok(report) });
-            }
-            Err(reason) if keeps_keys(&reason) => {
-                return Ok(TimedReport { sent, received, report: Err(reason) });
-            }
-            Err(reason) => return Err(reason),
-        }
-    }
-}
-
-/// Adds a health check.
-pub(super) fn add_health_check(
-    pipeline: &mut Pipeline,
-    Membership { set, index }: &Membership,
-    tag: &Tag,
-) {
-    add_check(pipeline, &set.keys, tag, &set.other_names(*index));
+    let server_clock = ServerClock::new(sent, read_time(next())?);
+    Ok(ReadyConnection { wire, location: location.clone(), digests, server_clock })
 }
 
 /// Parses a health check. A replica is an error.
-pub(super) fn read_report(
-    answers: &mut impl Iterator<Item = Value>,
-    member: &Membership,
-    tag: &Tag,
-) -> Result<Result<NodeReport, Reason>, Reason> {
-    parse_report(answers, tag, member.set.settings.guards.restart)
-}
-
 pub(super) fn parse_report(
     answers: &mut impl Iterator<Item = Value>,
     tag: &Tag,
@@ -191,50 +111,6 @@ pub(super) fn parse_report(
 /// Whether a server that answers so can't be enrolled, but may renew existing keys.
 pub(super) fn keeps_keys(reason: &Reason) -> bool {
     matches!(reason, Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)
-}
-
-/// Returns what has to change on a node, or why it can't be enrolled at present. `is_fresh`: the
-/// connection was opened after a new lookup of the name.
-pub(super) fn next_change(
-    report: &NodeReport,
-    Membership { set, index }: &Membership,
-    is_fresh: bool,
-) -> Result<Option<Change>, Reason> {
-    let (least_epoch, reclaims) = set.enrols_as(*index, is_fresh);
-    let terms = EnrolTerms {
-        layout: &set.layout,
-        restart: set.settings.guards.restart,
-        max_ttl: set.settings.max_ttl,
-        may_raise: set.may_raise(),
-        may_enrol: set.may_enrol(*index),
-        least_epoch,
-        reclaims,
-        others: set.other_names(*index),
-        latest_tag: set.latest_tag(*index),
-        nonce: crate::random::number(),
-    };
-    enrolment(report, &terms)
-}
-
-/// Adds a change of a node's record.
-pub(super) fn add_change(
-    pipeline: &mut Pipeline,
-    Membership { set, index }: &Membership,
-    change: &Change,
-) {
-    let text = scripts::CHANGE.text(set.traits(*index).knows_flags);
-    pipeline.cmd("EVAL").arg(text);
-    change.add_to(pipeline, &set.keys);
-}
-
-/// Reads the answer to a change. Whether it was made, or another client was faster, is shown by the
-/// next health check.
-pub(super) fn read_change(answer: &Value) -> Result<(), Reason> {
-    match answer {
-        Value::Int(_) => Ok(()),
-        Value::ServerError(error) => Err(reason(error)),
-        _ => Err(Reason::Protocol("a change of the record did not answer with a number".into())),
-    }
 }
 
 /// Opens a separate connection for bulk data.
@@ -379,12 +255,6 @@ pub(super) fn version(answer: &Value) -> Result<(Option<Arc<str>>, Version), Rea
     }
     let names = ["valkey_version", "dragonfly_version", "garnet_version"];
     Ok((Some(names.into_iter().find_map(field).unwrap_or(version)), parsed))
-}
-
-async fn time(wire: &mut Wire) -> Result<u64, Reason> {
-    let mut pipeline = Pipeline::with_capacity(1);
-    pipeline.cmd("TIME");
-    read_time(wire.ask(&pipeline).await?.pop().unwrap_or(Value::Nil))
 }
 
 /// Reads the server's TIME, in µs.

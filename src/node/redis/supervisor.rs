@@ -69,7 +69,7 @@ impl Supervisor {
             let round = AssertUnwindSafe(self.connect_and_serve(next.take())).catch_unwind();
             let reason = match round.await {
                 Ok(SessionEnd::Closed) => return,
-                Ok(SessionEnd::Broken(reason)) => reason,
+                Ok(SessionEnd::Broken { reason, .. }) => reason,
                 // A callback for credentials, or a connector, is foreign code.
                 Err(_) => Reason::NotConnected("connecting or serving panicked".into()),
             };
@@ -96,13 +96,18 @@ impl Supervisor {
                 let began = tokio::time::Instant::now();
                 let end = session.serve(&mut self.inlets).await;
                 // A proxy that mixes up answers usually does so again.
-                let is_bad = matches!(end, SessionEnd::Broken(Reason::Protocol(_)));
+                let is_bad = match &end {
+                    SessionEnd::Broken { reason, has_begun } => {
+                        !has_begun || matches!(reason, Reason::Protocol(_))
+                    }
+                    SessionEnd::Closed => false,
+                };
                 if !is_bad || began.elapsed() >= LONGEST_PAUSE {
                     self.backoff = Backoff::default();
                 }
                 end
             }
-            Err(reason) => SessionEnd::Broken(reason),
+            Err(reason) => SessionEnd::Broken { reason, has_begun: false },
         }
     }
 

@@ -11,10 +11,7 @@ use super::{
 };
 use crate::{
     error::{AdoptError, Reason, Vote, VoteOutcome, Votes},
-    membership::{
-        leaving,
-        takeover::{ForeignSet, blocking},
-    },
+    membership::other_sets::{self, blocking},
     protocol::formulas,
 };
 
@@ -40,8 +37,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     // One by one: if the first ones fail, the old set stays as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
-        let leaving = MoveConditions::set(old_layout);
-        match take(old, node, TagState::Moved, &leaving, new, &LearntState::default()).await {
+        match take(old, node, TagState::Moved, old_layout, new, &LearntState::default()).await {
             Ok(mut told) => {
                 // The former form has no view that several nodes vote under: all nodes have to move.
                 let left_old =
@@ -53,7 +49,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
             Err(reason) => failed[node] = Some(reason),
         }
     }
-    if !leaving::is_stopped(&left, moved.len()) {
+    if !other_sets::is_stopped(&left, moved.len()) {
         let votes = old_votes(old, &left, failed);
         return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
     }
@@ -66,8 +62,7 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let nodes = new.members().len();
     for node in 0..nodes {
         let name = Arc::clone(new.members()[node].status.name());
-        let leaving = MoveConditions::set(old_layout);
-        let outcome = match take(new, node, TagState::Probation, &leaving, new, &known).await {
+        let outcome = match take(new, node, TagState::Probation, old_layout, new, &known).await {
             Ok(_) => {
                 enrolled += 1;
                 VoteOutcome::Granted
@@ -106,7 +101,7 @@ async fn has_former_form(set: &NodeSet) -> bool {
 
 /// Returns the outcome of each old node: those count that voted under one view.
 fn old_votes(old: &NodeSet, left: &[Option<String>], failed: Vec<Option<Reason>>) -> Votes {
-    let group = leaving::group(left);
+    let group = other_sets::largest_group(left);
     let votes = failed.into_iter().enumerate().map(|(node, failed)| {
         let outcome = match (failed, &left[node]) {
             (Some(reason), _) => VoteOutcome::NotCounted(reason),
@@ -121,26 +116,6 @@ fn old_votes(old: &NodeSet, left: &[Option<String>], failed: Vec<Option<Reason>>
     Votes::new(votes)
 }
 
-/// Conditions for moving a node.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct MoveConditions<'a> {
-    /// The layout that it may leave, besides the one that it enters.
-    pub(super) layout: &'a str,
-    /// Number of nodes of that set, if clients may start the moved node once enough were moved;
-    /// zero if only the command may.
-    pub(super) size: usize,
-    /// Its tag; empty for any.
-    pub(super) tag: &'a str,
-    /// The mark that clients of its set change; empty for any.
-    pub(super) seen: &'a str,
-}
-
-impl<'a> MoveConditions<'a> {
-    fn set(old_layout: &'a str) -> Self {
-        Self { layout: old_layout, ..Self::default() }
-    }
-}
-
 /// Number of attempts to move a node whose record other clients change meanwhile.
 const ATTEMPTS: usize = 5;
 
@@ -150,7 +125,7 @@ pub(super) async fn take(
     through: &NodeSet,
     node: usize,
     state: TagState,
-    leaving: &MoveConditions<'_>,
+    old_layout: &str,
     new: &NodeSet,
     known: &LearntState,
 ) -> Result<LearntState, Reason> {
@@ -169,15 +144,11 @@ pub(super) async fn take(
         let latest = through.latest_tag(node);
         let report = through.read(node).await?;
         let layout = report.tag.layout();
-        if ![leaving.layout, &new.layout.hash, ""].contains(&layout) {
+        if ![old_layout, &new.layout.hash, ""].contains(&layout) {
             let (found, ours) = (report.layout, Arc::clone(&new.layout.description));
             return Err(Reason::OtherLayout { found, ours });
         }
-        let is_other = |read: &str, wanted: &str| !wanted.is_empty() && read != wanted;
-        if is_other(report.tag.text(), leaving.tag) || is_other(&report.seen, leaving.seen) {
-            return Err(Reason::WrongTag { found: Arc::clone(report.tag.text()) });
-        }
-        let mut change = record::moving(&report, leaving, &entering);
+        let mut change = record::moving(&report, 0, &entering);
         change.may_have_had(&latest);
         if through.change(node, &change).await? {
             return Ok(through.meta(node).await?.1);
@@ -186,53 +157,13 @@ pub(super) async fn take(
     Err(Reason::Busy)
 }
 
-/// Moves an unused node, if no client of its set has checked it meanwhile. It starts once enough
-/// nodes of that set were moved.
-pub(super) async fn take_unused(
-    set: &NodeSet,
-    node: usize,
-    foreign: &ForeignSet,
-) -> Result<(), Reason> {
-    let leaving = MoveConditions {
-        layout: &foreign.layout,
-        size: foreign.size,
-        seen: &foreign.seen,
-        ..MoveConditions::default()
-    };
-    take(set, node, TagState::Moved, &leaving, set, &LearntState::default()).await?;
-    crate::log::warn!(
-        node = %set.members()[node].status.name(),
-        nodes = foreign.size,
-        "the node belonged to another set of nodes, which nobody uses any more; it was taken over"
-    );
-    Ok(())
-}
-
-/// Begins the probation of a moved node whose old set has lost its quorum.
-pub(super) async fn start_moved(set: &NodeSet, node: usize, tag: &str) -> Result<(), Reason> {
-    let leaving = MoveConditions { tag, ..MoveConditions::default() };
-    take(set, node, TagState::Probation, &leaving, set, &LearntState::default()).await.map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{
-            Tag,
-            tests::{FakeServer, Scripted, report, served},
-        },
+        super::tests::{FakeServer, Scripted, report, served},
         *,
     };
     use crate::node::redis::RestartGuard;
-
-    fn foreign() -> ForeignSet {
-        ForeignSet {
-            layout: "fedcba9876543210".into(),
-            size: 5,
-            seen: "77".into(),
-            max_ttl: Duration::from_secs(3),
-        }
-    }
 
     /// A node that votes in a set, with these fields besides.
     fn member(set: &NodeSet, run: u128, fields: &[(&str, &str)]) -> FakeServer {
@@ -241,42 +172,6 @@ mod tests {
             run,
             &[&[("tag", &**tag.text()), ("max_ttl", "10000")][..], fields].concat(),
         )
-    }
-
-    #[tokio::test]
-    async fn unused_nodes_leave_as_seen() {
-        let Scripted { set, mut nodes, .. } = Scripted::new("p");
-        let foreign = foreign();
-        let tag = report(&set, 'a', 2, 4).tag.text().replace(&*set.layout.hash, &foreign.layout);
-        for (seen, is_taken) in [("77", true), ("78", false)] {
-            let mut servers = [FakeServer::new(2, &[("tag", &tag), ("seen", seen)])];
-            let work = take_unused(&set, 1, &foreign);
-            let taken = served(&mut nodes[1..2], &mut servers, work).await;
-            assert_eq!(taken.is_ok(), is_taken, "its clients changed the mark since");
-            let stored = Tag::new(servers[0].field("tag"));
-            assert_eq!((stored.is_moved(), servers[0].changes == 1), (is_taken, is_taken));
-            if is_taken {
-                assert_eq!(stored.layout(), &*set.layout.hash);
-                assert_eq!(stored.incarnation().unwrap().epoch, 5);
-                assert_eq!(
-                    ["from", "from_size", "seen"].map(|f| servers[0].field(f)),
-                    [&*foreign.layout, "5", "0"]
-                );
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn moved_nodes_start_under_their_tag() {
-        let Scripted { set, mut nodes, .. } = Scripted::new("p");
-        let tag = Arc::clone(report(&set, 'm', 1, 1).tag.text());
-        let mut servers = [FakeServer::new(1, &[("tag", &tag)])];
-        let other = start_moved(&set, 0, "m other");
-        let started = served(&mut nodes[..1], &mut servers, other).await;
-        assert_eq!(started, Err(Reason::WrongTag { found: Arc::clone(&tag) }));
-        served(&mut nodes[..1], &mut servers, start_moved(&set, 0, &tag)).await.unwrap();
-        let stored = Tag::new(servers[0].field("tag"));
-        assert!(stored.is_probation() && !stored.is_moved());
     }
 
     /// Adopts the old set's servers, of which the new set has the first ones.

@@ -158,7 +158,6 @@ impl NodeSet {
                 self.clock.put_forward(at_most);
                 let mut state = self.state();
                 state.enrolment.put_forward(at_most);
-                state.takeover.put_forward(at_most);
                 drop(state);
                 for node in accused {
                     self.members()[node].status.put_forward(at_most);

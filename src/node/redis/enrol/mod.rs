@@ -41,5 +41,5 @@ pub(crate) use bulk_connection::count;
 pub(crate) use layout::{Layout, Tag};
 pub(crate) use lower::Lowering;
 pub(super) use node_report::{NodeReport, add_check, info};
-pub(super) use record::{Change, EnrolTerms, enrolment};
+pub(super) use record::{Change, ChangeKind, next_change};
 pub(crate) use set::{AdminRequest, Membership, NodeSet};

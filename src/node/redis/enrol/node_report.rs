@@ -7,6 +7,7 @@ use ::redis::{Pipeline, Value};
 use super::Tag;
 use crate::{
     error::Reason,
+    membership::other_sets::ForeignSet,
     node::{
         Memory, Persistence,
         redis::{
@@ -158,6 +159,16 @@ impl NodeReport {
     /// Returns the longest TTL of any lock that it may store: `max_ttl`, or its earlier value.
     pub(crate) fn longest_ttl(&self) -> Duration {
         self.max_ttl.max(Duration::from_millis(leading_number(&self.longer)))
+    }
+
+    /// Returns the set that it belongs to.
+    pub(super) fn other_set(&self) -> ForeignSet {
+        ForeignSet {
+            layout: self.tag.layout().into(),
+            size: self.size,
+            seen: Arc::clone(&self.seen),
+            max_ttl: self.longest_ttl(),
+        }
     }
 
     /// Returns `max_ttl` as it is stored; empty if it is not.

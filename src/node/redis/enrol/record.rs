@@ -11,11 +11,11 @@ use ::redis::Pipeline;
 use super::{
     Layout, NodeReport, Tag,
     activate::LearntState,
-    adopt::MoveConditions,
     node_report::{BOOTSTRAPPED, LEARNT, millis},
 };
 use crate::{
     error::Reason,
+    membership::other_sets::ForeignSet,
     node::{
         Memory,
         redis::{RestartGuard, encode::Keys},
@@ -31,7 +31,7 @@ use crate::{
 pub(crate) struct Change {
     /// The tag that was read, and the one that is stored: the fences have a key by it.
     before: Tag,
-    after: Tag,
+    pub(crate) after: Tag,
     /// The fields that must have these values still; an empty one is missing.
     pub(super) expected: Vec<(&'static str, String)>,
     pub(super) fields: Vec<(String, String)>,
@@ -39,8 +39,21 @@ pub(crate) struct Change {
     pub(super) least_fence: Option<u64>,
     /// Fences by stripe, which are stored where they are greater.
     pub(super) fences: Vec<(usize, u64)>,
-    /// Without it the node is as useful as before.
-    pub(crate) is_optional: bool,
+    pub(crate) kind: ChangeKind,
+}
+
+/// What depends on a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    /// The node's vote.
+    Vote,
+    /// That its votes count together with those of the others.
+    Owners,
+    /// Nothing at once: the node is as useful without.
+    Mark,
+    /// The node leaves an unused set of this many nodes, or starts after that.
+    Takeover(usize),
+    Start,
 }
 
 /// What an enrolment depends on, besides the record.
@@ -57,8 +70,15 @@ pub(crate) struct EnrolTerms<'a> {
     pub(crate) least_epoch: u32,
     /// The incarnation that is to be enrolled anew, as another one owns its name.
     pub(crate) reclaims: Option<Incarnation>,
-    /// The names of the other nodes, sorted.
+    /// The known owner of the node's name.
+    pub(crate) own: Option<Incarnation>,
+    /// The names of the other nodes, sorted, and the known owners of these.
     pub(crate) others: Vec<&'a str>,
+    pub(crate) owners: Vec<Option<Incarnation>>,
+    /// The set that the node belongs to, if that is to be taken over.
+    pub(crate) unused: Option<ForeignSet>,
+    /// Whether a moved node may start its probation.
+    pub(crate) may_start: bool,
     /// The tag that the node had before.
     pub(crate) latest_tag: Tag,
     pub(crate) nonce: u64,
@@ -129,7 +149,7 @@ impl Change {
             fields: Vec::new(),
             least_fence: None,
             fences: Vec::new(),
-            is_optional: false,
+            kind: ChangeKind::Vote,
         }
     }
 
@@ -186,12 +206,17 @@ impl Change {
     }
 }
 
-/// Returns what has to change so that the node is enrolled in the set of these terms: it is new, or
-/// another run of its server, or displaced, or lost its fences.
-pub(crate) fn enrolment(
+/// Returns what has to change next, so that a node is enrolled in the set of these terms and knows what
+/// the client knows; or why it can't be enrolled at present.
+///
+/// A node is enrolled if it is new, or another run of its server, or displaced, or lost its fences.
+pub(crate) fn next_change(
     report: &NodeReport,
     terms: &EnrolTerms<'_>,
 ) -> Result<Option<Change>, Reason> {
+    if let Some(change) = takeover(report, terms) {
+        return Ok(Some(change));
+    }
     if !terms.may_enrol {
         return Ok(None);
     }
@@ -212,7 +237,24 @@ pub(crate) fn enrolment(
     let may_raise = is_new || (is_ours && (!tag.is_active() || terms.may_raise));
     let raises = may_raise && report.max_ttl < terms.max_ttl;
     let max_ttl = if raises { terms.max_ttl } else { report.max_ttl };
-    let mut change = if is_new || raises { Change::of_limits(report) } else { Change::of_tag(tag) };
+    let mut owners = report.owners.clone();
+    owners.resize(terms.others.len(), None);
+    let mut news = Vec::new();
+    // A displaced node may have been put under the name of another set's node: it is told nothing.
+    if is_new || (is_current && tag.incarnation() >= terms.own) {
+        for ((known, owner), name) in owners.iter_mut().zip(&terms.owners).zip(&terms.others) {
+            if let Some(text) = owner.filter(|owner| *known < Some(*owner)) {
+                *known = *owner;
+                news.push((format!("owner:{name}"), text.to_string()));
+            }
+        }
+    }
+    let (kind, mut change) = match () {
+        () if is_new || raises => (ChangeKind::Vote, Change::of_limits(report)),
+        () if !news.is_empty() => (ChangeKind::Owners, Change::of_limits(report)),
+        () => (ChangeKind::Mark, Change::of_tag(tag)),
+    };
+    change.kind = kind;
     change.may_have_had(&terms.latest_tag);
     if is_new {
         let state = match () {
@@ -222,28 +264,54 @@ pub(crate) fn enrolment(
         };
         let tag = if is_guarded {
             let own = next_incarnation(report, terms.least_epoch, terms.nonce);
-            new_tag(state, &terms.layout.hash, own, &report.owners, max_ttl)
+            new_tag(state, &terms.layout.hash, own, &owners, max_ttl)
         } else {
             Tag::new(format!("a {} {}", report.run, terms.layout.hash))
         };
         change.set_tag(tag);
         change.set("layout", &terms.layout.description);
         change.least_fence = Some(0);
-    } else if raises {
-        change.set_tag(same_tag(report, &report.owners, max_ttl));
+    } else if kind != ChangeKind::Mark {
+        change.set_tag(same_tag(report, &owners, max_ttl));
     }
+    change.fields.extend(news);
     if raises {
         change.set("max_ttl", &millis(max_ttl));
     }
-    // The set is in use: see takeover.rs.
+    // The set is in use: see other_sets.rs.
     let (now, seen) = (report.server_micros, report.seen.parse::<u64>().unwrap_or(0));
     let quarter = u64::try_from(report.max_ttl.as_micros() / 4).unwrap_or(u64::MAX);
     if (is_new || is_ours) && (now < seen || now - seen > quarter) {
         change.set("seen", &now);
         change.set("size", &(terms.others.len() + 1));
     }
-    change.is_optional = !is_new && !raises;
     Ok((!change.fields.is_empty()).then_some(change))
+}
+
+/// Returns how a node of an unused set is moved to this one, if no client of that set has checked it
+/// meanwhile; or how it starts, once enough nodes of that set were moved.
+fn takeover(report: &NodeReport, terms: &EnrolTerms<'_>) -> Option<Change> {
+    let known = LearntState::default();
+    let entering = |state| Entering {
+        layout: terms.layout,
+        others: terms.others.clone(),
+        max_ttl: terms.max_ttl,
+        known: &known,
+        state,
+    };
+    if let Some(unused) = terms.unused.as_ref().filter(|unused| **unused == report.other_set()) {
+        let mut change = moving(report, unused.size, &entering(TagState::Moved));
+        change.expected.push(("seen", report.seen.to_string()));
+        change.kind = ChangeKind::Takeover(unused.size);
+        Some(change)
+    } else if terms.may_start && report.tag.is_moved() && report.tag.layout() == &*terms.layout.hash
+    {
+        let mut change = moving(report, 0, &entering(TagState::Probation));
+        change.kind = ChangeKind::Start;
+        Some(change)
+    } else {
+        None
+    }
 }
 
 /// At least the time in seconds: a client that has not seen the former owner of the name still enrols
@@ -253,30 +321,6 @@ fn next_incarnation(report: &NodeReport, least_epoch: u32, nonce: u64) -> Incarn
     let before = report.tag.incarnation().map_or(1, |before| before.epoch.saturating_add(1));
     let epoch = least_epoch.max(before).max(seconds.min(4_000_000_000));
     Incarnation { epoch, id: report.run_number(), nonce }
-}
-
-/// Returns what has to change so that the node knows these owners of the other names, sorted by name;
-/// `None` where it knows them, or is not enrolled in a way that has owners.
-pub(super) fn owners(
-    report: &NodeReport,
-    others: &[&str],
-    owners: &[Option<Incarnation>],
-) -> Option<Change> {
-    let _ = report.tag.incarnation().filter(|_| report.tag.is_complete())?;
-    let mut change = Change::of_limits(report);
-    let mut known = report.owners.clone();
-    known.resize(others.len(), None);
-    for ((known, owner), name) in known.iter_mut().zip(owners).zip(others) {
-        if *known < *owner {
-            *known = *owner;
-            change.set(format!("owner:{name}"), &owner.map(|o| o.to_string()).unwrap_or_default());
-        }
-    }
-    if change.fields.is_empty() {
-        return None;
-    }
-    change.set_tag(same_tag(report, &known, report.max_ttl));
-    Some(change)
 }
 
 /// Where a node moves, and what it takes along.
@@ -295,19 +339,15 @@ pub(super) struct Entering<'a> {
 ///
 /// The owners of names begin anew: a name need not mean in one set what it means in another. How the
 /// node left the other layout is kept (`left`): its view if it voted, or nothing.
-pub(super) fn moving(
-    report: &NodeReport,
-    leaving: &MoveConditions<'_>,
-    entering: &Entering<'_>,
-) -> Change {
+///
+/// `size`: the number of nodes of the other set, if clients may start the moved node once enough were
+/// moved; zero if only the command may.
+pub(super) fn moving(report: &NodeReport, size: usize, entering: &Entering<'_>) -> Change {
     let mut change = Change::of_limits(report);
-    if !leaving.seen.is_empty() {
-        change.expected.push(("seen", report.seen.to_string()));
-    }
     let layout = report.tag.layout();
     if !layout.is_empty() && layout != &*entering.layout.hash {
         change.set("from", layout);
-        change.set("from_size", &leaving.size);
+        change.set("from_size", &size);
         let voted = report.tag.is_active() && report.tag.run() == &*report.run;
         change.set("left", &if voted { report.tag.view() } else { "" });
     }
@@ -398,4 +438,95 @@ pub(super) fn lowering(report: &NodeReport, max_ttl: Duration, longer: &str) -> 
     change.set("max_ttl", &millis(max_ttl));
     change.set("longer", longer);
     change
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            NodeSet,
+            tests::{Scripted, report},
+        },
+        *,
+    };
+
+    fn incarnation(run: u128) -> Incarnation {
+        Incarnation { epoch: 1, id: run, nonce: 7 }
+    }
+
+    fn field<'a>(change: &'a Change, name: &str) -> Option<&'a str> {
+        change.fields.iter().find(|(field, _)| field == name).map(|(_, value)| &**value)
+    }
+
+    fn next(set: &NodeSet, report: &NodeReport, own: Option<Incarnation>) -> Option<Change> {
+        let mut terms = set.terms(1, false);
+        (terms.own, terms.owners) = (own, vec![None, Some(incarnation(3))]);
+        next_change(report, &terms).unwrap()
+    }
+
+    /// A report whose mark is fresh.
+    fn marked(report: NodeReport) -> NodeReport {
+        NodeReport { seen: "5".into(), server_micros: 5, ..report }
+    }
+
+    #[test]
+    fn owners_are_told_by_maximum() {
+        let set = Scripted::new("p").set;
+        let member = marked(report(&set, 'a', 2, 1));
+        let own = Some(incarnation(2));
+        let change = next(&set, &member, own).unwrap();
+        assert_eq!(change.kind, ChangeKind::Owners);
+        assert_eq!(field(&change, "owner:c:1/0"), Some(&*incarnation(3).to_string()));
+        assert_eq!(field(&change, "owner:a:1/0"), None, "it is not known");
+        let (before, after) = (member.tag.text(), change.after.text());
+        assert!(before != after && before[..77] == after[..77], "{after}");
+        // It knows a later one.
+        let later = Incarnation { epoch: 2, ..incarnation(4) };
+        let knows = NodeReport { owners: vec![None, Some(later)], ..member.clone() };
+        assert_eq!(next(&set, &knows, own), None);
+        let displacing = Some(Incarnation { epoch: 9, ..incarnation(9) });
+        assert_eq!(next(&set, &member, displacing), None, "another server owns its name");
+        // A new one takes them along.
+        let blank = marked(NodeReport { tag: Tag::new(""), ..member });
+        let change = next(&set, &blank, None).unwrap();
+        assert_eq!(change.kind, ChangeKind::Vote);
+        assert!(change.after.is_probation() && field(&change, "owner:c:1/0").is_some());
+    }
+
+    #[test]
+    fn unused_nodes_leave_as_seen() {
+        let set = Scripted::new("p").set;
+        let ours = report(&set, 'a', 2, 4);
+        let tag = Tag::new(ours.tag.text().replace(&*set.layout.hash, "fedcba9876543210"));
+        let member = NodeReport { tag, seen: "77".into(), size: 5, ..ours };
+        let mut terms = set.terms(1, false);
+        assert!(next_change(&member, &terms).unwrap().is_none(), "its set may be in use");
+        terms.unused = Some(member.other_set());
+        let change = next_change(&member, &terms).unwrap().unwrap();
+        assert_eq!(change.kind, ChangeKind::Takeover(5));
+        assert!(change.expected.contains(&("seen", "77".into())));
+        assert!(change.after.is_moved() && change.after.layout() == &*set.layout.hash);
+        assert_eq!(change.after.incarnation().unwrap().epoch, 5);
+        assert_eq!(
+            ["from", "from_size", "seen"].map(|name| field(&change, name)),
+            [Some("fedcba9876543210"), Some("5"), Some("0")]
+        );
+        // A client changed the mark.
+        let used = NodeReport { seen: "78".into(), ..member };
+        assert!(next_change(&used, &terms).unwrap().is_none());
+    }
+
+    #[test]
+    fn moved_nodes_start_in_probation() {
+        let set = Scripted::new("p").set;
+        let moved = marked(report(&set, 'm', 2, 1));
+        let mut terms = set.terms(1, false);
+        assert_eq!(next_change(&moved, &terms).unwrap(), None);
+        terms.may_start = true;
+        let change = next_change(&moved, &terms).unwrap().unwrap();
+        assert_eq!(change.kind, ChangeKind::Start);
+        assert!(change.after.is_probation() && !change.after.is_moved());
+        let started = marked(report(&set, 'p', 2, 2));
+        assert_eq!(next_change(&started, &terms).unwrap(), None);
+    }
 }

@@ -7,7 +7,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Layout, NodeReport, Tag,
-    state::{ClockCorrections, Copying, Informing, SetState, WallClockFlags},
+    record::EnrolTerms,
+    state::{ClockCorrections, SetState, WallClockFlags},
 };
 use crate::{
     error::Reason,
@@ -29,6 +30,11 @@ use crate::{
     },
     time::{AdjustedClock, Clock, Timestamp},
 };
+
+/// Returns the tag that a node had in its latest report.
+fn latest_tag(state: &SetState, node: usize) -> Tag {
+    state.reports[node].as_ref().map_or_else(|| Tag::new(""), |report| report.tag.clone())
+}
 
 /// Interval between lookups of the name of a displaced node.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(2);
@@ -138,20 +144,6 @@ impl NodeSet {
         self.settings.guards.restart == RestartGuard::Off
     }
 
-    /// Returns whether a quorum votes, so that `max_ttl` may be raised on a node.
-    pub(crate) fn may_raise(&self) -> bool {
-        if self.is_unguarded() {
-            return true;
-        }
-        let state = self.state();
-        state.enrolment.active() >= crate::protocol::formulas::quorum(state.run_ids.len())
-    }
-
-    /// Returns whether a node without a tag of this set may be enrolled.
-    pub(crate) fn may_enrol(&self, node: usize) -> bool {
-        self.is_unguarded() || !self.state().enrolment.is_elsewhere(node)
-    }
-
     pub(crate) fn traits(&self, node: usize) -> ServerTraits {
         crate::sync::lock(&self.traits[node]).clone()
     }
@@ -160,19 +152,39 @@ impl NodeSet {
         *crate::sync::lock(&self.traits[node]) = traits;
     }
 
-    /// Returns the minimum epoch of a new enrolment of a node, and the node's incarnation if it is
-    /// to reclaim its name, which needs a fresh connection.
-    pub(crate) fn enrols_as(&self, node: usize, is_fresh: bool) -> (u32, Option<Incarnation>) {
+    /// Returns what a change of a node's record depends on, besides the record. `is_fresh`: the
+    /// connection was opened after a new lookup of the name.
+    pub(crate) fn terms(&self, node: usize, is_fresh: bool) -> EnrolTerms<'_> {
+        let others = self.others(node);
         let now = self.clock.now();
         let state = self.state();
-        let reclaims = state.enrolment.reclaims(node, now).filter(|_| is_fresh);
-        (state.enrolment.least_epoch(node), reclaims)
+        let enrolment = &state.enrolment;
+        let is_guarded = !self.is_unguarded();
+        EnrolTerms {
+            layout: &self.layout,
+            restart: self.settings.guards.restart,
+            max_ttl: self.settings.max_ttl,
+            may_raise: !is_guarded || enrolment.is_quorate(),
+            // A node that was last seen in another set still belongs to that.
+            may_enrol: !is_guarded || !enrolment.is_elsewhere(node),
+            least_epoch: enrolment.least_epoch(node),
+            reclaims: enrolment.reclaims(node, now).filter(|_| is_fresh),
+            own: enrolment.owner(node).filter(|_| is_guarded),
+            owners: others
+                .iter()
+                .map(|&other| enrolment.owner(other).filter(|_| is_guarded))
+                .collect(),
+            others: others.iter().map(|&other| &**self.members()[other].status.name()).collect(),
+            unused: enrolment.unused_set(node, now).filter(|_| is_guarded).cloned(),
+            may_start: enrolment.may_start(node),
+            latest_tag: latest_tag(&state, node),
+            nonce: crate::random::number(),
+        }
     }
 
     /// Returns the tag that a node had in its latest report.
     pub(crate) fn latest_tag(&self, node: usize) -> Tag {
-        let state = self.state();
-        state.reports[node].as_ref().map_or_else(|| Tag::new(""), |report| report.tag.clone())
+        latest_tag(&self.state(), node)
     }
 
     /// Returns the other nodes, sorted by name.
@@ -247,22 +259,15 @@ impl NodeSet {
         state.tags[node] = view.as_ref().map(|_| report.tag.clone());
         let wanted = report.copying && view.is_some();
         let reconnect = Self::is_to_be_looked_up(&mut state, node, now, is_fresh);
-        // What it was told is in this report, so what it lacks now may be told at once.
-        if matches!(state.informing[node], Informing::NotBefore(_)) {
-            state.informing[node] = Informing::NotBefore(now);
-        }
-        if state.enrolment.news_for(node).is_none() {
+        if !state.enrolment.lacks_owners(node) {
             status.queue_bar(VoteBarKind::Names, None);
         }
-        match state.copying[node] {
-            Copying::Done if wanted => state.copying[node] = Copying::Wanted(now),
-            Copying::Wanted(_) if !wanted => state.copying[node] = Copying::Done,
-            _ => {}
-        }
+        state.enrolment.see_copying(node, wanted, now);
+        let raise = raise && (self.is_unguarded() || state.enrolment.is_quorate());
         drop(state);
         status.set_copying(wanted);
         self.emit();
-        if raise && self.may_raise() {
+        if raise {
             for member in self.members() {
                 if member.status.barred() == Some(Reason::TtlTooLong) {
                     let _ = member.admin.send(AdminRequest::Check);
@@ -303,7 +308,6 @@ impl NodeSet {
         let now = self.clock.now();
         let mut state = self.state();
         state.enrolment.see(node, NodeStatus::Out, now);
-        state.takeover.see(node, None, now);
         // A server that was shared with this node now belongs to the other alone.
         let mut alone = Vec::new();
         if let Some(run_id) = state.run_ids[node].take() {

@@ -30,8 +30,8 @@ impl Session<'_> {
                 requests
             }
             BatchContent::HealthCheck { tag } => return self.on_health_check(sent, &tag, values),
-            BatchContent::Change { times, report, is_optional } => {
-                return self.on_change(&values, times, &report, is_optional);
+            BatchContent::Change { tag, times, report, kind } => {
+                return self.on_change(&values, tag, times, &report, kind);
             }
             BatchContent::AdminRequest(waiting) => {
                 // The caller may have given up.
@@ -135,7 +135,7 @@ impl Session<'_> {
                 self.status.set_down(reason.clone());
                 return true;
             }
-            Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.check_now = true,
+            Err(Reason::WrongTag { .. } | Reason::TtlTooLong) => self.checks.is_due = true,
             _ => {}
         }
         false
@@ -220,7 +220,7 @@ impl Session<'_> {
         for request in self.send_queue.drain() {
             request.not_sent(reason.clone());
         }
-        SessionEnd::Broken(reason)
+        SessionEnd::Broken { reason, has_begun: self.checks.has_begun }
     }
 
     /// Ends written operations whose answers are lost with the connection.

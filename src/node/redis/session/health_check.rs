@@ -1,6 +1,6 @@
 //! Health checks: the server's enrolment and its clock.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
@@ -14,9 +14,10 @@ use crate::{
     node::{
         ClockOffset,
         redis::{
-            enrol::{Change, NodeReport, Tag},
-            handshake::{self, TimedReport},
+            enrol::{Change, ChangeKind, Membership, NodeReport, Tag, add_check, next_change},
+            handshake, scripts,
             server_clock::ServerClock,
+            server_error::reason,
             server_traits,
             status_detail::{VoteBar, VoteBarKind},
         },
@@ -24,105 +25,88 @@ use crate::{
     time::Timestamp,
 };
 
-/// Number of changes after which a record is left to the next health check.
-const MAX_CHANGES: u8 = 3;
+/// Number of readings and changes after which a record is left to the next health check.
+const MAX_CHANGES: u8 = 6;
+
+/// The health checks of a session.
+pub(super) struct CheckProgress {
+    /// The first one is over: operations are sent.
+    pub(super) has_begun: bool,
+    pub(super) is_under_way: bool,
+    /// The next one has to begin now.
+    pub(super) is_due: bool,
+    /// Number of readings and changes of the record since this one began.
+    changes: u8,
+}
+
+impl Default for CheckProgress {
+    fn default() -> Self {
+        Self { has_begun: false, is_under_way: false, is_due: true, changes: 0 }
+    }
+}
 
 impl Session<'_> {
-    /// Processes the health check of the handshake.
-    pub(super) fn begin(&mut self) {
-        let TimedReport { sent, received, report } = std::mem::replace(
-            &mut self.link.report,
-            TimedReport {
-                sent: Timestamp::ZERO,
-                received: Timestamp::ZERO,
-                report: Err(Reason::Unknown),
-            },
-        );
-        // Whether it may vote is decided before the node is up.
-        match &report {
-            Ok(report) => {
-                self.run_id = Some(Arc::clone(&report.run_id));
-                self.reconnect.serve(&report.run_id, self.settings.guards.restart);
-                self.observe(sent, received, report.server_micros);
-                self.stand((sent, received), report, self.link.location.is_fresh);
-            }
-            Err(reason) => self.unenrolled(reason),
-        }
-        let traits = self.member.set.traits(self.member.index);
-        let round_trip = received.saturating_duration_since(sent);
-        let address = self.link.location.address.to_string().into();
-        self.status.set_up(address, traits, round_trip);
-        if let Err(reason) = &report {
-            self.status.set_refusing(reason);
-        }
-    }
-
-    /// Records that the server can't be enrolled.
-    fn unenrolled(&self, reason: &Reason) {
-        self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
-    }
-
     /// Sends a health check.
     pub(super) fn check_health(&mut self, now: Timestamp) {
-        self.changes = 0;
-        self.read_record(now);
+        self.checks.is_due = false;
+        self.checks.changes = 0;
+        self.read_record(self.member.set.latest_tag(self.member.index), now);
     }
 
-    fn read_record(&mut self, now: Timestamp) {
+    /// Reads the record, and the fences that it has under this tag.
+    fn read_record(&mut self, tag: Tag, now: Timestamp) {
+        let Membership { set, index } = self.member;
         let mut pipeline = Pipeline::with_capacity(8);
-        let tag = self.member.set.latest_tag(self.member.index);
-        handshake::add_health_check(&mut pipeline, self.member, &tag);
+        add_check(&mut pipeline, &set.keys, &tag, &set.other_names(*index));
+        self.checks.is_under_way = true;
         self.send_all(&pipeline, now, BatchContent::HealthCheck { tag });
-        (self.checking, self.check_now) = (true, false);
     }
 
     pub(super) fn on_health_check(
         &mut self,
         sent: Timestamp,
-        tag: &Tag,
+        asked: &Tag,
         values: Vec<Value>,
     ) -> Result<(), Reason> {
         let received = self.settings.clock.now();
-        self.checking = false;
-        match handshake::read_report(&mut values.into_iter(), self.member, tag)? {
-            Ok(report) => {
-                let begun = &mut self.run_id;
-                if begun.as_ref().is_some_and(|begun| *begun != report.run_id) {
-                    return Err(server_traits::changed());
+        let restart = self.settings.guards.restart;
+        let report = match handshake::parse_report(&mut values.into_iter(), asked, restart)? {
+            Ok(report) => report,
+            Err(reason) => {
+                self.checked(received, Err(&reason));
+                return Ok(());
+            }
+        };
+        match &self.run_id {
+            Some(begun) if *begun != report.run_id => return Err(server_traits::changed()),
+            Some(_) => {}
+            None => self.reconnect.serve(&report.run_id, restart),
+        }
+        self.run_id = Some(Arc::clone(&report.run_id));
+        self.link.server_clock = ServerClock::new(sent, report.server_micros);
+        self.observe(sent, received, report.server_micros);
+        if self.checks.changes < MAX_CHANGES {
+            self.checks.changes += 1;
+            if report.tag != *asked {
+                // Once more, with its fences.
+                self.read_record(report.tag, received);
+                return Ok(());
+            }
+            let is_fresh = !self.checks.has_begun && self.link.location.is_fresh;
+            match next_change(&report, &self.member.set.terms(self.member.index, is_fresh)) {
+                Ok(Some(change)) => {
+                    self.change_record((sent, received), report, &change);
+                    return Ok(());
                 }
-                *begun = Some(Arc::clone(&report.run_id));
-                self.link.server_clock = ServerClock::new(sent, report.server_micros);
-                self.observe(sent, received, report.server_micros);
-                match handshake::next_change(&report, self.member, false) {
-                    Ok(Some(change)) if self.changes < MAX_CHANGES => {
-                        self.change_record((sent, received), report, &change);
-                        return Ok(());
-                    }
-                    Ok(_) => {
-                        if self.stand((sent, received), &report, false) {
-                            return Err(Reason::Displaced);
-                        }
-                    }
-                    Err(reason) => self.cannot_enrol(&reason),
+                Ok(None) => {}
+                Err(reason) => {
+                    self.checked(received, Err(&reason));
+                    return Ok(());
                 }
             }
-            Err(reason) => self.cannot_enrol(&reason),
         }
-        self.checked();
+        self.stand((sent, received), &report);
         Ok(())
-    }
-
-    fn cannot_enrol(&self, reason: &Reason) {
-        self.unenrolled(reason);
-        self.status.set_refusing(reason);
-    }
-
-    /// The health check is over: what waited for it goes on.
-    fn checked(&mut self) {
-        if !self.reconnect.offsets.is_barred(self.settings.clock.now()) {
-            self.status.set_bar(VoteBarKind::Clock, None);
-        }
-        self.send_mistagged();
     }
 
     /// Sends a change of the record, which is read again afterwards.
@@ -132,49 +116,93 @@ impl Session<'_> {
         report: NodeReport,
         change: &Change,
     ) {
-        self.changes += 1;
-        self.checking = true;
+        let Membership { set, index } = self.member;
         let mut pipeline = Pipeline::with_capacity(1);
-        handshake::add_change(&mut pipeline, self.member, change);
-        let is_optional = change.is_optional;
-        let content = BatchContent::Change { times, report: Box::new(report), is_optional };
+        pipeline.cmd("EVAL").arg(scripts::CHANGE.text(set.traits(*index).knows_flags));
+        change.add_to(&mut pipeline, &set.keys);
+        let (tag, kind) = (change.after.clone(), change.kind);
+        let content = BatchContent::Change { tag, times, report: Box::new(report), kind };
         self.send_all(&pipeline, self.settings.clock.now(), content);
     }
 
-    /// The answer to a change that was decided by this report.
+    /// Handles the answer to a change that was decided by this report. Whether it was made, or another
+    /// client was faster, is shown by the record, which is read again.
     pub(super) fn on_change(
         &mut self,
         values: &[Value],
-        (sent, received): (Timestamp, Timestamp),
+        tag: Tag,
+        times: (Timestamp, Timestamp),
         report: &NodeReport,
-        is_optional: bool,
+        kind: ChangeKind,
     ) -> Result<(), Reason> {
-        let now = self.settings.clock.now();
-        match handshake::read_change(values.first().unwrap_or(&Value::Nil)) {
-            Ok(()) => {
-                self.read_record(now);
+        let name = self.status.name();
+        let reason = match (values.first(), kind) {
+            (Some(Value::Int(made)), _) => {
+                if let (1, ChangeKind::Takeover(nodes)) = (*made, kind) {
+                    crate::log::warn!(
+                        node = %name,
+                        nodes,
+                        "the node belonged to another set of nodes, which nobody uses any more; it was taken over"
+                    );
+                }
+                self.read_record(tag, self.settings.clock.now());
                 return Ok(());
             }
-            Err(_) if is_optional => {
-                if self.stand((sent, received), report, false) {
-                    return Err(Reason::Displaced);
-                }
+            (Some(Value::ServerError(error)), _) => reason(error),
+            _ => {
+                let text = "a change of the record did not answer with a number";
+                return Err(Reason::Protocol(text.into()));
             }
-            Err(reason) if handshake::keeps_keys(&reason) => self.cannot_enrol(&reason),
-            Err(reason) => return Err(reason),
+        };
+        match kind {
+            ChangeKind::Vote if handshake::keeps_keys(&reason) => {
+                self.checked(times.1, Err(&reason));
+                return Ok(());
+            }
+            ChangeKind::Vote => return Err(reason),
+            ChangeKind::Owners => {
+                crate::log::debug!(node = %name, %reason, "not told who owns the other names yet");
+            }
+            ChangeKind::Takeover(_) | ChangeKind::Start => {
+                crate::log::debug!(node = %name, %reason, "not moved yet");
+            }
+            ChangeKind::Mark => {}
         }
-        self.checking = false;
-        self.checked();
+        self.stand(times, report);
+        if kind == ChangeKind::Owners {
+            // Its votes count with those of no node that was told.
+            let bar = VoteBar::Reason(Reason::NamesDiffer);
+            self.status.set_bar(VoteBarKind::Names, Some(bar));
+        }
         Ok(())
     }
 
-    /// Applies a report; returns true if the node's name has to be resolved again.
-    fn stand(
-        &mut self,
-        (sent, received): (Timestamp, Timestamp),
-        report: &NodeReport,
-        is_fresh: bool,
-    ) -> bool {
+    /// Ends the health check, with the reason for which the server can't be enrolled; what waited for
+    /// it goes on.
+    fn checked(&mut self, received: Timestamp, result: Result<Duration, &Reason>) {
+        self.checks.is_under_way = false;
+        if let Err(reason) = result {
+            self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
+        }
+        // Whether it may vote is decided before the node is up.
+        if !self.checks.has_begun {
+            self.checks.has_begun = true;
+            let traits = self.member.set.traits(self.member.index);
+            let address = self.link.location.address.to_string().into();
+            self.status.set_up(address, traits, result.ok());
+        }
+        if let Err(reason) = result {
+            self.status.set_refusing(reason);
+        }
+        if !self.reconnect.offsets.is_barred(received) {
+            self.status.set_bar(VoteBarKind::Clock, None);
+        }
+        self.send_mistagged();
+    }
+
+    /// Applies a report.
+    fn stand(&mut self, (sent, received): (Timestamp, Timestamp), report: &NodeReport) {
+        let is_first = !self.checks.has_begun;
         // Other clients may hold locks for longer.
         let window = report.longest_ttl().max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
@@ -185,13 +213,21 @@ impl Session<'_> {
         let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
         self.status.set_known(report, offset, trip);
         self.review_refusal(report);
-        let admission =
-            self.member.set.report(self.member.index, report, (sent, received), is_fresh);
+        let admission = self.member.set.report(
+            self.member.index,
+            report,
+            (sent, received),
+            is_first && self.link.location.is_fresh,
+        );
         self.tag = admission.tag.unwrap_or_else(|| Tag::new(""));
         self.fences = self.member.set.keys.voting_fences(&self.tag);
         self.view = admission.view;
         self.member.set.compare_clocks(received);
-        admission.reconnect
+        self.checked(received, Ok(trip));
+        // Not at the pace of connecting.
+        if admission.reconnect && !is_first {
+            self.leaving = Some(Reason::Displaced);
+        }
     }
 
     /// Records a reading of the server's clock; returns false if the server must not grant.

@@ -8,7 +8,7 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::{
     error::Reason,
     node::redis::{
-        enrol::{NodeReport, Tag},
+        enrol::{ChangeKind, NodeReport, Tag},
         request::NodeRequest,
         scripts::OperationScript,
         server_clock::ServerClock,
@@ -45,11 +45,13 @@ pub(super) enum BatchContent {
     HealthCheck {
         tag: Tag,
     },
-    /// A change of the record, with the report that it was decided by and the times of that.
+    /// A change of the record, after which that has this tag, with the report that it was decided by
+    /// and the times of that.
     Change {
+        tag: Tag,
         times: (Timestamp, Timestamp),
         report: Box<NodeReport>,
-        is_optional: bool,
+        kind: ChangeKind,
     },
     /// Scripts that the server loads.
     Scripts(Vec<OperationScript>),

@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use super::{
+    health_check::CheckProgress,
     send_queue::SendQueue,
     sent_batch::{BatchContent, SentBatch},
 };
@@ -54,8 +55,8 @@ const MIN_HANG: Duration = Duration::from_millis(200);
 pub(in crate::node::redis) enum SessionEnd {
     /// The node was dropped, and every operation is answered.
     Closed,
-    /// The connection is not usable any more.
-    Broken(Reason),
+    /// The connection is not usable any more. Whether its first health check was over.
+    Broken { reason: Reason, has_begun: bool },
 }
 
 /// Incoming requests of a node.
@@ -82,12 +83,9 @@ pub(in crate::node::redis) struct Session<'a> {
     pub(super) mistagged: Vec<NodeRequest>,
     /// The run id of the server, as it was first reported.
     pub(super) run_id: Option<Arc<str>>,
-    /// A health check is under way.
-    pub(super) checking: bool,
-    /// Number of changes of the record since the health check began.
-    pub(super) changes: u8,
-    /// A change was detected: check again now.
-    pub(super) check_now: bool,
+    pub(super) checks: CheckProgress,
+    /// Why the connection ends once every operation is answered.
+    pub(super) leaving: Option<Reason>,
     /// In the order of writing, and so of their answers.
     pub(super) batches: VecDeque<SentBatch>,
     /// Number of operations in them.
@@ -124,9 +122,8 @@ impl<'a> Session<'a> {
             view: None,
             mistagged: Vec::new(),
             run_id: None,
-            checking: false,
-            changes: 0,
-            check_now: false,
+            checks: CheckProgress::default(),
+            leaving: None,
             batches: VecDeque::new(),
             unanswered: 0,
             send_queue: SendQueue::default(),
@@ -140,7 +137,6 @@ impl<'a> Session<'a> {
 
     pub(in crate::node::redis) async fn serve(mut self, inlets: &mut NodeChannels) -> SessionEnd {
         let NodeChannels { requests, admin } = inlets;
-        self.begin();
         let hang = (self.settings.node_timeout * HANG_TIMEOUTS).max(MIN_HANG);
         let mut look = tokio::time::interval(hang.min(CHECK_INTERVAL));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -155,7 +151,10 @@ impl<'a> Session<'a> {
             if !open && is_idle && self.mistagged.is_empty() {
                 return SessionEnd::Closed;
             }
-            if self.check_now && !self.checking {
+            if is_idle && let Some(reason) = self.leaving.take() {
+                return self.break_off(reason);
+            }
+            if self.checks.is_due && !self.checks.is_under_way {
                 last_check = self.settings.clock.now();
                 self.check_health(last_check);
             }
@@ -167,7 +166,7 @@ impl<'a> Session<'a> {
                     }
                     self.fill();
                 }
-                count = requests.recv_many(&mut incoming, MAX_BATCH), if open => {
+                count = requests.recv_many(&mut incoming, MAX_BATCH), if open && self.checks.has_begun => {
                     if count == 0 {
                         open = false;
                     } else {
@@ -175,7 +174,7 @@ impl<'a> Session<'a> {
                     }
                 }
                 Some(admin) = admin.recv() => match admin {
-                    AdminRequest::Check => self.check_now = true,
+                    AdminRequest::Check => self.checks.is_due = true,
                     AdminRequest::Run(pipeline, waiting) => {
                         let now = self.settings.clock.now();
                         self.send_all(&pipeline, now, BatchContent::AdminRequest(waiting));
@@ -191,7 +190,7 @@ impl<'a> Session<'a> {
                     }
                     self.report_waits(now);
                     if now.saturating_duration_since(last_check) >= CHECK_INTERVAL {
-                        self.check_now = true;
+                        self.checks.is_due = true;
                     }
                 }
             }

@@ -51,11 +51,11 @@ impl EnrolWorld {
                 if state.budget.cuts > 0 && of_client.tags[node].is_some() {
                     steps.push(EnrolStep::Cut { client, node });
                 }
-                if of_client.enrolment.news_for(node).is_some() {
+                if of_client.enrolment.lacks_owners(node) {
                     steps.push(EnrolStep::Inform { client, node });
                 }
             }
-            if of_client.enrolment.next_wake().is_some_and(|wake| wake <= self.clock(state)) {
+            if of_client.enrolment.next_activation().is_some_and(|wake| wake <= self.clock(state)) {
                 steps.push(EnrolStep::Begin { client });
             }
             match of_client.tasks.first() {
@@ -244,13 +244,16 @@ impl EnrolWorld {
 
 /// Storing is by maximum.
 fn inform(state: &mut EnrolState, client: usize, node: usize) {
-    let Some(owners) = state.clients[client].enrolment.news_for(node) else { return };
+    let enrolment = &state.clients[client].enrolment;
+    if !enrolment.lacks_owners(node) {
+        return;
+    }
     let server = &mut state.servers[node];
     let Some(view) = server.view.as_mut().filter(|_| server.enrolled == Some(server.run)) else {
         return;
     };
-    for (stored, owner) in Arc::make_mut(view).iter_mut().zip(owners) {
-        *stored = owner.max(*stored);
+    for (name, stored) in Arc::make_mut(view).iter_mut().enumerate() {
+        *stored = enrolment.owner(name).max(*stored);
     }
 }
 

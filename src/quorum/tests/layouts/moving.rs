@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::state::{LayoutTag, Layouts};
 use crate::{
-    membership::takeover::blocking,
+    membership::other_sets::blocking,
     protocol::{
         formulas::quorum,
         views::{View, largest_group},
