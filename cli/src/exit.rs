@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use tower_redlock::{LockError, error::BuildError};
+use tower_redlock::{LockError, error::BuildError, lock::NotReady};
 
 use crate::output::shown;
 
@@ -23,7 +23,7 @@ pub(crate) const SYSTEM: u8 = 71;
 const OUTPUT: u8 = 74;
 /// The lock is held by another client.
 pub(crate) const HELD: u8 = 75;
-/// A missing or wrong setting.
+/// A missing or wrong setting, or servers that do not vote for a reason that lasts.
 pub(crate) const CONFIG: u8 = 78;
 /// Nobody reads the output any more, as a shell reports a program that SIGPIPE ended.
 const CLOSED: u8 = 128 + 13;
@@ -73,6 +73,12 @@ impl Failure {
 impl From<BuildError> for Failure {
     fn from(error: BuildError) -> Self {
         Self::config(error.to_string())
+    }
+}
+
+impl From<NotReady> for Failure {
+    fn from(why: NotReady) -> Self {
+        Self::new(if why.heals { UNAVAILABLE } else { CONFIG }, why.to_string())
     }
 }
 

@@ -27,43 +27,50 @@
 //!
 //! [`Advice::code`] is stable: scripts may compare it. The texts may change. New codes may be added.
 //!
-//! | code | severity | meaning |
-//! |---|---|---|
-//! | `auth` | problem | the server needs credentials, or refuses them |
-//! | `busy` | problem | a script blocks the server |
-//! | `clock` | problem, hint | the clock of the server is off: by more than votes allow, or by less |
-//! | `clock-jumped` | problem | the clock of the server jumped |
-//! | `connecting` | problem | the first connection is being opened |
-//! | `copying` | hint | records of work that is done are being copied to the node |
-//! | `denied` | hint | the user of the server lacks permissions that locks do not need |
-//! | `down` | problem | the server cannot be reached |
-//! | `embedded` | hint | all nodes are inside this process |
-//! | `enrolment` | problem | the node has no enrolment, or a changed one |
-//! | `error` | problem | any other reason: its text has it |
-//! | `even-nodes` | hint | the number of nodes is even |
-//! | `evicts` | problem | the server may evict locks |
-//! | `few-nodes` | hint | fewer than three nodes |
-//! | `full` | problem | the server is at `maxmemory` |
-//! | `hung` | problem | the server accepts connections, and does not answer |
-//! | `loading` | problem | the server is reading its data |
-//! | `max-ttl` | hint | the servers store a longer `max_ttl` than that of this manager |
-//! | `no-count` | hint | the lock keys cannot be counted |
-//! | `no-persistence` | hint | servers keep nothing on disk |
-//! | `other-layout` | problem | the node belongs to another set of nodes |
-//! | `own-clock` | problem, hint | the clock of this process is off, or probably |
-//! | `permission` | problem | the user of the server lacks a permission that locks need |
-//! | `persistence-failing` | problem | the server refuses writes until it can persist |
-//! | `probation` | problem | the node may have forgotten locks, and waits until these have expired |
-//! | `probation-blocked` | problem | the probation of the node cannot be ended |
-//! | `replica` | problem | the server is a replica |
-//! | `restart-guard` | hint | the restart guard is off |
-//! | `same-server` | problem | two nodes are one server |
-//! | `server-limits` | hint | the server votes with limits, as it is of another kind |
-//! | `silent` | problem | the node did not answer |
-//! | `slow` | problem | a vote takes longer than the node timeout |
-//! | `ttl-too-long` | problem | the TTL is above the `max_ttl` of the node |
-//! | `unfit-server` | problem | the kind or mode of the server cannot vote |
-//! | `version` | problem | the server is too old |
+//! Where waiting does not help, whoever waits for the set ends with an error once too few of the other
+//! nodes are left for a quorum: [`Redlock::ready`](crate::Redlock::ready), and the command with the exit
+//! code 78 in place of 69.
+//!
+//! | code | severity | meaning | waiting helps |
+//! |---|---|---|---|
+//! | `auth` | problem | the server needs credentials, or refuses them | no, after 2 s |
+//! | `busy` | problem | a script blocks the server | yes |
+//! | `clock` | problem, hint | the clock of the server is off: by more than votes allow, or by less | yes |
+//! | `clock-jumped` | problem | the clock of the server jumped | yes |
+//! | `connecting` | problem | the first connection is being opened | – |
+//! | `copying` | hint | records of work that is done are being copied to the node | – |
+//! | `denied` | hint | the user of the server lacks permissions that locks do not need | – |
+//! | `down` | problem | the server cannot be reached | yes |
+//! | `embedded` | hint | all nodes are inside this process | – |
+//! | `enrolment` | problem | the node has no enrolment, or a changed one | yes |
+//! | `error` | problem | any other reason: its text has it | yes |
+//! | `even-nodes` | hint | the number of nodes is even | – |
+//! | `evicts` | problem | the server may evict locks | no, after 2 s |
+//! | `few-nodes` | hint | fewer than three nodes | – |
+//! | `full` | problem | the server is at `maxmemory` | yes |
+//! | `hung` | problem | the server accepts connections, and does not answer | yes |
+//! | `loading` | problem | the server is reading its data | yes |
+//! | `max-ttl` | hint | the servers store a longer `max_ttl` than that of this manager | – |
+//! | `no-count` | hint | the lock keys cannot be counted | – |
+//! | `no-persistence` | hint | servers keep nothing on disk | – |
+//! | `no-replicas` | problem | the server refuses writes without its replicas | yes |
+//! | `not-located` | problem | the host name has no address, or the Sentinels or the Cluster refuse to say where the server is | no, after 10 s |
+//! | `other-layout` | problem | the node belongs to another set of nodes | no, once its set would have been taken over |
+//! | `own-clock` | problem, hint | the clock of this process is off, or probably | – |
+//! | `permission` | problem | the user of the server lacks a permission that locks need | no, after 2 s |
+//! | `persistence-failing` | problem | the server refuses writes until it can persist | yes |
+//! | `probation` | problem | the node may have forgotten locks, and waits until these have expired | yes |
+//! | `probation-blocked` | problem | the probation of the node cannot be ended | – |
+//! | `replica` | problem | the server is a replica | yes |
+//! | `restart-guard` | hint | the restart guard is off | – |
+//! | `same-server` | problem | two nodes are one server | no, after 2 s |
+//! | `server-limits` | hint | the server votes with limits, as it is of another kind | – |
+//! | `silent` | problem | the node did not answer | yes |
+//! | `slow` | problem | a vote takes longer than the node timeout | – |
+//! | `tls` | problem | the certificate of the server is refused, or it does not speak TLS | no, after 10 s |
+//! | `ttl-too-long` | problem | the TTL is above the `max_ttl` of the node | yes |
+//! | `unfit-server` | problem | the kind or mode of the server cannot vote | no, after 2 s |
+//! | `version` | problem | the server is too old | no, after 2 s |
 //!
 //! # Serialization
 //!

@@ -1,14 +1,10 @@
 //! Advice on one node.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use super::{
-    Advice, NodeDiagnosis, Severity,
-    reason_advice::{evicts, of_probation, of_reason, permissions},
-    terms::DiagnosisTerms,
-};
+use super::{Advice, NodeDiagnosis, Severity, reason_advice::of_reason, terms::DiagnosisTerms};
 use crate::{
-    error::{Reason, ServerText},
+    error::{Reason, ServerText, permissions},
     node::{CopyProgress, Finding, NodeState},
 };
 
@@ -24,7 +20,7 @@ pub(super) fn advise(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Vec<Advice
     let advice = [
         vote(node, terms),
         copying(node),
-        memory(node),
+        memory(node, terms),
         clock(node),
         keys(node, terms),
         denied(node, terms),
@@ -47,7 +43,9 @@ fn vote(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
             format!("in probation; the last attempt to end it failed: {blocked}"),
             "look at the node that it names: the probation ends when that one answers",
         )),
-        NodeState::Probation { remaining, .. } => Some(of_probation(*remaining)),
+        NodeState::Probation { remaining, .. } => {
+            Some(of_reason(&Reason::Probation { remaining: *remaining }, terms))
+        }
         NodeState::Connecting => Some(Advice::problem(
             "connecting",
             "the first connection is still being opened".into(),
@@ -85,13 +83,13 @@ fn copying(node: &NodeDiagnosis) -> Option<Advice> {
     ))
 }
 
-fn memory(node: &NodeDiagnosis) -> Option<Advice> {
+fn memory(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
     let is_reported = matches!(
         &node.health.state,
         NodeState::Refusing { reason: Reason::Evicts { .. }, .. } | NodeState::Down { .. }
     );
     let memory = node.health.memory.as_ref().filter(|memory| memory.evicts() && !is_reported)?;
-    Some(evicts(&memory.policy))
+    Some(of_reason(&Reason::Evicts { policy: Arc::clone(&memory.policy) }, terms))
 }
 
 /// Returns the least by which the server's clock is off.

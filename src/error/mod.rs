@@ -3,6 +3,7 @@
 mod build;
 pub(crate) mod lock;
 mod membership;
+mod prospect;
 mod shown;
 mod source;
 mod unfit;
@@ -13,6 +14,7 @@ pub use build::BuildError;
 pub(crate) use lock::LockError;
 pub use lock::{LossCause, ReleaseError};
 pub use membership::{AdoptError, LowerError};
+pub(crate) use prospect::{Prospect, permissions};
 pub(crate) use shown::ServerText;
 pub(crate) use source::source_of;
 pub use unfit::UnfitServer;

@@ -25,6 +25,16 @@ pub enum UnfitServer {
     Cluster,
     /// It is a Sentinel, which stores no keys.
     Sentinel,
+    /// It is older than the first version that can be a node.
+    TooOld {
+        /// Its version.
+        version: Arc<str>,
+    },
+    /// It has no database of the number in the URL, or only one, as the nodes of a Cluster do.
+    NoDatabase {
+        /// Its answer to `SELECT`.
+        error: Arc<str>,
+    },
 }
 
 impl fmt::Display for UnfitServer {
@@ -40,6 +50,12 @@ impl fmt::Display for UnfitServer {
                 "it is a node of a Redis Cluster, and the key prefix has no hash tag that keeps the keys of a lock on one node",
             ),
             Self::Sentinel => f.write_str("it is a Sentinel, which stores no keys"),
+            Self::TooOld { version } => {
+                write!(f, "its version {} is too old, 6.2 or newer is needed", ServerText(version))
+            }
+            Self::NoDatabase { error } => {
+                write!(f, "it has no database of the URL's number ({})", ServerText(error))
+            }
         }
     }
 }

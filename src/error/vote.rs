@@ -73,6 +73,12 @@ pub enum Reason {
     /// Too many operations wait for this node, or too many attempts of this process are in flight;
     /// nothing was sent.
     Overloaded,
+    /// Nothing was sent, as nothing says where the server is: its host name has no address, or the
+    /// Sentinels or the nodes of the Cluster refuse to say it. The text is theirs.
+    NotLocated(Arc<str>),
+    /// The server's certificate was refused, it does not speak TLS, or our certificates can't be read;
+    /// nothing was sent.
+    Tls(Arc<str>),
     /// The server needs credentials, or refused them.
     Auth(Arc<str>),
     /// The credentials lack the permission for a command or a key (`NOPERM`).
@@ -87,6 +93,8 @@ pub enum Reason {
     Loading,
     /// The server refuses writes until its persistence works again (`MISCONF`).
     PersistenceFailing,
+    /// The server refuses writes as long as too few of its replicas are connected (`NOREPLICAS`).
+    NoReplicas,
     /// The node lost its enrolment, or has a new one, which is read now.
     WrongTag {
         /// The tag that the node stores; empty if none.
@@ -172,6 +180,9 @@ impl Reason {
         !matches!(
             self,
             Self::NotConnected(_)
+                | Self::NotLocated(_)
+                | Self::Tls(_)
+                | Self::NoReplicas
                 | Self::Stale
                 | Self::Overloaded
                 | Self::Auth(_)
@@ -221,6 +232,8 @@ impl fmt::Display for Reason {
             Self::Disconnected => f.write_str("connection lost before the answer"),
             Self::Unknown => f.write_str("given up without an answer"),
             Self::NotConnected(why) => write!(f, "not connected ({})", ServerText(why)),
+            Self::NotLocated(why) => write!(f, "not located ({})", ServerText(why)),
+            Self::Tls(why) => write!(f, "no TLS connection ({})", ServerText(why)),
             Self::Stale => f.write_str("the attempt ended before the operation was sent"),
             Self::Overloaded => f.write_str("too many operations or attempts are in flight"),
             Self::Auth(text) => write!(f, "authentication failed: {}", ServerText(text)),
@@ -231,6 +244,9 @@ impl fmt::Display for Reason {
             Self::Loading => f.write_str("loading: the server is reading its data"),
             Self::PersistenceFailing => {
                 f.write_str("writes refused: the server cannot persist (MISCONF)")
+            }
+            Self::NoReplicas => {
+                f.write_str("writes refused: too few replicas are connected (NOREPLICAS)")
             }
             Self::WrongTag { found } if found.is_empty() => f.write_str("not enrolled"),
             Self::WrongTag { .. } => f.write_str("its enrolment changed; reading it again"),

@@ -1,6 +1,6 @@
 //! Whether enough nodes vote, and what to do if not.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
     core::{Core, POLL_INTERVAL},
@@ -13,9 +13,6 @@ use crate::{
     protocol::formulas,
     time::Timestamp,
 };
-
-/// Time after which a refusal counts as permanent: a name may be moving, or a password changing.
-const CONFIRMATION: Duration = Duration::from_secs(2);
 
 /// Time without progress after which the copying of records counts as stalled. The progress of another
 /// client is visible every 2 s.
@@ -31,28 +28,17 @@ pub struct NotReady {
     /// Number of nodes that have to vote.
     pub quorum: usize,
     /// Whether waiting may help. False in a forked child, and if the nodes that can recover by
-    /// themselves are no quorum. The others belong to another set that is in use, are one server under
-    /// two names, refuse the credentials, lack a permission, or evict keys under
-    /// [`EvictionGuard::Refuse`](crate::node::redis::EvictionGuard::Refuse).
+    /// themselves are no quorum: the table of [codes](crate::diagnosis#codes) says for which reasons
+    /// a node can't.
     pub heals: bool,
+    /// Of the keys.
+    prefix: Arc<str>,
 }
 
 impl NotReady {
     /// Returns the number of nodes that vote.
     pub fn voting(&self) -> usize {
         self.nodes.iter().filter(|node| node.is_voting()).count()
-    }
-
-    /// Returns what to do, if the reason itself does not say it.
-    fn todo(&self, reason: &Reason) -> Option<&'static str> {
-        match reason {
-            Reason::NotConnected(_) if self.heals => Some("check that it runs, and its address"),
-            Reason::Auth(_) => Some("correct the user and the password"),
-            Reason::NoPermission(_) => Some("compare the user's rules with docs/servers.md"),
-            Reason::ReadOnly => Some("name a server that is no replica"),
-            Reason::SameServer { .. } => Some("put another server in its place"),
-            _ => None,
-        }
     }
 }
 
@@ -75,10 +61,16 @@ impl fmt::Display for NotReady {
         if !self.heals {
             f.write_str(", and waiting does not help")?;
         }
-        for (i, node) in self.nodes.iter().filter(|node| !node.is_voting()).enumerate() {
+        let missing: Vec<_> = self.nodes.iter().filter(|node| !node.is_voting()).collect();
+        let prospects = missing.iter().map(|node| Some(reason(node)?.prospect(&self.prefix)));
+        let prospects: Vec<_> = prospects.collect();
+        for (i, node) in missing.into_iter().enumerate() {
             write!(f, "{} {node}", if i == 0 { ':' } else { ';' })?;
-            if let Some(todo) = reason(node).and_then(|reason| self.todo(reason)) {
-                write!(f, " (do: {todo})")?;
+            // Once for all nodes in a row that need it.
+            if let Some(prospect) = &prospects[i]
+                && prospects.get(i + 1).and_then(Option::as_ref) != Some(prospect)
+            {
+                write!(f, " (do: {})", prospect.todo)?;
             }
         }
         Ok(())
@@ -105,18 +97,16 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     else {
         return true;
     };
-    match reason {
+    let Some(lasts_after) = reason.prospect(&settings.key_prefix).lasts_after else { return true };
+    let taken_over = match reason {
+        // A set that is not in use is taken over.
         Reason::OtherLayout { .. } => {
-            // A set that is not in use is taken over.
             let longest = node.max_ttl.unwrap_or_default().max(settings.max_ttl);
-            *since <= other_sets::watch_time(longest, settings.drift_factor) + CONFIRMATION
+            other_sets::watch_time(longest, settings.drift_factor)
         }
-        Reason::Auth(_)
-        | Reason::NoPermission(_)
-        | Reason::SameServer { .. }
-        | Reason::Evicts { .. } => *since <= CONFIRMATION,
-        _ => true,
-    }
+        _ => Duration::ZERO,
+    };
+    *since <= taken_over + lasts_after
 }
 
 impl Core {
@@ -127,7 +117,8 @@ impl Core {
             return Ok(());
         }
         let healing = nodes.iter().filter(|node| heals(node, &self.settings)).count();
-        Err(NotReady { heals: healing >= quorum && !self.is_forked(), nodes, quorum })
+        let heals = healing >= quorum && !self.is_forked();
+        Err(NotReady { nodes, quorum, heals, prefix: Arc::clone(&self.settings.key_prefix) })
     }
 
     /// As [`readiness`](Self::readiness), and a quorum has all records.
@@ -137,7 +128,8 @@ impl Core {
         if nodes.iter().filter(|node| has_records(node)).count() >= quorum {
             return Ok(());
         }
-        Err(NotReady { nodes, quorum, heals: true })
+        let prefix = Arc::clone(&self.settings.key_prefix);
+        Err(NotReady { nodes, quorum, heals: true, prefix })
     }
 
     /// Waits until a quorum votes and has all records, until waiting does not help, or until `until`.
@@ -175,8 +167,6 @@ const fn amount(progress: CopyProgress) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::Redlock;
 
@@ -233,7 +223,7 @@ mod tests {
         let copying = Some(CopyProgress::new(7, 700, Duration::from_secs(1)));
         let copies = |name| NodeHealth { copying, ..NodeHealth::voting(name) };
         let nodes = vec![NodeHealth::voting("one"), copies("two"), copies("three")];
-        let text = NotReady { nodes, quorum: 2, heals: true }.to_string();
+        let text = NotReady { nodes, quorum: 2, heals: true, prefix: "p".into() }.to_string();
         let begin = "3 of 3 nodes vote, but only 1 have all records of work that is done, 2 are needed: \
                      two: voting, 7 records";
         assert!(text.starts_with(begin), "{text}");
@@ -247,12 +237,12 @@ mod tests {
             NodeHealth { name: "two".into(), ..refusing(Reason::Auth("WRONGPASS".into()), 3) },
             NodeHealth { name: "three".into(), ..refusing(other_layout(), 3) },
         ];
-        let text = NotReady { nodes, quorum: 2, heals: false }.to_string();
+        let text = NotReady { nodes, quorum: 2, heals: false, prefix: "p".into() }.to_string();
         let begin =
             "only 1 of 3 nodes vote, 2 are needed, and waiting does not help: two: refusing";
         assert!(text.starts_with(begin), "{text}");
         assert!(
-            text.contains("WRONGPASS (do: correct the user and the password); three:"),
+            text.contains("WRONGPASS (do: correct the user and the password, in the URL"),
             "{text}"
         );
         assert!(text.contains("enrolled for [2 nodes]"), "{text}");

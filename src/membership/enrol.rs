@@ -31,6 +31,8 @@ pub(crate) struct Enrolment {
 
 /// Pause before a step that failed is tried again.
 const RETRY: Duration = Duration::from_millis(200);
+/// The same for the takeover of a node, and the start of one that was moved.
+const MOVE_RETRY: Duration = Duration::from_secs(1);
 /// Number of probations after which a name that a server owned again counts as settled.
 const LASTING: u32 = 16;
 
@@ -207,7 +209,8 @@ impl Enrolment {
         let (mut checks, mut copies) = (Vec::new(), Vec::new());
         for node in 0..self.nodes.len() {
             if self.change_at(node).is_some_and(|at| now >= at) {
-                self.nodes[node].check_at = now + RETRY;
+                let retry = if self.lacks_owners(node) { RETRY } else { MOVE_RETRY };
+                self.nodes[node].check_at = now + retry;
                 checks.push(node);
             }
             let copying = &mut self.nodes[node].copying;

@@ -15,7 +15,7 @@ pub(crate) use self::list::{COLUMNS, JobRow, first_jobs};
 
 use crate::{
     args::{SharedArgs, time},
-    exit::{self, Failure},
+    exit::Failure,
     glob::Glob,
     settings::Settings,
     settle::settle,
@@ -93,7 +93,7 @@ pub(crate) async fn jobs(shared: &SharedArgs, args: &JobsArgs) -> Result<ExitCod
     let redlock = Settings::new(shared)?.build()?;
     settle(&redlock).await;
     // A command would wait for a quorum for two TTLs.
-    redlock.readiness().map_err(|error| Failure::new(exit::UNAVAILABLE, error.to_string()))?;
+    redlock.readiness()?;
     let code = match &args.command {
         JobsCommand::List { glob } => list::list(&redlock, glob, shared.json).await,
         JobsCommand::History { job } => history::history(&redlock, job, shared.json).await,

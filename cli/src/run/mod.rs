@@ -192,7 +192,7 @@ impl Runner<'_> {
             Wait::AtMost(wait) => redlock.ready_within(wait.max(CONNECT)).await,
             Wait::Unlimited => redlock.ready().await,
         };
-        ready.map_err(|error| Outcome::NotReady(error.to_string()))
+        ready.map_err(|why| Outcome::NotReady(Box::new(why)))
     }
 
     async fn once(&self, redlock: &Redlock, key: &str, options: LockOptions) -> Outcome {
@@ -208,9 +208,7 @@ impl Runner<'_> {
                 Outcome::InProgress { by, is_unknown: unknown }
             }
             Err(OnceError::Lock(error)) => error.into(),
-            Ok(_) | Err(_) => {
-                Outcome::NotReady("an outcome that this version does not know".into())
-            }
+            Ok(_) | Err(_) => Outcome::Unknown,
         }
     }
 
@@ -246,7 +244,7 @@ impl Runner<'_> {
             Ok(TickOutcome::Unknown) => Outcome::TickUnknown,
             Err(TickError::Lock(error)) => error.into(),
             Err(error) => Outcome::Usage(error.to_string()),
-            Ok(_) => Outcome::NotReady("an outcome that this version does not know".into()),
+            Ok(_) => Outcome::Unknown,
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 
 use humantime::format_rfc3339_seconds;
 use rustix::process::Signal;
-use tower_redlock::{LockError, scheduler::JobPause};
+use tower_redlock::{LockError, lock::NotReady, scheduler::JobPause};
 
 use super::{args::RunArgs, command::shown, signals::Signals, work::Ended};
 use crate::{
@@ -25,8 +25,10 @@ pub(super) enum Outcome {
     Ran(Ended),
     /// The lock was not acquired, or was lost while the command ran.
     Failed(LockError),
-    /// Too few servers vote, as the text explains.
-    NotReady(String),
+    /// Too few servers vote.
+    NotReady(Box<NotReady>),
+    /// The library ended with an outcome that this version does not know.
+    Unknown,
     /// A signal came before the command was started.
     Interrupted(Signal),
     /// The work was done before.
@@ -62,9 +64,31 @@ impl From<LockError> for Outcome {
 }
 
 impl Outcome {
+    /// Returns why the command did not have to run.
+    fn nothing_to_do(&self) -> Option<String> {
+        Some(match self {
+            Self::AlreadyDone { by, at } => {
+                format!("{by} has done it at {}", format_rfc3339_seconds(*at))
+            }
+            Self::TickDone { by } => format!("{} has run this tick", shown_owner(by.as_deref())),
+            Self::Paused(JobPause { by, why, until, .. }) => {
+                let why = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+                let until = until.map_or_else(String::new, |until| {
+                    format!(" until {}", format_rfc3339_seconds(until))
+                });
+                format!("{by} has paused the job{until}{why}")
+            }
+            _ => return None,
+        })
+    }
+
     /// Prints what there is to say. Returns the exit code.
     pub(super) async fn report(self, args: &RunArgs, signals: &Signals) -> ExitCode {
         let command = shown(&args.command);
+        if let Some(why) = self.nothing_to_do() {
+            say(&format!("redlock: {command} was not run: {why}"));
+            return ExitCode::SUCCESS;
+        }
         let failure = match self {
             Self::Ran(Ended::Itself(status)) => {
                 let signal = |signal| 128_i32.saturating_add(signal);
@@ -73,27 +97,6 @@ impl Outcome {
             }
             Self::Ran(Ended::Interrupted(signal)) | Self::Interrupted(signal) => {
                 return ExitCode::from(u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX));
-            }
-            Self::AlreadyDone { by, at } => {
-                let at = format_rfc3339_seconds(at);
-                say(&format!("redlock: {command} was not run: {by} has done it at {at}"));
-                return ExitCode::SUCCESS;
-            }
-            Self::TickDone { by } => {
-                let by = shown_owner(by.as_deref());
-                say(&format!("redlock: {command} was not run: {by} has run this tick"));
-                return ExitCode::SUCCESS;
-            }
-            Self::Paused(pause) => {
-                let why = pause.why.map_or_else(String::new, |why| format!(": {why}"));
-                let until = pause.until.map_or_else(String::new, |until| {
-                    format!(" until {}", format_rfc3339_seconds(until))
-                });
-                let by = pause.by;
-                say(&format!(
-                    "redlock: {command} was not run: {by} has paused the job{until}{why}"
-                ));
-                return ExitCode::SUCCESS;
             }
             Self::TickSuperseded { tick, by } => Failure::new(
                 args.conflict_exit_code,
@@ -142,9 +145,18 @@ impl Outcome {
                 }
                 failure
             }
-            Self::NotReady(reason) => {
-                Failure::new(exit::UNAVAILABLE, format!("{command} was not run: {reason}"))
+            // Handled above.
+            Self::AlreadyDone { .. } | Self::TickDone { .. } | Self::Paused(_) => {
+                return ExitCode::SUCCESS;
             }
+            Self::NotReady(why) => {
+                let mut failure = Failure::from(*why);
+                failure.message = format!("{command} was not run: {}", failure.message);
+                failure
+            }
+            Self::Unknown => Failure::system(format!(
+                "{command}: an outcome that this version of the command does not know"
+            )),
             Self::InProgress { by, is_unknown } => {
                 let by = shown_owner(by.as_deref());
                 let what =

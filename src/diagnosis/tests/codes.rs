@@ -47,6 +47,9 @@ const CASES: &[Case] = &[
     ("loading", Problem, |found| found.down(0, Reason::Loading)),
     ("max-ttl", Hint, |found| found.health[0].max_ttl = Some(11 * SECOND)),
     ("no-count", Hint, |found| found.keys = Err(Reason::NoPermission(text("scan")))),
+    ("no-replicas", Problem, |found| found.refusing(0, Reason::NoReplicas)),
+    ("not-located", Problem, |found| found.down(0, Reason::NotLocated(text("no such host")))),
+    ("tls", Problem, |found| found.down(0, Reason::Tls(text("invalid certificate")))),
     ("no-persistence", Hint, |found| {
         found.health[0].persistence = Some(Persistence::new(false, Some(false)));
     }),
@@ -93,7 +96,12 @@ const CASES: &[Case] = &[
     ("unfit-server", Problem, |found| {
         found.down(0, unfit(UnfitServer::NoIdentity { missing: text("run_id") }));
     }),
-    ("version", Problem, |found| found.down(0, Reason::NotConnected(text("6.0 is too old")))),
+    ("unfit-server", Problem, |found| {
+        found.down(0, unfit(UnfitServer::NoDatabase { error: text("ERR") }));
+    }),
+    ("version", Problem, |found| {
+        found.down(0, unfit(UnfitServer::TooOld { version: text("6.0") }));
+    }),
 ];
 
 fn unfit(unfit: UnfitServer) -> Reason {
@@ -141,22 +149,64 @@ fn documented_codes_are_produced() {
 
 #[test]
 fn documented_codes_are_in_code() {
-    let files = [
-        include_str!("../node_advice.rs"),
-        include_str!("../reason_advice.rs"),
-        include_str!("../set_advice.rs"),
-    ];
+    let advice = [include_str!("../node_advice.rs"), include_str!("../set_advice.rs")];
+    let prospects = include_str!("../../error/prospect.rs").split("impl Reason").nth(1);
     let mut found = Codes::new();
-    for file in files {
-        for (call, severity) in [("Advice::problem(", "problem"), ("Advice::hint(", "hint")] {
+    for file in advice.into_iter().chain(prospects) {
+        let calls = [
+            ("Advice::problem(", "problem"),
+            ("Advice::hint(", "hint"),
+            (" heals(", "problem"),
+            ("..heals(", "problem"),
+            (" lasts(", "problem"),
+        ];
+        for (call, severity) in calls {
             for rest in file.split(call).skip(1) {
-                let literal = rest.trim_start().strip_prefix('"').expect("a literal code");
+                let Some(literal) = rest.trim_start().strip_prefix('"') else { continue };
                 let code = literal.split('"').next().expect("a first part");
                 found.entry(code).or_default().insert(severity);
             }
         }
     }
     assert_eq!(documented(), found);
+}
+
+/// Each reason of the cases says in the table whether waiting helps.
+#[test]
+fn table_says_where_waiting_helps() {
+    let rows = include_str!("../mod.rs").lines().filter_map(|line| line.strip_prefix("//! | `"));
+    let cells: BTreeMap<_, _> = rows
+        .map(|row| {
+            let cells: Vec<_> = row.trim_end_matches(" |").split(" | ").collect();
+            (cells[0].trim_end_matches('`'), *cells.last().expect("a last cell"))
+        })
+        .collect();
+    let mut of_reasons = BTreeSet::new();
+    for (_, _, change) in CASES {
+        let mut found = Findings::healthy(3);
+        change(&mut found);
+        let states = found.health.iter().map(|node| &node.state);
+        let reasons = states.filter_map(|state| match state {
+            NodeState::Down { reason, .. } | NodeState::Refusing { reason, .. } => Some(reason),
+            _ => None,
+        });
+        for reason in reasons {
+            let prospect = reason.prospect("p");
+            let expected = match (prospect.lasts_after, reason) {
+                (None, _) => "yes".into(),
+                (Some(_), Reason::OtherLayout { .. }) => {
+                    "no, once its set would have been taken over".into()
+                }
+                (Some(after), _) => format!("no, after {} s", after.as_secs()),
+            };
+            assert_eq!(cells[prospect.code], expected, "{reason}");
+            of_reasons.insert(prospect.code);
+        }
+    }
+    let others = cells.iter().filter(|(code, _)| !of_reasons.contains(**code));
+    for (code, cell) in others {
+        assert!(["–", "yes"].contains(cell), "{code}: {cell}");
+    }
 }
 
 /// The table of the module's docs.

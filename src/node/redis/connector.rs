@@ -111,13 +111,34 @@ fn by_turns(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
         .collect()
 }
 
+/// The error of a host name that has no address, and does not get one by waiting.
+#[derive(Debug)]
+pub(super) struct UnknownHost(io::Error);
+
+impl UnknownHost {
+    /// A resolver that does not answer at present says so in its text alone.
+    fn of(error: io::Error) -> io::Error {
+        let is_passing = error.to_string().to_ascii_lowercase().contains("temporary");
+        if is_passing { error } else { io::Error::new(error.kind(), Self(error)) }
+    }
+}
+
+impl fmt::Display for UnknownHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for UnknownHost {}
+
 impl Connector for SocketConnector {
     fn connect(&self, address: &Address) -> Connecting {
         let address = address.clone();
         Box::pin(async move {
             match address {
                 Address::Tcp { host, port } => {
-                    let found = tokio::net::lookup_host((host.as_str(), port)).await?;
+                    let found = tokio::net::lookup_host((host.as_str(), port)).await;
+                    let found = found.map_err(UnknownHost::of)?;
                     let stream = first_of(by_turns(found), TcpStream::connect).await?;
                     stream.set_nodelay(true)?;
                     let keepalive = socket2::TcpKeepalive::new()
@@ -193,6 +214,18 @@ mod tests {
         let (refused, _) = first(&[REFUSING, REFUSING]).await;
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         assert!(first(&[]).await.0.is_err());
+    }
+
+    #[test]
+    fn resolvers_out_of_reach_may_return() {
+        for (text, is_known) in [
+            ("failed to lookup address information: Name or service not known", true),
+            ("failed to lookup address information: Temporary failure in name resolution", false),
+        ] {
+            let error = UnknownHost::of(io::Error::other(text));
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<UnknownHost>());
+            assert_eq!((inner.is_some(), error.to_string().as_str()), (is_known, text));
+        }
     }
 
     #[test]

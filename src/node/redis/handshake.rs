@@ -1,11 +1,14 @@
 //! Opens connections: login, scripts, and what kind of server it is.
 
+#[cfg(feature = "tls")]
+use std::io::ErrorKind;
 use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
 use super::{
     Access, Address, Endpoint, IoStream, RestartGuard,
+    connector::UnknownHost,
     credentials::UserAndPassword,
     decode::text,
     directory::Location,
@@ -31,6 +34,8 @@ pub(super) struct ReadyConnection {
     pub(super) location: Location,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
+    /// Which its errors must not show.
+    pub(super) credentials: Option<UserAndPassword>,
 }
 
 pub(super) async fn connect(
@@ -40,8 +45,19 @@ pub(super) async fn connect(
 ) -> Result<ReadyConnection, Reason> {
     match tokio::time::timeout(TIMEOUT, greet(endpoint, member, location)).await {
         Ok(result) => result,
-        Err(_) => Err(Reason::NotConnected(format!("no greeting within {TIMEOUT:?}").into())),
+        Err(_) => Err(no_greeting(endpoint)),
     }
+}
+
+/// The reason of a server that takes connections, and does not answer in time.
+pub(super) fn no_greeting(endpoint: &Endpoint) -> Reason {
+    #[cfg(feature = "tls")]
+    let hint = if endpoint.tls { "; the port may not speak TLS" } else { "" };
+    #[cfg(not(feature = "tls"))]
+    let hint = "";
+    Reason::NotConnected(
+        format!("no greeting from {} within {TIMEOUT:?}{hint}", endpoint.name).into(),
+    )
 }
 
 async fn greet(
@@ -52,8 +68,10 @@ async fn greet(
     let access = &member.set.settings.access;
     let credentials = credentials(endpoint, access).await?;
     let wire = Wire::new(open(endpoint, access, &location.address).await?);
-    let greeted = greet_as(credentials.as_ref(), endpoint, member, (wire, location)).await;
-    greeted.map_err(|reason| hide(reason, credentials.as_ref()))
+    match greet_as(credentials.as_ref(), endpoint, member, (wire, location)).await {
+        Ok(ready) => Ok(ReadyConnection { credentials, ..ready }),
+        Err(reason) => Err(hide(reason, credentials.as_ref())),
+    }
 }
 
 async fn greet_as(
@@ -77,10 +95,9 @@ async fn greet_as(
     // Such a server may know neither scripts nor databases.
     probe.check_mode(&settings.prefix)?;
     let mut answers = answers.into_iter();
-    for answer in answers.by_ref().take(logins) {
-        if let Value::ServerError(error) = answer {
-            return Err(reason(&error));
-        }
+    let has_auth = credentials.is_some();
+    for (number, answer) in answers.by_ref().take(logins).enumerate() {
+        refused_login(&answer, number == 0 && has_auth)?;
     }
     let mut next = || answers.next().unwrap_or(Value::Nil);
     let mut digests = Digests::default();
@@ -91,7 +108,8 @@ async fn greet_as(
     member.set.set_traits(member.index, probe.traits(version, settings.guards.restart)?);
     // The clock is known before any vote.
     let server_clock = ServerClock::new(sent, read_time(next())?);
-    Ok(ReadyConnection { wire, location: location.clone(), digests, server_clock })
+    let location = location.clone();
+    Ok(ReadyConnection { wire, location, digests, server_clock, credentials: None })
 }
 
 /// Parses a health check. A replica is an error.
@@ -110,7 +128,10 @@ pub(super) fn parse_report(
 
 /// Whether a server that answers so can't be enrolled, but may renew existing keys.
 pub(super) fn keeps_keys(reason: &Reason) -> bool {
-    matches!(reason, Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy)
+    matches!(
+        reason,
+        Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy | Reason::NoReplicas
+    )
 }
 
 /// Opens a separate connection for bulk data.
@@ -121,8 +142,8 @@ pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<
         if endpoint.database != 0 {
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("SELECT").arg(endpoint.database);
-            if let Some(Value::ServerError(error)) = wire.ask(&pipeline).await?.pop() {
-                return Err(reason(&error));
+            for answer in wire.ask(&pipeline).await? {
+                refused_login(&answer, false)?;
             }
         }
         Ok(wire)
@@ -142,8 +163,8 @@ pub(super) async fn open_for_pushes(
     if !login.is_empty() {
         let answers = wire.ask(&login).await;
         let answers = answers.map_err(|reason| hide(reason, credentials.as_ref()))?;
-        if let Some(Value::ServerError(error)) = answers.first() {
-            return Err(hide(reason(error), credentials.as_ref()));
+        for answer in answers {
+            refused_login(&answer, true).map_err(|reason| hide(reason, credentials.as_ref()))?;
         }
     }
     Ok(wire)
@@ -155,24 +176,31 @@ async fn open(
     access: &Access,
     address: &Address,
 ) -> Result<Box<dyn IoStream>, Reason> {
-    let opening = async {
-        let stream = access.connector.connect(address).await?;
-        #[cfg(feature = "tls")]
-        if endpoint.tls {
-            return access.tls.wrap(address, stream).await;
+    let unconnected = |error: std::io::Error| {
+        let mut text = error.to_string();
+        if let Place::Named(directory) = &endpoint.place {
+            let silence = directory.why_silent().map(|why| format!("; {why}"));
+            text = format!("{address}: {error}{}", silence.unwrap_or_default());
         }
-        Ok(stream)
+        let is_unknown = error.get_ref().and_then(|inner| inner.downcast_ref::<UnknownHost>());
+        if is_unknown.is_some() {
+            Reason::NotLocated(text.into())
+        } else {
+            Reason::NotConnected(text.into())
+        }
     };
-    let opened: std::io::Result<_> = opening.await;
-    opened.map_err(|error| {
-        Reason::NotConnected(match &endpoint.place {
-            Place::Fixed(_) => error.to_string().into(),
-            Place::Named(directory) => {
-                let silence = directory.why_silent().map(|why| format!("; {why}"));
-                format!("{address}: {error}{}", silence.unwrap_or_default()).into()
+    let stream = access.connector.connect(address).await.map_err(unconnected)?;
+    #[cfg(feature = "tls")]
+    if endpoint.tls {
+        return access.tls.wrap(address, stream).await.map_err(|error| match error.kind() {
+            // What the server sent, its certificate or what is no TLS; the name it is to have; our files.
+            ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
+                Reason::Tls(error.to_string().into())
             }
-        })
-    })
+            _ => unconnected(error),
+        });
+    }
+    Ok(stream)
 }
 
 /// `AUTH`, where it is needed.
@@ -188,6 +216,17 @@ fn login(credentials: Option<&UserAndPassword>) -> Pipeline {
     pipeline
 }
 
+/// Classifies the error of `AUTH`, or of `SELECT`: what is not known to pass is due to the settings. A
+/// server without a password, for one, answers `AUTH` with a general error.
+fn refused_login(answer: &Value, is_auth: bool) -> Result<(), Reason> {
+    let Value::ServerError(error) = answer else { return Ok(()) };
+    Err(match reason(error) {
+        Reason::Server(text) if is_auth => Reason::Auth(text),
+        Reason::Server(error) => Reason::Unfit(UnfitServer::NoDatabase { error }),
+        other => other,
+    })
+}
+
 /// Credentials in the URL go before those of the set.
 async fn credentials(
     endpoint: &Endpoint,
@@ -200,7 +239,7 @@ async fn credentials(
 }
 
 /// Hides the password in an error, as a server may repeat it.
-fn hide(reason: Reason, credentials: Option<&UserAndPassword>) -> Reason {
+pub(super) fn hide(reason: Reason, credentials: Option<&UserAndPassword>) -> Reason {
     let Some((_, password)) = credentials.filter(|(_, password)| !password.is_empty()) else {
         return reason;
     };
@@ -214,6 +253,11 @@ fn hide(reason: Reason, credentials: Option<&UserAndPassword>) -> Reason {
         }
         Reason::NotConnected(text) => Reason::NotConnected(hidden(&text).into()),
         Reason::Protocol(text) => Reason::Protocol(hidden(&text).into()),
+        Reason::Unfit(UnfitServer::NoDatabase { error }) => {
+            Reason::Unfit(UnfitServer::NoDatabase { error: hidden(&error).into() })
+        }
+        Reason::Tls(text) => Reason::Tls(hidden(&text).into()),
+        Reason::NotLocated(text) => Reason::NotLocated(hidden(&text).into()),
         other => other,
     }
 }
@@ -248,10 +292,7 @@ pub(super) fn version(answer: &Value) -> Result<(Option<Arc<str>>, Version), Rea
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     if parsed < MIN_VERSION {
-        let (major, minor) = MIN_VERSION;
-        return Err(Reason::NotConnected(
-            format!("version {version} is too old, {major}.{minor} or newer is needed").into(),
-        ));
+        return Err(Reason::Unfit(UnfitServer::TooOld { version }));
     }
     let names = ["valkey_version", "dragonfly_version", "garnet_version"];
     Ok((Some(names.into_iter().find_map(field).unwrap_or(version)), parsed))

@@ -22,6 +22,7 @@ pub(super) fn reason(error: &ServerError) -> Reason {
         "BUSY" => Reason::Busy,
         "LOADING" => Reason::Loading,
         "MISCONF" => Reason::PersistenceFailing,
+        "NOREPLICAS" => Reason::NoReplicas,
         _ => in_script(error).unwrap_or_else(|| Reason::Server(text())),
     }
 }
@@ -35,6 +36,7 @@ fn in_script(error: &ServerError) -> Option<Reason> {
         ("OOM", Reason::OutOfMemory),
         ("READONLY", Reason::ReadOnly),
         ("MISCONF", Reason::PersistenceFailing),
+        ("NOREPLICAS", Reason::NoReplicas),
         ("NOPERM", Reason::NoPermission(without_secrets(details).into())),
     ]
     .into_iter()

@@ -170,13 +170,7 @@ impl Status {
         detail.queue(event);
     }
 
-    /// Records that the server is connected. `round_trip`: of a health check, if it answered one.
-    pub(super) fn set_up(
-        &self,
-        address: Arc<str>,
-        traits: ServerTraits,
-        round_trip: Option<Duration>,
-    ) {
+    pub(super) fn set_up(&self, address: Arc<str>, traits: ServerTraits, round_trip: Duration) {
         self.change(|detail, now| {
             let event = match &detail.state {
                 ConnectionState::Down { since, .. } => {
@@ -191,7 +185,7 @@ impl Status {
             detail.limits = traits.limits;
             detail.denied.connecting = None;
             detail.known.address = Some(address);
-            detail.known.round_trip = round_trip;
+            detail.known.round_trip = Some(round_trip);
             self.down.store(false, Ordering::Release);
             Some(event)
         });

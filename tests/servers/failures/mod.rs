@@ -16,7 +16,7 @@ mod nonsense;
 mod outage;
 mod passwords;
 mod permissions;
-mod refusing;
+pub(crate) mod refusing;
 mod scene;
 mod traces;
 mod unsent;

@@ -50,7 +50,7 @@ async fn replica_votes_again_when_promoted() {
     works(&redlock).await;
 }
 
-fn replica_of(master: &RedisServer) -> RedisServer {
+pub(crate) fn replica_of(master: &RedisServer) -> RedisServer {
     let server = RedisServer::start();
     server.replica_of(master);
     server
@@ -209,7 +209,7 @@ async fn old_server_does_not_vote() {
     assert_eq!(servers[0].count("EVALSHA"), 0);
 }
 
-pub(super) fn old_server() -> FakeServer {
+pub(crate) fn old_server() -> FakeServer {
     let greeter = fake::Greeter::new();
     FakeServer::start(move |command| match greeter.greet(command) {
         Some(_) if command[0] == b"INFO" => Reaction::bulk("redis_version:5.0.1\r\n"),

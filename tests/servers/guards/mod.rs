@@ -23,6 +23,7 @@ mod max_ttl;
 mod moves;
 mod names;
 mod new_sets;
+mod prospects;
 mod readiness;
 mod records;
 mod restart;

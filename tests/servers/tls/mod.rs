@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 pub(crate) const CA: &str = include_str!("ca.pem");
-const STRANGER_CA: &str = include_str!("stranger-ca.pem");
+pub(crate) const STRANGER_CA: &str = include_str!("stranger-ca.pem");
 const CLIENT_CERT: &str = include_str!("client.pem");
 const CLIENT_KEY: &str = include_str!("client.key");
 
@@ -165,7 +165,7 @@ async fn assert_not_connected(redlock: &Redlock) -> String {
             panic!("a server that was not verified must not vote");
         };
         match &votes[0].outcome {
-            VoteOutcome::NotCounted(Reason::NotConnected(reason)) => {
+            VoteOutcome::NotCounted(Reason::Tls(reason)) => {
                 text = reason.to_string();
                 true
             }

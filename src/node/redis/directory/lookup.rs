@@ -87,10 +87,24 @@ impl Directory {
         let is_decided = |found: &Whereabouts| found.location.is_some() || found.silence.is_some();
         // The sender lives as long as `self`.
         let found = found.wait_for(is_decided).await.map_err(|_| Reason::Unknown)?;
-        match &found.location {
-            Some(location) => Ok(location.clone()),
-            None => Err(Reason::NotConnected(self.silence(&found).unwrap_or_default().into())),
+        if let Some(location) = &found.location {
+            return Ok(location.clone());
         }
+        let text = self.silence(&found).unwrap_or_default().into();
+        // Each of them answered, and refuses to say it.
+        let refuses = |reason: &Reason| {
+            matches!(
+                reason,
+                Reason::NotLocated(_)
+                    | Reason::Tls(_)
+                    | Reason::Auth(_)
+                    | Reason::NoPermission(_)
+                    | Reason::Unfit(_)
+                    | Reason::Protocol(_)
+            )
+        };
+        let all_refuse = found.silence.iter().flatten().all(|(_, reason)| refuses(reason));
+        Err(if all_refuse { Reason::NotLocated(text) } else { Reason::NotConnected(text) })
     }
 
     /// Returns when a later configuration has the server elsewhere, with its address.

@@ -21,7 +21,7 @@ pub(super) fn ask(service: &str) -> Pipeline {
 
 /// Parses the answers to [`ask`].
 pub(super) fn parse(service: &str, answers: CommandAnswers) -> Result<Sighted, Reason> {
-    let unknown = || Reason::NotConnected(format!("it knows no master {service}").into());
+    let unknown = || Reason::NotLocated(format!("it knows no master {service}").into());
     let mut answers = answers.into_iter();
     let address = match answers.next() {
         Some(Ok(Value::Array(parts))) => parts,

@@ -64,14 +64,12 @@ pub(crate) struct EnrolTerms<'a> {
     pub(crate) max_ttl: Duration,
     /// Whether the node's `max_ttl` may be raised while it votes.
     pub(crate) may_raise: bool,
-    /// Whether the node may be enrolled where it has no tag of the present run.
-    pub(crate) may_enrol: bool,
-    /// The least epoch of a new enrolment.
-    pub(crate) least_epoch: u32,
+    /// The least epoch of a new enrolment; `None` if the node must not be enrolled.
+    pub(crate) least_epoch: Option<u32>,
     /// The incarnation that is to be enrolled anew, as another one owns its name.
     pub(crate) reclaims: Option<Incarnation>,
-    /// The known owner of the node's name.
-    pub(crate) own: Option<Incarnation>,
+    /// Whether the node lacks an owner of another name, as last seen.
+    pub(crate) lacks_owners: bool,
     /// The names of the other nodes, sorted, and the known owners of these.
     pub(crate) others: Vec<&'a str>,
     pub(crate) owners: Vec<Option<Incarnation>>,
@@ -217,9 +215,7 @@ pub(crate) fn next_change(
     if let Some(change) = takeover(report, terms) {
         return Ok(Some(change));
     }
-    if !terms.may_enrol {
-        return Ok(None);
-    }
+    let Some(least_epoch) = terms.least_epoch else { return Ok(None) };
     let tag = &report.tag;
     let is_blank = tag.text().is_empty();
     let is_ours = !is_blank && tag.layout() == &*terms.layout.hash;
@@ -240,8 +236,7 @@ pub(crate) fn next_change(
     let mut owners = report.owners.clone();
     owners.resize(terms.others.len(), None);
     let mut news = Vec::new();
-    // A displaced node may have been put under the name of another set's node: it is told nothing.
-    if is_new || (is_current && tag.incarnation() >= terms.own) {
+    if is_new || (is_current && terms.lacks_owners) {
         for ((known, owner), name) in owners.iter_mut().zip(&terms.owners).zip(&terms.others) {
             if let Some(text) = owner.filter(|owner| *known < Some(*owner)) {
                 *known = *owner;
@@ -263,7 +258,7 @@ pub(crate) fn next_change(
             () => TagState::Probation,
         };
         let tag = if is_guarded {
-            let own = next_incarnation(report, terms.least_epoch, terms.nonce);
+            let own = next_incarnation(report, least_epoch, terms.nonce);
             new_tag(state, &terms.layout.hash, own, &owners, max_ttl)
         } else {
             Tag::new(format!("a {} {}", report.run, terms.layout.hash))
@@ -458,9 +453,9 @@ mod tests {
         change.fields.iter().find(|(field, _)| field == name).map(|(_, value)| &**value)
     }
 
-    fn next(set: &NodeSet, report: &NodeReport, own: Option<Incarnation>) -> Option<Change> {
+    fn next(set: &NodeSet, report: &NodeReport, lacks_owners: bool) -> Option<Change> {
         let mut terms = set.terms(1, false);
-        (terms.own, terms.owners) = (own, vec![None, Some(incarnation(3))]);
+        (terms.lacks_owners, terms.owners) = (lacks_owners, vec![None, Some(incarnation(3))]);
         next_change(report, &terms).unwrap()
     }
 
@@ -473,8 +468,7 @@ mod tests {
     fn owners_are_told_by_maximum() {
         let set = Scripted::new("p").set;
         let member = marked(report(&set, 'a', 2, 1));
-        let own = Some(incarnation(2));
-        let change = next(&set, &member, own).unwrap();
+        let change = next(&set, &member, true).unwrap();
         assert_eq!(change.kind, ChangeKind::Owners);
         assert_eq!(field(&change, "owner:c:1/0"), Some(&*incarnation(3).to_string()));
         assert_eq!(field(&change, "owner:a:1/0"), None, "it is not known");
@@ -483,12 +477,11 @@ mod tests {
         // It knows a later one.
         let later = Incarnation { epoch: 2, ..incarnation(4) };
         let knows = NodeReport { owners: vec![None, Some(later)], ..member.clone() };
-        assert_eq!(next(&set, &knows, own), None);
-        let displacing = Some(Incarnation { epoch: 9, ..incarnation(9) });
-        assert_eq!(next(&set, &member, displacing), None, "another server owns its name");
+        assert_eq!(next(&set, &knows, true), None);
+        assert_eq!(next(&set, &member, false), None, "displaced, or one server under two names");
         // A new one takes them along.
         let blank = marked(NodeReport { tag: Tag::new(""), ..member });
-        let change = next(&set, &blank, None).unwrap();
+        let change = next(&set, &blank, false).unwrap();
         assert_eq!(change.kind, ChangeKind::Vote);
         assert!(change.after.is_probation() && field(&change, "owner:c:1/0").is_some());
     }

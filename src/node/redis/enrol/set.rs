@@ -166,10 +166,10 @@ impl NodeSet {
             max_ttl: self.settings.max_ttl,
             may_raise: !is_guarded || enrolment.is_quorate(),
             // A node that was last seen in another set still belongs to that.
-            may_enrol: !is_guarded || !enrolment.is_elsewhere(node),
-            least_epoch: enrolment.least_epoch(node),
+            least_epoch: (!is_guarded || !enrolment.is_elsewhere(node))
+                .then(|| enrolment.least_epoch(node)),
             reclaims: enrolment.reclaims(node, now).filter(|_| is_fresh),
-            own: enrolment.owner(node).filter(|_| is_guarded),
+            lacks_owners: is_guarded && enrolment.lacks_owners(node),
             owners: others
                 .iter()
                 .map(|&other| enrolment.owner(other).filter(|_| is_guarded))

@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(scripted.barred()[0], Some(Reason::Displaced));
         let enrols_as = |is_fresh| {
             let terms = set.terms(0, is_fresh);
-            (terms.least_epoch, terms.reclaims)
+            (terms.least_epoch.unwrap(), terms.reclaims)
         };
         assert_eq!(enrols_as(true), (10, None));
         let begun = scripted.clock.now();

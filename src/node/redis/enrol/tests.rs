@@ -409,7 +409,7 @@ fn floor_is_that_of_voting_nodes() {
 fn foreign_nodes_are_not_enrolled() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
-    let may_enrol = |node| set.terms(node, true).may_enrol;
+    let may_enrol = |node| set.terms(node, true).least_epoch.is_some();
     assert!(may_enrol(1));
     scripted.see(1, &elsewhere(set, 2), true);
     set.left(1);
@@ -495,7 +495,7 @@ fn unguarded_nodes_vote_at_once() {
     let scripted = Scripted::with("p", RestartGuard::Off);
     let set = &scripted.set;
     let terms = set.terms(0, true);
-    assert!(terms.may_raise && terms.may_enrol);
+    assert!(terms.may_raise && terms.least_epoch.is_some());
     let tag = format!("a {} {}", "0".repeat(32), set.layout.hash);
     let blank =
         NodeReport { tag: Tag::new(tag), run: "0".repeat(32).into(), ..report(set, 'a', 0, 1) };

@@ -199,6 +199,7 @@ impl Session<'_> {
     }
 
     pub(super) fn break_off(mut self, reason: Reason) -> SessionEnd {
+        let reason = handshake::hide(reason, self.link.credentials.as_ref());
         // Later operations fail at once.
         self.status.set_down(reason.clone());
         for request in std::mem::take(&mut self.mistagged) {

@@ -1,6 +1,6 @@
 //! Health checks: the server's enrolment and its clock.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use ::redis::{Pipeline, Value};
 
@@ -48,7 +48,6 @@ impl Default for CheckProgress {
 impl Session<'_> {
     /// Sends a health check.
     pub(super) fn check_health(&mut self, now: Timestamp) {
-        self.checks.is_due = false;
         self.checks.changes = 0;
         self.read_record(self.member.set.latest_tag(self.member.index), now);
     }
@@ -58,7 +57,7 @@ impl Session<'_> {
         let Membership { set, index } = self.member;
         let mut pipeline = Pipeline::with_capacity(8);
         add_check(&mut pipeline, &set.keys, &tag, &set.other_names(*index));
-        self.checks.is_under_way = true;
+        (self.checks.is_under_way, self.checks.is_due) = (true, false);
         self.send_all(&pipeline, now, BatchContent::HealthCheck { tag });
     }
 
@@ -73,7 +72,7 @@ impl Session<'_> {
         let report = match handshake::parse_report(&mut values.into_iter(), asked, restart)? {
             Ok(report) => report,
             Err(reason) => {
-                self.checked(received, Err(&reason));
+                self.checked((sent, received), Err(&reason));
                 return Ok(());
             }
         };
@@ -87,7 +86,7 @@ impl Session<'_> {
         self.observe(sent, received, report.server_micros);
         if self.checks.changes < MAX_CHANGES {
             self.checks.changes += 1;
-            if report.tag != *asked {
+            if !self.checks.has_begun && report.tag != *asked {
                 // Once more, with its fences.
                 self.read_record(report.tag, received);
                 return Ok(());
@@ -100,7 +99,7 @@ impl Session<'_> {
                 }
                 Ok(None) => {}
                 Err(reason) => {
-                    self.checked(received, Err(&reason));
+                    self.checked((sent, received), Err(&reason));
                     return Ok(());
                 }
             }
@@ -156,7 +155,7 @@ impl Session<'_> {
         };
         match kind {
             ChangeKind::Vote if handshake::keeps_keys(&reason) => {
-                self.checked(times.1, Err(&reason));
+                self.checked(times, Err(&reason));
                 return Ok(());
             }
             ChangeKind::Vote => return Err(reason),
@@ -179,7 +178,7 @@ impl Session<'_> {
 
     /// Ends the health check, with the reason for which the server can't be enrolled; what waited for
     /// it goes on.
-    fn checked(&mut self, received: Timestamp, result: Result<Duration, &Reason>) {
+    fn checked(&mut self, (sent, received): (Timestamp, Timestamp), result: Result<(), &Reason>) {
         self.checks.is_under_way = false;
         if let Err(reason) = result {
             self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
@@ -189,7 +188,8 @@ impl Session<'_> {
             self.checks.has_begun = true;
             let traits = self.member.set.traits(self.member.index);
             let address = self.link.location.address.to_string().into();
-            self.status.set_up(address, traits, result.ok());
+            let round_trip = received.saturating_duration_since(sent);
+            self.status.set_up(address, traits, round_trip);
         }
         if let Err(reason) = result {
             self.status.set_refusing(reason);
@@ -223,11 +223,9 @@ impl Session<'_> {
         self.fences = self.member.set.keys.voting_fences(&self.tag);
         self.view = admission.view;
         self.member.set.compare_clocks(received);
-        self.checked(received, Ok(trip));
+        self.checked((sent, received), Ok(()));
         // Not at the pace of connecting.
-        if admission.reconnect && !is_first {
-            self.leaving = Some(Reason::Displaced);
-        }
+        self.leaving = (admission.reconnect && !is_first).then_some(Reason::Displaced);
     }
 
     /// Records a reading of the server's clock; returns false if the server must not grant.

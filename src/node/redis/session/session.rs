@@ -26,7 +26,7 @@ use crate::{
         Endpoint, RedisSettings,
         encode::{Encoder, ScriptRef, script_of},
         enrol::{AdminRequest, Membership, Tag},
-        handshake::ReadyConnection,
+        handshake::{self, ReadyConnection},
         reconnect_state::ReconnectState,
         request::NodeRequest,
         scripts::{self, OperationScript},
@@ -154,7 +154,9 @@ impl<'a> Session<'a> {
             if is_idle && let Some(reason) = self.leaving.take() {
                 return self.break_off(reason);
             }
-            if self.checks.is_due && !self.checks.is_under_way {
+            // Before the first check, and once the connection is to end, nothing is taken in.
+            let is_open = self.checks.has_begun && self.leaving.is_none();
+            if self.checks.is_due && !self.checks.is_under_way && self.leaving.is_none() {
                 last_check = self.settings.clock.now();
                 self.check_health(last_check);
             }
@@ -166,14 +168,14 @@ impl<'a> Session<'a> {
                     }
                     self.fill();
                 }
-                count = requests.recv_many(&mut incoming, MAX_BATCH), if open && self.checks.has_begun => {
+                count = requests.recv_many(&mut incoming, MAX_BATCH), if open && is_open => {
                     if count == 0 {
                         open = false;
                     } else {
                         self.take_in(&mut incoming);
                     }
                 }
-                Some(admin) = admin.recv() => match admin {
+                Some(admin) = admin.recv(), if is_open => match admin {
                     AdminRequest::Check => self.checks.is_due = true,
                     AdminRequest::Run(pipeline, waiting) => {
                         let now = self.settings.clock.now();
@@ -185,8 +187,14 @@ impl<'a> Session<'a> {
                     let now = self.settings.clock.now();
                     let waited = self.batches.front().map(|batch| batch.waiting_since.elapsed());
                     let is_watched = !switches::is_out(Switch::Timeouts);
-                    if is_watched && waited.is_some_and(|waited| waited >= hang) {
-                        return self.break_off(Reason::TimedOut);
+                    let limit = if self.checks.has_begun { hang } else { hang.min(handshake::TIMEOUT) };
+                    if is_watched && waited.is_some_and(|waited| waited >= limit) {
+                        let reason = if self.checks.has_begun {
+                            Reason::TimedOut
+                        } else {
+                            handshake::no_greeting(self.endpoint)
+                        };
+                        return self.break_off(reason);
                     }
                     self.report_waits(now);
                     if now.saturating_duration_since(last_check) >= CHECK_INTERVAL {
@@ -209,7 +217,10 @@ impl<'a> Session<'a> {
                     while !batch.is_answered() {
                         // The commands may have run.
                         let answer = wire.answer(&mut batch.left);
-                        let answer = answer.map_err(|_| Reason::Disconnected)?;
+                        let has_begun = self.checks.has_begun;
+                        let answer = answer.map_err(|unreadable| {
+                            if has_begun { Reason::Disconnected } else { unreadable.into() }
+                        })?;
                         let Some(answer) = answer else { break };
                         batch.answers.push(answer);
                     }

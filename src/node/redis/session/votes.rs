@@ -20,7 +20,9 @@ const REFUSAL_TTL: Duration = Duration::from_secs(1);
 /// refusal.
 fn concerns_all(op: &Op, reason: &Reason) -> Option<bool> {
     match reason {
-        Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy => Some(true),
+        Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy | Reason::NoReplicas => {
+            Some(true)
+        }
         Reason::NoPermission(_) | Reason::Server(_) | Reason::Protocol(_) | Reason::TokenAhead => {
             op.is_vote().then_some(false)
         }

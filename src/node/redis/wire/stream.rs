@@ -268,7 +268,11 @@ fn ended(answers: &[Value], error: &io::Error) -> Reason {
         Value::ServerError(error) => Some(reason(error)),
         _ => None,
     });
-    said.unwrap_or_else(|| Reason::NotConnected(error.to_string().into()))
+    said.unwrap_or_else(|| match error.kind() {
+        // A server that wants another certificate says so after the handshake.
+        io::ErrorKind::InvalidData => Reason::Tls(error.to_string().into()),
+        _ => Reason::NotConnected(error.to_string().into()),
+    })
 }
 
 impl From<Unreadable> for Reason {
