@@ -61,6 +61,12 @@ impl Settings {
         if nodes.is_empty() {
             return Err(Failure::config(format!("{option} names no server")));
         }
+        if entries(urls).iter().any(|entry| !entry.contains("://")) {
+            // Not shown: it may be a part of a password.
+            return Err(Failure::config(format!(
+                "{option}: an entry between two commas is no URL such as redis://host:port; a comma in a password is written %2C"
+            )));
+        }
         self.table.insert("nodes".into(), Value::Array(nodes));
         Ok(())
     }
@@ -172,18 +178,32 @@ fn nodes(list: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Splits a list at its commas, except at those between the hosts of one URL.
+/// Splits a list at its commas, except at those between the hosts of one URL, and inside of a password.
 fn entries(list: &str) -> Vec<String> {
+    let parts: Vec<_> = list.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     let mut entries: Vec<String> = Vec::new();
-    for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let has_hosts =
-            |entry: &&mut String| entry.contains("+sentinel://") || entry.contains("+cluster://");
-        match entries.last_mut().filter(has_hosts) {
-            Some(entry) if !part.contains("://") => {
+    for (at, part) in parts.iter().enumerate() {
+        let is_url = part.contains("://");
+        // The password ends at the `@`, which is in a later part.
+        let ends_later = || {
+            parts[at..]
+                .iter()
+                .take_while(|part| !part.contains("://"))
+                .any(|part| part.contains('@'))
+        };
+        let goes_on = |entry: &&mut String| {
+            let has_hosts = entry.contains("+sentinel://") || entry.contains("+cluster://");
+            let credentials = entry
+                .split_once("://")
+                .is_some_and(|(_, rest)| rest.contains(':') && !rest.contains(['@', '/']));
+            has_hosts || (credentials && ends_later())
+        };
+        match entries.last_mut().filter(goes_on) {
+            Some(entry) if !is_url => {
                 entry.push(',');
                 entry.push_str(part);
             }
-            _ => entries.push(part.to_owned()),
+            _ => entries.push((*part).to_owned()),
         }
     }
     entries
@@ -207,6 +227,13 @@ mod tests {
                 ],
             ),
             ("redis://a,b", &["redis://a", "b"]),
+            (
+                "redis://:pa,ss@h1,redis://u:p,a,ss@h2",
+                &["redis://:pa,ss@h1", "redis://u:p,a,ss@h2"],
+            ),
+            ("n=redis://:p,@h1,redis://h2", &["n=redis://:p,@h1", "redis://h2"]),
+            ("redis://h1:1,b@c", &["redis://h1:1,b@c"]),
+            ("redis://h1:1/2,b@c", &["redis://h1:1/2", "b@c"]),
             ("", &[]),
         ] {
             assert_eq!(entries(list), expected, "{list}");

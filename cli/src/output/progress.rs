@@ -36,6 +36,17 @@ impl Progress {
         Self { begun: Instant::now(), is_terminal, drawn: false, last: None }
     }
 
+    /// The progress of something that began this long ago.
+    pub(crate) fn since(elapsed: Duration) -> Self {
+        let mut this = Self::new();
+        this.begun = this.begun.checked_sub(elapsed).unwrap_or(this.begun);
+        this
+    }
+
+    pub(crate) const fn is_on_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
     pub(crate) fn elapsed(&self) -> Duration {
         self.begun.elapsed()
     }

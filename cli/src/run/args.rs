@@ -13,11 +13,11 @@ use crate::{args::time, exit};
 const MODES: &str = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 if it can't be run, 127 if it is not \
 found; 75 (-E) if the lock is held, or the wait is over; 69 without a quorum; 70 if the lock was lost, \
-and the command stopped; 64 for wrong usage; 78 for wrong or missing settings. With --once or --tick, 0 \
-if it is done already.
+and the command stopped; 64 for wrong usage, or if a redlock run above holds a name; 78 for wrong or \
+missing settings, or servers that can't vote. With --once or --tick, 0 if it is done already.
 
 The command runs in a process group of its own. What it leaves running there is ended before the lock \
-is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN and REDLOCK_OWNER.";
+is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN, REDLOCK_OWNER and REDLOCK_HELD.";
 
 /// Run a command while a lock is held, and end it before the lock can be another client's
 #[derive(Debug, clap::Args)]
@@ -27,6 +27,7 @@ redlock run [OPTIONS] NAME... -- COMMAND [ARG]...
        redlock run [OPTIONS] --tick JOB --cron EXPRESSION [--tz ZONE] -- COMMAND [ARG]...
        redlock run [OPTIONS] --leader NAME -- COMMAND [ARG]...")]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(false).args(["names", "once", "tick", "leader"]))]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct RunArgs {
     /// The names to lock: all of them, or none
     #[arg(value_name = "NAME")]
@@ -50,9 +51,14 @@ pub(crate) struct RunArgs {
     /// With --cron: the time zone [default: UTC]
     #[arg(long, value_name = "ZONE", requires = "cron")]
     pub(crate) tz: Option<String>,
-    /// With --tick: the time whose latest tick is run, like 2026-03-01T03:00:00Z [default: now]
+    /// With --tick: the time whose latest tick is run, like 2026-03-01T03:00:00Z; an empty one is now
+    /// [default: now]
     #[arg(long, value_name = "TIME", value_parser = moment, requires = "tick")]
-    pub(crate) at: Option<SystemTime>,
+    pub(crate) at: Option<Moment>,
+    /// With --tick: a start this long before a tick, or less, means that tick, and waits for it; always less
+    /// than half of the time between two ticks [default: 5s]
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "tick", conflicts_with = "at")]
+    pub(crate) early: Option<Duration>,
     /// With --tick: how often a tick is tried, over all hosts, if the command fails or is killed
     #[arg(long, value_name = "NUMBER", requires = "tick", default_value_t = 1)]
     pub(crate) attempts: u32,
@@ -83,14 +89,37 @@ pub(crate) struct RunArgs {
     /// Leave the command in the process group of this program, as with a terminal on the standard input
     #[arg(long)]
     pub(crate) foreground: bool,
+    /// Run the command at once where a process above this one holds a name: by default that is an error, as
+    /// the two would wait for each other
+    #[arg(long)]
+    pub(crate) pass_through: bool,
+    /// Let processes run on that the command leaves behind: they run without the lock
+    #[arg(long)]
+    pub(crate) leave_daemons: bool,
+    /// Stop the command when the standard input ends, as it does when an ssh client is gone; the command has
+    /// none then
+    #[arg(long)]
+    pub(crate) end_with_stdin: bool,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
     /// What others see as the holder of the lock [default: redlock@host:pid]
     #[arg(long, value_name = "TEXT")]
     pub(crate) owner: Option<String>,
 }
 
-/// Parses a date and time.
-fn moment(text: &str) -> Result<SystemTime, String> {
-    humantime::parse_rfc3339_weak(text).map_err(|_| "no time like 2026-03-01T03:00:00Z".into())
+/// A time, or `None` for now: what starts the program may have none to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment(pub(crate) Option<SystemTime>);
+
+/// Parses a date and time, with its distance from UTC or without.
+fn moment(text: &str) -> Result<Moment, String> {
+    if text.is_empty() {
+        return Ok(Moment(None));
+    }
+    let with_offset = text.parse::<jiff::Timestamp>().map(SystemTime::from);
+    let time = with_offset.or_else(|_| humantime::parse_rfc3339_weak(text));
+    time.map(|time| Moment(Some(time))).map_err(|_| "no time like 2026-03-01T03:00:00Z".into())
 }
 
 /// How a wait for a lock is limited.
@@ -102,11 +131,35 @@ pub(crate) enum Wait {
 }
 
 impl RunArgs {
+    /// The names of the locks that the command runs under.
+    pub(crate) fn lock_names(&self) -> Vec<String> {
+        let one =
+            |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
+        let special =
+            [one("once", &self.once), one("job", &self.tick), one("leader", &self.leader)];
+        self.names.iter().cloned().chain(special.into_iter().flatten()).collect()
+    }
+
     pub(crate) fn wait(&self) -> Wait {
         match self.wait {
             None if self.no_wait => Wait::No,
             None => Wait::Unlimited,
             Some(time) => Wait::AtMost(time),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_have_zones_or_not() {
+        let three = humantime::parse_rfc3339("2026-03-01T03:00:00Z").unwrap();
+        for text in ["2026-03-01T03:00:00Z", "2026-03-01T04:00:00+01:00", "2026-03-01 03:00:00"] {
+            assert_eq!(moment(text), Ok(Moment(Some(three))), "{text}");
+        }
+        assert_eq!(moment(""), Ok(Moment(None)));
+        assert!(moment("soon").is_err() && moment("2026-03-01").is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    fs::File,
     io::{self, IsTerminal, stdin},
     os::{
         fd::{AsFd, OwnedFd},
@@ -88,13 +89,20 @@ impl WatchedCommand {
         let joins = if shares_group { getpgrp().as_raw_nonzero().get() } else { 0 };
         let watchdog = super::this_program()?
             .arg(watchdog::ARGUMENT)
-            .args([joins.to_string(), args.stop_signal.as_raw().to_string()])
+            .args(
+                [joins, args.stop_signal.as_raw(), args.leave_daemons.into()]
+                    .map(|n| n.to_string()),
+            )
             .args(&args.command)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             // What is sent to the group of `run` must not stop it.
             .process_group(0)
             .spawn()?;
-        send_descriptor(&ours, stdin().as_fd())?;
+        if args.end_with_stdin {
+            send_descriptor(&ours, File::open("/dev/null")?.as_fd())?;
+        } else {
+            send_descriptor(&ours, stdin().as_fd())?;
+        }
         let orders = Sender::new(&ours)?;
         ours.set_nonblocking(true)?;
         let reports = BufReader::new(UnixStream::from_std(ours)?).lines();

@@ -1,5 +1,6 @@
 //! `redlock run`: a command that runs only while a lock is held.
 
+mod ancestors;
 mod args;
 mod clock;
 mod command;
@@ -10,16 +11,19 @@ mod outcome;
 mod proc;
 mod signals;
 mod start;
+mod waiting;
 mod watchdog;
 mod work;
 
 use std::{
+    convert::Infallible,
     io,
     process::{self, ExitCode},
     time::Duration,
 };
 
 use humantime::format_rfc3339_seconds;
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::Mutex;
 use tower_redlock::{
     LockContext, LockError, LockOptions, Redlock, Resource, Schedule,
@@ -29,13 +33,21 @@ use tower_redlock::{
 
 pub(crate) use self::args::RunArgs;
 use self::{
-    args::Wait,
+    ancestors::Held,
+    args::{Moment, Wait},
     command::WatchedCommand,
+    messages::{Order, Sender},
     outcome::Outcome,
     signals::Signals,
+    waiting::Waiting,
     work::{Ended, work},
 };
-use crate::{args::SharedArgs, exit::Failure, settings::Settings};
+use crate::{
+    args::SharedArgs,
+    exit::Failure,
+    output::{say, short},
+    settings::Settings,
+};
 
 /// The command is killed that long before the end of the lock, at the latest.
 const KILL_MARGIN: Duration = Duration::from_millis(100);
@@ -73,11 +85,17 @@ fn this_program() -> io::Result<process::Command> {
     }
 }
 
+/// Time for the command to end after the standard input has, by default.
+const STDIN_GRACE: Duration = Duration::from_secs(10);
+
 /// What `run` needs to start the command once the lock is held.
 struct Runner<'a> {
     args: &'a RunArgs,
     owner: String,
     signals: Signals,
+    waiting: Waiting,
+    held: Held,
+    orders: Sender,
     command: Mutex<WatchedCommand>,
 }
 
@@ -93,6 +111,17 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
             "--max-hold: the command is killed 100 ms before the lock ends",
         ));
     }
+    let held = Held::new(&redlock, settings.prefix(), args.lock_names());
+    if let Some((pid, name)) = held.above() {
+        if args.pass_through {
+            return Err(start::replace(&args.command));
+        }
+        return Err(Failure::usage(format!(
+            "{} was not run: \"{name}\" is held by the redlock run above it, process {pid}, and each would \
+             wait for the other: take one of the two away, or give the inner one --pass-through",
+            command::shown(&args.command)
+        )));
+    }
     // Before anything is locked or claimed for it.
     if let Err(code) = start::check(&args.command) {
         return Ok(code);
@@ -100,8 +129,16 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     let signals = Signals::start().map_err(system("signals"))?;
     let command = WatchedCommand::prepare(args).await.map_err(system("no watchdog"))?;
     let owner = redlock.owner().to_string();
-    let runner = Runner { args, owner, signals, command: Mutex::new(command) };
-    let outcome = runner.run_or_interrupt(&redlock).await;
+    let waiting = Waiting::new(args.quiet);
+    let orders = command.orders().clone();
+    let command = Mutex::new(command);
+    let runner = Runner { args, owner, signals, waiting, held, orders, command };
+    let outcome = tokio::select! {
+        biased;
+        outcome = runner.run_or_interrupt(&redlock) => outcome,
+        never = runner.end_with_stdin(), if args.end_with_stdin => match never {},
+    };
+    runner.waiting.end();
     // A lock that was lost is another's by now: what is left must end all the sooner.
     let mut command = runner.command.lock().await;
     runner.signals.end_command();
@@ -113,7 +150,7 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     drop(command);
     // Locks that were granted to nobody are released as well. What does not reach a server ends by its TTL.
     let _ = tokio::time::timeout(RELEASE, redlock.shutdown()).await;
-    Ok(outcome.report(args, &runner.signals).await)
+    Ok(outcome.report(args, shared.verbose > 0, &runner.signals).await)
 }
 
 fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
@@ -134,6 +171,24 @@ fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
 }
 
 impl Runner<'_> {
+    /// Ends this process as SIGTERM does when the standard input ends, and the command if it does not end
+    /// by that. Does not return.
+    async fn end_with_stdin(&self) -> Infallible {
+        let (ended, end) = tokio::sync::oneshot::channel();
+        // A thread, as a read from a file or a device can't be awaited; it ends with this process.
+        std::thread::spawn(move || {
+            // What arrives is for nobody; an error is an end as well.
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            let _ = ended.send(());
+        });
+        let _ = end.await;
+        say("redlock: the standard input has ended: the command is stopped");
+        let _ = kill_process(getpid(), Signal::TERM);
+        tokio::time::sleep(self.args.kill_after.unwrap_or(STDIN_GRACE)).await;
+        let _ = self.orders.send(&Order::Signal(Signal::KILL.as_raw()));
+        std::future::pending().await
+    }
+
     async fn run_or_interrupt(&self, redlock: &Redlock) -> Outcome {
         let mut run = std::pin::pin!(self.run(redlock));
         let signal = tokio::select! {
@@ -178,8 +233,10 @@ impl Runner<'_> {
             Err(error) => return LockError::from(error).into(),
         };
         let names = resource.names().collect::<Vec<_>>().join(" ");
-        let request = redlock.lock(resource).options(options);
-        match request.run(|context| self.work(&names, context, Vec::new())).await {
+        let held_by = async || holder(redlock, &resource).await;
+        let request = redlock.lock(resource.clone()).options(options);
+        let run = request.run(|context| self.work(&names, context, Vec::new()));
+        match self.waiting.during(run, held_by).await {
             Ok(ended) => ended.into(),
             Err(error) => error.into(),
         }
@@ -187,11 +244,18 @@ impl Runner<'_> {
 
     /// Waits until a quorum of servers votes. The limit is that of the wait for the lock.
     async fn ready(&self, redlock: &Redlock) -> Result<(), Outcome> {
-        let ready = match self.args.wait() {
-            Wait::No => redlock.ready_within(CONNECT).await,
-            Wait::AtMost(wait) => redlock.ready_within(wait.max(CONNECT)).await,
-            Wait::Unlimited => redlock.ready().await,
+        let ready = async {
+            match self.args.wait() {
+                Wait::No => redlock.ready_within(CONNECT).await,
+                Wait::AtMost(wait) => redlock.ready_within(wait.max(CONNECT)).await,
+                Wait::Unlimited => redlock.ready().await,
+            }
         };
+        let why = async || match redlock.readiness() {
+            Ok(()) => "records that are being copied to the servers".into(),
+            Err(why) => format!("servers: {why}"),
+        };
+        let ready = self.waiting.during(ready, why).await;
         ready.map_err(|why| Outcome::NotReady(Box::new(why)))
     }
 
@@ -200,7 +264,8 @@ impl Runner<'_> {
         let request = redlock.once(key).options(options).retain(retain);
         let done = request
             .run(|context| async { self.work(key, context, Vec::new()).await.into_result() });
-        match done.await {
+        let why = async || format!("another process, which does the work of {key}");
+        match self.waiting.during(done, why).await {
             Ok(Once::Ran(ended)) | Err(OnceError::Work(ended)) => ended.into(),
             Ok(Once::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
             Ok(Once::AlreadyDone { by, at, .. }) => Outcome::AlreadyDone { by, at },
@@ -220,8 +285,11 @@ impl Runner<'_> {
             Err(error) => return Outcome::Usage(error.to_string()),
         };
         let mut request = redlock.job_tick(job, schedule).attempts(self.args.attempts);
-        if let Some(at) = self.args.at {
+        if let Some(Moment(Some(at))) = self.args.at {
             request = request.at(at);
+        }
+        if let Some(early) = self.args.early {
+            request = request.early(early);
         }
         let done = request.options(options).run(|context| async move {
             let more = vec![
@@ -234,7 +302,8 @@ impl Runner<'_> {
             }
             ended.into_result()
         });
-        match done.await {
+        let why = async || format!("another host, which runs a tick of {job}");
+        match self.waiting.during(done, why).await {
             Ok(TickOutcome::Ran(ended)) | Err(TickError::Work(ended)) => ended.into(),
             Ok(TickOutcome::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
             Ok(TickOutcome::AlreadyDone { by, .. }) => Outcome::TickDone { by },
@@ -258,10 +327,22 @@ impl Runner<'_> {
             ("REDLOCK_NAME", name.to_owned()),
             ("REDLOCK_TOKEN", context.fencing_token().to_string()),
             ("REDLOCK_OWNER", self.owner.clone()),
+            (ancestors::VARIABLE, self.held.value()),
         ];
         let environment = more.into_iter().chain(own);
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
         let mut command = self.command.lock().await;
+        self.waiting.end();
         work(self.args, environment, &self.signals, &mut command, context).await
     }
+}
+
+/// Says who holds one of these names.
+async fn holder(redlock: &Redlock, resource: &Resource) -> String {
+    let names = resource.names().collect::<Vec<_>>().join(" ");
+    let Ok(Some(holder)) = redlock.inspect(resource.clone()).await else { return names };
+    let since = holder.since.and_then(|since| since.elapsed().ok());
+    let since = since.map_or_else(String::new, |since| format!(" for {}", short(since)));
+    let owner = holder.owner.as_deref().unwrap_or("a foreign key");
+    format!("{}, held by {owner}{since}", holder.name)
 }

@@ -1,7 +1,7 @@
 //! How `run` ends: what it says, and its exit code.
 
 use std::{
-    io,
+    io::{self, IsTerminal, stderr},
     os::unix::process::ExitStatusExt,
     process::{ExitCode, Stdio},
     sync::Arc,
@@ -83,10 +83,18 @@ impl Outcome {
     }
 
     /// Prints what there is to say. Returns the exit code.
-    pub(super) async fn report(self, args: &RunArgs, signals: &Signals) -> ExitCode {
+    pub(super) async fn report(
+        self,
+        args: &RunArgs,
+        is_verbose: bool,
+        signals: &Signals,
+    ) -> ExitCode {
         let command = shown(&args.command);
         if let Some(why) = self.nothing_to_do() {
-            say(&format!("redlock: {command} was not run: {why}"));
+            // cron(8) mails what is printed, from each host.
+            if !args.quiet && (is_verbose || stderr().is_terminal()) {
+                say(&format!("redlock: {command} was not run: {why}"));
+            }
             return ExitCode::SUCCESS;
         }
         let failure = match self {

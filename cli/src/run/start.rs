@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, getppid};
 
-use crate::output::say;
+use crate::{exit::Failure, output::say};
 
 /// The argument that makes this program the process of a command.
 pub(super) const ARGUMENT: &str = "__start";
@@ -35,6 +35,15 @@ pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(CANNOT_RUN);
     }
     failed(&command, &Command::new(&command).args(args).exec())
+}
+
+/// Replaces this process by a command. Returns if that fails.
+pub(super) fn replace(command: &[OsString]) -> Failure {
+    let Some((program, args)) = command.split_first() else { return Failure::usage("no command") };
+    let error = Command::new(program).args(args).exec();
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    let code = if is_missing { NOT_FOUND } else { CANNOT_RUN };
+    Failure::new(code, format!("{}: {error}", program.display()))
 }
 
 /// Looks whether the program of a command is there and may be executed, as execvp(3) would find it.

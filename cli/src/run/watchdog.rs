@@ -36,7 +36,8 @@ use super::{
 use crate::signals::is_ignored;
 
 /// The argument that makes this program a watchdog. The next ones: the process group of the command, or 0
-/// for one of its own; the stop signal; the command and its arguments.
+/// for one of its own; the stop signal; 1 if what the command leaves behind runs on, else 0; the command and
+/// its arguments.
 pub(super) const ARGUMENT: &str = "__watchdog";
 
 /// Maximum time between looks at the clock: timers do not count the time for which a machine is
@@ -63,6 +64,7 @@ struct Watch {
     /// The process group that the command joins.
     joins: Option<i32>,
     stop_signal: Signal,
+    leaves_daemons: bool,
     orders: Lines<BufReader<UnixStream>>,
     reports: Sender,
     /// When the lock ends, by [`clock::now`].
@@ -79,7 +81,7 @@ impl Watch {
     fn new(mut args: impl Iterator<Item = OsString>) -> io::Result<Self> {
         let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
         let (joins, stop_signal) = (number(), number().and_then(Signal::from_named_raw));
-        let (Some(joins), Some(stop_signal)) = (joins, stop_signal) else {
+        let (Some(joins), Some(stop_signal), Some(leaves)) = (joins, stop_signal, number()) else {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -95,6 +97,7 @@ impl Watch {
             stdin: Some(stdin),
             joins: Some(joins).filter(|group| *group > 0),
             stop_signal,
+            leaves_daemons: leaves == 1,
             orders,
             reports,
             lock_ends: None,
@@ -212,10 +215,15 @@ impl Watch {
                     self.note_first_ended(group, status);
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => return true,
-                Err(_) => return self.group.is_some_and(Group::is_left),
+                Ok(None) => return !self.leaves_now(),
+                Err(_) => return !self.leaves_now() && self.group.is_some_and(Group::is_left),
             }
         }
+    }
+
+    /// Whether what is left of the command is no longer part of it.
+    const fn leaves_now(&self) -> bool {
+        self.leaves_daemons && self.first_ended.is_some() && !self.has_killed
     }
 
     fn note_first_ended(&mut self, group: Group, status: WaitStatus) {
@@ -224,8 +232,10 @@ impl Watch {
         let _ = self
             .reports
             .send(&Report::FirstEnded { status: status.as_raw(), killed: self.has_killed });
-        group.without_leader().signal_all(self.stop_signal);
-        group.without_leader().signal_all(Signal::CONT);
+        if !self.leaves_now() {
+            group.without_leader().signal_all(self.stop_signal);
+            group.without_leader().signal_all(Signal::CONT);
+        }
     }
 
     /// Returns the time until the command is to be killed.

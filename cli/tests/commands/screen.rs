@@ -46,6 +46,32 @@ fn redraws_in_place() {
 }
 
 #[test]
+fn long_wait_has_a_clock() {
+    let servers = RedisServer::start_n(3);
+    ready(&servers);
+    store(&servers, "invoice:42", "night-shift", 17);
+    let run = ["run", "invoice:42", "--", "echo", "it ran"];
+    let mut terminal = Terminal::start(&servers, &[], &run);
+    let line = "s  redlock: waiting for invoice:42, held by night-shift";
+    terminal.says(line);
+    // The line is drawn again and again, in its place.
+    eventually("the clock runs", || {
+        let text = terminal.text();
+        [" 2.", " 3.", " 4."].iter().all(|second| {
+            text.split('\r').any(|line| line.contains(second) && line.contains("waiting for"))
+        })
+    });
+    assert!(!terminal.text().contains('\n'), "{:?}", terminal.text());
+    for server in &servers {
+        server.cli(&["DEL", "redlock:lock:invoice:42"]);
+    }
+    assert_eq!(terminal.end(), Some(0));
+    eventually("the command wrote below nothing", || {
+        terminal.text().ends_with("\r\x1b[Kit ran\r\n")
+    });
+}
+
+#[test]
 fn signals_restore_the_screen() {
     let servers = RedisServer::start_n(1);
     ready(&servers);

@@ -85,6 +85,53 @@ fn wrong_settings_are_78() {
     assert!(!refused.output().contains("s3cret"), "{}", refused.output());
 }
 
+/// Without a limit for the wait: it ends all the same.
+#[test]
+fn servers_that_can_never_vote_are_78() {
+    let site = Site::new();
+    let addresses: Vec<_> = site.servers.iter().map(|server| server.addr().to_string()).collect();
+    let urls = |url: &str| {
+        let of = |address: &String| url.replace("ADDRESS", address);
+        addresses.iter().map(of).collect::<Vec<_>>().join(",")
+    };
+    for (url, part) in [
+        ("redis://:s3cret@ADDRESS", "authentication failed"),
+        // Commas belong to it.
+        ("redis://:s3,cret@ADDRESS", "authentication failed"),
+        ("redis://ADDRESS/99", "no database of the URL's number"),
+    ] {
+        let mut command = site.command(&["a", "--", "true"]);
+        command.env("REDLOCK_NODES", urls(url));
+        let mut run = site.start_command(command);
+        run.ends(78, part);
+        let output = run.output();
+        assert!(output.contains("waiting does not help") && output.contains("(do: "), "{output}");
+        assert!(!output.contains("s3"), "{output}");
+    }
+    let mut command = site.command(&["a", "--", "true"]);
+    command.env("REDLOCK_NODES", "redis://h1,s3cret");
+    let mut run = site.start_command(command);
+    run.ends(78, "%2C");
+    assert!(!run.output().contains("s3cret"), "{}", run.output());
+}
+
+/// They vote again once they have replicas.
+#[test]
+fn servers_without_replicas_are_waited_for() {
+    let site = Site::new();
+    let set = |replicas| {
+        for server in &site.servers {
+            server.set_config("min-replicas-to-write", replicas);
+        }
+    };
+    set("1");
+    site.script(&["-w", "3s"], "true").ends(69, "NOREPLICAS");
+    let mut run = site.script(&[], "echo ran");
+    eventually("it waits", || run.output().contains("NOREPLICAS"));
+    set("0");
+    run.ends(0, "ran");
+}
+
 #[test]
 fn environment_names_lock() {
     let site = Site::new();

@@ -115,14 +115,14 @@ fn success_outlives_the_watchdog() {
     is_gone(&watchdog);
     run.signal(Signal::CONT);
     run.ends(0, "");
-    site.start(&["--once", "k", "--", "false"]).ends(0, "has done it");
+    site.start(&["--once", "k", "-v", "--", "false"]).ends(0, "has done it");
 }
 
 #[test]
 fn missing_program_takes_no_tick() {
     let site = Site::new();
     let tick = |program: &str| {
-        let at = ["--tick", "j", "--cron", "* * * * *", "--at", "2025-05-05T00:07:04Z", "--"];
+        let at = ["-v", "--tick", "j", "--cron", "* * * * *", "--at", "2025-05-05T00:07:04Z", "--"];
         site.start(&[&at[..], &[program]].concat())
     };
     tick("no-such-command").ends(127, "no-such-command: ");

@@ -26,6 +26,43 @@ fn background_processes_end_with_command() {
 }
 
 #[test]
+fn daemons_run_on_where_asked() {
+    let site = Site::new();
+    site.script(&["--leave-daemons"], FAMILY).ends(0, "");
+    assert_eq!(site.held_on("a"), 0);
+    for pid in &family(&site)[1..] {
+        assert!(is_alive(pid), "{pid} was killed");
+        let pid = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+    // A command that is killed leaves nothing.
+    let mut run = site.script(&["--leave-daemons"], "sleep 63 & echo $! > late; wait");
+    let late = site.line_of("late");
+    run.signal(Signal::KILL);
+    run.wait();
+    is_gone(&late);
+}
+
+#[test]
+fn command_ends_with_standard_input() {
+    let site = Site::new();
+    for (script, code) in [
+        ("echo $$ > PID; sleep 60", 143),
+        // What handles the signal and goes on is killed.
+        ("trap '' TERM; echo $$ > PID; while :; do sleep 0.01; done", 137),
+    ] {
+        let script = script.replace("PID", &format!("pid-{code}"));
+        let options = ["a", "--end-with-stdin", "--kill-after", "1s", "--", "sh", "-c", &script];
+        let (mut run, stdin) = site.start_with_stdin(&options);
+        let pid = site.line_of(&format!("pid-{code}"));
+        assert!(is_alive(&pid));
+        drop(stdin);
+        run.ends(code, "the standard input has ended");
+        assert!(!is_alive(&pid) && site.held_on("a") == 0);
+    }
+}
+
+#[test]
 fn stubborn_leftovers_are_killed() {
     let site = Site::new();
     let script = "(trap '' TERM; echo > deaf; while :; do sleep 0.01; done) & echo $! > child; \

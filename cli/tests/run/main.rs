@@ -8,6 +8,8 @@ mod hostile;
 mod leftovers;
 mod losses;
 mod modes;
+mod nested;
 mod program;
 mod rounds;
 mod signals;
+mod waits;

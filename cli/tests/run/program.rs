@@ -5,7 +5,7 @@ use std::{
     io::Read,
     os::unix::process::CommandExt,
     path::PathBuf,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -65,6 +65,17 @@ impl Site {
         let file = File::create(&output).unwrap();
         command.stdout(file.try_clone().unwrap()).stderr(file).stdin(Stdio::null());
         Running { child: command.spawn().unwrap(), output }
+    }
+
+    /// The same, with a pipe as its standard input.
+    pub(crate) fn start_with_stdin(&self, args: &[&str]) -> (Running, ChildStdin) {
+        let output = self.file(&format!("output-{}", rand()));
+        let file = File::create(&output).unwrap();
+        let mut command = self.command(args);
+        command.stdout(file.try_clone().unwrap()).stderr(file).stdin(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdin = child.stdin.take().unwrap();
+        (Running { child, output }, stdin)
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {

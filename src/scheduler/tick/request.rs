@@ -14,6 +14,9 @@ use crate::{
     schedule::{Schedule, WallTime},
 };
 
+/// Default of [`TickRequest::early`].
+const EARLY: Duration = Duration::from_secs(5);
+
 /// How far a tick may be ahead of the clocks of the servers.
 const AHEAD: Duration = Duration::from_secs(60);
 
@@ -50,6 +53,7 @@ impl Redlock {
             job: job.into(),
             schedule: schedule.into(),
             at: None,
+            early: EARLY,
             attempts: 1,
             options: LockOptions::new(),
         }
@@ -64,6 +68,7 @@ pub struct TickRequest {
     job: Arc<str>,
     schedule: Schedule,
     at: Option<SystemTime>,
+    early: Duration,
     attempts: u32,
     options: LockOptions,
 }
@@ -74,6 +79,15 @@ impl TickRequest {
     /// as done.
     pub const fn at(mut self, time: SystemTime) -> Self {
         self.at = Some(time);
+        self
+    }
+
+    /// Sets how long before a tick a start means that tick, and waits for it. Default: 5 s; always less than
+    /// half of the time between the two ticks around it. Whatever starts the program may have a clock that
+    /// is ahead of this host's: without this, such a start would mean the tick before, which is done, and
+    /// nothing would start the next one. Not used with [`at`](Self::at).
+    pub const fn early(mut self, early: Duration) -> Self {
+        self.early = early;
         self
     }
 
@@ -107,7 +121,10 @@ impl TickRequest {
         Fut: Future<Output = Result<T, E>>,
         E: fmt::Display,
     {
-        let tick = self.tick()?;
+        let (tick, early) = self.tick()?;
+        if !early.is_zero() {
+            self.redlock.sleep(early).await;
+        }
         let Self { redlock, job, schedule, attempts, options, .. } = self;
         let request = redlock.lock_own(Resource::of_job(&job)).options(options);
         let attempt = TickAttempt::new(&redlock, &job, &schedule, tick, attempts.max(1));
@@ -120,15 +137,35 @@ impl TickRequest {
         }
     }
 
-    fn tick<E>(&self) -> Result<WallTime, TickError<E>> {
+    /// Returns the tick, and the time until it begins.
+    fn tick<E>(&self) -> Result<(WallTime, Duration), TickError<E>> {
         self.schedule.check().map_err(TickError::Schedule)?;
-        let at = self.at.map_or_else(|| WallTime::since_epoch(self.redlock.wall()), WallTime::from);
-        let tick = self.schedule.latest(at).filter(|tick| *tick > WallTime::ZERO);
+        let (at, early) = match self.at {
+            Some(at) => (WallTime::from(at), Duration::ZERO),
+            None => (WallTime::since_epoch(self.redlock.wall()), self.early),
+        };
+        let (tick, wait) = tick_of(&self.schedule, at, early);
         let tick = tick.ok_or_else(|| TickError::NoTick { job: Arc::clone(&self.job) })?;
         let now = WallTime::since_epoch(self.redlock.nodes_wall());
-        let ahead = Duration::from_millis(tick.as_millis().saturating_sub(now.as_millis()));
-        if ahead > AHEAD { Err(TickError::ClockAhead { by: ahead }) } else { Ok(tick) }
+        let ahead = between(now, tick).saturating_sub(wait);
+        if ahead > AHEAD { Err(TickError::ClockAhead { by: ahead }) } else { Ok((tick, wait)) }
     }
+}
+
+/// Returns the time from one moment to a later one; zero if it is earlier.
+fn between(from: WallTime, to: WallTime) -> Duration {
+    Duration::from_millis(to.as_millis().saturating_sub(from.as_millis()))
+}
+
+/// Returns the tick that a start at this time means, and the time until it begins.
+fn tick_of(schedule: &Schedule, at: WallTime, early: Duration) -> (Option<WallTime>, Duration) {
+    let latest = schedule.latest(at).filter(|tick| *tick > WallTime::ZERO);
+    let Some(next) = schedule.ticks(at, WallTime::MAX).next() else {
+        return (latest, Duration::ZERO);
+    };
+    let wait = between(at, next);
+    let is_near = latest.is_none_or(|latest| wait < between(latest, next) / 2);
+    if wait <= early && is_near { (Some(next), wait) } else { (latest, Duration::ZERO) }
 }
 
 impl fmt::Debug for TickRequest {
@@ -137,8 +174,39 @@ impl fmt::Debug for TickRequest {
             .field("job", &self.job)
             .field("schedule", &self.schedule)
             .field("at", &self.at)
+            .field("early", &self.early)
             .field("attempts", &self.attempts)
             .field("options", &self.options)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn early_starts_mean_the_next_tick() {
+        let minutes = Schedule::every(Duration::from_secs(60));
+        let at = |ms: u64| WallTime::since_epoch(Duration::from_millis(1_700_000_040_000 + ms));
+        let five = Duration::from_secs(5);
+        for (ms, early, tick, wait) in [
+            (0, five, 0, 0),
+            (54_999, five, 0, 0),
+            (55_000, five, 60_000, 5_000),
+            (59_861, five, 60_000, 139),
+            (59_861, Duration::ZERO, 0, 0),
+            (60_000, five, 60_000, 0),
+            // Less than half of the period.
+            (30_000, Duration::from_secs(3_600), 0, 0),
+            (30_001, Duration::from_secs(3_600), 60_000, 29_999),
+        ] {
+            let found = tick_of(&minutes, at(ms), early);
+            assert_eq!(found, (Some(at(tick)), Duration::from_millis(wait)), "{ms} {early:?}");
+        }
+        let after = Schedule::every_after(Duration::from_secs(60));
+        assert_eq!(tick_of(&after, at(0), five).0, None, "it has no ticks of its own");
+        let once = Schedule::at(SystemTime::from(at(0)));
+        assert_eq!(tick_of(&once, at(1_000), five), (Some(at(0)), Duration::ZERO));
     }
 }
