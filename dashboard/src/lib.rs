@@ -31,7 +31,7 @@
 //! knows. Each has a JSON twin below `api/`: `api/locks` for `locks`, with the same parameters. All links are
 //! relative, so the pages work under any path, also behind a proxy that strips a prefix; the address of the
 //! first one has to end with a slash. With the feature `axum` (default) a router that nests the dashboard
-//! without the slash redirects there.
+//! redirects there, also below a layer that takes the slash away (`NormalizePath` of tower-http).
 //!
 //! Everything works without JavaScript. With it, the parts of a page that change are refreshed at an interval
 //! that the viewer picks.

@@ -93,15 +93,42 @@ fn not_found(path: &str, what: &str) -> Reply {
     pages::problem_at(path, StatusCode::NOT_FOUND, "Not found", what)
 }
 
-/// The relative address of the first page, if a router took the mount point for it: relative links would lead
-/// to the pages beside it.
+/// Below the mount point; shows how the browser's address ends.
+#[cfg(feature = "axum")]
+const PROBE: &str = "~";
+/// A parameter of the first page: the browser's address ends with a slash.
+#[cfg(feature = "axum")]
+const IN_FOLDER: &str = "in-folder";
+
+/// Returns the relative address that leads a browser to the first page with a slash at the end: relative links
+/// would lead to the pages beside it otherwise.
+///
+/// A layer may have taken the slash away (tower-http's `NormalizePath`), so an address that has none here may
+/// have one in the browser. A link to `MOUNT/~` shows which: it arrives below the mount point once, or twice.
+/// From there the way back is known, and a parameter says that it was taken.
 #[cfg(feature = "axum")]
 fn slash(parts: &Parts) -> Option<String> {
     let asked = parts.extensions.get::<axum::extract::OriginalUri>()?.path();
-    let is_root = matches!(parts.uri.path(), "" | "/");
-    let last = asked.rsplit('/').next().filter(|last| is_root && !last.is_empty())?;
-    let query = parts.uri.query().map_or(String::new(), |query| format!("?{query}"));
-    Some(format!("./{last}/{query}"))
+    let query = parts.uri.query().unwrap_or_default();
+    let others: Vec<_> =
+        query.split('&').filter(|one| !one.is_empty() && *one != IN_FOLDER).collect();
+    let is_marked = query.split('&').any(|one| one == IN_FOLDER);
+    let to = |path: &str, query: &[&str]| {
+        let query = query.join("&");
+        if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+    };
+    let marked = || [&[IN_FOLDER], &others[..]].concat();
+    match *parts.uri.path().trim_start_matches('/').split('/').collect::<Vec<_>>() {
+        [PROBE] => Some(to("./", &marked())),
+        [_, PROBE] => Some(to("../", &marked())),
+        [""] => match asked.rsplit('/').next().unwrap_or_default() {
+            "" if is_marked => Some(to("./", &others)),
+            "" => None,
+            _ if is_marked => None,
+            last => Some(to(&format!("./{last}/{PROBE}"), &others)),
+        },
+        _ => None,
+    }
 }
 
 #[cfg(not(feature = "axum"))]

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | who may see and do what, and the password | `viewers` |
 //! | connections, and their end | `server` |
+//! | connections that are idle | `activity` |
 
+mod activity;
 mod server;
 mod viewers;
 

@@ -1,14 +1,15 @@
 //! Connections: accepted until a signal comes, and then ended after a moment.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
-use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    rt::{TokioExecutor, TokioIo},
+    server::{conn::auto, graceful::GracefulShutdown},
     service::TowerToHyperService,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
@@ -16,12 +17,11 @@ use tokio::{
 };
 use tower_redlock_dashboard::Dashboard;
 
+use super::activity::{Activity, Watched};
 use crate::{exit::Failure, signals::EndSignals};
 
 /// Time for responses that have begun.
 const GRACE: Duration = Duration::from_secs(1);
-/// Maximum time for the head of a request to arrive, also while none has begun: idle connections are closed.
-const HEAD: Duration = Duration::from_secs(10);
 /// Pause after a connection that was not accepted: there may be too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -39,21 +39,15 @@ pub(super) async fn serve(
     signals: &mut EndSignals,
 ) {
     let limit = Arc::new(Semaphore::new(limit));
-    let service = TowerToHyperService::new(dashboard.clone());
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD);
     let (mut connections, graceful) = (JoinSet::new(), GracefulShutdown::new());
     loop {
         tokio::select! {
             _ = signals.recv() => break,
             (stream, permit) = accept(&listener, &limit) => {
-                let connection = http.serve_connection(TokioIo::new(stream), service.clone());
-                let connection = graceful.watch(connection);
+                let connection = connection(stream, dashboard.clone(), &graceful);
                 connections.spawn(async move {
                     let _permit = permit;
-                    if let Err(error) = connection.await {
-                        tracing::debug!("a connection has failed: {error}");
-                    }
+                    connection.await;
                 });
             }
             Some(_) = connections.join_next() => {}
@@ -64,6 +58,37 @@ pub(super) async fn serve(
     let _ = timeout(GRACE, graceful.shutdown()).await;
     // Ends what is left.
     connections.shutdown().await;
+}
+
+/// Serves a connection over HTTP/1.1 or HTTP/2, as the client begins it.
+fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    stream: S,
+    dashboard: Dashboard,
+    graceful: &GracefulShutdown,
+) -> impl Future<Output = ()> + Send + use<S> {
+    let activity = Activity::new();
+    let (of_requests, service) = (activity.clone(), TowerToHyperService::new(dashboard));
+    let service = service_fn(move |request| {
+        of_requests.begin();
+        let (response, of_request) = (service.call(request), of_requests.clone());
+        async move {
+            let response = response.await;
+            of_request.end();
+            response
+        }
+    });
+    let stream = TokioIo::new(Watched { stream, activity: activity.clone() });
+    let http = auto::Builder::new(TokioExecutor::new());
+    let connection = graceful.watch(http.serve_connection(stream, service).into_owned());
+    async move {
+        tokio::select! {
+            biased;
+            ended = connection => if let Err(error) = ended {
+                tracing::debug!("a connection has failed: {error}");
+            },
+            () = activity.expired() => {}
+        }
+    }
 }
 
 async fn accept(
@@ -80,5 +105,85 @@ async fn accept(
                 sleep(PAUSE).await;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tower_redlock::Redlock;
+
+    use super::*;
+
+    fn connect() -> DuplexStream {
+        let dashboard = Dashboard::new(Redlock::embedded());
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        // Its end would end the connection.
+        let graceful = Box::leak(Box::new(GracefulShutdown::new()));
+        tokio::spawn(connection(theirs, dashboard, graceful));
+        ours
+    }
+
+    /// Sends a request; whether the response begins.
+    async fn is_answered(stream: &mut DuplexStream) -> bool {
+        let _ = stream.write_all(b"GET /style.css HTTP/1.1\r\nhost: a\r\n\r\n").await;
+        let mut begin = [0; 8];
+        if stream.read_exact(&mut begin).await.is_err() {
+            return false;
+        }
+        // The rest of the response, which comes at once.
+        let mut rest = vec![0; 1 << 20];
+        while let Ok(Ok(1..)) = timeout(Duration::from_millis(1), stream.read(&mut rest)).await {}
+        begin == *b"HTTP/1.1"
+    }
+
+    async fn is_closed(stream: &mut DuplexStream) -> bool {
+        let mut rest = [0; 64];
+        matches!(timeout(Duration::from_millis(1), stream.read(&mut rest)).await, Ok(Ok(0)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_connections_outlive_balancers() {
+        let mut stream = connect();
+        for _ in 0..3 {
+            assert!(is_answered(&mut stream).await);
+            sleep(Duration::from_secs(600)).await;
+        }
+        sleep(Duration::from_secs(22)).await;
+        assert!(is_closed(&mut stream).await);
+        let mut unused = connect();
+        sleep(Duration::from_secs(12)).await;
+        assert!(is_closed(&mut unused).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_heads_are_given_up() {
+        let mut stream = connect();
+        assert!(is_answered(&mut stream).await);
+        sleep(Duration::from_secs(60)).await;
+        stream.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        for _ in 0..9 {
+            sleep(Duration::from_secs(1)).await;
+            stream.write_all(b"a: b\r\n").await.unwrap();
+        }
+        assert!(!is_closed(&mut stream).await);
+        sleep(Duration::from_secs(3)).await;
+        assert!(is_closed(&mut stream).await);
+    }
+
+    /// The preface of a client, and its empty settings (RFC 9113, section 3.4).
+    #[tokio::test(start_paused = true)]
+    async fn http2_is_spoken() {
+        let mut stream = connect();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+        let mut frame = [0; 9];
+        stream.read_exact(&mut frame).await.unwrap();
+        assert_eq!(frame[3], 4, "settings: {frame:?}");
+        sleep(Duration::from_secs(60)).await;
+        // A ping, after much longer than a head may take.
+        stream.write_all(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.unwrap();
+        sleep(Duration::from_secs(60)).await;
+        assert!(!is_closed(&mut stream).await);
     }
 }

@@ -104,20 +104,28 @@
     document.getElementById("no-events")?.remove();
     while (list.childElementCount > MAX) list.lastElementChild.remove();
   };
+  // A browser opens few connections to a server: a page that is hidden needs none.
+  let source = null;
+  let again = 0;
+  const close = () => { clearTimeout(warning); clearTimeout(again); source?.close(); source = null; };
   const follow = () => {
-    const source = new EventSource("api/events/stream?after=" + encodeURIComponent(last));
-    source.addEventListener("message", (message) => {
+    close();
+    if (document.hidden) return;
+    const opened = new EventSource("api/events/stream?after=" + encodeURIComponent(last));
+    source = opened;
+    opened.addEventListener("message", (message) => {
       if (message.lastEventId) last = message.lastEventId;
       show(JSON.parse(message.data));
     });
-    source.addEventListener("open", () => { clearTimeout(warning); say("stream-state", ""); });
-    source.addEventListener("error", () => {
+    opened.addEventListener("open", () => { clearTimeout(warning); say("stream-state", ""); });
+    opened.addEventListener("error", () => {
       // The server ends each stream after a while, and the next one begins at once.
       clearTimeout(warning);
       warning = setTimeout(() => say("stream-state", "No new events: the connection could not be opened again so far."), 4000);
       // After an answer that is no stream, the browser does not try again.
-      if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
+      if (opened.readyState === EventSource.CLOSED) again = setTimeout(follow, 5000);
     });
   };
+  document.addEventListener("visibilitychange", () => document.hidden ? close() : follow());
   follow();
 })();

@@ -1,7 +1,7 @@
 //! The same pages at any mount point, behind a proxy, and without JavaScript.
 
 use axum::{
-    Router,
+    Router, ServiceExt,
     body::Body,
     extract::{Request, State},
     response::Response,
@@ -12,6 +12,8 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::net::TcpListener;
+use tower::Layer as _;
+use tower_http::normalize_path::NormalizePathLayer;
 
 use crate::{
     harness::{Browser, Quiet, Scripts, Served, http},
@@ -114,6 +116,27 @@ async fn mount_point_leads_to_slash() {
     assert_eq!(browser.attributes("input[name=q][type=search]", "value").await, ["a b"]);
     // The routes beside it are the service's own.
     assert_eq!(http::get(site.origin()).await.body, "the service itself");
+}
+
+/// A layer takes the slash away before the router sees it.
+#[tokio::test(flavor = "multi_thread")]
+async fn below_a_normalizing_layer() {
+    let scene = Scene::new().await;
+    let router = Router::new().nest_service("/a/b", scene.dashboard());
+    let normalized = NormalizePathLayer::trim_trailing_slash().layer(router);
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let service = ServiceExt::<Request>::into_make_service(normalized);
+    tokio::spawn(async move { axum::serve(listener, service).await });
+    let browser = Browser::start().await;
+    for first in ["/a/b/", "/a/b", "/a/b?q=x", "/a/b/?q=x"] {
+        browser.open(&format!("{origin}{first}")).await;
+        browser.wait_for("nav [aria-current=page]").await;
+        let url = browser.url().await;
+        let query = if first.ends_with("q=x") { "&q=x" } else { "" };
+        assert_eq!(url, format!("{origin}/a/b/?in-folder{query}"), "{first}");
+    }
+    visit(&scene, &browser, &format!("{origin}/a/b/")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

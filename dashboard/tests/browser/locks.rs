@@ -76,6 +76,30 @@ async fn leftovers_are_marked() {
     browser.is_quiet(Quiet::Wholly).await;
 }
 
+/// A browser opens six connections to a server at most.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tabs_follow_events() {
+    let scene = Scene::new().await;
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    for number in 0..9 {
+        if number > 0 {
+            browser.new_tab().await;
+        }
+        browser.open(&site.page("events")).await;
+        browser.wait_for("#event-list").await;
+    }
+    // The first one missed nothing while it was hidden.
+    let other = scene.redlock.lock("invoice:42").wait(crate::support::LONG).await.unwrap();
+    let waits = scene.redlock.lock("invoice:42");
+    assert!(waits.await.is_err());
+    browser.wait_text("li[data-event]", "invoice:42").await;
+    browser.show_tab(0).await;
+    browser.wait_text("li[data-event]", "invoice:42").await;
+    drop(other);
+    browser.is_quiet(Quiet::Wholly).await;
+}
+
 const HOSTILE: &str =
     "<script>document.title='ran'</script>\"'><img src=x onerror=\"document.title='ran'\">&lt;";
 

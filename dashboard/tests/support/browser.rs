@@ -71,6 +71,18 @@ impl Browser {
         self.open("about:blank").await;
     }
 
+    /// Opens an empty tab, and hides the former one.
+    pub(crate) async fn new_tab(&self) {
+        let tab = self.client.new_window(true).await.expect("a tab");
+        self.client.switch_to_window(tab.handle).await.expect("it is there");
+    }
+
+    /// Shows the tab with this number, in the order of opening.
+    pub(crate) async fn show_tab(&self, number: usize) {
+        let tabs = self.client.windows().await.expect("the tabs");
+        self.client.switch_to_window(tabs[number].clone()).await.expect("it is there");
+    }
+
     pub(crate) async fn url(&self) -> String {
         self.client.current_url().await.expect("a page is open").to_string()
     }
