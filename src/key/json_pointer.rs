@@ -18,8 +18,8 @@ use super::{
 /// events share a name.
 ///
 /// A request with a value of another kind, or with a body that is not JSON, is rejected, and so is one with
-/// a duplicate member on the path, as other readers may take another value. `null` counts as missing, which
-/// [`optional()`](Key::optional) lets pass. The rest of the body is parsed and not stored.
+/// a duplicate member on the path, as other readers may take another value. `null` and an empty body count as
+/// missing, which [`optional()`](Key::optional) lets pass. The rest of the body is parsed and not stored.
 ///
 /// It needs the body, so a layer that reads only heads does not accept it:
 ///
@@ -92,6 +92,10 @@ impl Find for JsonPointer {
             )));
         };
         let place = self.place();
+        // Endpoints are tried out by requests without one.
+        if body.trim_ascii().is_empty() {
+            return Err(Miss::absent("the body is empty"));
+        }
         match walk(body, &self.steps) {
             Ok(Found::Name(name)) if name.is_empty() => {
                 Err(Miss::bad(format!("the body has an empty string at {place}")))
@@ -104,9 +108,23 @@ impl Find for JsonPointer {
             Ok(Found::Other) => Err(Miss::bad(format!(
                 "what the body has at {place} is neither a string nor an integer"
             ))),
-            Err(error) => Err(Miss::bad(error)),
+            Err(error) => Err(Miss::bad(match encoding(head) {
+                Some(encoding) => format!(
+                    "the body is encoded as {encoding}: a layer outside of the one with this key has to decode it, such as \
+                     tower-http's request decompression"
+                ),
+                None => error,
+            })),
         }
     }
+}
+
+/// Returns the coding of the body, if it has one and is shown.
+fn encoding<'r>(head: &RequestHead<'r>) -> Option<&'r str> {
+    let encoding = head.headers().get(http::header::CONTENT_ENCODING)?.to_str().ok()?.trim();
+    let is_token = encoding.len() <= 32
+        && encoding.bytes().all(|byte| byte.is_ascii_alphanumeric() || b", -".contains(&byte));
+    Some(encoding).filter(|encoding| is_token && !encoding.eq_ignore_ascii_case("identity"))
 }
 
 impl JsonPointer {

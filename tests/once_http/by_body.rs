@@ -109,18 +109,36 @@ async fn large_bodies_are_413() {
 async fn invalid_json_is_always_400() {
     for missing in [Missing::Reject, Missing::Run] {
         let (site, client) = site(missing).await;
-        for body in ["", "{", r#"{"id":"a"} x"#, r#"{"id":"a","id":"b"}"#, r#"{"id":1.5}"#] {
+        for body in ["{", r#"{"id":"a"} x"#, r#"{"id":"a","id":"b"}"#, r#"{"id":1.5}"#] {
             let answer = client.send(hook(body)).await;
             answer.assert_problem(400, None, "bad-key", "not-run");
         }
         assert_eq!(site.runs.count(), 0);
-        let answer = client.send(hook("{}")).await;
-        if missing == Missing::Run {
-            assert_eq!((&answer.body[..], answer.code()), (&b"{}"[..], 200));
-        } else {
-            answer.assert_problem(400, None, "bad-key", "not-run");
+        // How an endpoint is tried out: without an event, or without a body.
+        for body in ["{}", r#"{"type":"url_verification","challenge":"x"}"#, ""] {
+            let answer = client.send(hook(body)).await;
+            if missing == Missing::Run {
+                assert_eq!((&answer.body[..], answer.code()), (body.as_bytes(), 200));
+            } else {
+                answer.assert_problem(400, None, "bad-key", "not-run");
+            }
         }
     }
+}
+
+/// A layer outside decodes them, or the answer says what is missing.
+#[tokio::test]
+async fn encoded_bodies_name_their_encoding() {
+    let (site, client) = site(Missing::Run).await;
+    let mut request = hook(&b"\x1f\x8b\x08\x00"[..]);
+    request.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+
+    let answer = client.send(request).await;
+
+    answer.assert_problem(400, None, "bad-key", "not-run");
+    let text = String::from_utf8_lossy(&answer.body);
+    assert!(text.contains("encoded as gzip") && text.contains("decompression"), "{text}");
+    assert_eq!(site.runs.count(), 0);
 }
 
 #[tokio::test]

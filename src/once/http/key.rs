@@ -6,7 +6,8 @@ use crate::{layer::KeyError, resource::Resource};
 
 /// What happens to a request without a key.
 ///
-/// A request whose key is invalid (empty, given twice, a body that is not JSON) is always refused.
+/// A request whose key is invalid (empty, given twice, a body that is not JSON) is always refused. An empty body
+/// has no key: an endpoint is tried out by such requests, or by one without the event's id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Missing {
