@@ -14,6 +14,7 @@ pub(crate) mod contexts;
 pub(crate) mod error;
 mod guarded;
 mod hold;
+mod inside;
 mod run;
 
 pub(crate) use context::LockContext;
@@ -24,4 +25,5 @@ pub(crate) use guarded::Guarded;
 pub(crate) use hold::Hold;
 #[cfg(feature = "http")]
 pub(crate) use hold::Polled;
+pub(crate) use inside::{Inside, is_inside};
 pub use run::{Run, TryRun};

@@ -222,7 +222,9 @@ impl Leader {
     /// [`resign_grace`](Self::resign_grace) is dropped; the lock is renewed until then. A later run
     /// ends at once; [`Redlock::leader`] creates a new candidate.
     ///
-    /// Must not be awaited by the work itself, for which it waits.
+    /// Called by the work itself it returns at once: the run ends when the work has. A task that the work
+    /// started, and awaits, is not seen as a part of it: the two wait for each other until
+    /// [`resign_grace`](Self::resign_grace) is over.
     ///
     /// # Cancel safety
     ///
@@ -235,7 +237,8 @@ impl Leader {
     }
 
     /// Ends the current term, so that another candidate can lead. Returns when the lock is released,
-    /// or at once, without effect, if this candidate does not lead.
+    /// or at once, without effect, if this candidate does not lead. Called by the work itself it returns
+    /// at once, too, and the resignation goes on.
     ///
     /// The work gets a stop request: its [`stopping`](crate::LockContext::stopping) completes. Work
     /// that has not returned within [`resign_grace`](Self::resign_grace) is dropped; the lock is

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::{LockError, LossCause},
-    guard::Guarded,
+    guard::{Guarded, Inside},
     lock::{Lock, SingleAttempts},
     random,
     token::FencingToken,
@@ -168,7 +168,7 @@ impl Leader {
         let started = Guarded::start(lock, |context| {
             term = Some(TermGuard::begin(&self.shared, context.clone(), since));
             crate::log::info!(leader = %self.name, %token, "elected");
-            work(Term::new(context, since))
+            Inside::new(&self.shared, work(Term::new(context, since)))
         });
         let (Ok(guarded), Some(term)) = (started, &term) else { return TermEnd::NotBegun };
         let mut guarded = pin!(guarded);

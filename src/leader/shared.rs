@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::Leadership;
 use crate::{
     error::LockError,
-    guard::LockContext,
+    guard::{LockContext, is_inside},
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
@@ -63,12 +63,15 @@ impl CandidateShared {
         });
     }
 
-    pub(super) async fn resign(&self) {
+    pub(super) async fn resign(self: &Arc<Self>) {
         let current_term = crate::sync::lock(&self.current_term).clone();
         let Some(CurrentTerm { context, resign, mut over }) = current_term else { return };
         context.ask_to_stop();
         resign.send_replace(true);
         drop(resign);
+        if is_inside(self) {
+            return;
+        }
         // Nothing is sent: the channel closes with the term.
         while over.changed().await.is_ok() {}
     }
@@ -81,9 +84,12 @@ impl CandidateShared {
         *crate::sync::lock(&self.cooldown)
     }
 
-    pub(super) async fn stop(&self) {
+    pub(super) async fn stop(self: &Arc<Self>) {
         // The run asks its work to stop.
         self.stopped.send_replace(true);
+        if is_inside(self) {
+            return;
+        }
         let mut leadership = self.leadership.subscribe();
         // The sender is `self`.
         let _ = leadership.wait_for(|now| *now == Leadership::NotRunning).await;

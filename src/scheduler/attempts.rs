@@ -19,7 +19,10 @@ use super::{
     job::JobOptions, shared::SchedulerShared, shared_job::SharedJob, status::Outcome,
     work::JobWork,
 };
-use crate::{guard::LockContext, time::Sleep};
+use crate::{
+    guard::{Inside, LockContext},
+    time::Sleep,
+};
 
 /// The work of a run, as a future that its guard polls and drops.
 pub(super) struct AttemptsFuture {
@@ -84,8 +87,8 @@ impl RunAttempts {
     }
 
     pub(super) fn start(self, lock: LockContext, span: Span) -> AttemptsFuture {
-        let job = Arc::clone(&self.job.name);
-        let run = self.run(lock, span.clone()).instrument(span);
+        let (job, of_job) = (Arc::clone(&self.job.name), Arc::clone(&self.job));
+        let run = Inside::new(&of_job, self.run(lock, span.clone()).instrument(span));
         AttemptsFuture { job, run: Some(Box::pin(run)) }
     }
 

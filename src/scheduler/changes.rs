@@ -9,7 +9,7 @@ use super::{
     shared_job::{Retirement, SharedJob},
     tasks::{TaskGuard, run_job},
 };
-use crate::protocol::Op;
+use crate::{guard::is_inside, protocol::Op};
 
 /// # Changes while it runs
 ///
@@ -94,6 +94,10 @@ impl SchedulerHandle {
     /// replica that wait are cancelled; [requests](Self::trigger) to the fleet stay for other replicas. The
     /// servers keep its claim and history: see [`Redlock::forget_job`](crate::Redlock::forget_job).
     ///
+    /// Called by a run of the job itself it returns at once, and the job is removed when that run has ended.
+    /// A task that the run started, and awaits, is not seen as a part of it: the two wait for each other
+    /// until [`max_run`](super::Job::max_run).
+    ///
     /// # Errors
     ///
     /// [`UnknownJob`].
@@ -109,7 +113,8 @@ impl SchedulerHandle {
             // Its task ended by a panic.
             crate::sync::lock(&self.shared.jobs).retain(|known| !Arc::ptr_eq(known, &job));
         }
-        while !job.is_gone() && alive.changed().await.is_ok() {}
+        // A run that removes its own job ends before its job does.
+        while !is_inside(&job) && !job.is_gone() && alive.changed().await.is_ok() {}
         Ok(())
     }
 

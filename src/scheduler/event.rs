@@ -222,6 +222,8 @@ pub enum SkipReason {
     /// It was triggered, and the scheduler was shut down, or the job ended, first. It may have
     /// begun if the runtime of the job was dropped.
     Ended,
+    /// It was triggered, and awaited, by a run of the same job: it follows that run.
+    OwnRun,
 }
 
 impl fmt::Display for SkipReason {
@@ -235,6 +237,7 @@ impl fmt::Display for SkipReason {
             Self::NotLeading => f.write_str("another replica leads"),
             Self::Unavailable { error } => f.write_str(error),
             Self::Ended => f.write_str("the scheduler or the job has ended"),
+            Self::OwnRun => f.write_str("it follows the run that awaits it"),
         }
     }
 }
@@ -343,6 +346,7 @@ pub(super) const fn label(reason: &SkipReason) -> &'static str {
         SkipReason::NotLeading => "not_leading",
         SkipReason::Unavailable { .. } => "unavailable",
         SkipReason::Ended => "ended",
+        SkipReason::OwnRun => "own_run",
     }
 }
 

@@ -12,7 +12,10 @@ use super::{
     shared::{Control, Phase, SchedulerShared},
     shared_job::SharedJob,
 };
-use crate::leader::{Leader, Leadership};
+use crate::{
+    guard::is_inside,
+    leader::{Leader, Leadership},
+};
 
 /// A scheduler that was started. Cheap to clone; dropping it stops nothing.
 #[derive(Clone)]
@@ -43,6 +46,10 @@ impl SchedulerHandle {
     /// the reachable nodes have the releases. Work that blocks inside a poll, without being a
     /// [blocking job](super::Job::blocking), delays this until it returns.
     ///
+    /// Called by a run of this scheduler it returns at once, with the run's job as still running, and the
+    /// shutdown goes on in a task of its own: it cannot wait for the run that waits for it. What it dropped
+    /// or cancelled is logged then. A task that the run started, and awaits, is not seen as a part of it.
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future does not cancel the shutdown: runs continue until they end by
@@ -51,6 +58,27 @@ impl SchedulerHandle {
         if self.shared.redlock.is_forked() {
             return ShutdownReport::default();
         }
+        let inside = self.shared.jobs().into_iter().filter(is_inside);
+        let still_running: Vec<_> = inside.map(|job| Arc::clone(&job.name)).collect();
+        if still_running.is_empty() {
+            return self.shut_down(grace).await;
+        }
+        self.enter(Phase::Stopping);
+        let handle = self.clone();
+        self.shared.spawner.spawn(Box::pin(async move {
+            let ShutdownReport { stopped, still_running, cancelled } =
+                handle.shut_down(grace).await;
+            crate::log::info!(
+                ?stopped,
+                ?still_running,
+                ?cancelled,
+                "the scheduler was shut down by one of its runs"
+            );
+        }));
+        ShutdownReport { still_running, ..ShutdownReport::default() }
+    }
+
+    async fn shut_down(&self, grace: Duration) -> ShutdownReport {
         self.enter(Phase::Stopping);
         let mut alive = self.shared.alive.subscribe();
         tokio::select! {

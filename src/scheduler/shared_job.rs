@@ -169,8 +169,8 @@ impl SharedJob {
         }
     }
 
-    pub(super) fn trigger_run(&self, id: u64) -> Result<Trigger, TriggerError> {
-        let (trigger, asked) = Trigger::new(id);
+    pub(super) fn trigger_run(self: &Arc<Self>, id: u64) -> Result<Trigger, TriggerError> {
+        let (trigger, asked) = Trigger::new(id, Some(Arc::clone(self)));
         {
             let mut inner = self.inner();
             if let Some(reason) = &inner.ended {

@@ -11,12 +11,14 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use super::{Outcome, SkipReason, UnknownJob};
+use super::{Outcome, SkipReason, UnknownJob, shared_job::SharedJob};
+use crate::guard::is_inside;
 
 /// A run requested by [`SchedulerHandle::trigger_here`](super::SchedulerHandle::trigger_here).
 ///
 /// As a future it returns the [`Outcome`] of the run, retries included, or the reason why there was
-/// none. The run does not depend on it: dropping it changes nothing.
+/// none. The run does not depend on it: dropping it changes nothing. Awaited by a run of the same job, which
+/// comes first, it returns [`SkipReason::OwnRun`] at once, and the run follows.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,23 +42,23 @@ use super::{Outcome, SkipReason, UnknownJob};
 /// # Panics
 ///
 /// If polled again after it was ready.
-#[derive(Debug)]
 pub struct Trigger {
     id: u64,
     end: oneshot::Receiver<TriggerResult>,
+    job: Option<Arc<SharedJob>>,
 }
 
 type TriggerResult = Result<Outcome, SkipReason>;
 
 impl Trigger {
-    pub(super) fn new(id: u64) -> (Self, PendingTrigger) {
+    pub(super) fn new(id: u64, job: Option<Arc<SharedJob>>) -> (Self, PendingTrigger) {
         let (answer, end) = oneshot::channel();
-        (Self { id, end }, PendingTrigger { id, answer })
+        (Self { id, end, job }, PendingTrigger { id, answer })
     }
 
     /// A run that was requested of the fleet: nobody awaits it here.
     pub(super) fn of_fleet(id: u64) -> PendingTrigger {
-        Self::new(id).1
+        Self::new(id, None).1
     }
 
     /// The number of this request, counted from 1 in its scheduler: the
@@ -66,11 +68,21 @@ impl Trigger {
     }
 }
 
+impl fmt::Debug for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trigger").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
 impl Future for Trigger {
     type Output = Result<Outcome, SkipReason>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let end = ready!(Pin::new(&mut self.end).poll(cx));
+        let polled = Pin::new(&mut self.end).poll(cx);
+        if polled.is_pending() && self.job.as_ref().is_some_and(is_inside) {
+            return Poll::Ready(Err(SkipReason::OwnRun));
+        }
+        let end = ready!(polled);
         // Dropped unanswered when the job's runtime ended.
         Poll::Ready(end.unwrap_or(Err(SkipReason::Ended)))
     }

@@ -90,3 +90,30 @@ fn pause_after_resigning_ends_at_once() {
     assert!(stop(&scene, &a.leader).is_finished());
     assert_eq!(run.take(), Some(Ok(None)));
 }
+
+/// The candidate waits for the work, which waits for the candidate.
+#[test]
+fn work_ends_its_own_candidacy() {
+    for resigns in [false, true] {
+        let scene = Scene::new();
+        let a = scene.candidate("a");
+        let own = a.leader.clone();
+        let mut run = scene.clock.spawn(a.leader.run(move |term: Term| {
+            let own = own.clone();
+            async move {
+                if resigns {
+                    own.resign().await;
+                } else {
+                    own.stop().await;
+                }
+                term.stopping().await;
+                term.ensure_valid().is_ok()
+            }
+        }));
+
+        scene.clock.advance(AT_ONCE);
+
+        assert_eq!(run.take(), Some(Ok(Some(true))), "resigns: {resigns}");
+        assert!(!a.leader.is_leader());
+    }
+}

@@ -21,6 +21,7 @@ mod missed;
 mod mock_node;
 mod one_tick;
 mod outage;
+mod own_run;
 mod panics;
 mod past_schedules;
 mod races;
