@@ -161,3 +161,30 @@ fn lost_lock_is_entered() {
     assert_eq!((runs.len(), runs[0].result), (1, JobRunResult::Lost), "{runs:?}");
     assert!(runs[0].error.is_some() && runs[0].ended.is_some());
 }
+
+/// The manager is shut down before the scheduler, while a run is under way.
+#[test]
+fn end_is_stored_after_managers_shutdown() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let jobs = site.start([site.job("j", Schedule::every(10 * SECOND), 3 * SECOND)]);
+    scene.advance(10 * SECOND + 500 * MS);
+    let redlock = site.redlock.clone();
+    let mut closed = scene.clock.spawn(async move { redlock.shutdown().await });
+    scene.advance(SECOND);
+    let handle = jobs.handle.clone();
+    let mut stopped = scene.clock.spawn(async move { handle.shutdown(10 * SECOND).await });
+
+    scene.advance(5 * SECOND);
+
+    assert!(closed.take().is_some() && stopped.take().is_some());
+    let runs = history(&scene, &scene.site("b").redlock);
+    assert_eq!(ticks(&runs), [10_000]);
+    assert_eq!(runs[0].result, JobRunResult::Finished);
+    // Another replica knows that the tick was run.
+    let next = scene.site("c");
+    let _jobs = next.start([next.job("j", Schedule::every(10 * SECOND), SECOND)]);
+    scene.advance(SECOND);
+    assert_eq!(scene.log.ticks(), [10_000]);
+    assert_eq!(scene.nodes.key_counts(), [0; 5]);
+}

@@ -150,3 +150,30 @@ fn tick_lost_to_crash_warns() {
         assert_eq!(log.count(Level::WARN, &parts), 1);
     });
 }
+
+/// No lock is granted any more under which it could be stored later.
+#[test]
+fn end_lost_after_managers_shutdown_warns() {
+    with_log(|log| {
+        let scene = Scene::new();
+        let site = scene.site("a");
+        let jobs = site.start([every(&site, 1)]);
+        scene.advance(MINUTE + SECOND);
+        let redlock = site.redlock.clone();
+        let _closed = scene.clock.spawn(async move { redlock.shutdown().await });
+        scene.advance(SECOND);
+        log.count(Level::WARN, &[]);
+        site.replica.partition(0..5);
+
+        // Its lock ends meanwhile.
+        scene.advance(30 * SECOND);
+        site.replica.heal(0..5);
+        let handle = jobs.handle.clone();
+        let _stopped = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
+        scene.advance(MINUTE);
+
+        let runs = scene.log.entries();
+        assert!(runs[0].ended.is_some());
+        assert!(log.count(Level::WARN, &["the end of a run is not stored"]) == 1);
+    });
+}
