@@ -10,7 +10,7 @@ use std::{
 
 use pin_project::pin_project;
 
-thread_local! {
+crate::sync::thread_local! {
     /// The managers of the work that is being polled, the innermost one last.
     static MANAGERS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
@@ -37,14 +37,14 @@ impl<F> Inside<F> {
 /// Returns whether this thread polls work of this manager. Not seen: a task or a thread that the work
 /// started, and awaits.
 pub(crate) fn is_inside<T>(manager: &Arc<T>) -> bool {
-    MANAGERS.with_borrow(|managers| managers.contains(&address(manager)))
+    MANAGERS.with(|managers| managers.borrow().contains(&address(manager)))
 }
 
 struct Left;
 
 impl Drop for Left {
     fn drop(&mut self) {
-        MANAGERS.with_borrow_mut(Vec::pop);
+        MANAGERS.with(|managers| managers.borrow_mut().pop());
     }
 }
 
@@ -53,7 +53,7 @@ impl<F: Future> Future for Inside<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        MANAGERS.with_borrow_mut(|managers| managers.push(*this.manager));
+        MANAGERS.with(|managers| managers.borrow_mut().push(*this.manager));
         // Also after a panic.
         let _left = Left;
         this.work.poll(cx)

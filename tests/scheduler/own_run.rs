@@ -74,7 +74,7 @@ fn run_removes_its_own_job() {
 }
 
 #[test]
-fn run_awaits_a_run_of_its_own_job() {
+fn run_awaits_its_own_job() {
     let scene = Scene::new();
     let site = scene.site("a");
     let first = Mutex::new(true);

@@ -137,7 +137,7 @@ fn a_wrong_password() {
     nodes.push(format!("redis://:wrong-s3cret@{}", secret.addr()));
     servers.push(secret);
     let outcome = Doctor::over(&nodes).run(&[]);
-    outcome.is(1, &["authentication failed", "give the user and password"]);
+    outcome.is(1, &["authentication failed", "correct the user and the password"]);
     outcome.never_says("wrong-s3cret").never_says("right-s3cret");
 }
 

@@ -87,7 +87,7 @@ fn wrong_settings_are_78() {
 
 /// Without a limit for the wait: it ends all the same.
 #[test]
-fn servers_that_can_never_vote_are_78() {
+fn servers_that_never_vote_are_78() {
     let site = Site::new();
     let addresses: Vec<_> = site.servers.iter().map(|server| server.addr().to_string()).collect();
     let urls = |url: &str| {
