@@ -11,7 +11,7 @@ use std::{
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::Plain;
+use super::{Plain, ready_call::ReadyCall};
 use crate::{
     error::LockError,
     guard::{GuardError, Guarded, Hold, LockContext},
@@ -47,7 +47,7 @@ enum RedlockCallState<S: Service<Request>, Request, P> {
     },
     Unguarded {
         #[pin]
-        future: S::Future,
+        future: ReadyCall<S, Request>,
     },
     Acquiring {
         #[pin]
@@ -57,7 +57,7 @@ enum RedlockCallState<S: Service<Request>, Request, P> {
     },
     Running {
         #[pin]
-        guarded: Guarded<S::Future>,
+        guarded: Guarded<ReadyCall<S, Request>>,
     },
 }
 
@@ -66,7 +66,8 @@ impl<S: Service<Request>, Request, P> RedlockCall<S, Request, P> {
         Self { state: RedlockCallState::Rejected { error: Some(error) }, resource }
     }
 
-    pub(super) fn unguarded(future: S::Future) -> Self {
+    pub(super) fn unguarded(service: S, request: Request) -> Self {
+        let future = ReadyCall::new(service, request);
         Self { state: RedlockCallState::Unguarded { future }, resource: None }
     }
 
@@ -143,12 +144,12 @@ where
                 }
                 RedlockCallStateProj::Acquiring { acquire, call, layer } => {
                     let lock = ready!(acquire.poll(cx))?;
-                    let (mut service, mut request, protocol) =
+                    let (service, mut request, protocol) =
                         call.take().expect("the call is taken only here");
                     let layer = layer.take();
                     let guarded = Guarded::start(lock, |context| {
                         protocol.prepare(&mut request, layer, &context);
-                        service.call(request)
+                        ReadyCall::new(service, request)
                     })?;
                     this.state.set(RedlockCallState::Running { guarded });
                 }

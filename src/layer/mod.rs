@@ -34,6 +34,7 @@ pub mod http;
 mod key;
 #[allow(clippy::module_inception)]
 pub(crate) mod layer;
+mod ready_call;
 mod service;
 #[cfg(feature = "http")]
 pub(crate) mod token_header;
@@ -46,4 +47,6 @@ pub use call::RedlockFuture;
 pub use key::{IntoKey, KeyError, ResourceKey};
 pub use layer::Plain;
 pub(crate) use layer::RedlockLayer;
+#[cfg(feature = "once")]
+pub(crate) use ready_call::ReadyCall;
 pub use service::RedlockService;

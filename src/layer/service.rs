@@ -12,8 +12,9 @@ use crate::{error::LockError, lock::LockRequest, resource::Resource};
 
 /// A service whose requests run under a lock. Created by [`RedlockLayer`](super::RedlockLayer).
 ///
-/// The inner service is ready before the wait for the lock, and holds its permit of a
-/// `ConcurrencyLimit` or its place in a `Buffer` meanwhile. Put such layers outside.
+/// It is always ready: the inner service is made ready under the lock, so that requests that wait for one
+/// occupy no permit of a `ConcurrencyLimit` and no place of a `Buffer` inside. An error of the inner service's
+/// readiness is that of the request.
 #[derive(Clone, Debug)]
 pub struct RedlockService<S, K, P = Plain> {
     pub(super) inner: S,
@@ -45,9 +46,9 @@ impl<S, K, P> RedlockService<S, K, P> {
         &self.layer
     }
 
-    /// Starts a call of the ready service. `set` adjusts the lock request.
+    /// Starts a call of the service. `set` adjusts the lock request.
     pub(super) fn begin<Request>(
-        &mut self,
+        &self,
         request: Request,
         set: impl FnOnce(LockRequest) -> LockRequest,
     ) -> RedlockCall<S, Request, P>
@@ -59,10 +60,10 @@ impl<S, K, P> RedlockService<S, K, P> {
         match self.layer.key.key(&request) {
             Ok(Some(resource)) => {
                 let asked = set(self.ask(&resource));
-                let call = (self.take_ready(), request, self.layer.protocol.clone());
+                let call = (self.inner.clone(), request, self.layer.protocol.clone());
                 RedlockCall::acquiring(asked, resource, self.layer.name.clone(), call)
             }
-            Ok(None) => RedlockCall::unguarded(self.inner.call(request)),
+            Ok(None) => RedlockCall::unguarded(self.inner.clone(), request),
             Err(error) => RedlockCall::rejected(LockError::InvalidResource(error.into()), None),
         }
     }
@@ -70,15 +71,6 @@ impl<S, K, P> RedlockService<S, K, P> {
     /// Returns the request for the lock on a resource, with the settings of the layer.
     pub(super) fn ask(&self, resource: &Resource) -> LockRequest {
         self.layer.redlock.lock(resource.clone()).options(self.layer.options)
-    }
-
-    /// Returns the ready service, and leaves a clone.
-    pub(super) fn take_ready(&mut self) -> S
-    where
-        S: Clone,
-    {
-        let clone = self.inner.clone();
-        std::mem::replace(&mut self.inner, clone)
     }
 }
 
@@ -91,8 +83,8 @@ where
     type Error = GuardError<S::Error>;
     type Future = RedlockFuture<S, Request>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(GuardError::Service)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request) -> Self::Future {

@@ -11,13 +11,14 @@ use super::{
 use crate::{
     error::LockError,
     guard::LockContext,
-    layer::{Plain, ResourceKey},
+    layer::{Plain, ReadyCall, ResourceKey},
 };
 
 /// A service whose requests run once per key. Created by [`OnceLayer`].
 ///
-/// The inner service is ready before the wait for the lock, and holds its permit of a
-/// `ConcurrencyLimit` or its place in a `Buffer` meanwhile. Put such layers outside.
+/// It is always ready: the inner service is made ready under the lock, so that requests that wait for one
+/// occupy no permit of a `ConcurrencyLimit` and no place of a `Buffer` inside. An error of the inner service's
+/// readiness is that of the request.
 #[derive(Clone, Debug)]
 pub struct OnceService<S, K, C = Always, P = Plain> {
     pub(super) inner: S,
@@ -32,12 +33,12 @@ pub struct ServiceCall<S, Request> {
 }
 
 impl<S: Service<Request>, Request> Work for ServiceCall<S, Request> {
-    type Future = S::Future;
+    type Future = ReadyCall<S, Request>;
     type Success = S::Response;
     type Failure = S::Error;
 
-    fn begin(mut self, _: LockContext) -> S::Future {
-        self.service.call(self.request)
+    fn begin(self, _: LockContext) -> Self::Future {
+        ReadyCall::new(self.service, self.request)
     }
 }
 
@@ -60,15 +61,6 @@ impl<S, K, C, P> OnceService<S, K, C, P> {
     pub fn into_inner(self) -> S {
         self.inner
     }
-
-    /// Returns the service that is ready, and leaves a clone.
-    pub(super) fn take_ready(&mut self) -> S
-    where
-        S: Clone,
-    {
-        let clone = self.inner.clone();
-        std::mem::replace(&mut self.inner, clone)
-    }
 }
 
 impl<S, K, C, Request> Service<Request> for OnceService<S, K, C>
@@ -81,8 +73,8 @@ where
     type Error = OnceError<S::Error>;
     type Future = OnceFuture<S, Request, C>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(OnceError::Work)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
@@ -90,10 +82,12 @@ where
         OnceFuture::new(match self.layer.key.key(&request) {
             Ok(Some(key)) => {
                 let asked = self.layer.request_for(&key);
-                let call = ServiceCall { service: self.take_ready(), request };
+                let call = ServiceCall { service: self.inner.clone(), request };
                 begin(asked, call, completion)
             }
-            Ok(None) => OnceCall::unguarded(self.inner.call(request), completion),
+            Ok(None) => {
+                OnceCall::unguarded(ReadyCall::new(self.inner.clone(), request), completion)
+            }
             Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), completion),
         })
     }

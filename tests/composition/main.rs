@@ -6,3 +6,4 @@ mod closures;
 mod echo;
 mod layers;
 mod stack;
+mod waiting;

@@ -62,21 +62,26 @@ impl<'a> Service<Request<Errand>> for Local<'a> {
 }
 
 #[tokio::test]
-async fn readiness_passes_through_without_bounds() {
+async fn inner_readiness_is_awaited_without_bounds() {
     let broken = Broken(PhantomData::<&str>);
     let mood = Rc::new(Cell::new(Poll::Pending));
     let layer = RedlockLayer::new(Redlock::embedded(), order_id::<Errand>).grpc();
     let mut service = layer.layer(Local(Rc::clone(&mood)));
     let mut cx = Context::from_waker(Waker::noop());
-    assert!(service.poll_ready(&mut cx).is_pending());
-    mood.set(Poll::Ready(Err(broken)));
-    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Err(broken)));
+    let errand = || {
+        let mut request = Request::new(Errand);
+        request.headers_mut().insert("order-id", "7".parse().unwrap());
+        request
+    };
+    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
+    let mut call = Box::pin(service.call(errand()));
+    assert!(call.as_mut().poll(&mut cx).is_pending());
     mood.set(Poll::Ready(Ok(())));
-    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())));
-    let mut request = Request::new(Errand);
-    request.headers_mut().insert("order-id", "7".parse().unwrap());
-    let response = service.call(request).await.unwrap();
+    let response = call.await.unwrap();
     assert!(response.headers().get("grpc-status").is_none(), "it ran");
+    drop(response);
+    mood.set(Poll::Ready(Err(broken)));
+    assert!(matches!(service.call(errand()).await, Err(error) if error == broken));
 }
 
 /// Whoever calls can't set the token: neither under a lock nor without one.

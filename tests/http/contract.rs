@@ -39,34 +39,32 @@ fn nodes() -> (EmbeddedNodes, Redlock) {
 }
 
 #[tokio::test]
-async fn readiness_passes_through_without_requests() {
+async fn broken_service_fails_its_requests() {
     let (nodes, redlock) = nodes();
     let (mut service, mut handle) =
         mock::spawn_layer::<Call, Reply, _>(RedlockLayer::new(redlock, key).http());
-    handle.allow(0);
-    assert!(service.poll_ready().is_pending());
-    handle.allow(1);
-    assert!(service.is_woken(), "by the inner service");
-    assert!(matches!(service.poll_ready(), std::task::Poll::Ready(Ok(()))));
-    handle.send_error("broken");
-    let std::task::Poll::Ready(Err(error)) = service.poll_ready() else { panic!() };
-    assert_eq!(error.to_string(), "broken");
-    assert_eq!(nodes.key_counts(), [0; 3]);
+    for path in ["/", "/a"] {
+        handle.send_error("broken");
+        assert!(service.poll_ready().is_ready(), "always");
+        let error = service.call(request(path)).await.unwrap_err();
+        assert_eq!(error.to_string(), "broken");
+    }
+    assert_eq!(nodes.key_counts(), [0; 3], "the lock is released");
 }
 
 #[tokio::test]
-async fn ready_service_moves_into_the_future() {
+async fn service_is_readied_under_lock() {
     let (nodes, redlock) = nodes();
     let layer = RedlockLayer::new(redlock, key).http();
     let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
-    handle.allow(1);
-    assert!(service.poll_ready().is_ready());
+    handle.allow(0);
+    assert!(service.poll_ready().is_ready(), "always");
     let answer = tokio::spawn(service.call(request("/a")));
+    eventually_async("it is locked", async || nodes.key_counts() == [1; 3]).await;
+    assert!(handle.poll_request().is_pending(), "the service is not ready");
+    handle.allow(1);
     let (seen, send) = arrives(&mut handle).await;
     assert_eq!(seen.uri(), "/a");
-    assert!(service.poll_ready().is_pending(), "the clone that stayed is asked anew");
-    handle.allow(1);
-    assert!(service.poll_ready().is_ready());
     assert_eq!(nodes.key_counts(), [1; 3], "it runs under its lock");
     send.send_response(reply("done"));
     let body = answer.await.unwrap().unwrap().into_body();
@@ -76,17 +74,16 @@ async fn ready_service_moves_into_the_future() {
 }
 
 #[tokio::test]
-async fn unguarded_request_calls_at_once() {
+async fn unguarded_request_needs_no_lock() {
     let (nodes, redlock) = nodes();
     let layer = RedlockLayer::new(redlock, key).http();
     let (mut service, mut handle) = mock::spawn_layer::<Call, Reply, _>(layer);
     assert!(service.poll_ready().is_ready());
-    let answer = service.call(request("/"));
-    // Before the first poll.
+    let answer = tokio::spawn(service.call(request("/")));
     let (_, send) = arrives(&mut handle).await;
     assert_eq!(nodes.key_counts(), [0; 3]);
     send.send_response(reply("done"));
-    assert_eq!(answer.await.unwrap().status(), 200);
+    assert_eq!(answer.await.unwrap().unwrap().status(), 200);
 }
 
 #[tokio::test]

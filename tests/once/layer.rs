@@ -2,7 +2,8 @@
 
 use std::{
     convert::Infallible,
-    future::{Ready, ready},
+    future::{Future, Ready, ready},
+    pin::pin,
     task::{Context, Poll, Waker},
 };
 
@@ -132,7 +133,9 @@ impl Service<&'static str> for Busy {
 }
 
 #[test]
-fn busy_service_makes_layer_busy() {
+fn requests_wait_for_a_busy_service() {
     let mut service = OnceLayer::new(Redlock::embedded(), "hook", key).layer(Busy);
-    assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_pending());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(service.poll_ready(&mut cx).is_ready(), "always");
+    assert!(pin!(service.call("none")).poll(&mut cx).is_pending());
 }

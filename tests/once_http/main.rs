@@ -11,7 +11,6 @@ mod gone;
 mod idempotency;
 mod keys;
 mod marked;
-mod ready;
 mod repeats;
 mod server_errors;
 mod site;

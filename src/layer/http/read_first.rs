@@ -92,8 +92,8 @@ where
     type Error = S::Error;
     type Future = ReadFirstFuture<S, B, R, A>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
@@ -110,7 +110,7 @@ where
                 let lock = self.ask(&resource);
                 let layer = self.layer().name.clone();
                 let start = ReadFirstCall {
-                    service: self.take_ready(),
+                    service: self.inner.clone(),
                     http,
                     facts,
                     parts,
@@ -121,7 +121,7 @@ where
                 let state = ReadFirstState::Reading { read, start: Some(start) };
                 return ReadFirstFuture { state };
             }
-            Ok(None) => RedlockCall::unguarded(self.inner.call(request.map(Intact::untouched))),
+            Ok(None) => RedlockCall::unguarded(self.inner.clone(), request.map(Intact::untouched)),
             Err(error) => RedlockCall::rejected(LockError::InvalidResource(error.into()), None),
         };
         ReadFirstFuture {
@@ -164,7 +164,6 @@ enum ReadFirstState<S: Service<Request<Intact<B>>>, B: Body, R, A> {
 }
 
 struct ReadFirstCall<S, R> {
-    /// Ready to be called.
     service: S,
     http: RedlockHttp<R>,
     facts: RequestFacts,

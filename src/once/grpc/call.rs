@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::LockError,
     guard::LockContext,
+    layer::ReadyCall,
     once::{
         OnceError, Unchecked, Work, call::OnceCall, http::future::HttpCall, outcome::OnceOutcome,
     },
@@ -35,7 +36,7 @@ where
     A: Body,
     C: CompletesGrpc,
 {
-    type Future = Relay<S::Future, A, C>;
+    type Future = Relay<ReadyCall<S, Request<B>>, A, C>;
     type Success = Made<A>;
     type Failure = S::Error;
 

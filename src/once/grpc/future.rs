@@ -21,6 +21,7 @@ use super::{
     slot::{Out, Reader},
 };
 use crate::{
+    layer::ReadyCall,
     once::{OnceError, outcome::OnceOutcome},
     reject::{OnReject, RejectReason, Rejection, RequestOutcome, error_info},
     resource::Resource,
@@ -46,12 +47,10 @@ where
     A: Body,
     C: CompletesGrpc,
 {
-    #[pin]
     state: FutureState<S, B, A, C>,
     on_reject: R,
 }
 
-#[pin_project(project = FutureStateProj)]
 enum FutureState<S, B, A, C>
 where
     S: Service<Request<B>, Response = Response<A>>,
@@ -59,10 +58,7 @@ where
     C: CompletesGrpc,
 {
     /// A call without a key.
-    Unguarded {
-        #[pin]
-        future: S::Future,
-    },
+    Unguarded(Pin<Box<ReadyCall<S, Request<B>>>>),
     Calling {
         /// Dropped first: the call then has no reader. Both are `None` after the head was sent.
         reader: Option<Reader<A>>,
@@ -76,8 +72,8 @@ where
     A: Body,
     C: CompletesGrpc,
 {
-    pub(super) const fn unguarded(future: S::Future, on_reject: R) -> Self {
-        Self { state: FutureState::Unguarded { future }, on_reject }
+    pub(super) fn unguarded(future: ReadyCall<S, Request<B>>, on_reject: R) -> Self {
+        Self { state: FutureState::Unguarded(Box::pin(future)), on_reject }
     }
 
     pub(super) fn calling(reader: Reader<A>, call: OnceGrpcCall<S, B, A, C>, on_reject: R) -> Self {
@@ -102,11 +98,11 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let (reader, call) = match this.state.project() {
-            FutureStateProj::Unguarded { future } => {
-                return Poll::Ready(Ok(ready!(future.poll(cx))?.map(OnceGrpcBody::own)));
+        let (reader, call) = match this.state {
+            FutureState::Unguarded(future) => {
+                return Poll::Ready(Ok(ready!(future.as_mut().poll(cx))?.map(OnceGrpcBody::own)));
             }
-            FutureStateProj::Calling { reader, call } => (reader, call),
+            FutureState::Calling { reader, call } => (reader, call),
         };
         let under_way = call.as_mut().expect("polled after it was ready");
         let Poll::Ready(ended) = under_way.as_mut().poll(cx) else {

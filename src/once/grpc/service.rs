@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::LockError,
-    layer::{ResourceKey, grpc::timeout::timeout, token_header::TokenHeader},
+    layer::{ReadyCall, ResourceKey, grpc::timeout::timeout, token_header::TokenHeader},
     once::{
         OnceLayer, OnceService,
         call::OnceCall,
@@ -176,8 +176,8 @@ where
     type Error = S::Error;
     type Future = OnceGrpcFuture<S, B, A, C, R>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
@@ -193,11 +193,14 @@ where
                 asked.lock = asked.lock.wait_at_most(timeout(request.headers()));
                 let complete = self.layer.complete.clone();
                 let name = Arc::clone(self.layer.name());
-                let call = HttpCall::new(self.take_ready(), request, token_header, name);
+                let call = HttpCall::new(self.inner.clone(), request, token_header, name);
                 let call = GrpcCall { call, writer, complete };
                 begin(asked, call, ByStatus).detached(detach)
             }
-            Ok(None) => return OnceGrpcFuture::unguarded(self.inner.call(request), on_reject),
+            Ok(None) => {
+                let future = ReadyCall::new(self.inner.clone(), request);
+                return OnceGrpcFuture::unguarded(future, on_reject);
+            }
             Err(error) => OnceCall::rejected(LockError::InvalidResource(error.into()), ByStatus),
         };
         OnceGrpcFuture::calling(reader, call, on_reject)

@@ -102,8 +102,8 @@ where
     type Error = S::Error;
     type Future = ByBodyFuture<S, B, K, C, R>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
@@ -112,7 +112,7 @@ where
         let (parts, body) = request.into_parts();
         let ByBody { limit, timeout } = layer.protocol.mode;
         let read = ReadBody::new(&parts.headers, body, limit).for_layer(&layer.redlock, timeout);
-        let ready = OnceService::new(self.take_ready(), self.layer.clone());
+        let ready = OnceService::new(self.inner.clone(), self.layer.clone());
         ByBodyFuture { state: ByBodyState::Reading { read, start: Some((ready, parts)) } }
     }
 }

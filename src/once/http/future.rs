@@ -17,7 +17,7 @@ use tower_service::Service;
 use super::{CompletesHttp, completion::SuccessCompletion};
 use crate::{
     guard::{LockContext, LockContexts},
-    layer::{http::HttpBody, token_header::TokenHeader},
+    layer::{ReadyCall, http::HttpBody, token_header::TokenHeader},
     once::{OnceError, Unchecked, Work, call::OnceCall, outcome::OnceOutcome},
     reject::{OnReject, RejectReason, Rejection, RequestOutcome},
     resource::Resource,
@@ -44,14 +44,14 @@ impl<S, B> HttpCall<S, B> {
 }
 
 impl<S: Service<Request<B>>, B> Work for HttpCall<S, B> {
-    type Future = S::Future;
+    type Future = ReadyCall<S, Request<B>>;
     type Success = S::Response;
     type Failure = S::Error;
 
-    fn begin(mut self, context: LockContext) -> S::Future {
+    fn begin(mut self, context: LockContext) -> Self::Future {
         self.token_header.set(self.request.headers_mut(), context.fencing_token());
         LockContexts::enter(self.request.extensions_mut(), Some(self.layer), context);
-        self.service.call(self.request)
+        ReadyCall::new(self.service, self.request)
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     key::refuse_grpc,
 };
 use crate::{
-    layer::{KeyError, ResourceKey, http::HttpBody, token_header::TokenHeader},
+    layer::{KeyError, ReadyCall, ResourceKey, http::HttpBody, token_header::TokenHeader},
     once::{OnceLayer, OnceService, call::OnceCall, detach::Detach, service::begin},
     reject::{DefaultResponse, OnReject, Rejection},
     resource::Resource,
@@ -191,7 +191,7 @@ impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
 }
 
 impl<S, K, C, R, M> OnceService<S, K, C, OnceHttp<R, M>> {
-    /// Starts a call of the ready service.
+    /// Starts a call of the service.
     pub(super) fn begin_http<B, A>(
         &mut self,
         request: Request<B>,
@@ -219,10 +219,12 @@ impl<S, K, C, R, M> OnceService<S, K, C, OnceHttp<R, M>> {
                     (self.layer.request_for(&key), protocol.token_header.clone());
                 let detach = protocol.detached.then(Detach::new);
                 let name = Arc::clone(self.layer.name());
-                let call = HttpCall::new(self.take_ready(), request, token_header, name);
+                let call = HttpCall::new(self.inner.clone(), request, token_header, name);
                 begin(asked, call, completion).detached(detach)
             }
-            Ok(None) => OnceCall::unguarded(self.inner.call(request), completion),
+            Ok(None) => {
+                OnceCall::unguarded(ReadyCall::new(self.inner.clone(), request), completion)
+            }
             Err(error) => OnceCall::rejected(error, completion),
         };
         OnceHttpFuture::new(call, on_reject)
@@ -244,8 +246,8 @@ where
     type Error = S::Error;
     type Future = OnceHttpFuture<S, B, C, R>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     guard::LockContext,
+    layer::ReadyCall,
     once::{
         Completes, Fingerprint, Intact, ReadBody, ResponseStore, StoredHeaders, StoredResponse,
         Work,
@@ -64,7 +65,7 @@ where
     C: CompletesHttp<A>,
     St: ResponseStore,
 {
-    type Future = Capture<S::Future, A, C, St>;
+    type Future = Capture<ReadyCall<S, Request<Intact<B>>>, A, C, St>;
     type Success = Captured<A>;
     type Failure = S::Error;
 

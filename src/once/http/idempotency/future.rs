@@ -23,7 +23,7 @@ use super::{
 use crate::{
     error::LockError,
     key::RequestHead,
-    layer::token_header::TokenHeader,
+    layer::{ReadyCall, token_header::TokenHeader},
     lock::HeldBytes,
     once::{
         Fingerprint, Intact, OnceError, OnceRequest, ReadBody, ResponseStore, Unchecked, WholeBody,
@@ -102,7 +102,6 @@ where
 
 /// A request with a key whose body is being read.
 pub(super) struct PendingRequest<S, C, St> {
-    /// Ready to be called.
     pub(super) service: S,
     pub(super) parts: Parts,
     pub(super) asked: OnceRequest,
@@ -132,7 +131,8 @@ where
     }
 
     /// A request without a key.
-    pub(super) fn unguarded(future: S::Future, on_reject: R) -> Self {
+    pub(super) fn unguarded(service: S, request: Request<Intact<B>>, on_reject: R) -> Self {
+        let future = ReadyCall::new(service, request);
         Self::calling(
             OnceCall::unguarded(Capture::unguarded(future), CapturedCompletion),
             on_reject,

@@ -67,8 +67,8 @@ where
     type Error = S::Error;
     type Future = IdempotencyFuture<S, B, A, C, R, St>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
@@ -94,13 +94,13 @@ where
                     layer: Arc::clone(self.layer.name()),
                     detached: protocol.detached,
                     mode,
-                    service: self.take_ready(),
+                    service: self.inner.clone(),
                 };
                 IdempotencyFuture::reading(read, start, on_reject)
             }
             Ok(None) => {
-                let future = self.inner.call(request.map(Intact::untouched));
-                IdempotencyFuture::unguarded(future, on_reject)
+                let request = request.map(Intact::untouched);
+                IdempotencyFuture::unguarded(self.inner.clone(), request, on_reject)
             }
             Err(error) => IdempotencyFuture::rejected(error, on_reject),
         }
