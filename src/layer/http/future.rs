@@ -22,6 +22,7 @@ use super::{
     upgrade::Offered,
 };
 use crate::{
+    body::is_event_stream,
     error::LockError,
     layer::{GuardError, call::RedlockCall},
     reject::{OnReject, RejectReason, Rejection, problem},
@@ -96,7 +97,7 @@ impl RequestFacts {
     }
 
     /// Returns whether the end of the connection ends the body, as before HTTP/1.1. A truncated body then
-    /// looks complete.
+    /// looks complete; an event stream never does.
     fn ends_with_connection<A: Body>(&self, response: &Response<A>) -> bool {
         let body = response.body();
         self.version <= Version::HTTP_10
@@ -104,6 +105,7 @@ impl RequestFacts {
             && body.size_hint().exact().is_none()
             && !body.is_end_stream()
             && !response.headers().contains_key(CONTENT_LENGTH)
+            && !is_event_stream(response.headers())
     }
 
     /// Responds instead of a handler that has started, and has lost its lock. The handler does not get the

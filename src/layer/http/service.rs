@@ -84,7 +84,7 @@ impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
     /// Over HTTP/1.0, where a body of unannounced length ends with the connection, a client can't detect
     /// truncation. There the whole body is read before the response is sent: a lost lock is still a 500,
     /// and so is a body of more than 1 MiB (`response-too-large`). Configure a proxy that speaks HTTP/1.0
-    /// to its servers (nginx's `proxy_http_version`) to speak 1.1.
+    /// to its servers (nginx's `proxy_http_version`) to speak 1.1. Event streams pass unread.
     ///
     /// A client that reads slowly keeps the lock, for `max_hold` at most. If the work is done before the
     /// response, hold no body, or keep `max_hold` short.

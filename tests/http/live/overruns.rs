@@ -15,7 +15,7 @@ use axum::{
     routing::any,
 };
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use http_body::Frame;
 use hyper_util::{client::legacy, rt::TokioExecutor};
 use tokio::{
@@ -28,6 +28,7 @@ use super::{
     client::{Answer, Client, http1},
     site::{serve, soon},
 };
+use crate::support::HANG_GUARD;
 
 /// Blocks its thread until the lock has ended.
 fn overrun() {
@@ -76,10 +77,19 @@ fn failing() -> Body {
     Body::from_stream(stream::iter(steps))
 }
 
+/// One event, and no end.
+fn events() -> ([(&'static str, &'static str); 1], Body) {
+    let event = stream::iter([Ok::<_, Infallible>(Bytes::from("data: 1\n\n"))]);
+    let body = Body::from_stream(event.chain(stream::pending()));
+    ([("content-type", "text/event-stream; charset=utf-8")], body)
+}
+
 async fn site() -> std::net::SocketAddr {
     let layer =
         RedlockLayer::new(Redlock::embedded(), |request: &Request| request.uri().path().to_owned())
             .max_hold(Duration::from_millis(200))
+            // A client can be told of the end before the lock is free.
+            .wait(HANG_GUARD)
             .http();
     let overrun_with = |answer: &'static str| {
         async move || {
@@ -95,6 +105,7 @@ async fn site() -> std::net::SocketAddr {
         .route("/end", any(async || body(1, None)))
         .route("/chunks", any(async || chunks(3, 4)))
         .route("/many-chunks", any(async || chunks(3, GATHER_LIMIT / 2)))
+        .route("/events", any(async || events()))
         .route("/failing", any(async || failing()))
         .layer(layer);
     serve(app).await
@@ -177,4 +188,12 @@ async fn http_10_refuses_long_unsized_body() {
     let answer = client.send(Method::GET, "/many-chunks").await.unwrap();
     assert_eq!(answer.status, StatusCode::OK);
     assert_eq!(answer.text.len(), 3 * (GATHER_LIMIT / 2));
+}
+
+/// No client takes the end of an event stream for a complete body.
+#[tokio::test]
+async fn http_10_passes_event_streams() {
+    let answer = raw(site().await, "1.0", "/events").await;
+    assert!(answer.starts_with("HTTP/1.0 200 OK\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\ndata: 1\n\n"), "{answer}");
 }

@@ -7,7 +7,7 @@ use std::{
 
 use axum::{Router, body::Body, routing::post};
 use bytes::Bytes;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use http_body_util::{
     BodyExt,
@@ -45,11 +45,16 @@ async fn streams() -> Streams {
     let given = Arc::clone(&feeds);
     let app = Router::new().route(
         "/pay",
-        post(async move || {
+        post(async move |asked: HeaderMap| {
             let (sender, body) = Channel::new(16);
             given.lock().unwrap().push(sender);
             runs.run();
-            Response::builder().header("trailer", "x-sum").body(Body::new(body)).unwrap()
+            let response = Response::builder().header("trailer", "x-sum");
+            let of_test = asked.into_iter().filter_map(|(name, value)| Some((name?, value)));
+            let response = of_test
+                .filter(|(name, _)| ["content-type", "x-accel-buffering"].contains(&name.as_str()))
+                .fold(response, |response, (name, value)| response.header(name, value));
+            response.body(Body::new(body)).unwrap()
         }),
     );
     let client =
@@ -59,8 +64,11 @@ async fn streams() -> Streams {
 
 impl Streams {
     async fn first(&self) -> (Opening, Feed) {
+        self.send(pay("k", "")).await
+    }
+
+    async fn send(&self, mut request: Request<Body>) -> (Opening, Feed) {
         let client = self.client.clone();
-        let mut request = pay("k", "");
         request.headers_mut().insert("te", "trailers".parse().unwrap());
         let answer = tokio::spawn(async move { client.open(request).await });
         self.site.runs(1).await;
@@ -110,6 +118,31 @@ async fn large_stream_passes_unstored() {
     // Another request under the key is still told apart.
     streams.client.send(pay("k", "x")).await.assert_problem(422, None, "key-reused", "not-run");
     assert_eq!(streams.site.runs.count(), 1);
+}
+
+/// Streams have no stored answer, and their clients read them from the first byte.
+#[tokio::test]
+async fn unbuffered_responses_pass_at_once() {
+    for (name, value) in [
+        ("content-type", "text/event-stream"),
+        ("content-type", "Multipart/X-Mixed-Replace; boundary=a"),
+        ("x-accel-buffering", "no"),
+    ] {
+        let streams = streams().await;
+        let mut request = pay("k", "");
+        request.headers_mut().insert(name, value.parse().unwrap());
+        let (answer, mut feed) = streams.send(request).await;
+        let answer = soon("the head", answer).await.unwrap().unwrap();
+        feed.send_data("1".into()).await.unwrap();
+        let mut body = answer.into_body();
+        let frame = soon("the first byte", body.frame()).await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), "1");
+        let again = streams.client.send(pay("k", "")).await;
+        again.assert_problem(409, None, "response-not-kept", "done");
+        drop(feed);
+        assert!(soon("the end", body.frame()).await.is_none_or(|end| end.unwrap().is_trailers()));
+        assert_eq!(streams.site.runs.count(), 1);
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use super::{
     statuses::KeptStatuses,
 };
 use crate::{
+    body::is_unbuffered,
     guard::LockContext,
     layer::ReadyCall,
     once::{
@@ -105,8 +106,8 @@ impl<A: Body> Completes<Captured<A>> for CapturedCompletion {
     }
 }
 
-/// Calls the service, reads the response's body if it is to be stored, and puts it into the store if
-/// there is one. If that takes longer than the lock lasts, the response is sent without being stored.
+/// Calls the service, reads the response's body if it is to be stored and no stream, and puts it into the store
+/// if there is one. If that takes longer than the lock lasts, the response is sent without being stored.
 #[pin_project]
 pub(super) struct Capture<F, A: Body, C, St: ResponseStore> {
     #[pin]
@@ -179,6 +180,12 @@ where
                         is_pending: false,
                     };
                     let record = UnfinishedRecord::new(context, settings.retain, payload);
+                    if is_unbuffered(&parts.headers) {
+                        state.set(CaptureState::Over);
+                        let response = Response::from_parts(parts, Intact::untouched(body));
+                        let record = record.finish(None);
+                        return Poll::Ready(Ok(Captured { response, verdict, record }));
+                    }
                     let rest = settings.limit.saturating_sub(settings.headers.size(&parts.headers));
                     let read = ReadBody::new(&parts.headers, body, rest);
                     state.set(CaptureState::Reading {
