@@ -29,3 +29,22 @@ pub(super) fn part(name: Cow<'_, str>) -> Cow<'_, str> {
         name
     }
 }
+
+/// The value that a query or a form has under a name.
+pub(super) enum FormValue<'r> {
+    Absent,
+    One(Cow<'r, str>),
+    Twice,
+    /// Not UTF-8.
+    Invalid,
+}
+
+pub(super) fn form_value<'r>(form: &'r str, name: &str) -> FormValue<'r> {
+    let pairs = form.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let mut values = pairs.filter(|(key, _)| form_decoded(key).is_some_and(|key| key == name));
+    match (values.next(), values.next()) {
+        (None, _) => FormValue::Absent,
+        (Some(_), Some(_)) => FormValue::Twice,
+        (Some((_, value)), None) => form_decoded(value).map_or(FormValue::Invalid, FormValue::One),
+    }
+}

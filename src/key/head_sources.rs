@@ -6,7 +6,7 @@ use http::HeaderName;
 
 use super::{
     Key, RequestHead,
-    decode::{form_decoded, percent_decoded},
+    decode::{FormValue, form_value, percent_decoded},
     names::Names,
     source::{Miss, sealed::Find},
 };
@@ -137,23 +137,18 @@ pub struct Query {
 impl Find for Query {
     fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
         let name = &*self.name;
-        let pairs = head.uri().query().unwrap_or_default().split('&');
-        let mut values = pairs
-            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-            .filter(|(key, _)| form_decoded(key).is_some_and(|key| key == name))
-            .map(|(_, value)| value);
-        let Some(value) = values.next() else {
-            return Err(Miss::absent(format!("the query has no parameter {name}")));
-        };
-        if values.next().is_some() {
-            return Err(Miss::bad(format!("the query has the parameter {name} more than once")));
-        }
-        match form_decoded(value) {
-            Some(value) if value.is_empty() => {
+        match form_value(head.uri().query().unwrap_or_default(), name) {
+            FormValue::Absent => Err(Miss::absent(format!("the query has no parameter {name}"))),
+            FormValue::Twice => {
+                Err(Miss::bad(format!("the query has the parameter {name} more than once")))
+            }
+            FormValue::Invalid => {
+                Err(Miss::bad(format!("the query's parameter {name} is not UTF-8")))
+            }
+            FormValue::One(value) if value.is_empty() => {
                 Err(Miss::bad(format!("the query's parameter {name} is empty")))
             }
-            Some(value) => Ok(Names::One(value)),
-            None => Err(Miss::bad(format!("the query's parameter {name} is not UTF-8"))),
+            FormValue::One(value) => Ok(Names::One(value)),
         }
     }
 }

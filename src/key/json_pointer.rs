@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use super::{
     Key, RequestHead,
+    body::{decode_first, read_body},
     json_walk::{Found, walk},
     names::Names,
     source::{Miss, sealed::Find},
@@ -85,17 +86,8 @@ fn unescaped(step: &str) -> Result<String, &'static str> {
 
 impl Find for JsonPointer {
     fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
-        let Some(body) = head.body() else {
-            return Err(Miss::misplaced(format!(
-                "the key {} needs the request's body, which was not read",
-                self.place()
-            )));
-        };
         let place = self.place();
-        // Endpoints are tried out by requests without one.
-        if body.trim_ascii().is_empty() {
-            return Err(Miss::absent("the body is empty"));
-        }
+        let body = read_body(head, place)?;
         match walk(body, &self.steps) {
             Ok(Found::Name(name)) if name.is_empty() => {
                 Err(Miss::bad(format!("the body has an empty string at {place}")))
@@ -108,23 +100,9 @@ impl Find for JsonPointer {
             Ok(Found::Other) => Err(Miss::bad(format!(
                 "what the body has at {place} is neither a string nor an integer"
             ))),
-            Err(error) => Err(Miss::bad(match encoding(head) {
-                Some(encoding) => format!(
-                    "the body is encoded as {encoding}: a layer outside of the one with this key has to decode it, such as \
-                     tower-http's request decompression"
-                ),
-                None => error,
-            })),
+            Err(error) => Err(decode_first(head).unwrap_or_else(|| Miss::bad(error))),
         }
     }
-}
-
-/// Returns the coding of the body, if it has one and is shown.
-fn encoding<'r>(head: &RequestHead<'r>) -> Option<&'r str> {
-    let encoding = head.headers().get(http::header::CONTENT_ENCODING)?.to_str().ok()?.trim();
-    let is_token = encoding.len() <= 32
-        && encoding.bytes().all(|byte| byte.is_ascii_alphanumeric() || b", -".contains(&byte));
-    Some(encoding).filter(|encoding| is_token && !encoding.eq_ignore_ascii_case("identity"))
 }
 
 impl JsonPointer {

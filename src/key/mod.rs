@@ -9,6 +9,7 @@
 //! | [`method_and_path`] | the method and the path |
 //! | [`idempotency_key`] | the value of `Idempotency-Key`, with or without quotes |
 //! | [`json_pointer`] | a value inside of a JSON body: a [`BodyKey`] |
+//! | [`form_field`] | a field of a form in the body: a [`BodyKey`] |
 //! | [`extension`] | a value that a layer outside inserted, such as the caller's account |
 //! | [`from_fn`], [`from_body_fn`] | the result of a closure over the head, or over the body too |
 //! | [`joined`] | several of these, as one name |
@@ -39,8 +40,10 @@
 //! let layer = RedlockLayer::new(redlock, key).http();
 //! ```
 
+mod body;
 mod combinators;
 mod decode;
+mod form_field;
 mod from_fn;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
@@ -61,6 +64,7 @@ mod tests;
 pub use combinators::{
     All, Hashed, HashedWith, Joined, Only, Optional, Parsed, Prefixed, When, all, joined,
 };
+pub use form_field::{FormField, form_field};
 pub use from_fn::{FromBodyFn, FromFn, from_body_fn, from_fn};
 pub use head::RequestHead;
 pub use head_sources::{

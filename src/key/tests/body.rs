@@ -239,3 +239,52 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn form_field_is_name() {
+    let form = |body: &str| {
+        let mut request = get("/");
+        let kind = "Application/X-WWW-Form-Urlencoded; charset=UTF-8".parse().unwrap();
+        request.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+        name_in(&key::form_field("Message Sid"), &request, body)
+    };
+    for (body, expected) in [
+        ("Message+Sid=SM1", some("SM1")),
+        ("a=1&Message%20Sid=S+M%2B%26&b", some("S M+&")),
+        ("Message+Sid=a=b", some("a=b")),
+        ("Message+Sid=%C3%A4", some("ä")),
+        ("message+sid=1", error("the form has no field Message Sid")),
+        ("{\"Message Sid\": 1}", error("the form has no field Message Sid")),
+        (" \r\n", error("the body is empty")),
+        ("Message+Sid=", error("the form's field Message Sid is empty")),
+        ("Message+Sid", error("the form's field Message Sid is empty")),
+        ("Message+Sid=%FF", error("the form's field Message Sid is not UTF-8")),
+        (
+            "Message+Sid=1&Message%20Sid=1",
+            error("the form has the field Message Sid more than once"),
+        ),
+        ("Message+Sid=1\n", error("a resource's name has a control character at byte 1")),
+    ] {
+        assert_eq!(form(body), expected, "{body:?}");
+    }
+}
+
+#[test]
+fn what_is_no_form_is_refused() {
+    let key = key::form_field("id").optional();
+    let with = |name: &'static str, value: &'static str| {
+        let mut request = get("/");
+        request.headers_mut().insert(name, value.parse().unwrap());
+        request
+    };
+    let no_form =
+        error("the body is no form: its content-type is not application/x-www-form-urlencoded");
+    assert_eq!(name_in(&key, &get("/"), "id=7"), no_form);
+    assert_eq!(name_in(&key, &with("content-type", "application/json"), "id=7"), no_form);
+    let text = name_in(&key, &with("content-encoding", "gzip"), "\u{1f}").unwrap_err();
+    assert!(text.starts_with("the body is encoded as gzip"), "{text}");
+    let form = with("content-type", "application/x-www-form-urlencoded");
+    assert_eq!(name_in(&key, &form, "other=7"), Ok(None));
+    assert_eq!(name_in(&key, &get("/"), ""), Ok(None));
+    assert_eq!(name_in(&key, &form, b"id=\xff"), error("the form is not UTF-8"));
+}
