@@ -50,7 +50,7 @@ use super::{
 /// ```
 pub fn json_pointer(pointer: impl Into<Arc<str>>) -> Key<JsonPointer> {
     let pointer = pointer.into();
-    let steps = steps(&pointer).unwrap_or_else(|why| panic!("the JSON pointer {pointer:?} {why}"));
+    let steps = pointer_steps(&pointer);
     Key::new(JsonPointer { pointer, steps })
 }
 
@@ -59,6 +59,13 @@ pub fn json_pointer(pointer: impl Into<Arc<str>>) -> Key<JsonPointer> {
 pub struct JsonPointer {
     pointer: Arc<str>,
     steps: Arc<[String]>,
+}
+
+/// # Panics
+///
+/// If it is no pointer.
+pub(crate) fn pointer_steps(pointer: &str) -> Arc<[String]> {
+    steps(pointer).unwrap_or_else(|why| panic!("the JSON pointer {pointer:?} {why}"))
 }
 
 fn steps(pointer: &str) -> Result<Arc<[String]>, &'static str> {

@@ -72,6 +72,8 @@ pub use head_sources::{
     path_segment, query,
 };
 pub use idempotency_key::{IdempotencyKey, MAX_IDEMPOTENCY_KEY_BYTES, idempotency_key};
+#[cfg(feature = "once")]
+pub(crate) use json_pointer::pointer_steps;
 pub use json_pointer::{JsonPointer, json_pointer};
 pub use key::Key;
 #[cfg(feature = "axum")]

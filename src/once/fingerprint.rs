@@ -1,10 +1,11 @@
 //! The hash by which requests with the same key are compared.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use http::HeaderName;
 use sha2::{Digest, Sha256};
 
+use super::json_form::json_form;
 use crate::key::RequestHead;
 
 /// The hash by which requests with the same key are compared: SHA-256 over the method, the path with
@@ -13,7 +14,8 @@ use crate::key::RequestHead;
 /// Each part is hashed as sent, with its length, after a text for this use and version. Behind axum's
 /// nested routers the path is the one that was sent (feature `axum`). Headers and trailers don't count,
 /// as they may differ between tries; nor do scheme and host. A layer may add
-/// [headers](crate::OnceLayer::fingerprint_headers), or use [another
+/// [headers](crate::OnceLayer::fingerprint_headers), compare JSON by its
+/// [meaning](crate::OnceLayer::fingerprint_json), or use [another
 /// function](crate::OnceLayer::fingerprint); those fingerprints never equal these.
 ///
 /// It is not a secret and authenticates nobody, but confirms a guess of the whole request.
@@ -36,6 +38,7 @@ pub struct Fingerprint([u8; Self::BYTES]);
 /// Separates the hash from other uses of SHA-256 over the same bytes.
 const DOMAIN: &[u8] = b"tower-redlock request fingerprint 1";
 const WITH_HEADERS: &[u8] = b"tower-redlock request fingerprint with headers 1";
+const OF_JSON: &[u8] = b"tower-redlock request fingerprint of JSON 1";
 const REPLACED: &[u8] = b"tower-redlock request fingerprint replaced 1";
 
 impl Fingerprint {
@@ -60,6 +63,22 @@ impl Fingerprint {
             values.iter().for_each(|value| parts.add(value.as_bytes()));
         }
         parts.add_request(head, body);
+        parts.finish()
+    }
+
+    /// Hashes a JSON body by its meaning, without what is at these pointers.
+    pub(super) fn of_json(head: &RequestHead<'_>, body: &[u8], left_out: &[Arc<[String]>]) -> Self {
+        let text = std::str::from_utf8(body).ok();
+        let paths: Vec<_> = left_out.iter().map(|steps| &**steps).collect();
+        let form = text.and_then(|text| json_form(text, &paths));
+        let mut parts = FingerprintHasher::new(OF_JSON);
+        parts.add_count(left_out.len());
+        for steps in left_out {
+            parts.add_count(steps.len());
+            steps.iter().for_each(|step| parts.add(step.as_bytes()));
+        }
+        parts.add_count(form.is_some().into());
+        parts.add_request(head, form.as_deref().map_or(body, str::as_bytes));
         parts.finish()
     }
 

@@ -76,6 +76,8 @@ pub mod grpc;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "http")]
+mod json_form;
+#[cfg(feature = "http")]
 mod response;
 #[cfg(feature = "http")]
 mod store;

@@ -92,6 +92,24 @@ async fn headers_count_as_they_were_sent() {
 }
 
 #[tokio::test]
+async fn json_counts_by_its_meaning() {
+    let site = Site::new(3);
+    let once = layer(&site.at_blue).fingerprint_json(["/sent_at"]);
+    let client = serve(handler(&site).route_layer(once)).await;
+    let send = async |body: &'static str| client.send(typed(&[], body)).await;
+    assert_eq!(send(r#"{"sum":3,"to":"a/b","sent_at":1}"#).await.code(), 200);
+    assert_replayed(&send(r#"{ "to": "a\/b", "sent_at": 2, "sum": 3 }"#).await);
+    assert_other(&send(r#"{"sum":4,"to":"a/b","sent_at":1}"#).await);
+    assert_other(&send(r#"{"sum":3,"to":"a/b","sum":3}"#).await);
+    assert_eq!(site.runs.count(), 1);
+    for pointer in ["", "sent_at", "/a~2"] {
+        let set = || layer(&site.at_blue).fingerprint_json([pointer]);
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(set));
+        assert!(outcome.is_err(), "{pointer:?}");
+    }
+}
+
+#[tokio::test]
 async fn other_fingerprint_settings_are_422() {
     let site = Site::new(3);
     let serve = async |once| serve(handler(&site).route_layer(once)).await;
@@ -101,6 +119,8 @@ async fn other_fingerprint_settings_are_422() {
         serve(layer(&site.at_blue).fingerprint_headers([CONTENT_TYPE])).await,
         serve(layer(&site.at_blue).fingerprint_headers([ACCEPT])).await,
         serve(layer(&site.at_blue).fingerprint(hook)).await,
+        serve(layer(&site.at_blue).fingerprint_json([])).await,
+        serve(layer(&site.at_blue).fingerprint_json(["/at"])).await,
     ];
     for (i, first) in settings.iter().enumerate() {
         let request = || {

@@ -6,7 +6,7 @@ use http::HeaderName;
 
 use super::Idempotency;
 use crate::{
-    key::RequestHead,
+    key::{RequestHead, pointer_steps as steps},
     once::{Fingerprint, OnceLayer, http::OnceHttp},
 };
 
@@ -18,6 +18,8 @@ pub(super) enum FingerprintRule {
     Request,
     /// Also by these headers, sorted by name.
     Headers(Arc<[HeaderName]>),
+    /// By method, path, query, and the meaning of a JSON body, without what is at these pointers.
+    Json(Arc<[Arc<[String]>]>),
     /// By the user's function.
     Replaced(Arc<Replacement>),
 }
@@ -30,6 +32,7 @@ impl FingerprintRule {
         match self {
             Self::Request => Fingerprint::of(head, body),
             Self::Headers(names) => Fingerprint::with_headers(head, body, names),
+            Self::Json(left_out) => Fingerprint::of_json(head, body, left_out),
             Self::Replaced(by) => Fingerprint::replaced(by(head, body)),
         }
     }
@@ -68,6 +71,38 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
         } else {
             FingerprintRule::Headers(names.into())
         };
+        self
+    }
+
+    /// Compares JSON bodies of requests with the same key by their meaning: members in any order, white space
+    /// and escapes do not count, nor does what is at the JSON pointers `left_out` (RFC 6901), such as the time
+    /// of a try. Method, path and query count.
+    ///
+    /// Numbers count as they are written: `1.0` is not `1`. A body that is not JSON, has a member twice or is
+    /// nested deeper than 64 levels is compared as sent.
+    ///
+    /// The last call of this, [`fingerprint_headers`](Self::fingerprint_headers) and
+    /// [`fingerprint`](Self::fingerprint) applies. After a change of the pointers, earlier keys are answered
+    /// 422 for [`retain`](OnceLayer::retain).
+    ///
+    /// # Panics
+    ///
+    /// If a pointer is empty, does not begin with `/`, or has a `~` without `0` or `1` after it.
+    ///
+    /// ```
+    /// use tower_redlock::{once::http::Scope, OnceLayer, Redlock};
+    ///
+    /// # let _layer =
+    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
+    ///     .scope(Scope::none())
+    ///     .fingerprint_json(["/sent_at", "/client/attempt"]);
+    /// ```
+    pub fn fingerprint_json<'p>(mut self, left_out: impl IntoIterator<Item = &'p str>) -> Self {
+        let mut left_out: Vec<_> = left_out.into_iter().map(steps).collect();
+        assert!(left_out.iter().all(|steps| !steps.is_empty()), "an empty pointer leaves out all");
+        left_out.sort_unstable();
+        left_out.dedup();
+        self.protocol.mode.same = FingerprintRule::Json(left_out.into());
         self
     }
 
