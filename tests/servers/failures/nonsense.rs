@@ -224,7 +224,6 @@ async fn unknown_error_is_passed_on() {
         ("ERR unknown command 'EVALSHA'", "unknown command"),
         ("CROSSSLOT Keys in request don't hash to the same slot", "CROSSSLOT"),
         ("MASTERDOWN Link with MASTER is down", "MASTERDOWN"),
-        ("NOREPLICAS Not enough good replicas to write.", "NOREPLICAS"),
         ("WHATEVER", "WHATEVER"),
     ] {
         let server = fake::greeting(move |_| Reaction::error(error));
@@ -235,6 +234,15 @@ async fn unknown_error_is_passed_on() {
         };
         assert_refused(&redlock, &[0], in_its_words).await;
     }
+}
+
+#[tokio::test]
+async fn missing_replicas_have_a_reason() {
+    let server =
+        fake::greeting(|_| Reaction::error("NOREPLICAS Not enough good replicas to write."));
+    let redlock = manager([server.url()]);
+    settled(&redlock).await;
+    assert_refused(&redlock, &[0], |reason| matches!(reason, Reason::NoReplicas)).await;
 }
 
 #[tokio::test]

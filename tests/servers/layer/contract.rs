@@ -131,17 +131,29 @@ impl Service<Errand> for Moody {
     }
 }
 
-#[test]
-fn readiness_is_the_inner_services() {
+#[tokio::test]
+async fn inner_service_is_readied_under_lock() {
+    let redlock = Redlock::embedded();
     let is_ready = Arc::<AtomicBool>::default();
-    let layer = RedlockLayer::new(Redlock::embedded(), key);
+    let layer = RedlockLayer::new(redlock.clone(), key);
     let mut cx = Context::from_waker(Waker::noop());
     let mut service = layer.layer(Moody { is_ready: Arc::clone(&is_ready), fails: false });
-    assert!(service.poll_ready(&mut cx).is_pending());
+    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
+    let mut unguarded = pin!(service.call(Errand { key: "none" }));
+    assert!(unguarded.as_mut().poll(&mut cx).is_pending());
+    let mut guarded = pin!(service.call(Errand { key: "a" }));
+    assert!(guarded.as_mut().poll(&mut cx).is_pending());
+    assert!(redlock.lock("a").await.is_err(), "it waits under its lock");
     is_ready.store(true, Ordering::SeqCst);
-    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())));
+    assert_eq!(unguarded.await, Ok(()));
+    assert_eq!(guarded.await, Ok(()));
     let mut service = layer.layer(Moody { is_ready, fails: true });
-    assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Err(GuardError::Service("broken"))));
+    for key in ["none", "a"] {
+        assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
+        let outcome = service.call(Errand { key }).await;
+        assert_eq!(outcome, Err(GuardError::Service("broken")));
+    }
+    drop(redlock.lock("a").await.expect("it is released"));
 }
 
 #[tokio::test]
