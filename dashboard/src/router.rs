@@ -217,8 +217,18 @@ mod tests {
             request.extensions_mut().insert(asked);
             slash(&request.into_parts().0)
         };
-        assert_eq!(address("/admin/locks", "/").as_deref(), Some("./locks/"));
-        assert_eq!(address("/locks?q=x", "/?q=x").as_deref(), Some("./locks/?q=x"));
+        for (asked, path, expected) in [
+            ("/admin/locks", "/", "./locks/~"),
+            ("/locks?q=x", "/?q=x", "./locks/~?q=x"),
+            // The browser's address has no slash at its end, or it has one.
+            ("/admin/locks/~?q=x", "/~?q=x", "./?in-folder&q=x"),
+            ("/admin/locks/locks/~", "/locks/~", "../?in-folder"),
+            // Copied from a site that has a layer that takes slashes away.
+            ("/admin/locks/?in-folder&q=x", "/?in-folder&q=x", "./?q=x"),
+        ] {
+            assert_eq!(address(asked, path).as_deref(), Some(expected), "{asked}");
+        }
+        assert_eq!(address("/admin/locks?in-folder", "/?in-folder"), None);
         assert_eq!(address("/admin/locks/", "/"), None);
         assert_eq!(address("/admin/locks/nodes", "/nodes"), None);
         assert_eq!(address("/", "/"), None);
