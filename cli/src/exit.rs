@@ -25,7 +25,7 @@ const OUTPUT: u8 = 74;
 pub(crate) const HELD: u8 = 75;
 /// A missing or wrong setting, or servers that do not vote for a reason that lasts.
 pub(crate) const CONFIG: u8 = 78;
-/// Nobody reads the output any more, as a shell reports a program that SIGPIPE ended.
+/// The output's reader is gone; as a shell reports a program that SIGPIPE ended.
 const CLOSED: u8 = 128 + 13;
 
 /// Why the program ends without success.
@@ -63,7 +63,7 @@ impl Failure {
     /// Prints the message on one line. Returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            // Where the output is closed, nobody reads it.
+            // There is no other place to report a closed output to.
             let _ = writeln!(stderr(), "redlock: {}", shown(&self.message));
         }
         ExitCode::from(self.code)

@@ -78,8 +78,8 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     /// and escapes do not count, nor does what is at the JSON pointers `left_out` (RFC 6901), such as the time
     /// of a try. Method, path and query count.
     ///
-    /// Numbers count as they are written: `1.0` is not `1`. A body that is not JSON, has a member twice or is
-    /// nested deeper than 64 levels is compared as sent.
+    /// Numbers count as they are written: `1.0` is not `1`. A body that is not JSON, or is nested deeper than 64
+    /// levels, is compared as sent.
     ///
     /// The last call of this, [`fingerprint_headers`](Self::fingerprint_headers) and
     /// [`fingerprint`](Self::fingerprint) applies. After a change of the pointers, earlier keys are answered
