@@ -15,7 +15,7 @@ use tower_redlock::{
 };
 
 use super::{
-    handoff::scene::{WAIT, granted, waiting},
+    handoff::scene::{WAIT, waiting},
     nodes::shared,
 };
 use crate::support::{
@@ -111,8 +111,8 @@ mod unknown_to_the_client {
 }
 
 /// A node that grants nothing can't be the lead node: the contenders would split their votes again.
-#[test]
-fn late_node_is_no_lead() {
+#[tokio::test]
+async fn late_node_is_no_lead() {
     let [clock, behind] = [NOON, NOON.saturating_sub(HOUR)].map(|wall| {
         let clock = HandClock::new();
         clock.set_wall(wall);
@@ -139,13 +139,13 @@ fn late_node_is_no_lead() {
     });
     let redlock = with_nodes(clock.builder(), nodes).build().unwrap();
     // Two nodes of five grant.
-    let mut request = waiting(redlock.lock("x").wait(WAIT));
+    let request = waiting(redlock.lock("x").wait(WAIT));
     assert_eq!(asked.lock().unwrap()[..5], [0, 1, 2, 3, 4]);
 
     is_loading.store(false, Ordering::SeqCst);
     asked.lock().unwrap().clear();
     // The pause after two attempts without a quorum takes at most 160 ms.
     clock.advance(Duration::from_millis(161));
-    drop(granted(&mut request));
+    drop(request.await.unwrap());
     assert_eq!(*asked.lock().unwrap(), [1, 0, 2, 3, 4]);
 }
