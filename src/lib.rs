@@ -94,6 +94,7 @@
 //! | `redlock_job_run_seconds` | histogram | `job`, `outcome` | the runs of a job on this replica |
 //! | `redlock_job_skips_total` | counter | `job`, `reason` | ticks that this replica did not run |
 //! | `redlock_job_missed_ticks_total` | counter | `job` | ticks that were given up |
+//! | `redlock_job_conflicts_total` | counter | `job`, `kind` | [conflicts](scheduler::JobConflict) with other replicas about a job: `schedule`, `zone_database`, `not_led`; each again once an hour while it lasts |
 //! | `redlock_job_last_success_seconds` | gauge | `job` | when a run last succeeded on this replica, in Unix time; unset before the first |
 //! | `redlock_job_next_tick_seconds` | gauge | `job` | the next tick in Unix time, in the past while it can't start or is running; 0 where this replica waits for none: paused, standing by, ended |
 //! | `redlock_once_total` | counter | `outcome` | requests of work that is to be done [once](mod@once), by their end |

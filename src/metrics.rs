@@ -96,6 +96,11 @@ pub(crate) fn job_missed(job: &str, ticks: u64) {
     note!(counter "redlock_job_missed_ticks_total", "job" => job.to_owned(); increment ticks);
 }
 
+#[cfg(feature = "scheduler")]
+pub(crate) fn job_conflict(job: &str, kind: &'static str) {
+    note!(counter "redlock_job_conflicts_total", "job" => job.to_owned(), "kind" => kind; increment 1);
+}
+
 /// `at`: the time since the Unix epoch.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_succeeded(job: &str, at: Duration) {

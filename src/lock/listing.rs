@@ -11,7 +11,7 @@ use futures_util::{Stream, stream::try_unfold};
 use super::{Holder, core::Core, inspect::inspect_names, query::ask};
 use crate::{
     error::{LockError, Reason, VoteOutcome, Votes},
-    protocol::{Answer, Op, ScanKind, ScanOp, ScannedAnswer, formulas},
+    protocol::{Answer, JobDocument, Op, ScanKind, ScanOp, ScannedAnswer, formulas},
     resource::Resource,
 };
 
@@ -58,7 +58,22 @@ pub(super) fn names(
     core: Arc<Core>,
     kind: ScanKind,
 ) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send {
-    let names = StoredNames::new(core, kind);
+    names_of(StoredNames::new(core, kind))
+}
+
+/// Enumerates the jobs of which the nodes keep something, also those without a claim.
+#[cfg(feature = "scheduler")]
+pub(super) fn job_registers(
+    core: Arc<Core>,
+) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send {
+    let name_of = |register: &Arc<str>| match JobDocument::job_of(register) {
+        Some(job) => name(&job.into()),
+        None => name(register),
+    };
+    names_of(StoredNames { name_of, ..StoredNames::new(core, ScanKind::Jobs) })
+}
+
+fn names_of(names: StoredNames) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send {
     try_unfold((names, VecDeque::new()), |(mut names, mut page)| async move {
         loop {
             if let Some(name) = page.pop_front() {
@@ -75,6 +90,8 @@ pub(super) fn names(
 struct StoredNames {
     core: Arc<Core>,
     kind: ScanKind,
+    /// The name that a key stands for, if any.
+    name_of: fn(&Arc<str>) -> Option<Arc<str>>,
     /// Whether each node was read to the end, so far.
     read: Vec<VoteOutcome>,
     /// Where the next page of the next node begins, and its number.
@@ -88,7 +105,7 @@ struct StoredNames {
 impl StoredNames {
     fn new(core: Arc<Core>, kind: ScanKind) -> Self {
         let (seen, busy) = (HashSet::new(), Duration::ZERO);
-        Self { core, kind, read: Vec::new(), cursor: None, pages: 0, seen, busy }
+        Self { core, kind, name_of: name, read: Vec::new(), cursor: None, pages: 0, seen, busy }
     }
 
     /// Returns new names; `None` at the end.
@@ -117,11 +134,8 @@ impl StoredNames {
                 self.end_node(VoteOutcome::NotCounted(reason));
             }
             let seen = &mut self.seen;
-            // Keys of test votes have names that no lock has.
-            let is_new = |name: &Arc<str>| {
-                Resource::try_from(&**name).is_ok() && seen.insert(Arc::clone(name))
-            };
-            let new: Vec<_> = page.names.into_iter().filter(is_new).collect();
+            let names = page.names.iter().filter_map(self.name_of);
+            let new: Vec<_> = names.filter(|name| seen.insert(Arc::clone(name))).collect();
             if !new.is_empty() {
                 return Ok(Some(new));
             }
@@ -150,4 +164,9 @@ impl StoredNames {
             }
         }
     }
+}
+
+/// The name itself. Keys of test votes have names that no lock has.
+fn name(name: &Arc<str>) -> Option<Arc<str>> {
+    Resource::try_from(&**name).is_ok().then(|| Arc::clone(name))
 }

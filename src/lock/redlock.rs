@@ -280,6 +280,14 @@ impl Redlock {
         super::listing::names(Arc::clone(&self.core), ScanKind::Jobs)
     }
 
+    /// Enumerates the jobs of which the nodes keep something, also those whose ticks were never claimed.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn job_registers(
+        &self,
+    ) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
+        super::listing::job_registers(Arc::clone(&self.core))
+    }
+
     /// Returns the locks that this manager holds, the requests that wait, and the releases that are not
     /// delivered. Asks no node. Empty in a forked child.
     pub fn snapshot(&self) -> Snapshot {

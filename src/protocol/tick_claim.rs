@@ -27,8 +27,8 @@ pub struct TickClaim {
     pub note: Option<Arc<str>>,
 }
 
-/// A document about a job, which nodes store beside its claim: as the [note](TickClaim::note) of a
-/// claim of its own, under a name that no job can have. So it is stored on a majority, ordered by
+/// A document about a job, or about the jobs of a leader, which nodes store beside the claims: as the
+/// [note](TickClaim::note) of a claim of its own, under a name that no job can have. So it is stored on a majority, ordered by
 /// fencing tokens, and learnt by nodes that forgot, as claims are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -37,20 +37,33 @@ pub enum JobDocument {
     Control,
     /// The latest runs.
     History,
+    /// The jobs of the scheduler that leads under a name.
+    LeaderJobs,
 }
 
 impl JobDocument {
     /// Maximum length of a document, in bytes.
     pub const MAX_BYTES: usize = 4_096;
 
-    /// Returns the name under which nodes store the document of a job. Control characters occur in no
-    /// job's name.
-    pub fn register(self, job: &str) -> Arc<str> {
-        let prefix = match self {
+    /// Returns the name under which nodes store the document of a job, or of a leader. Control characters
+    /// occur in no job's name.
+    pub fn register(self, name: &str) -> Arc<str> {
+        [self.prefix(), name].concat().into()
+    }
+
+    /// Returns the job whose document is stored under a name.
+    #[cfg(feature = "scheduler")]
+    pub(crate) fn job_of(register: &str) -> Option<&str> {
+        let of_job = [Self::Control, Self::History];
+        of_job.iter().find_map(|document| register.strip_prefix(document.prefix()))
+    }
+
+    const fn prefix(self) -> &'static str {
+        match self {
             Self::Control => "\u{1}control:",
             Self::History => "\u{1}history:",
-        };
-        [prefix, job].concat().into()
+            Self::LeaderJobs => "\u{1}leader:",
+        }
     }
 }
 
@@ -80,6 +93,12 @@ pub struct ScheduleMark {
     pub since: Duration,
     /// The owner that gave it to the job.
     pub owner: Arc<str>,
+    /// The text that the fingerprint is of; `None` in a claim of an earlier version, and where it is longer
+    /// than [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES).
+    pub text: Option<Arc<str>>,
+    /// Version of the time zone database by which the author of the claim computes ticks; `None` if the
+    /// ticks depend on no time zone.
+    pub zones: Option<Arc<str>>,
 }
 
 impl TickClaim {
@@ -145,7 +164,19 @@ impl TickRun {
 impl ScheduleMark {
     /// Creates the mark of a schedule that a job has since `since`.
     pub const fn new(fingerprint: u64, since: Duration, owner: Arc<str>) -> Self {
-        Self { fingerprint, since, owner }
+        Self { fingerprint, since, owner, text: None, zones: None }
+    }
+
+    /// Maximum length of a stored text, in bytes.
+    pub const MAX_TEXT_BYTES: usize = 512;
+
+    /// Sets the [`text`](Self::text), unless it is too long or has line breaks, and the
+    /// [`zones`](Self::zones).
+    #[must_use]
+    pub fn described(self, text: &str, zones: Option<&str>) -> Self {
+        let fits = text.len() <= Self::MAX_TEXT_BYTES && !text.contains('\n');
+        let text = fits.then(|| text.into());
+        Self { text, zones: zones.map(Into::into), ..self }
     }
 }
 
@@ -168,12 +199,15 @@ mod tests {
 
     #[test]
     fn no_job_has_name_of_register() {
-        for document in [JobDocument::Control, JobDocument::History] {
+        let documents = [JobDocument::Control, JobDocument::History, JobDocument::LeaderJobs];
+        for document in documents {
             let register = document.register("job");
             assert!(crate::Resource::of_job(&register).is_err(), "{register:?}");
         }
-        let registers = [JobDocument::Control, JobDocument::History].map(|it| it.register("job"));
-        assert_ne!(registers[0], registers[1]);
+        let mut registers = documents.map(|it| it.register("job")).to_vec();
+        registers.sort_unstable();
+        registers.dedup();
+        assert_eq!(registers.len(), documents.len());
     }
 
     #[test]

@@ -43,10 +43,10 @@ mod text;
 mod ticks;
 mod wall_time;
 
-#[cfg(feature = "cron")]
-pub use cron::CronSchedule;
 #[cfg(all(any(test, fuzzing), feature = "cron"))]
 pub(crate) use cron::fuzzing;
+#[cfg(feature = "cron")]
+pub use cron::{CronSchedule, zone_database_version};
 pub use error::ScheduleError;
 pub use schedule::Recurrence;
 pub(crate) use schedule::Schedule;

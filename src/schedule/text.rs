@@ -1,9 +1,9 @@
 //! Texts of schedules, for display and comparison.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use super::{
-    Schedule,
+    Schedule, WallTime,
     schedule::Rule,
     wall_time::{DAY, millis},
 };
@@ -25,6 +25,43 @@ impl Schedule {
             Err(error) => format!("none: {error}"),
         }
     }
+
+    /// Reads a [`fingerprint_text`](Self::fingerprint_text); `None` for a custom rule, whose code is not in
+    /// it, and for what another version or a build with other features wrote.
+    pub(crate) fn from_fingerprint_text(text: &str) -> Option<Self> {
+        let millis = |text: &str| text.strip_suffix(" ms")?.parse().ok().map(Duration::from_millis);
+        let schedule = if let Some(rest) = text.strip_prefix("every ") {
+            let (period, offset) = rest.split_once(", offset ")?;
+            Self::every(millis(period)?).offset(millis(offset)?)
+        } else if let Some(delay) = text.strip_suffix(" after each end") {
+            Self::every_after(millis(delay)?)
+        } else if let Some(at) = text.strip_prefix("at ") {
+            Self::at(WallTime::since_epoch(millis(at)?).into())
+        } else {
+            cron(text)?
+        };
+        schedule.check().is_ok().then_some(schedule)
+    }
+
+    /// Returns the version of the time zone database, if the ticks depend on it.
+    pub(crate) fn zone_database(&self) -> Option<&'static str> {
+        match &self.rule {
+            #[cfg(feature = "cron")]
+            Ok(Rule::Cron(cron)) if cron.zone() != "UTC" => super::zone_database_version(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "cron")]
+fn cron(text: &str) -> Option<Schedule> {
+    let (expression, zone) = text.strip_prefix("cron ")?.rsplit_once(" in ")?;
+    Some(Schedule::cron(expression).ok()?.in_tz(zone).ok()?.into())
+}
+
+#[cfg(not(feature = "cron"))]
+const fn cron(_: &str) -> Option<Schedule> {
+    None
 }
 
 impl fmt::Debug for Schedule {
@@ -108,11 +145,24 @@ impl fmt::Display for TimeOfDay {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn texts_are_read_again() {
+        let read = |text: &str| Some(Schedule::from_fingerprint_text(text)?.fingerprint_text());
+        for text in ["every 60000 ms, offset 5000 ms", "1000 ms after each end", "at 9000 ms"] {
+            assert_eq!(read(text).as_deref(), Some(text));
+        }
+        let others =
+            ["", "custom banking days", "every 0 ms, offset 0 ms", "every 5 ms", "at x ms"];
+        for text in others {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
 
     /// Stored by others: none of these may ever change.
     #[test]
@@ -140,6 +190,8 @@ mod tests {
         assert_eq!(weekly, "cron 0 0 3 * * MON in Europe/Berlin");
         assert_eq!(text(" 0  0 3\t* * Mon\n", "europe/berlin"), weekly);
         assert_eq!(text("@daily", "UTC"), "cron 0 0 0 * * * in UTC");
+        let again = Schedule::from_fingerprint_text(&weekly).unwrap();
+        assert_eq!(again.fingerprint_text(), weekly);
         assert_ne!(text("0 3 * * MON", "UTC"), weekly);
     }
 }

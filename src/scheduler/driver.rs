@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
 
 use super::{
-    JobEventKind, JobState, MissReason, Outcome, SkipReason,
+    JobEventKind, JobState, JobStop, MissReason, Outcome, SkipReason,
     attempts::{backoff, message},
     history::HistoryState,
     job::JobOptions,
@@ -66,8 +66,8 @@ pub(super) struct Driver {
     pub(super) reported_given_up: Option<WallTime>,
     /// When to store the job's state, if too few nodes have it.
     pub(super) register_at: Option<Timestamp>,
-    /// The current run was stopped for the next tick.
-    pub(super) stopped_for_next: bool,
+    /// Why the current run was asked to stop, though it may go on.
+    pub(super) stopped_for: Option<StopCause>,
     /// Why the latest tick did not run.
     pub(super) obstacle: Option<MissReason>,
     /// The outage that was logged at WARN, while it lasts.
@@ -84,6 +84,13 @@ pub(super) struct Driver {
     pub(super) panics: u32,
     has_begun: bool,
     pub(super) is_closed: bool,
+}
+
+/// Why a run is stopped that neither a shutdown nor a lock ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StopCause {
+    NextTick,
+    Command(JobStop),
 }
 
 /// Purpose of acquiring the job's lock.
@@ -141,7 +148,7 @@ impl Driver {
             reported_missed: None,
             reported_given_up: None,
             register_at: None,
-            stopped_for_next: false,
+            stopped_for: None,
             obstacle: None,
             outage: None,
             requested_at: None,

@@ -3,7 +3,7 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use super::{
-    StartError,
+    StartError, leader_jobs,
     shared::{Phase, SchedulerShared},
     wall_timer::LOOK_INTERVAL,
 };
@@ -90,12 +90,15 @@ pub(super) async fn lead(leader: Leader, shared: Arc<SchedulerShared>) {
     let (leader, limit) = leader.heartbeat_or(HEARTBEAT_WITHIN);
     let led = leader.run(|term| {
         let (leads, ended) = (LeadGuard::begin(&shared), ended());
+        let (leader, shared) = (leader.clone(), Arc::clone(&shared));
+        let token = term.fencing_token();
         let beats = send_heartbeats(term, Arc::clone(&shared), limit);
         async move {
             tokio::select! {
                 biased;
                 () = ended => {}
                 () = beats => {}
+                () = leader_jobs::publish(&shared, &leader, token) => {}
             }
             drop(leads);
         }

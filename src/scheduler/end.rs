@@ -8,7 +8,7 @@ use super::{
     Claim, JobState,
     attempts::backoff,
     claim::AFTER_CLAIM,
-    driver::{Driver, Purpose, millis},
+    driver::{Driver, Purpose, StopCause, millis},
     fleet::JobRun,
     shared::Phase,
     status::Outcome,
@@ -52,8 +52,11 @@ impl Driver {
         self.options.claim == Claim::AtEnd
             && match outcome {
                 Outcome::Lost { .. } | Outcome::NotDone { .. } => true,
-                // Unless it was stopped for the next tick.
-                Outcome::Stopped => !self.stopped_for_next || !self.may_run(),
+                Outcome::Stopped => match self.stopped_for {
+                    Some(StopCause::Command(_)) => false,
+                    Some(StopCause::NextTick) => !self.may_run(),
+                    None => true,
+                },
                 _ => false,
             }
     }

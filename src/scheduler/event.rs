@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::Outcome;
+use super::{JobConflict, Outcome};
 use crate::{FencingToken, error::LossCause, schedule::WallTime};
 
 /// Something that happened to a job on this replica.
@@ -131,6 +131,8 @@ pub enum JobEventKind {
         /// Its duration.
         took: Duration,
     },
+    /// Another replica has stored something else about the job than what this one knows.
+    Conflict(JobConflict),
     /// The job does not run on this replica any more. Not sent after a shutdown of the scheduler.
     Ended {
         /// The reason.
@@ -264,6 +266,7 @@ impl JobEventKind {
             Self::TimedOut { .. } => "timed_out",
             Self::Stopped { .. } => "stopped",
             Self::NotDone { .. } => "not_done",
+            Self::Conflict(_) => "conflict",
             Self::Ended { .. } => "ended",
         }
     }
@@ -333,6 +336,7 @@ impl fmt::Display for JobEventKind {
             Self::NotDone { reason, took } => {
                 write!(f, "not done after {took:.1?}, to be run again: {reason}")
             }
+            Self::Conflict(conflict) => conflict.fmt(f),
             Self::Ended { reason } => write!(f, "the job has ended: {reason}"),
         }
     }

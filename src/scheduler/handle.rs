@@ -94,6 +94,9 @@ impl SchedulerHandle {
         let gone = || self.shared.jobs().iter().all(|job| job.is_gone_or_blocks());
         // A job reports its end before it leaves the count.
         while !gone() && alive.changed().await.is_ok() {}
+        if let Some(hook) = &self.shared.outcome_hook {
+            hook.drain(&self.shared, grace).await;
+        }
         self.enter(Phase::Left);
         if let Some(leader) = &self.shared.leader {
             leader.stop().await;
@@ -133,6 +136,12 @@ impl SchedulerHandle {
     /// be awaited, see [`trigger_here`](Self::trigger_here).
     pub fn trigger(&self, name: &str) -> JobCommand<u64> {
         JobCommand::trigger(&self.shared.redlock, self.fleet_job(name))
+    }
+
+    /// Requests that the run of a job is stopped, wherever it is: see
+    /// [`Redlock::stop_job`](crate::Redlock::stop_job).
+    pub fn stop(&self, name: &str) -> JobCommand<u64> {
+        JobCommand::stop(&self.shared.redlock, self.fleet_job(name))
     }
 
     /// Returns the latest runs of a job on the whole fleet: see
@@ -222,7 +231,7 @@ impl SchedulerHandle {
     }
 
     fn status(&self, job: &SharedJob) -> JobStatus {
-        let mut status = job.status(self.shared.now());
+        let mut status = job.status(self.shared.now(), self.shared.redlock.now());
         match &mut status.state {
             JobState::Running | JobState::Ended { .. } => {}
             state if self.shared.redlock.is_closed() => {

@@ -12,9 +12,13 @@
 //! | pauses and requests of the whole fleet | [`JobCommand`], [`JobControl`] |
 //! | the latest runs of the whole fleet | [`JobRun`] |
 //! | one tick, without a scheduler | [`TickRequest`] |
+//! | where replicas differ in what they know of a job | [`JobConflict`] |
+//! | how runs and ticks ended, for people | [`Scheduler::on_outcome`], [`JobOutcome`] |
 //! | what happened, how a job stands | [`JobEvent`], [`JobStatus`], [`JobState`] |
 //! | what a job does next, without I/O or a clock | `policy` |
 //! | the loop of a job on a replica | `driver`, `acquire`, `claim`, `end`, `paused`, `history`, `sync`, `reporting` |
+//! | jobs that nothing uses any more | `expiry` |
+//! | the jobs of the leader, as the others compare them | `leader_jobs` |
 //! | one run of its work | `run`, `attempts`, `blocking` |
 //! | the checked wall clock | `wall_timer` |
 //!
@@ -65,17 +69,21 @@ mod blocking;
 mod changes;
 mod check;
 mod claim;
+mod conflict;
 pub(crate) mod context;
 mod driver;
 mod election;
 mod end;
 mod error;
 mod event;
+mod expiry;
 pub(crate) mod fleet;
 mod handle;
 mod history;
 pub(crate) mod job;
+mod leader_jobs;
 mod options;
+mod outcome_hook;
 mod paused;
 mod policy;
 mod reporting;
@@ -92,6 +100,7 @@ mod trigger;
 mod wall_timer;
 mod work;
 
+pub use conflict::JobConflict;
 pub(crate) use context::JobContext;
 #[cfg(feature = "testing")]
 pub(crate) use context::RunInfo;
@@ -101,11 +110,13 @@ pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
 #[cfg(any(test, fuzzing))]
 pub(crate) use fleet::fuzzing;
 pub use fleet::{
-    ControlError, JobCommand, JobControl, JobPause, JobRun, JobRunResult, RequestedRun,
+    ControlError, JobCommand, JobControl, JobPause, JobRun, JobRunResult, JobStop, RequestedRun,
+    StoredSchedule, UnusedJob,
 };
 pub use handle::{SchedulerHandle, ShutdownReport};
 pub(crate) use job::Job;
 pub use options::{Claim, Missed, Overlap};
+pub use outcome_hook::JobOutcome;
 #[allow(unused_imports, reason = "for links")]
 pub(crate) use scheduler::Scheduler;
 pub use status::{FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob};

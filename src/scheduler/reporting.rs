@@ -183,6 +183,9 @@ impl Driver {
     pub(super) fn note_unavailable(&mut self, error: &LockError) -> Arc<str> {
         let text: Arc<str> = error.to_string().into();
         let why = if is_full(error) { Outage::Full } else { Outage::Nodes };
+        if why == Outage::Full {
+            self.shared.is_full.notify_one();
+        }
         if self.outage != Some(why) {
             self.outage = Some(why);
             let job = &self.job.name;

@@ -7,14 +7,14 @@ use super::{
     attempts::{AttemptsFuture, RunAttempts, message},
     blocking::BlockingRun,
     context::RunInfo,
-    driver::Driver,
+    driver::{Driver, StopCause},
     event,
     policy::next_overlap,
     shared::Phase,
     status::Outcome,
 };
 use crate::{
-    error::{LockError, LossCause},
+    error::{LockError, LossCause, ServerText},
     guard::{Guarded, Hold, LockContext},
     lock::Lock,
     metrics,
@@ -66,6 +66,7 @@ pub(super) struct GuardedEnd {
 struct RunWatch {
     info: Arc<RunInfo>,
     context: LockContext,
+    since: WallTime,
     stop_reported: bool,
     /// Deadline after a stop request.
     stop_at: Option<Timestamp>,
@@ -98,7 +99,7 @@ impl Driver {
         let now = self.shared.now();
         let (tick, since) = (info.tick.into(), now.into());
         self.job.started(
-            RunningJob { tick, since, token, attempt, last_error: None },
+            RunningJob { tick, since, lateness: info.lateness, token, attempt, last_error: None },
             self.options.blocks,
         );
         if self.options.blocks {
@@ -117,8 +118,9 @@ impl Driver {
         let overlap = self.overlap_after(info.tick, info.decided);
         let begun = self.shared.redlock.now();
         let (tick, stop_reported) = (info.tick, false);
-        self.stopped_for_next = false;
-        let mut watching = RunWatch { info, context, stop_reported, stop_at: None, overlap };
+        self.stopped_for = None;
+        let stop_at = None;
+        let mut watching = RunWatch { info, context, since: now, stop_reported, stop_at, overlap };
         let ended = self.watch(&mut runs, &mut watching).await;
         // The lock is kept without heartbeats from here on.
         watching.context.set_resting(true);
@@ -132,6 +134,12 @@ impl Driver {
             }
             Err(LockError::Lost { cause }) => (Outcome::Lost { cause }, None),
             Err(error) => (Outcome::Failed { error: error.to_string().into() }, None),
+        };
+        let error = match &self.stopped_for {
+            Some(StopCause::Command(stop)) if outcome == Outcome::Stopped => {
+                Some(stop.to_string().into())
+            }
+            _ => error,
         };
         span.record("outcome", outcome.label());
         self.job.ended(&outcome, took, self.shared.now());
@@ -169,6 +177,7 @@ impl Driver {
             if control.phase > Phase::Running || !control.leads {
                 watching.ask_to_stop(None);
             }
+            self.obey_stop(watching);
             if (control.phase >= Phase::Stopped
                 || !control.leads
                 || watching.is_to_be_dropped(self))
@@ -186,6 +195,7 @@ impl Driver {
                 biased;
                 ended = runs.end() => return ended,
                 _ = self.control.changed() => {}
+                () = self.job.asked.notified() => {}
                 renewed = renewals.next(), if renews => match renewed {
                     Some(_) => {
                         let remaining = watching.context.remaining();
@@ -204,13 +214,30 @@ impl Driver {
         }
     }
 
+    /// Asks the work to stop if somebody requested that of the fleet.
+    fn obey_stop(&mut self, watching: &mut RunWatch) {
+        if matches!(self.stopped_for, Some(StopCause::Command(_))) {
+            return;
+        }
+        let token = watching.context.fencing_token().get();
+        let Some(stop) = self.job.stop_of(token, watching.since) else { return };
+        crate::log::info!(
+            job = %self.job.name, token, by = %ServerText(&stop.by),
+            why = %ServerText(stop.why.as_deref().unwrap_or_default()),
+            "the run is stopped on request"
+        );
+        self.stopped_for = Some(StopCause::Command(stop));
+        let until = self.shared.redlock.now() + self.options.stop_grace;
+        watching.ask_to_stop(Some(until));
+    }
+
     fn on_overlap(&mut self, watching: &mut RunWatch) {
         let Some((tick, start)) = watching.overlap else { return };
         match self.options.policy.overlap {
             // The tick will not run, so the run continues.
             Overlap::Stop if self.job.is_paused(self.shared.now()) => {}
             Overlap::Stop => {
-                self.stopped_for_next = true;
+                self.stopped_for.get_or_insert(StopCause::NextTick);
                 let until = self.shared.redlock.now() + self.options.stop_grace;
                 watching.ask_to_stop(Some(until));
             }

@@ -1,6 +1,6 @@
 //! The scheduler: its options, checks and start.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::{
     runtime::Handle,
@@ -8,9 +8,11 @@ use tokio::{
 };
 
 use super::{
-    Candidate, Job, SchedulerHandle, StartError,
+    Candidate, Job, JobOutcome, SchedulerHandle, StartError,
     check::check_all,
     election,
+    expiry::UNUSED_FOR,
+    outcome_hook::OutcomeHook,
     shared::{Control, Phase, SchedulerShared},
     shared_job::SharedJob,
     tasks::{TaskGuard, begin},
@@ -19,7 +21,7 @@ use super::{
 use crate::{
     lock::{Redlock, RuntimeSpawner, Spawner},
     protocol::Op,
-    sync::{Mutex, atomic::AtomicU64},
+    sync::{Mutex, Notify, atomic::AtomicU64},
 };
 
 /// Runs jobs once per tick across a fleet: each replica starts the same scheduler, and one of them
@@ -53,6 +55,8 @@ pub struct Scheduler {
     leader: Option<Candidate>,
     event_capacity: Option<usize>,
     max_concurrent_runs: Option<usize>,
+    forget_unused_after: Duration,
+    outcome_hook: Option<OutcomeHook>,
 }
 
 /// Default number of events that are kept for a slow receiver: for each job, within these bounds.
@@ -72,6 +76,8 @@ impl Scheduler {
             leader: None,
             event_capacity: None,
             max_concurrent_runs: None,
+            forget_unused_after: UNUSED_FOR,
+            outcome_hook: None,
         }
     }
 
@@ -98,7 +104,16 @@ impl Scheduler {
     /// [`StartError`]: a job or a leader is not valid, two jobs have one name, or there is no runtime.
     /// No job was started then.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
-        let Self { redlock, jobs, spawner, leader, event_capacity, max_concurrent_runs } = self;
+        let Self {
+            redlock,
+            jobs,
+            spawner,
+            leader,
+            event_capacity,
+            max_concurrent_runs,
+            forget_unused_after,
+            outcome_hook,
+        } = self;
         if !redlock.has_fencing() {
             return Err(StartError::NoFencing);
         }
@@ -139,12 +154,23 @@ impl Scheduler {
             jobs: Mutex::new(states.clone()),
             alive: watch::Sender::new(jobs.len()),
             slots: max_concurrent_runs.map(slots),
+            outcome_hook,
+            forget_unused_after,
+            is_full: Notify::new(),
             triggers: AtomicU64::new(0),
         });
         // Created before the task: it may be dropped unpolled.
         let alive = states.into_iter().map(|job| TaskGuard { shared: Arc::clone(&shared), job });
         let alive: Vec<TaskGuard> = alive.collect();
         shared.spawner.spawn(Box::pin(begin(Arc::clone(&shared), jobs, alive)));
+        if shared.outcome_hook.is_some() {
+            let shared = Arc::clone(&shared);
+            shared.spawner.clone().spawn(Box::pin(async move {
+                if let Some(hook) = &shared.outcome_hook {
+                    hook.run(&shared).await;
+                }
+            }));
+        }
         if let Some(leader) = shared.leader.clone() {
             shared.spawner.spawn(Box::pin(election::lead(leader, Arc::clone(&shared))));
         }
@@ -170,6 +196,11 @@ impl Scheduler {
     /// runs all ticks, and the others stand by. Each run still has the job's own lock, and each tick
     /// its claim. A replica that loses its leadership drops its runs at once.
     ///
+    /// All replicas that campaign under one name need the same jobs, since a job that the leader does not
+    /// have runs nowhere. A replica that stands by compares its jobs with those of the leader, a minute after
+    /// it has seen it, and reports [`JobConflict::NotLed`](super::JobConflict::NotLed). Give each service a
+    /// name of its own.
+    ///
     /// The leadership is also lost if the runtime does not poll the scheduler, for example because
     /// its threads are blocked: the scheduler's tasks have to run every 30 s, or within the
     /// [`heartbeat_within`](crate::Leader::heartbeat_within) of the candidate. Runs that hang then
@@ -192,6 +223,51 @@ impl Scheduler {
     /// [`Missed`](super::Missed) decides about it.
     pub fn max_concurrent_runs(mut self, runs: usize) -> Self {
         self.max_concurrent_runs = Some(runs);
+        self
+    }
+
+    /// Sets a callback for how runs and ticks ended on this replica, so that a job that failed, was missed or
+    /// came late reaches a person.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::{Redlock, Scheduler, scheduler::JobOutcome};
+    ///
+    /// # async fn page(text: String) {}
+    /// Scheduler::new(Redlock::embedded()).on_outcome(|outcome: JobOutcome| async move {
+    ///     if outcome.is_failure() || outcome.lateness > Duration::from_secs(60) {
+    ///         page(outcome.to_string()).await;
+    ///     }
+    /// });
+    /// ```
+    ///
+    /// It is called for one outcome after the other, in their order, by a task of the scheduler, under no
+    /// lock. A call may take 30 s; one that takes longer, or panics, is logged at WARN. If it is too slow for
+    /// more than 1,024 outcomes, the oldest is given up, at WARN. A
+    /// [shutdown](SchedulerHandle::shutdown) waits for it, for its grace once more. A later call of
+    /// `on_outcome` replaces an earlier one.
+    ///
+    /// Each replica reports its own runs, and the ticks that it finds missed. No replica that is down can
+    /// call it: alert on the [metrics](crate#metrics), too.
+    pub fn on_outcome<F, Fut>(mut self, callback: F) -> Self
+    where
+        F: Fn(JobOutcome) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        self.outcome_hook = Some(OutcomeHook::new(callback));
+        self
+    }
+
+    /// Time after which the servers forget a job of the namespace that nothing uses, also one of another
+    /// scheduler: see [`unused_jobs`](Redlock::unused_jobs). Default: 90 days. `Duration::MAX`: never.
+    ///
+    /// The servers keep claims of at most 10,000 job names, so names that are made up at run time would
+    /// fill them. Each scheduler, or its leader, looks within an hour after its start, then once a day, and
+    /// once an hour while the servers are full. A job that is forgotten and comes back is a new one: no
+    /// earlier tick is made up for. Set a longer time where a [custom](crate::Schedule::custom) rule has
+    /// ticks that are further apart.
+    pub fn forget_unused_after(mut self, unused_for: Duration) -> Self {
+        self.forget_unused_after = unused_for;
         self
     }
 

@@ -9,7 +9,9 @@ use std::{
 
 use tokio::sync::{Semaphore, broadcast, watch};
 
-use super::{JobEvent, JobEventKind, shared_job::SharedJob, wall_timer::WallTimer};
+use super::{
+    JobEvent, JobEventKind, outcome_hook::OutcomeHook, shared_job::SharedJob, wall_timer::WallTimer,
+};
 use crate::{
     guard::LockContext,
     leader::Leader,
@@ -17,7 +19,7 @@ use crate::{
     random,
     schedule::WallTime,
     sync::{
-        Mutex,
+        Mutex, Notify,
         atomic::{AtomicU64, Ordering},
     },
     time::Sleep,
@@ -58,6 +60,11 @@ pub(super) struct SchedulerShared {
     pub(super) alive: watch::Sender<usize>,
     /// Limits concurrent runs.
     pub(super) slots: Option<Arc<Semaphore>>,
+    pub(super) outcome_hook: Option<OutcomeHook>,
+    /// See [`Scheduler::forget_unused_after`](super::Scheduler::forget_unused_after).
+    pub(super) forget_unused_after: Duration,
+    /// Notified when the servers keep as many jobs as they may.
+    pub(super) is_full: Notify,
     /// Number of triggered runs.
     pub(super) triggers: AtomicU64,
 }
@@ -138,8 +145,12 @@ impl SchedulerShared {
         kind: JobEventKind,
     ) {
         crate::log::debug!(job = %job.name, %tick, trigger, event = ?kind, "job");
-        let (job, at) = (Arc::clone(&job.name), self.now().into());
+        let (lateness, at) = (job.lateness(), self.now().into());
+        let job = Arc::clone(&job.name);
         let event = JobEvent { job, tick, trigger, at, kind };
+        if let Some(hook) = &self.outcome_hook {
+            hook.note(&event, lateness);
+        }
         // There may be no receiver.
         let _ = self.events.send(event);
     }

@@ -7,8 +7,11 @@ use std::{
 };
 
 use super::{
-    FleetRun, Job, JobControl, JobCounts, JobPause, JobState, JobStatus, LastRun, Outcome,
-    RunningJob, Trigger, TriggerError, fleet::FleetJob, trigger::PendingTrigger,
+    FleetRun, Job, JobConflict, JobControl, JobCounts, JobPause, JobState, JobStatus, JobStop,
+    LastRun, Outcome, RunningJob, Trigger, TriggerError,
+    conflict::{self, ReportedConflict},
+    fleet::FleetJob,
+    trigger::PendingTrigger,
 };
 use crate::{
     lock::claims::JobHistory,
@@ -16,6 +19,7 @@ use crate::{
     quorum::claims::LatestClaim,
     schedule::WallTime,
     sync::{Guard, Mutex, Notify},
+    time::Timestamp,
 };
 
 /// State of one job that its task shares with the handles.
@@ -35,6 +39,8 @@ struct SharedJobState {
     trigger: Option<u64>,
     /// Triggers that the shutdown cancelled.
     cancelled: Vec<u64>,
+    /// Conflicts with other replicas that were reported.
+    conflicts: Vec<ReportedConflict>,
     /// Why the job has ended.
     ended: Option<Arc<str>>,
     /// Its task is gone.
@@ -101,6 +107,7 @@ impl SharedJob {
             triggers: VecDeque::new(),
             trigger: None,
             cancelled: Vec::new(),
+            conflicts: Vec::new(),
             ended: None,
             is_gone: false,
             retirement: None,
@@ -113,9 +120,11 @@ impl SharedJob {
         crate::sync::lock(&self.inner)
     }
 
-    pub(super) fn status(&self, now: WallTime) -> JobStatus {
+    pub(super) fn status(&self, now: WallTime, at: Timestamp) -> JobStatus {
         let inner = self.inner();
         let mut status = inner.status.clone();
+        let conflict = inner.conflicts.iter().find(|conflict| conflict.is_recent(at));
+        status.finding = status.finding.or_else(|| Some(conflict?.to_string().into()));
         status.state = match &inner.ended {
             _ if status.running.is_some() => JobState::Running,
             Some(reason) => JobState::Ended { reason: Arc::clone(reason) },
@@ -154,6 +163,11 @@ impl SharedJob {
     /// Whether a run is requested of any replica.
     pub(super) fn has_requests(&self) -> bool {
         !self.inner().status.control.requested.is_empty()
+    }
+
+    /// The request to stop the run with this token, which began at `since`, if there is one.
+    pub(super) fn stop_of(&self, token: u64, since: WallTime) -> Option<JobStop> {
+        self.inner().status.control.stop_of(token, since).cloned()
     }
 
     /// Records the control of the fleet, as just read. Notifies the task if it has changed.
@@ -229,6 +243,16 @@ impl SharedJob {
         );
     }
 
+    /// Notes the sight of a conflict. Returns whether it is to be reported.
+    pub(super) fn note_conflict(&self, conflict: &JobConflict, now: Timestamp) -> bool {
+        conflict::note(&mut self.inner().conflicts, conflict, now)
+    }
+
+    /// Notes that the job runs here, or on the leader.
+    pub(super) fn end_not_led(&self) {
+        conflict::end_not_led(&mut self.inner().conflicts);
+    }
+
     pub(super) fn set_finding(&self, finding: &str) {
         self.inner().status.finding = Some(finding.into());
     }
@@ -288,6 +312,11 @@ impl SharedJob {
         }
     }
 
+    /// Delay of the start of the last run that ended here.
+    pub(super) fn lateness(&self) -> Duration {
+        self.inner().status.last.as_ref().map_or(Duration::ZERO, |last| last.lateness)
+    }
+
     /// The current run.
     pub(super) fn running(&self) -> Option<RunningJob> {
         self.inner().status.running.clone()
@@ -300,9 +329,10 @@ impl SharedJob {
             inner.blocks = false;
             inner.state = JobState::Finishing;
             inner.status.counts.count(outcome);
-            if let Some(RunningJob { tick, since, .. }) = inner.status.running.take() {
+            if let Some(RunningJob { tick, since, lateness, .. }) = inner.status.running.take() {
                 let outcome = outcome.clone();
-                inner.status.last = Some(LastRun { tick, started: since, took, outcome });
+                let last = LastRun { tick, started: since, lateness, took, outcome };
+                inner.status.last = Some(last);
             }
         }
         metrics::job_run(&self.name, outcome.label(), took);
@@ -355,6 +385,7 @@ impl SharedJob {
         let Retirement::Replaced(job) = replaced else { return None };
         inner.status.schedule = job.schedule.to_string().into();
         inner.status.finding = None;
+        inner.conflicts.clear();
         drop(inner);
         Some(*job)
     }

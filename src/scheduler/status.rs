@@ -17,8 +17,8 @@ pub struct JobStatus {
     pub name: Arc<str>,
     /// Its schedule as a text: `every 5 min`, `every day at 03:00 (Europe/Berlin)`.
     pub schedule: Arc<str>,
-    /// Why the job will not run, although it was not stopped: for example, its only tick had passed at
-    /// the start. Usually `None`.
+    /// What is wrong with the job, although it was not stopped: its only tick had passed at the start, or
+    /// there is a [conflict](super::JobConflict) with another replica. Usually `None`.
     pub finding: Option<Arc<str>>,
     /// Its current activity, or what it waits for.
     pub state: JobState,
@@ -53,6 +53,9 @@ pub struct RunningJob {
     /// Its start.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub since: SystemTime,
+    /// Delay of its start after its scheduled time.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub lateness: Duration,
     /// Its fencing token.
     pub token: FencingToken,
     /// The number of the attempt, from 1.
@@ -72,6 +75,9 @@ pub struct LastRun {
     /// Its start.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub started: SystemTime,
+    /// Delay of its start after its scheduled time.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub lateness: Duration,
     /// Its duration.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub took: Duration,

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Claim,
+    Claim, JobConflict,
     driver::{Driver, millis},
     policy::{Due, due},
 };
@@ -25,8 +25,6 @@ const MAX_REMEMBERED: usize = 16;
 /// A stored value that lies in the future, and the time at which it was found.
 pub(super) type FutureValue = (Duration, WallTime);
 
-/// Interval between warnings that two schedules are in use.
-const WARN_INTERVAL: Duration = Duration::from_secs(3600);
 /// Maximum delay before a new job or schedule is stored; random, to spread the load.
 const REGISTER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -217,15 +215,17 @@ impl Driver {
         match &latest.schedule {
             Some(stored) if stored.fingerprint == own.mark.fingerprint => {
                 own.is_known = true;
-                if stored.since <= own.mark.since {
-                    own.mark = stored.clone();
+                own.mark.adopt(stored);
+                if let Some(conflict) = own.mark.zone_conflict(latest) {
+                    self.shared.report_conflict(&self.job, conflict);
                 }
             }
             Some(stored) => {
                 own.other = Some(stored.clone());
                 if own.is_known {
-                    let stored = stored.clone();
-                    self.warn_two_schedules(&stored);
+                    let (by, other) = (Arc::clone(&stored.owner), stored.text.clone());
+                    let conflict = JobConflict::Schedule { by, other };
+                    self.shared.report_conflict(&self.job, conflict);
                 } else if self.register_at.is_none() {
                     self.register_at = Some(self.register_time());
                 }
@@ -263,26 +263,6 @@ impl Driver {
             );
         }
     }
-
-    /// Warns of two schedules under one name: each takes the other's ticks for its own.
-    fn warn_two_schedules(&mut self, other: &ScheduleMark) {
-        let now = self.shared.redlock.now();
-        let own = &mut self.own_schedule;
-        if own.warned.is_some_and(|(of, at)| {
-            of == other.fingerprint && now.saturating_duration_since(at) < WARN_INTERVAL
-        }) {
-            return;
-        }
-        own.warned = Some((other.fingerprint, now));
-        crate::log::warn!(
-            job = %self.job.name,
-            schedule = %self.schedule,
-            by = %self.shared.redlock.owner(),
-            other = %ServerText(&other.owner),
-            "two schedules are in use under one job name, and keep ticks from each other: expected \
-             while a new version is rolled out; otherwise give one of the jobs another name"
-        );
-    }
 }
 
 /// The claims of a job without times that lie in the future.
@@ -302,24 +282,38 @@ pub(super) struct OwnSchedule {
     is_known: bool,
     /// Another schedule that is stored in its place.
     other: Option<ScheduleMark>,
-    /// The other schedule of the last warning, and its time.
-    warned: Option<(u64, Timestamp)>,
-}
-
-/// Above zero: zero means none.
-fn fingerprint(schedule: &Schedule) -> u64 {
-    fnv(&schedule.fingerprint_text()).max(1)
 }
 
 impl OwnSchedule {
     /// Counts from now until an earlier start is known.
     pub(super) fn new(schedule: &Schedule, now: Duration, owner: Arc<str>) -> Self {
-        let mark = ScheduleMark::new(fingerprint(schedule), now, owner);
-        Self { mark, is_known: false, other: None, warned: None }
+        let text = schedule.fingerprint_text();
+        // Above zero: zero means none.
+        let mark = ScheduleMark::new(fnv(&text).max(1), now, owner)
+            .described(&text, schedule.zone_database());
+        Self { mark, is_known: false, other: None }
     }
 
     /// Whether it replaces the stored one and is to be stored once.
     pub(super) fn replaces(&self) -> bool {
         self.other.is_some() && !self.is_known
+    }
+}
+
+impl ScheduleMark {
+    /// Takes over since when the job has the same schedule, and by whom.
+    pub(super) fn adopt(&mut self, stored: &Self) {
+        if stored.since <= self.since {
+            self.since = stored.since;
+            self.owner = Arc::clone(&stored.owner);
+        }
+    }
+
+    /// Returns the conflict if the author of the stored mark, of the same schedule, has another version of
+    /// the time zone database.
+    pub(super) fn zone_conflict(&self, latest: &LatestClaim) -> Option<JobConflict> {
+        let (own, other) = (self.zones.clone()?, latest.schedule.as_ref()?.zones.clone()?);
+        let by = latest.owner.clone().unwrap_or_default();
+        (own != other).then_some(JobConflict::ZoneDatabase { by, own, other })
     }
 }

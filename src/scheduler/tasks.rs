@@ -8,6 +8,8 @@ use super::{
     Job, JobEventKind, JobState, SkipReason,
     attempts::message,
     driver::{CLOSED, Driver, REMOVED},
+    expiry::forget_unused,
+    leader_jobs::watch_leader,
     paused::{read_controls, watch_controls},
     shared::{Phase, SchedulerShared, refresh},
     shared_job::SharedJob,
@@ -34,6 +36,8 @@ pub(super) async fn begin(shared: Arc<SchedulerShared>, jobs: Vec<Job>, alive: V
         () = wall_timer.run() => {}
         () = refresh(&shared) => {}
         () = watch_controls(&shared) => {}
+        () = watch_leader(&shared) => {}
+        () = forget_unused(&shared) => {}
         () = shared.ended() => {}
     }
 }

@@ -38,6 +38,8 @@ async fn metrics_name_no_resource() {
     records_copied(&numbers).await;
     #[cfg(feature = "scheduler")]
     jobs(&redlock, &numbers).await;
+    #[cfg(feature = "scheduler")]
+    two_schedules(&redlock, &numbers).await;
     work_done_once(&redlock, &numbers).await;
     records_over_the_quota(&nodes, &numbers).await;
 
@@ -46,7 +48,17 @@ async fn metrics_name_no_resource() {
     for Series { name, label, .. } in all {
         assert!(name.starts_with("redlock_"), "{name}");
         let (key, text) = label.unwrap_or_default();
-        let keys = ["", "outcome", "cause", "node", "limit", "job", "job,outcome", "job,reason"];
+        let keys = [
+            "",
+            "outcome",
+            "cause",
+            "node",
+            "limit",
+            "job",
+            "job,outcome",
+            "job,reason",
+            "job,kind",
+        ];
         assert!(keys.contains(&&*key), "{key}");
         assert!(!text.contains("secret"), "a resource's name is a label: {key}={text}");
     }
@@ -238,6 +250,24 @@ async fn jobs(redlock: &Redlock, numbers: &Numbers) {
     drop(lock);
     jobs.shutdown(HANG_GUARD).await;
     assert_eq!(at("redlock_job_next_tick_seconds", "fails"), Some(0.0), "it has ended");
+}
+
+#[cfg(feature = "scheduler")]
+async fn two_schedules(redlock: &Redlock, numbers: &Numbers) {
+    use tower_redlock::{Job, Schedule, Scheduler};
+
+    let every = |millis| {
+        let schedule = Schedule::every(Duration::from_millis(millis));
+        Scheduler::new(redlock.clone()).job(Job::new("two", schedule, |_| async {})).start()
+    };
+    let both = [every(20).unwrap(), every(30).unwrap()];
+    eventually_async("the conflict is counted", async || {
+        numbers.get("redlock_job_conflicts_total", Some(("job,kind", "two,schedule"))) > 0
+    })
+    .await;
+    for jobs in both {
+        jobs.shutdown(HANG_GUARD).await;
+    }
 }
 
 async fn work_done_once(redlock: &Redlock, numbers: &Numbers) {

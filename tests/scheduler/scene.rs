@@ -92,7 +92,12 @@ impl Scene {
 
 impl Site {
     pub(crate) fn start(&self, jobs: impl IntoIterator<Item = Job>) -> RunningScheduler {
-        self.run(Scheduler::new(self.redlock.clone()).jobs(jobs))
+        self.run(self.scheduler().jobs(jobs))
+    }
+
+    /// A scheduler that does not look for unused jobs, whose messages would be counted.
+    fn scheduler(&self) -> Scheduler {
+        Scheduler::new(self.redlock.clone()).forget_unused_after(Duration::MAX)
     }
 
     /// Starts a scheduler whose jobs run on the leader only.
@@ -105,7 +110,7 @@ impl Site {
         leader: impl Into<Candidate>,
         jobs: impl IntoIterator<Item = Job>,
     ) -> RunningScheduler {
-        self.run(Scheduler::new(self.redlock.clone()).jobs(jobs).leader_only(leader))
+        self.run(self.scheduler().jobs(jobs).leader_only(leader))
     }
 
     /// Stops the runtime from polling the selected tasks, numbered in the order in which they

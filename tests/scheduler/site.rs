@@ -83,7 +83,7 @@ impl Wire {
     }
 }
 
-const DOCUMENTS: [&str; 2] = ["control", "history"];
+const DOCUMENTS: [&str; 3] = ["control", "history", "leader"];
 
 fn kind(op: &Op) -> &'static str {
     let name = match op {

@@ -20,7 +20,7 @@ const MONTH: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Records the log lines of this thread, on which all of a scene runs.
 #[derive(Clone, Default)]
-struct CapturedLog(Arc<Mutex<Vec<(Level, String)>>>);
+pub(crate) struct CapturedLog(Arc<Mutex<Vec<(Level, String)>>>);
 
 struct LineVisitor(String);
 
@@ -56,7 +56,7 @@ impl Subscriber for CapturedLog {
 
 impl CapturedLog {
     /// Number of lines with all of these parts since the last call.
-    fn count(&self, level: Level, parts: &[&str]) -> usize {
+    pub(crate) fn count(&self, level: Level, parts: &[&str]) -> usize {
         let lines = std::mem::take(&mut *self.0.lock().unwrap());
         let fits = |line: &&(Level, String)| {
             line.0 == level && parts.iter().all(|part| line.1.contains(part))
@@ -65,7 +65,7 @@ impl CapturedLog {
     }
 }
 
-fn with_log(what: impl FnOnce(&CapturedLog)) {
+pub(crate) fn with_log(what: impl FnOnce(&CapturedLog)) {
     let log = CapturedLog::default();
     tracing::subscriber::with_default(log.clone(), || what(&log));
 }

@@ -1,13 +1,14 @@
 //! A job's claim as a server keeps it: its token; tick, attempt, since when and until when (zero: not
 //! ended) of its run and of the run before (zeros: none); a `#` and its number; since when the job
-//! has its schedule, the schedule's fingerprint (zero: unknown), the length of who gave it and the
-//! name itself; the owner. A document has no schedule, and takes the place of the name.
+//! has its schedule, the schedule's fingerprint (zero: unknown), the length of what is known of the schedule
+//! and this itself; the owner. Known of a schedule are who gave it, its text and the version of the time zone
+//! database, a line each. A document has no schedule, and takes the place of these lines.
 //!
 //! The token comes first: of two claims the one with the greater number stands, where nodes learn
 //! from one another. An earlier version wrote the owner behind the runs, and takes what begins with
 //! `#` for the owner.
 
-use std::{io::Write, sync::Arc, time::Duration};
+use std::{borrow::Cow, io::Write, sync::Arc, time::Duration};
 
 use crate::protocol::{ScheduleMark, TickClaim, TickRun};
 
@@ -20,12 +21,31 @@ pub(super) fn write(to: &mut impl Write, claim: &TickClaim) {
         let ended = ended.map_or(0, |ended| ended.as_millis());
         let _ = write!(to, "{tick} {attempt} {since} {ended} ");
     }
-    let (since, fingerprint, by) = match &claim.schedule {
-        Some(mark) => (mark.since.as_millis(), mark.fingerprint, &*mark.owner),
-        None => (0, 0, claim.note.as_deref().unwrap_or_default()),
+    let (since, fingerprint, known) = match &claim.schedule {
+        Some(mark) => (mark.since.as_millis(), mark.fingerprint, known(mark)),
+        None => (0, 0, Cow::Borrowed(claim.note.as_deref().unwrap_or_default())),
     };
-    let (number, len) = (claim.number, by.len());
-    let _ = write!(to, "#{number} {since} {fingerprint:x} {len} {by}{}", claim.owner);
+    let (number, len) = (claim.number, known.len());
+    let _ = write!(to, "#{number} {since} {fingerprint:x} {len} {known}{}", claim.owner);
+}
+
+/// What is known of a schedule. An earlier version takes it for the name of its author.
+fn known(mark: &ScheduleMark) -> Cow<'_, str> {
+    let ScheduleMark { owner, text, zones, .. } = mark;
+    match (text, zones) {
+        (None, None) => Cow::Borrowed(owner),
+        (text, zones) => {
+            let [text, zones] = [text, zones].map(|it| it.as_deref().unwrap_or_default());
+            Cow::Owned(format!("{owner}\n{text}\n{zones}"))
+        }
+    }
+}
+
+fn read_known(fingerprint: u64, since: Duration, known: &str) -> ScheduleMark {
+    let mut lines = known.splitn(3, '\n');
+    let mut line = || lines.next().filter(|line| !line.is_empty()).map(Arc::from);
+    let mark = ScheduleMark::new(fingerprint, since, line().unwrap_or_default());
+    ScheduleMark { text: line(), zones: line(), ..mark }
 }
 
 /// The claim, if it was written by this crate.
@@ -60,7 +80,7 @@ fn read_rest(text: &str) -> Option<RestOfClaim<'_>> {
     let fingerprint = u64::from_str_radix(parts.next()?, 16).ok()?;
     let len = parts.next()?.parse().ok()?;
     let (by, owner) = parts.next()?.split_at_checked(len)?;
-    let schedule = (fingerprint > 0).then(|| ScheduleMark::new(fingerprint, since, by.into()));
+    let schedule = (fingerprint > 0).then(|| read_known(fingerprint, since, by));
     let note = (fingerprint == 0 && len > 0).then(|| by.into());
     Some(RestOfClaim { number, schedule, note, owner })
 }
@@ -109,11 +129,14 @@ mod tests {
             before in proptest::option::of(runs()),
             number: u32,
             schedule in proptest::option::of((1..u64::MAX, any::<u64>(), ".{0,40}")),
+            text in proptest::option::of(".{1,40}"),
+            zones in proptest::option::of("[0-9]{4}[a-z]"),
             note in proptest::option::of("(.|\n){1,40}"),
         ) {
             let mut claim = TickClaim::new(token, run, owner.into(), before).numbered(number);
             claim.schedule = schedule.map(|(fingerprint, since, by)| {
-                ScheduleMark::new(fingerprint, ms(since), by.into())
+                let mark = ScheduleMark::new(fingerprint, ms(since), by.into());
+                ScheduleMark { text: text.map(Into::into), zones: zones.map(Into::into), ..mark }
             });
             // A document has no schedule.
             claim.note = note.filter(|_| claim.schedule.is_none()).map(Into::into);
@@ -155,7 +178,13 @@ mod tests {
         let mark = ScheduleMark::new(0xab, ms(400), "svc 2".into());
         let claim = claim.numbered(1).by_schedule(mark);
         let text = "7 1000 2 1003 0 500 1 501 502 #1 400 ab 5 svc 2svc@host:1 a";
-        assert_eq!((&*written(&claim), read(text)), (text, Some(claim)));
+        assert_eq!((&*written(&claim), read(text)), (text, Some(claim.clone())));
+        let mark = ScheduleMark::new(0xab, ms(400), "svc 2".into());
+        let mark = mark.described("cron 0 0 3 * * * in Europe/Berlin", Some("2026a"));
+        let described = claim.by_schedule(mark);
+        let text = "7 1000 2 1003 0 500 1 501 502 #1 400 ab 45 \
+            svc 2\ncron 0 0 3 * * * in Europe/Berlin\n2026asvc@host:1 a";
+        assert_eq!((&*written(&described), read(text)), (text, Some(described)));
         let claim = TickClaim::new(7, run.ended(ms(1_009)), "".into(), None);
         assert_eq!(written(&claim), "7 1000 2 1003 1009 0 0 0 0 #0 0 0 0 ");
         assert_eq!(read("7 1000 2 1003 1009 0 0 0 0 "), Some(claim));

@@ -6,7 +6,8 @@
 //! | which local times match | `expression` |
 //! | one field: numbers, names, ranges, steps | `field` |
 //! | which dates match: months, days, `L`, `W`, `#` | `days` |
-//! | time zones, and the ticks in them | `ticks` |
+//! | the ticks in a time zone | `ticks` |
+//! | time zones | `zones` |
 
 mod days;
 mod expression;
@@ -15,6 +16,8 @@ mod field;
 pub(crate) mod fuzzing;
 mod schedule;
 mod ticks;
+mod zones;
 
 pub use schedule::CronSchedule;
 pub(super) use ticks::CronTicks;
+pub use zones::zone_database_version;

@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     super::UnknownJob,
-    control::{JobControl, JobPause, RequestedRun},
+    control::{JobControl, JobPause, JobStop, RequestedRun},
     error::ControlError,
 };
 use crate::{
@@ -64,6 +64,7 @@ enum CommandKind {
     Pause,
     Resume,
     Trigger,
+    Stop,
 }
 
 /// A job of a running scheduler, as its commands see it.
@@ -105,6 +106,20 @@ impl Redlock {
         self.command(name, CommandKind::Trigger)
     }
 
+    /// Requests that the run of a job which is under way is stopped, wherever it is. Returns its fencing
+    /// token. [`inspect`](Self::inspect) of the job's name tells when its lock is released.
+    ///
+    /// The replica that runs it sees the request within 5 s or so. The work gets a stop request, and is
+    /// dropped after the job's [`stop_grace`](crate::Job::stop_grace); [blocking](crate::Job::blocking) work
+    /// that does not return can't be stopped. The run counts as [stopped](crate::scheduler::Outcome::Stopped)
+    /// and is not repeated; the schedule goes on. [`revoke`](Self::revoke) takes the lock from a replica that
+    /// does not see requests.
+    ///
+    /// Fails with [`ControlError::NotRunning`] if there is no run.
+    pub fn stop_job(&self, name: impl Into<Arc<str>>) -> JobCommand<u64> {
+        self.command(name, CommandKind::Stop)
+    }
+
     fn command<T>(&self, name: impl Into<Arc<str>>, kind: CommandKind) -> JobCommand<T> {
         JobCommand::new(self, Ok(name.into()), None, kind)
     }
@@ -132,6 +147,13 @@ impl JobCommand<u64> {
         job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
     ) -> Self {
         Self::of_local(redlock, job, CommandKind::Trigger)
+    }
+
+    pub(in super::super) fn stop(
+        redlock: &Redlock,
+        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
+    ) -> Self {
+        Self::of_local(redlock, job, CommandKind::Stop)
     }
 }
 
@@ -163,19 +185,20 @@ impl<T> JobCommand<T> {
         Self { by: Some(name.into()), ..self }
     }
 
-    /// The reason, for people: at most 256 bytes, without control characters. Default: none.
+    /// The reason, for people: at most 200 bytes, without control characters. Default: none.
     pub fn why(self, reason: impl Into<Arc<str>>) -> Self {
         Self { why: Some(reason.into()), ..self }
     }
 
     /// The end of a pause; the latest start of a requested run. By the wall clock of the nodes, in whole
     /// milliseconds. Default: none. A time that has passed is [`ControlError::Invalid`]. Nothing for
-    /// `resume`.
+    /// `resume` and `stop`.
     pub fn until(self, time: SystemTime) -> Self {
         Self { until: Some(time), ..self }
     }
 
-    /// Carries the command out; returns the fencing token under which it was stored.
+    /// Carries the command out; returns the fencing token under which it was stored, or that of the run to
+    /// stop.
     async fn run(self) -> Result<u64, ControlError> {
         let job = self.job.clone()?;
         let now = WallTime::since_epoch(self.redlock.nodes_wall());
@@ -196,6 +219,7 @@ impl<T> JobCommand<T> {
         }
         let (by, at, until) = (Arc::clone(by), now.into(), until.map(SystemTime::from));
         let kind = self.kind;
+        let run = if kind == CommandKind::Stop { running(&self.redlock, &job).await? } else { 0 };
         let (control, token) = change(&self.redlock, &job, now, |control, id| {
             match kind {
                 CommandKind::Pause => control.paused = Some(JobPause { by, why, at, until }),
@@ -209,6 +233,7 @@ impl<T> JobCommand<T> {
                     }
                     control.requested.push(RequestedRun { id, by, why, at, until });
                 }
+                CommandKind::Stop => control.stop = Some(JobStop { run, by, why, at }),
             }
             Ok(true)
         })
@@ -217,8 +242,20 @@ impl<T> JobCommand<T> {
         if let Some(local) = &self.local {
             local.set_control(control);
         }
-        Ok(token)
+        Ok(if kind == CommandKind::Stop { run } else { token })
     }
+}
+
+/// Returns the fencing token of the run that is under way.
+async fn running(redlock: &Redlock, job: &Arc<str>) -> Result<u64, ControlError> {
+    let nodes = |error| ControlError::Nodes { job: Arc::clone(job), error };
+    let holder = match Resource::of_job(job) {
+        Ok(resource) => redlock.inspect(resource).await.map_err(nodes)?,
+        Err(error) => return Err(nodes(error.into())),
+    };
+    let holder = holder.filter(|holder| holder.is_quorum && holder.owner.is_some());
+    let holder = holder.ok_or_else(|| ControlError::NotRunning { job: Arc::clone(job) })?;
+    Ok(holder.token.get())
 }
 
 /// Takes the oldest request over: removes it, so that no other replica starts it. Returns what is stored

@@ -1,8 +1,12 @@
-//! Pauses and requested runs of a job, and their text on the nodes.
+//! Pauses, requested runs and stops of a job, and their text on the nodes.
 
-use std::{fmt::Write as _, sync::Arc, time::SystemTime};
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use crate::schedule::WallTime;
+use crate::{error::ServerText, schedule::WallTime};
 
 /// What people have decided about a job, for the whole fleet: stored on a majority of the servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +18,8 @@ pub struct JobControl {
     /// The requested runs that no replica has taken over yet, the oldest first; at most
     /// [`MAX_REQUESTS`](Self::MAX_REQUESTS).
     pub requested: Vec<RequestedRun>,
+    /// The latest request to stop a run, for a day; whether that run has ended is not known here.
+    pub stop: Option<JobStop>,
 }
 
 /// A pause of a job on the whole fleet.
@@ -31,6 +37,33 @@ pub struct JobPause {
     /// Its end; `None` until it is resumed.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub until: Option<SystemTime>,
+}
+
+/// A request to stop the run of a job, wherever it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "config", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct JobStop {
+    /// The fencing token of the run.
+    pub run: u64,
+    /// The one who requested it.
+    pub by: Arc<str>,
+    /// The reason that was given.
+    pub why: Option<Arc<str>>,
+    /// The time of the request.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub at: SystemTime,
+}
+
+/// For example `stopped by ann: it fills the disk`.
+impl fmt::Display for JobStop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stopped by {}", ServerText(&self.by))?;
+        match &self.why {
+            Some(why) => write!(f, ": {}", ServerText(why)),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A requested run of a job, which any replica of the fleet may start.
@@ -58,11 +91,14 @@ impl JobControl {
     /// Maximum length of a name, in bytes.
     pub(super) const MAX_NAME_BYTES: usize = 128;
     /// Maximum length of a reason, in bytes.
-    pub(super) const MAX_REASON_BYTES: usize = 256;
+    pub(super) const MAX_REASON_BYTES: usize = 200;
+    /// Time for which a request to stop is kept.
+    const STOP_KEPT: Duration = Duration::from_secs(86_400);
 
     /// Removes what is over at `now`. Returns the requests that were not started in time.
     pub(super) fn expire(&mut self, now: WallTime) -> Vec<RequestedRun> {
         self.paused.take_if(|pause| !is_before(now, pause.until));
+        self.stop.take_if(|stop| !is_before(now, stop.at.checked_add(Self::STOP_KEPT)));
         let is_over = |request: &mut RequestedRun| !is_before(now, request.until);
         self.requested.extract_if(.., is_over).collect()
     }
@@ -72,7 +108,14 @@ impl JobControl {
         self.paused.as_ref().filter(|pause| is_before(now, pause.until))
     }
 
-    /// Writes it as nodes store it: a line for the pause and for each request.
+    /// Returns the request to stop a run with this token, which began at `since`. After a hand-off within a
+    /// process the servers know the token of an earlier run only.
+    pub(in super::super) fn stop_of(&self, token: u64, since: WallTime) -> Option<&JobStop> {
+        let is_of_run = |stop: &&JobStop| stop.run <= token && since <= WallTime::from(stop.at);
+        self.stop.as_ref().filter(is_of_run)
+    }
+
+    /// Writes it as nodes store it: a line for the pause, for each request and for the stop.
     pub(super) fn to_text(&self) -> Arc<str> {
         let mut text = String::from("1\n");
         if let Some(JobPause { by, why, at, until }) = &self.paused {
@@ -81,6 +124,9 @@ impl JobControl {
         for RequestedRun { id, by, why, at, until } in &self.requested {
             line(&mut text, 'r', *id, (by, why.as_deref()), (*at, *until));
         }
+        if let Some(JobStop { run, by, why, at }) = &self.stop {
+            line(&mut text, 's', *run, (by, why.as_deref()), (*at, None));
+        }
         text.into()
     }
 
@@ -88,12 +134,13 @@ impl JobControl {
     pub(super) fn from_text(text: &str) -> Self {
         let mut control = Self::default();
         for (kind, request) in text.split('\n').filter_map(read_line) {
-            let RequestedRun { by, why, at, until, .. } = request;
+            let RequestedRun { id, by, why, at, until } = request;
             match kind {
                 "p" => control.paused = Some(JobPause { by, why, at, until }),
                 "r" if control.requested.len() < Self::MAX_REQUESTS => {
-                    control.requested.push(RequestedRun { by, why, at, until, ..request });
+                    control.requested.push(RequestedRun { id, by, why, at, until });
                 }
+                "s" => control.stop = Some(JobStop { run: id, by, why, at }),
                 _ => {}
             }
         }
@@ -160,9 +207,11 @@ mod tests {
         });
         let pause =
             |it: RequestedRun| JobPause { by: it.by, why: it.why, at: it.at, until: it.until };
+        let stop = |it: RequestedRun| JobStop { run: it.id, by: it.by, why: it.why, at: it.at };
         let paused = proptest::option::of(request.clone().prop_map(pause));
-        (paused, proptest::collection::vec(request, 0..8))
-            .prop_map(|(paused, requested)| JobControl { paused, requested })
+        let stop = proptest::option::of(request.clone().prop_map(stop));
+        (paused, proptest::collection::vec(request, 0..8), stop)
+            .prop_map(|(paused, requested, stop)| JobControl { paused, requested, stop })
     }
 
     proptest! {
@@ -181,8 +230,10 @@ mod tests {
     #[test]
     fn the_form_is_this_one() {
         let pause = JobPause { by: "a b".into(), why: Some("c d".into()), at: at(5), until: None };
-        let control = JobControl { paused: Some(pause), requested: vec![request(9, Some(8))] };
-        let text = "1\np 0 5 0 3 a bc d\nr 9 7 8 1 b\n";
+        let stop = JobStop { run: 7, by: "e".into(), why: Some("f".into()), at: at(6) };
+        let requested = vec![request(9, Some(8))];
+        let control = JobControl { paused: Some(pause), requested, stop: Some(stop) };
+        let text = "1\np 0 5 0 3 a bc d\nr 9 7 8 1 b\ns 7 6 0 1 ef\n";
         assert_eq!((&*control.to_text(), JobControl::from_text(text)), (text, control.clone()));
         assert_eq!(JobControl::from_text(&format!("2\nx 1\n{text}p 0\n")), control);
     }
@@ -199,9 +250,11 @@ mod tests {
             at: last,
             until: Some(last),
         };
-        let pause = JobPause { by: by.into(), why: Some(why.into()), at: last, until: Some(last) };
+        let (by, why) = (Arc::<str>::from(by), Some(why.into()));
+        let stop = JobStop { run: u64::MAX, by: by.clone(), why: why.clone(), at: last };
+        let pause = JobPause { by, why, at: last, until: Some(last) };
         let requested = vec![request; JobControl::MAX_REQUESTS];
-        let control = JobControl { paused: Some(pause), requested };
+        let control = JobControl { paused: Some(pause), requested, stop: Some(stop) };
         assert!(control.to_text().len() <= JobDocument::MAX_BYTES);
     }
 
@@ -209,15 +262,29 @@ mod tests {
     fn pause_and_requests_expire() {
         let pause = JobPause { by: "b".into(), why: None, at: at(1), until: Some(at(9)) };
         let requested = vec![request(1, None), request(2, Some(9)), request(3, Some(10))];
-        let mut control = JobControl { paused: Some(pause), requested };
+        let mut control = JobControl { paused: Some(pause), requested, stop: None };
         let now = WallTime::from_millis;
         assert!(control.pause_at(now(8)).is_some() && control.pause_at(now(9)).is_none());
         assert_eq!(control.expire(now(8)), []);
         assert!(control.paused.is_some());
         assert_eq!(control.expire(now(9)), [request(2, Some(9))]);
-        assert_eq!(
-            control,
-            JobControl { paused: None, requested: vec![request(1, None), request(3, Some(10))] }
-        );
+        let requested = vec![request(1, None), request(3, Some(10))];
+        assert_eq!(control, JobControl { requested, ..JobControl::default() });
+    }
+
+    #[test]
+    fn stop_is_for_one_run() {
+        let stop = JobStop { run: 7, by: "b".into(), why: None, at: at(1_000) };
+        let mut control = JobControl { stop: Some(stop), ..JobControl::default() };
+        let now = WallTime::from_millis;
+
+        assert!(control.stop_of(7, now(1_000)).is_some());
+        assert!(control.stop_of(6, now(900)).is_none(), "an earlier run");
+        assert!(control.stop_of(8, now(1_001)).is_none(), "a later run");
+        assert!(control.stop_of(8, now(900)).is_some(), "the lock was handed to it");
+        control.expire(now(86_400_999));
+        assert!(control.stop.is_some());
+        control.expire(now(86_401_000));
+        assert!(control.stop.is_none());
     }
 }

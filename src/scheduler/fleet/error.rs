@@ -25,6 +25,11 @@ pub enum ControlError {
         /// Their number.
         requested: usize,
     },
+    /// The job has no run that could be stopped. Nothing was changed.
+    NotRunning {
+        /// The job.
+        job: Arc<str>,
+    },
     /// Not every node has confirmed that it keeps nothing of the job any more. Run it again once these
     /// answer.
     Incomplete {
@@ -54,6 +59,7 @@ impl fmt::Display for ControlError {
                     "{requested} runs of job {job:?} are requested already, and none has begun"
                 )
             }
+            Self::NotRunning { job } => write!(f, "job {job:?} is not running"),
             Self::Incomplete { job, votes } => {
                 write!(
                     f,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{command::control_lock, error::ControlError};
+use super::{command::control_lock, error::ControlError, unused::unused};
 use crate::{
     lock::{Redlock, documents},
     resource::Resource,
@@ -30,6 +30,15 @@ impl Redlock {
     ///
     /// Dropping the future does not undo it. Run it again.
     pub async fn forget_job(&self, name: &str) -> Result<bool, ControlError> {
+        self.forget(name, None).await
+    }
+
+    /// Forgets a job; with `unused_for` only if it has been unused for that long.
+    pub(super) async fn forget(
+        &self,
+        name: &str,
+        unused_for: Option<Duration>,
+    ) -> Result<bool, ControlError> {
         let job: Arc<str> = name.into();
         let nodes = |error| ControlError::Nodes { job: Arc::clone(&job), error };
         let resource = Resource::of_job(&job).map_err(|error| ControlError::Invalid {
@@ -39,6 +48,12 @@ impl Redlock {
         let commands = control_lock(self, &job).await?;
         let request = self.lock_own(Ok::<_, crate::LockError>(resource)).wait(Duration::ZERO);
         let lock = request.acquire().await.map_err(nodes)?;
+        if let Some(unused_for) = unused_for {
+            let found = unused(self, std::slice::from_ref(&job), unused_for).await;
+            if found.map_err(nodes)?.is_empty() {
+                return Ok(false);
+            }
+        }
         let existed = documents::forget(self, &job, lock.fencing_token().get()).await;
         drop((lock, commands));
         crate::log::info!(%job, complete = existed.is_ok(), "a job is forgotten");

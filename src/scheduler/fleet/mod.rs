@@ -2,10 +2,12 @@
 //!
 //! | part | where |
 //! |---|---|
-//! | pauses and requested runs, and their text on the nodes | `control` |
+//! | pauses, requested runs and stops, and their text on the nodes | `control` |
 //! | the commands that change them | [`JobCommand`] |
 //! | the latest runs, and their text on the nodes | `history` |
 //! | reading them, and forgetting a job | `read`, `forget` |
+//! | a job's schedule, as the servers keep it | [`StoredSchedule`] |
+//! | jobs that nothing uses any more | [`UnusedJob`] |
 
 mod command;
 mod control;
@@ -15,11 +17,15 @@ mod forget;
 pub(crate) mod fuzzing;
 mod history;
 mod read;
+mod stored_schedule;
+mod unused;
 
 pub use command::JobCommand;
 pub(super) use command::{FleetJob, take_request};
-pub use control::{JobControl, JobPause, RequestedRun};
+pub use control::{JobControl, JobPause, JobStop, RequestedRun};
 pub use error::ControlError;
 pub(super) use history::JobRuns;
 pub use history::{JobRun, JobRunResult};
 pub(super) use read::controls;
+pub use stored_schedule::StoredSchedule;
+pub use unused::UnusedJob;

@@ -6,10 +6,11 @@ use futures_util::future::{join, join3};
 
 use super::{
     super::{
-        Outcome,
+        JobStop, Outcome,
         claim::AFTER_CLAIM,
         driver::millis,
         fleet::{JobRun, JobRuns, controls},
+        paused::CONTROL_INTERVAL,
         sync::OwnSchedule,
     },
     TickContext, TickError, TickOutcome,
@@ -24,6 +25,7 @@ use crate::{
     },
     protocol::{JobDocument, TickClaim, TickRun},
     quorum::claims::LatestClaim,
+    random,
     schedule::{Schedule, WallTime},
     sync::{
         Mutex,
@@ -43,6 +45,7 @@ pub(super) struct TickAttempt<'a> {
     schedule: &'a Schedule,
     tick: WallTime,
     attempts: u32,
+    stop_grace: Duration,
     /// The claim under which nothing has begun.
     claim: Mutex<Option<TickClaim>>,
     /// The run that has begun, with its token.
@@ -62,6 +65,7 @@ impl<'a> TickAttempt<'a> {
         schedule: &'a Schedule,
         tick: WallTime,
         attempts: u32,
+        stop_grace: Duration,
     ) -> Self {
         Self {
             redlock,
@@ -69,6 +73,7 @@ impl<'a> TickAttempt<'a> {
             schedule,
             tick,
             attempts,
+            stop_grace,
             claim: Mutex::new(None),
             begun: Mutex::new(None),
         }
@@ -111,38 +116,75 @@ impl<'a> TickAttempt<'a> {
         *crate::sync::lock(&self.claim) = None;
         *crate::sync::lock(&self.begun) =
             Some((token, JobRun::of_tick(&run, Arc::clone(redlock.owner()))));
-        let is_given_back = Arc::<AtomicBool>::default();
-        let result = work(TickContext {
+        let (is_given_back, stop) =
+            (Arc::<AtomicBool>::default(), Arc::<Mutex<Option<JobStop>>>::default());
+        let work = work(TickContext {
             lock: context.clone(),
             tick: self.tick,
             attempt,
             is_given_back: Arc::clone(&is_given_back),
-        })
-        .await;
+            stop: Arc::clone(&stop),
+        });
+        let since = WallTime::since_epoch(run.since);
+        let result = tokio::select! {
+            biased;
+            result = work => result.map_err(|error| match crate::sync::lock(&stop).clone() {
+                Some(stop) => TickError::Stopped(stop),
+                None => TickError::Work(error),
+            }),
+            stop = self.stop(since, &context, &stop) => Err(TickError::Stopped(stop)),
+        };
         if is_given_back.load(Ordering::Relaxed)
             && let Err(error) = result
         {
             *crate::sync::lock(&self.begun) = None;
             self.take_back(claimed, Some(&context)).await;
-            return Err(TickError::Work(error));
+            return Err(error);
         }
         let outcome = match &result {
             Ok(_) => Outcome::Finished,
+            Err(TickError::Stopped(_)) => Outcome::Stopped,
             Err(error) => Outcome::Failed { error: error.to_string().into() },
         };
         let end = async {
-            if result.is_err() {
+            if matches!(outcome, Outcome::Failed { .. }) {
                 return Ok(());
             }
             let end = TickClaim { run: run.ended(millis(self.now())), ..claimed };
             self.store_end(end.numbered(AFTER_CLAIM), &context).await
         };
-        let (ended, ()) = join(end, self.enter(runs, latest.as_ref(), &outcome)).await;
+        let why = crate::sync::lock(&stop).as_ref().map(ToString::to_string);
+        let entered = self.enter(runs, latest.as_ref(), &outcome, why.as_deref());
+        let (ended, ()) = join(end, entered).await;
         match (result, ended) {
-            (Err(error), _) => Err(TickError::Work(error)),
+            (Err(error), _) => Err(error),
             (Ok(value), Ok(())) => Ok(TickOutcome::Ran(value)),
             (Ok(value), Err(error)) => Ok(TickOutcome::RanUnrecorded(value, error)),
         }
+    }
+
+    /// Waits for a request to stop the run, asks the work to stop, and waits for the grace to be over.
+    async fn stop(
+        &self,
+        since: WallTime,
+        context: &LockContext,
+        asked: &Mutex<Option<JobStop>>,
+    ) -> JobStop {
+        let token = context.fencing_token().get();
+        let stop = loop {
+            let pause = random::within(&(CONTROL_INTERVAL..=CONTROL_INTERVAL * 5 / 4));
+            self.redlock.sleep(pause).await;
+            let control = controls(self.redlock, std::slice::from_ref(self.job)).await;
+            let control = control.ok().and_then(|mut control| control.pop()).unwrap_or_default();
+            if let Some(stop) = control.stop_of(token, since) {
+                break stop.clone();
+            }
+        };
+        // Set first: the work may look at it when it is asked.
+        *crate::sync::lock(asked) = Some(stop.clone());
+        context.ask_to_stop();
+        self.redlock.sleep(self.stop_grace).await;
+        stop
     }
 
     /// The latest run, unless its times lie in the future: the clock of the host that stored it was
@@ -196,9 +238,16 @@ impl<'a> TickAttempt<'a> {
         context: &LockContext,
     ) -> Result<TickClaim, LockError> {
         let (owner, since) = (Arc::clone(self.redlock.owner()), millis(self.now()));
-        let own = OwnSchedule::new(self.schedule, millis(self.tick), Arc::clone(&owner)).mark;
-        let stored = latest.and_then(|latest| latest.schedule.clone());
-        let mark = stored.filter(|mark| mark.fingerprint == own.fingerprint).unwrap_or(own);
+        let mut mark = OwnSchedule::new(self.schedule, millis(self.tick), Arc::clone(&owner)).mark;
+        if let Some(latest) = latest
+            && let Some(stored) = &latest.schedule
+            && stored.fingerprint == mark.fingerprint
+        {
+            mark.adopt(stored);
+            if let Some(conflict) = mark.zone_conflict(latest) {
+                crate::log::warn!(job = %self.job, "{conflict}");
+            }
+        }
         let run = TickRun::new(millis(self.tick), attempt, since);
         let before = latest.map(|latest| latest.run);
         let claim = TickClaim::new(token, run, owner, before).by_schedule(mark);
@@ -246,9 +295,15 @@ impl<'a> TickAttempt<'a> {
     }
 
     /// Enters the end of the run into the job's history, which is read again where it was not before.
-    async fn enter(&self, runs: Option<JobRuns>, latest: Option<&LatestClaim>, outcome: &Outcome) {
+    async fn enter(
+        &self,
+        runs: Option<JobRuns>,
+        latest: Option<&LatestClaim>,
+        outcome: &Outcome,
+        error: Option<&str>,
+    ) {
         let Some((token, mut run)) = crate::sync::lock(&self.begun).take() else { return };
-        run.end(outcome, self.now(), None);
+        run.end(outcome, self.now(), error);
         let entered = async {
             let mut runs = match runs {
                 Some(runs) => runs,
@@ -277,7 +332,7 @@ impl<'a> TickAttempt<'a> {
         if let Some(claim) = claim {
             self.take_back(claim, None).await;
         } else if let LockError::Lost { cause } = error {
-            self.enter(None, None, &Outcome::Lost { cause: cause.clone() }).await;
+            self.enter(None, None, &Outcome::Lost { cause: cause.clone() }, None).await;
         }
     }
 }

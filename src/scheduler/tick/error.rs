@@ -2,6 +2,7 @@
 
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
+use super::super::JobStop;
 use crate::{error::LockError, schedule::ScheduleError};
 
 /// Why a tick was not run to its end.
@@ -13,6 +14,8 @@ pub enum TickError<E> {
     /// The job's lock was not acquired, or was lost; or too few nodes answered under it. After
     /// [`LockError::Lost`] the outcome of the work is unknown, and the tick counts as not done.
     Lock(LockError),
+    /// The run was [stopped on request](crate::Redlock::stop_job). The tick counts as done.
+    Stopped(JobStop),
     /// The schedule can't be used. Nothing was sent.
     Schedule(ScheduleError),
     /// The schedule has no tick up to now. Nothing was sent.
@@ -32,6 +35,7 @@ impl<E: fmt::Display> fmt::Display for TickError<E> {
         match self {
             Self::Work(error) => error.fmt(f),
             Self::Lock(error) => error.fmt(f),
+            Self::Stopped(stop) => write!(f, "the run was {stop}"),
             Self::Schedule(error) => error.fmt(f),
             Self::NoTick { job } => write!(f, "the schedule of job {job:?} has no tick up to now"),
             Self::ClockAhead { by } => write!(
@@ -48,7 +52,7 @@ impl<E: Error + 'static> Error for TickError<E> {
             Self::Work(error) => error.source(),
             Self::Lock(error) => error.source(),
             Self::Schedule(error) => error.source(),
-            Self::NoTick { .. } | Self::ClockAhead { .. } => None,
+            Self::Stopped(_) | Self::NoTick { .. } | Self::ClockAhead { .. } => None,
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use std::{ops::Deref, sync::Arc, time::SystemTime};
 
-use super::super::JobPause;
+use super::super::{JobPause, JobStop};
 use crate::{
     error::LockError,
     guard::LockContext,
     schedule::WallTime,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// What the work of a [`TickRequest`](super::TickRequest) knows. Also a [`LockContext`].
@@ -17,6 +20,7 @@ pub struct TickContext {
     pub(super) tick: WallTime,
     pub(super) attempt: u32,
     pub(super) is_given_back: Arc<AtomicBool>,
+    pub(super) stop: Arc<Mutex<Option<JobStop>>>,
 }
 
 impl TickContext {
@@ -29,6 +33,12 @@ impl TickContext {
     /// error, the claim is taken back, so that this is no attempt.
     pub fn give_back(&self) {
         self.is_given_back.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the request to [stop the run](crate::Redlock::stop_job), if there was one;
+    /// [`stopping`](LockContext::stopping) has completed then.
+    pub fn stop_request(&self) -> Option<JobStop> {
+        crate::sync::lock(&self.stop).clone()
     }
 
     /// Returns the number of the attempt at the tick, from 1, over all hosts.

@@ -14,6 +14,9 @@ use crate::{
     schedule::{Schedule, WallTime},
 };
 
+/// Default of [`TickRequest::stop_grace`].
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
 /// Default of [`TickRequest::early`].
 const EARLY: Duration = Duration::from_secs(5);
 
@@ -55,6 +58,7 @@ impl Redlock {
             at: None,
             early: EARLY,
             attempts: 1,
+            stop_grace: STOP_GRACE,
             options: LockOptions::new(),
         }
     }
@@ -70,6 +74,7 @@ pub struct TickRequest {
     at: Option<SystemTime>,
     early: Duration,
     attempts: u32,
+    stop_grace: Duration,
     options: LockOptions,
 }
 
@@ -98,11 +103,23 @@ impl TickRequest {
         self
     }
 
+    /// Sets the time between a [request to stop](Redlock::stop_job) and the drop of work that has not
+    /// returned. Default: 5 s. `Duration::MAX`: the work is not dropped.
+    pub const fn stop_grace(mut self, grace: Duration) -> Self {
+        self.stop_grace = grace;
+        self
+    }
+
     /// Sets the options of the job's lock: the wait while another host runs the job, the TTL, the longest
     /// run. Default: those of the manager.
     pub const fn options(mut self, options: LockOptions) -> Self {
         self.options = options;
         self
+    }
+
+    /// Returns the tick that a run which begins now is for; `None` if the schedule has none up to now.
+    pub fn tick(&self) -> Option<SystemTime> {
+        self.meant().0.map(SystemTime::from)
     }
 
     /// Runs the work if the tick is due. It is stopped if the lock is lost, as by
@@ -121,13 +138,14 @@ impl TickRequest {
         Fut: Future<Output = Result<T, E>>,
         E: fmt::Display,
     {
-        let (tick, early) = self.tick()?;
+        let (tick, early) = self.checked_tick()?;
         if !early.is_zero() {
             self.redlock.sleep(early).await;
         }
-        let Self { redlock, job, schedule, attempts, options, .. } = self;
+        let Self { redlock, job, schedule, attempts, stop_grace, options, .. } = self;
         let request = redlock.lock_own(Resource::of_job(&job)).options(options);
-        let attempt = TickAttempt::new(&redlock, &job, &schedule, tick, attempts.max(1));
+        let attempt =
+            TickAttempt::new(&redlock, &job, &schedule, tick, attempts.max(1), stop_grace);
         match request.run(|context| attempt.run(context, work)).await {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -138,13 +156,17 @@ impl TickRequest {
     }
 
     /// Returns the tick, and the time until it begins.
-    fn tick<E>(&self) -> Result<(WallTime, Duration), TickError<E>> {
-        self.schedule.check().map_err(TickError::Schedule)?;
+    fn meant(&self) -> (Option<WallTime>, Duration) {
         let (at, early) = match self.at {
             Some(at) => (WallTime::from(at), Duration::ZERO),
             None => (WallTime::since_epoch(self.redlock.wall()), self.early),
         };
-        let (tick, wait) = tick_of(&self.schedule, at, early);
+        tick_of(&self.schedule, at, early)
+    }
+
+    fn checked_tick<E>(&self) -> Result<(WallTime, Duration), TickError<E>> {
+        self.schedule.check().map_err(TickError::Schedule)?;
+        let (tick, wait) = self.meant();
         let tick = tick.ok_or_else(|| TickError::NoTick { job: Arc::clone(&self.job) })?;
         let now = WallTime::since_epoch(self.redlock.nodes_wall());
         let ahead = between(now, tick).saturating_sub(wait);
@@ -176,6 +198,7 @@ impl fmt::Debug for TickRequest {
             .field("at", &self.at)
             .field("early", &self.early)
             .field("attempts", &self.attempts)
+            .field("stop_grace", &self.stop_grace)
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

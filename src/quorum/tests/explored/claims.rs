@@ -82,7 +82,7 @@ struct Message {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum MessageKind {
     Prepare { token: u64 },
-    Claim { claim: TickClaim },
+    Claim { claim: Box<TickClaim> },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -146,7 +146,7 @@ impl ClaimWorld {
                         state.replaced.sort_by_key(|(token, _)| *token);
                     }
                 }
-                voter.claim = Some(claim);
+                voter.claim = Some(*claim);
             }
         }
     }
@@ -171,7 +171,7 @@ impl ClaimWorld {
         of.is_decided = true;
         of.promises.clear();
         of.claiming = Some(claim.clone());
-        state.send(replica, &MessageKind::Claim { claim });
+        state.send(replica, &MessageKind::Claim { claim: claim.into() });
     }
 
     fn conclude(&self, state: &mut ClaimState, replica: usize, starts: bool) {
@@ -187,7 +187,7 @@ impl ClaimWorld {
         let claim = TickClaim { run, ..claim }.numbered(u32::from(self.has_numbers));
         of.accepted.clear();
         of.replacing = Some(claim.clone());
-        state.send(replica, &MessageKind::Claim { claim });
+        state.send(replica, &MessageKind::Claim { claim: claim.into() });
     }
 
     fn activate(&self, state: &mut ClaimState, node: usize) {

@@ -1,0 +1,213 @@
+//! What replicas compare of a job, and where they find that they differ.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{JobEventKind, shared::SchedulerShared, shared_job::SharedJob};
+use crate::{error::ServerText, metrics, time::Timestamp};
+
+/// A difference between what this replica knows of a job and what another one has stored. Expected while a
+/// new version is rolled out; otherwise a fault in how the replicas are set up.
+///
+/// A conflict is reported at its first sight and once an hour while it lasts: at WARN, as a
+/// [`JobEventKind::Conflict`], in [`JobStatus::finding`](super::JobStatus::finding) and in the metric
+/// `redlock_job_conflicts_total`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JobConflict {
+    /// Two schedules are in use under one name, and keep ticks from each other.
+    #[non_exhaustive]
+    Schedule {
+        /// The owner that uses the other one.
+        by: Arc<str>,
+        /// The other one, where it is known, in the form in which the servers keep it.
+        other: Option<Arc<str>>,
+    },
+    /// Programs with two versions of the time zone database run the job: around a change of law they compute
+    /// different ticks, and a tick may run twice, or not at all.
+    #[non_exhaustive]
+    ZoneDatabase {
+        /// The owner that uses the other one.
+        by: Arc<str>,
+        /// The version of this program.
+        own: Arc<str>,
+        /// The other version.
+        other: Arc<str>,
+    },
+    /// The scheduler that leads under the name given to [`leader_only`](super::Scheduler::leader_only) does
+    /// not have this job: the job runs nowhere while that one leads.
+    #[non_exhaustive]
+    NotLed {
+        /// The leader's owner name.
+        by: Arc<str>,
+        /// The name under which the schedulers campaign.
+        leader: Arc<str>,
+    },
+}
+
+/// Interval between reports of a conflict that lasts; also the time after its last sight for which it is
+/// shown.
+const REPORT_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// A conflict that was reported.
+#[derive(Clone, Debug)]
+pub(super) struct ReportedConflict {
+    conflict: JobConflict,
+    reported: Timestamp,
+    seen: Timestamp,
+}
+
+impl ReportedConflict {
+    pub(super) fn is_recent(&self, now: Timestamp) -> bool {
+        now.saturating_duration_since(self.seen) < REPORT_INTERVAL
+    }
+}
+
+impl fmt::Display for ReportedConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.conflict.fmt(f)
+    }
+}
+
+/// Notes the sight of a conflict among those that were reported. Returns whether it is to be reported.
+pub(super) fn note(
+    known: &mut Vec<ReportedConflict>,
+    conflict: &JobConflict,
+    now: Timestamp,
+) -> bool {
+    known.retain(|reported| reported.is_recent(now));
+    let Some(known) = known.iter_mut().find(|known| known.conflict.is_same(conflict)) else {
+        let conflict = conflict.clone();
+        known.push(ReportedConflict { conflict, reported: now, seen: now });
+        return true;
+    };
+    known.seen = now;
+    let is_due = now.saturating_duration_since(known.reported) >= REPORT_INTERVAL;
+    if is_due {
+        known.reported = now;
+    }
+    is_due
+}
+
+/// The job runs here, or on the leader.
+pub(super) fn end_not_led(known: &mut Vec<ReportedConflict>) {
+    known.retain(|known| !matches!(known.conflict, JobConflict::NotLed { .. }));
+}
+
+impl SchedulerShared {
+    /// Reports a conflict, unless it was reported within the last hour.
+    pub(super) fn report_conflict(&self, job: &SharedJob, conflict: JobConflict) {
+        if !job.note_conflict(&conflict, self.redlock.now()) {
+            return;
+        }
+        crate::log::warn!(
+            job = %job.name,
+            by = %self.redlock.owner(),
+            other = %ServerText(conflict.by()),
+            "{conflict}"
+        );
+        metrics::job_conflict(&job.name, conflict.name());
+        self.emit_for(job, self.now(), None, JobEventKind::Conflict(conflict));
+    }
+}
+
+impl JobConflict {
+    /// Returns the name of the kind: `schedule`, `zone_database`, `not_led`.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Schedule { .. } => "schedule",
+            Self::ZoneDatabase { .. } => "zone_database",
+            Self::NotLed { .. } => "not_led",
+        }
+    }
+
+    /// Returns the owner name of the other replica.
+    pub fn by(&self) -> &str {
+        let (Self::Schedule { by, .. } | Self::ZoneDatabase { by, .. } | Self::NotLed { by, .. }) =
+            self;
+        by
+    }
+
+    /// Whether it is the same conflict, seen with any replica.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Schedule { other, .. }, Self::Schedule { other: known, .. }) => other == known,
+            (Self::ZoneDatabase { other, .. }, Self::ZoneDatabase { other: known, .. }) => {
+                other == known
+            }
+            (Self::NotLed { .. }, Self::NotLed { .. }) => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for JobConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Schedule { by, other } => {
+                let by = ServerText(by);
+                write!(
+                    f,
+                    "two schedules are in use under one job name, and keep ticks from each other: \
+                     the other one is that of {by}"
+                )?;
+                if let Some(other) = other {
+                    write!(f, " ({})", ServerText(other))?;
+                }
+                f.write_str(
+                    "; expected while a new version is rolled out; otherwise give one of the jobs \
+                     another name",
+                )
+            }
+            Self::ZoneDatabase { by, own, other } => write!(
+                f,
+                "two versions of the time zone database are in use, {own} here and {} by {}: around a \
+                 change of law a tick may run twice, or not at all; expected while a new version is \
+                 rolled out; otherwise build all programs that run the job with the same version",
+                ServerText(other),
+                ServerText(by)
+            ),
+            Self::NotLed { by, leader } => write!(
+                f,
+                "the job runs nowhere: {} leads under the name {leader:?} and does not have this job; \
+                 expected while a new version is rolled out; otherwise give leader_only of each service \
+                 a name of its own",
+                ServerText(by)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn other(text: &str, by: &str) -> JobConflict {
+        JobConflict::Schedule { by: by.into(), other: Some(text.into()) }
+    }
+
+    #[test]
+    fn conflict_is_reported_hourly() {
+        let mut known = Vec::new();
+        let mut sees = |seconds, conflict: &JobConflict| note(&mut known, conflict, at(seconds));
+
+        assert!(sees(0, &other("a", "x")));
+        assert!(!sees(60, &other("a", "y")), "the same one, by another replica");
+        assert!(sees(60, &other("b", "x")), "another one");
+        assert!(!sees(3_599, &other("a", "x")));
+        assert!(sees(3_600, &other("a", "x")));
+    }
+
+    #[test]
+    fn conflict_is_forgotten_unseen() {
+        let mut known = Vec::new();
+
+        assert!(note(&mut known, &other("a", "x"), at(0)));
+        assert!(known[0].is_recent(at(3_599)) && !known[0].is_recent(at(3_600)));
+        assert!(note(&mut known, &other("b", "x"), at(3_600)));
+        assert_eq!(known.len(), 1);
+    }
+}

@@ -1,0 +1,69 @@
+//! Forgets jobs that nothing uses any more, so that new names find room on the servers.
+
+use std::{future::pending, time::Duration};
+
+use super::{fleet::ControlError, shared::SchedulerShared};
+use crate::random;
+
+/// Default of [`Scheduler::forget_unused_after`](super::Scheduler::forget_unused_after): 90 days.
+pub(super) const UNUSED_FOR: Duration = Duration::from_secs(90 * 86_400);
+
+/// Maximum pause before the first look; random, as a fleet starts at once.
+const FIRST_LOOK: Duration = Duration::from_secs(3_600);
+/// Interval between looks, without its jitter of a quarter.
+const INTERVAL: Duration = Duration::from_secs(86_400);
+/// Minimum interval between looks while the servers keep as many jobs as they may.
+const INTERVAL_WHEN_FULL: Duration = Duration::from_secs(3_600);
+
+/// Forgets unused jobs once a day, and when the servers are full. Does not end.
+pub(super) async fn forget_unused(shared: &SchedulerShared) {
+    if shared.forget_unused_after == Duration::MAX {
+        pending::<()>().await;
+    }
+    let mut pause = random::within(&(Duration::ZERO..=FIRST_LOOK));
+    loop {
+        let looked = shared.redlock.now();
+        tokio::select! {
+            biased;
+            () = shared.sleep(pause) => {}
+            () = shared.is_full.notified() => {
+                let since = shared.redlock.now().saturating_duration_since(looked);
+                shared.sleep(INTERVAL_WHEN_FULL.min(pause).saturating_sub(since)).await;
+            }
+        }
+        pause = random::within(&(INTERVAL..=INTERVAL * 5 / 4));
+        // Another replica leads, and looks.
+        if shared.control().leads {
+            look(shared).await;
+        }
+    }
+}
+
+async fn look(shared: &SchedulerShared) {
+    let unused_for = shared.forget_unused_after;
+    let forgotten = match shared.redlock.forget_unused_jobs(unused_for).await {
+        Ok(forgotten) => forgotten,
+        Err(error) => {
+            crate::log::debug!(%error, "unused jobs were not looked for");
+            return;
+        }
+    };
+    for (job, result) in forgotten {
+        let (name, since) = (&job.name, crate::schedule::WallTime::from(job.since));
+        match result {
+            Ok(true) => crate::log::info!(
+                job = %name, unused_since = %since, ?unused_for,
+                "an unused job was forgotten: if it comes back, it begins anew"
+            ),
+            // Another replica was faster, or the job is in use again.
+            Ok(false) => {}
+            Err(error @ ControlError::Nodes { .. }) => crate::log::debug!(
+                job = %name, %error, "an unused job was not forgotten"
+            ),
+            Err(error) => crate::log::warn!(
+                job = %name, unused_since = %since, %error,
+                "an unused job was not forgotten on all nodes: this is tried again tomorrow"
+            ),
+        }
+    }
+}

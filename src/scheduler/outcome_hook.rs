@@ -1,0 +1,174 @@
+//! A callback of the application for how runs and ticks ended.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::Future,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures_util::FutureExt as _;
+use tokio::sync::watch;
+
+use super::{JobEvent, JobEventKind, attempts::message, shared::SchedulerShared};
+use crate::{schedule::WallTime, sync::Mutex};
+
+/// How a run ended, or that a tick did not run: what [`Scheduler::on_outcome`](super::Scheduler::on_outcome)
+/// is called with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JobOutcome {
+    /// The job.
+    pub job: Arc<str>,
+    /// The tick; of several missed ones, the latest.
+    pub tick: WallTime,
+    /// The number of the request, for a triggered run.
+    pub trigger: Option<u64>,
+    /// The time of the event, by this replica's wall clock.
+    pub at: SystemTime,
+    /// Delay of the run's start after its scheduled time; zero for a tick that did not run.
+    pub lateness: Duration,
+    /// What happened: a run was finished, failed, panicked, lost, timed out, stopped or not done; or ticks
+    /// were missed, given up or broken off.
+    pub kind: JobEventKind,
+}
+
+impl JobOutcome {
+    /// Whether a person should know: the run failed, panicked, lost its lock or took longer than
+    /// [`max_run`](super::Job::max_run); or ticks were missed, given up or broken off. Ticks that are missed
+    /// as the job is paused are none of these.
+    pub const fn is_failure(&self) -> bool {
+        match &self.kind {
+            JobEventKind::Missed { why, .. } => !matches!(why, super::MissReason::Paused { .. }),
+            JobEventKind::Failed { .. }
+            | JobEventKind::Panicked { .. }
+            | JobEventKind::Lost { .. }
+            | JobEventKind::TimedOut { .. }
+            | JobEventKind::GivenUp { .. }
+            | JobEventKind::BrokenOff { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+/// For example `report, tick 2026-03-01T03:00:00Z: failed after 1.2s: no disk`.
+impl fmt::Display for JobOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, tick {}: {}", self.job, self.tick, self.kind)?;
+        match self.lateness {
+            late if late >= Duration::from_secs(1) => write!(f, " (started {late:.1?} late)"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Maximum number of outcomes that wait for the callback.
+const MAX_QUEUED: usize = 1_024;
+/// Timeout of one call.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+type Callback =
+    dyn Fn(JobOutcome) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static;
+
+/// The callback, and the outcomes that wait for it.
+pub(super) struct OutcomeHook {
+    callback: Box<Callback>,
+    queue: Mutex<VecDeque<JobOutcome>>,
+    /// Number of outcomes that wait or are being reported.
+    open: watch::Sender<usize>,
+}
+
+impl OutcomeHook {
+    pub(super) fn new<F, Fut>(callback: F) -> Self
+    where
+        F: Fn(JobOutcome) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        let callback = Box::new(move |outcome| -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(callback(outcome))
+        });
+        Self { callback, queue: Mutex::default(), open: watch::Sender::new(0) }
+    }
+
+    /// Queues the outcome that an event tells, if it tells one.
+    pub(super) fn note(&self, event: &JobEvent, lateness: Duration) {
+        let JobEvent { job, tick, trigger, at, kind } = event.clone();
+        let lateness = match kind {
+            JobEventKind::Missed { .. }
+            | JobEventKind::GivenUp { .. }
+            | JobEventKind::BrokenOff { .. } => Duration::ZERO,
+            JobEventKind::Finished { .. }
+            | JobEventKind::Failed { .. }
+            | JobEventKind::Panicked { .. }
+            | JobEventKind::Lost { .. }
+            | JobEventKind::TimedOut { .. }
+            | JobEventKind::Stopped { .. }
+            | JobEventKind::NotDone { .. } => lateness,
+            _ => return,
+        };
+        let outcome = JobOutcome { job, tick, trigger, at, lateness, kind };
+        let lost = {
+            let mut queue = crate::sync::lock(&self.queue);
+            queue.push_back(outcome);
+            if queue.len() > MAX_QUEUED { queue.pop_front() } else { None }
+        };
+        match lost {
+            None => self.open.send_modify(|open| *open += 1),
+            Some(lost) => crate::log::warn!(
+                job = %lost.job, tick = %lost.tick, outcome = lost.kind.name(),
+                "the callback of on_outcome is too slow: an outcome is not reported to it"
+            ),
+        }
+    }
+
+    /// Calls the callback for one outcome after the other, until the scheduler has ended.
+    pub(super) async fn run(&self, shared: &SchedulerShared) {
+        let mut open = self.open.subscribe();
+        loop {
+            let next = crate::sync::lock(&self.queue).pop_front();
+            if let Some(outcome) = next {
+                self.call(shared, outcome).await;
+                self.open.send_modify(|open| *open -= 1);
+                continue;
+            }
+            tokio::select! {
+                biased;
+                // The sender is `self`.
+                _ = open.wait_for(|open| *open > 0) => {}
+                () = shared.ended() => return,
+            }
+        }
+    }
+
+    async fn call(&self, shared: &SchedulerShared, outcome: JobOutcome) {
+        let (job, tick, name) = (Arc::clone(&outcome.job), outcome.tick, outcome.kind.name());
+        let call = AssertUnwindSafe(async { (self.callback)(outcome).await }).catch_unwind();
+        let failure = tokio::select! {
+            biased;
+            ended = call => match ended {
+                Ok(()) => return,
+                Err(panic) => message(&*panic),
+            },
+            () = shared.sleep(TIMEOUT) => format!("it took longer than {TIMEOUT:?}").into(),
+        };
+        crate::log::warn!(
+            %job, %tick, outcome = name, error = %failure, "the callback of on_outcome failed"
+        );
+    }
+
+    /// Waits until all outcomes are reported, at most for `grace`.
+    pub(super) async fn drain(&self, shared: &SchedulerShared, grace: Duration) {
+        let mut open = self.open.subscribe();
+        tokio::select! {
+            biased;
+            _ = open.wait_for(|open| *open == 0) => {}
+            () = shared.sleep(grace) => crate::log::warn!(
+                outcomes = *self.open.borrow(),
+                "the scheduler is shut down before the callback of on_outcome has returned"
+            ),
+        }
+    }
+}

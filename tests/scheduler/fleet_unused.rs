@@ -1,0 +1,161 @@
+//! Jobs that nothing uses any more.
+
+use std::{sync::mpsc, time::Duration};
+
+use futures_util::TryStreamExt as _;
+use tower_redlock::{
+    Redlock, Schedule, Scheduler,
+    node::{Answer, ClaimOp, Op, Reply, ScheduleMark, TickClaim, TickRun},
+    time::Clock as _,
+};
+
+use crate::{
+    fleet_control::done,
+    scene::{MS, SECOND, Scene, Site},
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn claimed(scene: &Scene, site: &Site) -> Vec<String> {
+    let redlock = site.redlock.clone();
+    done(scene, async move {
+        let names: Vec<_> = redlock.claimed_jobs().try_collect().await.unwrap();
+        names.iter().map(ToString::to_string).collect()
+    })
+}
+
+fn unused(scene: &Scene, redlock: &Redlock, unused_for: Duration) -> Vec<(String, Duration)> {
+    let (redlock, now) = (redlock.clone(), scene.clock.wall());
+    done(scene, async move {
+        let jobs: Vec<_> = redlock.unused_jobs(unused_for).try_collect().await.unwrap();
+        let age = |since: std::time::SystemTime| {
+            now.saturating_sub(since.duration_since(std::time::UNIX_EPOCH).unwrap())
+        };
+        jobs.into_iter().map(|job| (job.name.to_string(), age(job.since))).collect()
+    })
+}
+
+/// A service that ran two jobs, and is gone.
+fn former_service(scene: &Scene) {
+    let old = scene.site("old");
+    let jobs = [("old", 5), ("rare", 365 * 24 * 60)];
+    let job = |(name, minutes): (&str, u32)| old.job(name, Schedule::every(minutes * MINUTE), MS);
+    let _jobs = old.start(jobs.map(job));
+    scene.advance(11 * MINUTE);
+    old.crash();
+}
+
+fn start(site: &Site, unused_for: Duration) -> crate::scene::RunningScheduler {
+    let jobs = [site.job("new", Schedule::every(MINUTE), MS)];
+    let scheduler = Scheduler::new(site.redlock.clone()).jobs(jobs);
+    site.run(scheduler.forget_unused_after(unused_for))
+}
+
+#[test]
+fn unused_since_the_tick_not_run() {
+    let scene = Scene::new();
+    former_service(&scene);
+    let site = scene.site("new");
+
+    scene.advance(9 * MINUTE);
+
+    // The tick of minute 15 was not run.
+    assert_eq!(unused(&scene, &site.redlock, 5 * MINUTE), [("old".into(), 5 * MINUTE)]);
+    assert_eq!(unused(&scene, &site.redlock, 6 * MINUTE), []);
+}
+
+#[test]
+fn scheduler_forgets_unused_jobs() {
+    let scene = Scene::new();
+    former_service(&scene);
+    let site = scene.site("new");
+    let _jobs = start(&site, HOUR);
+
+    // The second look.
+    scene.advance(32 * HOUR);
+
+    let mut left = claimed(&scene, &site);
+    left.sort_unstable();
+    assert_eq!(left, ["new", "rare"], "a tick of `rare` is still to come");
+}
+
+#[test]
+fn default_is_ninety_days() {
+    let scene = Scene::new();
+    former_service(&scene);
+    let site = scene.site("new");
+    let jobs = [site.job("new", Schedule::every(HOUR), MS)];
+    let _jobs = site.run(Scheduler::new(site.redlock.clone()).jobs(jobs));
+
+    scene.advance(30 * HOUR);
+
+    assert_eq!(claimed(&scene, &site).len(), 3);
+}
+
+#[test]
+fn paused_job_is_in_use() {
+    let scene = Scene::new();
+    former_service(&scene);
+    let site = scene.site("new");
+    done(&scene, site.redlock.pause_job("old").by("ann")).unwrap();
+    scene.advance(HOUR);
+
+    assert_eq!(unused(&scene, &site.redlock, MINUTE), []);
+    done(&scene, site.redlock.resume_job("old")).unwrap();
+    assert_eq!(unused(&scene, &site.redlock, MINUTE).len(), 1);
+}
+
+#[test]
+fn job_in_use_again_stays() {
+    let scene = Scene::new();
+    former_service(&scene);
+    let (site, back) = (scene.site("new"), scene.site("back"));
+    scene.advance(HOUR);
+    assert_eq!(unused(&scene, &site.redlock, 30 * MINUTE).len(), 1);
+
+    let _jobs = back.start([back.job("old", Schedule::every(5 * MINUTE), MS)]);
+    scene.advance(6 * MINUTE);
+
+    let redlock = site.redlock.clone();
+    let forgotten = done(&scene, async move { redlock.forget_unused_jobs(30 * MINUTE).await });
+    assert_eq!(forgotten, Ok(vec![]));
+    assert!(claimed(&scene, &site).contains(&"old".into()));
+}
+
+/// Stores claims of jobs on all nodes, which ran this long ago.
+fn fill(scene: &Scene, site: &Site, names: impl Iterator<Item = String>, ago: Duration) {
+    let at = scene.clock.wall().saturating_sub(ago);
+    let direct = site.replica.redlock();
+    let (tell, answers) = mpsc::channel();
+    for name in names {
+        let run = TickRun::new(at, 1, at).ended(at);
+        let mark = ScheduleMark::new(1, at, "old".into());
+        let claim = TickClaim::new(1, run, "old".into(), None).by_schedule(mark);
+        for node in direct.nodes() {
+            let tell = tell.clone();
+            let op = ClaimOp::new(name.as_str().into(), claim.clone().into(), MINUTE);
+            node.send(Op::Claim(op), Reply::from_fn(move |it| tell.send(it).unwrap()));
+            assert_eq!(answers.recv().unwrap(), Ok(Answer::Claimed));
+        }
+    }
+}
+
+#[test]
+fn full_servers_make_room() {
+    let scene = Scene::new();
+    scene.advance(200 * HOUR);
+    let site = scene.site("new");
+    fill(&scene, &site, (5..Op::MAX_REGISTERS).map(|i| format!("used-{i}")), MINUTE);
+    fill(&scene, &site, (0..5).map(|i| format!("old-{i}")), 100 * HOUR);
+
+    let jobs = start(&site, 50 * HOUR);
+    scene.advance(SECOND);
+    assert!(scene.log.entries().is_empty());
+    scene.advance(2 * HOUR);
+
+    assert!(!scene.log.entries().is_empty(), "{:?}", jobs.status("new"));
+    let left = claimed(&scene, &site);
+    assert!(left.iter().all(|name| !name.starts_with("old-")));
+    assert_eq!(left.len(), Op::MAX_REGISTERS - 5 + 1);
+}
