@@ -1,11 +1,12 @@
 //! The command line: what all commands share, and which command it is.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, sync::LazyLock, time::Duration};
 
 use clap::{
     ArgAction, Parser, Subcommand, ValueEnum,
     error::{ContextKind, ContextValue},
 };
+use tower_redlock::schedule::zone_database_version;
 
 use crate::{
     bench::BenchArgs,
@@ -46,12 +47,21 @@ Exit codes (`doctor` has 1 and 2 besides):
 
 /// Runs programs under a quorum lock over independent Redis servers, and shows and steers locks.
 #[derive(Debug, Parser)]
-#[command(name = "redlock", version, after_help = ENVIRONMENT, disable_help_subcommand = true)]
+#[command(name = "redlock", version = version(), after_help = ENVIRONMENT, disable_help_subcommand = true)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) shared: SharedArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// The version, with that of the time zone database, on which ticks depend.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let zones = zone_database_version().unwrap_or("unknown");
+        format!("{} (time zones {zones})", env!("CARGO_PKG_VERSION"))
+    });
+    &VERSION
 }
 
 #[derive(Debug, Subcommand)]

@@ -15,6 +15,7 @@ pub(crate) fn report(diagnosis: &Diagnosis, settings: &Settings) -> Value {
         "quorum": diagnosis.quorum(),
         "prefix": settings.prefix(),
         "embedded": !settings.has_nodes(),
+        "time_zones": tower_redlock::schedule::zone_database_version(),
         "nodes": diagnosis.nodes,
         "findings": diagnosis.advice.iter().map(finding).collect::<Vec<_>>(),
     })

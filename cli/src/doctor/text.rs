@@ -6,6 +6,7 @@ use tower_redlock::{
     diagnosis::{Diagnosis, NodeDiagnosis, Severity, Verdict},
     error::Reason,
     node::{ClockOffset, Memory, Persistence},
+    schedule::zone_database_version,
 };
 
 use crate::output::{Color, Style, shown, time};
@@ -15,7 +16,9 @@ pub(super) fn report(diagnosis: &Diagnosis, style: Style) -> String {
     for examined in &diagnosis.nodes {
         node(&mut text, examined);
     }
-    text.push('\n');
+    let zones = zone_database_version().unwrap_or("unknown");
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "time zone database of this command: {zones}\n");
     // Advice for several nodes is printed once.
     for group in diagnosis.advice.chunk_by(|a, b| a.code == b.code && a.todo == b.todo) {
         for advice in group {

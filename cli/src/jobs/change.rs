@@ -1,18 +1,23 @@
 //! Commands for a job of the whole fleet.
 
-use std::{env, process::ExitCode, time::SystemTime};
+use std::{
+    env,
+    process::ExitCode,
+    time::{Duration, Instant, SystemTime},
+};
 
+use futures_util::TryStreamExt as _;
 use humantime::format_rfc3339_seconds;
 use serde_json::json;
 use tower_redlock::{
-    Redlock,
-    scheduler::{ControlError, JobCommand},
+    LockError, Redlock, Resource,
+    scheduler::{ControlError, JobCommand, UnusedJob},
 };
 
 use super::Reason;
 use crate::{
     exit::{self, Failure},
-    output::{confirm, print, print_json, say},
+    output::{confirm, print, print_json, print_json_line, say, shown},
 };
 
 /// Returns who gives the command: the user, and this process.
@@ -93,6 +98,103 @@ pub(super) async fn trigger(
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Interval between looks at the run.
+const LOOK: Duration = Duration::from_millis(200);
+
+pub(super) async fn stop(
+    redlock: &Redlock,
+    job: &str,
+    reason: &Reason,
+    timeout: Duration,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let run = match said(redlock, reason, redlock.stop_job(job)).await {
+        Ok(run) => run,
+        Err(ControlError::NotRunning { .. }) => {
+            if json {
+                print_json(&json!({ "job": job, "run": null, "ended": true }))?;
+            } else {
+                print(&format!("{job:?} is not running\n"))?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(error) => return Err(failure(error)),
+    };
+    let resource = Resource::of_job(job).map_err(LockError::from)?;
+    let asked = Instant::now();
+    let mut owner = None;
+    let ended = loop {
+        let holder = redlock.inspect(resource.clone()).await?;
+        let holder = holder.filter(|holder| holder.is_quorum && holder.token.get() == run);
+        let Some(holder) = holder else { break true };
+        owner = holder.owner;
+        if asked.elapsed() >= timeout {
+            break false;
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    if json {
+        print_json(&json!({ "job": job, "run": run, "ended": ended }))?;
+    } else if ended {
+        print(&format!("the run of {job:?} with token {run} has ended\n"))?;
+    }
+    if ended {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let owner = owner.as_deref().map_or_else(String::new, |owner| format!(" by {}", shown(owner)));
+    Err(Failure::new(
+        exit::HELD,
+        format!(
+            "the run of {job:?}{owner} with token {run} goes on after {timeout:?}: its work blocks, or its \
+             program sees no such requests; `redlock break job:{job}` takes its lock away"
+        ),
+    ))
+}
+
+pub(super) async fn forget_unused(
+    redlock: &Redlock,
+    unused_for: Duration,
+    yes: bool,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let unused: Vec<UnusedJob> = redlock.unused_jobs(unused_for).try_collect().await?;
+    if !json {
+        for job in &unused {
+            let since = format_rfc3339_seconds(job.since);
+            print(&format!("{} unused since {since}\n", shown(&job.name)))?;
+        }
+        if unused.is_empty() {
+            print("no job has been unused for so long\n")?;
+        } else {
+            print(&format!("\n{MEANING}\n\n"))?;
+        }
+    }
+    if unused.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    confirm(&format!("Forget these {} jobs?", unused.len()), yes).await?;
+    let mut failed = None;
+    let mut number = 0;
+    for (job, result) in redlock.forget_unused_jobs(unused_for).await? {
+        if json {
+            let error = result.as_ref().err().map(ToString::to_string);
+            let existed = result.as_ref().ok();
+            print_json_line(&json!({ "job": job.name, "forgotten": existed, "error": error }))?;
+        }
+        match result {
+            Ok(existed) => number += u32::from(existed),
+            Err(error) => {
+                say(&format!("redlock: {error}"));
+                failed = Some(error);
+            }
+        }
+    }
+    if !json {
+        print(&format!("{number} forgotten\n"))?;
+    }
+    failed.map_or(Ok(ExitCode::SUCCESS), |error| Err(failure(error)))
 }
 
 const MEANING: &str = "\

@@ -3,6 +3,7 @@
 mod change;
 mod history;
 mod list;
+mod next;
 
 use std::{
     process::ExitCode,
@@ -41,6 +42,13 @@ enum JobsCommand {
     },
     /// Shows the last 50 runs of a job, the latest first, and its pause
     History { job: String },
+    /// Shows the next ticks of a job, as its replicas compute them
+    Next {
+        job: String,
+        /// Number of ticks
+        #[arg(short, long, value_name = "NUMBER", default_value_t = 10)]
+        number: u16,
+    },
     /// Starts no more ticks of a job, on any replica; a current run continues
     Pause {
         job: String,
@@ -65,9 +73,22 @@ enum JobsCommand {
         #[command(flatten)]
         reason: Reason,
     },
-    /// Removes what the servers keep of a job that no replica has any more, after a confirmation
-    Forget {
+    /// Stops the run of a job that is under way, on whatever replica, and waits for its end
+    Stop {
         job: String,
+        #[command(flatten)]
+        reason: Reason,
+        /// For how long to wait for the end of the run
+        #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
+        timeout: Duration,
+    },
+    /// Removes what the servers keep of a job that no replica has any more, after a confirmation
+    #[command(group = clap::ArgGroup::new("which").required(true).args(["job", "unused_for"]))]
+    Forget {
+        job: Option<String>,
+        /// All jobs that have been unused for that long: since the first tick that none of their replicas ran
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        unused_for: Option<Duration>,
         /// Confirm; required without a terminal
         #[arg(long)]
         yes: bool,
@@ -107,7 +128,17 @@ pub(crate) async fn jobs(shared: &SharedArgs, args: &JobsArgs) -> Result<ExitCod
         JobsCommand::Trigger { job, reason } => {
             change::trigger(&redlock, job, reason, shared.json).await
         }
-        JobsCommand::Forget { job, yes } => change::forget(&redlock, job, *yes, shared.json).await,
+        JobsCommand::Next { job, number } => next::next(&redlock, job, *number, shared.json).await,
+        JobsCommand::Stop { job, reason, timeout } => {
+            change::stop(&redlock, job, reason, *timeout, shared.json).await
+        }
+        JobsCommand::Forget { job, unused_for, yes } => match (job, unused_for) {
+            (Some(job), _) => change::forget(&redlock, job, *yes, shared.json).await,
+            (None, time) => {
+                let time = time.unwrap_or(Duration::MAX);
+                change::forget_unused(&redlock, time, *yes, shared.json).await
+            }
+        },
     };
     redlock.shutdown().await;
     code

@@ -13,11 +13,12 @@ use crate::{args::time, exit};
 const MODES: &str = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 if it can't be run, 127 if it is not \
 found; 75 (-E) if the lock is held, or the wait is over; 69 without a quorum; 70 if the lock was lost, \
-and the command stopped; 64 for wrong usage, or if a redlock run above holds a name; 78 for wrong or \
+or somebody stopped the job's run, and the command stopped; 64 for wrong usage, or if a redlock run above holds a name; 78 for wrong or \
 missing settings, or servers that can't vote. With --once or --tick, 0 if it is done already.
 
 The command runs in a process group of its own. What it leaves running there is ended before the lock \
-is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN, REDLOCK_OWNER and REDLOCK_HELD.";
+is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN, REDLOCK_OWNER and REDLOCK_HELD. \
+That of --notify-failure has REDLOCK_JOB, REDLOCK_TICK, REDLOCK_ATTEMPT, REDLOCK_OUTCOME and REDLOCK_ERROR.";
 
 /// Run a command while a lock is held, and end it before the lock can be another client's
 #[derive(Debug, clap::Args)]
@@ -80,12 +81,16 @@ pub(crate) struct RunArgs {
     /// The signal that asks the command to stop, before the lock ends
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
     pub(crate) stop_signal: Signal,
-    /// Kill the command that long after the signal [default: 100 ms before the lock ends]
+    /// Kill the command that long after the signal [default: 100 ms before the lock ends, and 10s after
+    /// `redlock jobs stop`]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) kill_after: Option<Duration>,
     /// What sh(1) executes after the lock was lost and the command stopped
     #[arg(long, value_name = "COMMAND")]
     pub(crate) on_lost: Option<OsString>,
+    /// With --tick: what sh(1) executes where the tick failed or was missed, once for all hosts
+    #[arg(long, value_name = "COMMAND", requires = "tick")]
+    pub(crate) notify_failure: Option<OsString>,
     /// Leave the command in the process group of this program, as with a terminal on the standard input
     #[arg(long)]
     pub(crate) foreground: bool,

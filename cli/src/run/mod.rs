@@ -5,6 +5,7 @@ mod args;
 mod clock;
 mod command;
 mod group;
+mod hook;
 mod messages;
 mod outcome;
 #[cfg(target_os = "linux")]
@@ -16,10 +17,11 @@ mod watchdog;
 mod work;
 
 use std::{
+    cell::Cell,
     convert::Infallible,
     io,
     process::{self, ExitCode},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use humantime::format_rfc3339_seconds;
@@ -28,7 +30,7 @@ use tokio::sync::Mutex;
 use tower_redlock::{
     LockContext, LockError, LockOptions, Redlock, Resource, Schedule,
     once::{Once, OnceError},
-    scheduler::{TickError, TickOutcome},
+    scheduler::{TickError, TickOutcome, TickRequest},
 };
 
 pub(crate) use self::args::RunArgs;
@@ -40,7 +42,7 @@ use self::{
     outcome::Outcome,
     signals::Signals,
     waiting::Waiting,
-    work::{Ended, work},
+    work::{Ended, Work},
 };
 use crate::{
     args::SharedArgs,
@@ -97,6 +99,8 @@ struct Runner<'a> {
     held: Held,
     orders: Sender,
     command: Mutex<WatchedCommand>,
+    /// With `--tick`: the tick of the run, and the number of its attempt, once the command is started.
+    tick: Cell<Option<(SystemTime, u32)>>,
 }
 
 pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -132,7 +136,8 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
     let waiting = Waiting::new(args.quiet);
     let orders = command.orders().clone();
     let command = Mutex::new(command);
-    let runner = Runner { args, owner, signals, waiting, held, orders, command };
+    let tick = Cell::new(None);
+    let runner = Runner { args, owner, signals, waiting, held, orders, command, tick };
     let outcome = tokio::select! {
         biased;
         outcome = runner.run_or_interrupt(&redlock) => outcome,
@@ -148,6 +153,7 @@ pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode,
         _ = runner.signals.hurried() => {}
     }
     drop(command);
+    runner.notify_failure(&redlock, &outcome).await;
     // Locks that were granted to nobody are released as well. What does not reach a server ends by its TTL.
     let _ = tokio::time::timeout(RELEASE, redlock.shutdown()).await;
     Ok(outcome.report(args, shared.verbose > 0, &runner.signals).await)
@@ -171,6 +177,23 @@ fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
 }
 
 impl Runner<'_> {
+    /// Reports a failed or missed tick by `--notify-failure`.
+    async fn notify_failure(&self, redlock: &Redlock, outcome: &Outcome) {
+        let RunArgs { tick: Some(job), notify_failure: Some(command), .. } = self.args else {
+            return;
+        };
+        let begun = self.tick.get();
+        let Some(failure) = outcome.tick_failure(begun.map_or(0, |(_, attempt)| attempt)) else {
+            return;
+        };
+        let tick = match (begun, self.tick_request(redlock, job)) {
+            (Some((tick, _)), _) => Some(tick),
+            (None, request) => request.ok().and_then(|request| request.tick()),
+        };
+        let tick = tick.map_or_else(String::new, |tick| format_rfc3339_seconds(tick).to_string());
+        failure.notify(redlock, command, (job, &tick), &self.signals).await;
+    }
+
     /// Ends this process as SIGTERM does when the standard input ends, and the command if it does not end
     /// by that. Does not return.
     async fn end_with_stdin(&self) -> Infallible {
@@ -235,7 +258,7 @@ impl Runner<'_> {
         let names = resource.names().collect::<Vec<_>>().join(" ");
         let held_by = async || holder(redlock, &resource).await;
         let request = redlock.lock(resource.clone()).options(options);
-        let run = request.run(|context| self.work(&names, context, Vec::new()));
+        let run = request.run(|context| self.work(&names, context, Vec::new(), || false));
         match self.waiting.during(run, held_by).await {
             Ok(ended) => ended.into(),
             Err(error) => error.into(),
@@ -262,8 +285,9 @@ impl Runner<'_> {
     async fn once(&self, redlock: &Redlock, key: &str, options: LockOptions) -> Outcome {
         let retain = self.args.retain.unwrap_or(RETAIN);
         let request = redlock.once(key).options(options).retain(retain);
-        let done = request
-            .run(|context| async { self.work(key, context, Vec::new()).await.into_result() });
+        let done = request.run(|context| async {
+            self.work(key, context, Vec::new(), || false).await.into_result()
+        });
         let why = async || format!("another process, which does the work of {key}");
         match self.waiting.during(done, why).await {
             Ok(Once::Ran(ended)) | Err(OnceError::Work(ended)) => ended.into(),
@@ -277,13 +301,12 @@ impl Runner<'_> {
         }
     }
 
-    async fn tick(&self, redlock: &Redlock, job: &str, options: LockOptions) -> Outcome {
+    fn tick_request(&self, redlock: &Redlock, job: &str) -> Result<TickRequest, Outcome> {
         let expression = self.args.cron.as_deref().unwrap_or_default();
         let zone = self.args.tz.as_deref().unwrap_or("UTC");
-        let schedule = match Schedule::cron(expression).and_then(|cron| cron.in_tz(zone)) {
-            Ok(schedule) => schedule,
-            Err(error) => return Outcome::Usage(error.to_string()),
-        };
+        let schedule = Schedule::cron(expression)
+            .and_then(|cron| cron.in_tz(zone))
+            .map_err(|error| Outcome::Usage(error.to_string()))?;
         let mut request = redlock.job_tick(job, schedule).attempts(self.args.attempts);
         if let Some(Moment(Some(at))) = self.args.at {
             request = request.at(at);
@@ -291,12 +314,23 @@ impl Runner<'_> {
         if let Some(early) = self.args.early {
             request = request.early(early);
         }
+        // This program kills its command itself.
+        Ok(request.stop_grace(Duration::MAX))
+    }
+
+    async fn tick(&self, redlock: &Redlock, job: &str, options: LockOptions) -> Outcome {
+        let request = match self.tick_request(redlock, job) {
+            Ok(request) => request,
+            Err(outcome) => return outcome,
+        };
         let done = request.options(options).run(|context| async move {
+            self.tick.set(Some((context.tick(), context.attempt())));
             let more = vec![
                 ("REDLOCK_TICK", format_rfc3339_seconds(context.tick()).to_string()),
                 ("REDLOCK_ATTEMPT", context.attempt().to_string()),
             ];
-            let ended = self.work(job, (*context).clone(), more).await;
+            let is_stopped = || context.stop_request().is_some();
+            let ended = self.work(job, (*context).clone(), more, is_stopped).await;
             if matches!(&ended, Ended::Interrupted(_) | Ended::NotStarted(_)) {
                 context.give_back();
             }
@@ -311,6 +345,7 @@ impl Runner<'_> {
             Ok(TickOutcome::GivenUp { by, attempts, .. }) => Outcome::GivenUp { by, attempts },
             Ok(TickOutcome::Paused(pause)) => Outcome::Paused(pause),
             Ok(TickOutcome::Unknown) => Outcome::TickUnknown,
+            Err(TickError::Stopped(stop)) => Outcome::StoppedBy(stop),
             Err(TickError::Lock(error)) => error.into(),
             Err(error) => Outcome::Usage(error.to_string()),
             Ok(_) => Outcome::Unknown,
@@ -322,6 +357,7 @@ impl Runner<'_> {
         name: &str,
         context: LockContext,
         more: Vec<(&'static str, String)>,
+        is_stopped: impl Fn() -> bool,
     ) -> Ended {
         let own = [
             ("REDLOCK_NAME", name.to_owned()),
@@ -333,7 +369,8 @@ impl Runner<'_> {
         let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
         let mut command = self.command.lock().await;
         self.waiting.end();
-        work(self.args, environment, &self.signals, &mut command, context).await
+        let settings = Work { args: self.args, signals: &self.signals, is_stopped: &is_stopped };
+        settings.run(environment, &mut command, context).await
     }
 }
 

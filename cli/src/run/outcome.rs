@@ -1,18 +1,28 @@
 //! How `run` ends: what it says, and its exit code.
 
 use std::{
-    io::{self, IsTerminal, stderr},
+    io::{IsTerminal, stderr},
     os::unix::process::ExitStatusExt,
-    process::{ExitCode, Stdio},
+    process::ExitCode,
     sync::Arc,
     time::SystemTime,
 };
 
 use humantime::format_rfc3339_seconds;
 use rustix::process::Signal;
-use tower_redlock::{LockError, lock::NotReady, scheduler::JobPause};
+use tower_redlock::{
+    LockError,
+    lock::NotReady,
+    scheduler::{JobPause, JobStop},
+};
 
-use super::{args::RunArgs, command::shown, signals::Signals, work::Ended};
+use super::{
+    args::RunArgs,
+    command::shown,
+    hook::{TickFailure, shell},
+    signals::Signals,
+    work::Ended,
+};
 use crate::{
     exit::{self, Failure},
     output::say,
@@ -45,6 +55,8 @@ pub(super) enum Outcome {
     TickUnknown,
     /// The job is paused.
     Paused(JobPause),
+    /// Somebody stopped the run.
+    StoppedBy(JobStop),
     /// What the arguments say can't be done.
     Usage(String),
     /// The command succeeded, and this could not be recorded.
@@ -80,6 +92,54 @@ impl Outcome {
             }
             _ => return None,
         })
+    }
+
+    /// Returns the failure of a tick that a person should know. `attempt` is that of the run, zero if the
+    /// command was not started.
+    pub(super) fn tick_failure(&self, attempt: u32) -> Option<TickFailure> {
+        let failure =
+            |outcome, error: String, attempt| Some(TickFailure { outcome, error, attempt });
+        match self {
+            Self::Ran(Ended::Itself(status)) if status.success() => None,
+            Self::Ran(ended @ Ended::Stopped) => failure("lost", ended.to_string(), attempt),
+            Self::Ran(
+                ended @ (Ended::Itself(_)
+                | Ended::Left
+                | Ended::Unwatched(_)
+                | Ended::NotStarted(_)),
+            ) => failure("failed", ended.to_string(), attempt),
+            Self::Failed(error @ LockError::Lost { .. }) => {
+                failure("lost", error.to_string(), attempt)
+            }
+            // Another host runs the tick.
+            Self::Failed(error) if matches!(error.root(), LockError::Held { .. }) => None,
+            Self::Failed(error) | Self::Unrecorded(error) => {
+                failure("unavailable", error.to_string(), attempt)
+            }
+            Self::NotReady(why) => failure("unavailable", why.to_string(), attempt),
+            Self::TickSuperseded { tick, by } => {
+                let (by, tick) = (shown_owner(by.as_deref()), format_rfc3339_seconds(*tick));
+                failure("missed", format!("{by} has begun a later tick, that of {tick}"), 0)
+            }
+            Self::GivenUp { by, attempts } => {
+                let by = shown_owner(by.as_deref());
+                let error = format!("{by} tried it last, and failed or was broken off");
+                failure("failed", error, *attempts)
+            }
+            Self::TickUnknown => {
+                let error = "a majority of the servers began without data after this tick";
+                failure("unknown", error.into(), 0)
+            }
+            Self::Unknown
+            | Self::Ran(Ended::Interrupted(_))
+            | Self::Interrupted(_)
+            | Self::AlreadyDone { .. }
+            | Self::InProgress { .. }
+            | Self::TickDone { .. }
+            | Self::Paused(_)
+            | Self::StoppedBy(_)
+            | Self::Usage(_) => None,
+        }
     }
 
     /// Prints what there is to say. Returns the exit code.
@@ -129,6 +189,7 @@ impl Outcome {
                      so it is not known whether it was run"
                 ),
             ),
+            Self::StoppedBy(stop) => Failure::new(exit::LOST, format!("{command} was {stop}")),
             Self::Usage(reason) => Failure::usage(reason),
             Self::Ran(Ended::Stopped) => {
                 lost(args, signals, "it could not be extended, or was held for --max-hold").await
@@ -189,23 +250,7 @@ fn shown_owner(owner: Option<&str>) -> &str {
 /// Does what is to be done after a loss.
 async fn lost(args: &RunArgs, signals: &Signals, cause: &str) -> Failure {
     if let Some(on_lost) = &args.on_lost {
-        let mut command = tokio::process::Command::new("sh");
-        command
-            .arg("-c")
-            .arg(on_lost)
-            .env("REDLOCK_LOSS", cause)
-            .kill_on_drop(true)
-            .stdin(Stdio::null());
-        let ended = tokio::select! {
-            biased;
-            ended = command.status() => ended,
-            signal = signals.hurried() => Err(io::Error::other(format!("ended by {signal:?}"))),
-        };
-        match ended {
-            Ok(status) if status.success() => {}
-            Ok(status) => say(&format!("redlock: the command of --on-lost failed: {status}")),
-            Err(error) => say(&format!("redlock: the command of --on-lost was not run: {error}")),
-        }
+        shell("--on-lost", on_lost, &[("REDLOCK_LOSS", cause)], signals).await;
     }
     let command = shown(&args.command);
     Failure::new(exit::LOST, format!("the lock was lost, and {command} stopped: {cause}"))

@@ -3,7 +3,9 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
-use tower_redlock::{Job, Redlock, Schedule, Scheduler, scheduler::JobRunResult};
+use tower_redlock::{
+    Job, Redlock, Schedule, Scheduler, schedule::WallTime, scheduler::JobRunResult,
+};
 
 use crate::{
     run::fleet,
@@ -121,6 +123,70 @@ async fn forgotten_job_is_gone() {
     redlock(&servers, &["jobs", "forget", "report", "--yes"]).is(0, &["is forgotten"]);
     redlock(&servers, &["jobs", "list"]).is(0, &[]).never_says("report");
     assert_eq!(fleet.job_history("report").await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn next_ticks_are_shown() {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    redlock(&servers, &["jobs", "next", "other"]).is(0, &["know no schedule"]);
+    let berlin = Schedule::cron("30 3 * * *").unwrap().in_tz("Europe/Berlin").unwrap();
+    let request = fleet.job_tick("report", berlin.clone());
+    request.run(|_| async { Ok::<_, Infallible>(()) }).await.unwrap();
+
+    let json =
+        redlock(&servers, &["jobs", "next", "report", "-n", "3", "--json"]).is(0, &[]).json();
+    let expected: Vec<_> = Schedule::from(berlin)
+        .ticks(std::time::SystemTime::now().into(), WallTime::MAX)
+        .take(3)
+        .map(|tick| serde_json::Value::from(tick.to_string()))
+        .collect();
+    assert_eq!(json["ticks"].as_array(), Some(&expected));
+    assert_eq!(json["schedule"], "cron 0 30 3 * * * in Europe/Berlin");
+    let shown = redlock(&servers, &["jobs", "next", "report"]);
+    shown.is(0, &["every day at 03:30 (Europe/Berlin)", expected[0].as_str().unwrap(), "in "]);
+
+    redlock(&servers, &["jobs", "pause", "report", "--by", "ann"]).is(0, &[]);
+    redlock(&servers, &["jobs", "next", "report"]).is(0, &["paused by ann until it is resumed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn custom_rules_have_no_preview() {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    let rule = Schedule::custom("banking days", |after: WallTime| {
+        Schedule::every(Duration::from_secs(60)).next(after, None)
+    });
+    let request = fleet.job_tick("report", rule);
+    request.run(|_| async { Ok::<_, Infallible>(()) }).await.unwrap();
+
+    let shown = redlock(&servers, &["jobs", "next", "report"]);
+    shown.is(0, &["custom banking days: only the program knows its ticks"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unused_jobs_are_forgotten() {
+    let servers = RedisServer::start_n(3);
+    let fleet = fleet(&servers).await;
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let old = fleet.job_tick("old", Schedule::at(long_ago));
+    old.run(|_| async { Ok::<_, Infallible>(()) }).await.unwrap();
+    tick(&fleet, "report", Ok(())).await;
+
+    redlock(&servers, &["jobs", "forget"]).is(64, &["--unused-for"]);
+    redlock(&servers, &["jobs", "forget", "old", "--unused-for", "1d"]).is(64, &["cannot be used"]);
+    let forget = |time, more: &[&'static str]| {
+        let mut args = vec!["jobs", "forget", "--unused-for", time];
+        args.extend_from_slice(more);
+        redlock(&servers, &args)
+    };
+    forget("1h", &["--yes"]).is(0, &["no job has been unused for so long"]);
+    eventually_async("it has been unused for a second", async || forget("1s", &[]).code == 64)
+        .await;
+    forget("1s", &[]).is(64, &["no terminal", "nothing was done"]);
+    redlock(&servers, &["jobs", "list"]).is(0, &["old", "report"]);
+    forget("1s", &["--yes"]).is(0, &["old unused since", "1 forgotten"]);
+    redlock(&servers, &["jobs", "list"]).is(0, &["report"]).never_says("old");
 }
 
 #[test]

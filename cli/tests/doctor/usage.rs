@@ -1,6 +1,9 @@
 //! Bad usage, and secrets that are never shown.
 
-use crate::run::{Doctor, run};
+use crate::{
+    run::{Doctor, run, urls},
+    support::RedisServer,
+};
 
 #[test]
 fn help_lists_exit_codes() {
@@ -8,6 +11,16 @@ fn help_lists_exit_codes() {
     outcome.is(0, &["Usage: redlock", "64  wrong usage", "REDLOCK_NODES", "doctor", "adopt"]);
     let outcome = run("", &["doctor", "--help"]);
     outcome.is(0, &["Usage: redlock doctor", "0  healthy", "--wait", "--check"]);
+}
+
+#[test]
+fn version_of_time_zones_is_shown() {
+    let zones = tower_redlock::schedule::zone_database_version().unwrap();
+    run("", &["--version"]).is(0, &["redlock 0.", &format!("(time zones {zones})")]);
+    let servers = RedisServer::start_n(3);
+    let doctor = Doctor::over(&urls(&servers));
+    doctor.run(&[]).is(0, &[&format!("time zone database of this command: {zones}")]);
+    assert_eq!(doctor.run(&["--json"]).json()["time_zones"], zones);
 }
 
 #[test]

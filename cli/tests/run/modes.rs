@@ -139,3 +139,136 @@ fn leader_leaves_to_next() {
         site.servers.iter().all(|server| server.keys("*:lock:*").is_empty())
     });
 }
+
+mod notified {
+    use super::*;
+
+    /// Appends what it is told to `told`.
+    const TELL: &str =
+        "echo $REDLOCK_JOB $REDLOCK_TICK $REDLOCK_ATTEMPT $REDLOCK_OUTCOME: $REDLOCK_ERROR >> told";
+
+    fn notify(site: &Site, minute: usize, script: &str, more: &[&str]) -> Running {
+        let mut args = vec!["--notify-failure", TELL];
+        args.extend_from_slice(more);
+        tick(site, minute, script, &args)
+    }
+
+    #[test]
+    fn failure_is_told_once() {
+        let site = Site::new();
+        notify(&site, 1, "true", &[]).ends(0, "");
+        assert_eq!(site.read("told"), "");
+
+        notify(&site, 2, "exit 3", &[]).ends(3, "");
+        let told = "report 2025-05-05T00:02:00Z 1 failed: the command ended with exit status: 3\n";
+        assert_eq!(site.read("told"), told);
+
+        notify(&site, 2, "exit 3", &[]).ends(75, "attempts so far: 1");
+        assert_eq!(site.read("told"), told, "another host knows");
+    }
+
+    #[test]
+    fn each_attempt_is_told() {
+        let site = Site::new();
+        for attempt in 1..=2 {
+            notify(&site, 1, "exit 4", &["--attempts", "2"]).ends(4, "");
+            assert_eq!(site.read("told").lines().count(), attempt);
+        }
+        notify(&site, 1, "true", &["--attempts", "2"]).ends(75, "attempts so far: 2");
+        assert_eq!(site.read("told").lines().count(), 2);
+    }
+
+    #[test]
+    fn missed_tick_is_told() {
+        let site = Site::new();
+        notify(&site, 5, "true", &[]).ends(0, "");
+
+        for _ in 0..2 {
+            notify(&site, 3, "true", &[]).ends(75, "a later tick");
+        }
+
+        let told = site.read("told");
+        assert!(told.starts_with("report 2025-05-05T00:03:00Z 0 missed: "), "{told}");
+        assert_eq!(told.lines().count(), 1);
+    }
+
+    /// The host that ran it is gone: the next one tells.
+    #[test]
+    fn broken_off_run_is_told() {
+        let site = Site::with_ttl("2s");
+        let mut first = notify(&site, 1, "echo $$ > begun; sleep 60", &[]);
+        site.line_of("begun");
+        first.signal(rustix::process::Signal::KILL);
+        first.wait();
+        assert_eq!(site.read("told"), "");
+
+        notify(&site, 1, "true", &[]).ends(75, "attempts so far: 1");
+
+        let told = site.read("told");
+        assert!(told.starts_with("report 2025-05-05T00:01:00Z 1 failed: "), "{told}");
+    }
+
+    #[test]
+    fn servers_that_are_down_are_told() {
+        let mut site = Site::new();
+        site.servers.iter_mut().skip(1).for_each(crate::support::RedisServer::kill);
+
+        notify(&site, 1, "true", &["-n"]).ends(69, "");
+
+        let told = site.read("told");
+        assert!(told.starts_with("report 2025-05-05T00:01:00Z 0 unavailable: "), "{told}");
+    }
+}
+
+mod stopped {
+    use super::*;
+
+    fn stop(site: &Site, more: &[&str]) -> std::process::Output {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redlock"));
+        command.args(["jobs", "stop", "report", "--by", "ann", "--why", "too much"]).args(more);
+        command.env("REDLOCK_NODES", crate::support::urls(&site.servers).join(","));
+        command.env("REDLOCK_CONFIG", site.file("config.toml"));
+        command.output().unwrap()
+    }
+
+    #[test]
+    fn run_of_another_host_is_stopped() {
+        let site = Site::new();
+        let script = "trap 'echo asked > asked; exit 9' TERM; echo $$ > begun; sleep 60 & wait";
+        let mut run = tick(&site, 1, script, &["--attempts", "3"]);
+        site.line_of("begun");
+
+        let output = stop(&site, &[]);
+
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("has ended"), "{said}");
+        assert_eq!(run.code(), 70);
+        assert!(run.output().contains("sh was stopped by ann: too much"), "{}", run.output());
+        assert_eq!(site.read("asked"), "asked\n");
+        tick(&site, 1, "echo again >> asked", &["--attempts", "3"]).ends(0, "");
+        assert_eq!(site.read("asked"), "asked\n", "the tick is not repeated");
+    }
+
+    #[test]
+    fn deaf_command_is_killed() {
+        let site = Site::new();
+        let script = "trap '' TERM; echo $$ > begun; while :; do sleep 1; done";
+        let mut run = tick(&site, 1, script, &["--kill-after", "300ms"]);
+        site.line_of("begun");
+
+        let output = stop(&site, &[]);
+
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(run.code(), 70);
+    }
+
+    #[test]
+    fn idle_job_is_not_running() {
+        let site = Site::new();
+        let output = stop(&site, &[]);
+        assert!(output.status.success(), "{output:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("\"report\" is not running"), "{said}");
+    }
+}

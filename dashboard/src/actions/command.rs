@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Maximum length of a reason, in bytes.
-const MAX_REASON_BYTES: usize = 256;
+const MAX_REASON_BYTES: usize = 200;
 
 /// What a viewer has confirmed.
 pub(super) struct Command<'a> {

@@ -1,0 +1,76 @@
+//! Commands of the user that sh(1) executes after the command has ended.
+
+use std::{ffi::OsStr, io, process::Stdio, time::Duration};
+
+use tower_redlock::{LockOptions, Redlock};
+
+use super::signals::Signals;
+use crate::output::say;
+
+/// For how long it is remembered that a tick's failure was reported.
+const REMEMBERED: Duration = Duration::from_secs(7 * 86_400);
+
+/// Executes a command by sh(1), with additions to its environment. Says so if it fails. A signal ends it.
+///
+/// `option` is the option of the command line that has the command.
+pub(super) async fn shell(
+    option: &str,
+    command: &OsStr,
+    environment: &[(&str, &str)],
+    signals: &Signals,
+) {
+    let mut shell = tokio::process::Command::new("sh");
+    shell.arg("-c").arg(command).kill_on_drop(true).stdin(Stdio::null());
+    shell.envs(environment.iter().copied());
+    let ended = tokio::select! {
+        biased;
+        ended = shell.status() => ended,
+        signal = signals.hurried() => Err(io::Error::other(format!("ended by {signal:?}"))),
+    };
+    match ended {
+        Ok(status) if status.success() => {}
+        Ok(status) => say(&format!("redlock: the command of {option} failed: {status}")),
+        Err(error) => say(&format!("redlock: the command of {option} was not run: {error}")),
+    }
+}
+
+/// The failure of a tick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TickFailure {
+    /// `failed`, `lost`, `missed`, `unknown` or `unavailable`.
+    pub(super) outcome: &'static str,
+    pub(super) error: String,
+    /// The number of the attempt, from 1; 0 where none was made here or elsewhere.
+    pub(super) attempt: u32,
+}
+
+impl TickFailure {
+    /// Reports the failure by `--notify-failure`, unless another host has reported it.
+    pub(super) async fn notify(
+        &self,
+        redlock: &Redlock,
+        command: &OsStr,
+        (job, tick): (&str, &str),
+        signals: &Signals,
+    ) {
+        let attempt = self.attempt.to_string();
+        let environment = [
+            ("REDLOCK_JOB", job),
+            ("REDLOCK_TICK", tick),
+            ("REDLOCK_ATTEMPT", &*attempt),
+            ("REDLOCK_OUTCOME", self.outcome),
+            ("REDLOCK_ERROR", &*self.error),
+        ];
+        let report = || shell("--notify-failure", command, &environment, signals);
+        let key = format!("notify:{job}:{tick}:{attempt}");
+        let once = redlock.once(key).options(LockOptions::new().wait(Duration::ZERO));
+        let told = once.retain(REMEMBERED).run(|_| async {
+            report().await;
+            Ok::<_, std::convert::Infallible>(())
+        });
+        // Twice is better than not at all.
+        if told.await.is_err() {
+            report().await;
+        }
+    }
+}
