@@ -16,6 +16,7 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
 
 fn claimed(scene: &Scene, site: &Site) -> Vec<String> {
     let redlock = site.redlock.clone();
@@ -65,32 +66,43 @@ fn unused_since_the_tick_not_run() {
     assert_eq!(unused(&scene, &site.redlock, 6 * MINUTE), []);
 }
 
-#[test]
-fn scheduler_forgets_unused_jobs() {
+/// The jobs that are left when a scheduler with default options has looked, this long after the tick that
+/// nobody ran.
+fn left_after(time: Duration) -> Vec<String> {
     let scene = Scene::new();
     former_service(&scene);
+    scene.advance(time);
     let site = scene.site("new");
-    let _jobs = start(&site, HOUR);
+    let jobs = [site.job("new", Schedule::every(HOUR), MS)];
 
-    // The second look.
-    scene.advance(32 * HOUR);
+    let _jobs = site.run(Scheduler::new(site.redlock.clone()).jobs(jobs));
+    // The first look.
+    scene.advance(HOUR + MINUTE);
 
     let mut left = claimed(&scene, &site);
     left.sort_unstable();
-    assert_eq!(left, ["new", "rare"], "a tick of `rare` is still to come");
+    left
 }
 
 #[test]
-fn default_is_ninety_days() {
+fn scheduler_forgets_after_ninety_days() {
+    assert_eq!(left_after(89 * DAY), ["new", "old", "rare"]);
+    assert_eq!(left_after(91 * DAY), ["new", "rare"], "a tick of `rare` is still to come");
+}
+
+#[test]
+fn looks_are_daily() {
     let scene = Scene::new();
     former_service(&scene);
     let site = scene.site("new");
-    let jobs = [site.job("new", Schedule::every(HOUR), MS)];
-    let _jobs = site.run(Scheduler::new(site.redlock.clone()).jobs(jobs));
+    let _jobs = start(&site, 2 * HOUR);
 
+    // At the first look, it is in use.
+    scene.advance(HOUR + MINUTE);
+    assert!(claimed(&scene, &site).contains(&"old".into()));
     scene.advance(30 * HOUR);
 
-    assert_eq!(claimed(&scene, &site).len(), 3);
+    assert!(!claimed(&scene, &site).contains(&"old".into()));
 }
 
 #[test]
@@ -152,7 +164,7 @@ fn full_servers_make_room() {
     let jobs = start(&site, 50 * HOUR);
     scene.advance(SECOND);
     assert!(scene.log.entries().is_empty());
-    scene.advance(2 * HOUR);
+    scene.advance(HOUR + 2 * MINUTE);
 
     assert!(!scene.log.entries().is_empty(), "{:?}", jobs.status("new"));
     let left = claimed(&scene, &site);
