@@ -1,6 +1,6 @@
 //! The claims of jobs' ticks on an embedded node.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use crate::{
     error::Reason,
@@ -10,7 +10,7 @@ use crate::{
 /// The claims of jobs' ticks that an embedded node keeps.
 #[derive(Debug, Default)]
 pub(super) struct EmbeddedClaims {
-    kept: HashMap<Arc<str>, JobEntry>,
+    kept: BTreeMap<Arc<str>, JobEntry>,
     /// The time at which the node lost its state, plus 60 s: see
     /// [`PromisedAnswer`](crate::protocol::PromisedAnswer).
     floor: u64,
@@ -51,9 +51,13 @@ impl EmbeddedClaims {
         Ok(Answer::Forgotten(removed.contains(&true)))
     }
 
-    /// Returns the jobs with a claim.
-    pub(super) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.kept.iter().filter(|(_, kept)| kept.claim.is_some()).map(|(job, _)| job)
+    /// Returns the jobs with a claim after a name, in their order.
+    pub(super) fn names(&self, after: Option<&Arc<str>>) -> impl Iterator<Item = &Arc<str>> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.kept
+            .range::<Arc<str>, _>((after, Bound::Unbounded))
+            .filter(|(_, kept)| kept.claim.is_some())
+            .map(|(job, _)| job)
     }
 
     fn promise(&mut self, job: &Arc<str>, token: u64) -> Result<&mut JobEntry, Reason> {

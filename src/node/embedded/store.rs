@@ -284,7 +284,11 @@ impl EmbeddedStore {
                 page(kept.map(|(name, _)| name), scan)
             }
             ScanKind::Records => page(self.records.names(now), scan),
-            ScanKind::Jobs => page(self.jobs.names(), scan),
+            ScanKind::Jobs => {
+                // One more than the page shows that there is a next one.
+                let names = self.jobs.names(scan.cursor.as_ref());
+                page(names.take(scan.count.max(1) as usize + 1), scan)
+            }
         })
     }
 
