@@ -7,17 +7,18 @@ use std::{sync::Arc, time::Duration};
 use ::redis::{Pipeline, Value};
 
 use super::{
-    Access, Address, Endpoint, IoStream, RestartGuard,
+    Access, Address, Credentials, Endpoint, IoStream, RestartGuard,
     connector::UnknownHost,
-    credentials::UserAndPassword,
     decode::text,
     directory::Location,
     endpoint::Place,
     enrol::{Membership, NodeReport, Tag, info},
+    login::{ConnectionLogin, Login},
     scripts::{self, Digests},
     server_clock::ServerClock,
     server_error::reason,
     server_traits::{self, Probe},
+    side_connection::SideConnection,
     wire::Wire,
 };
 use crate::error::{Reason, UnfitServer};
@@ -34,8 +35,7 @@ pub(super) struct ReadyConnection {
     pub(super) location: Location,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
-    /// Which its errors must not show.
-    pub(super) credentials: Option<UserAndPassword>,
+    pub(super) login: ConnectionLogin,
 }
 
 pub(super) async fn connect(
@@ -43,7 +43,10 @@ pub(super) async fn connect(
     member: &Membership,
     location: &Location,
 ) -> Result<ReadyConnection, Reason> {
-    match tokio::time::timeout(TIMEOUT, greet(endpoint, member, location)).await {
+    let access = &member.set.settings.access;
+    // It has a timeout of its own.
+    let login = current_login(endpoint, access).await?;
+    match tokio::time::timeout(TIMEOUT, greet(endpoint, member, location, login)).await {
         Ok(result) => result,
         Err(_) => Err(no_greeting(endpoint)),
     }
@@ -64,24 +67,23 @@ async fn greet(
     endpoint: &Endpoint,
     member: &Membership,
     location: &Location,
+    login: ConnectionLogin,
 ) -> Result<ReadyConnection, Reason> {
     let access = &member.set.settings.access;
-    let credentials = credentials(endpoint, access).await?;
     let wire = Wire::new(open(endpoint, access, &location.address).await?);
-    match greet_as(credentials.as_ref(), endpoint, member, (wire, location)).await {
-        Ok(ready) => Ok(ReadyConnection { credentials, ..ready }),
-        Err(reason) => Err(hide(reason, credentials.as_ref())),
-    }
+    let current = login.current().cloned();
+    let greeted = greet_as(login, endpoint, member, (wire, location)).await;
+    greeted.map_err(|reason| hide(reason, current.as_ref()))
 }
 
 async fn greet_as(
-    credentials: Option<&UserAndPassword>,
+    login: ConnectionLogin,
     endpoint: &Endpoint,
     member: &Membership,
     (mut wire, location): (Wire, &Location),
 ) -> Result<ReadyConnection, Reason> {
     let settings = &member.set.settings;
-    let mut pipeline = login(credentials);
+    let mut pipeline = auth(login.current());
     if endpoint.database != 0 {
         pipeline.cmd("SELECT").arg(endpoint.database);
     }
@@ -95,7 +97,7 @@ async fn greet_as(
     // Such a server may know neither scripts nor databases.
     probe.check_mode(&settings.prefix)?;
     let mut answers = answers.into_iter();
-    let has_auth = credentials.is_some();
+    let has_auth = login.current().is_some();
     for (number, answer) in answers.by_ref().take(logins).enumerate() {
         refused_login(&answer, number == 0 && has_auth)?;
     }
@@ -109,7 +111,7 @@ async fn greet_as(
     // The clock is known before any vote.
     let server_clock = ServerClock::new(sent, read_time(next())?);
     let location = location.clone();
-    Ok(ReadyConnection { wire, location, digests, server_clock, credentials: None })
+    Ok(ReadyConnection { wire, location, digests, server_clock, login })
 }
 
 /// Parses a health check. A replica is an error.
@@ -134,11 +136,15 @@ pub(super) fn keeps_keys(reason: &Reason) -> bool {
     )
 }
 
-/// Opens a separate connection for bulk data.
-pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<Wire, Reason> {
+/// Opens a separate connection to the database, for data that delays no vote.
+pub(super) async fn open_beside(
+    endpoint: &Endpoint,
+    access: &Access,
+    login: ConnectionLogin,
+) -> Result<SideConnection, Reason> {
     let opening = async {
         let location = endpoint.locate().await?;
-        let mut wire = open_for_pushes(endpoint, access, &location.address).await?;
+        let mut wire = open_as(&login, endpoint, access, &location.address).await?;
         if endpoint.database != 0 {
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("SELECT").arg(endpoint.database);
@@ -148,7 +154,9 @@ pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<
         }
         Ok(wire)
     };
-    tokio::time::timeout(TIMEOUT, opening).await.unwrap_or(Err(Reason::TimedOut))
+    let opened = tokio::time::timeout(TIMEOUT, opening).await;
+    let wire = opened.unwrap_or(Err(Reason::TimedOut))?;
+    Ok(SideConnection::new(wire, login))
 }
 
 /// Opens a connection without a database, for pushed messages.
@@ -156,15 +164,25 @@ pub(super) async fn open_for_pushes(
     endpoint: &Endpoint,
     access: &Access,
     address: &Address,
+) -> Result<(Wire, ConnectionLogin), Reason> {
+    let login = current_login(endpoint, access).await?;
+    let opening = open_as(&login, endpoint, access, address);
+    let opened = tokio::time::timeout(TIMEOUT, opening).await;
+    Ok((opened.unwrap_or(Err(Reason::TimedOut))?, login))
+}
+
+/// Opens a connection and logs in.
+async fn open_as(
+    login: &ConnectionLogin,
+    endpoint: &Endpoint,
+    access: &Access,
+    address: &Address,
 ) -> Result<Wire, Reason> {
-    let credentials = credentials(endpoint, access).await?;
     let mut wire = Wire::new(open(endpoint, access, address).await?);
-    let login = login(credentials.as_ref());
-    if !login.is_empty() {
-        let answers = wire.ask(&login).await;
-        let answers = answers.map_err(|reason| hide(reason, credentials.as_ref()))?;
-        for answer in answers {
-            refused_login(&answer, true).map_err(|reason| hide(reason, credentials.as_ref()))?;
+    let auth = auth(login.current());
+    if !auth.is_empty() {
+        for answer in wire.ask(&auth).await.map_err(|reason| login.hide(reason))? {
+            refused_login(&answer, true).map_err(|reason| login.hide(reason))?;
         }
     }
     Ok(wire)
@@ -204,21 +222,17 @@ async fn open(
 }
 
 /// `AUTH`, where it is needed.
-fn login(credentials: Option<&UserAndPassword>) -> Pipeline {
+fn auth(login: Option<&Login>) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(16);
-    if let Some((username, password)) = credentials {
-        let auth = pipeline.cmd("AUTH");
-        if let Some(username) = username {
-            auth.arg(&**username);
-        }
-        auth.arg(&**password);
+    if let Some(login) = login {
+        login.add_to(&mut pipeline);
     }
     pipeline
 }
 
 /// Classifies the error of `AUTH`, or of `SELECT`: what is not known to pass is due to the settings. A
 /// server without a password, for one, answers `AUTH` with a general error.
-fn refused_login(answer: &Value, is_auth: bool) -> Result<(), Reason> {
+pub(super) fn refused_login(answer: &Value, is_auth: bool) -> Result<(), Reason> {
     let Value::ServerError(error) = answer else { return Ok(()) };
     Err(match reason(error) {
         Reason::Server(text) if is_auth => Reason::Auth(text),
@@ -227,20 +241,30 @@ fn refused_login(answer: &Value, is_auth: bool) -> Result<(), Reason> {
     })
 }
 
-/// Credentials in the URL go before those of the set.
-async fn credentials(
+/// Returns the login of a new connection.
+pub(super) async fn current_login(
     endpoint: &Endpoint,
     access: &Access,
-) -> Result<Option<UserAndPassword>, Reason> {
-    match endpoint.credentials.as_ref().or(access.credentials.as_ref()) {
-        None => Ok(None),
-        Some(credentials) => credentials.resolve().await.map(Some).map_err(Reason::Auth),
-    }
+) -> Result<ConnectionLogin, Reason> {
+    let source = credentials(endpoint, access);
+    let login = match source {
+        None => None,
+        Some(credentials) => Some(credentials.resolve().await.map_err(Reason::Auth)?),
+    };
+    Ok(ConnectionLogin::new(&endpoint.name, source.cloned(), login))
+}
+
+/// Credentials in the URL go before those of the set.
+pub(super) fn credentials<'a>(
+    endpoint: &'a Endpoint,
+    access: &'a Access,
+) -> Option<&'a Credentials> {
+    endpoint.credentials.as_ref().or(access.credentials.as_ref())
 }
 
 /// Hides the password in an error, as a server may repeat it.
-pub(super) fn hide(reason: Reason, credentials: Option<&UserAndPassword>) -> Reason {
-    let Some((_, password)) = credentials.filter(|(_, password)| !password.is_empty()) else {
+pub(super) fn hide(reason: Reason, login: Option<&Login>) -> Reason {
+    let Some(Login { password, .. }) = login.filter(|login| !login.password.is_empty()) else {
         return reason;
     };
     let hidden = |text: &str| text.replace(&**password, "***");
