@@ -17,6 +17,9 @@ pub(crate) struct Endpoint {
     pub(crate) place: Place,
     #[cfg(feature = "tls")]
     pub(crate) tls: bool,
+    /// The name that the server's certificate has to have. `None`: the host of its address.
+    #[cfg(feature = "tls")]
+    pub(super) certificate_name: Option<Address>,
     pub(crate) database: i64,
     pub(crate) credentials: Option<Credentials>,
     /// `host:port/db`; what people see.
@@ -152,6 +155,8 @@ impl Endpoint {
             place: Place::Fixed(address),
             #[cfg(feature = "tls")]
             tls,
+            #[cfg(feature = "tls")]
+            certificate_name: None,
             database,
             credentials,
             name,
@@ -209,9 +214,12 @@ impl Endpoint {
         Ok(Self { place: Place::Named(Arc::new(directory)), name: name.into(), ..first })
     }
 
-    /// A server without a database or a name of its own.
+    /// A server without a database or a name of its own. `certificate_name`: what its address was looked
+    /// up for, if it was.
     pub(super) fn at(
         address: Address,
+        #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "never used"))]
+        certificate_name: Option<&Address>,
         #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "never true"))]
         tls: bool,
         credentials: Option<Credentials>,
@@ -221,6 +229,8 @@ impl Endpoint {
             place: Place::Fixed(address),
             #[cfg(feature = "tls")]
             tls,
+            #[cfg(feature = "tls")]
+            certificate_name: certificate_name.cloned(),
             database: 0,
             credentials,
             name,

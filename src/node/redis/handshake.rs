@@ -210,7 +210,8 @@ async fn open(
     let stream = access.connector.connect(address).await.map_err(unconnected)?;
     #[cfg(feature = "tls")]
     if endpoint.tls {
-        return access.tls.wrap(address, stream).await.map_err(|error| match error.kind() {
+        let name = endpoint.certificate_name.as_ref().unwrap_or(address);
+        return access.tls.wrap(name, stream).await.map_err(|error| match error.kind() {
             // What the server sent, its certificate or what is no TLS; the name it is to have; our files.
             ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
                 Reason::Tls(error.to_string().into())

@@ -54,7 +54,7 @@ mod tls;
 mod tls_options;
 mod wire;
 
-pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
+pub use connector::{Address, Connecting, Connector, IoStream, LookingUp, SocketConnector};
 pub use credentials::{AuthToken, Credentials};
 pub(crate) use directory::hash_tag;
 pub(crate) use endpoint::Endpoint;

@@ -4,6 +4,7 @@
 mod access;
 mod cluster;
 mod isolated;
+mod names;
 mod sentinel;
 
 use std::time::{Duration, Instant};
