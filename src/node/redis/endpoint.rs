@@ -203,14 +203,25 @@ impl Endpoint {
         servers.dedup();
         let names = servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let Some(first) = parts.pop() else { return Err(invalid(FORM)) };
+        // Of the servers that are asked; the node itself is as the scheme says.
+        let mut is_tls = scheme.is_tls();
         let (kind, name, credentials) = if is_sentinel {
             let kind = DirectoryKind::Sentinel { service: service.into() };
             let credentials = sentinel_credentials(number, plain, query)?;
+            is_tls = match parameter(query, "sentinel_tls") {
+                None => is_tls,
+                Some("yes") => true,
+                Some("no") => false,
+                Some(_) => return Err(invalid("its sentinel_tls is neither yes nor no")),
+            };
             (kind, format!("{service}@{names}/{}", first.database), credentials)
         } else {
             (DirectoryKind::Cluster, format!("cluster@{names}"), first.credentials.clone())
         };
-        let directory = Directory::new(kind, servers, scheme.is_tls(), credentials);
+        if is_tls && cfg!(not(feature = "tls")) {
+            return Err(BuildError::TlsNotBuilt { url: format!("rediss://{names}") });
+        }
+        let directory = Directory::new(kind, servers, is_tls, credentials);
         Ok(Self { place: Place::Named(Arc::new(directory)), name: name.into(), ..first })
     }
 
@@ -252,6 +263,23 @@ impl Endpoint {
         }
     }
 
+    #[cfg(feature = "tls")]
+    pub(super) const fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, reason = "as with TLS")]
+    pub(super) const fn is_tls(&self) -> bool {
+        false
+    }
+
+    /// Whether the node's server, or those that say where it is, are spoken to over TLS.
+    #[cfg(feature = "tls")]
+    pub(super) fn uses_tls(&self) -> bool {
+        self.tls || self.directory().is_some_and(|directory| directory.tls())
+    }
+
     /// Returns where the server is now.
     pub(super) async fn locate(&self) -> Result<Location, Reason> {
         match &self.place {
@@ -278,16 +306,18 @@ impl Endpoint {
     }
 }
 
+/// Returns the value of a parameter of a URL.
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    query.split('&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
+}
+
 /// `sentinel_user` and `sentinel_pass`, percent-encoded as in front of an `@`.
 fn sentinel_credentials(
     number: usize,
     plain: &str,
     query: &str,
 ) -> Result<Option<Credentials>, BuildError> {
-    let value = |name: &str| {
-        query.split('&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
-    };
-    match (value("sentinel_user"), value("sentinel_pass")) {
+    match (parameter(query, "sentinel_user"), parameter(query, "sentinel_pass")) {
         (None, None) => Ok(None),
         (user, password) => {
             let url = format!("{plain}{}:{}@h", user.unwrap_or(""), password.unwrap_or(""));
@@ -359,7 +389,7 @@ impl Scheme {
         match self {
             Self::Tcp | Self::Tls => &["protocol"],
             Self::Unix => &["db", "user", "pass", "protocol"],
-            Self::Sentinel { .. } => &["sentinel_user", "sentinel_pass"],
+            Self::Sentinel { .. } => &["sentinel_user", "sentinel_pass", "sentinel_tls"],
             Self::Cluster { .. } => &[],
         }
     }

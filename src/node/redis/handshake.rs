@@ -6,6 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
+#[cfg(feature = "tls")]
+use super::tls;
 use super::{
     Access, Address, Credentials, Endpoint, IoStream, RestartGuard,
     connector::UnknownHost,
@@ -19,12 +21,15 @@ use super::{
     server_error::reason,
     server_traits::{self, Probe},
     side_connection::SideConnection,
-    wire::Wire,
+    wire::{TOO_LONG, Wire},
 };
 use crate::error::{Reason, UnfitServer};
 
 /// Timeout for opening a connection.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout for the TLS handshake, of which the error is more exact than that of the whole.
+#[cfg(feature = "tls")]
+const TLS_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Minimum server version.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
@@ -46,21 +51,36 @@ pub(super) async fn connect(
     let access = &member.set.settings.access;
     // It has a timeout of its own.
     let login = current_login(endpoint, access).await?;
-    match tokio::time::timeout(TIMEOUT, greet(endpoint, member, location, login)).await {
-        Ok(result) => result,
-        Err(_) => Err(no_greeting(endpoint)),
-    }
+    let greeted = tokio::time::timeout(TIMEOUT, greet(endpoint, member, location, login)).await;
+    let greeted = greeted.unwrap_or_else(|_| Err(no_greeting(endpoint)));
+    greeted.map_err(|reason| of_master(endpoint, &location.address, reason))
 }
 
 /// The reason of a server that takes connections, and does not answer in time.
 pub(super) fn no_greeting(endpoint: &Endpoint) -> Reason {
-    #[cfg(feature = "tls")]
-    let hint = if endpoint.tls { "; the port may not speak TLS" } else { "" };
-    #[cfg(not(feature = "tls"))]
-    let hint = "";
-    Reason::NotConnected(
-        format!("no greeting from {} within {TIMEOUT:?}{hint}", endpoint.name).into(),
-    )
+    Reason::NotConnected(format!("no greeting from {} within {TIMEOUT:?}", endpoint.name).into())
+}
+
+/// Adds to the error of a first question what the server may speak in place of the protocol.
+pub(super) fn unanswered(endpoint: &Endpoint, reason: Reason) -> Reason {
+    match reason {
+        Reason::NotConnected(text) if !endpoint.is_tls() && &*text != TOO_LONG => {
+            Reason::NotConnected(format!("{text}; the port may speak only TLS").into())
+        }
+        other => other,
+    }
+}
+
+/// Adds to an error that it is about the server that Sentinels or a Cluster named.
+fn of_master(endpoint: &Endpoint, address: &Address, reason: Reason) -> Reason {
+    let Place::Named(_) = &endpoint.place else { return reason };
+    let named = |text: &str| -> Arc<str> { format!("the master {address}: {text}").into() };
+    match reason {
+        Reason::NotConnected(text) => Reason::NotConnected(named(&text)),
+        Reason::NotLocated(text) => Reason::NotLocated(named(&text)),
+        Reason::Tls(text) => Reason::Tls(named(&text)),
+        other => other,
+    }
 }
 
 async fn greet(
@@ -92,7 +112,8 @@ async fn greet_as(
     pipeline.cmd("TIME");
     server_traits::add_probe(&mut pipeline);
     let sent = settings.clock.now();
-    let mut answers = wire.ask(&pipeline).await?;
+    let answers = wire.ask(&pipeline).await;
+    let mut answers = answers.map_err(|reason| unanswered(endpoint, reason))?;
     let probe = Probe::take(&mut answers);
     // Such a server may know neither scripts nor databases.
     probe.check_mode(&settings.prefix)?;
@@ -144,7 +165,8 @@ pub(super) async fn open_beside(
 ) -> Result<SideConnection, Reason> {
     let opening = async {
         let location = endpoint.locate().await?;
-        let mut wire = open_as(&login, endpoint, access, &location.address).await?;
+        let opened = open_as(&login, endpoint, access, &location.address).await;
+        let mut wire = opened.map_err(|reason| of_master(endpoint, &location.address, reason))?;
         if endpoint.database != 0 {
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("SELECT").arg(endpoint.database);
@@ -168,7 +190,8 @@ pub(super) async fn open_for_pushes(
     let login = current_login(endpoint, access).await?;
     let opening = open_as(&login, endpoint, access, address);
     let opened = tokio::time::timeout(TIMEOUT, opening).await;
-    Ok((opened.unwrap_or(Err(Reason::TimedOut))?, login))
+    let opened = opened.unwrap_or(Err(Reason::TimedOut));
+    Ok((opened.map_err(|reason| of_master(endpoint, address, reason))?, login))
 }
 
 /// Opens a connection and logs in.
@@ -198,7 +221,7 @@ async fn open(
         let mut text = error.to_string();
         if let Place::Named(directory) = &endpoint.place {
             let silence = directory.why_silent().map(|why| format!("; {why}"));
-            text = format!("{address}: {error}{}", silence.unwrap_or_default());
+            text.push_str(&silence.unwrap_or_default());
         }
         let is_unknown = error.get_ref().and_then(|inner| inner.downcast_ref::<UnknownHost>());
         if is_unknown.is_some() {
@@ -211,10 +234,18 @@ async fn open(
     #[cfg(feature = "tls")]
     if endpoint.tls {
         let name = endpoint.certificate_name.as_ref().unwrap_or(address);
-        return access.tls.wrap(name, stream).await.map_err(|error| match error.kind() {
+        let wrapping = tokio::time::timeout(TLS_TIMEOUT, access.tls.wrap(name, stream));
+        let Ok(wrapped) = wrapping.await else {
+            let text = format!(
+                "no greeting from {address} within {TLS_TIMEOUT:?}; the port may not speak TLS"
+            );
+            return Err(Reason::NotConnected(text.into()));
+        };
+        return wrapped.map_err(|error| match error.kind() {
             // What the server sent, its certificate or what is no TLS; the name it is to have; our files.
             ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
-                Reason::Tls(error.to_string().into())
+                let hint = if tls::is_no_tls(&error) { "; the port may not speak TLS" } else { "" };
+                Reason::Tls(format!("{error}{hint}").into())
             }
             _ => unconnected(error),
         });

@@ -83,7 +83,8 @@ impl SingleServer {
             }
             // The server may have closed a connection that was idle, or have restarted.
             let connection = self.connect().await?;
-            self.ask_over(connection, pipeline).await
+            let asked = self.ask_over(connection, pipeline).await;
+            asked.map_err(|reason| handshake::unanswered(&self.endpoint, reason))
         };
         tokio::time::timeout(timeout, asking).await.unwrap_or(Err(Reason::TimedOut))
     }

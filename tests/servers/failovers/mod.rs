@@ -6,6 +6,8 @@ mod cluster;
 mod isolated;
 mod names;
 mod sentinel;
+#[cfg(feature = "tls")]
+mod tls_sides;
 
 use std::time::{Duration, Instant};
 

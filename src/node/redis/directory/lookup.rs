@@ -241,7 +241,7 @@ impl Directory {
     }
 
     #[cfg(feature = "tls")]
-    const fn tls(&self) -> bool {
+    pub(crate) const fn tls(&self) -> bool {
         self.tls
     }
 
