@@ -52,7 +52,7 @@ impl Credentials {
     ///
     /// The file is read by [`build`](crate::RedlockBuilder::build) and again at every connect, so
     /// that the password may change: it is the text of the file without a line break at its end. A
-    /// file that can't be read is a [`Reason::Auth`](crate::error::Reason::Auth) of the node until it can;
+    /// file that can't be read within 10 s is a [`Reason::Auth`](crate::error::Reason::Auth) of the node until it can;
     /// connections that stand are not touched.
     pub fn from_file(username: impl Into<Arc<str>>, path: impl Into<PathBuf>) -> Self {
         let path: PathBuf = path.into();
@@ -67,7 +67,9 @@ impl Credentials {
 
     /// Credentials from a callback, called at every connect, so that they may rotate.
     ///
-    /// The callback runs on the crate's own thread and must not block.
+    /// The callback runs on the crate's own thread and must not block; for one that waits, there is
+    /// [`token_callback`](Self::token_callback). If it panics, that is a
+    /// [`Reason::Auth`](crate::error::Reason::Auth) of the node.
     pub fn callback(f: impl Fn() -> Credentials + Send + Sync + 'static) -> Self {
         Self(CredentialSource::Callback(Arc::new(f)))
     }
