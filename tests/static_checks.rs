@@ -19,7 +19,7 @@ use tower_redlock::{
     node::{
         Answer, Blocked, ClockOffset, EmbeddedNodes, LeaseId, Memory, Node, NodeHealth, NodeState,
         Nonce, Op, Persistence, Reply, Role,
-        redis::{Credentials, EvictionGuard, RestartGuard, TlsOptions},
+        redis::{AuthToken, Credentials, EvictionGuard, RestartGuard, TlsOptions},
     },
     time::{Clock, SystemClock, Timestamp},
 };
@@ -72,6 +72,8 @@ fn handles_are_shared() {
     cloned::<tower_redlock::Config>();
     shared::<Credentials>();
     cloned::<Credentials>();
+    shared::<AuthToken>();
+    cloned::<AuthToken>();
     shared::<TlsOptions>();
     cloned::<TlsOptions>();
 }

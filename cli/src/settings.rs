@@ -226,6 +226,10 @@ mod tests {
                     "e=redis://e",
                 ],
             ),
+            (
+                "redis+sentinel://s1,s2/locks?sentinel_tls=yes,b=redis://b",
+                &["redis+sentinel://s1,s2/locks?sentinel_tls=yes", "b=redis://b"],
+            ),
             ("redis://a,b", &["redis://a", "b"]),
             (
                 "redis://:pa,ss@h1,redis://u:p,a,ss@h2",

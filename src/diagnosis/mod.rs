@@ -52,6 +52,7 @@
 //! | `loading` | problem | the server is reading its data | yes |
 //! | `max-ttl` | hint | the servers store a longer `max_ttl` than that of this manager | – |
 //! | `no-count` | hint | the lock keys cannot be counted | – |
+//! | `no-credentials` | problem | the application's callback for credentials fails | no, after 10 s |
 //! | `no-persistence` | hint | servers keep nothing on disk | – |
 //! | `no-replicas` | problem | the server refuses writes without its replicas | yes |
 //! | `not-located` | problem | the host name has no address, or the Sentinels or the Cluster refuse to say where the server is | no, after 10 s |

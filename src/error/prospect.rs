@@ -55,10 +55,7 @@ impl Reason {
                     "compare the server's certificate with the TLS options (ca, server_name), look when it ends, and whether the port speaks TLS: openssl s_client -connect HOST:PORT shows all three",
                 )
             },
-            Self::Auth(_) => lasts(
-                "auth",
-                "correct the user and the password, in the URL or in the configuration, or leave them out where the server has none; look for a password that was changed on one side only",
-            ),
+            Self::Auth(text) => Self::of_auth(text),
             Self::NoPermission(text) => {
                 let missing = match self.denied_command() {
                     Some(command) => format!("add +{command}, and"),
@@ -131,6 +128,22 @@ impl Reason {
             ),
             _ => heals("error", "look at the server's log, and at this text"),
         }
+    }
+
+    fn of_auth(text: &str) -> Prospect {
+        if text.contains("credentials callback") {
+            return Prospect {
+                lasts_after: Some(SLOW_CONFIRMATION),
+                ..heals(
+                    "no-credentials",
+                    "look at what the application's callback asks for credentials; it is called again until it returns some",
+                )
+            };
+        }
+        lasts(
+            "auth",
+            "correct the user and the password, in the URL or in the configuration, or leave them out where the server has none; look for a password that was changed on one side only",
+        )
     }
 }
 

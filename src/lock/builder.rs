@@ -117,7 +117,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// Credentials for all servers whose URL has none.
+    /// Credentials for all servers whose URL has none. For those that end, such as cloud identity tokens:
+    /// [`Credentials::token_callback`].
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         self.access.credentials = Some(credentials);
         self

@@ -165,11 +165,18 @@ impl Subscriptions {
 
     /// Starts over for a new connection, on which nothing is subscribed yet.
     pub(crate) fn reset(&self) {
+        self.state().names.values_mut().for_each(|channel| channel.unconfirmed = 0);
+        self.repeat();
+    }
+
+    /// Starts over on a connection that leaves all channels. Its outstanding confirmations do not count as
+    /// those of the next SUBSCRIBE.
+    pub(crate) fn repeat(&self) {
         let mut deaf = Vec::new();
         {
             let mut guard = self.state();
             let state = &mut *guard;
-            state.names.retain(|_, channel| !channel.hints.is_empty());
+            state.names.retain(|_, channel| !channel.hints.is_empty() || channel.unconfirmed > 0);
             // In an order that a seed repeats.
             state.changes = state.names.keys().cloned().collect();
             state.changes.sort_unstable();
@@ -178,7 +185,7 @@ impl Subscriptions {
                 if channel.listening {
                     deaf.extend(channel.hints.iter().map(|(_, hints)| hints.clone()));
                 }
-                (channel.requested, channel.unconfirmed, channel.listening) = (false, 0, false);
+                (channel.requested, channel.listening) = (false, false);
             }
         }
         for hints in deaf {
@@ -253,6 +260,29 @@ mod tests {
         assert!(received.lock().unwrap().is_empty());
         subscriptions.confirmed("x");
         assert_eq!(received.lock().unwrap()[..], [Hint::Listening]);
+    }
+
+    #[test]
+    fn repeated_subscription_is_confirmed_anew() {
+        let subscriptions = Subscriptions::remote();
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&received);
+        let hints = Hints::from_fn(move |hint| sink.lock().unwrap().push(hint));
+        let _kept = subscriptions.add(&"x".into(), &hints);
+        let left = subscriptions.add(&"y".into(), &hints);
+        subscriptions.take_changes();
+        subscriptions.confirmed("x");
+        drop(left);
+        subscriptions.repeat();
+        assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+        subscriptions.repeat();
+        assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+        subscriptions.confirmed("x");
+        assert_eq!(received.lock().unwrap()[..], [Hint::Listening, Hint::Deaf]);
+        subscriptions.confirmed("x");
+        subscriptions.confirmed("y");
+        assert_eq!(received.lock().unwrap()[..], [Hint::Listening, Hint::Deaf, Hint::Listening]);
+        assert!(!subscriptions.state().names.contains_key("y"));
     }
 
     #[test]

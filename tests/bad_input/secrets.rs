@@ -58,6 +58,8 @@ const URLS: &[&str] = &[
     "redis+unix://u:{}@host/run/redis.sock",
     "redis+unix://{}",
     "redis+sentinel://u:{}@host",
+    "redis+sentinel://u:{}@host/locks?sentinel_tls=yes",
+    "redis+sentinel://u@host/locks?sentinel_tls={}",
     "redis+sentinel://u:{}@host,/locks",
     "redis+sentinel://host/locks?sentinel_pas={}",
     "redis+sentinel://host/{}@locks",

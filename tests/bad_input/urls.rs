@@ -1,6 +1,10 @@
 //! URLs and credentials of servers.
 
-use tower_redlock::{Redlock, error::BuildError, node::redis::Credentials};
+use tower_redlock::{
+    Redlock,
+    error::BuildError,
+    node::redis::{AuthToken, Credentials},
+};
 
 use crate::recorder::{Recorder, build_error};
 
@@ -112,7 +116,9 @@ fn tls_error_hides_the_password() {
 async fn passwords_are_never_shown() {
     let credentials = Credentials::new("app", "s3cret");
     let callback = Credentials::callback(|| Credentials::password("s3cret"));
-    assert!(!format!("{credentials:?} {callback:?}").contains("s3cret"));
+    let token = AuthToken::new("app", "s3cret");
+    let tokens = Credentials::token_callback(|| async { Ok(AuthToken::new("app", "s3cret")) });
+    assert!(!format!("{credentials:?} {callback:?} {token:?} {tokens:?}").contains("s3cret"));
     let recorder = Recorder::default();
     let builder = Redlock::builder()
         .nodes(["redis://u:s3cret@h1", "redis://:s3cret@h2/3", "redis+unix:///s?pass=s3cret"])

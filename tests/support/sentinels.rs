@@ -125,6 +125,13 @@ impl Sentinels {
         self.sentinels.iter().for_each(|sentinel| sentinel.process.signal(Signal::STOP));
     }
 
+    /// Stops the first one, which is counted no longer.
+    pub fn freeze_first(&mut self) -> Sentinel {
+        let frozen = self.sentinels.remove(0);
+        frozen.process.signal(Signal::STOP);
+        frozen
+    }
+
     pub fn thaw_sentinels(&self) {
         self.sentinels.iter().for_each(|sentinel| sentinel.process.signal(Signal::CONT));
     }

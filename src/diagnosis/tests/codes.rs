@@ -17,6 +17,9 @@ type Case = (&'static str, Severity, fn(&mut Findings));
 
 const CASES: &[Case] = &[
     ("auth", Problem, |found| found.down(0, Reason::Auth(text("WRONGPASS")))),
+    ("no-credentials", Problem, |found| {
+        found.down(0, Reason::Auth(text("the credentials callback failed: no identity")));
+    }),
     ("busy", Problem, |found| found.refusing(0, Reason::Busy)),
     ("clock", Problem, |found| {
         found.health[0].findings.push(Finding::ServerClock { ahead_micros: -90_000_000 });

@@ -1,6 +1,14 @@
 //! Opens streams to servers.
 
-use std::{fmt, future::Future, io, net::SocketAddr, path::PathBuf, pin::Pin, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    pin::Pin,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{
@@ -43,12 +51,26 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> IoStream for T {}
 /// A stream that is being opened.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn IoStream>>> + Send>>;
 
+/// Addresses that are being looked up.
+pub type LookingUp = Pin<Box<dyn Future<Output = io::Result<Vec<Address>>> + Send>>;
+
 /// Opens the stream to a server: a seam for proxies, tunnels and simulated networks.
 ///
 /// TLS is added on top of the stream.
 pub trait Connector: fmt::Debug + Send + Sync + 'static {
     /// Opens a stream. Given up, by dropping the future, when it takes too long.
     fn connect(&self, address: &Address) -> Connecting;
+
+    /// Looks up the addresses of a host name, for servers of which each has to be asked: Sentinels, and
+    /// the nodes of a Cluster. [`connect`](Self::connect) gets each of them, and certificates are
+    /// verified against the name. Given up, by dropping the future, when it takes too long; if it fails, the
+    /// name itself is connected to.
+    ///
+    /// Default: the given address alone.
+    fn addresses(&self, address: &Address) -> LookingUp {
+        let address = address.clone();
+        Box::pin(async move { Ok(vec![address]) })
+    }
 }
 
 /// Sockets of the operating system: TCP with `TCP_NODELAY` and keep-alive, and Unix sockets.
@@ -157,6 +179,19 @@ impl Connector for SocketConnector {
             }
         })
     }
+
+    fn addresses(&self, address: &Address) -> LookingUp {
+        let address = address.clone();
+        Box::pin(async move {
+            let Address::Tcp { host, port } = &address else { return Ok(vec![address]) };
+            if host.parse::<IpAddr>().is_ok() {
+                return Ok(vec![address]);
+            }
+            let found = tokio::net::lookup_host((host.as_str(), *port)).await?;
+            let at = |at: SocketAddr| Address::Tcp { host: at.ip().to_string(), port: at.port() };
+            Ok(by_turns(found).into_iter().map(at).collect())
+        })
+    }
 }
 
 #[cfg(test)]
@@ -207,6 +242,21 @@ mod tests {
             assert_eq!(answered.unwrap().to_string(), answers, "{all:?}");
             assert!(took >= after && took < after + Duration::from_millis(10), "{all:?} {took:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn host_names_alone_are_looked_up() {
+        let tcp = |host: &str| Address::Tcp { host: host.into(), port: 7 };
+        let found = async |address: &Address| SocketConnector::new().addresses(address).await;
+        for address in [tcp("192.0.2.1"), tcp("2001:db8::1"), Address::Unix { path: "/s".into() }] {
+            assert_eq!(found(&address).await.unwrap(), [address]);
+        }
+        let local = found(&tcp("localhost")).await.unwrap();
+        assert!(
+            local.contains(&tcp("127.0.0.1")) && !local.contains(&tcp("localhost")),
+            "{local:?}"
+        );
+        assert!(found(&tcp("x.invalid")).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,12 +1,21 @@
-//! Credentials of a server, fixed, from a file or from a callback.
+//! Credentials of a server: fixed, from a file, or from a callback.
 
 use std::{
+    error::Error,
     fmt,
     fs::File,
     io::Read,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    pin::Pin,
     sync::Arc,
+    time::Duration,
 };
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, timeout};
+
+use super::login::{Login, LoginTerm};
 
 /// How to log in to a server. The password is never shown.
 #[derive(Clone)]
@@ -17,12 +26,16 @@ enum CredentialSource {
     Fixed { username: Option<Arc<str>>, password: Arc<str> },
     File { username: Option<Arc<str>>, path: Arc<Path> },
     Callback(Arc<dyn Fn() -> Credentials + Send + Sync>),
+    TokenCallback(Arc<dyn Fn() -> TokenFuture + Send + Sync>),
 }
 
-pub(super) type UserAndPassword = (Option<Arc<str>>, Arc<str>);
+type TokenFuture =
+    Pin<Box<dyn Future<Output = Result<AuthToken, Box<dyn Error + Send + Sync>>> + Send>>;
 
 /// Maximum length of a password's file, in bytes.
 const MAX_FILE: u64 = 64 * 1024;
+/// Timeout for one call of a callback, and for reading a file.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Credentials {
     /// An ACL user and its password.
@@ -39,7 +52,7 @@ impl Credentials {
     ///
     /// The file is read by [`build`](crate::RedlockBuilder::build) and again at every connect, so
     /// that the password may change: it is the text of the file without a line break at its end. A
-    /// file that can't be read is a [`Reason::Auth`](crate::error::Reason::Auth) of the node until it can;
+    /// file that can't be read within 10 s is a [`Reason::Auth`](crate::error::Reason::Auth) of the node until it can;
     /// connections that stand are not touched.
     pub fn from_file(username: impl Into<Arc<str>>, path: impl Into<PathBuf>) -> Self {
         let path: PathBuf = path.into();
@@ -54,37 +67,170 @@ impl Credentials {
 
     /// Credentials from a callback, called at every connect, so that they may rotate.
     ///
-    /// The callback runs on the crate's own thread and must not block.
+    /// The callback runs on the crate's own thread and must not block; for one that waits, there is
+    /// [`token_callback`](Self::token_callback). If it panics, that is a
+    /// [`Reason::Auth`](crate::error::Reason::Auth) of the node.
     pub fn callback(f: impl Fn() -> Credentials + Send + Sync + 'static) -> Self {
         Self(CredentialSource::Callback(Arc::new(f)))
+    }
+
+    /// Short-lived credentials from an asynchronous callback, such as the identity tokens of AWS, Azure and
+    /// Google Cloud.
+    ///
+    /// The callback is called at every connect. Where its token has an end
+    /// ([`AuthToken::valid_for`]), it is called again when 70 to 80 % of that time have passed, and the open
+    /// connection authenticates with the new token (`AUTH`) without a reconnect. Each connection calls it by
+    /// itself: a callback whose tokens are expensive keeps the latest one. Connections that are used from
+    /// time to time (of a response store, of the copy of records) authenticate at their next use; if the
+    /// token has ended by then, a new connection is opened.
+    ///
+    /// # Errors
+    ///
+    /// A callback that fails, panics, or does not return within 10 s is a
+    /// [`Reason::Auth`](crate::error::Reason::Auth) of the node that it was called for. While a connection
+    /// is open, the failure is logged at WARN, and so is a new token that the server refuses. The connection
+    /// stays until the end of its token, and the callback is called again: after 100 ms, then with growing
+    /// pauses of at most 30 s. At the end of its token a connection is closed with that reason. The text
+    /// of the callback's error is shown and logged, so it must not contain a secret.
+    ///
+    /// # Cancel safety
+    ///
+    /// The callback's future is dropped when it takes too long, and when its node is dropped.
+    ///
+    /// # Where it runs
+    ///
+    /// The future is polled on the crate's own thread, within a tokio runtime. A poll must not block: it
+    /// would delay renewals. Work that blocks, or needs the runtime of the application, belongs into a task
+    /// of that runtime (`tokio::runtime::Handle::spawn`), which the future awaits. A
+    /// `StreamingCredentialsProvider` of the `redis` crate can be asked in the same way, for the next item of
+    /// its stream; such items have no end, so the callback has to know it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tower_redlock::node::redis::{AuthToken, Credentials};
+    ///
+    /// # async fn identity_token() -> std::io::Result<String> { Ok("token".into()) }
+    /// let credentials = Credentials::token_callback(|| async {
+    ///     let token = identity_token().await?;
+    ///     Ok(AuthToken::new("locks", token).valid_for(Duration::from_secs(15 * 60)))
+    /// });
+    /// ```
+    pub fn token_callback<F, Fut>(f: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<AuthToken, Box<dyn Error + Send + Sync>>> + Send + 'static,
+    {
+        Self(CredentialSource::TokenCallback(Arc::new(move || Box::pin(f()))))
     }
 
     /// Checks that the file can be read.
     pub(crate) fn check(&self) -> Result<(), Arc<str>> {
         match &self.0 {
             CredentialSource::File { path, .. } => password_in(path).map(|_| ()),
-            CredentialSource::Fixed { .. } | CredentialSource::Callback(_) => Ok(()),
+            CredentialSource::Fixed { .. }
+            | CredentialSource::Callback(_)
+            | CredentialSource::TokenCallback(_) => Ok(()),
         }
     }
 
-    /// Returns the user, if any, and the current password.
-    pub(super) async fn resolve(&self) -> Result<UserAndPassword, Arc<str>> {
+    /// Returns the user, if any, the current password, and its end.
+    pub(super) async fn resolve(&self) -> Result<Login, Arc<str>> {
         let mut credentials = self.clone();
         // A callback may return another callback; a cycle must not hang.
         for _ in 0..8 {
             match credentials.0 {
-                CredentialSource::Fixed { username, password } => return Ok((username, password)),
-                CredentialSource::File { username, path } => {
-                    // A slow disk must not keep the thread from renewals.
-                    let reading = tokio::task::spawn_blocking(move || password_in(&path));
-                    let password = reading.await.map_err(|error| Arc::from(error.to_string()))?;
-                    return Ok((username, password?));
+                CredentialSource::Fixed { username, password } => {
+                    return Ok(Login { username, password, term: None });
                 }
-                CredentialSource::Callback(f) => credentials = f(),
+                CredentialSource::File { username, path } => {
+                    let password = read_password(path).await?;
+                    return Ok(Login { username, password, term: None });
+                }
+                CredentialSource::Callback(f) => {
+                    let returned = catch_unwind(AssertUnwindSafe(|| f()));
+                    credentials = returned.map_err(|_| Arc::from(PANICKED))?;
+                }
+                CredentialSource::TokenCallback(f) => return call(&*f).await,
             }
         }
         Err("the credentials callback only calls itself".into())
     }
+}
+
+const PANICKED: &str = "the credentials callback panicked";
+
+/// Calls a callback for a token, which is foreign code.
+async fn call(f: &(dyn Fn() -> TokenFuture + Send + Sync)) -> Result<Login, Arc<str>> {
+    let called = Instant::now();
+    let calling = AssertUnwindSafe(async { f().await }).catch_unwind();
+    let token = match timeout(TIMEOUT, calling).await {
+        Ok(Ok(Ok(token))) => token,
+        Ok(Ok(Err(error))) => {
+            return Err(format!("the credentials callback failed: {error}").into());
+        }
+        Ok(Err(_)) => return Err(PANICKED.into()),
+        Err(_) => {
+            let text = format!("the credentials callback did not return within {TIMEOUT:?}");
+            return Err(text.into());
+        }
+    };
+    let login = token.login(called);
+    if login.has_ended() {
+        return Err("the credentials callback returned a token that has ended".into());
+    }
+    Ok(login)
+}
+
+/// A user and a short-lived password, which a callback of [`Credentials::token_callback`] returns. The
+/// password is never shown.
+#[derive(Clone)]
+pub struct AuthToken {
+    username: Arc<str>,
+    password: Arc<str>,
+    valid_for: Option<Duration>,
+}
+
+impl AuthToken {
+    /// A user, and the token that is its password. Without [`valid_for`](Self::valid_for), it has no end:
+    /// it is used until the connection ends.
+    pub fn new(username: impl Into<Arc<str>>, password: impl Into<Arc<str>>) -> Self {
+        Self { username: username.into(), password: password.into(), valid_for: None }
+    }
+
+    /// Sets the time for which the server accepts the token, counted from the call of the callback. For
+    /// a token that the callback had before, that is the remaining time. Default: no end.
+    #[must_use]
+    pub fn valid_for(mut self, valid_for: Duration) -> Self {
+        self.valid_for = Some(valid_for);
+        self
+    }
+
+    fn login(self, called: Instant) -> Login {
+        let Self { username, password, valid_for } = self;
+        // Beyond what the clock can show, there is no end.
+        let term = valid_for.and_then(|valid_for| LoginTerm::new(called, valid_for));
+        Login { username: Some(username), password, term }
+    }
+}
+
+impl fmt::Debug for AuthToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthToken")
+            .field("username", &self.username)
+            .field("valid_for", &self.valid_for)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A slow disk must not keep the thread from renewals.
+async fn read_password(path: Arc<Path>) -> Result<Arc<str>, Arc<str>> {
+    let file = Arc::clone(&path);
+    let reading = tokio::task::spawn_blocking(move || password_in(&file));
+    let late = |_| format!("the password file {} was not read within {TIMEOUT:?}", path.display());
+    let read = timeout(TIMEOUT, reading).await.map_err(late)?;
+    read.map_err(|error| Arc::from(error.to_string()))?
 }
 
 fn password_in(path: &Path) -> Result<Arc<str>, Arc<str>> {
@@ -113,7 +259,7 @@ impl fmt::Debug for Credentials {
             CredentialSource::Fixed { username, .. } | CredentialSource::File { username, .. } => {
                 username.as_deref().unwrap_or("default")
             }
-            CredentialSource::Callback(_) => "(callback)",
+            CredentialSource::Callback(_) | CredentialSource::TokenCallback(_) => "(callback)",
         };
         let mut shown = f.debug_struct("Credentials");
         shown.field("username", &username);
@@ -144,8 +290,8 @@ mod tests {
             let n = counter.fetch_add(1, Ordering::SeqCst);
             Credentials::password(format!("p{n}"))
         });
-        assert_eq!(&*credentials.resolve().await.unwrap().1, "p0");
-        assert_eq!(&*credentials.resolve().await.unwrap().1, "p1");
+        assert_eq!(&*credentials.resolve().await.unwrap().password, "p0");
+        assert_eq!(&*credentials.resolve().await.unwrap().password, "p1");
     }
 
     #[tokio::test]

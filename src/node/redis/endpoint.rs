@@ -17,6 +17,9 @@ pub(crate) struct Endpoint {
     pub(crate) place: Place,
     #[cfg(feature = "tls")]
     pub(crate) tls: bool,
+    /// The name that the server's certificate has to have. `None`: the host of its address.
+    #[cfg(feature = "tls")]
+    pub(super) certificate_name: Option<Address>,
     pub(crate) database: i64,
     pub(crate) credentials: Option<Credentials>,
     /// `host:port/db`; what people see.
@@ -152,6 +155,8 @@ impl Endpoint {
             place: Place::Fixed(address),
             #[cfg(feature = "tls")]
             tls,
+            #[cfg(feature = "tls")]
+            certificate_name: None,
             database,
             credentials,
             name,
@@ -198,20 +203,34 @@ impl Endpoint {
         servers.dedup();
         let names = servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let Some(first) = parts.pop() else { return Err(invalid(FORM)) };
+        // Of the servers that are asked; the node itself is as the scheme says.
+        let mut is_tls = scheme.is_tls();
         let (kind, name, credentials) = if is_sentinel {
             let kind = DirectoryKind::Sentinel { service: service.into() };
             let credentials = sentinel_credentials(number, plain, query)?;
+            is_tls = match parameter(query, "sentinel_tls") {
+                None => is_tls,
+                Some("yes") => true,
+                Some("no") => false,
+                Some(_) => return Err(invalid("its sentinel_tls is neither yes nor no")),
+            };
             (kind, format!("{service}@{names}/{}", first.database), credentials)
         } else {
             (DirectoryKind::Cluster, format!("cluster@{names}"), first.credentials.clone())
         };
-        let directory = Directory::new(kind, servers, scheme.is_tls(), credentials);
+        if is_tls && cfg!(not(feature = "tls")) {
+            return Err(BuildError::TlsNotBuilt { url: format!("rediss://{names}") });
+        }
+        let directory = Directory::new(kind, servers, is_tls, credentials);
         Ok(Self { place: Place::Named(Arc::new(directory)), name: name.into(), ..first })
     }
 
-    /// A server without a database or a name of its own.
+    /// A server without a database or a name of its own. `certificate_name`: what its address was looked
+    /// up for, if it was.
     pub(super) fn at(
         address: Address,
+        #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "never used"))]
+        certificate_name: Option<&Address>,
         #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "never true"))]
         tls: bool,
         credentials: Option<Credentials>,
@@ -221,6 +240,8 @@ impl Endpoint {
             place: Place::Fixed(address),
             #[cfg(feature = "tls")]
             tls,
+            #[cfg(feature = "tls")]
+            certificate_name: certificate_name.cloned(),
             database: 0,
             credentials,
             name,
@@ -240,6 +261,23 @@ impl Endpoint {
             Place::Fixed(_) => None,
             Place::Named(directory) => Some(directory),
         }
+    }
+
+    #[cfg(feature = "tls")]
+    pub(super) const fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unused_self, reason = "as with TLS")]
+    pub(super) const fn is_tls(&self) -> bool {
+        false
+    }
+
+    /// Whether the node's server, or those that say where it is, are spoken to over TLS.
+    #[cfg(feature = "tls")]
+    pub(super) fn uses_tls(&self) -> bool {
+        self.tls || self.directory().is_some_and(|directory| directory.tls())
     }
 
     /// Returns where the server is now.
@@ -268,16 +306,18 @@ impl Endpoint {
     }
 }
 
+/// Returns the value of a parameter of a URL.
+fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    query.split('&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
+}
+
 /// `sentinel_user` and `sentinel_pass`, percent-encoded as in front of an `@`.
 fn sentinel_credentials(
     number: usize,
     plain: &str,
     query: &str,
 ) -> Result<Option<Credentials>, BuildError> {
-    let value = |name: &str| {
-        query.split('&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
-    };
-    match (value("sentinel_user"), value("sentinel_pass")) {
+    match (parameter(query, "sentinel_user"), parameter(query, "sentinel_pass")) {
         (None, None) => Ok(None),
         (user, password) => {
             let url = format!("{plain}{}:{}@h", user.unwrap_or(""), password.unwrap_or(""));
@@ -349,7 +389,7 @@ impl Scheme {
         match self {
             Self::Tcp | Self::Tls => &["protocol"],
             Self::Unix => &["db", "user", "pass", "protocol"],
-            Self::Sentinel { .. } => &["sentinel_user", "sentinel_pass"],
+            Self::Sentinel { .. } => &["sentinel_user", "sentinel_pass", "sentinel_tls"],
             Self::Cluster { .. } => &[],
         }
     }

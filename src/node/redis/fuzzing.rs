@@ -230,7 +230,7 @@ pub fn urls(data: &[u8]) {
         Ok(endpoint) => {
             let credentials = endpoint.credentials.as_ref();
             let credentials = credentials.and_then(|it| it.resolve().now_or_never()?.ok());
-            let user = credentials.and_then(|(user, _)| user).unwrap_or_default();
+            let user = credentials.and_then(|login| login.username).unwrap_or_default();
             let is_shown = [&endpoint.name, &user].map(|part| part.to_ascii_lowercase());
             let is_shown =
                 is_shown.iter().any(|part| part.contains(&PASSWORD.to_ascii_lowercase()));

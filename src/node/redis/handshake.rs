@@ -6,24 +6,30 @@ use std::{sync::Arc, time::Duration};
 
 use ::redis::{Pipeline, Value};
 
+#[cfg(feature = "tls")]
+use super::tls;
 use super::{
-    Access, Address, Endpoint, IoStream, RestartGuard,
+    Access, Address, Credentials, Endpoint, IoStream, RestartGuard,
     connector::UnknownHost,
-    credentials::UserAndPassword,
     decode::text,
     directory::Location,
     endpoint::Place,
     enrol::{Membership, NodeReport, Tag, info},
+    login::{ConnectionLogin, Login},
     scripts::{self, Digests},
     server_clock::ServerClock,
     server_error::reason,
     server_traits::{self, Probe},
-    wire::Wire,
+    side_connection::SideConnection,
+    wire::{TOO_LONG, Wire},
 };
 use crate::error::{Reason, UnfitServer};
 
 /// Timeout for opening a connection.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout for the TLS handshake, of which the error is more exact than that of the whole.
+#[cfg(feature = "tls")]
+const TLS_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Minimum server version.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
@@ -34,8 +40,7 @@ pub(super) struct ReadyConnection {
     pub(super) location: Location,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
-    /// Which its errors must not show.
-    pub(super) credentials: Option<UserAndPassword>,
+    pub(super) login: ConnectionLogin,
 }
 
 pub(super) async fn connect(
@@ -43,45 +48,62 @@ pub(super) async fn connect(
     member: &Membership,
     location: &Location,
 ) -> Result<ReadyConnection, Reason> {
-    match tokio::time::timeout(TIMEOUT, greet(endpoint, member, location)).await {
-        Ok(result) => result,
-        Err(_) => Err(no_greeting(endpoint)),
-    }
+    let access = &member.set.settings.access;
+    // It has a timeout of its own.
+    let login = current_login(endpoint, access).await?;
+    let greeted = tokio::time::timeout(TIMEOUT, greet(endpoint, member, location, login)).await;
+    let greeted = greeted.unwrap_or_else(|_| Err(no_greeting(endpoint)));
+    greeted.map_err(|reason| of_master(endpoint, &location.address, reason))
 }
 
 /// The reason of a server that takes connections, and does not answer in time.
 pub(super) fn no_greeting(endpoint: &Endpoint) -> Reason {
-    #[cfg(feature = "tls")]
-    let hint = if endpoint.tls { "; the port may not speak TLS" } else { "" };
-    #[cfg(not(feature = "tls"))]
-    let hint = "";
-    Reason::NotConnected(
-        format!("no greeting from {} within {TIMEOUT:?}{hint}", endpoint.name).into(),
-    )
+    Reason::NotConnected(format!("no greeting from {} within {TIMEOUT:?}", endpoint.name).into())
+}
+
+/// Adds to the error of a first question what the server may speak in place of the protocol.
+pub(super) fn unanswered(endpoint: &Endpoint, reason: Reason) -> Reason {
+    match reason {
+        Reason::NotConnected(text) if !endpoint.is_tls() && &*text != TOO_LONG => {
+            Reason::NotConnected(format!("{text}; the port may speak only TLS").into())
+        }
+        other => other,
+    }
+}
+
+/// Adds to an error that it is about the server that Sentinels or a Cluster named.
+fn of_master(endpoint: &Endpoint, address: &Address, reason: Reason) -> Reason {
+    let Place::Named(_) = &endpoint.place else { return reason };
+    let named = |text: &str| -> Arc<str> { format!("the master {address}: {text}").into() };
+    match reason {
+        Reason::NotConnected(text) => Reason::NotConnected(named(&text)),
+        Reason::NotLocated(text) => Reason::NotLocated(named(&text)),
+        Reason::Tls(text) => Reason::Tls(named(&text)),
+        other => other,
+    }
 }
 
 async fn greet(
     endpoint: &Endpoint,
     member: &Membership,
     location: &Location,
+    login: ConnectionLogin,
 ) -> Result<ReadyConnection, Reason> {
     let access = &member.set.settings.access;
-    let credentials = credentials(endpoint, access).await?;
     let wire = Wire::new(open(endpoint, access, &location.address).await?);
-    match greet_as(credentials.as_ref(), endpoint, member, (wire, location)).await {
-        Ok(ready) => Ok(ReadyConnection { credentials, ..ready }),
-        Err(reason) => Err(hide(reason, credentials.as_ref())),
-    }
+    let current = login.current().cloned();
+    let greeted = greet_as(login, endpoint, member, (wire, location)).await;
+    greeted.map_err(|reason| hide(reason, current.as_ref()))
 }
 
 async fn greet_as(
-    credentials: Option<&UserAndPassword>,
+    login: ConnectionLogin,
     endpoint: &Endpoint,
     member: &Membership,
     (mut wire, location): (Wire, &Location),
 ) -> Result<ReadyConnection, Reason> {
     let settings = &member.set.settings;
-    let mut pipeline = login(credentials);
+    let mut pipeline = auth(login.current());
     if endpoint.database != 0 {
         pipeline.cmd("SELECT").arg(endpoint.database);
     }
@@ -90,12 +112,13 @@ async fn greet_as(
     pipeline.cmd("TIME");
     server_traits::add_probe(&mut pipeline);
     let sent = settings.clock.now();
-    let mut answers = wire.ask(&pipeline).await?;
+    let answers = wire.ask(&pipeline).await;
+    let mut answers = answers.map_err(|reason| unanswered(endpoint, reason))?;
     let probe = Probe::take(&mut answers);
     // Such a server may know neither scripts nor databases.
     probe.check_mode(&settings.prefix)?;
     let mut answers = answers.into_iter();
-    let has_auth = credentials.is_some();
+    let has_auth = login.current().is_some();
     for (number, answer) in answers.by_ref().take(logins).enumerate() {
         refused_login(&answer, number == 0 && has_auth)?;
     }
@@ -109,7 +132,7 @@ async fn greet_as(
     // The clock is known before any vote.
     let server_clock = ServerClock::new(sent, read_time(next())?);
     let location = location.clone();
-    Ok(ReadyConnection { wire, location, digests, server_clock, credentials: None })
+    Ok(ReadyConnection { wire, location, digests, server_clock, login })
 }
 
 /// Parses a health check. A replica is an error.
@@ -134,11 +157,16 @@ pub(super) fn keeps_keys(reason: &Reason) -> bool {
     )
 }
 
-/// Opens a separate connection for bulk data.
-pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<Wire, Reason> {
+/// Opens a separate connection to the database, for data that delays no vote.
+pub(super) async fn open_beside(
+    endpoint: &Endpoint,
+    access: &Access,
+    login: ConnectionLogin,
+) -> Result<SideConnection, Reason> {
     let opening = async {
         let location = endpoint.locate().await?;
-        let mut wire = open_for_pushes(endpoint, access, &location.address).await?;
+        let opened = open_as(&login, endpoint, access, &location.address).await;
+        let mut wire = opened.map_err(|reason| of_master(endpoint, &location.address, reason))?;
         if endpoint.database != 0 {
             let mut pipeline = Pipeline::with_capacity(1);
             pipeline.cmd("SELECT").arg(endpoint.database);
@@ -148,7 +176,9 @@ pub(super) async fn open_beside(endpoint: &Endpoint, access: &Access) -> Result<
         }
         Ok(wire)
     };
-    tokio::time::timeout(TIMEOUT, opening).await.unwrap_or(Err(Reason::TimedOut))
+    let opened = tokio::time::timeout(TIMEOUT, opening).await;
+    let wire = opened.unwrap_or(Err(Reason::TimedOut))?;
+    Ok(SideConnection::new(wire, login))
 }
 
 /// Opens a connection without a database, for pushed messages.
@@ -156,15 +186,26 @@ pub(super) async fn open_for_pushes(
     endpoint: &Endpoint,
     access: &Access,
     address: &Address,
+) -> Result<(Wire, ConnectionLogin), Reason> {
+    let login = current_login(endpoint, access).await?;
+    let opening = open_as(&login, endpoint, access, address);
+    let opened = tokio::time::timeout(TIMEOUT, opening).await;
+    let opened = opened.unwrap_or(Err(Reason::TimedOut));
+    Ok((opened.map_err(|reason| of_master(endpoint, address, reason))?, login))
+}
+
+/// Opens a connection and logs in.
+async fn open_as(
+    login: &ConnectionLogin,
+    endpoint: &Endpoint,
+    access: &Access,
+    address: &Address,
 ) -> Result<Wire, Reason> {
-    let credentials = credentials(endpoint, access).await?;
     let mut wire = Wire::new(open(endpoint, access, address).await?);
-    let login = login(credentials.as_ref());
-    if !login.is_empty() {
-        let answers = wire.ask(&login).await;
-        let answers = answers.map_err(|reason| hide(reason, credentials.as_ref()))?;
-        for answer in answers {
-            refused_login(&answer, true).map_err(|reason| hide(reason, credentials.as_ref()))?;
+    let auth = auth(login.current());
+    if !auth.is_empty() {
+        for answer in wire.ask(&auth).await.map_err(|reason| login.hide(reason))? {
+            refused_login(&answer, true).map_err(|reason| login.hide(reason))?;
         }
     }
     Ok(wire)
@@ -180,7 +221,7 @@ async fn open(
         let mut text = error.to_string();
         if let Place::Named(directory) = &endpoint.place {
             let silence = directory.why_silent().map(|why| format!("; {why}"));
-            text = format!("{address}: {error}{}", silence.unwrap_or_default());
+            text.push_str(&silence.unwrap_or_default());
         }
         let is_unknown = error.get_ref().and_then(|inner| inner.downcast_ref::<UnknownHost>());
         if is_unknown.is_some() {
@@ -192,10 +233,19 @@ async fn open(
     let stream = access.connector.connect(address).await.map_err(unconnected)?;
     #[cfg(feature = "tls")]
     if endpoint.tls {
-        return access.tls.wrap(address, stream).await.map_err(|error| match error.kind() {
+        let name = endpoint.certificate_name.as_ref().unwrap_or(address);
+        let wrapping = tokio::time::timeout(TLS_TIMEOUT, access.tls.wrap(name, stream));
+        let Ok(wrapped) = wrapping.await else {
+            let text = format!(
+                "no greeting from {address} within {TLS_TIMEOUT:?}; the port may not speak TLS"
+            );
+            return Err(Reason::NotConnected(text.into()));
+        };
+        return wrapped.map_err(|error| match error.kind() {
             // What the server sent, its certificate or what is no TLS; the name it is to have; our files.
             ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
-                Reason::Tls(error.to_string().into())
+                let hint = if tls::is_no_tls(&error) { "; the port may not speak TLS" } else { "" };
+                Reason::Tls(format!("{error}{hint}").into())
             }
             _ => unconnected(error),
         });
@@ -204,21 +254,17 @@ async fn open(
 }
 
 /// `AUTH`, where it is needed.
-fn login(credentials: Option<&UserAndPassword>) -> Pipeline {
+fn auth(login: Option<&Login>) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(16);
-    if let Some((username, password)) = credentials {
-        let auth = pipeline.cmd("AUTH");
-        if let Some(username) = username {
-            auth.arg(&**username);
-        }
-        auth.arg(&**password);
+    if let Some(login) = login {
+        login.add_to(&mut pipeline);
     }
     pipeline
 }
 
 /// Classifies the error of `AUTH`, or of `SELECT`: what is not known to pass is due to the settings. A
 /// server without a password, for one, answers `AUTH` with a general error.
-fn refused_login(answer: &Value, is_auth: bool) -> Result<(), Reason> {
+pub(super) fn refused_login(answer: &Value, is_auth: bool) -> Result<(), Reason> {
     let Value::ServerError(error) = answer else { return Ok(()) };
     Err(match reason(error) {
         Reason::Server(text) if is_auth => Reason::Auth(text),
@@ -227,20 +273,30 @@ fn refused_login(answer: &Value, is_auth: bool) -> Result<(), Reason> {
     })
 }
 
-/// Credentials in the URL go before those of the set.
-async fn credentials(
+/// Returns the login of a new connection.
+pub(super) async fn current_login(
     endpoint: &Endpoint,
     access: &Access,
-) -> Result<Option<UserAndPassword>, Reason> {
-    match endpoint.credentials.as_ref().or(access.credentials.as_ref()) {
-        None => Ok(None),
-        Some(credentials) => credentials.resolve().await.map(Some).map_err(Reason::Auth),
-    }
+) -> Result<ConnectionLogin, Reason> {
+    let source = credentials(endpoint, access);
+    let login = match source {
+        None => None,
+        Some(credentials) => Some(credentials.resolve().await.map_err(Reason::Auth)?),
+    };
+    Ok(ConnectionLogin::new(&endpoint.name, source.cloned(), login))
+}
+
+/// Credentials in the URL go before those of the set.
+pub(super) fn credentials<'a>(
+    endpoint: &'a Endpoint,
+    access: &'a Access,
+) -> Option<&'a Credentials> {
+    endpoint.credentials.as_ref().or(access.credentials.as_ref())
 }
 
 /// Hides the password in an error, as a server may repeat it.
-pub(super) fn hide(reason: Reason, credentials: Option<&UserAndPassword>) -> Reason {
-    let Some((_, password)) = credentials.filter(|(_, password)| !password.is_empty()) else {
+pub(super) fn hide(reason: Reason, login: Option<&Login>) -> Reason {
+    let Some(Login { password, .. }) = login.filter(|login| !login.password.is_empty()) else {
         return reason;
     };
     let hidden = |text: &str| text.replace(&**password, "***");

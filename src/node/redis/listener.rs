@@ -11,6 +11,7 @@ use super::{
     directory::Location,
     enrol::Membership,
     handshake::{self, TIMEOUT},
+    login::{ConnectionLogin, LoginStep},
     server_error::reason,
     status::Status,
     supervisor::Backoff,
@@ -60,7 +61,7 @@ impl Listener {
                 self.subscriptions.changed.notified().await;
                 continue;
             }
-            // A callback for credentials, or a connector, is foreign code.
+            // A connector is foreign code.
             let ending = AssertUnwindSafe(self.listen(&mut backoff)).catch_unwind().await;
             self.subscriptions.reset();
             let reason = match ending {
@@ -91,7 +92,7 @@ impl Listener {
     /// Opens a connection and serves it until it ends.
     async fn listen(&self, backoff: &mut Backoff) -> ListenEnd {
         self.subscriptions.reset();
-        let (mut wire, location) = match self.connect().await {
+        let (mut wire, mut login, location) = match self.connect().await {
             Ok(connected) => connected,
             Err(reason) => return ListenEnd::Broken(reason),
         };
@@ -115,11 +116,16 @@ impl Listener {
                     (waiting_since, left) = (None, MAX_MESSAGE);
                     match reply {
                         Ok(Value::Array(items)) => self.on_message(&items),
-                        Ok(Value::ServerError(error)) => {
-                            if let Err(reason) = self.denied(reason(&error)) {
-                                return ListenEnd::Broken(reason);
+                        Ok(Value::ServerError(error)) => match reason(&error) {
+                            Reason::Auth(_) if login.is_sent() => {
+                                login.answered(&Value::ServerError(error));
                             }
-                        }
+                            reason => if let Err(reason) = self.denied(reason) {
+                                return ListenEnd::Broken(login.hide(reason));
+                            }
+                        },
+                        // The reply to AUTH.
+                        Ok(ok @ Value::Okay) => login.answered(&ok),
                         // The reply to a PING on a connection without subscriptions.
                         Ok(_) => {}
                         Err(reason) => return ListenEnd::Broken(reason),
@@ -127,6 +133,17 @@ impl Listener {
                 }
                 () = self.subscriptions.changed.notified() => {}
                 reason = &mut moved => return ListenEnd::Broken(reason),
+                step = poll_fn(|cx| login.poll(cx)) => match step {
+                    LoginStep::Send(auth) => {
+                        // A RESP2 connection with subscriptions takes no AUTH. Without a name,
+                        // UNSUBSCRIBE ends all of them; they begin anew in the same write.
+                        command.clear();
+                        wire.push(command.arg("UNSUBSCRIBE"));
+                        wire.push_all(&auth);
+                        self.subscriptions.repeat();
+                    }
+                    LoginStep::Close(reason) => return ListenEnd::Broken(reason),
+                },
                 now = ping.tick() => {
                     let since = *waiting_since.get_or_insert(now);
                     if since.elapsed() > TIMEOUT {
@@ -180,12 +197,12 @@ impl Listener {
         if is_leaving { Ok(()) } else { Err(reason) }
     }
 
-    async fn connect(&self) -> Result<(Wire, Location), Reason> {
+    async fn connect(&self) -> Result<(Wire, ConnectionLogin, Location), Reason> {
         let access = &self.member.set.settings.access;
         let location = self.endpoint.locate().await?;
         let opening = handshake::open_for_pushes(&self.endpoint, access, &location.address);
-        let wire = tokio::time::timeout(TIMEOUT, opening).await.unwrap_or(Err(Reason::TimedOut))?;
-        Ok((wire, location))
+        let (wire, login) = opening.await?;
+        Ok((wire, login, location))
     }
 
     /// Adds a command on the channels of names to the next write, if there are any.

@@ -8,6 +8,8 @@
 //! | what runs on the server | `scripts` and the Lua files beside it |
 //! | operation → command, answer → vote | `request`, `encode`, `decode` |
 //! | bytes out and in | `wire` |
+//! | credentials that end: authentication anew on an open connection | `login` |
+//! | connection beside a node's own, asked by one task | `side_connection` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | probe on connect: kind of server, whether it is fit to vote | `server_traits` |
 //! | connection kept up, replaced, batched | `supervisor`, `session` |
@@ -29,6 +31,7 @@ mod enrol;
 pub(crate) mod fuzzing;
 mod handshake;
 mod listener;
+mod login;
 mod node;
 mod node_address;
 mod permissions;
@@ -40,6 +43,7 @@ mod server_error;
 mod server_traits;
 mod session;
 mod settings;
+mod side_connection;
 mod single_server;
 mod status;
 mod status_detail;
@@ -50,8 +54,8 @@ mod tls;
 mod tls_options;
 mod wire;
 
-pub use connector::{Address, Connecting, Connector, IoStream, SocketConnector};
-pub use credentials::Credentials;
+pub use connector::{Address, Connecting, Connector, IoStream, LookingUp, SocketConnector};
+pub use credentials::{AuthToken, Credentials};
 pub(crate) use directory::hash_tag;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use enrol::{Layout, Lowering, NodeSet, adopt, count};

@@ -12,8 +12,10 @@ use tokio::time::Instant;
 
 use super::{
     Access, Endpoint, handshake,
+    login::{ConnectionLogin, ResolvingLogin},
     server_error::reason,
-    wire::{MAX_LONG, Wire},
+    side_connection::SideConnection,
+    wire::MAX_LONG,
 };
 use crate::error::Reason;
 
@@ -30,7 +32,9 @@ pub(crate) struct SingleServer {
     access: Access,
     timeout: Duration,
     max_answers: usize,
-    wire: Option<Wire>,
+    connection: Option<SideConnection>,
+    /// The login of the next connection, which may take longer than one question.
+    resolving: Option<ResolvingLogin>,
     /// When the last attempt to connect failed, and why.
     failed: Option<(Instant, Reason)>,
 }
@@ -38,7 +42,15 @@ pub(crate) struct SingleServer {
 impl SingleServer {
     /// `timeout`: for one call of [`ask`](Self::ask), connecting included.
     pub(crate) const fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
-        Self { endpoint, access, timeout, max_answers: MAX_LONG, wire: None, failed: None }
+        Self {
+            endpoint,
+            access,
+            timeout,
+            max_answers: MAX_LONG,
+            connection: None,
+            resolving: None,
+            failed: None,
+        }
     }
 
     /// Limits the memory of the answers to one question, in bytes.
@@ -54,7 +66,7 @@ impl SingleServer {
     ///
     /// Dropping the future closes the connection: the commands may have run.
     pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<CommandAnswers, Reason> {
-        // The stream, a callback for credentials and a connector are foreign code.
+        // The stream and a connector are foreign code.
         let asked = AssertUnwindSafe(self.ask_in_time(pipeline)).catch_unwind().await;
         asked.unwrap_or_else(|_| Err(self.panicked("asking")))
     }
@@ -62,16 +74,17 @@ impl SingleServer {
     async fn ask_in_time(&mut self, pipeline: &Pipeline) -> Result<CommandAnswers, Reason> {
         let timeout = self.timeout;
         let asking = async {
-            if let Some(mut wire) = self.wire.take()
-                && logged(wire.check_idle().await, &self.endpoint).is_ok()
-                && let Ok(answers) = self.ask_over(wire, pipeline).await
-                && self.wire.is_some()
+            if let Some(mut connection) = self.connection.take()
+                && logged(connection.check_idle().await, &self.endpoint).is_ok()
+                && let Ok(answers) = self.ask_over(connection, pipeline).await
+                && self.connection.is_some()
             {
                 return Ok(answers);
             }
             // The server may have closed a connection that was idle, or have restarted.
-            let wire = self.connect().await?;
-            self.ask_over(wire, pipeline).await
+            let connection = self.connect().await?;
+            let asked = self.ask_over(connection, pipeline).await;
+            asked.map_err(|reason| handshake::unanswered(&self.endpoint, reason))
         };
         tokio::time::timeout(timeout, asking).await.unwrap_or(Err(Reason::TimedOut))
     }
@@ -79,12 +92,12 @@ impl SingleServer {
     /// Keeps the connection, unless it broke or a new one may do better.
     async fn ask_over(
         &mut self,
-        mut wire: Wire,
+        mut connection: SideConnection,
         pipeline: &Pipeline,
     ) -> Result<CommandAnswers, Reason> {
-        let answers = wire.ask_within(pipeline, self.timeout, self.max_answers).await?;
+        let answers = connection.ask_within(pipeline, self.timeout, self.max_answers).await?;
         // With one answer too many, each may be that of another question.
-        logged(wire.check_answered(), &self.endpoint)?;
+        logged(connection.check_answered(), &self.endpoint)?;
         let said = |answer| match answer {
             Value::ServerError(error) => Err(reason(&error)),
             answer => Ok(answer),
@@ -92,30 +105,46 @@ impl SingleServer {
         let answers: CommandAnswers = answers.into_iter().map(said).collect();
         let refusals = || answers.iter().filter_map(|answer| answer.as_ref().err());
         if !refusals().any(ends_connection) {
-            self.wire = Some(wire);
+            self.connection = Some(connection);
         }
         Ok(answers)
     }
 
-    async fn connect(&mut self) -> Result<Wire, Reason> {
+    async fn connect(&mut self) -> Result<SideConnection, Reason> {
         if let Some((at, reason)) = &self.failed
             && at.elapsed() < PAUSE
         {
             return Err(reason.clone());
         }
         // Caught here as well: a connector that panics is not asked again at once.
-        let opening = AssertUnwindSafe(handshake::open_beside(&self.endpoint, &self.access));
-        let opened = opening.catch_unwind().await;
+        let opened = AssertUnwindSafe(self.open()).catch_unwind().await;
         let opened = opened.unwrap_or_else(|_| Err(self.panicked("connecting")));
         self.failed = opened.as_ref().err().map(|reason| (Instant::now(), reason.clone()));
         opened
+    }
+
+    async fn open(&mut self) -> Result<SideConnection, Reason> {
+        let Self { endpoint, access, timeout, resolving, .. } = self;
+        let source = handshake::credentials(endpoint, access);
+        let mut login = None;
+        if let Some(credentials) = source {
+            let task = resolving.get_or_insert_with(|| ResolvingLogin::start(credentials));
+            // The error has to come before the end of the question.
+            let resolved = tokio::time::timeout(*timeout / 2, task).await;
+            let not_yet = |_| Reason::Auth("the credentials callback has not returned yet".into());
+            let resolved = resolved.map_err(not_yet)?;
+            *resolving = None;
+            login = Some(resolved.map_err(Reason::Auth)?);
+        }
+        let login = ConnectionLogin::new(&endpoint.name, source.cloned(), login);
+        handshake::open_beside(endpoint, access, login).await
     }
 
     /// Closes the connection; the next question opens a new one.
     pub(crate) fn disconnect(&mut self, why: &str) {
         crate::log::warn!(server = %self.endpoint.name, "closing the connection: the server {why}");
         // The stream is foreign code.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.wire.take())));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self.connection.take())));
     }
 
     /// Logs a panic, whose message its hook has shown. The connection went with what panicked.

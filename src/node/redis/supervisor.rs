@@ -70,7 +70,7 @@ impl Supervisor {
             let reason = match round.await {
                 Ok(SessionEnd::Closed) => return,
                 Ok(SessionEnd::Broken { reason, .. }) => reason,
-                // A callback for credentials, or a connector, is foreign code.
+                // A connector is foreign code.
                 Err(_) => Reason::NotConnected("connecting or serving panicked".into()),
             };
             self.status.set_down(reason.clone());
@@ -165,19 +165,27 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pauses between attempts to connect: exponential, with jitter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backoff(Duration);
+pub(crate) struct Backoff {
+    pause: Duration,
+    longest: Duration,
+}
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self(FIRST_PAUSE)
+        Self::new(FIRST_PAUSE, LONGEST_PAUSE)
     }
 }
 
 impl Backoff {
+    pub(super) const fn new(first: Duration, longest: Duration) -> Self {
+        Self { pause: first, longest }
+    }
+
     /// Returns half to all of the pause, so that a fleet does not reconnect in step, and doubles the
     /// next one.
     pub(crate) fn next(&mut self) -> Duration {
-        let Self(pause) = std::mem::replace(self, Self((self.0 * 2).min(LONGEST_PAUSE)));
+        let pause = self.pause;
+        self.pause = (pause * 2).min(self.longest);
         crate::random::within(&(pause / 2..=pause))
     }
 }

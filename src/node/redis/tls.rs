@@ -47,11 +47,12 @@ pub(crate) fn tls_config(
     options: Option<&TlsOptions>,
     endpoints: &[Endpoint],
 ) -> Result<TlsConfig, BuildError> {
-    if options.is_none() && !endpoints.iter().any(|endpoint| endpoint.tls) {
+    if options.is_none() && !endpoints.iter().any(Endpoint::uses_tls) {
         return Ok(TlsConfig(None));
     }
     let is_socket = |at: &Endpoint| matches!(at.address(), Some(Address::Unix { .. }));
-    let is_plain = |at: &&Endpoint| !at.tls && !is_socket(at) && options.is_some();
+    // A URL that names TLS for Sentinels says that their masters have none.
+    let is_plain = |at: &&Endpoint| !at.uses_tls() && !is_socket(at) && options.is_some();
     if let Some(plain) = endpoints.iter().find(is_plain) {
         let reason = format!(
             "node {} would be spoken to without TLS: give its URL as rediss://, or no TLS options",
@@ -206,6 +207,13 @@ impl TlsConfig {
         let stream = TlsConnector::from(config).connect(name, stream).await?;
         Ok(Box::new(stream))
     }
+}
+
+/// Whether the server's answer was no TLS.
+pub(super) fn is_no_tls(error: &io::Error) -> bool {
+    let inner =
+        error.get_ref().and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>());
+    matches!(inner, Some(tokio_rustls::rustls::Error::InvalidMessage(_)))
 }
 
 impl fmt::Debug for TlsConfig {

@@ -4,7 +4,10 @@
 mod access;
 mod cluster;
 mod isolated;
+mod names;
 mod sentinel;
+#[cfg(feature = "tls")]
+mod tls_sides;
 
 use std::time::{Duration, Instant};
 

@@ -18,6 +18,7 @@ mod passwords;
 mod permissions;
 pub(crate) mod refusing;
 mod scene;
+mod tokens;
 mod traces;
 mod unsent;
 mod votes;

@@ -232,7 +232,8 @@ async fn panicking_callback_affects_one_node() {
     panics.store(true, Ordering::SeqCst);
     servers[0].cli(&["CLIENT", "KILL", "USER", "app"]);
     eventually_async("the panic is the reason", async || {
-        down(&redlock, 0).await.to_string().contains("panicked")
+        let reason = down(&redlock, 0).await;
+        matches!(reason, Reason::Auth(_)) && reason.to_string().contains("callback panicked")
     })
     .await;
     works(&redlock).await;

@@ -1,17 +1,21 @@
 //! Failures of servers and connections of a `RedisStore`, and the recovery from them.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
+use tokio::sync::Semaphore;
 use tower_redlock::{
-    node::redis::{Address, Connecting, Connector, Credentials, SocketConnector},
+    node::redis::{Address, AuthToken, Connecting, Connector, Credentials, SocketConnector},
     once::{RedisStore, ResponseStore},
 };
 
 use super::redis_store::{DAY, cause, get, put};
-use crate::support::{FakeServer, HANG_GUARD, Reaction, RedisServer};
+use crate::support::{FakeServer, HANG_GUARD, Reaction, RedisServer, eventually_async};
 
 /// An address that leads to a server, and later to another.
 #[derive(Clone, Debug)]
@@ -142,4 +146,34 @@ async fn user_without_permissions_is_replaced() {
     server.cli(&["ACL", "SETUSER", "old", "-@all"]);
     assert!(put(&store, "a", 2, DAY, 2).await);
     assert_eq!(get(&store, "a").await, Some((2, 2)));
+}
+
+/// The callback goes on while a question fails for the lack of its token.
+#[tokio::test]
+async fn slow_token_callback_is_awaited() {
+    let server = RedisServer::start();
+    server.cli(&["ACL", "SETUSER", "app", "on", ">s3cret", "~*", "+@all"]);
+    let (calls, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let credentials = Credentials::token_callback({
+        let (calls, gate) = (Arc::clone(&calls), Arc::clone(&gate));
+        move || {
+            calls.fetch_add(1, Ordering::SeqCst);
+            let gate = Arc::clone(&gate);
+            async move {
+                gate.acquire().await?.forget();
+                Ok(AuthToken::new("app", "s3cret"))
+            }
+        }
+    });
+    let builder = RedisStore::builder(format!("redis://{}", server.addr()));
+    let timeout = Duration::from_millis(100);
+    let store = builder.timeout(timeout).credentials(credentials).build().unwrap();
+
+    let error = store.get("a").await.unwrap_err();
+    let text = std::error::Error::source(&error).unwrap().to_string();
+    assert!(text.contains("the credentials callback has not returned"), "{text}");
+    gate.add_permits(1);
+
+    eventually_async("it answers", async || store.get("a").await.is_ok()).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
 }

@@ -3,7 +3,7 @@
 use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use super::{
     Location, cluster, sentinel,
@@ -52,6 +52,13 @@ struct AskedServer {
     server: SingleServer,
     /// Grows while it fails.
     backoff: Backoff,
+}
+
+/// What a directory learns.
+enum DirectoryNews {
+    /// The addresses of a name of the URL; none if it was not found.
+    LookedUp(Address, Vec<Address>),
+    Said(Box<AskedServer>, Result<Sighted, Reason>),
 }
 
 impl Directory {
@@ -135,65 +142,90 @@ impl Directory {
         let failures = found.silence.as_ref()?;
         let whom = if self.is_cluster() { "node of the cluster" } else { "Sentinel" };
         let failures: Vec<_> =
-            failures.iter().map(|(address, reason)| format!("{address}: {reason}")).collect();
+            failures.iter().map(|(server, reason)| format!("{server}: {reason}")).collect();
         Some(format!("no {whom} says where it is: {}", failures.join("; ")))
     }
 
     /// Asks the servers again and again; does not return.
     pub(crate) async fn watch(&self, slot: u16, access: &Access) {
-        let mut sightings = Sightings::new(self.servers.clone());
-        let mut asking = FuturesUnordered::new();
-        let mut asked = Vec::new();
+        let mut sightings = Sightings::new(&self.servers);
+        let mut running = FuturesUnordered::new();
+        // Names that are looked up, and addresses that are asked.
+        let (mut sought, mut asked) = (self.servers.clone(), Vec::new());
+        for name in &self.servers {
+            running.push(Self::look_up(name.clone(), access, Duration::ZERO).boxed());
+        }
         loop {
-            let targets = sightings.targets();
-            for address in targets {
+            for address in sightings.targets() {
                 if !asked.contains(&address) {
                     asked.push(address.clone());
+                    let server = self.open(address, &sightings, access);
                     // Each by itself: a server that hangs delays no other.
-                    asking.push(self.ask(slot, self.open(address, access), Duration::ZERO));
+                    running.push(self.ask(slot, server, Duration::ZERO).boxed());
                 }
             }
             // There is a server in every URL.
-            let Some((mut server, word)) = asking.next().await else { return };
-            let mut pause = crate::random::within(&(INTERVAL / 2..=INTERVAL));
-            match &word {
-                Ok(_) => server.backoff = Backoff::default(),
-                Err(_) => pause += server.backoff.next(),
+            let Some(news) = running.next().await else { return };
+            match news {
+                DirectoryNews::LookedUp(name, found) => {
+                    sought.retain(|known| *known != name);
+                    sightings.looked_up(&name, found);
+                }
+                DirectoryNews::Said(mut server, word) => {
+                    let mut pause = crate::random::within(&(INTERVAL / 2..=INTERVAL));
+                    if word.is_ok() {
+                        server.backoff = Backoff::default();
+                    } else {
+                        pause += server.backoff.next();
+                        // Its name may have other addresses by now.
+                        if let Some(name) = sightings.name_of(&server.address).cloned()
+                            && !sought.contains(&name)
+                        {
+                            sought.push(name.clone());
+                            running.push(Self::look_up(name, access, pause).boxed());
+                        }
+                    }
+                    sightings.hear(server.address.clone(), word);
+                    if sightings.targets().contains(&server.address) {
+                        running.push(self.ask(slot, server, pause).boxed());
+                    } else {
+                        asked.retain(|address| *address != server.address);
+                    }
+                }
             }
-            sightings.hear(server.address.clone(), word);
             let now = sightings.whereabouts();
             self.found.send_if_modified(|found| {
                 let is_new = *found != now;
                 *found = now;
                 is_new
             });
-            if sightings.targets().contains(&server.address) {
-                asking.push(self.ask(slot, server, pause));
-            } else {
-                asked.retain(|address| *address != server.address);
-            }
         }
     }
 
-    fn open(&self, address: Address, access: &Access) -> AskedServer {
-        let endpoint = self.endpoint(address.clone());
-        let access = self.access(access);
-        let server = SingleServer::new(endpoint, access, handshake::TIMEOUT);
+    /// Looks a name up after a pause.
+    async fn look_up(name: Address, access: &Access, pause: Duration) -> DirectoryNews {
+        tokio::time::sleep(pause).await;
+        // A connector is foreign code.
+        let looking_up = AssertUnwindSafe(async { access.connector.addresses(&name).await });
+        let found = timeout(handshake::TIMEOUT, looking_up.catch_unwind()).await;
+        let found = found.ok().and_then(Result::ok).and_then(Result::ok).unwrap_or_default();
+        DirectoryNews::LookedUp(name, found)
+    }
+
+    fn open(&self, address: Address, sightings: &Sightings, access: &Access) -> Box<AskedServer> {
+        let name = sightings.name_of(&address).filter(|name| **name != address);
+        let endpoint = Endpoint::at(address.clone(), name, self.tls(), self.credentials.clone());
+        let server = SingleServer::new(endpoint, self.access(access), handshake::TIMEOUT);
         let server = server.with_max_answers(MAX_ANSWER);
-        AskedServer { address, server, backoff: Backoff::default() }
+        Box::new(AskedServer { address, server, backoff: Backoff::default() })
     }
 
     /// Asks a server after a pause.
-    async fn ask(
-        &self,
-        slot: u16,
-        mut asked: AskedServer,
-        pause: Duration,
-    ) -> (AskedServer, Result<Sighted, Reason>) {
+    async fn ask(&self, slot: u16, mut asked: Box<AskedServer>, pause: Duration) -> DirectoryNews {
         tokio::time::sleep(pause).await;
         let word = AssertUnwindSafe(self.ask_now(slot, &mut asked)).catch_unwind().await;
         let panicked = || Err(Reason::NotConnected("reading the answer panicked".into()));
-        (asked, word.unwrap_or_else(|_| panicked()))
+        DirectoryNews::Said(asked, word.unwrap_or_else(|_| panicked()))
     }
 
     async fn ask_now(&self, slot: u16, asked: &mut AskedServer) -> Result<Sighted, Reason> {
@@ -208,12 +240,8 @@ impl Directory {
         }
     }
 
-    fn endpoint(&self, address: Address) -> Endpoint {
-        Endpoint::at(address, self.tls(), self.credentials.clone())
-    }
-
     #[cfg(feature = "tls")]
-    const fn tls(&self) -> bool {
+    pub(crate) const fn tls(&self) -> bool {
         self.tls
     }
 

@@ -5,6 +5,8 @@ use crate::{error::Reason, node::redis::Address};
 
 /// Maximum number of servers of a Cluster that are asked beside those of the URL.
 const MAX_OTHERS: usize = 8;
+/// Maximum number of addresses of one host name that are asked.
+const MAX_ADDRESSES: usize = 8;
 
 /// What one server says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +25,16 @@ pub(super) struct Sighted {
 /// servers that begin to count anew are believed as soon as none repeats the former epoch.
 #[derive(Debug)]
 pub(super) struct Sightings {
-    /// As in the URL.
-    servers: Vec<Address>,
+    servers: Vec<UrlServer>,
     said: Vec<(Address, Result<Sighted, Reason>)>,
     latest: Option<Location>,
+}
+
+/// A server as in the URL, and the addresses that its name had last: empty until it is looked up.
+#[derive(Debug)]
+struct UrlServer {
+    name: Address,
+    addresses: Vec<Address>,
 }
 
 /// What is known at present.
@@ -38,12 +46,34 @@ pub(super) struct Whereabouts {
     pub(super) silence: Option<Silence>,
 }
 
-/// The servers that failed to answer, and why.
-pub(super) type Silence = Vec<(Address, Reason)>;
+/// The servers that failed to answer, by name and address, and why.
+pub(super) type Silence = Vec<(String, Reason)>;
 
 impl Sightings {
-    pub(super) const fn new(servers: Vec<Address>) -> Self {
-        Self { servers, said: Vec::new(), latest: None }
+    pub(super) fn new(servers: &[Address]) -> Self {
+        let unknown = |name: &Address| UrlServer { name: name.clone(), addresses: Vec::new() };
+        Self { servers: servers.iter().map(unknown).collect(), said: Vec::new(), latest: None }
+    }
+
+    /// Takes the addresses of a name of the URL. Without one, the former ones stay, or the name is asked,
+    /// which fails with the reason.
+    pub(super) fn looked_up(&mut self, name: &Address, mut found: Vec<Address>) {
+        let Some(server) = self.servers.iter_mut().find(|server| server.name == *name) else {
+            return;
+        };
+        found.truncate(MAX_ADDRESSES);
+        if !found.is_empty() {
+            server.addresses = found;
+        } else if server.addresses.is_empty() {
+            server.addresses.push(name.clone());
+        }
+        self.forget_others();
+    }
+
+    /// Returns the name of the URL that has this address.
+    pub(super) fn name_of(&self, address: &Address) -> Option<&Address> {
+        let server = self.servers.iter().find(|server| server.addresses.contains(address))?;
+        Some(&server.name)
     }
 
     /// Takes what a server says now.
@@ -52,6 +82,11 @@ impl Sightings {
             Some((_, said)) => *said = word,
             None => self.said.push((from, word)),
         }
+        self.forget_others();
+    }
+
+    /// Forgets what servers said that are not asked any more.
+    fn forget_others(&mut self) {
         let targets = self.targets();
         self.said.retain(|(server, _)| targets.contains(server));
     }
@@ -74,15 +109,21 @@ impl Sightings {
 
     /// Returns the servers to be asked: those of the URL and those of the shard, which may outlive them.
     pub(super) fn targets(&self) -> Vec<Address> {
-        let mut targets = self.servers.clone();
+        let mut targets: Vec<Address> = Vec::new();
+        for address in self.servers.iter().flat_map(|server| &server.addresses) {
+            if !targets.contains(address) {
+                targets.push(address.clone());
+            }
+        }
         if let Some(word) = self.counting()
             && !word.others.is_empty()
         {
             let mut others: Vec<_> = word.others.iter().collect();
             others.sort_unstable_by_key(ToString::to_string);
             let others = std::iter::once(&word.at).chain(others);
-            let others = others.filter(|other| !self.servers.contains(other)).take(MAX_OTHERS);
-            targets.extend(others.cloned());
+            let others = others.filter(|other| !targets.contains(other)).take(MAX_OTHERS);
+            let others: Vec<_> = others.cloned().collect();
+            targets.extend(others);
         }
         targets
     }
@@ -99,11 +140,20 @@ impl Sightings {
 
     /// Why no server answers, once each has failed.
     fn failures(&self) -> Option<Silence> {
-        let all = self.servers.iter().map(|server| {
-            let (_, said) = self.said.iter().find(|(known, _)| known == server)?;
-            Some((server.clone(), said.as_ref().err()?.clone()))
-        });
-        all.collect()
+        let mut failures = Silence::new();
+        for UrlServer { name, addresses } in &self.servers {
+            if addresses.is_empty() {
+                return None;
+            }
+            for address in addresses {
+                let (_, said) = self.said.iter().find(|(known, _)| known == address)?;
+                let reason = said.as_ref().err()?.clone();
+                let shown =
+                    if name == address { name.to_string() } else { format!("{name} ({address})") };
+                failures.push((shown, reason));
+            }
+        }
+        Some(failures)
     }
 }
 
@@ -122,7 +172,11 @@ mod tests {
 
     /// Three servers at the ports 1 to 3, which say these things in this order.
     fn after(words: &[(u16, Result<Sighted, Reason>)]) -> Sightings {
-        let mut sightings = Sightings::new((1..=3).map(address).collect());
+        let servers = [1, 2, 3].map(address);
+        let mut sightings = Sightings::new(&servers);
+        for server in &servers {
+            sightings.looked_up(server, vec![server.clone()]);
+        }
         for (from, word) in words {
             sightings.hear(address(*from), word.clone());
             sightings.whereabouts();
@@ -190,6 +244,33 @@ mod tests {
         assert_eq!(place(&two), Some((address(10), 7, true)));
         let all = [&two[..], &[(3, word(0, 11))]].concat();
         assert_eq!(place(&all), Some((address(11), 0, true)));
+    }
+
+    #[test]
+    fn addresses_of_names_are_asked() {
+        let name = |host: &str| Address::Tcp { host: host.into(), port: 1 };
+        let (a, b) = (name("a"), name("b"));
+        let mut sightings = Sightings::new(&[a.clone(), b.clone()]);
+        assert_eq!(sightings.targets(), []);
+        sightings.looked_up(&a, vec![address(1), address(2)]);
+        sightings.hear(address(1), Err(Reason::TimedOut));
+        sightings.hear(address(2), Err(Reason::Disconnected));
+        assert_eq!(sightings.whereabouts().silence, None, "the other name is looked up");
+        sightings.looked_up(&b, vec![address(2)]);
+        assert_eq!(sightings.targets(), [address(1), address(2)]);
+        assert_eq!(sightings.name_of(&address(2)), Some(&a));
+        let silence = sightings.whereabouts().silence.unwrap();
+        let shown: Vec<_> = silence.iter().map(|(server, _)| server.as_str()).collect();
+        let both = ["a:1 (10.0.0.1:1)", "a:1 (10.0.0.1:2)", "b:1 (10.0.0.1:2)"];
+        assert_eq!(shown, both);
+
+        sightings.looked_up(&a, vec![]);
+        assert_eq!(sightings.targets(), [address(1), address(2)], "the former ones stay");
+        sightings.looked_up(&a, vec![address(3)]);
+        assert_eq!(sightings.targets(), [address(3), address(2)]);
+        let mut unknown = Sightings::new(std::slice::from_ref(&a));
+        unknown.looked_up(&a, vec![]);
+        assert_eq!(unknown.targets(), [a]);
     }
 
     #[test]

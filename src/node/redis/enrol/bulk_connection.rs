@@ -12,7 +12,8 @@ use crate::{
         decode::{list, text},
         encode::prefix_pattern,
         handshake,
-        wire::{MAX_LONG, Wire},
+        side_connection::SideConnection,
+        wire::MAX_LONG,
     },
 };
 
@@ -20,7 +21,7 @@ use crate::{
 const SILENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct BulkConnection {
-    wire: Wire,
+    connection: SideConnection,
 }
 
 impl BulkConnection {
@@ -30,17 +31,21 @@ impl BulkConnection {
         if let Some(reason) = member.status.down() {
             return Err(reason);
         }
-        let opening = handshake::open_beside(&member.endpoint, &set.settings.access);
-        // A callback for credentials, or a connector, is foreign code.
+        let (endpoint, access) = (&member.endpoint, &set.settings.access);
+        let opening = async {
+            let login = handshake::current_login(endpoint, access).await?;
+            handshake::open_beside(endpoint, access, login).await
+        };
+        // A connector is foreign code.
         match AssertUnwindSafe(opening).catch_unwind().await {
-            Ok(wire) => Ok(Self { wire: wire? }),
+            Ok(connection) => Ok(Self { connection: connection? }),
             Err(_) => Err(Reason::NotConnected("connecting panicked".into())),
         }
     }
 
     /// Runs commands; errors are among the replies.
     pub(super) async fn ask(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, Reason> {
-        self.wire.ask_within(pipeline, SILENCE, MAX_LONG).await
+        self.connection.ask_within(pipeline, SILENCE, MAX_LONG).await
     }
 
     /// Runs one command that answers with a list.
@@ -97,11 +102,12 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::node::redis::IoStream;
+    use crate::node::redis::{IoStream, login::ConnectionLogin, wire::Wire};
 
     impl BulkConnection {
         pub(in super::super) fn over(stream: impl IoStream + 'static) -> Self {
-            Self { wire: Wire::new(Box::new(stream)) }
+            let login = ConnectionLogin::new(&"node".into(), None, None);
+            Self { connection: SideConnection::new(Wire::new(Box::new(stream)), login) }
         }
     }
 

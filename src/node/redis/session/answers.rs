@@ -38,6 +38,10 @@ impl Session<'_> {
                 let _ = waiting.send(Ok(values));
                 return Ok(());
             }
+            BatchContent::Login => {
+                self.link.login.answered(values.first().unwrap_or(&Value::Nil));
+                return Ok(());
+            }
             BatchContent::Scripts(scripts) => {
                 for (script, value) in scripts.into_iter().zip(values) {
                     self.link.digests.learn(script, handshake::digest(value).ok());
@@ -199,7 +203,7 @@ impl Session<'_> {
     }
 
     pub(super) fn break_off(mut self, reason: Reason) -> SessionEnd {
-        let reason = handshake::hide(reason, self.link.credentials.as_ref());
+        let reason = self.link.login.hide(reason);
         // Later operations fail at once.
         self.status.set_down(reason.clone());
         for request in std::mem::take(&mut self.mistagged) {
@@ -215,6 +219,7 @@ impl Session<'_> {
                 }
                 BatchContent::HealthCheck { .. }
                 | BatchContent::Change { .. }
+                | BatchContent::Login
                 | BatchContent::Scripts(_) => {}
             }
         }

@@ -53,6 +53,8 @@ pub(super) enum BatchContent {
         report: Box<NodeReport>,
         kind: ChangeKind,
     },
+    /// `AUTH`.
+    Login,
     /// Scripts that the server loads.
     Scripts(Vec<OperationScript>),
     AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
@@ -68,7 +70,9 @@ const MAX_LONG_ANSWERS: usize = 64 * 1024 * 1024;
 impl BatchContent {
     pub(super) fn most_memory(&self) -> usize {
         let is_long = match self {
-            Self::HealthCheck { .. } | Self::Change { .. } | Self::Scripts(_) => false,
+            Self::HealthCheck { .. } | Self::Change { .. } | Self::Login | Self::Scripts(_) => {
+                false
+            }
             Self::AdminRequest(_) => true,
             Self::Operations(requests) => requests.iter().any(|request| {
                 let op = &request.op;

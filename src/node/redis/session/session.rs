@@ -27,6 +27,7 @@ use crate::{
         encode::{Encoder, ScriptRef, script_of},
         enrol::{AdminRequest, Membership, Tag},
         handshake::{self, ReadyConnection},
+        login::LoginStep,
         reconnect_state::ReconnectState,
         request::NodeRequest,
         scripts::{self, OperationScript},
@@ -51,6 +52,12 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of node timeouts without an answer after which a connection is replaced.
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
+
+/// What a connection has received, or has to do.
+enum SessionStep {
+    Answered(SentBatch),
+    Login(LoginStep),
+}
 
 pub(in crate::node::redis) enum SessionEnd {
     /// The node was dropped, and every operation is answered.
@@ -162,8 +169,8 @@ impl<'a> Session<'a> {
             }
             tokio::select! {
                 biased;
-                answered = poll_fn(|cx| self.poll_answered(cx)) => {
-                    if let Err(reason) = answered.and_then(|batch| self.on_answers(batch)) {
+                step = poll_fn(|cx| self.poll_step(cx)) => {
+                    if let Err(reason) = step.and_then(|step| self.on_step(step)) {
                         return self.break_off(reason);
                     }
                     self.fill();
@@ -203,6 +210,28 @@ impl<'a> Session<'a> {
                 }
             }
         }
+    }
+
+    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<SessionStep, Reason>> {
+        // A connection that is to end needs no other login.
+        if self.leaving.is_none()
+            && let Poll::Ready(step) = self.link.login.poll(cx)
+        {
+            return Poll::Ready(Ok(SessionStep::Login(step)));
+        }
+        self.poll_answered(cx).map_ok(SessionStep::Answered)
+    }
+
+    fn on_step(&mut self, step: SessionStep) -> Result<(), Reason> {
+        match step {
+            SessionStep::Answered(batch) => return self.on_answers(batch),
+            // Operations that were written before it run under the former login.
+            SessionStep::Login(LoginStep::Send(auth)) => {
+                self.send_all(&auth, self.settings.clock.now(), BatchContent::Login);
+            }
+            SessionStep::Login(LoginStep::Close(reason)) => self.leaving = Some(reason),
+        }
+        Ok(())
     }
 
     /// Writes and reads until the oldest batch is answered. Replies read before the end of the

@@ -11,4 +11,4 @@ use resp::RespReader;
 pub(super) use resp::Unreadable;
 use stream::MAX_KEPT;
 
-pub(super) use stream::{MAX_LONG, MAX_READS, Wire};
+pub(super) use stream::{MAX_LONG, MAX_READS, TOO_LONG, Wire};

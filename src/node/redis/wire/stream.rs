@@ -21,6 +21,8 @@ use crate::{
     node::redis::{IoStream, server_error::reason},
 };
 
+/// The error of an answer that takes too much memory.
+pub(crate) const TOO_LONG: &str = "an answer is longer than it may be";
 /// Initial size of the read buffer, in bytes.
 const ROOM: usize = 16 * 1024;
 /// Capacity in bytes above which an empty buffer is freed.
@@ -279,7 +281,7 @@ impl From<Unreadable> for Reason {
     fn from(unreadable: Unreadable) -> Self {
         Self::NotConnected(match unreadable {
             Unreadable::Malformed => "it does not speak the Redis protocol".into(),
-            Unreadable::TooLong => "an answer is longer than it may be".into(),
+            Unreadable::TooLong => TOO_LONG.into(),
         })
     }
 }
