@@ -307,7 +307,7 @@ impl fmt::Display for Reason {
                 "has lost its records, and is copying them from the other nodes",
             ),
             Self::TooManyJobs => f.write_str(
-                "has claims of the maximum number of jobs: forget unused ones, by forget_unused_jobs or `redlock jobs forget --unused-for`",
+                "has claims of the maximum number of jobs: forget unused ones, by forget_job or `redlock jobs forget --unused-for`",
             ),
             Self::KeyGone => f.write_str("the key is gone"),
             Self::FenceAhead => f.write_str("granted, but its fence is above our tokens"),

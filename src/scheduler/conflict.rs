@@ -8,7 +8,7 @@ use crate::{error::ServerText, metrics, time::Timestamp};
 /// A difference between what this replica knows of a job and what another one has stored. Expected while a
 /// new version is rolled out; otherwise a fault in how the replicas are set up.
 ///
-/// A conflict is reported at its first sight and once an hour while it lasts: at WARN, as a
+/// A conflict is reported at its first sight, and when it is seen an hour later or more: at WARN, as a
 /// [`JobEventKind::Conflict`], in [`JobStatus::finding`](super::JobStatus::finding) and in the metric
 /// `redlock_job_conflicts_total`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +44,10 @@ pub enum JobConflict {
     },
 }
 
-/// Interval between reports of a conflict that lasts; also the time after its last sight for which it is
-/// shown.
+/// Interval between reports of a conflict that lasts.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3_600);
+/// Time after its last sight for which a conflict is shown: replicas see each other's claims at the ticks.
+const SHOWN: Duration = Duration::from_secs(25 * 3_600);
 
 /// A conflict that was reported.
 #[derive(Clone, Debug)]
@@ -58,7 +59,7 @@ pub(super) struct ReportedConflict {
 
 impl ReportedConflict {
     pub(super) fn is_recent(&self, now: Timestamp) -> bool {
-        now.saturating_duration_since(self.seen) < REPORT_INTERVAL
+        now.saturating_duration_since(self.seen) < SHOWN
     }
 }
 
@@ -206,8 +207,8 @@ mod tests {
         let mut known = Vec::new();
 
         assert!(note(&mut known, &other("a", "x"), at(0)));
-        assert!(known[0].is_recent(at(3_599)) && !known[0].is_recent(at(3_600)));
-        assert!(note(&mut known, &other("b", "x"), at(3_600)));
+        assert!(known[0].is_recent(at(89_999)) && !known[0].is_recent(at(90_000)));
+        assert!(note(&mut known, &other("b", "x"), at(90_000)));
         assert_eq!(known.len(), 1);
     }
 }

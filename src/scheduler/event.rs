@@ -7,7 +7,11 @@ use std::{
 };
 
 use super::{JobConflict, Outcome};
-use crate::{FencingToken, error::LossCause, schedule::WallTime};
+use crate::{
+    FencingToken,
+    error::{LossCause, ServerText},
+    schedule::WallTime,
+};
 
 /// Something that happened to a job on this replica.
 ///
@@ -186,12 +190,14 @@ impl fmt::Display for MissReason {
                 "other jobs ran for too long: raise max_concurrent_runs, or start_within of the job",
             ),
             Self::Overlap => f.write_str("the run before was still going"),
-            Self::Held { by: Some(by) } => write!(f, "{by} held the job's lock"),
+            Self::Held { by: Some(by) } => write!(f, "{} held the job's lock", ServerText(by)),
             Self::Held { by: None } => f.write_str("somebody else held the job's lock"),
-            Self::Paused { by } => write!(f, "the job was paused by {by}"),
+            Self::Paused { by } => write!(f, "the job was paused by {}", ServerText(by)),
             Self::NotLeading => f.write_str("another replica was to lead"),
             Self::BackingOff => f.write_str("the job paused after a failure"),
-            Self::BrokenOff { by: Some(by) } => write!(f, "its run by {by} did not end"),
+            Self::BrokenOff { by: Some(by) } => {
+                write!(f, "its run by {} did not end", ServerText(by))
+            }
             Self::BrokenOff { by: None } => f.write_str("its run did not end"),
             Self::Late => f.write_str("no replica was running, or this one got no processor"),
         }
@@ -231,10 +237,12 @@ pub enum SkipReason {
 impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AlreadyStarted { by: Some(by) } => write!(f, "it was started by {by}"),
+            Self::AlreadyStarted { by: Some(by) } => {
+                write!(f, "it was started by {}", ServerText(by))
+            }
             Self::AlreadyStarted { by: None } => f.write_str("it was started elsewhere"),
             Self::Overlap => f.write_str("the run before is still going"),
-            Self::Held { by: Some(by) } => write!(f, "{by} holds the job's lock"),
+            Self::Held { by: Some(by) } => write!(f, "{} holds the job's lock", ServerText(by)),
             Self::Held { by: None } => f.write_str("somebody else holds the job's lock"),
             Self::NotLeading => f.write_str("another replica leads"),
             Self::Unavailable { error } => f.write_str(error),
@@ -308,7 +316,7 @@ impl fmt::Display for JobEventKind {
                 write!(f, "{count} ticks since {first} were missed: {why}")
             }
             Self::GivenUp { attempts } => write!(f, "given up after {attempts} attempts"),
-            Self::BrokenOff { by } => write!(f, "the run by {by} did not end"),
+            Self::BrokenOff { by } => write!(f, "the run by {} did not end", ServerText(by)),
             Self::Started { token, lateness } => {
                 if *lateness < Duration::from_millis(1) {
                     f.write_str("started on time")?;

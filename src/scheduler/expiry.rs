@@ -1,9 +1,11 @@
 //! Forgets jobs that nothing uses any more, so that new names find room on the servers.
 
-use std::{future::pending, time::Duration};
+use std::{future::pending, pin::pin, time::Duration};
+
+use futures_util::TryStreamExt as _;
 
 use super::{fleet::ControlError, shared::SchedulerShared};
-use crate::random;
+use crate::{error::LockError, random, schedule::WallTime};
 
 /// Default of [`Scheduler::forget_unused_after`](super::Scheduler::forget_unused_after): 90 days.
 pub(super) const UNUSED_FOR: Duration = Duration::from_secs(90 * 86_400);
@@ -41,28 +43,33 @@ pub(super) async fn forget_unused(shared: &SchedulerShared) {
 
 async fn look(shared: &SchedulerShared) {
     let unused_for = shared.forget_unused_after;
-    let forgotten = match shared.redlock.forget_unused_jobs(unused_for).await {
-        Ok(forgotten) => forgotten,
-        Err(error) => {
-            crate::log::debug!(%error, "unused jobs were not looked for");
-            return;
+    let mut jobs = pin!(shared.redlock.unused_jobs(unused_for));
+    loop {
+        let job = match jobs.try_next().await {
+            Ok(Some(job)) => job,
+            Ok(None) => return,
+            Err(error) => {
+                crate::log::debug!(%error, "unused jobs were not looked for: this is tried again");
+                return;
+            }
+        };
+        let is_own = shared.jobs().iter().any(|own| own.name == job.name);
+        if is_own || !job.is_certain {
+            continue;
         }
-    };
-    for (job, result) in forgotten {
-        let (name, since) = (&job.name, crate::schedule::WallTime::from(job.since));
-        match result {
+        let since = WallTime::from(job.since);
+        match shared.redlock.forget_unused_job(&job.name, unused_for).await {
             Ok(true) => crate::log::info!(
-                job = %name, unused_since = %since, ?unused_for,
+                job = %job.name, unused_since = %since, ?unused_for,
                 "an unused job was forgotten: if it comes back, it begins anew"
             ),
             // Another replica was faster, or the job is in use again.
             Ok(false) => {}
-            Err(error @ ControlError::Nodes { .. }) => crate::log::debug!(
-                job = %name, %error, "an unused job was not forgotten"
-            ),
+            Err(ControlError::Nodes { error, .. })
+                if matches!(error.root(), LockError::Held { .. }) => {}
             Err(error) => crate::log::warn!(
-                job = %name, unused_since = %since, %error,
-                "an unused job was not forgotten on all nodes: this is tried again tomorrow"
+                job = %job.name, unused_since = %since, %error,
+                "an unused job was not forgotten: this is tried again"
             ),
         }
     }

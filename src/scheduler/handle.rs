@@ -46,8 +46,9 @@ impl SchedulerHandle {
     /// the reachable nodes have the releases. Work that blocks inside a poll, without being a
     /// [blocking job](super::Job::blocking), delays this until it returns.
     ///
-    /// Called by a run of this scheduler it returns at once, with the run's job as still running, and the
-    /// shutdown goes on in a task of its own: it cannot wait for the run that waits for it. What it dropped
+    /// Called by a run of this scheduler, or by the callback of
+    /// [`on_outcome`](super::Scheduler::on_outcome), it returns at once, with the run's job as still running, and
+    /// the shutdown goes on in a task of its own: it cannot wait for the run that waits for it. What it dropped
     /// or cancelled is logged then. A task that the run started, and awaits, is not seen as a part of it.
     ///
     /// # Cancel safety
@@ -60,7 +61,8 @@ impl SchedulerHandle {
         }
         let inside = self.shared.jobs().into_iter().filter(is_inside);
         let still_running: Vec<_> = inside.map(|job| Arc::clone(&job.name)).collect();
-        if still_running.is_empty() {
+        let is_hook = self.shared.outcome_hook.as_ref().is_some_and(is_inside);
+        if still_running.is_empty() && !is_hook {
             return self.shut_down(grace).await;
         }
         self.enter(Phase::Stopping);

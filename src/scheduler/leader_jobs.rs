@@ -106,9 +106,9 @@ pub(super) async fn watch_leader(shared: &SchedulerShared) {
     let Some(leader) = &shared.leader else { return pending().await };
     let mut transitions = leader.transitions();
     loop {
-        let Leadership::Standby { leader: Some(owner) } = transitions.borrow_and_update().clone()
-        else {
-            if shared.control().leads {
+        let leadership = transitions.borrow_and_update().clone();
+        let Leadership::Standby { leader: Some(owner) } = leadership else {
+            if leadership.is_leading() {
                 shared.jobs().iter().for_each(|job| job.end_not_led());
             }
             if transitions.changed().await.is_err() {

@@ -14,7 +14,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use super::{JobEvent, JobEventKind, attempts::message, shared::SchedulerShared};
-use crate::{schedule::WallTime, sync::Mutex};
+use crate::{guard::Inside, schedule::WallTime, sync::Mutex};
 
 /// How a run ended, or that a tick did not run: what [`Scheduler::on_outcome`](super::Scheduler::on_outcome)
 /// is called with.
@@ -76,9 +76,17 @@ type Callback =
 /// The callback, and the outcomes that wait for it.
 pub(super) struct OutcomeHook {
     callback: Box<Callback>,
-    queue: Mutex<VecDeque<JobOutcome>>,
-    /// Number of outcomes that wait or are being reported.
-    open: watch::Sender<usize>,
+    queue: Mutex<OutcomeQueue>,
+    /// Notifies of each further outcome.
+    added: watch::Sender<()>,
+    /// Notifies when no outcome is left.
+    idle: watch::Sender<()>,
+}
+
+#[derive(Default)]
+struct OutcomeQueue {
+    waiting: VecDeque<JobOutcome>,
+    is_calling: bool,
 }
 
 impl OutcomeHook {
@@ -90,7 +98,8 @@ impl OutcomeHook {
         let callback = Box::new(move |outcome| -> Pin<Box<dyn Future<Output = ()> + Send>> {
             Box::pin(callback(outcome))
         });
-        Self { callback, queue: Mutex::default(), open: watch::Sender::new(0) }
+        let [added, idle] = [(); 2].map(watch::Sender::new);
+        Self { callback, queue: Mutex::default(), added, idle }
     }
 
     /// Queues the outcome that an event tells, if it tells one.
@@ -111,48 +120,67 @@ impl OutcomeHook {
         };
         let outcome = JobOutcome { job, tick, trigger, at, lateness, kind };
         let lost = {
-            let mut queue = crate::sync::lock(&self.queue);
-            queue.push_back(outcome);
-            if queue.len() > MAX_QUEUED { queue.pop_front() } else { None }
+            let waiting = &mut crate::sync::lock(&self.queue).waiting;
+            waiting.push_back(outcome);
+            if waiting.len() > MAX_QUEUED { waiting.pop_front() } else { None }
         };
-        match lost {
-            None => self.open.send_modify(|open| *open += 1),
-            Some(lost) => crate::log::warn!(
+        self.added.send_replace(());
+        if let Some(lost) = lost {
+            crate::log::warn!(
                 job = %lost.job, tick = %lost.tick, outcome = lost.kind.name(),
                 "the callback of on_outcome is too slow: an outcome is not reported to it"
-            ),
+            );
         }
     }
 
+    /// Takes the next outcome, if there is one.
+    fn next(&self) -> Option<JobOutcome> {
+        let mut queue = crate::sync::lock(&self.queue);
+        let next = queue.waiting.pop_front();
+        queue.is_calling = next.is_some();
+        next
+    }
+
+    /// Number of outcomes that wait or are being reported.
+    fn open(&self) -> usize {
+        let queue = crate::sync::lock(&self.queue);
+        queue.waiting.len() + usize::from(queue.is_calling)
+    }
+
     /// Calls the callback for one outcome after the other, until the scheduler has ended.
-    pub(super) async fn run(&self, shared: &SchedulerShared) {
-        let mut open = self.open.subscribe();
+    pub(super) async fn run(self: &Arc<Self>, shared: &SchedulerShared) {
+        let mut added = self.added.subscribe();
         loop {
-            let next = crate::sync::lock(&self.queue).pop_front();
-            if let Some(outcome) = next {
+            added.mark_unchanged();
+            if let Some(outcome) = self.next() {
                 self.call(shared, outcome).await;
-                self.open.send_modify(|open| *open -= 1);
                 continue;
             }
+            self.idle.send_replace(());
             tokio::select! {
                 biased;
                 // The sender is `self`.
-                _ = open.wait_for(|open| *open > 0) => {}
+                _ = added.changed() => {}
                 () = shared.ended() => return,
             }
         }
     }
 
-    async fn call(&self, shared: &SchedulerShared, outcome: JobOutcome) {
+    async fn call(self: &Arc<Self>, shared: &SchedulerShared, outcome: JobOutcome) {
         let (job, tick, name) = (Arc::clone(&outcome.job), outcome.tick, outcome.kind.name());
-        let call = AssertUnwindSafe(async { (self.callback)(outcome).await }).catch_unwind();
-        let failure = tokio::select! {
-            biased;
-            ended = call => match ended {
-                Ok(()) => return,
-                Err(panic) => message(&*panic),
-            },
-            () = shared.sleep(TIMEOUT) => format!("it took longer than {TIMEOUT:?}").into(),
+        let call = Inside::new(self, async { (self.callback)(outcome).await });
+        // Also panics of the drop of a call that takes too long.
+        let call = AssertUnwindSafe(async move {
+            tokio::select! {
+                biased;
+                () = call => true,
+                () = shared.sleep(TIMEOUT) => false,
+            }
+        });
+        let failure = match call.catch_unwind().await {
+            Ok(true) => return,
+            Ok(false) => format!("it took longer than {TIMEOUT:?}").into(),
+            Err(panic) => message(&*panic),
         };
         crate::log::warn!(
             %job, %tick, outcome = name, error = %failure, "the callback of on_outcome failed"
@@ -161,12 +189,16 @@ impl OutcomeHook {
 
     /// Waits until all outcomes are reported, at most for `grace`.
     pub(super) async fn drain(&self, shared: &SchedulerShared, grace: Duration) {
-        let mut open = self.open.subscribe();
+        let mut idle = self.idle.subscribe();
+        let drained = async {
+            // The sender is `self`.
+            while self.open() > 0 && idle.changed().await.is_ok() {}
+        };
         tokio::select! {
             biased;
-            _ = open.wait_for(|open| *open == 0) => {}
+            () = drained => {}
             () = shared.sleep(grace) => crate::log::warn!(
-                outcomes = *self.open.borrow(),
+                outcomes = self.open(),
                 "the scheduler is shut down before the callback of on_outcome has returned"
             ),
         }

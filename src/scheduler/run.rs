@@ -66,7 +66,6 @@ pub(super) struct GuardedEnd {
 struct RunWatch {
     info: Arc<RunInfo>,
     context: LockContext,
-    since: WallTime,
     stop_reported: bool,
     /// Deadline after a stop request.
     stop_at: Option<Timestamp>,
@@ -119,8 +118,7 @@ impl Driver {
         let begun = self.shared.redlock.now();
         let (tick, stop_reported) = (info.tick, false);
         self.stopped_for = None;
-        let stop_at = None;
-        let mut watching = RunWatch { info, context, since: now, stop_reported, stop_at, overlap };
+        let mut watching = RunWatch { info, context, stop_reported, stop_at: None, overlap };
         let ended = self.watch(&mut runs, &mut watching).await;
         // The lock is kept without heartbeats from here on.
         watching.context.set_resting(true);
@@ -134,6 +132,11 @@ impl Driver {
             }
             Err(LockError::Lost { cause }) => (Outcome::Lost { cause }, None),
             Err(error) => (Outcome::Failed { error: error.to_string().into() }, None),
+        };
+        // Work that was stopped by a person is not run again.
+        let outcome = match (outcome, &self.stopped_for) {
+            (Outcome::NotDone { .. }, Some(StopCause::Command(_))) => Outcome::Stopped,
+            (outcome, _) => outcome,
         };
         let error = match &self.stopped_for {
             Some(StopCause::Command(stop)) if outcome == Outcome::Stopped => {
@@ -220,7 +223,7 @@ impl Driver {
             return;
         }
         let token = watching.context.fencing_token().get();
-        let Some(stop) = self.job.stop_of(token, watching.since) else { return };
+        let Some(stop) = self.job.stop_of(token) else { return };
         crate::log::info!(
             job = %self.job.name, token, by = %ServerText(&stop.by),
             why = %ServerText(stop.why.as_deref().unwrap_or_default()),

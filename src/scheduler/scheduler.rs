@@ -56,7 +56,7 @@ pub struct Scheduler {
     event_capacity: Option<usize>,
     max_concurrent_runs: Option<usize>,
     forget_unused_after: Duration,
-    outcome_hook: Option<OutcomeHook>,
+    outcome_hook: Option<Arc<OutcomeHook>>,
 }
 
 /// Default number of events that are kept for a slow receiver: for each job, within these bounds.
@@ -254,7 +254,7 @@ impl Scheduler {
         F: Fn(JobOutcome) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
-        self.outcome_hook = Some(OutcomeHook::new(callback));
+        self.outcome_hook = Some(Arc::new(OutcomeHook::new(callback)));
         self
     }
 
@@ -263,9 +263,10 @@ impl Scheduler {
     ///
     /// The servers keep claims of at most 10,000 job names, so names that are made up at run time would
     /// fill them. Each scheduler, or its leader, looks within an hour after its start, then once a day, and
-    /// once an hour while the servers are full. A job that is forgotten and comes back is a new one: no
-    /// earlier tick is made up for. Set a longer time where a [custom](crate::Schedule::custom) rule has
-    /// ticks that are further apart.
+    /// once an hour while the servers are full. The shortest time among the schedulers of the namespace
+    /// counts. Jobs of its own, and jobs that are not [certain](super::UnusedJob::is_certain) to be unused,
+    /// stay: `redlock jobs forget --unused-for` forgets the latter. A job that is forgotten and comes back is
+    /// a new one: a scheduler makes up for no earlier tick of it, and reports a moment that has passed.
     pub fn forget_unused_after(mut self, unused_for: Duration) -> Self {
         self.forget_unused_after = unused_for;
         self

@@ -60,7 +60,7 @@ pub(super) struct SchedulerShared {
     pub(super) alive: watch::Sender<usize>,
     /// Limits concurrent runs.
     pub(super) slots: Option<Arc<Semaphore>>,
-    pub(super) outcome_hook: Option<OutcomeHook>,
+    pub(super) outcome_hook: Option<Arc<OutcomeHook>>,
     /// See [`Scheduler::forget_unused_after`](super::Scheduler::forget_unused_after).
     pub(super) forget_unused_after: Duration,
     /// Notified when the servers keep as many jobs as they may.

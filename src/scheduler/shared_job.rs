@@ -165,9 +165,9 @@ impl SharedJob {
         !self.inner().status.control.requested.is_empty()
     }
 
-    /// The request to stop the run with this token, which began at `since`, if there is one.
-    pub(super) fn stop_of(&self, token: u64, since: WallTime) -> Option<JobStop> {
-        self.inner().status.control.stop_of(token, since).cloned()
+    /// The request to stop the run with this token, if there is one.
+    pub(super) fn stop_of(&self, token: u64) -> Option<JobStop> {
+        self.inner().status.control.stop_of(token).cloned()
     }
 
     /// Records the control of the fleet, as just read. Notifies the task if it has changed.

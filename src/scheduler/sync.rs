@@ -212,33 +212,32 @@ impl Driver {
         }
         let own = &mut self.own_schedule;
         own.other = None;
-        match &latest.schedule {
-            Some(stored) if stored.fingerprint == own.mark.fingerprint => {
-                own.is_known = true;
-                own.mark.adopt(stored);
-                if let Some(conflict) = own.mark.zone_conflict(latest) {
-                    self.shared.report_conflict(&self.job, conflict);
-                }
-            }
-            Some(stored) => {
-                own.other = Some(stored.clone());
-                if own.is_known {
-                    let (by, other) = (Arc::clone(&stored.owner), stored.text.clone());
-                    let conflict = JobConflict::Schedule { by, other };
-                    self.shared.report_conflict(&self.job, conflict);
-                } else if self.register_at.is_none() {
-                    self.register_at = Some(self.register_time());
-                }
-                return;
-            }
+        let Some(stored) = &latest.schedule else {
             // Stored by an earlier version: presumably by this schedule.
-            None => {
-                let run = &latest.run;
-                let since = if run.tick.is_zero() { run.since } else { run.tick };
-                own.mark.since = own.mark.since.min(since);
-            }
+            let run = &latest.run;
+            let since = if run.tick.is_zero() { run.since } else { run.tick };
+            own.mark.since = own.mark.since.min(since);
+            self.register_at = None;
+            return;
+        };
+        let conflict = if stored.fingerprint == own.mark.fingerprint {
+            own.mark.adopt(stored);
+            own.mark.zone_conflict(latest, self.shared.redlock.owner())
+        } else {
+            let (by, other) = (Arc::clone(&stored.owner), stored.text.clone());
+            Some(JobConflict::Schedule { by, other })
+        };
+        let Some(conflict) = conflict else {
+            own.is_known = true;
+            self.register_at = None;
+            return;
+        };
+        own.other = Some(stored.clone());
+        if own.is_known {
+            self.shared.report_conflict(&self.job, conflict);
+        } else if self.register_at.is_none() {
+            self.register_at = Some(self.register_time());
         }
-        self.register_at = None;
     }
 
     /// A random time within [`REGISTER_WITHIN`] at which to store the job's state.
@@ -252,7 +251,15 @@ impl Driver {
         let own = &mut self.own_schedule;
         let (replaced, was_known) = (own.other.take(), own.is_known);
         own.is_known = true;
-        if let (Some(replaced), false) = (replaced, was_known) {
+        let Some(replaced) = replaced.filter(|_| !was_known) else { return };
+        if replaced.fingerprint == own.mark.fingerprint {
+            crate::log::info!(
+                job = %self.job.name,
+                former = replaced.zones.as_deref().unwrap_or_default(),
+                now = own.mark.zones.as_deref().unwrap_or_default(),
+                "the job's ticks follow another version of the time zone database than before"
+            );
+        } else {
             crate::log::info!(
                 job = %self.job.name,
                 schedule = %self.schedule,
@@ -311,9 +318,12 @@ impl ScheduleMark {
 
     /// Returns the conflict if the author of the stored mark, of the same schedule, has another version of
     /// the time zone database.
-    pub(super) fn zone_conflict(&self, latest: &LatestClaim) -> Option<JobConflict> {
+    /// `owner`: that of this replica.
+    pub(super) fn zone_conflict(&self, latest: &LatestClaim, owner: &str) -> Option<JobConflict> {
         let (own, other) = (self.zones.clone()?, latest.schedule.as_ref()?.zones.clone()?);
-        let by = latest.owner.clone().unwrap_or_default();
+        // A replica that stores its schedule leaves the claim to the one that ran the tick.
+        let by = latest.owner.clone().filter(|by| **by != *owner);
+        let by = by.unwrap_or_else(|| "another replica".into());
         (own != other).then_some(JobConflict::ZoneDatabase { by, own, other })
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tower_redlock::{
     Job, JobContext, Schedule,
     scheduler::{
-        Claim, ControlError, JobRun, JobRunResult, Outcome, TickContext, TickError, TickOutcome,
+        Claim, ControlError, JobRun, JobRunResult, NotDone, Outcome, TickContext, TickError,
+        TickOutcome,
     },
 };
 
@@ -75,6 +76,28 @@ fn stopped_run_is_not_repeated() {
 
     assert_eq!(scene.log.entries().len(), 1);
     assert!(fleet.iter().all(|jobs| jobs.status("j").running.is_none()));
+}
+
+#[test]
+fn work_not_done_is_stopped() {
+    let scene = Scene::new();
+    let schedule = Schedule::every(24 * HOUR).offset(10 * SECOND);
+    let fleet = fleet(&scene, |_| {
+        let work = |cx: JobContext| async move {
+            cx.stopping().await;
+            Err::<(), _>(NotDone::new("later"))
+        };
+        Job::new("j", schedule.clone(), work).claim(Claim::AtEnd)
+    });
+    scene.advance(20 * SECOND);
+    let runs = running(&fleet);
+
+    done(&scene, fleet[0].handle.stop("j")).unwrap();
+    scene.advance(HOUR);
+
+    let status = fleet[runs].status("j");
+    assert_eq!((status.running, status.last.unwrap().outcome), (None, Outcome::Stopped));
+    assert_eq!(history(&scene, &fleet[0]).len(), 1, "it is not repeated");
 }
 
 #[test]

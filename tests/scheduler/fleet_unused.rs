@@ -6,6 +6,7 @@ use futures_util::TryStreamExt as _;
 use tower_redlock::{
     Redlock, Schedule, Scheduler,
     node::{Answer, ClaimOp, Op, Reply, ScheduleMark, TickClaim, TickRun},
+    scheduler::TickOutcome,
     time::Clock as _,
 };
 
@@ -115,7 +116,44 @@ fn paused_job_is_in_use() {
 
     assert_eq!(unused(&scene, &site.redlock, MINUTE), []);
     done(&scene, site.redlock.resume_job("old")).unwrap();
+    assert_eq!(unused(&scene, &site.redlock, MINUTE), [], "its replicas have had no tick yet");
+    scene.advance(2 * MINUTE);
     assert_eq!(unused(&scene, &site.redlock, MINUTE).len(), 1);
+}
+
+/// A program that runs a tick once, and asks again at each of its starts.
+#[test]
+fn requested_moment_runs_once() {
+    let scene = Scene::new();
+    scene.advance(HOUR);
+    let site = scene.site("new");
+    let moment = Schedule::at(std::time::UNIX_EPOCH + scene.clock.wall().saturating_sub(MINUTE));
+    let ask = || {
+        let request = site.redlock.job_tick("migrate", moment.clone());
+        done(&scene, request.run(|_| async { Ok::<_, &str>(()) })).unwrap()
+    };
+    assert_eq!(ask(), TickOutcome::Ran(()));
+    scene.advance(91 * DAY);
+
+    let _jobs = start(&site, 90 * DAY);
+    scene.advance(HOUR + MINUTE);
+
+    assert!(matches!(ask(), TickOutcome::AlreadyDone { .. }));
+    assert_eq!(unused(&scene, &site.redlock, 90 * DAY).len(), 1, "for people to decide");
+}
+
+#[test]
+fn own_jobs_are_not_forgotten() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let moment = std::time::UNIX_EPOCH + scene.clock.wall() + MINUTE;
+    let jobs = [site.job("once", Schedule::at(moment), MS)];
+    let scheduler = Scheduler::new(site.redlock.clone()).jobs(jobs);
+    let _jobs = site.run(scheduler.forget_unused_after(10 * MINUTE));
+
+    scene.advance(30 * HOUR);
+
+    assert_eq!(claimed(&scene, &site), ["once"]);
 }
 
 #[test]
@@ -130,8 +168,9 @@ fn job_in_use_again_stays() {
     scene.advance(6 * MINUTE);
 
     let redlock = site.redlock.clone();
-    let forgotten = done(&scene, async move { redlock.forget_unused_jobs(30 * MINUTE).await });
-    assert_eq!(forgotten, Ok(vec![]));
+    let forgotten =
+        done(&scene, async move { redlock.forget_unused_job("old", 30 * MINUTE).await });
+    assert_eq!(forgotten, Ok(false));
     assert!(claimed(&scene, &site).contains(&"old".into()));
 }
 
@@ -142,7 +181,8 @@ fn fill(scene: &Scene, site: &Site, names: impl Iterator<Item = String>, ago: Du
     let (tell, answers) = mpsc::channel();
     for name in names {
         let run = TickRun::new(at, 1, at).ended(at);
-        let mark = ScheduleMark::new(1, at, "old".into());
+        let text = format!("every {} ms, offset 0 ms", HOUR.as_millis());
+        let mark = ScheduleMark::new(1, at, "old".into()).described(&text, None);
         let claim = TickClaim::new(1, run, "old".into(), None).by_schedule(mark);
         for node in direct.nodes() {
             let tell = tell.clone();

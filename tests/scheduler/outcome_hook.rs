@@ -171,3 +171,27 @@ fn shutdown_waits_for_the_callback() {
     assert!(shutdown.take().is_some());
     assert_eq!(names(&told), [("j".into(), "stopped", false)]);
 }
+
+#[test]
+fn callback_may_shut_down() {
+    let scene = Scene::new();
+    let site = scene.site("a");
+    let (tell, told) = std::sync::mpsc::channel();
+    let scheduler = Scheduler::new(site.redlock.clone());
+    let handle = Arc::new(Mutex::new(None::<tower_redlock::scheduler::SchedulerHandle>));
+    let shared = Arc::clone(&handle);
+    let job = site.job("j", Schedule::every(10 * SECOND), MS);
+    let jobs = site.run(scheduler.job(job).on_outcome(move |_| {
+        let (handle, tell) = (shared.lock().unwrap().clone(), tell.clone());
+        async move {
+            handle.unwrap().shutdown(1_000 * SECOND).await;
+            tell.send(()).unwrap();
+        }
+    }));
+    *handle.lock().unwrap() = Some(jobs.handle.clone());
+
+    scene.advance(11 * SECOND);
+
+    assert_eq!(told.try_iter().count(), 1, "it returns at once");
+    assert!(format!("{:?}", jobs.status("j").state).contains("shut down"));
+}

@@ -110,6 +110,12 @@ pub(super) async fn stop(
     timeout: Duration,
     json: bool,
 ) -> Result<ExitCode, Failure> {
+    // Of a run for a tick, the claim tells the end, and the lock may be kept for longer (`min_hold`).
+    let is_open = async || {
+        let schedule = redlock.job_schedule(job).await?;
+        Ok::<_, Failure>(schedule.is_some_and(|it| it.tick.is_some() && it.ended.is_none()))
+    };
+    let was_open = is_open().await?;
     let run = match said(redlock, reason, redlock.stop_job(job)).await {
         Ok(run) => run,
         Err(ControlError::NotRunning { .. }) => {
@@ -127,9 +133,12 @@ pub(super) async fn stop(
     let mut owner = None;
     let ended = loop {
         let holder = redlock.inspect(resource.clone()).await?;
-        let holder = holder.filter(|holder| holder.is_quorum && holder.token.get() == run);
-        let Some(holder) = holder else { break true };
+        // A key that fewer than a quorum of servers keep may be that of a run that goes on.
+        let Some(holder) = holder.filter(|holder| holder.token.get() == run) else { break true };
         owner = holder.owner;
+        if was_open && !is_open().await? {
+            break true;
+        }
         if asked.elapsed() >= timeout {
             break false;
         }
@@ -163,7 +172,8 @@ pub(super) async fn forget_unused(
     if !json {
         for job in &unused {
             let since = format_rfc3339_seconds(job.since);
-            print(&format!("{} unused since {since}\n", shown(&job.name)))?;
+            let doubt = if job.is_certain { "" } else { "; its next tick is not known" };
+            print(&format!("{} unused since {since}{doubt}\n", shown(&job.name)))?;
         }
         if unused.is_empty() {
             print("no job has been unused for so long\n")?;
@@ -177,7 +187,8 @@ pub(super) async fn forget_unused(
     confirm(&format!("Forget these {} jobs?", unused.len()), yes).await?;
     let mut failed = None;
     let mut number = 0;
-    for (job, result) in redlock.forget_unused_jobs(unused_for).await? {
+    for job in unused {
+        let result = redlock.forget_unused_job(&job.name, unused_for).await;
         if json {
             let error = result.as_ref().err().map(ToString::to_string);
             let existed = result.as_ref().ok();

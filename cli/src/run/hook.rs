@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, io, process::Stdio, time::Duration};
 
-use tower_redlock::{LockOptions, Redlock};
+use tower_redlock::{LockOptions, Redlock, once::OnceError};
 
 use super::signals::Signals;
 use crate::output::say;
@@ -10,7 +10,8 @@ use crate::output::say;
 /// For how long it is remembered that a tick's failure was reported.
 const REMEMBERED: Duration = Duration::from_secs(7 * 86_400);
 
-/// Executes a command by sh(1), with additions to its environment. Says so if it fails. A signal ends it.
+/// Executes a command by sh(1), with additions to its environment. Says so if it fails, and returns whether it
+/// succeeded. A signal ends it.
 ///
 /// `option` is the option of the command line that has the command.
 pub(super) async fn shell(
@@ -18,7 +19,7 @@ pub(super) async fn shell(
     command: &OsStr,
     environment: &[(&str, &str)],
     signals: &Signals,
-) {
+) -> bool {
     let mut shell = tokio::process::Command::new("sh");
     shell.arg("-c").arg(command).kill_on_drop(true).stdin(Stdio::null());
     shell.envs(environment.iter().copied());
@@ -28,10 +29,11 @@ pub(super) async fn shell(
         signal = signals.hurried() => Err(io::Error::other(format!("ended by {signal:?}"))),
     };
     match ended {
-        Ok(status) if status.success() => {}
+        Ok(status) if status.success() => return true,
         Ok(status) => say(&format!("redlock: the command of {option} failed: {status}")),
         Err(error) => say(&format!("redlock: the command of {option} was not run: {error}")),
     }
+    false
 }
 
 /// The failure of a tick.
@@ -64,12 +66,11 @@ impl TickFailure {
         let report = || shell("--notify-failure", command, &environment, signals);
         let key = format!("notify:{job}:{tick}:{attempt}");
         let once = redlock.once(key).options(LockOptions::new().wait(Duration::ZERO));
-        let told = once.retain(REMEMBERED).run(|_| async {
-            report().await;
-            Ok::<_, std::convert::Infallible>(())
-        });
+        // A report that failed is for the next host.
+        let told =
+            once.retain(REMEMBERED).run(|_| async { report().await.then_some(()).ok_or("") });
         // Twice is better than not at all.
-        if told.await.is_err() {
+        if let Err(OnceError::Lock(_)) = told.await {
             report().await;
         }
     }

@@ -99,7 +99,8 @@ struct Runner<'a> {
     held: Held,
     orders: Sender,
     command: Mutex<WatchedCommand>,
-    /// With `--tick`: the tick of the run, and the number of its attempt, once the command is started.
+    /// With `--tick`: the tick that the start is for, and the number of the attempt; zero before the command
+    /// is started.
     tick: Cell<Option<(SystemTime, u32)>>,
 }
 
@@ -182,15 +183,12 @@ impl Runner<'_> {
         let RunArgs { tick: Some(job), notify_failure: Some(command), .. } = self.args else {
             return;
         };
-        let begun = self.tick.get();
-        let Some(failure) = outcome.tick_failure(begun.map_or(0, |(_, attempt)| attempt)) else {
+        let meant = self.tick.get();
+        let Some(failure) = outcome.tick_failure(meant.map_or(0, |(_, attempt)| attempt)) else {
             return;
         };
-        let tick = match (begun, self.tick_request(redlock, job)) {
-            (Some((tick, _)), _) => Some(tick),
-            (None, request) => request.ok().and_then(|request| request.tick()),
-        };
-        let tick = tick.map_or_else(String::new, |tick| format_rfc3339_seconds(tick).to_string());
+        let tick =
+            meant.map_or_else(String::new, |(tick, _)| format_rfc3339_seconds(tick).to_string());
         failure.notify(redlock, command, (job, &tick), &self.signals).await;
     }
 
@@ -231,6 +229,12 @@ impl Runner<'_> {
 
     async fn run(&self, redlock: &Redlock) -> Outcome {
         let begun = tokio::time::Instant::now();
+        if let Some(job) = &self.args.tick {
+            match self.tick_request(redlock, job) {
+                Ok(request) => self.tick.set(request.tick().map(|tick| (tick, 0))),
+                Err(outcome) => return outcome,
+            }
+        }
         if let Err(outcome) = self.ready(redlock).await {
             return outcome;
         }

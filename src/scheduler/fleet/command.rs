@@ -235,6 +235,7 @@ impl<T> JobCommand<T> {
                 }
                 CommandKind::Stop => control.stop = Some(JobStop { run, by, why, at }),
             }
+            control.changed = Some(at);
             Ok(true)
         })
         .await?;

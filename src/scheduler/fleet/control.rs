@@ -20,6 +20,9 @@ pub struct JobControl {
     pub requested: Vec<RequestedRun>,
     /// The latest request to stop a run, for a day; whether that run has ended is not known here.
     pub stop: Option<JobStop>,
+    /// The time of the latest command.
+    #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
+    pub changed: Option<SystemTime>,
 }
 
 /// A pause of a job on the whole fleet.
@@ -108,11 +111,9 @@ impl JobControl {
         self.paused.as_ref().filter(|pause| is_before(now, pause.until))
     }
 
-    /// Returns the request to stop a run with this token, which began at `since`. After a hand-off within a
-    /// process the servers know the token of an earlier run only.
-    pub(in super::super) fn stop_of(&self, token: u64, since: WallTime) -> Option<&JobStop> {
-        let is_of_run = |stop: &&JobStop| stop.run <= token && since <= WallTime::from(stop.at);
-        self.stop.as_ref().filter(is_of_run)
+    /// Returns the request to stop the run with this token.
+    pub(in super::super) fn stop_of(&self, token: u64) -> Option<&JobStop> {
+        self.stop.as_ref().filter(|stop| stop.run == token)
     }
 
     /// Writes it as nodes store it: a line for the pause, for each request and for the stop.
@@ -126,6 +127,9 @@ impl JobControl {
         }
         if let Some(JobStop { run, by, why, at }) = &self.stop {
             line(&mut text, 's', *run, (by, why.as_deref()), (*at, None));
+        }
+        if let Some(at) = self.changed {
+            line(&mut text, 'c', 0, ("", None), (at, None));
         }
         text.into()
     }
@@ -141,6 +145,7 @@ impl JobControl {
                     control.requested.push(RequestedRun { id, by, why, at, until });
                 }
                 "s" => control.stop = Some(JobStop { run: id, by, why, at }),
+                "c" => control.changed = Some(at),
                 _ => {}
             }
         }
@@ -210,8 +215,10 @@ mod tests {
         let stop = |it: RequestedRun| JobStop { run: it.id, by: it.by, why: it.why, at: it.at };
         let paused = proptest::option::of(request.clone().prop_map(pause));
         let stop = proptest::option::of(request.clone().prop_map(stop));
-        (paused, proptest::collection::vec(request, 0..8), stop)
-            .prop_map(|(paused, requested, stop)| JobControl { paused, requested, stop })
+        let changed = proptest::option::of((1..1_u64 << 40).prop_map(at));
+        (paused, proptest::collection::vec(request, 0..8), stop, changed).prop_map(
+            |(paused, requested, stop, changed)| JobControl { paused, requested, stop, changed },
+        )
     }
 
     proptest! {
@@ -232,8 +239,9 @@ mod tests {
         let pause = JobPause { by: "a b".into(), why: Some("c d".into()), at: at(5), until: None };
         let stop = JobStop { run: 7, by: "e".into(), why: Some("f".into()), at: at(6) };
         let requested = vec![request(9, Some(8))];
-        let control = JobControl { paused: Some(pause), requested, stop: Some(stop) };
-        let text = "1\np 0 5 0 3 a bc d\nr 9 7 8 1 b\ns 7 6 0 1 ef\n";
+        let (paused, stop, changed) = (Some(pause), Some(stop), Some(at(8)));
+        let control = JobControl { paused, requested, stop, changed };
+        let text = "1\np 0 5 0 3 a bc d\nr 9 7 8 1 b\ns 7 6 0 1 ef\nc 0 8 0 0 \n";
         assert_eq!((&*control.to_text(), JobControl::from_text(text)), (text, control.clone()));
         assert_eq!(JobControl::from_text(&format!("2\nx 1\n{text}p 0\n")), control);
     }
@@ -254,7 +262,8 @@ mod tests {
         let stop = JobStop { run: u64::MAX, by: by.clone(), why: why.clone(), at: last };
         let pause = JobPause { by, why, at: last, until: Some(last) };
         let requested = vec![request; JobControl::MAX_REQUESTS];
-        let control = JobControl { paused: Some(pause), requested, stop: Some(stop) };
+        let (paused, stop, changed) = (Some(pause), Some(stop), Some(last));
+        let control = JobControl { paused, requested, stop, changed };
         assert!(control.to_text().len() <= JobDocument::MAX_BYTES);
     }
 
@@ -262,7 +271,7 @@ mod tests {
     fn pause_and_requests_expire() {
         let pause = JobPause { by: "b".into(), why: None, at: at(1), until: Some(at(9)) };
         let requested = vec![request(1, None), request(2, Some(9)), request(3, Some(10))];
-        let mut control = JobControl { paused: Some(pause), requested, stop: None };
+        let mut control = JobControl { paused: Some(pause), requested, ..JobControl::default() };
         let now = WallTime::from_millis;
         assert!(control.pause_at(now(8)).is_some() && control.pause_at(now(9)).is_none());
         assert_eq!(control.expire(now(8)), []);
@@ -278,10 +287,8 @@ mod tests {
         let mut control = JobControl { stop: Some(stop), ..JobControl::default() };
         let now = WallTime::from_millis;
 
-        assert!(control.stop_of(7, now(1_000)).is_some());
-        assert!(control.stop_of(6, now(900)).is_none(), "an earlier run");
-        assert!(control.stop_of(8, now(1_001)).is_none(), "a later run");
-        assert!(control.stop_of(8, now(900)).is_some(), "the lock was handed to it");
+        assert!(control.stop_of(7).is_some());
+        assert!(control.stop_of(6).is_none() && control.stop_of(8).is_none());
         control.expire(now(86_400_999));
         assert!(control.stop.is_some());
         control.expire(now(86_401_000));

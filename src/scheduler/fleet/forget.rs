@@ -33,12 +33,24 @@ impl Redlock {
         self.forget(name, None).await
     }
 
-    /// Forgets a job; with `unused_for` only if it has been unused for that long.
-    pub(super) async fn forget(
+    /// [Forgets](Self::forget_job) a job if it has been [unused](Self::unused_jobs) for that long. It is looked
+    /// at again under its lock. Returns false if it is in use, or was forgotten already.
+    ///
+    /// A [`Scheduler`](crate::Scheduler) does this with all jobs, once a day: see
+    /// [`forget_unused_after`](crate::Scheduler::forget_unused_after).
+    ///
+    /// # Errors, cancel safety
+    ///
+    /// As [`forget_job`](Self::forget_job).
+    pub async fn forget_unused_job(
         &self,
         name: &str,
-        unused_for: Option<Duration>,
+        unused_for: Duration,
     ) -> Result<bool, ControlError> {
+        self.forget(name, Some(unused_for)).await
+    }
+
+    async fn forget(&self, name: &str, unused_for: Option<Duration>) -> Result<bool, ControlError> {
         let job: Arc<str> = name.into();
         let nodes = |error| ControlError::Nodes { job: Arc::clone(&job), error };
         let resource = Resource::of_job(&job).map_err(|error| ControlError::Invalid {

@@ -1,16 +1,13 @@
 //! Jobs that nothing uses any more.
 
 use std::{
-    pin::pin,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 
-use super::{
-    control::JobControl, error::ControlError, read::controls, stored_schedule::schedule_of,
-};
+use super::{control::JobControl, read::controls, stored_schedule::schedule_of};
 use crate::{
     error::LockError,
     lock::{Redlock, claims},
@@ -28,10 +25,14 @@ const BATCH: usize = 100;
 pub struct UnusedJob {
     /// Its name.
     pub name: Arc<str>,
-    /// Since when: the first tick that was not run, or the last thing that happened to the job where its
-    /// schedule has no further tick or is a custom rule. The Unix epoch where nothing is known.
+    /// Since when: the first tick that was not run, or the last thing that happened to the job where its next
+    /// tick is not known. The Unix epoch where nothing is known.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub since: SystemTime,
+    /// Whether the schedule shows that it is unused. Otherwise its next tick may be to come: the schedule is
+    /// a custom rule, one that this program cannot read, or not stored, as by an earlier version; or it is the
+    /// one tick of a [`job_tick`](Redlock::job_tick), which would run again.
+    pub is_certain: bool,
 }
 
 /// # Jobs that are gone
@@ -40,9 +41,8 @@ impl Redlock {
     /// [`locks`](Self::locks) enumerates locks.
     ///
     /// A job is unused from the first tick after its last run on: a replica that had the job would have run
-    /// it. So a job with one tick a year is in use for that year. A custom rule is not known to the servers,
-    /// nor is the schedule of a job that an earlier version stored: such a job is unused from the end of its
-    /// last run on. A pause without an end, or with an end to come, keeps a job in use.
+    /// it. So a job with one tick a year is in use for that year. A pause without an end, or with an end to
+    /// come, keeps a job in use; any other command counts from its time on.
     ///
     /// # Cancel safety
     ///
@@ -62,33 +62,6 @@ impl Redlock {
         });
         batches.try_flatten()
     }
-
-    /// [Forgets](Self::forget_job) all jobs that have been [unused](Self::unused_jobs) for that long. Each is
-    /// looked at again under its lock. Returns those that were unused, with the result for each: an error of
-    /// one job ends nothing.
-    ///
-    /// A [`Scheduler`](crate::Scheduler) does this once a day, with the time of
-    /// [`forget_unused_after`](crate::Scheduler::forget_unused_after).
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::NoQuorum`] if too few nodes could be read: jobs may be missing.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future does not undo it. Run it again.
-    pub async fn forget_unused_jobs(
-        &self,
-        unused_for: Duration,
-    ) -> Result<Vec<(UnusedJob, Result<bool, ControlError>)>, LockError> {
-        let mut forgotten = Vec::new();
-        let mut jobs = pin!(self.unused_jobs(unused_for));
-        while let Some(job) = jobs.try_next().await? {
-            let result = self.forget(&job.name, Some(unused_for)).await;
-            forgotten.push((job, result));
-        }
-        Ok(forgotten)
-    }
 }
 
 /// Returns the unused ones of these jobs.
@@ -103,34 +76,39 @@ pub(super) async fn unused(
     let controls = controls(redlock, names).await?;
     let jobs = names.iter().zip(kept).zip(controls);
     let unused = jobs.filter_map(|((name, kept), control)| {
-        let since = unused_since(kept.latest.as_ref(), &control, WallTime::since_epoch(now))?;
-        (since <= before).then(|| UnusedJob { name: Arc::clone(name), since: since.into() })
+        let now = WallTime::since_epoch(now);
+        let (since, is_certain) = unused_since(kept.latest.as_ref(), &control, now)?;
+        let name = Arc::clone(name);
+        (since <= before).then(|| UnusedJob { name, since: since.into(), is_certain })
     });
     Ok(unused.collect())
 }
 
-/// Returns since when a job is unused; `None` if it is paused at `now`.
+/// Returns since when a job is unused, and whether its schedule shows that; `None` if it is paused at `now`.
 fn unused_since(
     latest: Option<&LatestClaim>,
     control: &JobControl,
     now: WallTime,
-) -> Option<WallTime> {
+) -> Option<(WallTime, bool)> {
     if control.pause_at(now).is_some() {
         return None;
     }
     let paused_until = control.paused.as_ref().and_then(|pause| pause.until);
-    let requested = control.requested.iter().map(|request| request.at);
-    let commanded = requested.chain(paused_until).map(WallTime::from).max();
-    let run = latest.map(|latest| {
-        let at = WallTime::since_epoch;
-        let (run, ended) = (&latest.run, latest.run.ended.map(at));
-        let since = latest.schedule.as_ref().map_or(WallTime::ZERO, |mark| at(mark.since));
-        let last = at(run.since).max(since).max(ended.unwrap_or(WallTime::ZERO));
-        let schedule = latest.schedule.as_ref().and_then(schedule_of);
-        let next = schedule.and_then(|schedule| schedule.next(at(run.tick).max(since), ended));
-        next.map_or(last, |next| next.max(last))
-    });
-    Some(run.max(commanded).unwrap_or(WallTime::ZERO))
+    let commanded = control.changed.max(paused_until).map_or(WallTime::ZERO, WallTime::from);
+    let Some(latest) = latest else { return Some((commanded, true)) };
+    let at = WallTime::since_epoch;
+    let (tick, ended) = (at(latest.run.tick), latest.run.ended.map(at));
+    let since = latest.schedule.as_ref().map_or(WallTime::ZERO, |mark| at(mark.since));
+    let last = at(latest.run.since).max(since).max(ended.unwrap_or(WallTime::ZERO)).max(commanded);
+    let Some(schedule) = latest.schedule.as_ref().and_then(schedule_of) else {
+        return Some((last, false));
+    };
+    match schedule.next(tick.max(since), ended) {
+        Some(next) => Some((next.max(last), true)),
+        // A scheduler knows that its tick was run by the time since which the job exists. A request for a
+        // tick exists since that tick.
+        None => Some((last, since < tick)),
+    }
 }
 
 #[cfg(test)]
@@ -138,7 +116,7 @@ mod tests {
     use super::*;
     use crate::{
         protocol::{ScheduleMark, TickRun},
-        scheduler::{JobPause, RequestedRun},
+        scheduler::JobPause,
     };
 
     const DAY: u64 = 86_400;
@@ -160,7 +138,7 @@ mod tests {
         }
     }
 
-    fn since(text: &str) -> Option<WallTime> {
+    fn since(text: &str) -> Option<(WallTime, bool)> {
         unused_since(Some(&ran(text)), &JobControl::default(), day(1_000))
     }
 
@@ -168,32 +146,44 @@ mod tests {
     fn unused_from_the_tick_not_run() {
         let minute_of = |number| WallTime::from_millis(day(number).as_millis() + 60_000);
 
-        assert_eq!(since("every 86400000 ms, offset 0 ms"), Some(day(11)));
-        assert_eq!(since("every 31536000000 ms, offset 0 ms"), Some(day(365)));
-        assert_eq!(since("86400000 ms after each end"), Some(minute_of(11)));
-        for without in ["at 864000000 ms", "custom banking days", "of a later version"] {
-            assert_eq!(since(without), Some(minute_of(10)), "{without}");
+        assert_eq!(since("every 86400000 ms, offset 0 ms"), Some((day(11), true)));
+        assert_eq!(since("every 31536000000 ms, offset 0 ms"), Some((day(365), true)));
+        assert_eq!(since("86400000 ms after each end"), Some((minute_of(11), true)));
+        assert_eq!(since("at 864000000 ms"), Some((minute_of(10), true)));
+        for unknown in ["custom banking days", "of a later version"] {
+            assert_eq!(since(unknown), Some((minute_of(10), false)), "{unknown}");
         }
+    }
+
+    #[test]
+    fn requested_tick_would_run_again() {
+        let mut requested = ran("at 864000000 ms");
+        requested.schedule.as_mut().unwrap().since = requested.run.tick;
+
+        let (_, is_certain) =
+            unused_since(Some(&requested), &JobControl::default(), day(1_000)).unwrap();
+        assert!(!is_certain);
     }
 
     #[test]
     fn commands_keep_a_job_in_use() {
         let at = |number| SystemTime::from(day(number));
         let pause = |until| JobPause { by: "b".into(), why: None, at: at(12), until };
-        let with = |paused, requested| {
-            let control = JobControl { paused, requested, stop: None };
-            unused_since(Some(&ran("every 86400000 ms, offset 0 ms")), &control, day(1_000))
+        let with = |paused, changed| {
+            let control = JobControl { paused, changed, ..JobControl::default() };
+            let latest = ran("every 86400000 ms, offset 0 ms");
+            unused_since(Some(&latest), &control, day(1_000)).map(|(since, _)| since)
         };
-        let request = RequestedRun { id: 1, by: "b".into(), why: None, at: at(400), until: None };
 
-        assert_eq!(with(Some(pause(None)), vec![]), None);
-        assert_eq!(with(Some(pause(Some(at(1_001)))), vec![]), None);
-        assert_eq!(with(Some(pause(Some(at(300)))), vec![]), Some(day(300)));
-        assert_eq!(with(None, vec![request]), Some(day(400)));
+        assert_eq!(with(Some(pause(None)), None), None);
+        assert_eq!(with(Some(pause(Some(at(1_001)))), None), None);
+        assert_eq!(with(Some(pause(Some(at(300)))), Some(at(12))), Some(day(300)));
+        assert_eq!(with(None, Some(at(400))), Some(day(400)));
     }
 
     #[test]
     fn nothing_known_is_unused() {
-        assert_eq!(unused_since(None, &JobControl::default(), day(1)), Some(WallTime::ZERO));
+        let none = unused_since(None, &JobControl::default(), day(1));
+        assert_eq!(none, Some((WallTime::ZERO, true)));
     }
 }

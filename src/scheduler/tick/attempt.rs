@@ -125,14 +125,10 @@ impl<'a> TickAttempt<'a> {
             is_given_back: Arc::clone(&is_given_back),
             stop: Arc::clone(&stop),
         });
-        let since = WallTime::since_epoch(run.since);
         let result = tokio::select! {
             biased;
-            result = work => result.map_err(|error| match crate::sync::lock(&stop).clone() {
-                Some(stop) => TickError::Stopped(stop),
-                None => TickError::Work(error),
-            }),
-            stop = self.stop(since, &context, &stop) => Err(TickError::Stopped(stop)),
+            result = work => result.map_err(TickError::Work),
+            request = self.stop(&context, &stop) => Err(TickError::Stopped(request)),
         };
         if is_given_back.load(Ordering::Relaxed)
             && let Err(error) = result
@@ -141,6 +137,8 @@ impl<'a> TickAttempt<'a> {
             self.take_back(claimed, Some(&context)).await;
             return Err(error);
         }
+        let stop = crate::sync::lock(&stop).clone();
+        let result = result.map_err(|error| stop.clone().map_or(error, TickError::Stopped));
         let outcome = match &result {
             Ok(_) => Outcome::Finished,
             Err(TickError::Stopped(_)) => Outcome::Stopped,
@@ -153,30 +151,33 @@ impl<'a> TickAttempt<'a> {
             let end = TickClaim { run: run.ended(millis(self.now())), ..claimed };
             self.store_end(end.numbered(AFTER_CLAIM), &context).await
         };
-        let why = crate::sync::lock(&stop).as_ref().map(ToString::to_string);
+        let why = stop.map(|stop| stop.to_string());
         let entered = self.enter(runs, latest.as_ref(), &outcome, why.as_deref());
         let (ended, ()) = join(end, entered).await;
         match (result, ended) {
-            (Err(error), _) => Err(error),
+            (Err(error), ended) => {
+                if let Err(error) = ended {
+                    crate::log::warn!(
+                        job = %self.job, tick = %self.tick, %error,
+                        "the end of a stopped run is not stored: a later attempt may repeat it"
+                    );
+                }
+                Err(error)
+            }
             (Ok(value), Ok(())) => Ok(TickOutcome::Ran(value)),
             (Ok(value), Err(error)) => Ok(TickOutcome::RanUnrecorded(value, error)),
         }
     }
 
     /// Waits for a request to stop the run, asks the work to stop, and waits for the grace to be over.
-    async fn stop(
-        &self,
-        since: WallTime,
-        context: &LockContext,
-        asked: &Mutex<Option<JobStop>>,
-    ) -> JobStop {
+    async fn stop(&self, context: &LockContext, asked: &Mutex<Option<JobStop>>) -> JobStop {
         let token = context.fencing_token().get();
         let stop = loop {
             let pause = random::within(&(CONTROL_INTERVAL..=CONTROL_INTERVAL * 5 / 4));
             self.redlock.sleep(pause).await;
             let control = controls(self.redlock, std::slice::from_ref(self.job)).await;
             let control = control.ok().and_then(|mut control| control.pop()).unwrap_or_default();
-            if let Some(stop) = control.stop_of(token, since) {
+            if let Some(stop) = control.stop_of(token) {
                 break stop.clone();
             }
         };
@@ -244,8 +245,8 @@ impl<'a> TickAttempt<'a> {
             && stored.fingerprint == mark.fingerprint
         {
             mark.adopt(stored);
-            if let Some(conflict) = mark.zone_conflict(latest) {
-                crate::log::warn!(job = %self.job, "{conflict}");
+            if let Some(conflict) = mark.zone_conflict(latest, &owner) {
+                crate::log::info!(job = %self.job, "{conflict}");
             }
         }
         let run = TickRun::new(millis(self.tick), attempt, since);
