@@ -10,13 +10,14 @@
 //! | bytes out and in | `wire` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | probe on connect: kind of server, whether it is fit to vote | `server_traits` |
-//! | connection kept up, replaced, batched | `supervisor`, `session` |
+//! | connection kept up, replaced, batched | `supervisor`, `backoff`, `session` |
 //! | commands that the server denies to our user | `permissions` |
 //! | connection that reports releases, open while a waiter subscribes | `listener` |
 //! | a server that is no node | `single_server` |
 //! | which of the set's servers may vote | `enrol` |
 //! | what outlives a connection: clock readings, unanswered grants | `reconnect_state` |
 
+mod backoff;
 mod claim_text;
 mod connector;
 mod credentials;

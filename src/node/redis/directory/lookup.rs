@@ -12,8 +12,8 @@ use super::{
 use crate::{
     error::Reason,
     node::redis::{
-        Access, Address, Credentials, Endpoint, handshake, single_server::SingleServer,
-        supervisor::Backoff,
+        Access, Address, Credentials, Endpoint, backoff::Backoff, handshake,
+        single_server::SingleServer,
     },
 };
 
@@ -158,7 +158,7 @@ impl Directory {
             let mut pause = crate::random::within(&(INTERVAL / 2..=INTERVAL));
             match &word {
                 Ok(_) => server.backoff = Backoff::default(),
-                Err(_) => pause += server.backoff.next(),
+                Err(_) => pause += server.backoff.after(Duration::ZERO),
             }
             sightings.hear(server.address.clone(), word);
             let now = sightings.whereabouts();

@@ -221,7 +221,7 @@ impl Session<'_> {
         for request in self.send_queue.drain() {
             request.not_sent(reason.clone());
         }
-        SessionEnd::Broken { reason, has_begun: self.checks.has_begun }
+        SessionEnd::Broken(reason)
     }
 
     /// Ends written operations whose answers are lost with the connection.

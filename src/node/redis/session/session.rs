@@ -55,8 +55,8 @@ const MIN_HANG: Duration = Duration::from_millis(200);
 pub(in crate::node::redis) enum SessionEnd {
     /// The node was dropped, and every operation is answered.
     Closed,
-    /// The connection is not usable any more. Whether its first health check was over.
-    Broken { reason: Reason, has_begun: bool },
+    /// The connection is not usable any more.
+    Broken(Reason),
 }
 
 /// Incoming requests of a node.
