@@ -1,6 +1,7 @@
-//! Servers and proxies that misbehave for long: connections stay few.
+//! Servers and proxies that misbehave for long: connections and loaded scripts stay few.
 
 mod connections;
 mod errors;
 mod scene;
+mod scripts;
 mod wakeups;

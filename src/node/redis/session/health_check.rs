@@ -49,6 +49,7 @@ impl Session<'_> {
     /// Sends a health check.
     pub(super) fn check_health(&mut self, now: Timestamp) {
         self.checks.changes = 0;
+        self.link.digests.review();
         self.read_record(self.member.set.latest_tag(self.member.index), now);
     }
 

@@ -377,7 +377,7 @@ impl<'a> Session<'a> {
         self.unanswered += requests.len();
         let scripts = requests.iter().filter_map(|request| script_of(&request.op));
         let unknown: Vec<_> = scripts.filter(|script| digests.asks(*script)).collect();
-        self.push(now, commands, BatchContent::Operations(requests));
+        self.push(now, commands, BatchContent::Operations { requests, by });
         if !unknown.is_empty() {
             self.load(unknown, now);
         }
