@@ -72,6 +72,10 @@ impl Listener {
             };
             crate::log::debug!(node = %self.endpoint.name, %reason, "cannot listen for releases");
             let refused = matches!(reason, Reason::NoPermission(_) | Reason::Auth(_));
+            // The node's health has the denied commands.
+            if !matches!(reason, Reason::NoPermission(_)) {
+                self.status.listening_broke(reason);
+            }
             let lasted = opened.map_or(Duration::ZERO, |at: Instant| at.elapsed());
             let pause = backoff.after(lasted);
             self.pause(if refused { REFUSED_BACKOFF } else { pause }).await;

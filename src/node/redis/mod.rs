@@ -18,6 +18,7 @@
 //! | what outlives a connection: clock readings, unanswered grants | `reconnect_state` |
 
 mod backoff;
+mod breaks;
 mod claim_text;
 mod connector;
 mod credentials;

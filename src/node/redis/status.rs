@@ -206,6 +206,9 @@ impl Status {
                     (now, Some(StatusEvent::Down { reason: reason.clone() }))
                 }
             };
+            if matches!(detail.state, ConnectionState::Up | ConnectionState::Refusing { .. }) {
+                detail.breaks.note(reason.clone(), now);
+            }
             detail.denied.connecting = reason.denied_command();
             detail.state = ConnectionState::Down { reason, since };
             detail.known.round_trip = None;
@@ -276,6 +279,16 @@ impl Status {
     pub(super) fn set_listening(&self, command: &'static str, is_denied: bool) {
         if self.denied(|denied| denied.listening(command, is_denied)) && is_denied {
             self.change(|_, _| Some(StatusEvent::Denied { command }));
+        }
+    }
+
+    /// Records that the listener's connection broke, or was not opened. While the server is down, that is the
+    /// reason.
+    pub(super) fn listening_broke(&self, reason: Reason) {
+        let now = self.clock.now();
+        let mut detail = self.detail();
+        if !matches!(detail.state, ConnectionState::Down { .. }) {
+            detail.wakeup_breaks.note(reason, now);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{
+    breaks::Breaks,
     permissions::Denied,
     status_event::{StatusEvent, StatusEventQueue},
 };
@@ -24,6 +25,10 @@ pub(super) struct StatusDetail {
     /// Other facts about the server.
     pub(super) known: NodeHealth,
     pub(super) denied: Denied,
+    /// Of the connection for votes, after its first health check.
+    pub(super) breaks: Breaks,
+    /// Of the connection for wake-ups, while the server is up.
+    pub(super) wakeup_breaks: Breaks,
     /// The latest failure to end the probation, and the number of failures.
     pub(super) blocked: Option<(Blocked, u32)>,
     pub(super) events: StatusEventQueue,
@@ -61,6 +66,8 @@ impl StatusDetail {
             limits: Arc::default(),
             known: NodeHealth::voting(name),
             denied: Denied::default(),
+            breaks: Breaks::default(),
+            wakeup_breaks: Breaks::default(),
             blocked: None,
             events: StatusEventQueue::default(),
         }
@@ -111,6 +118,12 @@ impl StatusDetail {
         let mut findings = self.known.findings.clone();
         if is_there {
             findings.extend(self.limits.iter().cloned());
+        }
+        if let Some((broken, reason)) = self.breaks.many(now) {
+            findings.push(Finding::UnstableConnection { broken, reason });
+        }
+        if let Some((broken, reason)) = self.wakeup_breaks.many(now) {
+            findings.push(Finding::UnstableWakeUps { broken, reason });
         }
         let denied = self.denied.commands();
         NodeHealth { state, denied, copying, findings, ..self.known.clone() }

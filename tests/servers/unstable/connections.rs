@@ -5,53 +5,56 @@ use std::time::Duration;
 use super::scene::Unstable;
 use crate::support::{Breaker, Breaks, RedisServer};
 
+/// Words of the reasons that a broken connection may have, and of the advice on them.
+const BROKEN: &[&str] = &["connection lost", "not connected", "can't be reached"];
+
 /// A proxy in front of a server, which breaks connections like this.
-async fn costs_little(breaks: Breaks) {
+async fn costs_little(breaks: Breaks, reasons: &[&str]) {
     let server = RedisServer::start();
     let proxy = Breaker::start([server.addr()], breaks);
     let unstable = Unstable::new(proxy.url());
-    unstable.costs_little(|| proxy.connections()).await;
+    unstable.costs_little(|| proxy.connections(), reasons).await;
 }
 
 #[tokio::test]
 async fn closed_at_once() {
-    costs_little(Breaks::AtOnce).await;
+    costs_little(Breaks::AtOnce, BROKEN).await;
 }
 
 #[tokio::test]
 async fn closed_within_the_greeting() {
-    costs_little(Breaks::AfterBytes(100)).await;
+    costs_little(Breaks::AfterBytes(100), BROKEN).await;
 }
 
 #[tokio::test]
 async fn closed_within_the_first_check() {
-    costs_little(Breaks::AfterBytes(6_000)).await;
+    costs_little(Breaks::AfterBytes(6_000), BROKEN).await;
 }
 
 #[tokio::test]
 async fn closed_right_after_the_greeting() {
-    costs_little(Breaks::After(Duration::from_millis(50))).await;
+    costs_little(Breaks::After(Duration::from_millis(50)), BROKEN).await;
 }
 
 #[tokio::test]
 async fn closed_each_half_second() {
-    costs_little(Breaks::After(Duration::from_millis(500))).await;
+    costs_little(Breaks::After(Duration::from_millis(500)), BROKEN).await;
 }
 
 #[tokio::test]
 async fn closed_each_second_and_more() {
-    costs_little(Breaks::After(Duration::from_millis(1_100))).await;
+    costs_little(Breaks::After(Duration::from_millis(1_100)), BROKEN).await;
 }
 
 #[tokio::test]
 async fn closed_when_idle_for_moment() {
     // Locks are taken all the time, so no timeout is shorter than a pause of this test.
-    costs_little(Breaks::Idle(Duration::from_millis(1))).await;
+    costs_little(Breaks::Idle(Duration::from_millis(1)), BROKEN).await;
 }
 
 #[tokio::test]
 async fn answered_byte_by_byte() {
-    costs_little(Breaks::Dripping(Duration::from_millis(5))).await;
+    costs_little(Breaks::Dripping(Duration::from_millis(5)), &["no greeting", "timed out"]).await;
 }
 
 #[tokio::test]
@@ -60,7 +63,7 @@ async fn alternating_servers() {
     let breaks = Breaks::After(Duration::from_millis(200));
     let proxy = Breaker::start(servers.iter().map(RedisServer::addr), breaks);
     let unstable = Unstable::new(proxy.url());
-    unstable.costs_little(|| proxy.connections()).await;
+    unstable.costs_little(|| proxy.connections(), BROKEN).await;
 }
 
 #[tokio::test]
@@ -86,7 +89,7 @@ async fn clients_killed_again_and_again() {
         }
     };
     tokio::select! {
-        () = unstable.costs_little(connections) => {}
+        () = unstable.costs_little(connections, BROKEN) => {}
         () = killing => {}
     }
 }

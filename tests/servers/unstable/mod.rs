@@ -1,4 +1,5 @@
-//! Servers and proxies that misbehave for long: connections and loaded scripts stay few.
+//! Servers and proxies that misbehave for long: connections, loaded scripts and log lines stay few, and the
+//! reason stays visible.
 
 mod connections;
 mod errors;

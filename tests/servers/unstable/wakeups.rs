@@ -22,7 +22,7 @@ async fn costs_little(answer: Reaction) {
     in_time(unstable.redlock().ready()).await.unwrap();
     let waiting = unstable.redlock().lock("b").wait(std::time::Duration::from_secs(60));
     tokio::select! {
-        () = unstable.costs_little(|| server.connections()) => {}
+        () = unstable.costs_little(|| server.connections(), &["wake-ups"]) => {}
         result = waiting.into_future() => panic!("{result:?}"),
     }
 }
