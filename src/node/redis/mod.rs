@@ -31,6 +31,7 @@ mod enrol;
 pub(crate) mod fuzzing;
 mod handshake;
 mod listener;
+mod log_budget;
 mod node;
 mod node_address;
 mod permissions;

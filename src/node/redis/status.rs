@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     enrol::NodeReport,
+    log_budget::MessageLevel,
     permissions::Denied,
     server_traits::ServerTraits,
     status_detail::{ConnectionState, Copied, StatusDetail, VoteBar, VoteBarKind},
@@ -49,7 +50,7 @@ const UNKNOWN: i64 = i64::MIN;
 
 impl Status {
     pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>, events: Arc<Events>) -> Self {
-        let detail = StatusDetail::new(&name);
+        let detail = StatusDetail::new(&name, clock.now());
         Self {
             name,
             clock,
@@ -167,7 +168,7 @@ impl Status {
         detail.bars[kind as usize] = bar.map(|bar| (bar, since));
         let any = detail.bars.iter().any(Option::is_some);
         self.barred.store(any, Ordering::Release);
-        detail.queue(event);
+        detail.queue(event, now);
     }
 
     pub(super) fn set_up(&self, address: Arc<str>, traits: ServerTraits, round_trip: Duration) {
@@ -350,16 +351,16 @@ impl Status {
             detail.events.emitting = true;
             EmitGuard(self)
         };
-        while let Some(event) = self.next_event() {
+        while let Some((event, level)) = self.next_event() {
             if let Some(kind) = event.public(&self.name) {
                 self.events.send(&*self.clock, || kind);
             }
-            event.emit(&self.name);
+            event.emit(&self.name, level);
         }
     }
 
     /// Takes the next event; without one, ends the emission.
-    fn next_event(&self) -> Option<StatusEvent> {
+    fn next_event(&self) -> Option<(StatusEvent, MessageLevel)> {
         let mut detail = self.detail();
         let event = detail.events.queue.pop_front();
         detail.events.emitting = event.is_some();
@@ -371,7 +372,7 @@ impl Status {
         {
             let mut detail = self.detail();
             let event = change(&mut detail, now);
-            detail.queue(event);
+            detail.queue(event, now);
         }
         self.emit();
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     breaks::Breaks,
+    log_budget::{LogBudget, MessageLevel},
     permissions::Denied,
     status_event::{StatusEvent, StatusEventQueue},
 };
@@ -32,6 +33,7 @@ pub(super) struct StatusDetail {
     /// The latest failure to end the probation, and the number of failures.
     pub(super) blocked: Option<(Blocked, u32)>,
     pub(super) events: StatusEventQueue,
+    log: LogBudget,
 }
 
 /// What a client copied to a server.
@@ -58,7 +60,7 @@ pub(super) enum ConnectionState {
 }
 
 impl StatusDetail {
-    pub(super) fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str, now: Timestamp) -> Self {
         Self {
             state: ConnectionState::Connecting,
             bars: [const { None }; 5],
@@ -70,15 +72,25 @@ impl StatusDetail {
             wakeup_breaks: Breaks::default(),
             blocked: None,
             events: StatusEventQueue::default(),
+            log: LogBudget::new(now),
         }
     }
 
-    pub(super) fn queue(&mut self, event: Option<StatusEvent>) {
+    pub(super) fn queue(&mut self, event: Option<StatusEvent>, now: Timestamp) {
         let is_up = matches!(self.state, ConnectionState::Up | ConnectionState::Refusing { .. });
         let is_barred = self.bars.iter().any(Option::is_some);
         let is_voting = matches!(self.state, ConnectionState::Up) && !is_barred;
-        self.events.queue.extend(event);
-        self.events.queue.push_back(StatusEvent::Gauges { is_up, is_voting });
+        if let Some(excess) = self.log.settle(now) {
+            let state = self.health(now).state;
+            let settled = StatusEvent::Settled { excess, state };
+            self.events.queue.push_back((settled, MessageLevel::Own));
+        }
+        if let Some(event) = event {
+            let level = if event.is_counted() { self.log.take(now) } else { MessageLevel::Own };
+            self.events.queue.push_back((event, level));
+        }
+        let gauges = StatusEvent::Gauges { is_up, is_voting };
+        self.events.queue.push_back((gauges, MessageLevel::Own));
     }
 
     /// Returns the event of a server that may evict keys, and was not known to.

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Maximum rate of connections to one server, per second. Pauses are half a second to a second.
 const MOST_CONNECTIONS: usize = 3;
 /// Maximum number of log lines at INFO and above from the start to the end.
-const MOST_LINES: usize = 60;
+const MOST_LINES: usize = 21;
 
 /// A manager over one server, that takes locks all the time.
 pub(super) struct Unstable {
