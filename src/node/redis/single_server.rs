@@ -8,16 +8,18 @@ use std::{
 
 use ::redis::{Pipeline, Value};
 use futures_util::FutureExt;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     Access, Endpoint, handshake,
+    log_budget::{LogBudget, MessageLevel},
     server_error::reason,
     wire::{MAX_LONG, Wire},
 };
-use crate::error::Reason;
+use crate::{error::Reason, time::Timestamp};
 
-/// Time after a failed attempt in which there is no other: questions fail at once.
+/// Minimum time from one connection to the next. While the latest one failed, questions fail at once for that
+/// time; after one that was answered they wait.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What each command was answered, or why it was refused.
@@ -31,14 +33,25 @@ pub(crate) struct SingleServer {
     timeout: Duration,
     max_answers: usize,
     wire: Option<Wire>,
-    /// When the last attempt to connect failed, and why.
-    failed: Option<(Instant, Reason)>,
+    /// When the latest connection was opened or could not be, and why it failed, unless it was answered.
+    latest: Option<(Instant, Option<Reason>)>,
+    created: Instant,
+    log: LogBudget,
 }
 
 impl SingleServer {
     /// `timeout`: for one call of [`ask`](Self::ask), connecting included.
-    pub(crate) const fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
-        Self { endpoint, access, timeout, max_answers: MAX_LONG, wire: None, failed: None }
+    pub(crate) fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
+        Self {
+            endpoint,
+            access,
+            timeout,
+            max_answers: MAX_LONG,
+            wire: None,
+            latest: None,
+            created: Instant::now(),
+            log: LogBudget::new(Timestamp::ZERO),
+        }
     }
 
     /// Limits the memory of the answers to one question, in bytes.
@@ -63,7 +76,7 @@ impl SingleServer {
         let timeout = self.timeout;
         let asking = async {
             if let Some(mut wire) = self.wire.take()
-                && logged(wire.check_idle().await, &self.endpoint).is_ok()
+                && self.logged(wire.check_idle().await).is_ok()
                 && let Ok(answers) = self.ask_over(wire, pipeline).await
                 && self.wire.is_some()
             {
@@ -71,7 +84,11 @@ impl SingleServer {
             }
             // The server may have closed a connection that was idle, or have restarted.
             let wire = self.connect().await?;
-            self.ask_over(wire, pipeline).await
+            let asked = self.ask_over(wire, pipeline).await;
+            if let (Some((_, failed)), Err(reason)) = (&mut self.latest, &asked) {
+                *failed = Some(reason.clone());
+            }
+            asked
         };
         tokio::time::timeout(timeout, asking).await.unwrap_or(Err(Reason::TimedOut))
     }
@@ -84,7 +101,7 @@ impl SingleServer {
     ) -> Result<CommandAnswers, Reason> {
         let answers = wire.ask_within(pipeline, self.timeout, self.max_answers).await?;
         // With one answer too many, each may be that of another question.
-        logged(wire.check_answered(), &self.endpoint)?;
+        self.logged(wire.check_answered())?;
         let said = |answer| match answer {
             Value::ServerError(error) => Err(reason(&error)),
             answer => Ok(answer),
@@ -98,42 +115,53 @@ impl SingleServer {
     }
 
     async fn connect(&mut self) -> Result<Wire, Reason> {
-        if let Some((at, reason)) = &self.failed
-            && at.elapsed() < PAUSE
-        {
-            return Err(reason.clone());
+        match &self.latest {
+            Some((at, Some(reason))) if at.elapsed() < PAUSE => return Err(reason.clone()),
+            Some((at, _)) => sleep_until(*at + PAUSE).await,
+            None => {}
         }
         // Caught here as well: a connector that panics is not asked again at once.
         let opening = AssertUnwindSafe(handshake::open_beside(&self.endpoint, &self.access));
         let opened = opening.catch_unwind().await;
         let opened = opened.unwrap_or_else(|_| Err(self.panicked("connecting")));
-        self.failed = opened.as_ref().err().map(|reason| (Instant::now(), reason.clone()));
+        self.latest = Some((Instant::now(), opened.as_ref().err().cloned()));
         opened
     }
 
     /// Closes the connection; the next question opens a new one.
     pub(crate) fn disconnect(&mut self, why: &str) {
-        crate::log::warn!(server = %self.endpoint.name, "closing the connection: the server {why}");
+        self.warn(&format!("closing the connection: the server {why}"));
         // The stream is foreign code.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self.wire.take())));
     }
 
     /// Logs a panic, whose message its hook has shown. The connection went with what panicked.
-    fn panicked(&self, step: &str) -> Reason {
-        crate::log::warn!(server = %self.endpoint.name, "{step} panicked; the next question connects anew");
+    fn panicked(&mut self, step: &str) -> Reason {
+        self.warn(&format!("{step} panicked; the next question connects anew"));
         Reason::NotConnected(format!("{step} panicked").into())
     }
-}
 
-/// Logs replies without a request.
-fn logged(checked: Result<(), Reason>, endpoint: &Endpoint) -> Result<(), Reason> {
-    if let Err(Reason::Protocol(_)) = &checked {
-        crate::log::warn!(
-            server = %endpoint.name,
-            "closing the connection: the server sent a reply that nobody asked for"
-        );
+    /// Logs replies without a request.
+    fn logged(&mut self, checked: Result<(), Reason>) -> Result<(), Reason> {
+        if let Err(Reason::Protocol(_)) = &checked {
+            self.warn("closing the connection: the server sent a reply that nobody asked for");
+        }
+        checked
     }
-    checked
+
+    /// Logs a warning; one a minute of those in excess.
+    fn warn(&mut self, what: &str) {
+        let server = &*self.endpoint.name;
+        let level = self.log.take(Timestamp::ZERO + self.created.elapsed());
+        if level == MessageLevel::FirstInExcess {
+            crate::log::warn!(%server, "this happens all the time, and is mostly logged at DEBUG from now on");
+        }
+        if level == MessageLevel::Own {
+            crate::log::warn!(%server, "{what}");
+        } else {
+            crate::log::debug!(%server, "{what}");
+        }
+    }
 }
 
 /// Whether another server, or another login, may answer better. A node denies single names; what is

@@ -5,4 +5,6 @@ mod connections;
 mod errors;
 mod scene;
 mod scripts;
+#[cfg(feature = "http")]
+mod store;
 mod wakeups;
