@@ -2,6 +2,7 @@
 //! reason stays visible.
 
 mod connections;
+mod directories;
 mod errors;
 mod scene;
 mod scripts;

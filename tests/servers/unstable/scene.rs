@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tower_redlock::Redlock;
+use tower_redlock::{Redlock, RedlockBuilder};
 
 use crate::{
     failures::log::{Log, LoggedSpawner},
@@ -29,10 +29,14 @@ pub(super) struct Unstable {
 
 impl Unstable {
     pub(super) fn new(url: String) -> Self {
+        Self::with(url, |builder| builder)
+    }
+
+    pub(super) fn with(url: String, set: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> Self {
         let log = Log::new();
         let builder = over(Redlock::builder(), [url]).spawner(LoggedSpawner::start(&log));
         let builder = builder.ttl(Duration::from_secs(10)).node_timeout(Duration::from_millis(200));
-        Self { redlock: builder.build().expect("valid settings"), log }
+        Self { redlock: set(builder).build().expect("valid settings"), log }
     }
 
     /// Takes locks until `counting` is over.

@@ -149,13 +149,16 @@ impl Directory {
             for address in targets {
                 if !asked.contains(&address) {
                     asked.push(address.clone());
+                    // Servers that name further ones each time are asked no faster for that.
+                    let is_known = self.servers.contains(&address);
+                    let pause = if is_known { Duration::ZERO } else { interval() };
                     // Each by itself: a server that hangs delays no other.
-                    asking.push(self.ask(slot, self.open(address, access), Duration::ZERO));
+                    asking.push(self.ask(slot, self.open(address, access), pause));
                 }
             }
             // There is a server in every URL.
             let Some((mut server, word)) = asking.next().await else { return };
-            let mut pause = crate::random::within(&(INTERVAL / 2..=INTERVAL));
+            let mut pause = interval();
             match &word {
                 Ok(_) => server.backoff = Backoff::default(),
                 Err(_) => pause += server.backoff.after(Duration::ZERO),
@@ -228,6 +231,11 @@ impl Directory {
         let credentials = access.credentials.clone().filter(|_| self.is_cluster());
         Access { credentials, ..access.clone() }
     }
+}
+
+/// Returns the pause before the next question to a server.
+fn interval() -> Duration {
+    crate::random::within(&(INTERVAL / 2..=INTERVAL))
 }
 
 impl fmt::Debug for Directory {
