@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::Timestamp;
+use tokio::time::Instant;
 
 /// Number of messages that are logged in a row.
 const BURST: u32 = 20;
@@ -11,13 +11,15 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The messages about one node that may still be logged: some in a row, and one a minute afterwards. Those in
 /// excess are logged at DEBUG.
+///
+/// Counted on a clock that no server puts forward.
 #[derive(Debug)]
 pub(super) struct LogBudget {
     left: u32,
     /// When one was last added.
-    added: Timestamp,
+    added: Instant,
     /// Number of messages in excess since the node last settled, and the time of the latest.
-    excess: Option<(u64, Timestamp)>,
+    excess: Option<(u64, Instant)>,
 }
 
 /// Where a message is logged.
@@ -30,15 +32,15 @@ pub(super) enum MessageLevel {
 }
 
 impl LogBudget {
-    pub(super) const fn new(now: Timestamp) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self { left: BURST, added: now, excess: None }
     }
 
     /// Counts a message.
-    pub(super) fn take(&mut self, now: Timestamp) -> MessageLevel {
+    pub(super) fn take(&mut self, now: Instant) -> MessageLevel {
         while self.left < BURST && now >= self.added + INTERVAL {
             self.left += 1;
-            self.added = self.added + INTERVAL;
+            self.added += INTERVAL;
         }
         if self.left == BURST {
             self.added = now;
@@ -53,7 +55,7 @@ impl LogBudget {
     }
 
     /// Returns the number of messages in excess, if there was none of late. Then the next one is the first.
-    pub(super) fn settle(&mut self, now: Timestamp) -> Option<u64> {
+    pub(super) fn settle(&mut self, now: Instant) -> Option<u64> {
         let (count, _) = self.excess.take_if(|(_, latest)| now >= *latest + INTERVAL)?;
         Some(count)
     }
@@ -63,14 +65,12 @@ impl LogBudget {
 mod tests {
     use super::*;
 
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::ZERO + Duration::from_secs(seconds)
-    }
-
     #[test]
     fn endless_changes_log_once_a_minute() {
         const DAY: u64 = 24 * 60 * 60;
-        let mut budget = LogBudget::new(at(0));
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let mut budget = LogBudget::new(begun);
         let levels: Vec<_> = (0..DAY).map(|second| budget.take(at(second))).collect();
         let count = |level| levels.iter().filter(|known| **known == level).count();
         assert_eq!(count(MessageLevel::FirstInExcess), 1);
@@ -83,7 +83,9 @@ mod tests {
 
     #[test]
     fn rare_changes_are_all_logged() {
-        let mut budget = LogBudget::new(at(0));
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let mut budget = LogBudget::new(begun);
         for number in 0..1_000 {
             assert_eq!(budget.take(at(number * 61)), MessageLevel::Own);
         }

@@ -16,7 +16,7 @@ use super::{
     server_error::reason,
     wire::{MAX_LONG, Wire},
 };
-use crate::{error::Reason, time::Timestamp};
+use crate::error::Reason;
 
 /// Minimum time from one connection to the next. While the latest one failed, questions fail at once for that
 /// time; after one that was answered they wait.
@@ -35,7 +35,6 @@ pub(crate) struct SingleServer {
     wire: Option<Wire>,
     /// When the latest connection was opened or could not be, and why it failed, unless it was answered.
     latest: Option<(Instant, Option<Reason>)>,
-    created: Instant,
     log: LogBudget,
 }
 
@@ -49,8 +48,7 @@ impl SingleServer {
             max_answers: MAX_LONG,
             wire: None,
             latest: None,
-            created: Instant::now(),
-            log: LogBudget::new(Timestamp::ZERO),
+            log: LogBudget::new(Instant::now()),
         }
     }
 
@@ -152,7 +150,7 @@ impl SingleServer {
     /// Logs a warning; one a minute of those in excess.
     fn warn(&mut self, what: &str) {
         let server = &*self.endpoint.name;
-        let level = self.log.take(Timestamp::ZERO + self.created.elapsed());
+        let level = self.log.take(Instant::now());
         if level == MessageLevel::FirstInExcess {
             crate::log::warn!(%server, "this happens all the time, and is mostly logged at DEBUG from now on");
         }

@@ -50,7 +50,7 @@ const UNKNOWN: i64 = i64::MIN;
 
 impl Status {
     pub(super) fn new(name: Arc<str>, clock: Arc<dyn Clock>, events: Arc<Events>) -> Self {
-        let detail = StatusDetail::new(&name, clock.now());
+        let detail = StatusDetail::new(&name);
         Self {
             name,
             clock,
@@ -281,6 +281,11 @@ impl Status {
         if self.denied(|denied| denied.listening(command, is_denied)) && is_denied {
             self.change(|_, _| Some(StatusEvent::Denied { command }));
         }
+    }
+
+    /// Reports what changes nothing of the status.
+    pub(super) fn report(&self, event: StatusEvent) {
+        self.change(|_, _| Some(event));
     }
 
     /// Records that the listener's connection broke, or was not opened. While the server is down, that is the

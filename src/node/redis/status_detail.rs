@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{
     breaks::Breaks,
     log_budget::{LogBudget, MessageLevel},
@@ -60,7 +62,7 @@ pub(super) enum ConnectionState {
 }
 
 impl StatusDetail {
-    pub(super) fn new(name: &str, now: Timestamp) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         Self {
             state: ConnectionState::Connecting,
             bars: [const { None }; 5],
@@ -72,7 +74,7 @@ impl StatusDetail {
             wakeup_breaks: Breaks::default(),
             blocked: None,
             events: StatusEventQueue::default(),
-            log: LogBudget::new(now),
+            log: LogBudget::new(Instant::now()),
         }
     }
 
@@ -80,13 +82,14 @@ impl StatusDetail {
         let is_up = matches!(self.state, ConnectionState::Up | ConnectionState::Refusing { .. });
         let is_barred = self.bars.iter().any(Option::is_some);
         let is_voting = matches!(self.state, ConnectionState::Up) && !is_barred;
-        if let Some(excess) = self.log.settle(now) {
+        if let Some(excess) = self.log.settle(Instant::now()) {
             let state = self.health(now).state;
             let settled = StatusEvent::Settled { excess, state };
             self.events.queue.push_back((settled, MessageLevel::Own));
         }
         if let Some(event) = event {
-            let level = if event.is_counted() { self.log.take(now) } else { MessageLevel::Own };
+            let level =
+                if event.is_counted() { self.log.take(Instant::now()) } else { MessageLevel::Own };
             self.events.queue.push_back((event, level));
         }
         let gauges = StatusEvent::Gauges { is_up, is_voting };
@@ -193,5 +196,49 @@ impl VoteBar {
                 (Self::Reason(reason), Self::Reason(other)) => reason == other,
                 _ => true,
             }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The messages that are logged at their level since the last call.
+    fn logged(detail: &mut StatusDetail) -> Vec<StatusEvent> {
+        let events = detail.events.queue.drain(..);
+        let is_logged = |level| level != MessageLevel::Debug;
+        let events = events.filter(|(event, level)| {
+            is_logged(*level) && !matches!(event, StatusEvent::Gauges { .. })
+        });
+        events.map(|(event, _)| event).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn last_state_of_many_is_logged() {
+        let now = Timestamp::ZERO;
+        let mut detail = StatusDetail::new("a");
+        for _ in 0..100 {
+            detail.state = ConnectionState::Up;
+            detail.queue(Some(StatusEvent::Up), now);
+            detail.state =
+                ConnectionState::Down { reason: Reason::Disconnected, since: Timestamp::ZERO };
+            detail.queue(Some(StatusEvent::Down { reason: Reason::Disconnected }), now);
+        }
+        let count = logged(&mut detail).len();
+        assert!(count > 10 && count < 30, "{count} messages");
+
+        tokio::time::advance(Duration::from_secs(59)).await;
+        detail.queue(None, now);
+        assert!(logged(&mut detail).is_empty());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        detail.queue(None, now);
+        let last = logged(&mut detail);
+        let [StatusEvent::Settled { state: NodeState::Down { .. }, .. }] = &last[..] else {
+            panic!("{last:?}")
+        };
+        detail.queue(None, now);
+        assert!(logged(&mut detail).is_empty(), "once");
     }
 }

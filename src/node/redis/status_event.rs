@@ -38,6 +38,17 @@ pub(super) enum StatusEvent {
     Denied {
         command: &'static str,
     },
+    /// From a set of this size.
+    TakenOver {
+        nodes: usize,
+    },
+    ClockJumped {
+        by: String,
+    },
+    ClockOff {
+        by: String,
+    },
+    ClockRight,
     NotActivated {
         asked: Arc<str>,
         reason: Reason,
@@ -78,6 +89,10 @@ impl StatusEvent {
             Self::StillDown { .. }
             | Self::Evicts { .. }
             | Self::Denied { .. }
+            | Self::TakenOver { .. }
+            | Self::ClockJumped { .. }
+            | Self::ClockOff { .. }
+            | Self::ClockRight
             | Self::NotActivated { .. }
             | Self::Settled { .. }
             | Self::Gauges { .. } => return None,
@@ -134,6 +149,24 @@ impl StatusEvent {
                 command,
                 "the server denies our user a command that wake-ups need: waiting works by trying"
             ),
+            Self::TakenOver { nodes } => crate::log::warn!(
+                %node,
+                nodes,
+                "the node belonged to another set of nodes, which nobody uses any more; it was taken over"
+            ),
+            Self::ClockJumped { by } => crate::log::warn!(
+                %node,
+                %by,
+                "the server's clock jumped; it does not vote for max_ttl"
+            ),
+            Self::ClockOff { by } => crate::log::warn!(
+                %node,
+                %by,
+                "the server's wall clock is off from those of a quorum of servers: where it is behind, it takes none of their fencing tokens"
+            ),
+            Self::ClockRight => {
+                crate::log::info!(%node, "the server's wall clock is right again");
+            }
             Self::NotActivated { asked, reason, is_new } => {
                 if is_new {
                     crate::log::warn!(%node, %asked, %reason, "the node's probation can't be ended");

@@ -75,10 +75,10 @@ async fn cluster_grows_without_end() {
         let replicas: String = replicas.map(replica).collect();
         Reaction::bulk(&format!("m m:1@1 master - 0 0 {epoch} connected 0-16383\n{replicas}"))
     });
-    let unstable = Unstable::with("redis+cluster://first".into(), |builder| {
+    let unstable = Unstable::with(["redis+cluster://first".into()], |builder| {
         builder.key_prefix("{redlock}").connector(Everywhere(cluster.addr()))
     });
     let rate = unstable.rate(|| cluster.count("CLUSTER")).await;
-    // Ten servers, each two to four times a second.
-    assert!(rate <= 40, "{rate} questions per second");
+    // Ten servers, each two to four times a second, and some that are no longer named.
+    assert!(rate <= 50, "{rate} questions per second");
 }

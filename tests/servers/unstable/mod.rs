@@ -1,6 +1,7 @@
 //! Servers and proxies that misbehave for long: connections, loaded scripts and log lines stay few, and the
 //! reason stays visible.
 
+mod clocks;
 mod connections;
 mod directories;
 mod errors;

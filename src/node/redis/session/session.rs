@@ -47,7 +47,7 @@ const MAX_UNANSWERED: usize = 1024;
 /// Maximum lead of a token before a server's clock.
 const MAX_LEAD: Duration = Duration::from_micros(TOKEN_LEAD);
 /// Interval between health checks.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of node timeouts without an answer after which a connection is replaced.
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
             }
             // Before the first check, and once the connection is to end, nothing is taken in.
             let is_open = self.checks.has_begun && self.leaving.is_none();
-            if self.checks.is_due && !self.checks.is_under_way && self.leaving.is_none() {
+            if self.checks.may_begin() && self.leaving.is_none() {
                 last_check = self.settings.clock.now();
                 self.check_health(last_check);
             }
@@ -197,6 +197,7 @@ impl<'a> Session<'a> {
                         return self.break_off(reason);
                     }
                     self.report_waits(now);
+                    self.checks.count_anew();
                     if now.saturating_duration_since(last_check) >= CHECK_INTERVAL {
                         self.checks.is_due = true;
                     }
