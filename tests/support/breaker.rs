@@ -24,6 +24,8 @@ pub enum Breaks {
     After(Duration),
     /// Closes it when no byte has come from the client for this time.
     Idle(Duration),
+    /// Keeps it open, and sends nothing.
+    Silent,
     /// Passes one byte from the server in each of these times.
     Dripping(Duration),
 }
@@ -46,7 +48,11 @@ impl Breaker {
                 loop {
                     let client = port::accept(&listener).await;
                     let number = connections.fetch_add(1, Ordering::SeqCst);
-                    tokio::spawn(relay(client, upstreams[number % upstreams.len()], breaks));
+                    tokio::spawn(relay(
+                        client,
+                        upstreams.get(number % upstreams.len().max(1)).copied(),
+                        breaks,
+                    ));
                 }
             }
         });
@@ -64,11 +70,21 @@ impl Breaker {
     }
 }
 
-async fn relay(mut client: TcpStream, upstream: SocketAddr, breaks: Breaks) -> io::Result<()> {
-    if breaks == Breaks::AtOnce {
-        return Ok(());
+async fn relay(
+    mut client: TcpStream,
+    upstream: Option<SocketAddr>,
+    breaks: Breaks,
+) -> io::Result<()> {
+    match breaks {
+        Breaks::AtOnce => return Ok(()),
+        Breaks::Silent => {
+            // Until the client closes it.
+            tokio::io::copy(&mut client, &mut tokio::io::sink()).await?;
+            return Ok(());
+        }
+        _ => {}
     }
-    let mut server = TcpStream::connect(upstream).await?;
+    let mut server = TcpStream::connect(upstream.expect("a server")).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     if let Breaks::After(time) = breaks {

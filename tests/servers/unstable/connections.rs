@@ -58,6 +58,30 @@ async fn answered_byte_by_byte() {
 }
 
 #[tokio::test]
+async fn silent_from_the_beginning() {
+    costs_little(Breaks::Silent, &["no greeting"]).await;
+}
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn handshake_of_tls_never_ends() {
+    let proxy = Breaker::start([], Breaks::Silent);
+    let unstable = Unstable::new(proxy.url().replace("redis://", "rediss://"));
+    unstable.costs_little(|| proxy.connections(), &["the port may not speak TLS"]).await;
+}
+
+#[tokio::test]
+async fn all_servers_at_once() {
+    let servers = RedisServer::start_n(3);
+    let breaks = Breaks::After(Duration::from_millis(50));
+    let proxies: Vec<_> =
+        servers.iter().map(|server| Breaker::start([server.addr()], breaks)).collect();
+    let unstable = Unstable::over(proxies.iter().map(Breaker::url));
+    let most = || proxies.iter().map(Breaker::connections).max().unwrap();
+    unstable.costs_little(most, BROKEN).await;
+}
+
+#[tokio::test]
 async fn alternating_servers() {
     let servers = RedisServer::start_n(2);
     let breaks = Breaks::After(Duration::from_millis(200));

@@ -5,6 +5,7 @@ mod clocks;
 mod connections;
 mod directories;
 mod errors;
+mod incarnations;
 mod scene;
 mod scripts;
 #[cfg(feature = "http")]
