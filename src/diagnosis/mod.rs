@@ -71,6 +71,8 @@
 //! | `tls` | problem | the certificate of the server is refused, or it does not speak TLS | no, after 10 s |
 //! | `ttl-too-long` | problem | the TTL is above the `max_ttl` of the node | yes |
 //! | `unfit-server` | problem | the kind or mode of the server cannot vote | no, after 2 s |
+//! | `unstable` | problem | connections to the server break again and again, and it votes in between | – |
+//! | `unstable-wake-ups` | hint | the same of the connections by which the server reports releases | – |
 //! | `version` | problem | the server is too old | no, after 2 s |
 //!
 //! # Serialization

@@ -25,6 +25,8 @@ pub(super) fn advise(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Vec<Advice
         keys(node, terms),
         denied(node, terms),
         limits(node),
+        unstable(node),
+        wakeups(node),
     ];
     advice.into_iter().flatten().collect()
 }
@@ -151,6 +153,27 @@ fn limits(node: &NodeDiagnosis) -> Option<Advice> {
             "nothing, if these are acceptable (see \"Other servers\" in docs/servers.md); otherwise use Redis or Valkey, reached without a proxy",
         )
     })
+}
+
+/// Connections that break while the node votes in between.
+fn unstable(node: &NodeDiagnosis) -> Option<Advice> {
+    let mut findings = node.health.findings.iter();
+    let found = findings.find(|found| matches!(found, Finding::UnstableConnection { .. }))?;
+    Some(Advice::problem(
+        "unstable",
+        format!("{found}; it does not vote until it is connected again"),
+        "look for what ends connections: an idle timeout or a limit of a proxy or a load balancer in front of the server, its `timeout` and `maxclients`, CLIENT KILL, restarts; point the clients at the server itself where you can",
+    ))
+}
+
+fn wakeups(node: &NodeDiagnosis) -> Option<Advice> {
+    let mut findings = node.health.findings.iter();
+    let found = findings.find(|found| matches!(found, Finding::UnstableWakeUps { .. }))?;
+    Some(Advice::hint(
+        "unstable-wake-ups",
+        format!("{found}; whoever waits for another process tries from time to time instead"),
+        "look for what ends connections that carry a subscription: a proxy that does not know SUBSCRIBE, its idle timeout, or `client-output-buffer-limit pubsub` of the server",
+    ))
 }
 
 fn denied(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {

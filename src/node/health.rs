@@ -181,6 +181,22 @@ pub enum Finding {
     },
     /// The server tells no run id: two names of one server would vote twice, unnoticed.
     NoRunId,
+    /// Connections to the server break again and again: at least three did within the last minute. It votes
+    /// between one and the next.
+    UnstableConnection {
+        /// Number of connections that broke within the last minute, at most 100.
+        broken: usize,
+        /// Why the latest one broke.
+        reason: Reason,
+    },
+    /// The same of the connection by which the server reports releases to those who wait, while the server
+    /// is up. Whoever waits for another process tries again from time to time instead.
+    UnstableWakeUps {
+        /// Number of connections that broke, or were not opened, within the last minute; at most 100.
+        broken: usize,
+        /// Why the latest one broke.
+        reason: Reason,
+    },
 }
 
 impl fmt::Display for Finding {
@@ -191,6 +207,15 @@ impl fmt::Display for Finding {
             Self::NoRunId => {
                 return f.write_str(
                     "it tells no run id: two names of one server would not be recognised as one",
+                );
+            }
+            Self::UnstableConnection { broken, reason } => {
+                return write!(f, "its connection broke {broken} times within a minute: {reason}");
+            }
+            Self::UnstableWakeUps { broken, reason } => {
+                return write!(
+                    f,
+                    "its connection for wake-ups broke {broken} times within a minute: {reason}"
                 );
             }
         };

@@ -18,4 +18,5 @@ mod once;
 mod support_checks;
 #[cfg(feature = "tls")]
 mod tls;
+mod unstable;
 mod wakeups;

@@ -5,6 +5,7 @@
 //!   wrong clock.
 //! - [`Proxy`]: a network between a client and a server that can be slow, silent or down, and that
 //!   can deliver a request after the client has closed the connection.
+//! - [`Breaker`]: a network that ends connections early, again and again.
 //! - [`FakeServer`]: a scripted server, for replies that a real one rarely gives.
 //! - [`Sentinels`], [`Cluster`]: a master that others may replace.
 //! - [`ServerScene`]: servers behind proxies, and managers over them.
@@ -31,6 +32,7 @@
 
 pub mod acl;
 mod background;
+mod breaker;
 mod cli;
 mod clocked;
 mod cluster;
@@ -61,6 +63,7 @@ mod server_clock;
 mod temp_dir;
 mod wait;
 
+pub use breaker::{Breaker, Breaks};
 pub use cluster::Cluster;
 pub use fake::{Command, FakeServer, Reaction};
 pub use feature::{Feature, has, is_lacking};

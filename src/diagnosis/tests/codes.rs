@@ -102,6 +102,14 @@ const CASES: &[Case] = &[
     ("unfit-server", Problem, |found| {
         found.down(0, unfit(UnfitServer::NoDatabase { error: text("ERR") }));
     }),
+    ("unstable", Problem, |found| {
+        let reason = Reason::Disconnected;
+        found.health[0].findings.push(Finding::UnstableConnection { broken: 3, reason });
+    }),
+    ("unstable-wake-ups", Hint, |found| {
+        let reason = Reason::Disconnected;
+        found.health[0].findings.push(Finding::UnstableWakeUps { broken: 3, reason });
+    }),
     ("version", Problem, |found| {
         found.down(0, unfit(UnfitServer::TooOld { version: text("6.0") }));
     }),

@@ -31,19 +31,22 @@ pub(super) struct Decoded {
 
 impl Decoded {
     /// Creates one without a reading of the clock.
-    fn timeless(result: Result<Answer, Reason>) -> Self {
+    pub(super) fn timeless(result: Result<Answer, Reason>) -> Self {
         Self { result, server_micros: None, granted: false }
     }
 }
 
-/// The server lacks the script; nothing ran. The operation is sent again with the script's text.
+/// The server lacks the script; nothing ran. The operation is sent again with the script's text, unless it was
+/// sent with that: then this is the reason.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoScript;
+pub(super) struct NoScript(pub(super) Reason);
 
 /// Decodes the reply to an operation.
 pub(super) fn decode(keys: &Keys, op: &Op, value: Value) -> Result<Decoded, NoScript> {
     let items = match (op, value) {
-        (_, Value::ServerError(error)) if error.code() == "NOSCRIPT" => return Err(NoScript),
+        (_, Value::ServerError(error)) if error.code() == "NOSCRIPT" => {
+            return Err(NoScript(reason(&error)));
+        }
         (_, Value::ServerError(error)) => return Ok(Decoded::timeless(Err(reason(&error)))),
         (Op::Acquire(_), Value::Int(1)) => {
             // What the fence was is of no interest any more.
@@ -367,7 +370,8 @@ mod tests {
     #[test]
     fn missing_scripts_are_told_apart() {
         let error = ::redis::parse_redis_value(b"-NOSCRIPT No matching script.\r\n").unwrap();
-        assert_eq!(decode(&Keys::new("redlock"), &ops()[0], error), Err(NoScript));
+        let reason = Reason::Server("NOSCRIPT No matching script.".into());
+        assert_eq!(decode(&Keys::new("redlock"), &ops()[0], error), Err(NoScript(reason)));
     }
 
     #[test]

@@ -4,9 +4,11 @@ use std::{future::poll_fn, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::D
 
 use ::redis::Value;
 use futures_util::FutureExt;
+use tokio::time::Instant;
 
 use super::{
     Endpoint,
+    backoff::Backoff,
     decode::text,
     directory::Location,
     enrol::Membership,
@@ -14,7 +16,6 @@ use super::{
     login::{ConnectionLogin, LoginStep},
     server_error::reason,
     status::Status,
-    supervisor::Backoff,
     wire::{Command, Wire},
 };
 use crate::{error::Reason, node::subscriptions::Subscriptions};
@@ -62,7 +63,8 @@ impl Listener {
                 continue;
             }
             // A connector is foreign code.
-            let ending = AssertUnwindSafe(self.listen(&mut backoff)).catch_unwind().await;
+            let mut opened = None;
+            let ending = AssertUnwindSafe(self.listen(&mut opened)).catch_unwind().await;
             self.subscriptions.reset();
             let reason = match ending {
                 Ok(ListenEnd::Idle) => continue,
@@ -71,7 +73,12 @@ impl Listener {
             };
             crate::log::debug!(node = %self.endpoint.name, %reason, "cannot listen for releases");
             let refused = matches!(reason, Reason::NoPermission(_) | Reason::Auth(_));
-            let pause = backoff.next();
+            // The node's health has the denied commands.
+            if !matches!(reason, Reason::NoPermission(_)) {
+                self.status.listening_broke(reason);
+            }
+            let lasted = opened.map_or(Duration::ZERO, |at: Instant| at.elapsed());
+            let pause = backoff.after(lasted);
             self.pause(if refused { REFUSED_BACKOFF } else { pause }).await;
         }
     }
@@ -89,15 +96,15 @@ impl Listener {
         }
     }
 
-    /// Opens a connection and serves it until it ends.
-    async fn listen(&self, backoff: &mut Backoff) -> ListenEnd {
+    /// Opens a connection, notes when it is open, and serves it until it ends.
+    async fn listen(&self, opened: &mut Option<Instant>) -> ListenEnd {
         self.subscriptions.reset();
         let (mut wire, mut login, location) = match self.connect().await {
             Ok(connected) => connected,
             Err(reason) => return ListenEnd::Broken(reason),
         };
         let mut moved = pin!(self.endpoint.left(Some(&location)));
-        *backoff = Backoff::default();
+        *opened = Some(Instant::now());
         let mut ping = tokio::time::interval(PING_INTERVAL);
         let mut command = Command::default();
         // The time of the first PING since the server last sent something.

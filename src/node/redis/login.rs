@@ -17,8 +17,8 @@ use tokio::{
 
 use super::{
     Credentials,
+    backoff::Backoff,
     handshake::{hide, refused_login},
-    supervisor::Backoff,
 };
 use crate::error::Reason;
 
@@ -241,7 +241,7 @@ impl ConnectionLogin {
             %reason,
             "cannot renew the credentials; the connection stays open until they end"
         );
-        self.renewal = LoginRenewal::Waiting(Box::pin(sleep(self.backoff.next())));
+        self.renewal = LoginRenewal::Waiting(Box::pin(sleep(self.backoff.after(Duration::ZERO))));
         self.failure = Some(reason);
     }
 

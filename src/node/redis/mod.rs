@@ -12,13 +12,15 @@
 //! | connection beside a node's own, asked by one task | `side_connection` |
 //! | greeting: authentication, scripts, the server's clock | `handshake` |
 //! | probe on connect: kind of server, whether it is fit to vote | `server_traits` |
-//! | connection kept up, replaced, batched | `supervisor`, `session` |
+//! | connection kept up, replaced, batched | `supervisor`, `backoff`, `session` |
 //! | commands that the server denies to our user | `permissions` |
 //! | connection that reports releases, open while a waiter subscribes | `listener` |
 //! | a server that is no node | `single_server` |
 //! | which of the set's servers may vote | `enrol` |
 //! | what outlives a connection: clock readings, unanswered grants | `reconnect_state` |
 
+mod backoff;
+mod breaks;
 mod claim_text;
 mod connector;
 mod credentials;
@@ -31,6 +33,7 @@ mod enrol;
 pub(crate) mod fuzzing;
 mod handshake;
 mod listener;
+mod log_budget;
 mod login;
 mod node;
 mod node_address;

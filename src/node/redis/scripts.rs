@@ -115,24 +115,31 @@ enum Digest {
     Unknown,
     Asked,
     Known(String),
+    /// The server lacked the script, or did not load it: the text is sent until the next review.
+    Lost,
 }
 
 /// The digests of the scripts of operations.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Digests([Digest; OPERATIONS.len()]);
+pub(super) struct Digests {
+    /// By the numbers of the scripts.
+    known: [Digest; OPERATIONS.len()],
+    /// No script was lost since the latest review.
+    may_load: bool,
+}
 
 impl Digests {
     /// Returns the digest of a script; until it is known, its text is sent.
     pub(super) fn get(&self, script: OperationScript) -> Option<&str> {
-        match &self.0[script.number] {
+        match &self.known[script.number] {
             Digest::Known(digest) => Some(digest),
-            Digest::Unknown | Digest::Asked => None,
+            Digest::Unknown | Digest::Asked | Digest::Lost => None,
         }
     }
 
     /// Returns true the first time that an unknown digest is to be asked for.
     pub(super) fn asks(&mut self, script: OperationScript) -> bool {
-        let entry = &mut self.0[script.number];
+        let entry = &mut self.known[script.number];
         let is_unknown = matches!(entry, Digest::Unknown);
         if is_unknown {
             *entry = Digest::Asked;
@@ -142,13 +149,36 @@ impl Digests {
 
     /// Records the digest that SCRIPT LOAD answered, if it did.
     pub(super) fn learn(&mut self, script: OperationScript, digest: Option<String>) {
-        self.0[script.number] = digest.map_or(Digest::Unknown, Digest::Known);
+        self.known[script.number] = digest.map_or(Digest::Lost, Digest::Known);
+    }
+
+    /// Records that the server lacked a script, as it lacks all. Returns whether they are to be loaded now:
+    /// the first time since the latest review. Afterwards their texts are sent.
+    pub(super) fn lose(&mut self) -> bool {
+        let may_load = std::mem::take(&mut self.may_load);
+        if !may_load {
+            self.known.fill(Digest::Lost);
+        }
+        may_load
+    }
+
+    /// Has lost digests asked for again. Called once per health check, which bounds the number of scripts that
+    /// are loaded into a server that does not keep them.
+    pub(super) fn review(&mut self) {
+        self.may_load = true;
+        for digest in &mut self.known {
+            if matches!(digest, Digest::Lost) {
+                *digest = Digest::Unknown;
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeMap, fs, path::Path};
+
+    use super::{ACQUIRE, Digests};
 
     /// Commands without a key.
     const KEYLESS: [&str; 6] = ["'TIME'", "'INFO'", "'PING'", "'PUBLISH'", "'PUBSUB'", "'SCAN'"];
@@ -201,6 +231,23 @@ mod tests {
         assert!(
             super::OPERATIONS.iter().enumerate().all(|(number, script)| script.number == number)
         );
+    }
+
+    #[test]
+    fn lost_scripts_are_reviewed_before_asking() {
+        let mut digests = Digests::default();
+        digests.learn(ACQUIRE, Some("a".into()));
+        digests.review();
+        assert!(digests.lose(), "they are loaded");
+        assert_eq!(digests.get(ACQUIRE), Some("a"));
+        assert!(!digests.lose());
+        assert_eq!(digests.get(ACQUIRE), None);
+        assert!(!digests.asks(ACQUIRE), "not before the review");
+
+        digests.review();
+        assert!(digests.asks(ACQUIRE) && !digests.asks(ACQUIRE), "once");
+        digests.learn(ACQUIRE, None);
+        assert!(!digests.asks(ACQUIRE), "it was not loaded");
     }
 
     /// Some servers refuse scripts that touch other keys than the declared ones.

@@ -8,10 +8,11 @@ use std::{
 
 use ::redis::{Pipeline, Value};
 use futures_util::FutureExt;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::{
     Access, Endpoint, handshake,
+    log_budget::{LogBudget, MessageLevel},
     login::{ConnectionLogin, ResolvingLogin},
     server_error::reason,
     side_connection::SideConnection,
@@ -19,7 +20,8 @@ use super::{
 };
 use crate::error::Reason;
 
-/// Time after a failed attempt in which there is no other: questions fail at once.
+/// Minimum time from one connection to the next. While the latest one failed, questions fail at once for that
+/// time; after one that was answered they wait.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What each command was answered, or why it was refused.
@@ -35,13 +37,14 @@ pub(crate) struct SingleServer {
     connection: Option<SideConnection>,
     /// The login of the next connection, which may take longer than one question.
     resolving: Option<ResolvingLogin>,
-    /// When the last attempt to connect failed, and why.
-    failed: Option<(Instant, Reason)>,
+    /// When the latest connection was opened or could not be, and why it failed, unless it was answered.
+    latest: Option<(Instant, Option<Reason>)>,
+    log: LogBudget,
 }
 
 impl SingleServer {
     /// `timeout`: for one call of [`ask`](Self::ask), connecting included.
-    pub(crate) const fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
         Self {
             endpoint,
             access,
@@ -49,7 +52,8 @@ impl SingleServer {
             max_answers: MAX_LONG,
             connection: None,
             resolving: None,
-            failed: None,
+            latest: None,
+            log: LogBudget::new(Instant::now()),
         }
     }
 
@@ -75,7 +79,7 @@ impl SingleServer {
         let timeout = self.timeout;
         let asking = async {
             if let Some(mut connection) = self.connection.take()
-                && logged(connection.check_idle().await, &self.endpoint).is_ok()
+                && self.logged(connection.check_idle().await).is_ok()
                 && let Ok(answers) = self.ask_over(connection, pipeline).await
                 && self.connection.is_some()
             {
@@ -84,7 +88,11 @@ impl SingleServer {
             // The server may have closed a connection that was idle, or have restarted.
             let connection = self.connect().await?;
             let asked = self.ask_over(connection, pipeline).await;
-            asked.map_err(|reason| handshake::unanswered(&self.endpoint, reason))
+            let asked = asked.map_err(|reason| handshake::unanswered(&self.endpoint, reason));
+            if let (Some((_, failed)), Err(reason)) = (&mut self.latest, &asked) {
+                *failed = Some(reason.clone());
+            }
+            asked
         };
         tokio::time::timeout(timeout, asking).await.unwrap_or(Err(Reason::TimedOut))
     }
@@ -97,7 +105,7 @@ impl SingleServer {
     ) -> Result<CommandAnswers, Reason> {
         let answers = connection.ask_within(pipeline, self.timeout, self.max_answers).await?;
         // With one answer too many, each may be that of another question.
-        logged(connection.check_answered(), &self.endpoint)?;
+        self.logged(connection.check_answered())?;
         let said = |answer| match answer {
             Value::ServerError(error) => Err(reason(&error)),
             answer => Ok(answer),
@@ -111,15 +119,15 @@ impl SingleServer {
     }
 
     async fn connect(&mut self) -> Result<SideConnection, Reason> {
-        if let Some((at, reason)) = &self.failed
-            && at.elapsed() < PAUSE
-        {
-            return Err(reason.clone());
+        match &self.latest {
+            Some((at, Some(reason))) if at.elapsed() < PAUSE => return Err(reason.clone()),
+            Some((at, _)) => sleep_until(*at + PAUSE).await,
+            None => {}
         }
         // Caught here as well: a connector that panics is not asked again at once.
         let opened = AssertUnwindSafe(self.open()).catch_unwind().await;
         let opened = opened.unwrap_or_else(|_| Err(self.panicked("connecting")));
-        self.failed = opened.as_ref().err().map(|reason| (Instant::now(), reason.clone()));
+        self.latest = Some((Instant::now(), opened.as_ref().err().cloned()));
         opened
     }
 
@@ -142,27 +150,38 @@ impl SingleServer {
 
     /// Closes the connection; the next question opens a new one.
     pub(crate) fn disconnect(&mut self, why: &str) {
-        crate::log::warn!(server = %self.endpoint.name, "closing the connection: the server {why}");
+        self.warn(&format!("closing the connection: the server {why}"));
         // The stream is foreign code.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self.connection.take())));
     }
 
     /// Logs a panic, whose message its hook has shown. The connection went with what panicked.
-    fn panicked(&self, step: &str) -> Reason {
-        crate::log::warn!(server = %self.endpoint.name, "{step} panicked; the next question connects anew");
+    fn panicked(&mut self, step: &str) -> Reason {
+        self.warn(&format!("{step} panicked; the next question connects anew"));
         Reason::NotConnected(format!("{step} panicked").into())
     }
-}
 
-/// Logs replies without a request.
-fn logged(checked: Result<(), Reason>, endpoint: &Endpoint) -> Result<(), Reason> {
-    if let Err(Reason::Protocol(_)) = &checked {
-        crate::log::warn!(
-            server = %endpoint.name,
-            "closing the connection: the server sent a reply that nobody asked for"
-        );
+    /// Logs replies without a request.
+    fn logged(&mut self, checked: Result<(), Reason>) -> Result<(), Reason> {
+        if let Err(Reason::Protocol(_)) = &checked {
+            self.warn("closing the connection: the server sent a reply that nobody asked for");
+        }
+        checked
     }
-    checked
+
+    /// Logs a warning; one a minute of those in excess.
+    fn warn(&mut self, what: &str) {
+        let server = &*self.endpoint.name;
+        let level = self.log.take(Instant::now());
+        if level == MessageLevel::FirstInExcess {
+            crate::log::warn!(%server, "this happens all the time, and is mostly logged at DEBUG from now on");
+        }
+        if level == MessageLevel::Own {
+            crate::log::warn!(%server, "{what}");
+        } else {
+            crate::log::debug!(%server, "{what}");
+        }
+    }
 }
 
 /// Whether another server, or another login, may answer better. A node denies single names; what is

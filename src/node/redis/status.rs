@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     enrol::NodeReport,
+    log_budget::MessageLevel,
     permissions::Denied,
     server_traits::ServerTraits,
     status_detail::{ConnectionState, Copied, StatusDetail, VoteBar, VoteBarKind},
@@ -167,7 +168,7 @@ impl Status {
         detail.bars[kind as usize] = bar.map(|bar| (bar, since));
         let any = detail.bars.iter().any(Option::is_some);
         self.barred.store(any, Ordering::Release);
-        detail.queue(event);
+        detail.queue(event, now);
     }
 
     pub(super) fn set_up(&self, address: Arc<str>, traits: ServerTraits, round_trip: Duration) {
@@ -206,6 +207,9 @@ impl Status {
                     (now, Some(StatusEvent::Down { reason: reason.clone() }))
                 }
             };
+            if matches!(detail.state, ConnectionState::Up | ConnectionState::Refusing { .. }) {
+                detail.breaks.note(reason.clone(), now);
+            }
             detail.denied.connecting = reason.denied_command();
             detail.state = ConnectionState::Down { reason, since };
             detail.known.round_trip = None;
@@ -279,6 +283,21 @@ impl Status {
         }
     }
 
+    /// Reports what changes nothing of the status.
+    pub(super) fn report(&self, event: StatusEvent) {
+        self.change(|_, _| Some(event));
+    }
+
+    /// Records that the listener's connection broke, or was not opened. While the server is down, that is the
+    /// reason.
+    pub(super) fn listening_broke(&self, reason: Reason) {
+        let now = self.clock.now();
+        let mut detail = self.detail();
+        if !matches!(detail.state, ConnectionState::Down { .. }) {
+            detail.wakeup_breaks.note(reason, now);
+        }
+    }
+
     /// Records a failure to end the probation, with the answer of the node that caused it.
     pub(super) fn not_activated(&self, asked: &Arc<str>, reason: Reason) {
         self.change(|detail, _| {
@@ -337,16 +356,16 @@ impl Status {
             detail.events.emitting = true;
             EmitGuard(self)
         };
-        while let Some(event) = self.next_event() {
+        while let Some((event, level)) = self.next_event() {
             if let Some(kind) = event.public(&self.name) {
                 self.events.send(&*self.clock, || kind);
             }
-            event.emit(&self.name);
+            event.emit(&self.name, level);
         }
     }
 
     /// Takes the next event; without one, ends the emission.
-    fn next_event(&self) -> Option<StatusEvent> {
+    fn next_event(&self) -> Option<(StatusEvent, MessageLevel)> {
         let mut detail = self.detail();
         let event = detail.events.queue.pop_front();
         detail.events.emitting = event.is_some();
@@ -358,7 +377,7 @@ impl Status {
         {
             let mut detail = self.detail();
             let event = change(&mut detail, now);
-            detail.queue(event);
+            detail.queue(event, now);
         }
         self.emit();
     }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{
+    breaks::Breaks,
+    log_budget::{LogBudget, MessageLevel},
     permissions::Denied,
     status_event::{StatusEvent, StatusEventQueue},
 };
@@ -24,9 +28,14 @@ pub(super) struct StatusDetail {
     /// Other facts about the server.
     pub(super) known: NodeHealth,
     pub(super) denied: Denied,
+    /// Of the connection for votes, after its first health check.
+    pub(super) breaks: Breaks,
+    /// Of the connection for wake-ups, while the server is up.
+    pub(super) wakeup_breaks: Breaks,
     /// The latest failure to end the probation, and the number of failures.
     pub(super) blocked: Option<(Blocked, u32)>,
     pub(super) events: StatusEventQueue,
+    log: LogBudget,
 }
 
 /// What a client copied to a server.
@@ -61,17 +70,30 @@ impl StatusDetail {
             limits: Arc::default(),
             known: NodeHealth::voting(name),
             denied: Denied::default(),
+            breaks: Breaks::default(),
+            wakeup_breaks: Breaks::default(),
             blocked: None,
             events: StatusEventQueue::default(),
+            log: LogBudget::new(Instant::now()),
         }
     }
 
-    pub(super) fn queue(&mut self, event: Option<StatusEvent>) {
+    pub(super) fn queue(&mut self, event: Option<StatusEvent>, now: Timestamp) {
         let is_up = matches!(self.state, ConnectionState::Up | ConnectionState::Refusing { .. });
         let is_barred = self.bars.iter().any(Option::is_some);
         let is_voting = matches!(self.state, ConnectionState::Up) && !is_barred;
-        self.events.queue.extend(event);
-        self.events.queue.push_back(StatusEvent::Gauges { is_up, is_voting });
+        if let Some(excess) = self.log.settle(Instant::now()) {
+            let state = self.health(now).state;
+            let settled = StatusEvent::Settled { excess, state };
+            self.events.queue.push_back((settled, MessageLevel::Own));
+        }
+        if let Some(event) = event {
+            let level =
+                if event.is_counted() { self.log.take(Instant::now()) } else { MessageLevel::Own };
+            self.events.queue.push_back((event, level));
+        }
+        let gauges = StatusEvent::Gauges { is_up, is_voting };
+        self.events.queue.push_back((gauges, MessageLevel::Own));
     }
 
     /// Returns the event of a server that may evict keys, and was not known to.
@@ -111,6 +133,12 @@ impl StatusDetail {
         let mut findings = self.known.findings.clone();
         if is_there {
             findings.extend(self.limits.iter().cloned());
+        }
+        if let Some((broken, reason)) = self.breaks.many(now) {
+            findings.push(Finding::UnstableConnection { broken, reason });
+        }
+        if let Some((broken, reason)) = self.wakeup_breaks.many(now) {
+            findings.push(Finding::UnstableWakeUps { broken, reason });
         }
         let denied = self.denied.commands();
         NodeHealth { state, denied, copying, findings, ..self.known.clone() }
@@ -168,5 +196,49 @@ impl VoteBar {
                 (Self::Reason(reason), Self::Reason(other)) => reason == other,
                 _ => true,
             }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The messages that are logged at their level since the last call.
+    fn logged(detail: &mut StatusDetail) -> Vec<StatusEvent> {
+        let events = detail.events.queue.drain(..);
+        let is_logged = |level| level != MessageLevel::Debug;
+        let events = events.filter(|(event, level)| {
+            is_logged(*level) && !matches!(event, StatusEvent::Gauges { .. })
+        });
+        events.map(|(event, _)| event).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn last_state_of_many_is_logged() {
+        let now = Timestamp::ZERO;
+        let mut detail = StatusDetail::new("a");
+        for _ in 0..100 {
+            detail.state = ConnectionState::Up;
+            detail.queue(Some(StatusEvent::Up), now);
+            detail.state =
+                ConnectionState::Down { reason: Reason::Disconnected, since: Timestamp::ZERO };
+            detail.queue(Some(StatusEvent::Down { reason: Reason::Disconnected }), now);
+        }
+        let count = logged(&mut detail).len();
+        assert!(count > 10 && count < 30, "{count} messages");
+
+        tokio::time::advance(Duration::from_secs(59)).await;
+        detail.queue(None, now);
+        assert!(logged(&mut detail).is_empty());
+        tokio::time::advance(Duration::from_secs(1)).await;
+        detail.queue(None, now);
+        let last = logged(&mut detail);
+        let [StatusEvent::Settled { state: NodeState::Down { .. }, .. }] = &last[..] else {
+            panic!("{last:?}")
+        };
+        detail.queue(None, now);
+        assert!(logged(&mut detail).is_empty(), "once");
     }
 }

@@ -2,30 +2,73 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use crate::{error::Reason, events::LockEventKind, metrics};
+use super::log_budget::MessageLevel;
+use crate::{error::Reason, events::LockEventKind, metrics, node::NodeState};
 
 /// A log message or metric about a node.
 #[derive(Debug)]
 pub(super) enum StatusEvent {
     Up,
-    UpAgain { outage: Duration },
-    Down { reason: Reason },
-    StillDown { reason: Reason },
-    Refuses { reason: Reason },
-    RefusesNoLonger { outage: Duration },
+    UpAgain {
+        outage: Duration,
+    },
+    Down {
+        reason: Reason,
+    },
+    StillDown {
+        reason: Reason,
+    },
+    Refuses {
+        reason: Reason,
+    },
+    RefusesNoLonger {
+        outage: Duration,
+    },
     MayVote,
-    Probation { votes_in: Duration },
-    NoVote { reason: Reason },
-    Evicts { policy: Arc<str>, limit: u64 },
-    Denied { command: &'static str },
-    NotActivated { asked: Arc<str>, reason: Reason, is_new: bool },
-    Gauges { is_up: bool, is_voting: bool },
+    Probation {
+        votes_in: Duration,
+    },
+    NoVote {
+        reason: Reason,
+    },
+    Evicts {
+        policy: Arc<str>,
+        limit: u64,
+    },
+    Denied {
+        command: &'static str,
+    },
+    /// From a set of this size.
+    TakenOver {
+        nodes: usize,
+    },
+    ClockJumped {
+        by: String,
+    },
+    ClockOff {
+        by: String,
+    },
+    ClockRight,
+    NotActivated {
+        asked: Arc<str>,
+        reason: Reason,
+        is_new: bool,
+    },
+    /// After these messages in excess, there was none for a while.
+    Settled {
+        excess: u64,
+        state: NodeState,
+    },
+    Gauges {
+        is_up: bool,
+        is_voting: bool,
+    },
 }
 
 /// Events in order, emitted by one thread at a time.
 #[derive(Debug, Default)]
 pub(super) struct StatusEventQueue {
-    pub(super) queue: VecDeque<StatusEvent>,
+    pub(super) queue: VecDeque<(StatusEvent, MessageLevel)>,
     pub(super) emitting: bool,
 }
 
@@ -46,13 +89,39 @@ impl StatusEvent {
             Self::StillDown { .. }
             | Self::Evicts { .. }
             | Self::Denied { .. }
+            | Self::TakenOver { .. }
+            | Self::ClockJumped { .. }
+            | Self::ClockOff { .. }
+            | Self::ClockRight
             | Self::NotActivated { .. }
+            | Self::Settled { .. }
             | Self::Gauges { .. } => return None,
         })
     }
 
-    pub(super) fn emit(self, name: &Arc<str>) {
+    /// Whether it counts as a message that is logged at INFO or above.
+    pub(super) const fn is_counted(&self) -> bool {
+        !matches!(
+            self,
+            Self::Gauges { .. } | Self::Settled { .. } | Self::NotActivated { is_new: false, .. }
+        )
+    }
+
+    pub(super) fn emit(self, name: &Arc<str>, level: MessageLevel) {
         let node = &**name;
+        if let Self::NotActivated { .. } = &self {
+            metrics::failed_activation(node);
+        }
+        if level != MessageLevel::Own {
+            if level == MessageLevel::FirstInExcess {
+                crate::log::warn!(
+                    %node,
+                    "node changes all the time: most of the changes are logged at DEBUG from now on"
+                );
+            }
+            crate::log::debug!(%node, change = ?self, "node changed");
+            return;
+        }
         match self {
             Self::Up => crate::log::info!(%node, "node is up"),
             Self::UpAgain { outage } => crate::log::info!(%node, ?outage, "node is up again"),
@@ -80,13 +149,36 @@ impl StatusEvent {
                 command,
                 "the server denies our user a command that wake-ups need: waiting works by trying"
             ),
+            Self::TakenOver { nodes } => crate::log::warn!(
+                %node,
+                nodes,
+                "the node belonged to another set of nodes, which nobody uses any more; it was taken over"
+            ),
+            Self::ClockJumped { by } => crate::log::warn!(
+                %node,
+                %by,
+                "the server's clock jumped; it does not vote for max_ttl"
+            ),
+            Self::ClockOff { by } => crate::log::warn!(
+                %node,
+                %by,
+                "the server's wall clock is off from those of a quorum of servers: where it is behind, it takes none of their fencing tokens"
+            ),
+            Self::ClockRight => {
+                crate::log::info!(%node, "the server's wall clock is right again");
+            }
             Self::NotActivated { asked, reason, is_new } => {
-                metrics::failed_activation(node);
                 if is_new {
                     crate::log::warn!(%node, %asked, %reason, "the node's probation can't be ended");
                 } else {
                     crate::log::debug!(%node, %asked, %reason, "not activated yet");
                 }
+            }
+            Self::Settled { excess, state: NodeState::Voting } => {
+                crate::log::info!(%node, excess, "node changes no longer, and votes");
+            }
+            Self::Settled { excess, state } => {
+                crate::log::warn!(%node, excess, %state, "node changes no longer, and does not vote");
             }
             Self::Gauges { is_up, is_voting } => metrics::node(node, is_up, is_voting),
         }

@@ -3,10 +3,11 @@
 use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Endpoint,
+    backoff::{Backoff, LONGEST_PAUSE},
     directory::Location,
     enrol::{AdminRequest, Membership},
     handshake::{self, ReadyConnection},
@@ -28,6 +29,10 @@ pub(crate) struct Supervisor {
     tried: Option<Location>,
     reconnect: ReconnectState,
     backoff: Backoff,
+    /// How long the latest connection lasted.
+    lasted: Duration,
+    /// When a pause last ended early, as the server was found elsewhere.
+    found: Option<Instant>,
 }
 
 impl Supervisor {
@@ -49,6 +54,8 @@ impl Supervisor {
             tried: None,
             reconnect,
             backoff: Backoff::default(),
+            lasted: Duration::ZERO,
+            found: None,
         }
     }
 
@@ -69,7 +76,7 @@ impl Supervisor {
             let round = AssertUnwindSafe(self.connect_and_serve(next.take())).catch_unwind();
             let reason = match round.await {
                 Ok(SessionEnd::Closed) => return,
-                Ok(SessionEnd::Broken { reason, .. }) => reason,
+                Ok(SessionEnd::Broken(reason)) => reason,
                 // A connector is foreign code.
                 Err(_) => Reason::NotConnected("connecting or serving panicked".into()),
             };
@@ -89,38 +96,30 @@ impl Supervisor {
                 None => return SessionEnd::Closed,
             },
         };
-        match link {
+        let (began, end) = match link {
             Ok(link) => {
                 let Self { endpoint, member, status, reconnect, .. } = self;
                 let session = Session::new(link, endpoint, member, status, reconnect);
-                let began = tokio::time::Instant::now();
-                let end = session.serve(&mut self.inlets).await;
-                // A proxy that mixes up answers usually does so again.
-                let is_bad = match &end {
-                    SessionEnd::Broken { reason, has_begun } => {
-                        !has_begun || matches!(reason, Reason::Protocol(_))
-                    }
-                    SessionEnd::Closed => false,
-                };
-                if !is_bad || began.elapsed() >= LONGEST_PAUSE {
-                    self.backoff = Backoff::default();
-                }
-                end
+                (Instant::now(), session.serve(&mut self.inlets).await)
             }
-            Err(reason) => SessionEnd::Broken { reason, has_begun: false },
-        }
+            Err(reason) => (Instant::now(), SessionEnd::Broken(reason)),
+        };
+        self.lasted = began.elapsed();
+        end
     }
 
     /// Waits for the backoff and connects, rejecting operations meanwhile. Returns `None` when the
     /// node was dropped.
     async fn reconnect(&mut self, reason: &Reason) -> Option<Result<ReadyConnection, Reason>> {
-        let pause = self.backoff.next();
-        let Self { endpoint, member, inlets, tried, .. } = self;
+        let pause = self.backoff.after(std::mem::take(&mut self.lasted));
+        let Self { endpoint, member, inlets, tried, found, .. } = self;
+        // Servers that name another place each time end no more pauses than one in this time.
+        let may_end = found.is_none_or(|at| at.elapsed() >= LONGEST_PAUSE);
         let connecting = async {
             tokio::select! {
                 biased;
                 // There is nothing to wait for where it is now.
-                _ = endpoint.left(tried.as_ref()) => {}
+                _ = endpoint.left(tried.as_ref()), if may_end => *found = Some(Instant::now()),
                 () = tokio::time::sleep(pause) => {}
             }
             connect(endpoint, member, tried).await
@@ -156,36 +155,5 @@ async fn connect(
         biased;
         reason = endpoint.left(Some(location)) => Err(reason),
         link = handshake::connect(endpoint, member, location) => link,
-    }
-}
-
-/// The first pause before connecting again.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// The pauses between attempts to connect: exponential, with jitter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Backoff {
-    pause: Duration,
-    longest: Duration,
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Self::new(FIRST_PAUSE, LONGEST_PAUSE)
-    }
-}
-
-impl Backoff {
-    pub(super) const fn new(first: Duration, longest: Duration) -> Self {
-        Self { pause: first, longest }
-    }
-
-    /// Returns half to all of the pause, so that a fleet does not reconnect in step, and doubles the
-    /// next one.
-    pub(crate) fn next(&mut self) -> Duration {
-        let pause = self.pause;
-        self.pause = (pause * 2).min(self.longest);
-        crate::random::within(&(pause / 2..=pause))
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use crate::support::{FakeServer, Reaction};
 
 /// A server that completes the greeting, and answers later commands with `answer`.
-pub(super) fn greeting(
+pub(crate) fn greeting(
     answer: impl Fn(&[Vec<u8>]) -> Reaction + Send + Sync + 'static,
 ) -> FakeServer {
     let greeter = Greeter::new();
@@ -25,12 +25,12 @@ pub(super) fn erring(message: &'static str) -> FakeServer {
 }
 
 /// The answer to an acquire that is granted, and to a release of a key that was there.
-pub(super) fn granted(_: &[Vec<u8>]) -> Reaction {
+pub(crate) fn granted(_: &[Vec<u8>]) -> Reaction {
     Reaction::int(1)
 }
 
 /// Whether the command is an acquire, or raises a fence.
-pub(super) fn votes(command: &[Vec<u8>]) -> bool {
+pub(crate) fn votes(command: &[Vec<u8>]) -> bool {
     command.iter().any(|arg| arg.windows(8).any(|part| part == b":fences:"))
 }
 
@@ -67,7 +67,10 @@ impl Greeter {
                 };
                 Some(Reaction::array(&command[2..].iter().map(stored).collect::<Vec<_>>()))
             }
-            "EVAL" if command[4].ends_with(b":fences") => Some(self.change(&command[6..])),
+            // A change of the record: of its three keys, the first is that.
+            "EVAL" if command[2] == b"3" && command[3].ends_with(b":meta") => {
+                Some(self.change(&command[6..]))
+            }
             "HLEN" => Some(Reaction::int(1_024)),
             "EVALSHA" if command.get(2).is_some_and(|keys| keys == b"0") => {
                 Some(Reaction::array(&[]))

@@ -15,3 +15,6 @@ mod restarts;
 mod store_faults;
 #[cfg(feature = "http")]
 mod store_streams;
+
+#[cfg(feature = "http")]
+pub(crate) use redis_store::cause;

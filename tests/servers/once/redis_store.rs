@@ -62,7 +62,7 @@ pub(super) async fn get(store: &RedisStore, key: &str) -> Option<(u64, u64)> {
     Some((token.get(), std::str::from_utf8(response.body()).unwrap().parse().unwrap()))
 }
 
-pub(super) fn cause(error: &StoreError) -> String {
+pub(crate) fn cause(error: &StoreError) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 

@@ -12,8 +12,8 @@ use super::{
 use crate::{
     error::Reason,
     node::redis::{
-        Access, Address, Credentials, Endpoint, handshake, single_server::SingleServer,
-        supervisor::Backoff,
+        Access, Address, Credentials, Endpoint, backoff::Backoff, handshake,
+        single_server::SingleServer,
     },
 };
 
@@ -160,8 +160,11 @@ impl Directory {
                 if !asked.contains(&address) {
                     asked.push(address.clone());
                     let server = self.open(address, &sightings, access);
+                    // Servers that name further ones each time are asked no faster for that.
+                    let is_known = sightings.name_of(&server.address).is_some();
+                    let pause = if is_known { Duration::ZERO } else { interval() };
                     // Each by itself: a server that hangs delays no other.
-                    running.push(self.ask(slot, server, Duration::ZERO).boxed());
+                    running.push(self.ask(slot, server, pause).boxed());
                 }
             }
             // There is a server in every URL.
@@ -172,11 +175,11 @@ impl Directory {
                     sightings.looked_up(&name, found);
                 }
                 DirectoryNews::Said(mut server, word) => {
-                    let mut pause = crate::random::within(&(INTERVAL / 2..=INTERVAL));
+                    let mut pause = interval();
                     if word.is_ok() {
                         server.backoff = Backoff::default();
                     } else {
-                        pause += server.backoff.next();
+                        pause += server.backoff.after(Duration::ZERO);
                         // Its name may have other addresses by now.
                         if let Some(name) = sightings.name_of(&server.address).cloned()
                             && !sought.contains(&name)
@@ -256,6 +259,11 @@ impl Directory {
         let credentials = access.credentials.clone().filter(|_| self.is_cluster());
         Access { credentials, ..access.clone() }
     }
+}
+
+/// Returns the pause before the next question to a server.
+fn interval() -> Duration {
+    crate::random::within(&(INTERVAL / 2..=INTERVAL))
 }
 
 impl fmt::Debug for Directory {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{AdminRequest, NodeSet};
 use crate::{
     membership::{
@@ -10,7 +12,11 @@ use crate::{
     },
     node::{
         ClockJump, Finding,
-        redis::status_detail::{VoteBar, VoteBarKind},
+        redis::{
+            log_budget::MessageLevel,
+            status_detail::{VoteBar, VoteBarKind},
+            status_event::StatusEvent,
+        },
     },
     protocol::formulas,
     sync::atomic::{AtomicBool, Ordering},
@@ -44,12 +50,14 @@ impl NodeSet {
         }
         let own = ahead(self.clock.wall(), common);
         match compare(&self.off.own, own) {
-            ClockChange::None => {}
-            ClockChange::Off => crate::log::warn!(
+            ClockChange::Off if self.is_logged() => crate::log::warn!(
                 by = %SignedDuration::exactly(own),
                 "this process's wall clock is off from those of a quorum of servers: locks and fencing tokens go by theirs, dates and schedules by ours"
             ),
-            ClockChange::Right => crate::log::info!("this process's wall clock is right again"),
+            ClockChange::Right if self.is_logged() => {
+                crate::log::info!("this process's wall clock is right again");
+            }
+            ClockChange::None | ClockChange::Off | ClockChange::Right => {}
         }
         let own_is_off = self.off.own.load(Ordering::Relaxed);
         for ((member, wall), off) in members.iter().zip(walls).zip(&self.off.servers) {
@@ -59,17 +67,13 @@ impl NodeSet {
             }
             if let Some(wall) = wall {
                 let server = ahead(wall, common);
-                let node = member.status.name();
                 match compare(off, server) {
                     ClockChange::None => {}
-                    ClockChange::Off => crate::log::warn!(
-                        %node,
-                        by = %SignedDuration::exactly(server),
-                        "the server's wall clock is off from those of a quorum of servers: where it is behind, it takes none of their fencing tokens"
-                    ),
-                    ClockChange::Right => {
-                        crate::log::info!(%node, "the server's wall clock is right again");
+                    ClockChange::Off => {
+                        let by = SignedDuration::exactly(server).to_string();
+                        member.status.report(StatusEvent::ClockOff { by });
                     }
+                    ClockChange::Right => member.status.report(StatusEvent::ClockRight),
                 }
                 if off.load(Ordering::Relaxed) {
                     findings.push(Finding::ServerClock { ahead_micros: server });
@@ -144,11 +148,8 @@ impl NodeSet {
                     let at_most = Duration::from_micros(at_most);
                     self.clock_jumps
                         .jumped(self.first + node, ClockJump { seen, by_micros, at_most });
-                    crate::log::warn!(
-                        node = %self.members()[node].status.name(),
-                        by = %SignedDuration(by),
-                        "the server's clock jumped; it does not vote for max_ttl"
-                    );
+                    let by = SignedDuration(by).to_string();
+                    self.members()[node].status.report(StatusEvent::ClockJumped { by });
                 }
             }
             JumpVerdict::LocalPause(LocalPause { at_least, at_most, accused }) => {
@@ -164,14 +165,27 @@ impl NodeSet {
                     self.corrections.nodes[node].fetch_add(1, Ordering::AcqRel);
                 }
                 self.clock_jumps.look_again();
-                crate::log::warn!(
-                    by = ?at_most,
-                    "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
-                );
+                if self.is_logged() {
+                    crate::log::warn!(
+                        by = ?at_most,
+                        "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
+                    );
+                }
                 // Cleared nodes vote again after the next health check.
                 self.look_at_all_but(None);
             }
         }
+    }
+
+    /// Counts a message about this process's clock; returns whether it is logged.
+    fn is_logged(&self) -> bool {
+        let level = self.state().log.take(Instant::now());
+        if level == MessageLevel::FirstInExcess {
+            crate::log::warn!(
+                "this process's clock changes all the time by those of the servers: one change a minute is logged from now on"
+            );
+        }
+        level == MessageLevel::Own
     }
 
     fn look_at_all_but(&self, node: Option<usize>) {

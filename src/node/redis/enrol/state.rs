@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::{NodeReport, Tag};
 use crate::{
     membership::{
         clock_jump_detector::ClockJumpDetector, enrol::Enrolment, node_status::NodeStatus,
     },
-    node::redis::RedisSettings,
+    node::redis::{RedisSettings, log_budget::LogBudget},
     sync::atomic::{AtomicBool, AtomicU64},
     time::Timestamp,
 };
@@ -23,6 +25,8 @@ pub(super) struct SetState {
     pub(super) reports: Box<[Option<NodeReport>]>,
     /// When a displaced node's name is resolved again.
     pub(super) lookups: Box<[Timestamp]>,
+    /// For messages about this process's clock.
+    pub(super) log: LogBudget,
 }
 
 impl SetState {
@@ -34,6 +38,7 @@ impl SetState {
             tags: vec![None; nodes].into(),
             reports: vec![None; nodes].into(),
             lookups: vec![Timestamp::ZERO; nodes].into(),
+            log: LogBudget::new(Instant::now()),
         }
     }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     error::Reason,
     node::redis::{
-        decode::{Decoded, decode},
+        decode::{Decoded, NoScript, decode},
         encode::ScriptRef,
         handshake::{self, read_time},
         request::NodeRequest,
@@ -24,10 +24,10 @@ impl Session<'_> {
     /// Passes the answers of a batch on, and repeats what has to be sent again.
     pub(super) fn on_answers(&mut self, batch: SentBatch) -> Result<(), Reason> {
         let SentBatch { sent, server_clock, content, view, tag, answers: mut values, .. } = batch;
-        let requests = match content {
-            BatchContent::Operations(requests) => {
+        let (requests, by) = match content {
+            BatchContent::Operations { requests, by } => {
                 self.unanswered -= requests.len();
-                requests
+                (requests, by)
             }
             BatchContent::HealthCheck { tag } => return self.on_health_check(sent, &tag, values),
             BatchContent::Change { tag, times, report, kind } => {
@@ -68,9 +68,13 @@ impl Session<'_> {
         let mut unusable = None;
         let mut forgotten = Vec::new();
         for (mut request, value) in requests.into_iter().zip(values) {
-            let Ok(mut decoded) = decode(&self.member.set.keys, &request.op, value) else {
-                forgotten.push(request);
-                continue;
+            let mut decoded = match decode(&self.member.set.keys, &request.op, value) {
+                Ok(decoded) => decoded,
+                Err(NoScript(_)) if by == ScriptRef::Digest => {
+                    forgotten.push(request);
+                    continue;
+                }
+                Err(NoScript(reason)) => Decoded::timeless(Err(reason)),
             };
             if let Some(micros) = decoded.server_micros {
                 self.link.server_clock = ServerClock::new(sent, micros);
@@ -170,9 +174,11 @@ impl Session<'_> {
             return;
         }
         let now = self.settings.clock.now();
-        // A server that lacks one script lacks all. They are loaded now, as operations repeated later
-        // would run after those written meanwhile.
-        self.load(scripts::OPERATIONS.to_vec(), now);
+        // A server that lacks one script lacks all. They are loaded now, or their texts are sent, as
+        // operations repeated later would run after those written meanwhile.
+        if self.link.digests.lose() {
+            self.load(scripts::OPERATIONS.to_vec(), now);
+        }
         self.send_again(forgotten, ScriptRef::Text, now);
     }
 
@@ -211,7 +217,7 @@ impl Session<'_> {
         }
         for batch in std::mem::take(&mut self.batches) {
             match batch.content {
-                BatchContent::Operations(requests) => {
+                BatchContent::Operations { requests, .. } => {
                     self.lose(requests.into_iter(), (batch.sent, batch.server_clock), &reason);
                 }
                 BatchContent::AdminRequest(waiting) => {
@@ -226,7 +232,7 @@ impl Session<'_> {
         for request in self.send_queue.drain() {
             request.not_sent(reason.clone());
         }
-        SessionEnd::Broken { reason, has_begun: self.checks.has_begun }
+        SessionEnd::Broken(reason)
     }
 
     /// Ends written operations whose answers are lost with the connection.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ::redis::{Pipeline, Value};
+use tokio::time::Instant;
 
-use super::{Session, sent_batch::BatchContent};
+use super::{Session, sent_batch::BatchContent, session::CHECK_INTERVAL};
 use crate::{
     error::Reason,
     membership::{
@@ -20,6 +21,7 @@ use crate::{
             server_error::reason,
             server_traits,
             status_detail::{VoteBar, VoteBarKind},
+            status_event::StatusEvent,
         },
     },
     time::Timestamp,
@@ -27,6 +29,10 @@ use crate::{
 
 /// Number of readings and changes after which a record is left to the next health check.
 const MAX_CHANGES: u8 = 6;
+
+/// Maximum number of health checks in a second. A clock that jumps has the other nodes checked, so two that jump
+/// with each reading would be checked without a pause.
+const MAX_CHECKS: u32 = 10;
 
 /// The health checks of a session.
 pub(super) struct CheckProgress {
@@ -37,11 +43,35 @@ pub(super) struct CheckProgress {
     pub(super) is_due: bool,
     /// Number of readings and changes of the record since this one began.
     changes: u8,
+    /// Number of health checks since this time.
+    begun: u32,
+    counted_since: Instant,
 }
 
 impl Default for CheckProgress {
     fn default() -> Self {
-        Self { has_begun: false, is_under_way: false, is_due: true, changes: 0 }
+        Self {
+            has_begun: false,
+            is_under_way: false,
+            is_due: true,
+            changes: 0,
+            begun: 0,
+            counted_since: Instant::now(),
+        }
+    }
+}
+
+impl CheckProgress {
+    /// Whether one has to begin now. One in excess of the maximum rate is due until the next second.
+    pub(super) fn may_begin(&self) -> bool {
+        self.is_due && !self.is_under_way && self.begun < MAX_CHECKS
+    }
+
+    /// Counts anew if a second is over.
+    pub(super) fn count_anew(&mut self) {
+        if self.counted_since.elapsed() >= CHECK_INTERVAL {
+            (self.begun, self.counted_since) = (0, Instant::now());
+        }
     }
 }
 
@@ -49,6 +79,8 @@ impl Session<'_> {
     /// Sends a health check.
     pub(super) fn check_health(&mut self, now: Timestamp) {
         self.checks.changes = 0;
+        self.checks.begun += 1;
+        self.link.digests.review();
         self.read_record(self.member.set.latest_tag(self.member.index), now);
     }
 
@@ -138,11 +170,7 @@ impl Session<'_> {
         let reason = match (values.first(), kind) {
             (Some(Value::Int(made)), _) => {
                 if let (1, ChangeKind::Takeover(nodes)) = (*made, kind) {
-                    crate::log::warn!(
-                        node = %name,
-                        nodes,
-                        "the node belonged to another set of nodes, which nobody uses any more; it was taken over"
-                    );
+                    self.status.report(StatusEvent::TakenOver { nodes });
                 }
                 self.read_record(tag, self.settings.clock.now());
                 return Ok(());

@@ -8,6 +8,7 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::{
     error::Reason,
     node::redis::{
+        encode::ScriptRef,
         enrol::{ChangeKind, NodeReport, Tag},
         request::NodeRequest,
         scripts::OperationScript,
@@ -59,7 +60,10 @@ pub(super) enum BatchContent {
     Scripts(Vec<OperationScript>),
     AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
     /// One command for each, and behind them the server's TIME if one of them is an acquire.
-    Operations(Vec<NodeRequest>),
+    Operations {
+        requests: Vec<NodeRequest>,
+        by: ScriptRef,
+    },
 }
 
 /// Maximum memory of the replies to one write, in bytes.
@@ -74,7 +78,7 @@ impl BatchContent {
                 false
             }
             Self::AdminRequest(_) => true,
-            Self::Operations(requests) => requests.iter().any(|request| {
+            Self::Operations { requests, .. } => requests.iter().any(|request| {
                 let op = &request.op;
                 matches!(
                     op,

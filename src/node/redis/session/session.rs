@@ -48,7 +48,7 @@ const MAX_UNANSWERED: usize = 1024;
 /// Maximum lead of a token before a server's clock.
 const MAX_LEAD: Duration = Duration::from_micros(TOKEN_LEAD);
 /// Interval between health checks.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Number of node timeouts without an answer after which a connection is replaced.
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
@@ -62,8 +62,8 @@ enum SessionStep {
 pub(in crate::node::redis) enum SessionEnd {
     /// The node was dropped, and every operation is answered.
     Closed,
-    /// The connection is not usable any more. Whether its first health check was over.
-    Broken { reason: Reason, has_begun: bool },
+    /// The connection is not usable any more.
+    Broken(Reason),
 }
 
 /// Incoming requests of a node.
@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
             }
             // Before the first check, and once the connection is to end, nothing is taken in.
             let is_open = self.checks.has_begun && self.leaving.is_none();
-            if self.checks.is_due && !self.checks.is_under_way && self.leaving.is_none() {
+            if self.checks.may_begin() && self.leaving.is_none() {
                 last_check = self.settings.clock.now();
                 self.check_health(last_check);
             }
@@ -204,6 +204,7 @@ impl<'a> Session<'a> {
                         return self.break_off(reason);
                     }
                     self.report_waits(now);
+                    self.checks.count_anew();
                     if now.saturating_duration_since(last_check) >= CHECK_INTERVAL {
                         self.checks.is_due = true;
                     }
@@ -406,7 +407,7 @@ impl<'a> Session<'a> {
         self.unanswered += requests.len();
         let scripts = requests.iter().filter_map(|request| script_of(&request.op));
         let unknown: Vec<_> = scripts.filter(|script| digests.asks(*script)).collect();
-        self.push(now, commands, BatchContent::Operations(requests));
+        self.push(now, commands, BatchContent::Operations { requests, by });
         if !unknown.is_empty() {
             self.load(unknown, now);
         }

@@ -1,0 +1,32 @@
+//! One name that leads to one server and then to another, again and again, with the restart guard.
+
+use std::time::Duration;
+
+use tower_redlock::node::redis::RestartGuard;
+
+use super::scene::Unstable;
+use crate::support::{Breaker, Breaks, RedisServer};
+
+/// Maximum number of scripts that each of the other servers runs in a second, locks apart.
+const MOST_CHANGES: usize = 10;
+
+/// The scripts that are sent by their text: changes of the record, and what nodes learn.
+fn texts(server: &RedisServer) -> usize {
+    let calls = server.info("commandstats", "cmdstat_eval").unwrap_or_default();
+    let calls = calls.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+#[tokio::test]
+async fn other_servers_are_left_alone() {
+    let (both, others) = (RedisServer::start_n(2), RedisServer::start_n(2));
+    let breaks = Breaks::After(Duration::from_millis(200));
+    let proxy = Breaker::start(both.iter().map(RedisServer::addr), breaks);
+    let urls = [proxy.url(), others[0].url(), others[1].url()];
+    let unstable = Unstable::with(urls, |builder| {
+        builder.ttl(Duration::from_secs(1)).restart_guard(RestartGuard::Probation)
+    });
+    let rate = unstable.rate(|| texts(&others[0]).max(texts(&others[1]))).await;
+    assert!(rate <= MOST_CHANGES, "{rate} changes per second");
+    unstable.logs_little();
+}

@@ -1,0 +1,13 @@
+//! Servers and proxies that misbehave for long: connections, loaded scripts and log lines stay few, and the
+//! reason stays visible.
+
+mod clocks;
+mod connections;
+mod directories;
+mod errors;
+mod incarnations;
+mod scene;
+mod scripts;
+#[cfg(feature = "http")]
+mod store;
+mod wakeups;
