@@ -121,7 +121,7 @@ fn pause_ends_at_given_time() {
     // The latest tick is still on time.
     assert_eq!(scene.log.ticks()[..2], [10_000, 11_000], "it needs no resume");
     assert!(scene.log.entries()[0].began >= 10_500 * MS);
-    assert_eq!(control(&scene, &fleet[1].0.redlock), JobControl::default());
+    assert_eq!(control(&scene, &fleet[1].0.redlock).paused, None);
 }
 
 #[test]

@@ -14,6 +14,8 @@ use std::{
 
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
+#[cfg(feature = "redis-credentials")]
+use {::redis::StreamingCredentialsProvider, futures_util::StreamExt as _};
 
 use super::login::{Login, LoginTerm};
 
@@ -23,10 +25,18 @@ pub struct Credentials(CredentialSource);
 
 #[derive(Clone)]
 enum CredentialSource {
-    Fixed { username: Option<Arc<str>>, password: Arc<str> },
-    File { username: Option<Arc<str>>, path: Arc<Path> },
+    Fixed {
+        username: Option<Arc<str>>,
+        password: Arc<str>,
+    },
+    File {
+        username: Option<Arc<str>>,
+        path: Arc<Path>,
+    },
     Callback(Arc<dyn Fn() -> Credentials + Send + Sync>),
     TokenCallback(Arc<dyn Fn() -> TokenFuture + Send + Sync>),
+    #[cfg(feature = "redis-credentials")]
+    Provider(Arc<dyn StreamingCredentialsProvider>),
 }
 
 type TokenFuture =
@@ -101,9 +111,7 @@ impl Credentials {
     ///
     /// The future is polled on the crate's own thread, within a tokio runtime. A poll must not block: it
     /// would delay renewals. Work that blocks, or needs the runtime of the application, belongs into a task
-    /// of that runtime (`tokio::runtime::Handle::spawn`), which the future awaits. A
-    /// `StreamingCredentialsProvider` of the `redis` crate can be asked in the same way, for the next item of
-    /// its stream; such items have no end, so the callback has to know it.
+    /// of that runtime (`tokio::runtime::Handle::spawn`), which the future awaits.
     ///
     /// # Examples
     ///
@@ -125,6 +133,19 @@ impl Credentials {
         Self(CredentialSource::TokenCallback(Arc::new(move || Box::pin(f()))))
     }
 
+    /// Credentials from a provider of the `redis` crate, such as its `EntraIdCredentialsProvider`. Feature
+    /// `redis-credentials`.
+    ///
+    /// Each connection subscribes to the provider's stream. It logs in with the first item, for which it waits
+    /// at most 10 s, and authenticates anew, without a reconnect, when the stream has an item with another
+    /// password. A provider has to send that before the former password ends. What fails, panics or is
+    /// refused is handled as for [`token_callback`](Self::token_callback), and so are the streams, which are
+    /// polled on the crate's own thread. The text of an error is shown and logged.
+    #[cfg(feature = "redis-credentials")]
+    pub fn provider(provider: impl StreamingCredentialsProvider + 'static) -> Self {
+        Self(CredentialSource::Provider(Arc::new(provider)))
+    }
+
     /// Checks that the file can be read.
     pub(crate) fn check(&self) -> Result<(), Arc<str>> {
         match &self.0 {
@@ -132,6 +153,8 @@ impl Credentials {
             CredentialSource::Fixed { .. }
             | CredentialSource::Callback(_)
             | CredentialSource::TokenCallback(_) => Ok(()),
+            #[cfg(feature = "redis-credentials")]
+            CredentialSource::Provider(_) => Ok(()),
         }
     }
 
@@ -153,10 +176,57 @@ impl Credentials {
                     credentials = returned.map_err(|_| Arc::from(PANICKED))?;
                 }
                 CredentialSource::TokenCallback(f) => return call(&*f).await,
+                #[cfg(feature = "redis-credentials")]
+                CredentialSource::Provider(provider) => {
+                    let first = timeout(TIMEOUT, provided(&*provider, None)).await;
+                    let late = |_| format!("the credentials provider sent none within {TIMEOUT:?}");
+                    return first.map_err(late)?;
+                }
             }
         }
         Err("the credentials callback only calls itself".into())
     }
+}
+
+impl Credentials {
+    /// Whether the source tells by itself when there are new credentials.
+    pub(super) fn is_pushed(&self) -> bool {
+        match &self.0 {
+            #[cfg(feature = "redis-credentials")]
+            CredentialSource::Provider(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Returns the credentials that replace others: those that are pushed next, if they are, or the current
+    /// ones.
+    pub(super) async fn renew(&self, former: Option<Arc<str>>) -> Result<Login, Arc<str>> {
+        match &self.0 {
+            #[cfg(feature = "redis-credentials")]
+            CredentialSource::Provider(provider) => provided(&**provider, former).await,
+            _ => self.resolve().await,
+        }
+    }
+}
+
+/// Waits for credentials with another password, from a provider, which is foreign code.
+#[cfg(feature = "redis-credentials")]
+async fn provided(
+    provider: &dyn StreamingCredentialsProvider,
+    former: Option<Arc<str>>,
+) -> Result<Login, Arc<str>> {
+    let waiting = AssertUnwindSafe(async {
+        let mut items = provider.subscribe();
+        while let Some(item) = items.next().await {
+            let auth = item.map_err(|error| format!("the credentials provider failed: {error}"))?;
+            if former.as_deref() != Some(auth.password()) {
+                let username = (!auth.username().is_empty()).then(|| auth.username().into());
+                return Ok(Login { username, password: auth.password().into(), term: None });
+            }
+        }
+        Err("the credentials provider sends no more".into())
+    });
+    waiting.catch_unwind().await.unwrap_or_else(|_| Err("the credentials provider panicked".into()))
 }
 
 const PANICKED: &str = "the credentials callback panicked";
@@ -260,6 +330,8 @@ impl fmt::Debug for Credentials {
                 username.as_deref().unwrap_or("default")
             }
             CredentialSource::Callback(_) | CredentialSource::TokenCallback(_) => "(callback)",
+            #[cfg(feature = "redis-credentials")]
+            CredentialSource::Provider(_) => "(provider)",
         };
         let mut shown = f.debug_struct("Credentials");
         shown.field("username", &username);

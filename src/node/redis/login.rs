@@ -83,6 +83,13 @@ impl fmt::Debug for Login {
 pub(super) struct ResolvingLogin(JoinHandle<Result<Login, Arc<str>>>);
 
 impl ResolvingLogin {
+    /// Asks for credentials that replace others, where they are pushed.
+    fn renew(credentials: &Credentials, former: Option<&Login>) -> Self {
+        let credentials = credentials.clone();
+        let former = former.map(|login| Arc::clone(&login.password));
+        Self(tokio::spawn(async move { credentials.renew(former).await }))
+    }
+
     /// A task of its own, as a connection that is asked from time to time polls nothing meanwhile.
     pub(super) fn start(credentials: &Credentials) -> Self {
         let credentials = credentials.clone();
@@ -180,9 +187,13 @@ impl ConnectionLogin {
 
     fn set(&mut self, current: Option<Login>) {
         let term = current.as_ref().and_then(|login| login.term);
-        self.renewal = term.map_or(LoginRenewal::Never, |term| {
-            LoginRenewal::Waiting(Box::pin(sleep_until(term.renewal)))
-        });
+        self.renewal = match (term, &self.source) {
+            (Some(term), _) => LoginRenewal::Waiting(Box::pin(sleep_until(term.renewal))),
+            (None, Some(source)) if source.is_pushed() => {
+                LoginRenewal::Asking(ResolvingLogin::renew(source, current.as_ref()))
+            }
+            (None, _) => LoginRenewal::Never,
+        };
         self.end = term.map(|term| Box::pin(sleep_until(term.end)));
         self.current = current;
         (self.backoff, self.failure) = (first_backoff(), None);
@@ -199,7 +210,8 @@ impl ConnectionLogin {
             match (&mut self.renewal, &self.source) {
                 (LoginRenewal::Waiting(time), Some(source)) => {
                     ready!(time.as_mut().poll(cx));
-                    self.renewal = LoginRenewal::Asking(ResolvingLogin::start(source));
+                    let renewal = ResolvingLogin::renew(source, self.current.as_ref());
+                    self.renewal = LoginRenewal::Asking(renewal);
                 }
                 (LoginRenewal::Asking(resolving), _) => match ready!(resolving.poll_unpin(cx)) {
                     Ok(login) => {
@@ -385,6 +397,61 @@ mod tests {
         ] {
             assert!(source.resolve().await.unwrap_err().contains("panicked"));
         }
+    }
+
+    /// A provider that replays its latest item, as those of the redis crate do.
+    #[cfg(feature = "redis-credentials")]
+    struct Provider(tokio::sync::watch::Sender<Result<&'static str, &'static str>>);
+
+    #[cfg(feature = "redis-credentials")]
+    impl ::redis::StreamingCredentialsProvider for Provider {
+        fn subscribe(
+            &self,
+        ) -> Pin<
+            Box<dyn futures_util::Stream<Item = ::redis::RedisResult<::redis::BasicAuth>> + Send>,
+        > {
+            let items = (self.0.subscribe(), true);
+            Box::pin(futures_util::stream::unfold(items, |(mut items, is_first)| async move {
+                if !is_first {
+                    items.changed().await.ok()?;
+                }
+                let item = *items.borrow_and_update();
+                let item = item
+                    .map(|password| ::redis::BasicAuth::new("app".into(), password.into()))
+                    .map_err(|error| ::redis::RedisError::from(std::io::Error::other(error)));
+                Some((item, (items, false)))
+            }))
+        }
+    }
+
+    #[cfg(feature = "redis-credentials")]
+    #[tokio::test(start_paused = true)]
+    async fn pushed_credentials_are_sent() {
+        let (items, _keep) = tokio::sync::watch::channel(Ok("one"));
+        let source = Credentials::provider(Provider(items.clone()));
+        let current = source.resolve().await.unwrap();
+        assert_eq!(&*current.password, "one");
+        let mut login = ConnectionLogin::new(&"node".into(), Some(source), Some(current));
+        let early = tokio::time::timeout(TERM, step(&mut login)).await;
+        assert!(early.is_err(), "the same password is no news: {early:?}");
+
+        let _ = items.send_replace(Ok("two"));
+        assert!(sent(&step(&mut login).await).contains("two"));
+        login.answered(&refusal());
+        assert!(sent(&step(&mut login).await).contains("two"), "it is repeated");
+        login.answered(&Value::Okay);
+        let _ = items.send_replace(Err("no identity"));
+        let _ = items.send_replace(Ok("three"));
+        assert!(sent(&step(&mut login).await).contains("three"));
+        assert!(!format!("{login:?}").contains("three"));
+    }
+
+    #[cfg(feature = "redis-credentials")]
+    #[tokio::test(start_paused = true)]
+    async fn failing_provider_is_an_error() {
+        let (items, _keep) = tokio::sync::watch::channel(Err("no identity"));
+        let source = Credentials::provider(Provider(items));
+        assert!(source.resolve().await.unwrap_err().contains("no identity"));
     }
 
     #[tokio::test(start_paused = true)]

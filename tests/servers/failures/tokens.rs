@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     future::pending,
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -10,6 +11,9 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{Stream, stream::unfold};
+use redis::{BasicAuth, StreamingCredentialsProvider};
+use tokio::sync::watch;
 use tower_redlock::{
     Redlock,
     error::Reason,
@@ -105,20 +109,17 @@ fn clients(server: &RedisServer, token: &str) -> BTreeSet<String> {
     lines.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
 }
 
-#[tokio::test]
-async fn open_connections_authenticate_anew() {
-    let servers = RedisServer::start_n(3);
-    // For the node's connection, and for the one that reports releases.
-    let tokens = Tokens::new(2, Next::Other);
-    let redlock = tokens.manager(&servers);
-    all_vote(&redlock).await;
+/// The node's connection, and the one that reports releases, get new credentials, without a reconnect.
+async fn authenticates_anew(servers: &[RedisServer], redlock: &Redlock, changes: impl FnOnce()) {
+    all_vote(redlock).await;
     let held = redlock.lock("held").await.unwrap();
-    let other = manager(urls(&servers));
+    let other = manager(urls(servers));
     let lock = other.lock("a").await.unwrap();
     let waiting = tokio::spawn(redlock.lock("a").wait(TERM * 10).into_future());
     eventually_async("both are open", async || clients(&servers[0], "one").len() == 2).await;
     let former = clients(&servers[0], "one");
 
+    changes();
     eventually_async("both have the new login", async || clients(&servers[0], "two") == former)
         .await;
     // The end of a user ends its connections.
@@ -133,7 +134,51 @@ async fn open_connections_authenticate_anew() {
     lock.release().await.unwrap();
     in_time(waiting).await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(clients(&servers[0], "two"), former);
+}
+
+#[tokio::test]
+async fn open_connections_authenticate_anew() {
+    let servers = RedisServer::start_n(3);
+    let tokens = Tokens::new(2, Next::Other);
+    let redlock = tokens.manager(&servers);
+
+    authenticates_anew(&servers, &redlock, || {}).await;
+
     assert_eq!(tokens.calls(), 4);
+}
+
+/// A provider of the redis crate, with its latest credentials.
+struct Provider(watch::Sender<&'static str>);
+
+type CredentialsStream = Pin<Box<dyn Stream<Item = redis::RedisResult<BasicAuth>> + Send>>;
+
+impl StreamingCredentialsProvider for Provider {
+    fn subscribe(&self) -> CredentialsStream {
+        let mut names = self.0.subscribe();
+        names.mark_changed();
+        Box::pin(unfold(names, |mut names| async move {
+            names.changed().await.ok()?;
+            let name = *names.borrow_and_update();
+            let auth = BasicAuth::new(format!("app-{name}"), format!("s3cret-{name}"));
+            Some((Ok(auth), names))
+        }))
+    }
+}
+
+#[tokio::test]
+async fn pushed_credentials_are_used() {
+    let servers = RedisServer::start_n(3);
+    admit(&servers[0], "one");
+    admit(&servers[0], "two");
+    let names = watch::Sender::new("one");
+    let urls = [servers[0].plain_url(), servers[1].url(), servers[2].url()];
+    let credentials = Credentials::provider(Provider(names.clone()));
+    let redlock = patient(urls).credentials(credentials).build().unwrap();
+
+    authenticates_anew(&servers, &redlock, || {
+        names.send_replace("two");
+    })
+    .await;
 }
 
 /// The node votes until the end of its token, is then down for this reason, and works again when the
