@@ -201,9 +201,9 @@ impl Credentials {
     /// Returns the credentials that replace others: those that are pushed next, if they are, or the current
     /// ones.
     pub(super) async fn renew(&self, former: Option<Arc<str>>) -> Result<Login, Arc<str>> {
-        match &self.0 {
+        match (&self.0, former) {
             #[cfg(feature = "redis-credentials")]
-            CredentialSource::Provider(provider) => provided(&**provider, former).await,
+            (CredentialSource::Provider(provider), former) => provided(&**provider, former).await,
             _ => self.resolve().await,
         }
     }
