@@ -4,7 +4,8 @@
 //! |---|---|
 //! | identity of a set, tag of a node | `layout` |
 //! | what a node stores of its membership, and its server: the health check | `node_report` |
-//! | what has to change in that | `record` |
+//! | which change of that comes next, without I/O | `next_change` |
+//! | changes of that | `record` |
 //! | the nodes of a manager, and which of them may vote | `set`, `state` |
 //! | clock jumps and wrong wall clocks | `clocks` |
 //! | background tasks | `tasks` |
@@ -25,6 +26,7 @@ pub(super) mod fuzzing;
 mod key_reservations;
 mod layout;
 mod lower;
+mod next_change;
 mod node_report;
 mod record;
 mod record_source;
@@ -40,6 +42,7 @@ pub(crate) use adopt::adopt;
 pub(crate) use bulk_connection::count;
 pub(crate) use layout::{Layout, Tag};
 pub(crate) use lower::Lowering;
+pub(super) use next_change::next_change;
 pub(super) use node_report::{NodeReport, add_check, info};
-pub(super) use record::{Change, ChangeKind, next_change};
+pub(super) use record::{Change, ChangeKind};
 pub(crate) use set::{AdminRequest, Membership, NodeSet};

@@ -1,8 +1,8 @@
-//! What a client has to change in what a node stores of its membership.
+//! Changes of what a node stores of its membership.
 //!
-//! Every change is made in the same way: a client reads the record, decides here what it has to
-//! become, and stores that with a script that compares what was read. If another client was faster,
-//! nothing is stored, and the next health check reads the record again.
+//! Every change is made in the same way: a client reads the record, decides what it has to become, and
+//! stores that with a script that compares what was read. If another client was faster, nothing is
+//! stored, and the next health check reads the record again.
 
 use std::time::Duration;
 
@@ -14,12 +14,7 @@ use super::{
     node_report::{BOOTSTRAPPED, LEARNT, millis},
 };
 use crate::{
-    error::Reason,
-    membership::other_sets::ForeignSet,
-    node::{
-        Memory,
-        redis::{RestartGuard, encode::Keys},
-    },
+    node::redis::encode::Keys,
     protocol::views::Incarnation,
     stripe::{STRIPES, fnv},
     switches::{self, Switch},
@@ -30,7 +25,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     /// The tag that was read, and the one that is stored: the fences have a key by it.
-    before: Tag,
+    pub(super) before: Tag,
     pub(crate) after: Tag,
     /// The fields that must have these values still; an empty one is missing.
     pub(super) expected: Vec<(&'static str, String)>,
@@ -56,32 +51,6 @@ pub(crate) enum ChangeKind {
     Start,
 }
 
-/// What an enrolment depends on, besides the record.
-#[derive(Clone, Debug)]
-pub(crate) struct EnrolTerms<'a> {
-    pub(crate) layout: &'a Layout,
-    pub(crate) restart: RestartGuard,
-    pub(crate) max_ttl: Duration,
-    /// Whether the node's `max_ttl` may be raised while it votes.
-    pub(crate) may_raise: bool,
-    /// The least epoch of a new enrolment; `None` if the node must not be enrolled.
-    pub(crate) least_epoch: Option<u32>,
-    /// The incarnation that is to be enrolled anew, as another one owns its name.
-    pub(crate) reclaims: Option<Incarnation>,
-    /// Whether the node lacks an owner of another name, as last seen.
-    pub(crate) lacks_owners: bool,
-    /// The names of the other nodes, sorted, and the known owners of these.
-    pub(crate) others: Vec<&'a str>,
-    pub(crate) owners: Vec<Option<Incarnation>>,
-    /// The set that the node belongs to, if that is to be taken over.
-    pub(crate) unused: Option<ForeignSet>,
-    /// Whether a moved node may start its probation.
-    pub(crate) may_start: bool,
-    /// The tag that the node had before.
-    pub(crate) latest_tag: Tag,
-    pub(crate) nonce: u64,
-}
-
 /// The state in a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TagState {
@@ -92,7 +61,7 @@ pub(super) enum TagState {
 }
 
 impl TagState {
-    fn of(tag: &Tag) -> Self {
+    pub(super) fn of(tag: &Tag) -> Self {
         if tag.is_active() {
             Self::Active
         } else if tag.is_moved() {
@@ -129,7 +98,11 @@ pub(super) fn new_tag(
 }
 
 /// Returns the tag of a node that stays in its state, but knows these owners and keeps this limit.
-fn same_tag(report: &NodeReport, owners: &[Option<Incarnation>], max_ttl: Duration) -> Tag {
+pub(super) fn same_tag(
+    report: &NodeReport,
+    owners: &[Option<Incarnation>],
+    max_ttl: Duration,
+) -> Tag {
     let tag = &report.tag;
     match tag.incarnation().filter(|_| tag.is_complete()) {
         Some(own) => new_tag(TagState::of(tag), tag.layout(), own, owners, max_ttl),
@@ -152,7 +125,7 @@ impl Change {
     }
 
     /// The same, if `max_ttl` and what it was before are still as they were read, too.
-    fn of_limits(report: &NodeReport) -> Self {
+    pub(super) fn of_limits(report: &NodeReport) -> Self {
         let mut change = Self::of_tag(&report.tag);
         change.expected.push(("max_ttl", report.raw_max_ttl()));
         change.expected.push(("longer", report.longer.to_string()));
@@ -178,7 +151,7 @@ impl Change {
         }
     }
 
-    fn set_tag(&mut self, tag: Tag) {
+    pub(super) fn set_tag(&mut self, tag: Tag) {
         if tag != self.after {
             self.set("tag", tag.text());
             self.after = tag;
@@ -202,120 +175,6 @@ impl Change {
             call.arg(*stripe).arg(*fence);
         }
     }
-}
-
-/// Returns what has to change next, so that a node is enrolled in the set of these terms and knows what
-/// the client knows; or why it can't be enrolled at present.
-///
-/// A node is enrolled if it is new, or another run of its server, or displaced, or lost its fences.
-pub(crate) fn next_change(
-    report: &NodeReport,
-    terms: &EnrolTerms<'_>,
-) -> Result<Option<Change>, Reason> {
-    if let Some(change) = takeover(report, terms) {
-        return Ok(Some(change));
-    }
-    let Some(least_epoch) = terms.least_epoch else { return Ok(None) };
-    let tag = &report.tag;
-    let is_blank = tag.text().is_empty();
-    let is_ours = !is_blank && tag.layout() == &*terms.layout.hash;
-    let is_current = is_ours && tag.run() == &*report.run;
-    let is_guarded = terms.restart == RestartGuard::Probation;
-    let is_reclaimed =
-        is_current && terms.reclaims.is_some() && tag.incarnation() == terms.reclaims;
-    // Its fences were deleted, or its tag is of another form.
-    let has_lost = is_current && (report.lacks_fences || is_guarded != tag.is_complete());
-    // A blank one is of no use when it is full.
-    if is_blank && report.memory.as_ref().is_some_and(Memory::is_full) {
-        return Err(Reason::OutOfMemory);
-    }
-    let is_new = is_blank || (is_ours && !is_current) || is_reclaimed || has_lost;
-    let may_raise = is_new || (is_ours && (!tag.is_active() || terms.may_raise));
-    let raises = may_raise && report.max_ttl < terms.max_ttl;
-    let max_ttl = if raises { terms.max_ttl } else { report.max_ttl };
-    let mut owners = report.owners.clone();
-    owners.resize(terms.others.len(), None);
-    let mut news = Vec::new();
-    if is_new || (is_current && terms.lacks_owners) {
-        for ((known, owner), name) in owners.iter_mut().zip(&terms.owners).zip(&terms.others) {
-            if let Some(text) = owner.filter(|owner| *known < Some(*owner)) {
-                *known = *owner;
-                news.push((format!("owner:{name}"), text.to_string()));
-            }
-        }
-    }
-    let (kind, mut change) = match () {
-        () if is_new || raises => (ChangeKind::Vote, Change::of_limits(report)),
-        () if !news.is_empty() => (ChangeKind::Owners, Change::of_limits(report)),
-        () => (ChangeKind::Mark, Change::of_tag(tag)),
-    };
-    change.kind = kind;
-    change.may_have_had(&terms.latest_tag);
-    if is_new {
-        let state = match () {
-            () if tag.is_moved() => TagState::Moved,
-            () if switches::is_out(Switch::Probation) => TagState::Active,
-            () => TagState::Probation,
-        };
-        let tag = if is_guarded {
-            let own = next_incarnation(report, least_epoch, terms.nonce);
-            new_tag(state, &terms.layout.hash, own, &owners, max_ttl)
-        } else {
-            Tag::new(format!("a {} {}", report.run, terms.layout.hash))
-        };
-        change.set_tag(tag);
-        change.set("layout", &terms.layout.description);
-        change.least_fence = Some(0);
-    } else if kind != ChangeKind::Mark {
-        change.set_tag(same_tag(report, &owners, max_ttl));
-    }
-    change.fields.extend(news);
-    if raises {
-        change.set("max_ttl", &millis(max_ttl));
-    }
-    // The set is in use: see other_sets.rs.
-    let (now, seen) = (report.server_micros, report.seen.parse::<u64>().unwrap_or(0));
-    let quarter = u64::try_from(report.max_ttl.as_micros() / 4).unwrap_or(u64::MAX);
-    if (is_new || is_ours) && (now < seen || now - seen > quarter) {
-        change.set("seen", &now);
-        change.set("size", &(terms.others.len() + 1));
-    }
-    Ok((!change.fields.is_empty()).then_some(change))
-}
-
-/// Returns how a node of an unused set is moved to this one, if no client of that set has checked it
-/// meanwhile; or how it starts, once enough nodes of that set were moved.
-fn takeover(report: &NodeReport, terms: &EnrolTerms<'_>) -> Option<Change> {
-    let known = LearntState::default();
-    let entering = |state| Entering {
-        layout: terms.layout,
-        others: terms.others.clone(),
-        max_ttl: terms.max_ttl,
-        known: &known,
-        state,
-    };
-    if let Some(unused) = terms.unused.as_ref().filter(|unused| **unused == report.other_set()) {
-        let mut change = moving(report, unused.size, &entering(TagState::Moved));
-        change.expected.push(("seen", report.seen.to_string()));
-        change.kind = ChangeKind::Takeover(unused.size);
-        Some(change)
-    } else if terms.may_start && report.tag.is_moved() && report.tag.layout() == &*terms.layout.hash
-    {
-        let mut change = moving(report, 0, &entering(TagState::Probation));
-        change.kind = ChangeKind::Start;
-        Some(change)
-    } else {
-        None
-    }
-}
-
-/// At least the time in seconds: a client that has not seen the former owner of the name still enrols
-/// its successor above it.
-fn next_incarnation(report: &NodeReport, least_epoch: u32, nonce: u64) -> Incarnation {
-    let seconds = u32::try_from(report.server_micros / 1_000_000).unwrap_or(u32::MAX);
-    let before = report.tag.incarnation().map_or(1, |before| before.epoch.saturating_add(1));
-    let epoch = least_epoch.max(before).max(seconds.min(4_000_000_000));
-    Incarnation { epoch, id: report.run_number(), nonce }
 }
 
 /// Where a node moves, and what it takes along.
@@ -445,81 +304,104 @@ mod tests {
         *,
     };
 
-    fn incarnation(run: u128) -> Incarnation {
-        Incarnation { epoch: 1, id: run, nonce: 7 }
-    }
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn field<'a>(change: &'a Change, name: &str) -> Option<&'a str> {
         change.fields.iter().find(|(field, _)| field == name).map(|(_, value)| &**value)
     }
 
-    fn next(set: &NodeSet, report: &NodeReport, lacks_owners: bool) -> Option<Change> {
-        let mut terms = set.terms(1, false);
-        (terms.lacks_owners, terms.owners) = (lacks_owners, vec![None, Some(incarnation(3))]);
-        next_change(report, &terms).unwrap()
+    fn expected(change: &Change) -> Vec<&'static str> {
+        change.expected.iter().map(|(field, _)| *field).collect()
     }
 
-    /// A report whose mark is fresh.
-    fn marked(report: NodeReport) -> NodeReport {
-        NodeReport { seen: "5".into(), server_micros: 5, ..report }
-    }
-
-    #[test]
-    fn owners_are_told_by_maximum() {
-        let set = Scripted::new("p").set;
-        let member = marked(report(&set, 'a', 2, 1));
-        let change = next(&set, &member, true).unwrap();
-        assert_eq!(change.kind, ChangeKind::Owners);
-        assert_eq!(field(&change, "owner:c:1/0"), Some(&*incarnation(3).to_string()));
-        assert_eq!(field(&change, "owner:a:1/0"), None, "it is not known");
-        let (before, after) = (member.tag.text(), change.after.text());
-        assert!(before != after && before[..77] == after[..77], "{after}");
-        // It knows a later one.
-        let later = Incarnation { epoch: 2, ..incarnation(4) };
-        let knows = NodeReport { owners: vec![None, Some(later)], ..member.clone() };
-        assert_eq!(next(&set, &knows, true), None);
-        assert_eq!(next(&set, &member, false), None, "displaced, or one server under two names");
-        // A new one takes them along.
-        let blank = marked(NodeReport { tag: Tag::new(""), ..member });
-        let change = next(&set, &blank, false).unwrap();
-        assert_eq!(change.kind, ChangeKind::Vote);
-        assert!(change.after.is_probation() && field(&change, "owner:c:1/0").is_some());
+    fn entering<'a>(set: &'a NodeSet, known: &'a LearntState) -> Entering<'a> {
+        let (layout, max_ttl) = (&set.layout, 20 * SECOND);
+        Entering { layout, others: vec!["a:1/0", "c:1/0"], max_ttl, known, state: TagState::Moved }
     }
 
     #[test]
-    fn unused_nodes_leave_as_seen() {
+    fn moved_node_takes_along_its_limits() {
         let set = Scripted::new("p").set;
-        let ours = report(&set, 'a', 2, 4);
-        let tag = Tag::new(ours.tag.text().replace(&*set.layout.hash, "fedcba9876543210"));
-        let member = NodeReport { tag, seen: "77".into(), size: 5, ..ours };
-        let mut terms = set.terms(1, false);
-        assert!(next_change(&member, &terms).unwrap().is_none(), "its set may be in use");
-        terms.unused = Some(member.other_set());
-        let change = next_change(&member, &terms).unwrap().unwrap();
-        assert_eq!(change.kind, ChangeKind::Takeover(5));
-        assert!(change.expected.contains(&("seen", "77".into())));
-        assert!(change.after.is_moved() && change.after.layout() == &*set.layout.hash);
-        assert_eq!(change.after.incarnation().unwrap().epoch, 5);
+        let known = LearntState { floor: 30, fences: [(3, 7)].into(), ..LearntState::default() };
+        let of = |floor, max_ttl: u32| NodeReport {
+            floor,
+            max_ttl: max_ttl * SECOND,
+            ..report(&set, 'a', 2, 4)
+        };
+
+        let change = moving(&of(50, 60), 0, &entering(&set, &known));
         assert_eq!(
-            ["from", "from_size", "seen"].map(|name| field(&change, name)),
-            [Some("fedcba9876543210"), Some("5"), Some("0")]
+            (field(&change, "floor"), field(&change, "max_ttl")),
+            (Some("50"), Some("60000"))
         );
-        // A client changed the mark.
-        let used = NodeReport { seen: "78".into(), ..member };
-        assert!(next_change(&used, &terms).unwrap().is_none());
+        let change = moving(&of(10, 5), 0, &entering(&set, &known));
+        assert_eq!(
+            (field(&change, "floor"), field(&change, "max_ttl")),
+            (Some("30"), Some("20000"))
+        );
+        assert_eq!((change.least_fence, &*change.fences), (Some(0), &[(3, 7)][..]));
+        assert_eq!(field(&change, "seen"), Some("0"), "no client of the set has checked it");
+        for owner in ["owner:a:1/0", "owner:c:1/0"] {
+            assert_eq!(field(&change, owner), Some(""), "a name may mean another server there");
+        }
+        assert_eq!(expected(&change), ["tag", "max_ttl", "longer"]);
     }
 
     #[test]
-    fn moved_nodes_start_in_probation() {
+    fn moved_node_tells_how_it_left() {
         let set = Scripted::new("p").set;
-        let moved = marked(report(&set, 'm', 2, 1));
-        let mut terms = set.terms(1, false);
-        assert_eq!(next_change(&moved, &terms).unwrap(), None);
-        terms.may_start = true;
-        let change = next_change(&moved, &terms).unwrap().unwrap();
-        assert_eq!(change.kind, ChangeKind::Start);
-        assert!(change.after.is_probation() && !change.after.is_moved());
-        let started = marked(report(&set, 'p', 2, 2));
-        assert_eq!(next_change(&started, &terms).unwrap(), None);
+        let known = LearntState::default();
+        let left = |state, run: u128| {
+            let ours = report(&set, state, 2, 4);
+            let tag = ours.tag.text().replace(&*set.layout.hash, "fedcba9876543210");
+            let run = format!("{run:032x}").into();
+            let member = NodeReport { tag: Tag::new(tag), run, ..ours };
+            let change = moving(&member, 5, &entering(&set, &known));
+            field(&change, "left").unwrap().to_owned()
+        };
+
+        assert_eq!(left('a', 2), format!("{:016x}", 7), "its view, as it voted");
+        assert_eq!(left('p', 2), "", "in probation");
+        assert_eq!(left('a', 3), "", "restarted");
+    }
+
+    #[test]
+    fn activated_node_keeps_the_greater_limits() {
+        let set = Scripted::new("p").set;
+        let probation = NodeReport { floor: 40, ..report(&set, 'p', 2, 4) };
+        let lesson = |floor, max_ttl: u32, kind| Lesson {
+            max_ttl: max_ttl * SECOND,
+            floor,
+            fences: vec![(1, 9)],
+            kind,
+        };
+
+        let change = activation(&probation, lesson(30, 20, LessonKind::Learnt));
+        assert!(change.after.is_active());
+        assert_eq!((field(&change, "floor"), change.least_fence), (Some("40"), Some(40)));
+        assert_eq!(field(&change, "max_ttl"), Some("20000"), "that of the others");
+        let change = activation(&probation, lesson(50, 5, LessonKind::Learnt));
+        assert_eq!(
+            (field(&change, "floor"), field(&change, "max_ttl")),
+            (Some("50"), Some("10000"))
+        );
+        let bootstrapped = LessonKind::Bootstrapped { has_sources: false };
+        let change = activation(&probation, lesson(50, 5, bootstrapped));
+        let floor = TOKEN_LEAD.to_string();
+        assert_eq!(field(&change, "floor"), Some(&*floor), "above the tokens of all clocks");
+        assert_eq!(["once", "learner"].map(|name| field(&change, name)), [Some(""); 2]);
+    }
+
+    #[test]
+    fn shorter_limit_leaves_the_former_one() {
+        let set = Scripted::new("p").set;
+        let member = report(&set, 'a', 2, 4);
+
+        let change = lowering(&member, 3 * SECOND, "10000 ann");
+        assert_eq!(field(&change, "max_ttl"), Some("3000"));
+        assert_eq!(field(&change, "longer"), Some("10000 ann"));
+        assert_eq!(expected(&change), ["tag", "max_ttl", "longer"]);
+        let change = lowering(&member, 30 * SECOND, "");
+        assert_eq!(field(&change, "max_ttl"), Some("10000"), "it is never raised here");
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Layout, NodeReport, Tag,
-    record::EnrolTerms,
+    next_change::EnrolTerms,
     state::{ClockCorrections, SetState, WallClockFlags},
 };
 use crate::{
