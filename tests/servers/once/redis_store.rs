@@ -381,10 +381,13 @@ async fn requests_survive_store_faults() {
     assert_eq!(send(&blue, "while-it-is-down").await.0, 200);
 
     answers.restart();
-    crate::support::eventually_async("the server is asked again", async || {
-        send(&green, "first").await.0 != 503
-    })
-    .await;
+    // Each has a pause of its own after a failed connection.
+    for replica in [&green, &blue] {
+        crate::support::eventually_async("the server is asked again", async || {
+            send(replica, "first").await.0 != 503
+        })
+        .await;
+    }
     for key in ["first", "while-it-hangs", "while-it-is-down"] {
         is(&send(&green, key).await, 409, "response-not-kept");
     }
