@@ -267,7 +267,11 @@ impl Fleet {
         let spawner = KillableSpawner { inner: view.spawner(), killed: killed.clone() };
         let jobs = self.plan.versions[version].iter().enumerate();
         let jobs = jobs.map(|(job, rules)| self.job(job, rules, number, version));
-        let scheduler = Scheduler::new(redlock.clone()).jobs(jobs).spawner(spawner);
+        // Time leaps to the next tick, where all replicas would look for unused jobs at once.
+        let scheduler = Scheduler::new(redlock.clone())
+            .jobs(jobs)
+            .spawner(spawner)
+            .forget_unused_after(Duration::MAX);
         let handle = scheduler.start().unwrap();
         let events = handle.events();
         self.first_boots[version].get_or_insert(self.log.now());
