@@ -47,7 +47,11 @@ impl Visit for LineVisitor {
 
 fn warned(what: impl FnOnce()) -> Vec<String> {
     let warnings = Warnings::default();
-    tracing::subscriber::with_default(warnings.clone(), what);
+    // See `Lines::during`.
+    let _spare = tracing::Dispatch::new(warnings.clone());
+    let dispatch = tracing::Dispatch::new(warnings.clone());
+    tracing::callsite::rebuild_interest_cache();
+    tracing::dispatcher::with_default(&dispatch, what);
     warnings.0.lock().unwrap().clone()
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use tower_redlock::{Schedule, scheduler::Missed, time::Clock};
 use tracing::{
-    Event, Level, Metadata, Subscriber,
+    Dispatch, Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span::{Attributes, Id, Record},
 };
@@ -67,7 +67,11 @@ impl CapturedLog {
 
 pub(crate) fn with_log(what: impl FnOnce(&CapturedLog)) {
     let log = CapturedLog::default();
-    tracing::subscriber::with_default(log.clone(), || what(&log));
+    // See `Lines::during`.
+    let _spare = Dispatch::new(log.clone());
+    let dispatch = Dispatch::new(log.clone());
+    tracing::callsite::rebuild_interest_cache();
+    tracing::dispatcher::with_default(&dispatch, || what(&log));
 }
 
 fn every(site: &Site, minutes: u32) -> tower_redlock::Job {
