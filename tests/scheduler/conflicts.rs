@@ -11,6 +11,7 @@ use tracing::Level;
 
 use crate::{
     scene::{MS, RunningScheduler, SECOND, Scene, Site},
+    site::Fate,
     warnings::with_log,
 };
 
@@ -101,6 +102,28 @@ mod of_leader {
 
         assert!(stands_by.handle.leads());
         assert_eq!(finding(&stands_by, "mail"), None);
+    }
+
+    /// The list is that of a leader before, as the new one could not store its own.
+    #[test]
+    fn former_leaders_list_counts_nothing() {
+        let scene = Scene::new();
+        let [bills, first, second] = ["bills-1", "mails-1", "mails-2"].map(|it| scene.site(it));
+        let _bills = bills.start_led([job(&bills, "bill")]);
+        scene.clock.settle();
+        first.wire.judge(|_, op| match op {
+            Op::Claim(ClaimOp { job, .. }) if job.contains("leader:") => Fate::Refused,
+            _ => Fate::Passes,
+        });
+        let leads = first.start_led([job(&first, "mail")]);
+        bills.crash();
+        scene.advance(MINUTE);
+        assert!(leads.handle.leads());
+
+        let mut stands_by = second.start_led([job(&second, "mail")]);
+        scene.advance(20 * MINUTE);
+
+        assert_eq!(new_conflicts(&mut stands_by), []);
     }
 }
 
