@@ -143,7 +143,12 @@ fn all_shown(configure: impl FnOnce(RedlockBuilder) -> RedlockBuilder) -> String
     let log = Log::default();
     let lines = log.0.clone();
     let mut shown = String::new();
-    tracing::subscriber::with_default(log, || {
+    // With a single subscriber, callsites that another test's thread reaches first would be disabled for
+    // all threads, and the log empty.
+    let _spare = tracing::Dispatch::new(log.clone());
+    let dispatch = tracing::Dispatch::new(log);
+    tracing::callsite::rebuild_interest_cache();
+    tracing::dispatcher::with_default(&dispatch, || {
         let builder = Redlock::builder().connector(Recorder::default()).spawner(NoSpawner);
         let builder = configure(builder);
         write!(shown, "{builder:?}").unwrap();
