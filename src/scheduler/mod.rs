@@ -85,7 +85,7 @@ mod leader_jobs;
 mod options;
 mod outcome_hook;
 mod paused;
-mod policy;
+use redlock_core::policy;
 mod reporting;
 mod run;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
