@@ -203,7 +203,7 @@ async fn answers_have_safe_headers() {
         }
         assert!(!policy.contains("unsafe") && !policy.contains('*'), "{page}: {policy}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{page}");
-        // Pages with a form send their origin with it, to nobody else.
+        // Only pages with a form send their origin, and only to it.
         let referrer = answer.header("referrer-policy");
         let form = answer.body.contains("method=\"post\"");
         assert_eq!(referrer, Some(if form { "same-origin" } else { "no-referrer" }), "{page}");

@@ -139,7 +139,7 @@ async fn resume(browser: &Browser, site: &Site) {
     browser.wait_for("a[data-action=pause]").await;
 }
 
-/// A scheduler with a job that is due once an hour, and fails when it is asked to.
+/// A scheduler with a job that is due once an hour, whose second run fails.
 fn hourly(redlock: &Redlock) -> SchedulerHandle {
     let number = AtomicUsize::new(0);
     let work = move |_| {

@@ -192,8 +192,7 @@ async fn double_click_acts_once() {
     let requested = async || redlock.job_control("report").await.unwrap().requested.len();
     let form = async || {
         let form = page(&dashboard, "/trigger?name=report").await;
-        let token = form.split(r#"name="form" value=""#).nth(1).unwrap();
-        format!("name=report&form={}", token.split('"').next().unwrap())
+        format!("name=report&form={}", field(&form, "form"))
     };
     let first = form().await;
     let click = || post(&dashboard, "/trigger", &first);
@@ -205,6 +204,12 @@ async fn double_click_acts_once() {
     let second = form().await;
     assert_eq!(post(&dashboard, "/trigger", &second).await.status(), 303);
     assert_eq!(requested().await, 2, "it is another form");
+}
+
+/// Returns the value of a hidden field.
+fn field<'a>(page: &'a str, name: &str) -> &'a str {
+    let value = page.split(&format!(r#"name="{name}" value=""#)).nth(1).unwrap();
+    value.split('"').next().unwrap()
 }
 
 #[tokio::test]
