@@ -8,6 +8,8 @@ pub enum Action {
     BreakLock,
     /// Request a run of a job.
     TriggerJob,
+    /// Stop the run of a job that is under way.
+    StopJob,
     /// Pause a job on the whole fleet.
     PauseJob,
     /// Resume a paused job.
@@ -20,9 +22,10 @@ pub enum Action {
 
 impl Action {
     /// Each with its name in paths and events, and what it changes, in the order of the variants.
-    pub(super) const EACH: [(Self, &'static str, Subject); 6] = [
+    pub(super) const EACH: [(Self, &'static str, Subject); 7] = [
         (Self::BreakLock, "break", Subject::Lock),
         (Self::TriggerJob, "trigger", Subject::Job),
+        (Self::StopJob, "stop", Subject::Job),
         (Self::PauseJob, "pause", Subject::Job),
         (Self::ResumeJob, "resume", Subject::Job),
         (Self::MarkDone, "done", Subject::Key),

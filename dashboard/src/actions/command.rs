@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tower_redlock::{Redlock, lock::Released, scheduler::JobCommand};
+use tower_redlock::{LockError, Redlock, Resource, lock::Released, scheduler::JobCommand};
 
 use super::outcome::{Acted, Done};
 use crate::{
@@ -53,6 +53,7 @@ impl Command {
                 let id = self.signed(redlock.trigger_job(subject)).await?;
                 Ok((Done::RunRequested, self.explained(format!("run {id} was requested"))))
             }
+            Action::StopJob => self.stop(redlock).await,
             Action::PauseJob => self.pause(redlock).await,
             Action::ResumeJob => {
                 self.signed(redlock.resume_job(subject)).await?;
@@ -87,6 +88,19 @@ impl Command {
         }
         let token = held.shown.token;
         Ok((Done::LockBroken, format!("it was taken away from {owner}, token {token}")))
+    }
+
+    /// Requests the end of the run that was shown.
+    async fn stop(&self, redlock: &Redlock) -> Acted {
+        let job = Resource::of_job(&self.subject).map_err(LockError::from)?;
+        if let Some(holder) = redlock.inspect(job).await? {
+            self.expect(&ShownLock::from(&holder), "run is in progress")?;
+        }
+        let run = self.signed(redlock.stop_job(&*self.subject)).await?;
+        Ok((
+            Done::StopRequested,
+            self.explained(format!("the run with token {run} was asked to stop")),
+        ))
     }
 
     /// Refuses to act on a later holder than the one that the form was shown for.
@@ -145,6 +159,10 @@ fn no_hours() -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
+    use tower_redlock::Schedule;
+
     use super::*;
     use crate::access::Access;
 
@@ -183,5 +201,31 @@ mod tests {
         let broken = command(Action::BreakLock, &shown().await).run(&redlock).await;
         assert_eq!(broken.unwrap().0, Done::LockBroken);
         assert!(redlock.inspect("invoice").await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn shown_run_is_stopped() {
+        let redlock = Redlock::embedded();
+        let idle = command(Action::StopJob, "name=report&holder=1").run(&redlock).await;
+        assert_eq!(idle, Err(Problem::not_done(r#"job "report" is not running"#)));
+        let tick = redlock.job_tick("report", Schedule::every(Duration::from_secs(60)));
+        let (start, begun) = tokio::sync::oneshot::channel();
+        let work = move |_| {
+            start.send(()).unwrap();
+            pending::<Result<(), LockError>>()
+        };
+        let run = tokio::spawn(tick.run(work));
+        begun.await.unwrap();
+        let job = Resource::of_job("report").unwrap();
+        let lock = ShownLock::from(&redlock.inspect(job).await.unwrap().unwrap());
+
+        let later = command(Action::StopJob, "name=report&holder=0").run(&redlock).await;
+        let form = format!("name=report&holder={}&why=stuck", lock.mark());
+        let stopped = command(Action::StopJob, &form).run(&redlock).await;
+
+        assert!(later.is_err_and(|problem| problem.status == 409));
+        let what = format!("the run with token {} was asked to stop: stuck", lock.token);
+        assert_eq!(stopped, Ok((Done::StopRequested, what)));
+        run.abort();
     }
 }

@@ -12,6 +12,7 @@ pub(crate) enum Done {
     /// The holder had lost the lock already.
     LockGone,
     RunRequested,
+    StopRequested,
     Paused,
     Resumed,
     Recorded,
@@ -22,10 +23,11 @@ pub(crate) enum Done {
 
 impl Done {
     /// Each with its code in an address, and what the page says.
-    const EACH: [(Self, &'static str, &'static str); 8] = [
+    const EACH: [(Self, &'static str, &'static str); 9] = [
         (Self::LockBroken, "break", "The lock was taken away from the holder that was shown."),
         (Self::LockGone, "break-gone", "Its holder had lost it already: nothing was taken away."),
         (Self::RunRequested, "trigger", "A replica that has the job starts a run within seconds."),
+        (Self::StopRequested, "stop", "The run was asked to stop, which takes some seconds."),
         (Self::Paused, "pause", "The job was paused on the whole fleet."),
         (Self::Resumed, "resume", "The job has no pause on the fleet any more."),
         (Self::Recorded, "done", "The key was recorded as done."),

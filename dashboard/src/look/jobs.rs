@@ -10,7 +10,7 @@ use tokio::{
 };
 use tower_redlock::{
     LockError, Redlock, Resource,
-    scheduler::{JobControl, JobRun},
+    scheduler::{JobControl, JobRun, JobStop},
 };
 
 use super::{ShownLock, cached::Reading};
@@ -89,6 +89,12 @@ pub(crate) struct ShownJob {
 }
 
 impl ShownJob {
+    /// Returns the request to stop the run that is under way, if there is one.
+    pub(crate) fn stop(&self) -> Option<&JobStop> {
+        let run = self.running.as_ref()?.token;
+        self.control.stop.as_ref().filter(|stop| stop.run == run)
+    }
+
     pub(crate) fn state(&self) -> &'static str {
         match (&self.running, &self.control.paused) {
             (Some(_), _) => "running",

@@ -85,6 +85,12 @@ impl Looks {
         self.job.of(name).look(read).await
     }
 
+    /// Reads a job now, for a question about the run that is under way.
+    pub(crate) async fn job_now(&self, name: &str) -> JobDetails {
+        let _permit = self.single.acquire().await;
+        jobs::read_one(self.redlock.clone(), name.to_owned()).await
+    }
+
     pub(crate) async fn once(&self, key: &str) -> LatestLook<OnceDetails> {
         let _permit = self.single.acquire().await;
         let read = |_| once::read(self.redlock.clone(), key.to_owned());

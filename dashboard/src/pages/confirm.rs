@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::{layout::Visit, lock::holder_facts, standing::standing};
+use super::{layout::Visit, lock::holder_facts, region::trouble, standing::standing};
 use crate::{
     access::Action,
     actions::{FIELD, HOLDER, SentForms},
-    look::HeldLock,
+    look::{HeldLock, JobHistory},
     problem::Problem,
     site::Site,
 };
@@ -46,6 +46,14 @@ const fn wording(action: Action) -> Wording {
             button: "Run it",
             meaning: "A replica of the fleet starts one run within seconds, once no other run is in progress, even while \
                 the job is paused. The run does not belong to a tick: the schedule ignores it.",
+            fields: &[Field::Why],
+        },
+        Action::StopJob => Wording {
+            title: "Stop the run of a job?",
+            button: "Stop it",
+            meaning: "The replica that runs the job sees the request within seconds, and asks the work to stop. After the \
+                grace period of the job it drops the work; blocking work that does not return can't be stopped. The run \
+                counts as stopped, and is not repeated. The schedule goes on: pause the job to prevent further runs.",
             fields: &[Field::Why],
         },
         Action::PauseJob => Wording {
@@ -100,8 +108,8 @@ pub(crate) async fn ask(site: &Site, visit: &Visit, action: Action) -> Result<Ma
             let found = site.redlock.inspect(name).await?.map(HeldLock::from);
             of_holder(found.as_ref(), visit)
         }
-        Action::TriggerJob | Action::PauseJob | Action::ResumeJob => {
-            (of_job(site, visit, name).await, Offer::Always)
+        Action::TriggerJob | Action::StopJob | Action::PauseJob | Action::ResumeJob => {
+            of_job(site, visit, action, name).await
         }
         Action::MarkDone | Action::ForgetKey => (html! {}, Offer::Always),
     };
@@ -115,10 +123,17 @@ fn of_holder(held: Option<&HeldLock>, visit: &Visit) -> (Markup, Offer) {
     }
 }
 
-async fn of_job(site: &Site, visit: &Visit, name: &str) -> Markup {
-    let look = site.looks.job(name).await;
-    let job = look.as_ref().and_then(|look| Some(&look.value.as_ref().ok()?.job));
-    job.map_or_else(|| html! {}, |job| standing(job, visit))
+async fn of_job(site: &Site, visit: &Visit, action: Action, name: &str) -> (Markup, Offer) {
+    let (state, running) = match site.looks.job_now(name).await {
+        Ok(JobHistory { job, .. }) => (standing(&job, visit), job.running),
+        Err(error) => (trouble(Some(&error)), None),
+    };
+    let offer = match (action, running) {
+        (Action::StopJob, Some(running)) => Offer::OnHolder(running.mark()),
+        (Action::StopJob, None) => Offer::Nothing("No run is known: there is nothing to stop."),
+        _ => Offer::Always,
+    };
+    (state, offer)
 }
 
 fn confirmation(visit: &Visit, action: Action, name: &str, now: (Markup, Offer)) -> Markup {

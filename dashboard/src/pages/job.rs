@@ -47,11 +47,15 @@ pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
 }
 
 fn offered(job: &ShownJob, visit: &Visit) -> Markup {
-    let pause = match job.control.paused {
+    let mut offered = vec![(Action::TriggerJob, "Run it now")];
+    if job.running.is_some() {
+        offered.push((Action::StopJob, "Stop its run"));
+    }
+    offered.push(match job.control.paused {
         Some(_) => (Action::ResumeJob, "Resume it"),
         None => (Action::PauseJob, "Pause it on the whole fleet"),
-    };
-    actions(visit, &job.name, &[(Action::TriggerJob, "Run it now"), pause])
+    });
+    actions(visit, &job.name, &offered)
 }
 
 fn local(here: Option<&JobStatus>, visit: &Visit) -> Markup {

@@ -134,12 +134,10 @@ pub(super) fn actions(visit: &Visit, name: &str, offered: &[(Action, &str)]) -> 
     let offered: Vec<_> = offered.iter().filter(|(action, _)| visit.viewer.may(*action)).collect();
     html! {
         @if !offered.is_empty() {
-            ul.actions {
-                @for (action, label) in offered {
-                    @let to = visit.link(action.name(), &[(action.subject().param(), name)]);
-                    li { a.button data-action=(action.name()) href=(to) { (label) } }
-                }
-            }
+            ul.actions { @for (action, label) in offered {
+                @let to = visit.link(action.name(), &[(action.subject().param(), name)]);
+                li { a.button data-action=(action.name()) href=(to) { (label) } }
+            } }
         }
     }
 }

@@ -29,6 +29,9 @@ pub(super) fn standing(job: &ShownJob, visit: &Visit) -> Markup {
                     @if running.token > 0 { ", token " (running.token) }
                 } }
             }
+            @if let Some(stop) = job.stop() {
+                div { dt { "Stop requested" } dd { (by(&stop.by, stop.at, stop.why.as_deref())) } }
+            }
             @if let Some(pause) = paused {
                 div { dt { "Paused" } dd {
                     @match pause.until {

@@ -37,8 +37,7 @@ pub(super) async fn get(
 }
 
 fn required<'a>(params: &'a Params, name: &str) -> Result<&'a str, Problem> {
-    let lacks = || Problem::not_found(format!("The address lacks a {name}."));
-    params.exact(name).ok_or_else(lacks)
+    params.exact(name).ok_or_else(|| Problem::not_found(format!("The address lacks a {name}.")))
 }
 
 async fn page(site: &Site, visit: &Visit, path: &str) -> Result<Reply, Problem> {

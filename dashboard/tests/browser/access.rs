@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Every page and file, with what the actions ask.
-const PAGES: [&str; 25] = [
+const PAGES: [&str; 26] = [
     "",
     "locks",
     "lock?name=a",
@@ -34,14 +34,16 @@ const PAGES: [&str; 25] = [
     "icon.svg",
     "break?name=a",
     "pause?name=a",
+    "stop?name=a",
     "none",
     "api/none",
 ];
 
 /// Every action, with the parameter that names what it is about.
-pub(crate) const ACTIONS: [(&str, &str); 6] = [
+pub(crate) const ACTIONS: [(&str, &str); 7] = [
     ("break", "name"),
     ("trigger", "name"),
+    ("stop", "name"),
     ("pause", "name"),
     ("resume", "name"),
     ("done", "key"),

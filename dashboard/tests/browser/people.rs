@@ -173,6 +173,7 @@ async fn every_screen_is_wide_enough() {
         ("events", "events"),
         ("break", "break?name=invoice:42"),
         ("pause", "pause?name=report"),
+        ("stop", "stop?name=report"),
     ];
     // The job has runs to draw.
     browser.open(&site.page("job?name=report&refresh=1")).await;
