@@ -9,7 +9,7 @@ use http::{
 };
 use http_body_util::{BodyExt as _, Full};
 use tokio::task::JoinHandle;
-use tower_redlock::{Redlock, RedlockBuilder, Schedule, node::EmbeddedNodes};
+use tower_redlock::{Redlock, RedlockBuilder, Schedule, node::EmbeddedNodes, scheduler::TickError};
 use tower_service::Service as _;
 
 use crate::{Access, Dashboard, reply::Reply};
@@ -192,8 +192,7 @@ async fn double_click_acts_once() {
     let requested = async || redlock.job_control("report").await.unwrap().requested.len();
     let form = async || {
         let form = page(&dashboard, "/trigger?name=report").await;
-        let token = form.split(r#"name="form" value=""#).nth(1).unwrap();
-        format!("name=report&form={}", token.split('"').next().unwrap())
+        format!("name=report&form={}", field(&form, "form"))
     };
     let first = form().await;
     let click = || post(&dashboard, "/trigger", &first);
@@ -205,6 +204,55 @@ async fn double_click_acts_once() {
     let second = form().await;
     assert_eq!(post(&dashboard, "/trigger", &second).await.status(), 303);
     assert_eq!(requested().await, 2, "it is another form");
+}
+
+/// Returns the value of a hidden field.
+fn field<'a>(page: &'a str, name: &str) -> &'a str {
+    let value = page.split(&format!(r#"name="{name}" value=""#)).nth(1).unwrap();
+    value.split('"').next().unwrap()
+}
+
+#[tokio::test]
+async fn run_is_stopped_by_its_form() {
+    let redlock = embedded();
+    let dashboard = over(&redlock, Access::All);
+    let (start, begun) = tokio::sync::oneshot::channel();
+    let tick = redlock.job_tick("report", Schedule::every(Duration::from_secs(60)));
+    let work = move |_| {
+        start.send(()).unwrap();
+        pending::<Result<(), Infallible>>()
+    };
+    let run = tokio::spawn(tick.stop_grace(Duration::from_millis(10)).run(work));
+    begun.await.unwrap();
+
+    let job = page(&dashboard, "/job?name=report").await;
+    let form = page(&dashboard, "/stop?name=report").await;
+    let holder = field(&form, "holder");
+    let sent = format!("name=report&why=stuck&form={}&holder={holder}", field(&form, "form"));
+    let reply = post(&dashboard, "/stop", &sent).await;
+
+    assert!(job.contains(r#"data-action="stop" href="stop?name=report""#), "{job}");
+    assert!(form.contains("Running on") && form.contains(r#"id="confirm""#), "{form}");
+    assert_eq!(location(&reply), "job?name=report&done=stop");
+    assert_eq!(&*redlock.job_control("report").await.unwrap().stop.unwrap().by, "ann");
+    assert!(matches!(run.await.unwrap(), Err(TickError::Stopped(_))));
+    let after = page(&dashboard, "/job?name=report&done=stop").await;
+    assert!(after.contains("The run was asked to stop"), "{after}");
+}
+
+#[tokio::test]
+async fn idle_job_has_no_stop() {
+    let redlock = embedded();
+    let dashboard = over(&redlock, Access::All);
+    tick(&redlock, "report").await;
+
+    let job = page(&dashboard, "/job?name=report").await;
+    let form = page(&dashboard, "/stop?name=report").await;
+    let reply = post(&dashboard, "/stop", "name=report").await;
+
+    assert!(!job.contains("stop?name"), "{job}");
+    assert!(form.contains("nothing to stop") && !form.contains("confirm\" type"), "{form}");
+    assert_eq!(reply.status(), StatusCode::CONFLICT);
 }
 
 #[tokio::test]
