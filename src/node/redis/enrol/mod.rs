@@ -20,7 +20,7 @@
 //!
 //! The rules are in `membership`; this folder stores and reads what they decide.
 //!
-//! * *Votes.* The key of the fences is named by view and max_ttl, and is there only while the node
+//! * *Votes.* The key of the fences is named by view and `max_ttl`, and is there only while the node
 //!   votes under these: whatever changes the tag renames it in the same script. Acquires and raises
 //!   read the fence first, other votes compare the tag. Under another view nothing runs, and the
 //!   operation is sent once more when the new tag is known: a change at one server fails no request.
