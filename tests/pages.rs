@@ -7,12 +7,13 @@ use std::{
 };
 
 /// Folders with pages, below the root of the repository.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 15] = [
     "",
     "docs",
     "docs/decisions",
     "benches",
     "cli",
+    "crates/redlock-core",
     "dashboard",
     "examples",
     "verify",
