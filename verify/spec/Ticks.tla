@@ -1,5 +1,5 @@
 ------------------------------- MODULE Ticks -------------------------------
-(* One start per tick (R12 of docs/design.md): the claims of a job, made in  *)
+(* One start per tick (R12, docs/guarantees.md): the claims of a job, in     *)
 (* two rounds under the fencing token of the job's lock; the stores that     *)
 (* replace a claim when its run has ended or never began; and nodes that     *)
 (* forget (R6).                                                              *)

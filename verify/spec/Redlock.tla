@@ -1,7 +1,7 @@
 ------------------------------ MODULE Redlock ------------------------------
 (* Leases over independent nodes: acquire, decide, release, extend, hand     *)
-(* on, nodes that forget, and fencing tokens (R1 to R6 and R9 of             *)
-(* docs/design.md). Of R5 only the hand-off: waiting decides no more than    *)
+(* on, nodes that forget, and fencing tokens (R1 to R6 and R9 in             *)
+(* docs/guarantees.md). Of R5 only the hand-off: waiting decides only        *)
 (* when a lease starts, which it may do here at any time.                    *)
 (*                                                                          *)
 (* Time is discrete. All clocks agree, so the drift is zero, and a validity  *)
