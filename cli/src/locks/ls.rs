@@ -1,35 +1,33 @@
 //! `redlock ls`: all locks, as they are read.
 
-use std::{process::ExitCode, time::SystemTime};
+use std::time::SystemTime;
 
 use futures_util::TryStreamExt;
 
-use super::{COLUMNS, LockRow};
+use super::{COLUMNS, lock_cells, lock_json};
 use crate::{
-    args::SharedArgs,
+    client::Client,
     exit::Failure,
     glob::Glob,
+    options::SharedArgs,
     output::{Table, print, print_json_line, say},
-    settings::Settings,
-    settle::settle,
 };
 
 /// Lists the locks that are held
 ///
 /// Reads the servers in small steps, so that locks are not delayed. A lock that is acquired or released
-/// meanwhile may be missing. Keys that only a minority of the nodes keeps are marked: they are of an
-/// attempt under way, or left by a crash. With --json, one object a line.
+/// meanwhile may be missing. Keys that only a minority of the nodes keeps are marked: an attempt is under
+/// way, or a client crashed. With --json, prints one object per line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// Only names that match: * is any text, ? is any character, \ takes the next one as it is
-    #[arg(value_parser = Glob::parse, default_value = "*")]
+    #[arg(default_value = "*")]
     glob: Glob,
 }
 
-pub(crate) async fn ls(shared: &SharedArgs, args: &LsArgs) -> Result<ExitCode, Failure> {
-    let redlock = Settings::new(shared)?.build()?;
-    settle(&redlock).await;
-    let mut locks = std::pin::pin!(redlock.locks());
+pub(crate) async fn ls(shared: &SharedArgs, args: &LsArgs) -> Result<(), Failure> {
+    let client = Client::settled(shared).await?;
+    let mut locks = std::pin::pin!(client.redlock.locks());
     let mut table = Table::new(COLUMNS);
     let ended = loop {
         let holder = match locks.try_next().await {
@@ -40,16 +38,15 @@ pub(crate) async fn ls(shared: &SharedArgs, args: &LsArgs) -> Result<ExitCode, F
         if !args.glob.matches(&holder.name) {
             continue;
         }
-        let row = LockRow::from(&holder);
         if shared.json {
-            print_json_line(&row.json())?;
+            print_json_line(&lock_json(&holder))?;
         } else {
-            print(&table.row(row.cells(SystemTime::now())))?;
+            print(&table.row(lock_cells(&holder, SystemTime::now())))?;
         }
     };
     print(&table.end())?;
     if ended.is_err() {
         say("redlock: locks may be missing from this list");
     }
-    Ok(ended.map(|()| ExitCode::SUCCESS)?)
+    Ok(ended?)
 }

@@ -3,21 +3,18 @@
 //! | to find | look in |
 //! |---|---|
 //! | `ls` | `ls` |
-//! | `inspect` | `inspect` |
+//! | `inspect`: a holder, node by node | `holder` |
 //! | `break` | `revoke` |
 //! | a lock as a row of a table | `row` |
-//! | a holder, node by node | `holder` |
 
 mod holder;
-mod inspect;
 mod ls;
 mod revoke;
-mod row;
+pub(crate) mod row;
 
 pub(crate) use self::{
-    holder::ask,
-    inspect::{InspectArgs, inspect},
+    holder::{InspectArgs, ask, inspect},
     ls::{LsArgs, ls},
     revoke::{BreakArgs, take_away},
-    row::{COLUMNS, LockRow},
+    row::{COLUMNS, lock_cells, lock_json},
 };

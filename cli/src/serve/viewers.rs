@@ -1,4 +1,4 @@
-//! Who may see and do what.
+//! The users of the pages, and what they may do.
 
 use std::{
     env,
@@ -10,21 +10,22 @@ use std::{
 
 use tower_redlock_dashboard::{Access, BasicAuth, Dashboard, by_address};
 
-use super::ServeArgs;
+use super::command::ServeArgs;
 use crate::{exit::Failure, output::say};
 
 const PASSWORD: &str = "REDLOCK_SERVE_PASSWORD";
 
-/// Those who are served.
+/// The users of the pages.
 #[derive(Debug)]
 pub(super) enum Viewers {
-    /// Everybody who reaches the address may read.
-    Everybody,
+    /// Every user of this machine may read.
+    Local,
+    /// One user, with a password.
     User(BasicAuth),
 }
 
 impl Viewers {
-    /// Reads the password. Warns of what the user may not expect.
+    /// Reads the password. Warns of a password that is not used or not encrypted.
     pub(super) fn new(args: &ServeArgs) -> Result<Self, Failure> {
         let is_open = !is_loopback(args.listen);
         let Some(user) = &args.user else {
@@ -38,7 +39,7 @@ impl Viewers {
             if env::var_os(PASSWORD).is_some() {
                 say(&format!("redlock: {PASSWORD} is not used without --user"));
             }
-            return Ok(Self::Everybody);
+            return Ok(Self::Local);
         };
         if user.is_empty() || user.contains(':') || user.contains(char::is_control) {
             let message = "--user: a name is not empty, and has no colon and no control character";
@@ -62,7 +63,7 @@ impl Viewers {
     /// Gives them access.
     pub(super) fn admit(self, dashboard: Dashboard) -> Dashboard {
         match self {
-            Self::Everybody => dashboard.access(by_address(Access::ReadOnly)),
+            Self::Local => dashboard.access(by_address(Access::ReadOnly)),
             Self::User(user) => dashboard.access(user),
         }
     }
@@ -80,7 +81,9 @@ fn of_file(path: &Path) -> Result<String, Failure> {
     let text = text.map_err(|error| Failure::config(format!("{shown}: {error}")))?;
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(password.to_owned()),
-        _ => Err(Failure::usage(format!("{shown}: the first line is empty, and no password"))),
+        _ => Err(Failure::usage(format!(
+            "{shown}: the first line is empty; it must be the password"
+        ))),
     }
 }
 
