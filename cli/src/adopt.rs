@@ -21,9 +21,9 @@ const PER_NODE: Duration = Duration::from_secs(3);
 
 /// Moves servers to this configuration, after a confirmation
 ///
-/// After a change of nodes, names or prefix; --from and --from-prefix say from where. After an upgrade
-/// from the former form of keys --from has the same servers. No locks for one `max_ttl`; waits until a
-/// quorum votes again.
+/// Use it after a change of nodes, names or prefix; --from and --from-prefix describe the old set. After an
+/// upgrade from the former form of keys, --from has the same servers. No client gets a lock for one
+/// `max_ttl`; the command waits until a quorum votes again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdoptArgs {
     #[command(flatten)]
@@ -31,10 +31,10 @@ pub(crate) struct AdoptArgs {
     /// Confirm; required without a terminal
     #[arg(long)]
     yes: bool,
-    /// How long to wait until the new set votes [default: the probation and 30s]
+    /// Maximum wait until the new set votes [default: the probation and 30s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
-    /// Afterwards, do not ask each node for its vote on a new name, nor try the commands that need a
+    /// Afterwards, do not ask each node for its vote on a new name, and do not try the commands that need a
     /// permission
     #[arg(long)]
     no_probe: bool,

@@ -25,16 +25,16 @@ use crate::{
 
 const ENVIRONMENT: &str = "\
 Environment:
-  REDLOCK_CONFIG  as --config
-  REDLOCK_NODES   as --nodes, where neither --nodes nor the file names servers
-  REDLOCK_PREFIX  as --prefix, where neither --prefix nor the file has one
-  NO_COLOR        no colours on a terminal either
+  REDLOCK_CONFIG  the file, unless --config names one
+  REDLOCK_NODES   the servers, unless --nodes or the file names servers
+  REDLOCK_PREFIX  the prefix, unless --prefix or the file sets one
+  NO_COLOR        switches colours off
 
 All programs that use the same locks need the same settings: servers vote only for clients with the \
 same nodes, names, prefix and guards. Put URLs with passwords into the file or the environment: every \
 user of a machine can read command lines.
 
-Exit codes (`doctor` has 1 and 2 besides):
+Exit codes (`doctor` also has 1 and 2):
    0  done
   64  wrong usage, or an action that was not confirmed
   65  a key that another program wrote
@@ -77,10 +77,9 @@ pub(crate) enum Command {
     Once(OnceArgs),
     Doctor(DoctorArgs),
     Adopt(AdoptArgs),
-    /// Lowers the `max_ttl` that the servers keep to the one of the settings
+    /// Lowers the `max_ttl` on the servers to the value in the settings
     ///
-    /// When no client asks for more: lower it in the configuration of all clients first. Waits until locks
-    /// with a longer TTL have expired.
+    /// Lower it in the configuration of all clients first. Waits until locks with a longer TTL have expired.
     LowerMaxTtl,
     Bench(BenchArgs),
     Completions(CompletionsArgs),

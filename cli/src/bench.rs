@@ -30,15 +30,14 @@ const COLUMNS: [&str; 6] = [">TASKS", ">CYCLES/S", ">P50", ">P99", ">MAX", ">ERR
 
 /// Measures how long it takes to acquire and release a lock over these servers
 ///
-/// With 1 task and then with 64, on names of its own, through one process and one thread. It loads the
-/// servers while it runs, and leaves no key.
+/// Runs 1 task and then 64, on names of their own, in one process and one thread. Loads the servers while it
+/// runs, and leaves no key.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
-    /// How long each of the two measurements takes
+    /// Length of each of the two measurements
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// How long to wait until a quorum of the servers votes [default: 60s, more where a probation takes
-    /// longer]
+    /// Maximum wait until a quorum of the servers votes [default: 60s, more if a probation takes longer]
     #[arg(long, value_name = "TIME", value_parser = time)]
     wait: Option<Duration>,
 }

@@ -34,11 +34,15 @@ enum OnceCommand {
     /// Shows whether the work is done, in progress, or has an unknown outcome
     ///
     /// Restores the record of done work on servers that lost it.
-    Status { key: String },
+    Status {
+        /// The key
+        key: String,
+    },
     /// Records that the work is done, without running it
     ///
-    /// For work whose effect was found. Fails with 75 while the work runs.
+    /// Use it if the effect of the work was found. Fails with 75 while the work runs.
     Done {
+        /// The key
         key: String,
         /// How long the record is kept [default: 4 days]
         #[arg(long, value_name = "TIME", value_parser = time)]
@@ -48,6 +52,7 @@ enum OnceCommand {
     ///
     /// Every server has to answer. Fails with 75 while the work runs.
     Forget {
+        /// The key
         key: String,
         /// Confirm; required without a terminal
         #[arg(long)]
@@ -55,7 +60,7 @@ enum OnceCommand {
     },
     /// Lists the keys of which the servers keep a record
     ///
-    /// With --json, prints one object per line.
+    /// Prints one object per line with --json.
     Ls {
         /// Only keys that match: * is any text, ? is any character, \ takes the next one as it is
         #[arg(default_value = "*")]

@@ -10,7 +10,7 @@ use clap::ArgAction;
 /// The options of every command.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SharedArgs {
-    /// A TOML file with settings as `tower_redlock::Config` reads them
+    /// TOML file with settings as `tower_redlock::Config` reads them
     #[arg(long, global = true, value_name = "FILE", help_heading = "Settings")]
     pub(crate) config: Option<PathBuf>,
     /// Independent servers, separated by commas: [NAME=]redis://host:port
@@ -19,10 +19,10 @@ pub(crate) struct SharedArgs {
     /// Prefix of the keys on the servers [default: redlock]
     #[arg(long, global = true, value_name = "PREFIX", help_heading = "Settings")]
     pub(crate) prefix: Option<String>,
-    /// For how long a lock outlives a client that crashed [default: 10s]
+    /// Time that a lock outlives a client that crashed [default: 10s]
     #[arg(long, global = true, value_name = "TIME", value_parser = time, help_heading = "Settings")]
     pub(crate) ttl: Option<Duration>,
-    /// The longest TTL that any client uses; a server that restarted is in probation for that long
+    /// Longest TTL of all clients, and length of the probation of a server that restarted
     /// [default: the TTL]
     #[arg(long, global = true, value_name = "TIME", value_parser = time, help_heading = "Settings")]
     pub(crate) max_ttl: Option<Duration>,
@@ -32,7 +32,7 @@ pub(crate) struct SharedArgs {
     /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say more on the standard error: -v what happens, -vv every request
+    /// Log on the standard error: -v what happens, -vv every request
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }

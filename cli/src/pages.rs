@@ -13,6 +13,7 @@ use crate::{exit::Failure, output::print};
 /// For bash: redlock completions bash > ~/.local/share/bash-completion/completions/redlock
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
+    /// The shell
     shell: Shell,
 }
 

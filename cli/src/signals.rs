@@ -18,13 +18,6 @@ impl Signals {
         signals.into_iter().map(stream).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Receives those signals that this process was not started to ignore, as nohup(1) does.
-    pub(crate) fn unless_ignored(signals: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
-        // Read before this process handles any.
-        let ignored = ignored();
-        Self::new(signals.into_iter().filter(|of| ignored >> (of.as_raw() - 1) & 1 == 0))
-    }
-
     /// Waits for a signal.
     ///
     /// # Cancel safety
@@ -46,11 +39,13 @@ pub(crate) fn exit_code(signal: Signal) -> u8 {
     u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)
 }
 
-/// Returns the set of ignored signals as a bit mask; an empty set without `/proc`.
-fn ignored() -> u64 {
+/// Returns whether the signal is ignored, as by nohup(1), unless this process handles it. `false` without
+/// `/proc`.
+pub(crate) fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal.as_raw() - 1) & 1 == 1
 }
 
 #[cfg(test)]
@@ -59,7 +54,6 @@ mod tests {
 
     #[test]
     fn ignored_signals_are_known() {
-        let is_ignored = |signal: Signal| ignored() >> (signal.as_raw() - 1) & 1 == 1;
         // The runtime of Rust ignores this one.
         assert!(is_ignored(Signal::PIPE) && !is_ignored(Signal::TERM));
     }

@@ -5,8 +5,7 @@ use std::{process::ExitCode, time::Duration};
 use super::{
     check::check,
     report::{DEGRADED, diagnose, exit_code, show},
-    wait::{Until, default_timeout, wait},
-    wait_node::{find, restart_json, restart_text, votes_within},
+    wait::{Until, default_timeout, find, restart_json, restart_text, votes_within, wait},
 };
 use crate::{
     client::{Client, quorum, voting},
@@ -19,32 +18,32 @@ use crate::{
 const EXIT_CODES: &str = "\
 Exit codes:
    0  healthy
-   1  degraded: locks work, but something needs attention; after --wait NODE: another server must not \
-be restarted; of --check: a check failed
+   1  degraded: locks work, but something needs attention; with --wait NODE, another server must not be \
+restarted; with --check, a check failed
    2  no quorum: no locks at present
 
-Failures have those of the other commands: 64 wrong usage, 78 wrong or missing settings.";
+Failures have the exit codes of the other commands: 64 wrong usage, 78 wrong or missing settings.";
 
 /// Examines the servers: which of them vote, why the others do not, and what to do
 ///
-/// A server without any data of the set is enrolled by this, as by any client: give the right settings.
+/// Enrols servers that have no data of the set, as any client does: give the right settings.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct DoctorArgs {
-    /// Keep running until all nodes vote, a quorum does, or NODE votes again as all clients see it
+    /// Wait until all nodes vote, a quorum votes, or all clients see that NODE votes again
     ///
-    /// A probation ends only while some client runs. Wait for NODE between the restarts of two servers,
-    /// when the restart of the first has been done.
+    /// A probation ends only while a client runs. After the restart of a server, wait for its NODE before the
+    /// next restart.
     #[arg(long, value_name = "all|quorum|NODE", num_args = 0..=1, default_missing_value = "all")]
     wait: Option<String>,
-    /// How long --wait waits [default: 60s, more where a probation takes longer]
+    /// Limit for --wait [default: 60s, more if a probation takes longer]
     #[arg(long, value_name = "TIME", value_parser = time, requires = "wait")]
     timeout: Option<Duration>,
-    /// Do not ask each node for its vote on a new name, nor try the commands that need a permission
+    /// Do not ask each node for its vote on a new name, and do not try the commands that need a permission
     #[arg(long)]
     no_probe: bool,
-    /// Try everything over throw-away servers, or without any over embedded nodes, under the prefix
-    /// doctor-check
+    /// Try everything over throw-away servers, or over embedded nodes if no servers are given, under the
+    /// prefix doctor-check
     #[arg(long, conflicts_with = "wait")]
     check: bool,
 }

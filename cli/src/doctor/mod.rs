@@ -4,14 +4,13 @@
 //! |---|---|
 //! | the options, and which examination it is | `command` |
 //! | the diagnosis, the report and its exit code | `report` |
-//! | waiting until nodes vote | `wait`, `wait_node` |
+//! | waiting until nodes vote | `wait` |
 //! | trying everything over throw-away servers | `check` |
 
 mod check;
 mod command;
 mod report;
 mod wait;
-mod wait_node;
 
 pub(crate) use self::{
     command::{DoctorArgs, doctor},

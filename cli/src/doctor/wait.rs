@@ -1,7 +1,8 @@
-//! Waits until the nodes vote: a probation ends only while a client runs.
+//! Waits until the nodes vote, or until one of them does: a probation ends only while a client runs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use tower_redlock::{
     Redlock,
     node::{NodeHealth, NodeState},
@@ -9,7 +10,8 @@ use tower_redlock::{
 
 use crate::{
     client::{quorum, voting},
-    output::{Progress, say, shown},
+    exit::Failure,
+    output::{Progress, indented, say, shown},
 };
 
 /// Interval between checks of the nodes.
@@ -52,7 +54,7 @@ pub(crate) async fn wait(redlock: &Redlock, until: Until, timeout: Duration) -> 
 
 /// Looks at the nodes until the result is known, with progress on the standard error. `judge` gets the time
 /// so far, and returns what changes count, the line to show, and the result.
-pub(super) async fn watch(
+async fn watch(
     redlock: &Redlock,
     mut judge: impl FnMut(&[NodeHealth], Duration) -> (String, String, Option<bool>),
 ) -> bool {
@@ -76,4 +78,67 @@ pub(crate) fn kind(state: &NodeState) -> String {
         NodeState::Down { reason, .. } => format!("down: {reason}"),
         other => other.to_string(),
     }
+}
+
+/// Every client checks a node once a second, so all of them have noticed by then that it votes.
+const SEEN_BY_ALL: Duration = Duration::from_secs(2);
+
+/// Finds a node by name; the database may be left out where it is 0.
+pub(super) fn find(health: &[NodeHealth], name: &str) -> Result<usize, Failure> {
+    let has_name = |node: &NodeHealth| {
+        *node.name == *name || node.name.strip_suffix("/0").is_some_and(|host| host == name)
+    };
+    let names = || shown(&health.iter().map(|node| &*node.name).collect::<Vec<_>>().join(", "));
+    // Does not repeat the argument, which may be a URL with a password.
+    health.iter().position(has_name).ok_or_else(|| {
+        Failure::usage(format!("--wait: no node has that name; they are: {}", names()))
+    })
+}
+
+/// Waits until the node has voted for [`SEEN_BY_ALL`]. Returns whether it votes in time.
+pub(super) async fn votes_within(redlock: &Redlock, node: usize, timeout: Duration) -> bool {
+    let mut since = None;
+    watch(redlock, |health, elapsed| {
+        let (voting, nodes) = (voting(health), health.len());
+        let state = format!("{}, {voting}", kind(&health[node].state));
+        let line = format!("{}; {voting} of {nodes} nodes vote", shown(&health[node].to_string()));
+        since = health[node].is_voting().then(|| since.unwrap_or_else(Instant::now));
+        let ended = match since {
+            Some(since) if since.elapsed() >= SEEN_BY_ALL => Some(true),
+            Some(_) => (elapsed >= timeout + SEEN_BY_ALL).then_some(false),
+            None => (elapsed >= timeout).then_some(false),
+        };
+        (state, line, ended)
+    })
+    .await
+}
+
+/// Says whether another server may be restarted.
+pub(super) fn restart_text(health: &[NodeHealth], node: usize) -> String {
+    let (voting, nodes) = (voting(health), health.len());
+    let needed = quorum(nodes);
+    let vote = format!("{} votes again; {voting} of {nodes} nodes vote", shown(&health[node].name));
+    if voting > needed {
+        return format!("{vote}: another server may be restarted\n");
+    }
+    if voting == nodes {
+        return format!(
+            "{vote}; in a set of this size, the restart of any server stops all locks for one max_ttl\n"
+        );
+    }
+    let others = health.iter().filter(|node| !node.is_voting());
+    let others = indented(others.map(|node| shown(&node.to_string())));
+    format!("{vote}, {needed} are needed: do not restart another server yet\n{others}")
+}
+
+pub(super) fn restart_json(health: &[NodeHealth], node: usize, votes: bool) -> Value {
+    let (voting, nodes) = (voting(health), health.len());
+    json!({
+        "node": &*health[node].name,
+        "votes": votes,
+        "voting": voting,
+        "nodes": nodes,
+        "quorum": quorum(nodes),
+        "may_restart_another": votes && voting > quorum(nodes),
+    })
 }

@@ -5,10 +5,9 @@ use std::time::{Duration, SystemTime};
 use clap::Subcommand;
 
 use super::{
-    forget::{forget, forget_unused},
     list::list,
     show::{history, next},
-    steer::{Reason, pause, resume, stop, trigger},
+    steer::{Reason, forget, forget_unused, pause, resume, stop, trigger},
 };
 use crate::{
     client::Client,
@@ -28,7 +27,7 @@ pub(crate) struct JobsArgs {
 enum JobsCommand {
     /// Lists the jobs that the servers know: what runs where, the last run, pauses
     ///
-    /// With --json, prints one object per line.
+    /// Prints one object per line with --json.
     #[command(visible_alias = "ls")]
     List {
         /// Only jobs that match: * is any text, ? is any character, \ takes the next one as it is
@@ -36,9 +35,13 @@ enum JobsCommand {
         glob: Glob,
     },
     /// Shows the last 50 runs of a job, the latest first, and its pause
-    History { job: String },
+    History {
+        /// The name of the job
+        job: String,
+    },
     /// Shows the next ticks of a job, as its replicas compute them
     Next {
+        /// The name of the job
         job: String,
         /// Number of ticks
         #[arg(short, long, value_name = "NUMBER", default_value_t = 10)]
@@ -46,6 +49,7 @@ enum JobsCommand {
     },
     /// Starts no more ticks of a job, on any replica; a current run continues
     Pause {
+        /// The name of the job
         job: String,
         #[command(flatten)]
         reason: Reason,
@@ -58,30 +62,34 @@ enum JobsCommand {
     },
     /// Ends a pause
     Resume {
+        /// The name of the job
         job: String,
         #[command(flatten)]
         reason: Reason,
     },
     /// Runs a job once, now, on any replica
     Trigger {
+        /// The name of the job
         job: String,
         #[command(flatten)]
         reason: Reason,
     },
-    /// Stops the run of a job that is under way, on whatever replica, and waits for its end
+    /// Stops the current run of a job, on any replica, and waits for its end
     Stop {
+        /// The name of the job
         job: String,
         #[command(flatten)]
         reason: Reason,
-        /// For how long to wait for the end of the run
+        /// Maximum wait for the end of the run
         #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
         timeout: Duration,
     },
     /// Removes what the servers keep of a job that no replica has any more, after a confirmation
     #[command(group = clap::ArgGroup::new("which").required(true).args(["job", "unused_for"]))]
     Forget {
+        /// The name of the job
         job: Option<String>,
-        /// All jobs that have been unused for that long: since the first tick that none of their replicas ran
+        /// All jobs that have been unused for this time: since the first tick that none of their replicas ran
         #[arg(long, value_name = "TIME", value_parser = time)]
         unused_for: Option<Duration>,
         /// Confirm; required without a terminal

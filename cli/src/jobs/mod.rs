@@ -5,11 +5,9 @@
 //! | the options, and which command it is | `command` |
 //! | `list`, and a job as a row of a table | `list` |
 //! | `history`, `next` | `show` |
-//! | `pause`, `resume`, `trigger`, `stop` | `steer` |
-//! | `forget` | `forget` |
+//! | `pause`, `resume`, `trigger`, `stop`, `forget` | `steer` |
 
 mod command;
-mod forget;
 mod list;
 mod show;
 mod steer;

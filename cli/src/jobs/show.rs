@@ -77,21 +77,12 @@ pub(super) fn took(run: &JobRun) -> String {
     took.map_or_else(|| "-".into(), short)
 }
 
-/// A result in words.
+/// Returns a result in words.
 pub(super) fn result(result: JobRunResult) -> String {
-    match result {
-        JobRunResult::Finished => "finished",
-        JobRunResult::Failed => "failed",
-        JobRunResult::Panicked => "panicked",
-        JobRunResult::Lost => "lost",
-        JobRunResult::TimedOut => "timed out",
-        JobRunResult::Stopped => "stopped",
-        JobRunResult::NotDone => "not done",
-        JobRunResult::BrokenOff => "broken off",
-        JobRunResult::Open => "running",
-        _ => "unknown",
+    match (result, json!(result).as_str()) {
+        (JobRunResult::Open, _) => "running".into(),
+        (_, name) => name.unwrap_or_default().replace('_', " "),
     }
-    .into()
 }
 
 pub(super) async fn next(client: &Client, job: &str, number: u16) -> Result<(), Failure> {

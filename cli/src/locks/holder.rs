@@ -27,6 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The lock of a job, a leader or a once key has a name that begins with `job:`, `leader:` or `once:`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InspectArgs {
+    /// The name of the lock
     name: String,
 }
 

@@ -2,19 +2,16 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | `ls` | `ls` |
+//! | `ls`: a lock as a row of a table | `ls` |
 //! | `inspect`: a holder, node by node | `holder` |
 //! | `break` | `revoke` |
-//! | a lock as a row of a table | `row` |
 
 mod holder;
-mod ls;
+pub(crate) mod ls;
 mod revoke;
-pub(crate) mod row;
 
 pub(crate) use self::{
     holder::{InspectArgs, ask, inspect},
-    ls::{LsArgs, ls},
+    ls::{COLUMNS, LsArgs, lock_cells, lock_json, ls},
     revoke::{BreakArgs, take_away},
-    row::{COLUMNS, lock_cells, lock_json},
 };

@@ -15,9 +15,10 @@ use crate::{
 
 /// Takes a lock away from its holder, after a confirmation
 ///
-/// Only for holders that are known to be dead. Shows the holder first, and deletes only its keys.
+/// Use it only if the holder is known to be dead. Shows the holder first, and deletes only its keys.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BreakArgs {
+    /// The name of the lock
     name: String,
     /// Confirm; required without a terminal
     #[arg(long)]

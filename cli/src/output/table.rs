@@ -48,6 +48,7 @@ impl<const N: usize> Table<N> {
         if first.is_empty() {
             return String::new();
         }
+        assert!(self.widths.is_none(), "rows are kept until the widths are known");
         let titles = self.columns.map(|column| column.trim_start_matches('>'));
         let widths = std::array::from_fn(|i| {
             let cells = first.iter().map(|row| width(&row[i]).min(WIDEST));

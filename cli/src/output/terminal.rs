@@ -1,6 +1,6 @@
 //! Colours, the size of the terminal, and the mode in which a command takes over the screen.
 
-use std::io::{IsTerminal, stdin, stdout};
+use std::io::{stdin, stdout};
 
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use anstyle::{AnsiColor, Style};
@@ -60,11 +60,6 @@ impl Screen {
             |line: &String| if is_plain { strip_str(line).to_string() } else { line.clone() };
         let lines: Vec<_> = lines.iter().map(|line| colored(line) + "\x1b[K").collect();
         write(stdout().lock(), &format!("\x1b[H{}\x1b[J", lines.join("\r\n")))
-    }
-
-    /// Returns whether a user can type.
-    pub(crate) fn has_keys() -> bool {
-        stdin().is_terminal()
     }
 }
 

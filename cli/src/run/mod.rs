@@ -2,7 +2,7 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | the options | `args`, `task` |
+//! | the options | `args` |
 //! | the course: servers, lock, command, end | `runner` |
 //! | the command under the lock | `work` |
 //! | the messages, and the exit code | `ended` |
@@ -27,7 +27,6 @@ mod processes;
 mod runner;
 mod signals;
 mod start;
-mod task;
 mod waiting;
 mod watchdog;
 mod work;

@@ -25,7 +25,7 @@ use tower_redlock::{
 
 use super::{
     ancestors::{self, Held},
-    args::RunArgs,
+    args::{RunArgs, Task},
     clock::KILL_MARGIN,
     command::{WatchedCommand, shown},
     ended::{Ended, Outcome},
@@ -33,7 +33,6 @@ use super::{
     messages::{Order, Sender},
     signals::SignalRouter,
     start,
-    task::Task,
     waiting::Waiting,
     watchdog,
     work::Work,
@@ -194,7 +193,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Waits until a quorum of servers votes, as long as `run` may wait for the lock.
+    /// Waits until a quorum of servers votes. The limit is the limit of the wait for the lock.
     async fn ready(&self) -> Result<(), NotReady> {
         let ready = async {
             match self.args.wait() {

@@ -12,7 +12,7 @@ use rustix::{
 use tokio::sync::watch;
 
 use super::messages::{Order, Sender};
-use crate::signals::Signals;
+use crate::signals::{Signals, is_ignored};
 
 /// The signals that are forwarded.
 pub(super) const FORWARDED: [Signal; 9] = [
@@ -67,7 +67,7 @@ enum Target {
 
 impl SignalRouter {
     pub(super) fn start() -> io::Result<Self> {
-        let signals = Signals::unless_ignored(FORWARDED)?;
+        let signals = Signals::new(FORWARDED.into_iter().filter(|signal| !is_ignored(*signal)))?;
         let target = Arc::new(watch::Sender::new(Target::Wait { first: None }));
         tokio::spawn(forward(signals, Arc::clone(&target)));
         Ok(Self(target))
@@ -119,6 +119,7 @@ impl SignalRouter {
     /// Notes that the command has started: in its foreground group it gets a terminal's signals.
     pub(super) fn note_started(&self, in_own_group: bool) {
         self.0.send_modify(|target| {
+            assert!(!matches!(target, Target::Wait { .. }), "a command was ordered to start");
             if let Target::Command { shares_group, .. } = target {
                 *shares_group = !in_own_group;
             }

@@ -33,7 +33,7 @@ use super::{
     signals::{FORWARDED, terminates},
     start::{self, this_program},
 };
-use crate::signals::Signals;
+use crate::signals::{Signals, is_ignored};
 
 /// The argument that makes this program a watchdog. The next ones: the process group of the command, or 0
 /// for one of its own; the stop signal; 1 to leave the command's leftovers running, else 0; the command and
@@ -114,7 +114,7 @@ impl Watch {
         // With a handler, the kernel leaves children to be reaped here even if the signal was ignored.
         let mut ended = signal(SignalKind::child())?;
         // A signal to all processes of a service must not end the one that lets them end in time.
-        let _survived = Signals::unless_ignored(FORWARDED)?;
+        let _survived = Signals::new(FORWARDED.into_iter().filter(|signal| !is_ignored(*signal)))?;
         self.reports.send(&Report::Ready)?;
         loop {
             // All orders are read before the clock is checked: a later order may prolong the lock.

@@ -2,14 +2,12 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | the options, and the course | `command` |
-//! | which users may read and act, and the password | `viewers` |
+//! | the options, which users may read and act, and the password | `command` |
 //! | connections, and their end | `server` |
 //! | connections that are idle | `activity` |
 
 mod activity;
 mod command;
 mod server;
-mod viewers;
 
 pub(crate) use self::command::{ServeArgs, serve};

@@ -32,10 +32,10 @@ pub(crate) struct StatusArgs {
     /// Show them live, until q or Ctrl-C
     ///
     /// Takes over the screen. Without a terminal, prints a block for each change; with --json, an object
-    /// on a line.
+    /// per line.
     #[arg(long)]
     watch: bool,
-    /// How many locks to read at most [default: 10; with --watch 200]
+    /// Maximum number of locks to read [default: 10; with --watch 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16))]
     locks: Option<u16>,
     /// Time between two readings of the locks
@@ -57,7 +57,7 @@ pub(crate) async fn status(shared: &SharedArgs, args: &StatusArgs) -> Result<Exi
     }
     let diagnosis = diagnose(&client.redlock, false).await;
     let listing = Listing::read(&client.redlock, limit).await;
-    // Of the node that has the most.
+    // The number on the node that has the most.
     let keys = |node: &NodeDiagnosis| node.lock_keys.as_ref()?.as_ref().ok().copied();
     let keys = diagnosis.nodes.iter().filter_map(keys).max();
     let prefix = client.settings.prefix();

@@ -144,7 +144,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::locks::row::tests::holder;
+    use crate::locks::ls::tests::holder;
 
     fn plain(view: &View, size: Option<Size>) -> Vec<String> {
         view.lines(size).iter().map(|line| strip_str(line).to_string()).collect()
@@ -214,7 +214,7 @@ x           night-shift     17  5.0s     9.8s  5/5";
     }
 
     #[tokio::test]
-    async fn passing_time_does_not_count_as_change() {
+    async fn passing_time_does_not_count() {
         let before = view(&["x"]).await;
         let mut after = before.clone();
         after.at += Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! `status --watch`: the view is drawn after each event, until a signal or a key ends it.
 
 use std::{
-    io::{IsTerminal, stdout},
+    io::{self, IsTerminal, stdout},
     pin::Pin,
     process::ExitCode,
     time::{Duration, SystemTime},
@@ -73,7 +73,8 @@ pub(super) async fn watch(
     let mut target = Target::new(client.output.json)?;
     let is_screen = matches!(target, Target::Screen(_));
     let mut window = Signals::new([Signal::WINCH, Signal::TSTP].into_iter().filter(|_| is_screen))?;
-    let (mut keys, mut has_keys) = (stdin(), is_screen && Screen::has_keys());
+    let mut has_keys = is_screen && io::stdin().is_terminal();
+    let mut keys = stdin();
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reading = read(&client.redlock, limit, Duration::ZERO);
