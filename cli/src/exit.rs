@@ -49,7 +49,7 @@ impl Failure {
         Self::new(SYSTEM, message)
     }
 
-    /// The standard output could not be written. Without a message where its reader has ended.
+    /// The standard output could not be written. There is no message if its reader has ended.
     pub(crate) fn output(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::new(CLOSED, ""),

@@ -32,7 +32,7 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    // Processes that `run` starts: they only have to begin soon.
+    // The processes that `run` starts need neither options nor a log.
     if let Some(code) = run::helper() {
         return code;
     }

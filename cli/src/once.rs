@@ -128,7 +128,7 @@ async fn ls(client: &Client, glob: &Glob) -> Result<(), Failure> {
     }
 }
 
-/// Asks for the status. Prints that it is unknown where too few nodes answered.
+/// Asks for the status. Prints that it is unknown if too few nodes answered.
 async fn look(client: &Client, key: &str) -> Result<Option<OnceStatus>, Failure> {
     let status = client.redlock.once(key).status().await;
     if let Err(error @ LockError::NoQuorum { .. }) = &status {

@@ -35,7 +35,7 @@ const TTL: Duration = Duration::from_secs(3);
 const NODE_TIMEOUT: Duration = Duration::from_millis(300);
 /// Limit for the first votes.
 const WAIT: Duration = Duration::from_secs(60);
-/// Interval between looks at a lock.
+/// Interval between checks of a lock.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) async fn check(settings: Settings, json: bool) -> Result<ExitCode, Failure> {
@@ -133,7 +133,7 @@ impl Check {
         let token = seen.token;
         self.note(token == lock.fencing_token(), format!("its token is seen: {token}"));
         let left = seen.remaining.unwrap_or_default();
-        // The keys live a node timeout longer than the lease, and for the error of the clock's reading.
+        // The keys outlive the lease by a node timeout and the error of the clock reading.
         let most = TTL + 2 * NODE_TIMEOUT;
         self.note(!left.is_zero() && left <= most, format!("its end is seen: {left:.1?}"));
         let nodes = seen.votes.len();

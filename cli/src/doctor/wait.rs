@@ -53,7 +53,7 @@ pub(crate) async fn wait(redlock: &Redlock, until: Until, timeout: Duration) -> 
 }
 
 /// Looks at the nodes until the result is known, with progress on the standard error. `judge` gets the time
-/// so far, and returns what changes count, the line to show, and the result.
+/// so far, and returns a text that differs after each change, the line to show, and the result.
 async fn watch(
     redlock: &Redlock,
     mut judge: impl FnMut(&[NodeHealth], Duration) -> (String, String, Option<bool>),
@@ -83,7 +83,7 @@ pub(crate) fn kind(state: &NodeState) -> String {
 /// Every client checks a node once a second, so all of them have noticed by then that it votes.
 const SEEN_BY_ALL: Duration = Duration::from_secs(2);
 
-/// Finds a node by name; the database may be left out where it is 0.
+/// Finds a node by name. The database 0 may be left out.
 pub(super) fn find(health: &[NodeHealth], name: &str) -> Result<usize, Failure> {
     let has_name = |node: &NodeHealth| {
         *node.name == *name || node.name.strip_suffix("/0").is_some_and(|host| host == name)

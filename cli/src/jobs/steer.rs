@@ -27,13 +27,13 @@ const MEANING: &str = "\
 Forgetting it removes from every server which tick was run last, the history and a pause. A replica that still has
 the job takes it for a new one.";
 
-/// Who gives a command, and why.
+/// The author of a command, and the reason.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Reason {
-    /// The reason, for people
+    /// Reason of the command, for people
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
-    /// Who gives the command [default: the user of this process, and where it runs]
+    /// Author of the command [default: the user of this process, and its name as a client]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 }
@@ -127,7 +127,7 @@ pub(super) async fn stop(
     // The owner of a run that continues after the timeout.
     let left = loop {
         let holder = redlock.inspect(resource.clone()).await?;
-        // A run whose key fewer than a quorum of servers keep may continue.
+        // A run may continue whose key only a minority of servers keep.
         let Some(holder) = holder.filter(|holder| holder.token.get() == run) else { break None };
         if was_open && !is_open().await? {
             break None;

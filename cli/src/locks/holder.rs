@@ -55,7 +55,7 @@ pub(crate) async fn ask(redlock: &Redlock, name: &str) -> Result<Option<Holder>,
     result
 }
 
-/// Asks for the holder. Prints that it is unknown where too few nodes answered.
+/// Asks for the holder. Prints that it is unknown if too few nodes answered.
 pub(super) async fn look(client: &Client, name: &str) -> Result<Option<Holder>, Failure> {
     let holder = ask(&client.redlock, name).await;
     let Err(error @ LockError::NoQuorum { .. }) = holder else { return Ok(holder?) };
@@ -114,7 +114,7 @@ pub(super) fn holder_json(name: &str, holder: Option<&Holder>) -> Value {
     })
 }
 
-/// The answer where too few nodes answered.
+/// The document for a holder that is unknown, as too few nodes answered.
 pub(super) fn unknown_json(name: &str, error: &LockError) -> Value {
     json!({ "resource": name, "held": null, "error": error.to_string() })
 }

@@ -15,7 +15,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 ///
-/// A failure of usage without one, and where there is no terminal.
+/// A usage failure if the answer is not yes, or without a terminal.
 pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());

@@ -7,7 +7,7 @@
 //! | tables of rows that arrive one by one | `table` |
 //! | times, ages | `time` |
 //! | colours, the size and the mode of a terminal | `terminal` |
-//! | what takes long | `progress` |
+//! | the progress of slow work | `progress` |
 //! | actions that cannot be undone | `confirm` |
 
 mod confirm;

@@ -38,12 +38,12 @@ impl Output {
     }
 }
 
-/// Returns the error's text, as JSON has it beside other fields.
+/// Returns the text of the error for a field of JSON.
 pub(crate) fn error_text<T, E: Display>(result: &Result<T, E>) -> Option<String> {
     result.as_ref().err().map(ToString::to_string)
 }
 
-/// Prints the text at once. Colours are left out where the output or the environment does not allow them.
+/// Prints the text at once, without colours if the output or the environment does not allow them.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     write(anstream::stdout().lock(), text)
 }

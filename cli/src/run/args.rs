@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustix::process::Signal;
-use tower_redlock::{Redlock, Resource, Schedule, scheduler::TickRequest};
+use tower_redlock::{LockError, Redlock, Resource, Schedule, scheduler::TickRequest};
 
 use super::signals;
 use crate::{
@@ -43,9 +43,9 @@ pub(crate) struct RunArgs {
     /// Run the command unless it has succeeded under this key before
     #[arg(long, value_name = "KEY")]
     pub(crate) once: Option<String>,
-    /// With --once: how long success is remembered [default: 7d]
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "once")]
-    pub(crate) retain: Option<Duration>,
+    /// With --once: how long success is remembered
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "once", default_value = "7d")]
+    pub(crate) retain: Duration,
     /// Run the command for the job's latest tick, unless another host has: for several hosts with the same
     /// crontab
     #[arg(long, value_name = "JOB", requires = "cron")]
@@ -160,7 +160,7 @@ impl<'a> Task<'a> {
             Some(name) => Resource::of_leader(name),
             None => Resource::new(args.names.iter().map(String::as_str)),
         };
-        resource.map(Self::Lock).map_err(|error| Failure::usage(error.to_string()))
+        Ok(Self::Lock(resource.map_err(LockError::from)?))
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct LockEnd(Duration);
 impl LockEnd {
     /// Returns the end of a lock with this remaining validity.
     pub(super) fn of(remaining: impl FnOnce() -> Duration) -> Self {
-        // Read first, so that the end is not later than the lock's.
+        // The clock is read first, so that the end is not later than the end of the lock.
         let now = now();
         Self(now + remaining())
     }

@@ -140,7 +140,7 @@ impl WatchedCommand {
     /// Kills the command: by the watchdog, and its group from here as well, as the watchdog may be
     /// suspended.
     pub(super) fn kill(&self) {
-        // The socket of a watchdog that has ended says so to its reader.
+        // An ended watchdog is reported when its socket is read.
         let _ = self.orders.send(&Order::Kill);
         if let State::Running(group) = self.state {
             group.signal(Signal::KILL);

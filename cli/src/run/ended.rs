@@ -67,10 +67,8 @@ impl fmt::Display for Ended {
 /// How `run` ended.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The command was started.
+    /// The command was started, or a signal or the operating system prevented its start.
     Ran(Ended),
-    /// A signal came before the command was started.
-    Interrupted(Signal),
     /// The command did not have to run, for this reason.
     NothingToDo(String),
     /// The command was not run.
@@ -168,9 +166,7 @@ impl Outcome {
                 let code = status.code().or_else(|| status.signal().map(signal)).unwrap_or(1);
                 return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
             }
-            Self::Ran(Ended::Interrupted(signal)) | Self::Interrupted(signal) => {
-                return exit_code(signal).into();
-            }
+            Self::Ran(Ended::Interrupted(signal)) => return exit_code(signal).into(),
             Self::NothingToDo(reason) => {
                 // cron(8) mails what is printed, from each host.
                 if is_verbose {

@@ -40,7 +40,7 @@ pub(super) struct TickFailure {
     /// `failed`, `lost`, `missed`, `unknown` or `unavailable`.
     pub(super) outcome: &'static str,
     pub(super) error: String,
-    /// The number of the attempt, from 1; 0 where none was made here or elsewhere.
+    /// The number of the attempt, from 1; 0 without an attempt, here or elsewhere.
     pub(super) attempt: u32,
 }
 
@@ -67,7 +67,7 @@ impl TickFailure {
         // After a failed report, the next host tries.
         let reported =
             once.retain(REMEMBERED).run(|_| async { report().await.then_some(()).ok_or("") });
-        // Twice is better than not at all.
+        // A second report is better than none.
         if let Err(OnceError::Lock(_)) = reported.await {
             report().await;
         }

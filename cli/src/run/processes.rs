@@ -37,7 +37,7 @@ impl Group {
 
     /// Sends a signal to the command's process group, or to its first process.
     pub(super) fn signal(self, signal: Signal) {
-        // Where the processes have ended meanwhile, there is nothing to do.
+        // Fails if the processes have ended meanwhile.
         if self.is_own {
             let _ = kill_process_group(self.leader, signal);
         } else if self.has_leader {

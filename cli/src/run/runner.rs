@@ -48,8 +48,6 @@ use crate::{
 const MIN_TTL: Duration = Duration::from_secs(1);
 /// Time for the first connections, if `run` does not wait for the lock.
 const CONNECT: Duration = Duration::from_millis(3500);
-/// Default of `--retain`.
-const RETAIN: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Limit for giving back a tick.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 /// Limit for the last release.
@@ -157,7 +155,7 @@ impl Runner<'_> {
         if is_tick && let Ok(outcome) = timeout(GIVE_BACK, performed).await {
             return outcome;
         }
-        Outcome::Interrupted(signal)
+        Ended::Interrupted(signal).into()
     }
 
     /// Ends this process as SIGTERM does when the standard input ends, and the command if it does not end
@@ -223,8 +221,7 @@ impl Runner<'_> {
     }
 
     async fn once(&self, key: &str, options: LockOptions) -> Outcome {
-        let retain = self.args.retain.unwrap_or(RETAIN);
-        let request = self.redlock.once(key).options(options).retain(retain);
+        let request = self.redlock.once(key).options(options).retain(self.args.retain);
         let done = request.run(|context| async {
             self.work(key, context, Vec::new(), || false).await.into_result()
         });

@@ -109,7 +109,7 @@ impl SignalRouter {
             let Target::Wait { first } = target else { panic!("the command is started once") };
             started = first.map_or_else(|| Ok(orders.send(start)), Err);
             if let Ok(Ok(())) = started {
-                // Until it is known to be in the group.
+                // Until the start is reported.
                 *target = Target::Command { orders, shares_group: false };
             }
         });
@@ -149,7 +149,7 @@ async fn forward(mut signals: Signals, target: Arc<watch::Sender<Target>>) {
         target.send_if_modified(|target| match target {
             Target::Command { shares_group: true, .. } if is_of_terminal(signal) => false,
             Target::Command { orders, .. } => {
-                // Where the watchdog has ended, the command does as well.
+                // If the watchdog has ended, the command ends as well.
                 let _ = orders.send(&Order::Signal(signal.as_raw()));
                 false
             }

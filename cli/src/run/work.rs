@@ -93,7 +93,7 @@ impl Work<'_> {
             }
             let lock_end = LockEnd::of(|| context.remaining());
             match command.orders().send(&Order::LockEnds(lock_end)) {
-                // It has not read for some hundred messages.
+                // The watchdog has not read for some hundred messages.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => command.kill_watchdog(),
                 // Reports of a watchdog that has ended are read first.
                 Ok(()) | Err(_) => {}
@@ -148,7 +148,7 @@ impl Work<'_> {
                 Ok(_) => return leftover.map_or(Ended::Stopped, |left| left.ended),
                 Err(error) => {
                     signals.end_command();
-                    // Under the lock, which is not released before nothing is left, but for a signal.
+                    // The lock is released once no process is left, or after a signal.
                     tokio::select! {
                         biased;
                         () = command.kill_all() => {}

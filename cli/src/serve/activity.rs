@@ -1,5 +1,5 @@
-//! What a connection does: it may be idle for longer than a balancer keeps it, but a request that has begun
-//! has to arrive.
+//! The activity of a connection: it may be idle for longer than balancers keep idle connections, and a
+//! request that has begun has to arrive in time.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

@@ -61,7 +61,7 @@ pub(super) async fn accept_until_signal(
     connections.shutdown().await;
 }
 
-/// Serves a connection over HTTP/1.1 or HTTP/2, as the client begins it.
+/// Serves a connection over HTTP/1.1 or HTTP/2: the client chooses.
 fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     stream: S,
     dashboard: Dashboard,
@@ -97,7 +97,7 @@ async fn accept(
     listener: &TcpListener,
     limit: &Arc<Semaphore>,
 ) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-    // An error would say that it was closed, which it never is.
+    // Fails only for a closed semaphore, and this one is never closed.
     let permit = Arc::clone(limit).acquire_owned().await.ok();
     loop {
         match listener.accept().await {

@@ -31,7 +31,8 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Returns what changes count: the states of the nodes and the holders of the locks, not times.
+    /// Returns a text that differs after each change of the states of nodes or the holders of locks. Times do
+    /// not count.
     pub(super) fn state(&self) -> String {
         let nodes: Vec<_> = self.nodes.iter().map(|node| kind(&node.state)).collect();
         let Some(listing) = &self.listing else { return format!("{nodes:?}") };
