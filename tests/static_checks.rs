@@ -1,4 +1,4 @@
-//! What every public type promises by its traits, and which causes errors show.
+//! The traits of every public type, and the causes that errors return.
 
 use std::{
     error::Error, fmt::Debug, future::IntoFuture, hash::Hash, panic::UnwindSafe, sync::Arc,
@@ -237,7 +237,7 @@ fn candidate_runs_are_sent() {
     is_send(&run);
     let again = leader.run_until_stopped(|_| std::future::ready(Ok::<_, String>(())));
     is_send(&again);
-    // They borrow nothing of the candidate.
+    // The lock does not borrow from the candidate.
     drop(leader);
     drop((run, again));
 }
@@ -383,7 +383,7 @@ fn errors_are_errors() {
     error::<layer::GuardError<ResourceError>>();
 }
 
-/// What many services of tower fail with is no `Error` itself.
+/// The error type of many tower services does not implement `Error`.
 #[test]
 fn wrapped_boxes_are_errors_with_causes() {
     type Boxed = tower::BoxError;
@@ -473,7 +473,7 @@ async fn error_texts_are_lower_case() {
     }
 }
 
-/// Events that a subscriber hears go through one place, which checks that no mutex is held.
+/// All `tracing` events are sent in one place, which checks that no mutex is held.
 #[test]
 fn events_are_sent_by_one_module() {
     let mut found = Vec::new();

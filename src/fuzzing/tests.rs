@@ -8,10 +8,10 @@ use proptest::{
     sample::{Index, select},
 };
 
-/// Changed inputs of each target, and as many random ones.
+/// Number of changed inputs for each target, and of random ones.
 const CASES: u32 = 1_000;
 
-/// The inputs of a target: the corpus, and those that broke a promise before.
+/// The inputs of a target: the corpus, and inputs that failed before.
 fn inputs(target: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("verify/fuzz");
     let mut inputs = Vec::new();
@@ -20,20 +20,20 @@ fn inputs(target: &str) -> Vec<Vec<u8>> {
         inputs.extend(entries.map(|entry| fs::read(entry.unwrap().path()).unwrap()));
     }
     assert!(inputs.len() > 2, "{target} has no corpus");
-    // A failed case is found again by its seed.
+    // Sorted, so that the seed of a failed case finds it again.
     inputs.sort_unstable();
     inputs
 }
 
-/// A change of an input: its place, the number of bytes that are removed, and what is inserted.
+/// A change of an input: its position, the number of removed bytes, and the inserted piece.
 type Change = (Index, usize, Piece);
 
 #[derive(Clone, Debug)]
 enum Piece {
     Bytes(Vec<u8>),
-    /// A part of an input.
+    /// A part of any input.
     Part(Index, Index, usize),
-    /// A part of the same input, several times.
+    /// A part of the same input, repeated.
     Again(usize, usize),
 }
 

@@ -14,27 +14,26 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ClockJumps {
     timers: Arc<Timers>,
-    /// Number of jumps so far, which every lease compares first.
+    /// Number of jumps so far. Every lease compares it before its list of jumps.
     epoch: AtomicU64,
     jumps: Mutex<Box<[VecDeque<Numbered>]>>,
 }
 
-/// A jump, and the epoch that it began.
+/// A jump, and the epoch that it started.
 #[derive(Clone, Copy, Debug)]
 struct Numbered(u64, ClockJump);
 
 /// A jump of a server's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockJump {
-    /// When it was seen.
+    /// Time at which the jump was observed.
     pub(crate) seen: Timestamp,
     pub(crate) by_micros: i64,
-    /// Maximum size, in either direction.
+    /// Maximum size of the jump, in either direction.
     pub(crate) at_most: Duration,
 }
 
-/// Maximum number of jumps that are kept for each node; earlier ones are added to the oldest of
-/// these.
+/// Maximum number of jumps kept for each node. Earlier jumps are added to the oldest one kept.
 const RECENT: usize = 16;
 
 impl ClockJumps {
@@ -62,8 +61,8 @@ impl ClockJumps {
         self.timers.wake_all();
     }
 
-    /// Has every lease check its deadline, after the clock was put forward.
-    pub(crate) fn look_again(&self) {
+    /// Makes every lease check its deadline again, after the clock was put forward.
+    pub(crate) fn recheck(&self) {
         self.timers.wake_all();
     }
 

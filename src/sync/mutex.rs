@@ -1,4 +1,4 @@
-//! Mutexes that ignore poisoning, and the count of those that a thread holds.
+//! Mutexes that ignore poisoning, and the number of them that a thread holds.
 
 use std::ops::{Deref, DerefMut};
 

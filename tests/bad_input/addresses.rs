@@ -1,4 +1,4 @@
-//! Servers that are given as what the `redis` crate made of a URL.
+//! Servers given as types of the `redis` crate instead of URLs.
 
 use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 use tower_redlock::{Redlock, error::BuildError, node::redis::NodeAddress};

@@ -28,7 +28,7 @@ async fn names_that_are_none_are_refused() {
         let error = refusal(name.clone()).await;
         assert_eq!(error, LockError::InvalidResource(expected));
         assert!(error.to_string().contains(text), "{error}");
-        // In a set as well.
+        // An invalid name in a set is refused too.
         assert_eq!(refusal(vec!["fine".to_owned(), name]).await, error);
     }
 }

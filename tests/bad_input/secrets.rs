@@ -77,7 +77,7 @@ const WITHOUT_HOST: &[&str] = &[
     "rediss://default:{}",
 ];
 
-/// Passwords of parts that no message has, with URL separators between them.
+/// Passwords from parts that occur in no message, with URL separators between them.
 fn password(separators: &'static str) -> impl Strategy<Value = (String, Vec<String>)> {
     let part = "[0-9]{0,2}[QXZ]{3}[0-9]?";
     let separators = separators.chars().map(String::from).chain(["://".into(), "%zz".into()]);

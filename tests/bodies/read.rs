@@ -1,4 +1,4 @@
-//! What is read of a body, and what is not.
+//! Which parts of a body are read.
 
 use std::{
     pin::pin,
@@ -14,7 +14,7 @@ use tower_redlock::once::{Intact, ReadBody, ReadBodyError};
 
 use crate::scripted::{Broken, Scripted, Step, drain, poll_to_end, trailers};
 
-/// Far longer than anything here takes.
+/// Longer than any operation here takes.
 const HANG: Duration = Duration::from_secs(30);
 
 fn none() -> HeaderMap {
@@ -49,7 +49,7 @@ fn one_byte_above_limit_passes_intact() {
     let steps = [data("ab"), data("cde"), Step::Pending, data("fg"), Step::Trailers(7)];
     let short = poll_to_end(ReadBody::new(&none(), Scripted::new(steps), 4)).unwrap_err();
     assert_eq!(short.error(), &ReadBodyError::TooLarge { limit: 4 });
-    let text = "the body is too large: at most 4 bytes are taken";
+    let text = "the body is too large: at most 4 bytes are accepted";
     assert_eq!(short.error().to_string(), text);
     let body = short.into_body();
     assert_eq!((body.size_hint().lower(), body.size_hint().upper()), (5, None));
@@ -75,7 +75,7 @@ fn announced_excess_is_never_polled() {
         assert_eq!(error, ReadBodyError::TooLarge { limit: 4 });
         assert!(shown.contains("bytes: 0"), "{shown}");
     }
-    // A length that no number can hold is the server's to refuse; the body is bounded nevertheless.
+    // The server has to refuse a length that no integer can hold; the body is still bounded.
     for (headers, lower) in [(none(), 4), (length("4"), 0), (length("x"), 0), (length(""), 0)] {
         assert_eq!(read(&headers, lower).unwrap(), 4);
     }

@@ -1,5 +1,4 @@
-//! Closures as keys, where a layer is written into a router: their types are inferred, as far as that
-//! goes.
+//! Closures as keys of layers in a router, and how far their types are inferred.
 
 use axum::{
     Router,
@@ -26,7 +25,7 @@ fn caller<B>(request: &http::Request<B>) -> Option<String> {
     request.headers().get("x-caller")?.to_str().ok().map(str::to_owned)
 }
 
-/// Two requests of one caller: the second is answered as a repeated one.
+/// Sends two requests of one caller; the second one is answered with the stored response.
 async fn replays(app: Router) {
     for is_replayed in [false, true] {
         let request = Request::post("/pay")

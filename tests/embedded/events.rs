@@ -53,7 +53,7 @@ async fn refusals_and_waits_are_reported() {
     assert!(matches!(error, LockError::Held { .. }), "{error}");
 
     let waiting = tokio::spawn(ours.lock("a").wait(LONG).into_future());
-    // In this process's line behind it.
+    // It waits in this process's queue, after the first one.
     let behind = tokio::spawn(ours.lock("a").wait(LONG).into_future());
     // Both are polled.
     tokio::task::yield_now().await;

@@ -16,8 +16,9 @@ use crate::{
     },
 };
 
-/// Five nodes as a manager sees them: a stranger has the key of the first, the second is free, and
-/// the others can't be reached. The votes are split, and the next try asks the first node alone.
+/// Five nodes, as a manager sees them: another client has the key of the first, the second is free,
+/// and the others can't be reached. The votes are split, and the next attempt asks only the first
+/// node.
 struct Scene {
     clock: HandClock,
     redlock: Redlock,
@@ -37,7 +38,7 @@ impl Scene {
         Self { clock: scene.clock, redlock, _strangers: (stranger, lock) }
     }
 
-    /// A try is due behind every pause.
+    /// Waits until the pause before the next attempt is over.
     fn pause(&self) {
         // Pauses grow while no quorum answers, up to a second.
         self.clock.advance(Duration::from_secs(1));

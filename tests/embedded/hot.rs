@@ -1,4 +1,4 @@
-//! One name that is leased again and again without a pause.
+//! One name that is leased repeatedly without a pause.
 
 use std::{
     future::{Future, IntoFuture},

@@ -41,7 +41,7 @@ async fn waiting_set_does_not_block_names() {
     let single = poll(&mut ourselves.lock("a").into_future());
     assert_eq!(owner_told(&single), Some("ourselves"));
 
-    // Of a name alone it is known who has it.
+    // The holder of a single name is known.
     let mut alone = ourselves.lock("c").wait(HANG_GUARD).into_future();
     let c = stranger.lock("c").await.unwrap();
     assert!(poll(&mut alone).is_pending());
@@ -73,9 +73,9 @@ async fn full_line_rejects_with_holder() {
     turned_away("a");
     let mut third = waiting("b");
     assert!(poll(&mut third).is_pending());
-    // There is room in the line of "b", and not in all of them together.
+    // There is room in the queue of "b", but not in all queues together.
     turned_away("b");
-    // Who leaves, or has its turn, makes room.
+    // A waiter that leaves, or gets its turn, makes room.
     drop(second);
     let mut next = waiting("b");
     assert!(poll(&mut next).is_pending());
@@ -102,7 +102,7 @@ async fn waiters_for_other_processes_count_too() {
     assert!(poll(&mut a).is_pending() && poll(&mut b).is_pending());
     let turned_away = waiting("c").await;
     assert_eq!(owner_told(&Poll::Ready(turned_away)), Some("stranger"));
-    // Nor is there room in a line.
+    // There is no room in a queue either.
     assert_eq!(owner_told(&poll(&mut waiting("a"))), Some("stranger"));
     drop(b);
     let mut c = waiting("c");
@@ -111,7 +111,7 @@ async fn waiters_for_other_processes_count_too() {
     drop((a.await.unwrap(), c.await.unwrap()));
 }
 
-/// Counts how often it is woken.
+/// Counts wake-ups.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -143,7 +143,7 @@ async fn ten_thousand_leave_in_any_order() {
     while let Some(other) = others.pop() {
         drop(other);
     }
-    // A scan of all for each would take minutes.
+    // Scanning all waiters for each one would take minutes.
     assert!(started.elapsed() < HANG_GUARD);
     assert_eq!(woken.0.load(Ordering::SeqCst), 0);
     drop(lock);

@@ -1,4 +1,4 @@
-//! Enumerating what the nodes keep.
+//! Enumerating what the nodes store.
 
 use std::sync::{
     Arc,
@@ -30,7 +30,7 @@ async fn locks_and_once_keys_are_listed() {
     assert_eq!(keys, [Arc::from("d")]);
 }
 
-/// A manager over three nodes, the first of which refuses so many scans.
+/// A manager over three nodes, the first of which refuses a number of scans.
 fn refusing(scans: usize) -> (Redlock, Arc<AtomicUsize>) {
     let asked = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&asked);
@@ -61,7 +61,7 @@ async fn refusing_node_is_left_out() {
     assert_eq!(asked.load(Ordering::SeqCst), 3, "three times, then no more");
 }
 
-/// It would otherwise be read for ever.
+/// Otherwise the scan would not end.
 #[tokio::test]
 async fn endless_node_is_left_out() {
     let nodes: Vec<_> = EmbeddedNodes::new(3).nodes("redlock").collect();

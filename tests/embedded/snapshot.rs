@@ -63,7 +63,7 @@ async fn waiting_requests_have_ages() {
     assert!(ours.snapshot().locks.is_empty());
     held.release().await.unwrap();
     let lock = first.await.unwrap().unwrap();
-    // The second request waits behind it.
+    // The second request waits for the first one.
     oldest(2 * SECOND);
     assert_eq!(ours.snapshot().locks[0].token, lock.fencing_token());
     second.abort();

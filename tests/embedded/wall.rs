@@ -1,4 +1,4 @@
-//! Wall clocks that are wrong for a while.
+//! Wall clocks that are temporarily wrong.
 
 use std::{
     sync::{
@@ -110,7 +110,8 @@ mod unknown_to_the_client {
     }
 }
 
-/// A node that grants nothing can't be the lead node: the contenders would split their votes again.
+/// A node that grants nothing must not be the lead node, as the contenders would split their votes
+/// again.
 #[tokio::test]
 async fn late_node_is_no_lead() {
     let [clock, behind] = [NOON, NOON.saturating_sub(HOUR)].map(|wall| {

@@ -19,7 +19,7 @@ async fn evicts_least_recently_used_resource() {
     let write = async |name, token| service.clone().oneshot(Write::new([name], token)).await;
     write("a", 9).await.unwrap();
     write("b", 9).await.unwrap();
-    // Being turned away is a use as well: now `b` is the one that was not used for longest.
+    // A refused request counts as a use, so now `b` is the least recently used one.
     assert_eq!(write("a", 8).await, Err(FencingServiceError::Fencing(stale(8, 9))));
     write("c", 9).await.unwrap();
     assert_eq!(write("a", 8).await, Err(FencingServiceError::Fencing(stale(8, 9))), "a stayed");

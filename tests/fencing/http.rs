@@ -40,7 +40,7 @@ fn layer() -> FencingLayer<ByPath> {
 }
 
 impl Storage {
-    /// `PUT /files/{name}` writes, with the content `stuck` for ever.
+    /// `PUT /files/{name}` writes; with the content `stuck` it does not end.
     async fn open<T>(layer: FencingLayer<ByPath, T, FencingHttp>) -> Self
     where
         T: TokenSource<axum::extract::Request> + Clone + Send + Sync + 'static,
@@ -115,7 +115,7 @@ async fn stale_write_gets_412() {
     });
     assert_eq!(late.problem, Some(expected));
     assert_eq!(storage.writes(), 3);
-    // However its path is spelled, it is the same file.
+    // All spellings of its path are the same file.
     let spelled = storage.send("PUT", "/files/%61", &[("fencing-token", "8")], "y").await;
     assert_eq!(spelled.status, StatusCode::PRECONDITION_FAILED);
     let other = storage.send("PUT", "/files/b", &[("fencing-token", "8")], "y").await;
@@ -161,7 +161,7 @@ async fn overtaken_write_gets_412_outcome_unknown() {
     let overtaken = stuck.await.unwrap();
     assert_eq!(overtaken.status, StatusCode::PRECONDITION_FAILED);
     let problem = overtaken.problem.unwrap();
-    let detail = "a newer fencing token came while the request ran: it may have happened, or \
+    let detail = "a newer fencing token arrived while the request ran: it may have happened, or \
                   happened in part";
     assert_eq!(problem["detail"], detail);
     assert_eq!((&problem["code"], &problem["outcome"]), (&json!("stale-token"), &json!("unknown")));

@@ -79,7 +79,7 @@ async fn needs_a_usable_token_and_key() {
     let unnamed = error(&[], Some(1)).await;
     assert!(matches!(unnamed, FencingError::Key(_)), "{unnamed}");
     assert!(handle.poll_request().is_pending());
-    // Nor was anything remembered.
+    // Nothing was remembered either.
     let answer = send(&mut service, Write::new(["a"], 1));
     assert_request_eq!(handle, Write::new(["a"], 1)).send_response("done");
     answer.await.unwrap();
@@ -110,7 +110,7 @@ async fn readiness_and_errors_pass_through() {
     };
     assert_eq!(error.to_string(), "the service's own");
 
-    // A request that is turned away takes nothing of the readiness.
+    // A refused request does not use up the readiness.
     handle.allow(1);
     assert!(service.poll_ready().is_ready());
     assert!(service.call(Write { names: vec!["a"], token: None }).await.is_err());

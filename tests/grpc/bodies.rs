@@ -1,4 +1,5 @@
-//! The body of an answer, polled by hand: what a transport sees of it, and when the lock is free.
+//! The body of a response, polled manually: the frames that a transport gets, and when the lock is
+//! released.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +22,7 @@ use crate::site::{assert_lost, order_id};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Knows its end with its last frame.
+/// Reports its end with its last frame.
 struct Frames(VecDeque<Frame<Bytes>>);
 
 impl Body for Frames {

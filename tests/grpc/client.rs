@@ -1,4 +1,4 @@
-//! The layer around a client's channel: calls go out one at a time.
+//! The layer around a client's channel: calls are sent one at a time.
 
 use std::{error::Error as _, time::Duration};
 

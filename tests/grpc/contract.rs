@@ -1,4 +1,4 @@
-//! What the wrapped service must keep to, and may rely on.
+//! The requirements on the wrapped service, and the guarantees to it.
 
 use std::{
     cell::Cell,
@@ -28,7 +28,7 @@ type Answer = fn(Rejection<'_>) -> Status;
 const fn shared<T: Clone + Send + Sync + std::fmt::Debug + 'static>() {}
 const fn sent<T: Send + std::fmt::Debug + 'static>() {}
 
-/// What tonic's `Server` asks for.
+/// The bounds of tonic's `Server`.
 #[test]
 fn types_are_cloned_shared_and_sent() {
     shared::<RedlockGrpc>();
@@ -84,7 +84,7 @@ async fn inner_readiness_is_awaited_without_bounds() {
     assert!(matches!(service.call(errand()).await, Err(error) if error == broken));
 }
 
-/// Whoever calls can't set the token: neither under a lock nor without one.
+/// A caller can't set the token, neither under a lock nor without one.
 #[tokio::test]
 async fn token_comes_from_layer_alone() {
     let seen = |request: Request<Option<&'static str>>| {

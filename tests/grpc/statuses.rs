@@ -1,4 +1,4 @@
-//! Lock errors of a method that takes its lock by itself are statuses too.
+//! Lock errors of a method that acquires its own lock are statuses too.
 
 use std::{convert::Infallible, future::pending, time::Duration};
 
@@ -70,7 +70,7 @@ fn each_error_has_its_status() {
     assert_lost(&layer::GuardError::<Status>::Lock(lost).into());
 }
 
-/// The outcome that a layer outside sees of a method with its own lock.
+/// The outcome that an outer layer gets from a method with its own lock.
 fn said_by(status: Status) -> Option<RequestOutcome> {
     RequestOutcome::of(&status.into_http::<tonic::body::Body>())
 }

@@ -1,4 +1,4 @@
-//! Streaming answers: under the lock until their trailers.
+//! Streaming responses: under the lock until their trailers.
 
 use std::{error::Error, time::Duration};
 
@@ -52,8 +52,8 @@ async fn dropped_stream_frees_the_order() {
     site.becomes_free("7").await;
 }
 
-/// The connection is as good as it was, and what the stream ended with came in its trailers: a
-/// reset has no details, and has an error of the transport as its source.
+/// The connection is still usable, and the end of the stream came in its trailers: a reset has no
+/// details, and has an error of the transport as its source.
 async fn ends_as_lost(site: &Site, mut stream: Streaming<Event>) {
     let ended = tokio::time::timeout(HANG_GUARD, stream.message()).await;
     let status = ended.expect("the stream ends").unwrap_err();
@@ -95,7 +95,7 @@ async fn stalled_reader_holds_until_max_hold() {
     let large = Event { item: "x".repeat(64 * 1024), ..Event::default() };
     let endless =
         tokio::spawn(async move { while sender.send(Ok(large.clone())).await.is_ok() {} });
-    // The transport's windows are full, so nobody polls the stream when its lock ends.
+    // The transport's windows are full, so the stream is not polled when its lock ends.
     let next = site.redlock.lock("7").wait(HANG_GUARD).await.expect("free");
     assert!(!endless.is_finished());
     let status = loop {

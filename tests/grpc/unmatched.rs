@@ -1,4 +1,4 @@
-//! Calls of methods that no service has: a layer leaves `UNIMPLEMENTED` what it is.
+//! Calls of methods that no service has: a layer does not change `UNIMPLEMENTED`.
 
 use tonic::{
     Code, Status,
@@ -54,7 +54,7 @@ async fn unimplemented_passes_around_a_server() {
     assert_eq!(redlock.once("orders:7").status().await, Ok(None));
 }
 
-/// What a service needs is no matter of the others.
+/// A missing key fails only the calls of the service that needs it.
 #[tokio::test]
 async fn unimplemented_passes_around_one_service() {
     let (_servers, redlock) = locks(TTL).await;

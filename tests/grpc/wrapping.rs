@@ -1,4 +1,4 @@
-//! Where the layer may stand: around a server, around one service, among other layers.
+//! Valid positions of the layer: around a server, around one service, among other layers.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn site(make: impl AsyncFnOnce(crate::site::Layer, Orders) -> Channel) -> 
     Site { servers, redlock, orders, client: Client::new(channel) }
 }
 
-/// One at a time, and the lock given back.
+/// Calls run one at a time, and the lock is released.
 async fn excludes(site: &Site) {
     let first = site.stuck("7").await;
     assert_eq!(site.place("7", "").await.unwrap_err().code(), Code::Aborted);

@@ -1,4 +1,4 @@
-//! With inexact timers, the hard stop comes earlier by their lead.
+//! With inexact timers, the hard stop is scheduled earlier by their lead.
 
 use std::{future::IntoFuture, time::Duration};
 

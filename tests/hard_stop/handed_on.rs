@@ -1,4 +1,4 @@
-//! Work under a lock that another task of the process handed on.
+//! Work under a lock that another task of the process handed over.
 
 use std::{
     future::{Future, IntoFuture},
@@ -20,7 +20,7 @@ use crate::tools::{
 const WAIT: Duration = Duration::from_secs(3_600);
 const EARLIER: Duration = Duration::from_millis(90);
 
-/// Endless work under a lock that is handed on `EARLIER` after the start of the lease.
+/// Endless work under a lock that is handed over `EARLIER` after the start of the lease.
 fn handed_on<F: Future>(
     redlock: &Redlock,
     clock: &HandClock,

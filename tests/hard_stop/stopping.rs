@@ -1,4 +1,4 @@
-//! The soft deadline, at which guarded work has to stop by itself.
+//! The soft deadline, at which guarded work should end by itself.
 
 use std::{
     future::{Future, IntoFuture, poll_fn},

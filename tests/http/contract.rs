@@ -1,5 +1,5 @@
-//! What a tower service must keep to, with a service that is strict about it: it panics when it is
-//! called without having been ready, and its clones are not ready.
+//! The contract of a tower service, with a strict service: it panics if it is called without having
+//! been ready, and its clones are not ready.
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -20,13 +20,13 @@ fn reply(text: &'static str) -> Reply {
     Response::new(Full::from(text))
 }
 
-/// By the path; `/` needs no lock.
+/// The key is the path; `/` needs no lock.
 fn key(request: &Call) -> Option<String> {
     let path = request.uri().path();
     (path != "/").then(|| path.to_owned())
 }
 
-/// The next request, and what answers it.
+/// Returns the next request, and the handle to respond to it.
 async fn arrives<Q, A>(handle: &mut mock::Handle<Q, A>) -> (Q, mock::SendResponse<A>) {
     let arrived = tokio::time::timeout(HANG_GUARD, handle.next_request()).await;
     arrived.expect("the request reaches the service").expect("the service is there")

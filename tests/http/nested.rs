@@ -1,4 +1,4 @@
-//! Handlers behind several layers: each layer's lock by its name.
+//! Handlers inside several layers: each layer's lock by its name.
 
 use axum::{
     Router,
@@ -32,8 +32,8 @@ fn names<'a>(contexts: impl IntoIterator<Item = &'a LockContext>) -> Vec<String>
     contexts.into_iter().map(|context| context.resource().to_string()).collect()
 }
 
-/// What a handler behind these layers finds: all locks in their order, then that of the innermost, by
-/// its extractor and in the extensions.
+/// The locks that a handler inside these layers finds: all locks in order, then the lock of the
+/// innermost layer, by its extractor and in the extensions.
 async fn found(add: impl FnOnce(Router) -> Router) -> Vec<String> {
     async fn handle(locks: LockContexts, innermost: LockContext, request: Request) -> String {
         let mut found = names(locks.iter());
@@ -80,7 +80,7 @@ async fn once_inside_of_a_lock() {
 #[tokio::test]
 async fn locks_inside_of_each_other() {
     let redlock = Redlock::embedded();
-    // Named, and in another mode.
+    // The layer has a name, and another mode.
     let all = RedlockLayer::new(redlock.clone(), |_: &Request| "everything").http();
     let all = all.named("all").read_body_first(1 << 10);
     let found = found(|app| app.layer(account(&redlock)).layer(all)).await;

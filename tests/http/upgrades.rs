@@ -1,4 +1,4 @@
-//! Locks of upgraded connections, on a clock that is moved by hand.
+//! Locks of upgraded connections, on a manual clock.
 
 use std::{
     convert::Infallible,
@@ -23,7 +23,7 @@ use crate::{
     tools::{VALIDITY, poll},
 };
 
-/// The status that a request is answered with by a handler that takes the handle, and the handle.
+/// Returns the status of a response by a handler that takes the handle, and the handle.
 fn answered(
     bench: &Bench,
     method: Method,
@@ -103,7 +103,8 @@ fn requests_without_lock_have_no_handle() {
     assert!(handle.is_none());
 }
 
-/// The answer to a request whose lock was lost while it ran, of a closure that sets its length.
+/// The response to a request whose lock was lost while it ran, by a closure that sets the
+/// response's length.
 fn lost(request: Request<()>) -> Response<HttpBody<Empty<Bytes>>> {
     let bench = Bench::new();
     let layer = bench.layer().on_reject(|_| {
@@ -134,7 +135,7 @@ async fn response_to_possible_upgrade_fails_last() {
         let request = request.body(()).unwrap();
         let asked = format!("{request:?}");
         let (head, mut body) = lost(request).into_parts();
-        // The length is that of the bytes, or one that is never reached.
+        // The length counts the bytes, plus one that is never sent.
         assert_eq!(body.size_hint().exact(), Some(4 + u64::from(fails)), "{asked}");
         assert_eq!(head.headers.contains_key("content-length"), !fails, "{asked}");
         assert_eq!(head.headers.contains_key("connection"), fails, "{asked}");

@@ -1,4 +1,4 @@
-//! All the ways in which axum takes a layer, and the extractor.
+//! All positions in which axum accepts a layer, and the extractor.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -22,7 +22,7 @@ fn layer(redlock: &Redlock) -> RedlockLayer<fn(&Request) -> Option<String>> {
     RedlockLayer::new(redlock.clone(), path)
 }
 
-/// Shows that its lock is held, and by whom.
+/// Responds whether its lock is held, and by which owner.
 async fn show(State(redlock): State<Redlock>, lock: LockContext) -> String {
     lock.ensure_valid().unwrap();
     let again = redlock.lock(lock.resource()).wait(Duration::ZERO).await;

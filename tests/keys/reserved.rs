@@ -45,7 +45,7 @@ async fn code_reaches_them_by_their_kind() {
         assert!(redlock.inspect(name).await.unwrap().is_none());
         drop(lock);
     }
-    // A layer of the service's own may have such a key on purpose.
+    // A layer of the service itself may have such a key.
     let job = |_: &axum::extract::Request| Resource::of_job("report");
     let layer = RedlockLayer::new(redlock, job).http();
     let app = Router::new().route("/", get(resource)).route_layer(layer);
@@ -63,7 +63,7 @@ async fn closures_reach_own_locks_by_kind() {
         .route("/prefixed", get(resource).layer(locked(job().prefixed("no-"))))
         .route("/joined", get(resource).layer(locked(key::joined((job(), key::query("id"))))))
         .route("/hashed", get(resource).layer(locked(job().hashed())))
-        // As text it is what a client might have sent.
+        // As text, the name is what a client might have sent.
         .route("/text", get(resource).layer(locked(key::from_fn(|_| "job:report"))))
         .route("/parsed", get(resource).layer(locked(job().parsed::<String>())))
         .route("/set", get(resource).layer(locked(key::all((job(), key::query("id"))))))

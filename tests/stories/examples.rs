@@ -135,7 +135,7 @@ async fn send(request: request::Builder, body: &str) -> (StatusCode, bool, Strin
     (head.status, is_repeat, String::from_utf8(text.into()).unwrap())
 }
 
-/// Nobody drives it: it moves by itself, and serves what moves.
+/// The demo runs without a user: its state changes, and it serves the changes.
 #[tokio::test]
 async fn demo() {
     let mut example = Example::start_with("demo", &["--port", "0"]);

@@ -36,7 +36,7 @@ fn promised(token: Option<u64>) -> Said {
     Ok(Answer::Promised(PromisedAnswer::new(0, token.map(kept).map(Box::new))))
 }
 
-/// One node, asked directly.
+/// One node, called directly.
 struct Asked {
     clock: ManualClock,
     nodes: Nodes,
@@ -58,7 +58,7 @@ impl Asked {
         self.redlock.nodes()[0].send(op, reply);
     }
 
-    /// What was said since the last time.
+    /// Returns the answers since the last call.
     fn said(&self) -> Vec<Said> {
         std::mem::take(&mut *self.said.lock().unwrap())
     }

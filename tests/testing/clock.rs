@@ -1,4 +1,4 @@
-//! What the clock shows, and whom it wakes.
+//! The readings of the clock, and the tasks that it wakes.
 
 use std::{
     future::Future,

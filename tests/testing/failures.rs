@@ -149,7 +149,8 @@ async fn shutdown_ends_after_releases() {
     let mut closed = clock.spawn(async move { closing.shutdown().await });
     clock.advance(Duration::from_millis(900));
     assert!(!closed.is_finished(), "two nodes may still answer");
-    // After a second they are given up, and are not waited for while they are down.
+    // The operations are abandoned after a second, and the nodes are not waited for while they are
+    // down.
     clock.advance(Duration::from_millis(200));
     assert_eq!(closed.take(), Some(()));
     assert!(redlock.lock("x").into_future().await.is_err());

@@ -1,4 +1,4 @@
-//! Nodes that take operations and answer none.
+//! Nodes that accept operations and answer none.
 
 use std::{
     future::IntoFuture,
@@ -69,7 +69,7 @@ fn lease(clock: &ManualClock) -> Arc<LeaseId> {
     Arc::new(LeaseId::new(resource, Nonce::from_bytes([7; 16]), "test".into(), clock.wall()))
 }
 
-/// Asks the first node of a replica directly.
+/// Calls the first node of a replica directly.
 struct Asked {
     replies: Arc<Mutex<Vec<Result<Answer, Reason>>>>,
     redlock: tower_redlock::Redlock,
@@ -104,7 +104,7 @@ fn late_grant_ends_in_time() {
     let nodes = Nodes::new(1, &clock);
     let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };
     let lease = lease(&clock);
-    // The connection has ended by then; what was sent still runs.
+    // The connection has ended by then; operations that were sent still run.
     for (waited, stored) in [(2 * SECOND, 1), (3 * SECOND, 0)] {
         nodes.freeze([0]);
         asked.send(acquire(&lease, &clock));

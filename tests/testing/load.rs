@@ -1,4 +1,4 @@
-//! More attempts than the nodes answer, in virtual time.
+//! More attempts than the nodes can answer, in virtual time.
 
 use std::{future::IntoFuture, sync::atomic::Ordering, time::Duration};
 
@@ -12,7 +12,7 @@ use super::wakeups::{MINUTE, SECOND, counted};
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Initial limit of attempts under way.
+/// Initial limit of attempts in flight.
 const LIMIT: usize = 256;
 
 fn attempt_each(clock: &ManualClock, redlock: &Redlock, names: usize) -> Vec<Task<Error>> {
@@ -72,7 +72,7 @@ async fn tries_without_answers_back_off() {
     nodes.freeze(0..3);
     let mut waiting = clock.spawn(redlock.lock("x").wait(10 * MINUTE).into_future());
     clock.advance(MINUTE);
-    // A second and a time-out each, after some shorter ones.
+    // A second and a timeout each, after some shorter ones.
     let tries = acquires.load(Ordering::Relaxed) / nodes.len();
     assert!((50..80).contains(&tries), "{tries} tries");
     nodes.thaw(0..3);

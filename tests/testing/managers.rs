@@ -45,7 +45,7 @@ async fn unrenewed_lock_expires_at_its_ttl() {
     let nodes = Nodes::new(5, &clock);
     let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
     let lock = blue.lock("x").auto_extend(false).await.unwrap();
-    // It crashes: nobody gives it back.
+    // The holder crashes, so the lock is not released.
     let token = lock.fencing_token();
     std::mem::forget(lock);
     nodes.stop(0..5);
@@ -104,7 +104,7 @@ async fn tokens_follow_wall_clocks() {
     }
 }
 
-/// The drift that a lock sets aside is there for this: a holder whose clock is slow.
+/// The drift allowance of a lock covers a holder whose clock is slow.
 #[tokio::test]
 async fn drift_bounds_slow_replica() {
     for (millionths, is_in_time) in [(-9_000, true), (-20_000, false)] {

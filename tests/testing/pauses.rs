@@ -1,4 +1,4 @@
-//! What runs while a request pauses.
+//! Work that runs while a request pauses.
 
 use std::{
     future::{IntoFuture, poll_fn},
@@ -73,7 +73,7 @@ async fn manager_task_ends_when_request_retries() {
     assert_eq!(Arc::strong_count(&tasks), before + 1, "it pauses");
     is_busy.store(true, Ordering::SeqCst);
     clock.leap(6 * MINUTE);
-    // The pause is over, and whoever polls is the first to see it. It is refused again.
+    // The pause is over, and the next task that is polled notices it. Its request is refused again.
     assert!(poll(&mut waiting).is_pending());
     is_busy.store(false, Ordering::SeqCst);
     timers.wake_by_ref();

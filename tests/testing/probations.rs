@@ -70,7 +70,7 @@ fn forgetful_node_learns_from_others() {
     let first = locks(&clock, &redlock).unwrap();
     nodes.forget([0]);
     clock.advance(PROBATION);
-    // The one that forgot is needed now.
+    // Now the node that forgot is needed.
     nodes.stop([1]);
     let second = locks(&clock, &redlock).unwrap();
     assert!(second > first);
@@ -125,7 +125,7 @@ fn probation_lasts_longest_ttl_after_restart() {
     assert_eq!(remaining(0), None);
 }
 
-/// Ticks of before a majority forgot count as started: nobody knows better.
+/// Ticks before a majority forgot count as started, as no node knows whether they ran.
 #[test]
 fn ticks_before_bootstrap_count_as_started() {
     let clock = ManualClock::new();

@@ -61,7 +61,7 @@ fn settle_runs_woken_tasks_only() {
     let clock = ManualClock::new();
     let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
     let (answer, mut answers) = tokio::sync::mpsc::unbounded_channel();
-    // Far more than the budget of a tokio task, which these are not.
+    // Far more than the budget of a tokio task, which does not apply to these tasks.
     let echo = async move {
         while let Some(number) = receive.recv().await {
             answer.send(number).unwrap();
@@ -167,7 +167,7 @@ fn panic_of_task_leaves_clock_usable() {
     let moved = catch_unwind(AssertUnwindSafe(|| clock.advance(2 * SECOND)));
     assert_eq!(moved.unwrap_err().downcast_ref::<&str>(), Some(&"of the task"));
     assert_eq!(task.take(), None::<()>);
-    // From another thread: the turn was given back.
+    // Another thread can move the clock, as the lock was released.
     let moving = clock.clone();
     let start = clock.now();
     std::thread::spawn(move || moving.advance(SECOND)).join().unwrap();

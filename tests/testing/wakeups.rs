@@ -86,7 +86,7 @@ async fn lost_hint_costs_one_second() {
     let lock = blue.lock("x").await.unwrap();
     let mut waiting = clock.spawn(green.lock("x").wait(10 * MINUTE).into_future());
     clock.settle();
-    // The keys go, and nobody gave them back.
+    // The keys disappear without a release.
     nodes.forget_unguarded(0..3);
     clock.settle();
     assert!(!waiting.is_finished());
@@ -141,7 +141,7 @@ async fn the_holders_ttl_bounds_the_pause() {
     let green = nodes.replica("green").redlock();
     let ttl = Duration::from_millis(300);
     let lock = blue.lock("x").ttl(ttl).auto_extend(false).await.unwrap();
-    // It crashes.
+    // The holder crashes.
     std::mem::forget(lock);
     let mut waiting = clock.spawn(green.lock("x").wait(MINUTE).into_future());
     clock.advance(ttl + Duration::from_millis(41));
@@ -157,7 +157,7 @@ async fn long_streak_yields_to_waiters() {
     let lock = blue.lock("x").await.unwrap();
     let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
     clock.advance(SECOND);
-    // The release is on its way when blue asks again.
+    // The release is in flight when blue retries.
     nodes.freeze(0..5);
     drop(lock);
     let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
@@ -270,7 +270,7 @@ async fn next_try_precedes_poll() {
     let green = builder(&nodes.replica("green")).build().unwrap();
     let lock = blue.lock("x").await.unwrap();
     let mut waiting = green.lock("x").wait(60 * MINUTE).into_future();
-    // Refused, and told so.
+    // The request is refused, and gets a hint.
     for _ in 0..2 {
         assert!(poll(&mut waiting).is_pending());
         clock.settle();
@@ -280,7 +280,7 @@ async fn next_try_precedes_poll() {
     let owner = async || blue.inspect("x").await.unwrap().map(|holder| holder.owner);
     assert_eq!(owner().await, Some(Some("green".into())));
     assert_eq!(nodes.key_counts(), [1; 5]);
-    // Who leaves then gives it back.
+    // A waiter that leaves then releases it.
     drop(waiting);
     clock.settle();
     assert_eq!(nodes.key_counts(), [0; 5]);
@@ -298,7 +298,7 @@ async fn every_long_streak_yields() {
     let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
     for is_last in [false, false, true] {
         clock.advance(LONG);
-        // The release is on its way when blue asks again.
+        // The release is in flight when blue retries.
         nodes.freeze(0..5);
         drop(lock);
         let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
@@ -317,7 +317,7 @@ async fn every_long_streak_yields() {
         clock.advance(SECOND / 10);
         lock = again.take().expect("nobody took it").unwrap();
         replica.heal(0..5);
-        // The answer is that it must wait on.
+        // The answer is that the waiter has to continue waiting.
         clock.advance(SECOND);
         assert!(!waiting.is_finished());
     }

@@ -12,7 +12,7 @@ use crate::{
     node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeState, Persistence},
 };
 
-/// A code, its severity, and a change of three healthy nodes that produces it.
+/// A code, its severity, and a change to three healthy nodes that produces it.
 type Case = (&'static str, Severity, fn(&mut Findings));
 
 const CASES: &[Case] = &[
@@ -182,7 +182,7 @@ fn documented_codes_are_in_code() {
     assert_eq!(documented(), found);
 }
 
-/// Each reason of the cases says in the table whether waiting helps.
+/// The table states for each reason of the cases whether waiting helps.
 #[test]
 fn table_says_where_waiting_helps() {
     let rows = include_str!("../mod.rs").lines().filter_map(|line| line.strip_prefix("//! | `"));

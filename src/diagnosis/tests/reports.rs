@@ -54,7 +54,7 @@ fn missing_permission_is_named() {
     };
     assert!(todo("can't run the 'config get' command").starts_with("add +config|get, and"));
     assert!(todo("No permissions to access a key").starts_with("add ~redlock:*, and"));
-    assert!(todo("NOPERM").starts_with("see by ACL LOG"));
+    assert!(todo("NOPERM").starts_with("find the denied command with ACL LOG"));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn advice_is_shown_with_node() {
     found.votes[1] = Some(Err(Reason::TimedOut));
     let shown = only(&found).to_string();
     assert!(
-        shown.starts_with("problem: node-1: it did not answer: timed out (do: look"),
+        shown.starts_with("problem: node-1: it did not answer: timed out (do: check"),
         "{shown}"
     );
     let two = only(&Findings::healthy(2)).to_string();

@@ -7,7 +7,7 @@ use crate::{
     node::{ClockOffset, NodeState},
 };
 
-/// Five nodes, of which some vote.
+/// Five nodes, of which this number votes.
 fn voting(votes: usize) -> Findings {
     let mut found = Findings::healthy(5);
     (votes..5).for_each(|node| found.down(node, Reason::NotConnected(text("refused"))));

@@ -26,8 +26,8 @@ fn at(pointer: &'static str, body: impl AsRef<[u8]>) -> Result<Option<String>, S
 
 #[test]
 fn string_or_integer_is_name() {
-    let other = error("what the body has at /id is neither a string nor an integer");
-    let nothing = error("the body has nothing at /id");
+    let other = error("the value at /id in the body is neither a string nor an integer");
+    let nothing = error("the body has no value at /id");
     let cases = [
         (r#"{"id": "evt_1"}"#, some("evt_1")),
         (r#"{"a": [{"id": 1}], "id": "x", "b": {"id": 2}}"#, some("x")),
@@ -83,11 +83,11 @@ fn pointer_goes_through_members_and_elements() {
         assert_eq!(at(pointer, document), some(expected), "{pointer}");
     }
     for pointer in ["/foo/2", "/foo/-", "/foo/00", "/foo/01", "/foo/+1", "/foo/", "/foo/0/0"] {
-        assert_eq!(at(pointer, document), Err(format!("the body has nothing at {pointer}")));
+        assert_eq!(at(pointer, document), Err(format!("the body has no value at {pointer}")));
     }
     assert_eq!(at("", "7"), some("7"));
     assert_eq!(at("", r#""x""#), some("x"));
-    assert_eq!(at("", "null"), error("the body has nothing at its root"));
+    assert_eq!(at("", "null"), error("the body has no value at its root"));
     assert_eq!(at("/~01", r#"{"~1": "x", "/": "y"}"#), some("x"));
     assert_eq!(at("/0", r#"{"0": "member"}"#), some("member"));
 }
@@ -278,7 +278,7 @@ fn what_is_no_form_is_refused() {
         request
     };
     let no_form =
-        error("the body is no form: its content-type is not application/x-www-form-urlencoded");
+        error("the body is not a form: its content-type is not application/x-www-form-urlencoded");
     assert_eq!(name_in(&key, &get("/"), "id=7"), no_form);
     assert_eq!(name_in(&key, &with("content-type", "application/json"), "id=7"), no_form);
     let text = name_in(&key, &with("content-encoding", "gzip"), "\u{1f}").unwrap_err();

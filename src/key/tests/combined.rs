@@ -5,7 +5,7 @@ use http::{Method, Request};
 use super::{error, get, name, some};
 use crate::key;
 
-/// Of `42`, by another implementation of SHA-256.
+/// The hash of `42`, computed by another implementation of SHA-256.
 const HASH_OF_42: &str = "73475cb40a568e8da8a045ced110137e159f890ac4da883b6b17dc651b3a8049";
 
 #[test]
@@ -50,7 +50,7 @@ fn parsed_values_have_one_spelling() {
     for uri in ["/?id=42", "/?id=042", "/?id=%2B42", "/?id=%2B0042"] {
         assert_eq!(name(&key, &get(uri)), some("account:42"), "{uri}");
     }
-    let text = "what names the resource is not of the form that it must have";
+    let text = "the lock key in this request is malformed";
     for uri in ["/?id=x", "/?id=-1", "/?id=+42", "/?id=4294967296"] {
         assert_eq!(name(&key, &get(uri)), error(text), "{uri}");
     }
@@ -127,7 +127,7 @@ fn optional_key_is_missing_not_invalid() {
     assert_eq!(name(&key::header("x").optional(), &get("/")), Ok(None));
 }
 
-/// Routers answer HEAD by the handler of GET: it is no way around the lock.
+/// Routers answer HEAD by the handler of GET, so HEAD must not bypass the lock.
 #[test]
 fn head_is_locked_as_get_is() {
     let head = Request::head("/a").body(()).unwrap();

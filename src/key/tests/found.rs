@@ -1,4 +1,4 @@
-//! What each key finds, and says where it finds nothing.
+//! What each key finds, and its error if it finds nothing.
 
 use http::{HeaderName, HeaderValue, Method, Request};
 

@@ -1,4 +1,4 @@
-//! What the one who gives back sees of it, and the one who comes next.
+//! A handoff as seen by the task that releases the lock, and by the next one.
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
@@ -14,7 +14,7 @@ fn five_leases_serve_hundred_in_order() {
     let waiters: Vec<_> = (0..100).map(|_| scene.waiter("x")).collect();
     drop(first);
     for mut waiter in waiters {
-        // Nobody but the first in line has it.
+        // Only the first waiter gets the lock.
         let lock = granted(&mut waiter);
         assert!(lock.fencing_token() > last, "tokens grow");
         last = lock.fencing_token();
@@ -35,7 +35,7 @@ fn former_holder_keeps_nothing() {
     let sent = scene.sent();
     let token = lock.fencing_token();
     drop(lock);
-    // The next holder has not even looked.
+    // The next holder has not been polled yet.
     assert_eq!(context.remaining(), Duration::ZERO);
     let error = context.ensure_valid().unwrap_err();
     assert!(matches!(error, LockError::Lost { cause: LossCause::Released }), "{error:?}");
@@ -125,14 +125,14 @@ fn set_is_handed_to_same_set() {
     drop(lock);
     let lock = granted(&mut same);
     assert_eq!(scene.leases(), 1);
-    // Somebody waits for one of the names.
+    // A request waits for one of the names.
     let mut same = waiting(request(["a", "b"]));
     let mut b = scene.waiter("b");
     drop(lock);
     drop(granted(&mut b));
     drop(granted(&mut same));
     assert_eq!(scene.leases(), 3);
-    // Another set that begins alike.
+    // Another set with the same first name.
     let lock = granted(&mut request(["a", "b"]).into_future());
     let mut other = waiting(request(["a", "c"]));
     drop(lock);

@@ -1,4 +1,4 @@
-//! When a lock goes back to the nodes although somebody waits in line.
+//! Conditions under which a lock is released to the nodes although local requests wait.
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
@@ -56,7 +56,7 @@ fn another_ttl_needs_another_lease() {
 
 #[tokio::test]
 async fn contended_streak_ends_with_a_pause() {
-    // The pause does not depend on how seldom one tries that is not woken.
+    // The pause does not depend on the retry interval of a waiter that is not woken.
     let scene = Scene::with(|builder| builder.retry_delay(WAIT..=WAIT));
     let other = scene.other();
     let lock = scene.lock("x");
@@ -81,7 +81,7 @@ async fn contended_streak_ends_with_a_pause() {
     scene.clock.advance(Duration::from_millis(10));
     let lock = tokio::time::timeout(HANG_GUARD, next).await.unwrap().unwrap();
     assert_eq!(scene.leases(), 3);
-    // A new row, and nobody was refused since.
+    // A new streak; no other process was refused since.
     let mut next = scene.waiter("x");
     scene.clock.advance(Duration::from_millis(50));
     drop(lock);
@@ -125,10 +125,10 @@ fn streak_of_100_ms_releases_lock() {
     scene.clock.advance(Duration::from_millis(1));
     drop(lock);
     assert_eq!(scene.nodes.key_counts(), [0; NODES]);
-    // Nobody waits elsewhere: there is no pause.
+    // No other process waits, so there is no pause.
     let lock = granted(&mut waiter);
     assert_eq!(scene.leases(), 2);
-    // A new row.
+    // A new streak.
     let mut waiter = scene.waiter("x");
     drop(lock);
     drop(granted(&mut waiter));

@@ -166,7 +166,7 @@ fn pause_follows_a_request_of_others() {
     assert_eq!(nodes.key_counts(), [1; NODES]);
 }
 
-/// The first node has granted to one and refused another, the others answer later.
+/// The first node grants to one manager and refuses another; the other nodes answer later.
 #[test]
 fn request_before_the_grant_counts() {
     let (clock, nodes, redlock) = in_virtual_time(LINGER);

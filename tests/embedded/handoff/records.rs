@@ -1,4 +1,5 @@
-//! Whoever has the nodes keep records has a lease of its own: they tell holders apart by its nonce.
+//! A request with records on the nodes has its own lease, as the nodes distinguish holders by
+//! nonce.
 
 use std::{future::Future, pin::Pin};
 

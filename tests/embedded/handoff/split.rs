@@ -1,4 +1,4 @@
-//! Votes that were split, and given back.
+//! Votes that were split between clients, and released.
 
 use std::{
     future::IntoFuture,

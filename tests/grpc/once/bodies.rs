@@ -1,4 +1,4 @@
-//! Bodies polled by hand: ends that no gRPC server makes, and what is recorded of them.
+//! Bodies polled manually: ends that gRPC servers do not produce, and their records.
 
 use std::{
     collections::VecDeque,

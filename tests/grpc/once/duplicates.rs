@@ -1,4 +1,4 @@
-//! What calls are answered that do not run.
+//! Responses to calls that do not run.
 
 use std::{convert::Infallible, future::pending, time::Duration};
 
@@ -88,7 +88,7 @@ async fn without_a_quorum_it_is_unavailable() {
     assert_eq!(orders.entered(), 0);
 }
 
-/// A server without a time-out of its own, or a client's side of the connection.
+/// A server without its own timeout, or a client's side of the connection.
 #[tokio::test]
 async fn wait_ends_with_callers_timeout() {
     let redlock = Redlock::embedded();

@@ -1,4 +1,4 @@
-//! What the end of a call means for its key.
+//! The effect of a call's end on its key.
 
 use std::{
     convert::Infallible,
@@ -143,8 +143,8 @@ async fn marked_head_holds_to_the_end() {
     }
 }
 
-/// An outer layer frees its key where an inner one turns the call away, and keeps it where the inner
-/// one knows that the call is done.
+/// An outer layer frees its key if an inner one rejects the call, and keeps it if the inner one
+/// knows that the call is done.
 #[tokio::test]
 async fn inner_layer_marks_the_outcome() {
     let redlock = Redlock::embedded();

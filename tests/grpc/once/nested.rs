@@ -1,4 +1,4 @@
-//! Methods behind several layers: each layer's lock by its name.
+//! Methods inside several layers: each layer's lock by its name.
 
 use std::convert::Infallible;
 
@@ -56,7 +56,7 @@ async fn both_orders_have_both_contexts() {
     }
 }
 
-/// It did nothing, and says so: the call can be tried again.
+/// The method had no effect, and reports that: the call can be retried.
 #[tokio::test]
 async fn held_lock_inside_leaves_key_free() {
     let (_servers, redlock) = locks(TTL).await;

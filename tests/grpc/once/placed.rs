@@ -1,4 +1,4 @@
-//! Where the layer may stand: around one service, around a client's channel.
+//! Valid positions of the layer: around one service, around a client's channel.
 
 use tonic::{server::NamedService, transport::Server};
 use tower::{Layer, ServiceBuilder};

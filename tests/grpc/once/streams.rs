@@ -1,4 +1,4 @@
-//! Streaming answers: done by their trailers.
+//! Streaming responses, which are done with their trailers.
 
 use std::{error::Error, time::Duration};
 
@@ -65,7 +65,7 @@ async fn stream_is_drained_without_its_client() {
     sender.send(Ok(event(1))).await.unwrap();
     stream.message().await.unwrap().unwrap();
     drop(stream);
-    // More than there is room for on the way.
+    // More than fits into the buffers of the connection.
     for line in 2..=100 {
         let sent = tokio::time::timeout(HANG_GUARD, sender.send(Ok(event(line)))).await;
         sent.expect("somebody reads").expect("it is not dropped");

@@ -1,4 +1,4 @@
-//! How a body ends, and that its lock ends right behind it.
+//! The end of a body, and of its lock immediately afterwards.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,7 +22,7 @@ use crate::{
     tools::{Flag, VALIDITY, just_before},
 };
 
-/// A bench whose releases are written down, and a flag for its body.
+/// A scene that records its releases, and a flag for its body.
 fn watched() -> (Bench, Flag, Arc<Mutex<Vec<bool>>>) {
     let (flag, is_dropped) = Flag::new();
     let releases = Arc::<Mutex<Vec<bool>>>::default();

@@ -1,4 +1,4 @@
-//! The layer around a client: no two of its requests for one key are on their way at once.
+//! The layer around a client: at most one of its requests for a key is in flight.
 
 use axum::Router;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Requests that do not come to their end, and responses without a body.
+//! Requests that do not run to their end, and responses without a body.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ async fn bodiless_responses_free_the_key() {
     }
 }
 
-/// A body without an end, which must not be read where the response has no body.
+/// A body without an end, which must not be read if the response has no body.
 struct Endless;
 
 impl http_body::Body for Endless {

@@ -1,4 +1,4 @@
-//! Clients that send a body slowly, or never.
+//! Clients that send a body slowly, or not at all.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,7 +13,7 @@ use super::site::{LONG, serve, soon};
 
 const LIMIT: usize = 64;
 
-/// By the path; `/free` needs no lock.
+/// The key is the path; `/free` needs no lock.
 fn key(request: &Request) -> Option<String> {
     let path = request.uri().path();
     (path != "/free").then(|| path.to_owned())
@@ -41,7 +41,7 @@ async fn send(addr: SocketAddr, path: &str, length: usize, sent: &str) -> TcpStr
 
 async fn answer(mut connection: TcpStream) -> String {
     let mut answer = Vec::new();
-    // What the server did not read may make it a reset.
+    // The end may be a reset, as the server did not read all data.
     let _ = soon("an answer", connection.read_to_end(&mut answer)).await;
     String::from_utf8(answer).unwrap()
 }

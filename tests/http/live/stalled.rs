@@ -48,7 +48,7 @@ fn blocking_handler_keeps_lock_and_response() {
         })
     };
     eventually("the handler blocks", || stage.load(Ordering::SeqCst) == INSIDE);
-    // Granted by a quorum; the last server may be on its way.
+    // A quorum granted it; the last server may still be processing it.
     let is_held = |server: &RedisServer| server.pttl("redlock:lock:a") > 0;
     eventually("every server keeps the key", || servers.iter().all(is_held));
     let mut looks = 0;

@@ -1,4 +1,4 @@
-//! Bodies that take their time.
+//! Bodies that are sent slowly.
 
 use std::time::{Duration, Instant};
 

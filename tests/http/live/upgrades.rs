@@ -37,7 +37,7 @@ use super::{
     site::{Site, last_segment, patient, serve, soon},
 };
 
-/// Enough for a busy machine to upgrade a connection.
+/// Time for a busy machine to upgrade a connection.
 pub(super) const SHORT: Duration = Duration::from_secs(2);
 
 pub(super) type Http2 = hyper::client::conn::http2::SendRequest<Empty<Bytes>>;
@@ -45,7 +45,7 @@ pub(super) type Http2 = hyper::client::conn::http2::SendRequest<Empty<Bytes>>;
 /// How the work of a connection ended.
 pub(super) type Ends = UnboundedSender<Result<(), LockError>>;
 
-/// Echoes until the peer closes or is gone.
+/// Echoes until the peer closes the connection or is gone.
 pub(super) async fn echo(mut socket: WebSocket) {
     while let Some(Ok(message)) = socket.recv().await {
         if socket.send(message).await.is_err() {
@@ -101,7 +101,7 @@ impl Scene {
         self.try_connect().await.expect("an upgrade")
     }
 
-    /// What an upgrade is answered that does not take place.
+    /// The response to an upgrade that is refused.
     async fn refused(&self) -> (StatusCode, String) {
         match self.try_connect().await {
             Err(tungstenite::Error::Http(answer)) => {
@@ -112,7 +112,7 @@ impl Scene {
         }
     }
 
-    /// Over HTTP/2: a connection that is open, and the answer.
+    /// Over HTTP/2: an open connection, and the response.
     pub(super) async fn connect_http2(&self) -> (Http2, http::Response<Incoming>) {
         let stream = TokioIo::new(TcpStream::connect(self.addr).await.unwrap());
         let connected = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await;
@@ -120,7 +120,7 @@ impl Scene {
         tokio::spawn(connection);
         let uri = |path: &str| format!("http://{}{path}", self.addr);
         let free = http::Request::get(uri("/free")).body(Empty::<Bytes>::new()).unwrap();
-        // Behind an answer, the server's settings have come: it takes extended CONNECTs.
+        // After a response, the server's settings have arrived: it accepts extended CONNECTs.
         assert_eq!(sender.send_request(free).await.unwrap().status(), 200);
 
         let mut connect = http::Request::connect(uri("/ws/a"))
@@ -137,7 +137,7 @@ impl Scene {
     }
 }
 
-/// A message goes there and back.
+/// Checks that a message is echoed.
 async fn is_open<S: AsyncRead + AsyncWrite + Unpin>(socket: &mut WebSocketStream<S>) {
     socket.send("ping".into()).await.unwrap();
     let echoed = soon("the echo", socket.next()).await.unwrap().unwrap();
@@ -206,7 +206,7 @@ async fn work_is_asked_to_stop_before() {
         };
         Router::new().route("/ws/{key}", any(upgrade))
     };
-    // A tenth of the validity of a minute before.
+    // A tenth of the validity, a minute before its end.
     let hold = Duration::from_secs(7);
     let mut scene = Scene::with(app, |layer| layer.max_hold(hold)).await;
     let mut socket = scene.connect().await;
@@ -250,7 +250,7 @@ async fn kept_handle_context_reports_loss() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 ends.send(cx.ensure_valid()).unwrap();
-                // Until here nobody else is let in.
+                // Until here no other client gets the lock.
                 drop(socket);
             })
         };

@@ -11,7 +11,7 @@ use tower_redlock::{
 use super::scene::{LONG, Scene, key, patient};
 use crate::support::{HANG_GUARD, eventually_async};
 
-/// How much longer a key may live than its TTL.
+/// Maximum time for which a key may live beyond its TTL.
 const SLACK: Duration = Duration::from_secs(5);
 
 fn holder() -> RedlockBuilder {
@@ -168,7 +168,7 @@ async fn revocation_spares_a_later_holder() {
     scene.keys_everywhere().await;
     let found = redlock.inspect("x").await.unwrap().expect("it is held");
     first.release().await.unwrap();
-    // Of the same manager, and of the same owner.
+    // A lock of the same manager with the same owner.
     let second = redlock.lock("x").await.unwrap();
     scene.keys_everywhere().await;
     assert_eq!(redlock.revoke(&found).await, Ok(Released::AlreadyLost));
@@ -195,7 +195,7 @@ async fn living_holder_learns_of_its_successor() {
 
 #[tokio::test]
 async fn keys_of_locks_are_counted() {
-    // Of which one call scans a thousand.
+    // More keys than one call scans, which is a thousand.
     const KEYS: i64 = 1_500;
     let mut scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;

@@ -124,7 +124,7 @@ fn killed_process_is_followed_by_another() {
     }
 }
 
-/// A frozen leader cannot drop its work in time; after it is thawed it must not poll the work.
+/// A frozen leader cannot drop its work in time; after it is resumed it must not poll the work.
 #[test]
 fn thawed_process_does_not_work() {
     let mut candidates = Candidates::start(2);
@@ -185,7 +185,7 @@ async fn hanging_thread_loses_the_lock() {
     second.abort();
 }
 
-/// The only worker thread of its runtime is busy: nothing of the scheduler is polled.
+/// The only worker thread of its runtime is busy, so the scheduler is not polled.
 #[tokio::test]
 async fn jobs_move_while_leaders_runtime_hangs() {
     const LIMIT: Duration = Duration::from_millis(400);
@@ -217,7 +217,7 @@ async fn jobs_move_while_leaders_runtime_hangs() {
     let jobs = jobs.start().unwrap();
     tokio::time::timeout(HANG_GUARD, at_second.recv()).await.expect("the second leads");
     assert!(!busy.is_finished(), "the first still hangs");
-    // It ran only what had begun before it hung.
+    // Only the run that had begun before the hang was executed.
     while at_first.try_recv().is_ok() {}
     go_on.send(()).unwrap();
     busy.await.unwrap().unwrap();
@@ -278,8 +278,8 @@ async fn resigning_leader_is_followed_soon() {
             others.all(|(_, (leader, _))| standing_by(&leader.transitions().borrow()))
         })
         .await;
-        // A subscription follows the standby state. If it comes later than this, the round only takes
-        // a renewal interval, which the median tolerates.
+        // A subscription follows the standby state. If it comes later than this, the round takes a
+        // renewal interval, which the median tolerates.
         tokio::time::sleep(Duration::from_millis(20)).await;
         let mut elected: FuturesUnordered<_> = candidates
             .iter()

@@ -23,7 +23,7 @@ async fn all_nodes_down_fail_first_poll() {
     let result = poll_once(&mut redlock.lock("x").into_future());
     let Poll::Ready(Err(LockError::NoQuorum { votes })) = result else { panic!("{result:?}") };
     let is_down = |r: &&Reason| matches!(r, Reason::NotConnected(_) | Reason::Disconnected);
-    // The verdict does not wait for the third, and does not say that it timed out.
+    // The result does not wait for the third node, and does not report that it timed out.
     assert!(reasons(&votes).iter().filter(is_down).count() >= 2, "{votes}");
     assert!(!reasons(&votes).contains(&Reason::TimedOut), "at the first poll: {votes}");
 }

@@ -12,12 +12,12 @@ use crate::support::HANG_GUARD;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Time to send on a busy machine.
+/// A builder with enough time to send on a busy machine.
 fn impatient() -> RedlockBuilder {
     brisk().node_timeout(TIMEOUT)
 }
 
-/// A manager over the nodes of the first one, which only provides them.
+/// A manager over the nodes of the first manager, which only provides them.
 async fn noting(scene: &Scene) -> (Redlock, Redlock, impl Fn() -> Vec<super::nodes::Outcome>) {
     let lender = scene.proxied(impatient()).await;
     let (nodes, answers) = noted(&lender);

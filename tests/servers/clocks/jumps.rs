@@ -141,7 +141,7 @@ async fn vanished_key_stays_unavailable() {
     }
     let mut scene = Scene::new();
     let (first, second) = (scene.manager(patient()).await, scene.manager(patient()).await);
-    // The first holds it on two servers, as the third comes up after that.
+    // The first client holds it on two servers, as the third server starts afterwards.
     scene.servers[2].kill();
     scene.is_down(&first, 2).await;
     let lock = first.lock("a").await.unwrap();
@@ -183,7 +183,7 @@ async fn undone_jump_between_checks_is_missed() {
     assert!(lock.is_valid() && other.is_valid() && LONG > other.remaining());
 }
 
-/// The drift allowance of `max_ttl` is 0.6 s, that of the lock 22 ms.
+/// The drift allowance is 0.6 s for `max_ttl`, and 22 ms for the lock.
 #[tokio::test]
 async fn small_jump_matters_to_short_lock() {
     if !has(&[Feature::Clock]) {

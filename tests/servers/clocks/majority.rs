@@ -12,7 +12,7 @@ use crate::{
 };
 
 const HOUR: f64 = 3_600.0;
-const OWN: &str = "our own clock stood still";
+const OWN: &str = "local clock paused";
 
 #[tokio::test]
 async fn is_found_out_by_the_third() {

@@ -14,8 +14,8 @@ use crate::support::{Feature, eventually_async, hand_clock::HandClock, has};
 
 const HOURS: Duration = Duration::from_secs(2 * 3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-const OWN: &str = "this process's wall clock is off";
-const SERVERS: &str = "the server's wall clock is off";
+const OWN: &str = "this process's wall clock differs";
+const SERVERS: &str = "the server's wall clock differs";
 
 /// A lock that the first attempt acquires.
 async fn token(redlock: &Redlock) -> u64 {
@@ -70,7 +70,7 @@ mod of_the_client {
             eventually_async("the offset is detected", async || own_is_off(&redlock, by)).await;
             let way = if by < 0 { "back" } else { "forward" };
             scene.log.wait_for("WARN", &[OWN, way]).await;
-            // It stays so after the next health checks.
+            // The value is unchanged after the next health checks.
             let looked = clock.now();
             let again = Duration::from_millis(2_500);
             eventually_async("further health checks", async || {
@@ -84,7 +84,7 @@ mod of_the_client {
                 findings(&redlock).iter().all(Vec::is_empty)
             })
             .await;
-            scene.log.wait_for("INFO", &["wall clock is right again"]).await;
+            scene.log.wait_for("INFO", &["wall clock is correct again"]).await;
             assert_eq!(scene.log.text().matches(OWN).count(), 1, "{}", scene.log.text());
         }
     }
@@ -141,7 +141,7 @@ mod of_a_server {
                 (1, 0),
                 "{text}"
             );
-            assert!(redlock.health()[1].to_string().contains("those of a quorum of servers"));
+            assert!(redlock.health()[1].to_string().contains("the clocks of a quorum of servers"));
         }
     }
 

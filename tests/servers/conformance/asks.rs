@@ -1,4 +1,4 @@
-//! The owner of a lease that may linger is told of refused requests.
+//! The owner of an idle lease gets a hint when a request is refused.
 
 use std::sync::{
     Arc, Mutex,
@@ -48,7 +48,7 @@ async fn subscribe(subject: &Subject) -> (Arc<Asks>, Subscription) {
     (asks, subscription)
 }
 
-/// Waits for the asks, and for one of another lease that follows them.
+/// Waits for the hints, and for one about another lease that is sent after them.
 async fn assert_asks(subject: &Subject, asks: &Asks, names: &[&str]) {
     let last = subject.contender("last").lingering();
     assert_eq!(last.acquire().await, granted(false, 0));
@@ -116,7 +116,7 @@ async fn waiters_are_marked_beside_it(subject: &Subject) {
     let (asks, _subscription) = subscribe(subject).await;
     let holder = subject.contender("a").lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
-    // A single attempt asks, and a request that waits marks the key later.
+    // A single attempt causes a hint, and a request that waits marks the key later.
     assert!(lingers(&subject.contender("a").impatient().acquire().await));
     assert!(lingers(&subject.contender("a").acquire().await));
     let Ok(Answer::Released(released)) = holder.release().await else { panic!("released") };

@@ -57,7 +57,7 @@ async fn promise_refuses_smaller_tokens(subject: &Subject) {
 
 async fn claim_implies_a_promise(subject: &Subject) {
     let kept = of_tick(10, 100);
-    // Without a promise before it: this node was not among those that promised.
+    // There is no promise before it, as this node was not among those that promised.
     assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
     assert_eq!(send(subject, prepare("a", 9)).await, SUPERSEDED);
     assert_eq!(send(subject, claim("a", &of_tick(9, 200))).await, SUPERSEDED);
@@ -68,7 +68,7 @@ async fn refused_operations_change_nothing(subject: &Subject) {
     let kept = of_tick(10, 100);
     assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
     assert_eq!(send(subject, prepare("a", 20)).await, promised(Some(&kept)));
-    // The client with the older token was slow: its claim came before the promise.
+    // The client with the older token was slow, and its claim arrived before the promise.
     assert_eq!(send(subject, claim("a", &of_tick(15, 200))).await, SUPERSEDED);
     assert_eq!(send(subject, prepare("a", 15)).await, SUPERSEDED);
     assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]));
@@ -120,7 +120,7 @@ async fn higher_number_wins_within_a_token(subject: &Subject) {
     assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED);
     assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED, "a repetition");
     assert_eq!(send(subject, claim("a", &back)).await, CLAIMED);
-    // Sent earlier, and delivered late.
+    // The claim was sent earlier and is delivered late.
     assert_eq!(send(subject, claim("a", &begun)).await, SUPERSEDED);
     assert_eq!(send(subject, claim("a", &back)).await, CLAIMED);
     assert_eq!(send(subject, claim("a", &back.clone().numbered(11))).await, CLAIMED);

@@ -117,7 +117,7 @@ fn ambiguous_prefix_is_refused() {
     }
 }
 
-/// With a long timeout for each answer.
+/// A manager with a long timeout for each answer.
 async fn manager(subject: &Subject, prefix: &str) -> Redlock {
     let builder = over(Redlock::builder(), [subject.redis().plain_url()]).key_prefix(prefix);
     let manager = builder.ttl(TTL).node_timeout(TTL / 10).build().unwrap();

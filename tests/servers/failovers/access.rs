@@ -1,4 +1,4 @@
-//! Credentials, permissions and TLS of nodes that Sentinels or a Cluster find.
+//! Credentials, permissions and TLS of nodes that are located by Sentinels or a Cluster.
 
 use tower_redlock::{Redlock, diagnosis::NodeDiagnosis, node::redis::RestartGuard};
 
@@ -12,7 +12,7 @@ use crate::{
     tls,
 };
 
-/// With the rules of the documentation, everywhere.
+/// Uses the documented rules on every server.
 #[tokio::test]
 async fn documented_rules_suffice_with_sentinels() {
     let (sentinels, fixed) = (Sentinels::start(), RedisServer::start_n(2));
@@ -83,7 +83,7 @@ async fn documented_rules_suffice_in_cluster() {
     is_down_for(&refused, "permission denied").await;
 }
 
-/// Sentinels and the master by TLS alone.
+/// Sentinels and the master accept TLS only.
 #[tokio::test]
 async fn sentinels_speak_tls() {
     if !has(&[Feature::Tls]) {
@@ -102,7 +102,7 @@ async fn sentinels_speak_tls() {
     in_time(all_vote(&redlock)).await;
     works(&redlock).await;
     let plain = node(sentinel.addr().port()).build().unwrap();
-    is_down_for(&plain, "no Sentinel says where it is").await;
+    is_down_for(&plain, "no Sentinel reported its address").await;
 }
 
 async fn is_down_for(redlock: &Redlock, words: &str) {

@@ -8,7 +8,7 @@ use crate::{
     support::{Cluster, Feature, RedisServer, all_vote, eventually_async, has},
 };
 
-/// All keys have one hash tag, so that one shard has them.
+/// A prefix with a hash tag, so that all keys are in one shard.
 const PREFIX: &str = "{redlock}";
 
 fn manager(cluster: &Cluster, fixed: &[RedisServer]) -> Redlock {
@@ -32,7 +32,7 @@ impl Scene {
         Self { cluster, fixed, redlock, shard }
     }
 
-    /// After the failover: the node is the former replica.
+    /// After the failover, the node is the former replica.
     async fn continues(&self) {
         let (_, replica) = self.shard;
         eventually_async("the replica is the master", async || self.cluster.is_master(replica))
@@ -135,7 +135,7 @@ async fn migrated_slot_is_followed() {
     lock.release().await.unwrap();
 }
 
-/// The servers of the shard are asked as well.
+/// The servers of the shard are queried as well.
 #[tokio::test]
 async fn hosts_of_the_url_may_go() {
     if !has(&[Feature::ClusterPort]) {

@@ -1,4 +1,4 @@
-//! TLS of the Sentinels alone, or of the master alone.
+//! TLS only on the Sentinels, or only on the master.
 
 use std::net::SocketAddr;
 

@@ -145,7 +145,7 @@ async fn full_node_shows_as_refusing() {
     // Health checks run without requests.
     limit(&servers[..1], "0");
     eventually_async("the node votes again", async || redlock.health()[0].is_voting()).await;
-    log.wait_for("INFO", &["node refuses no longer", "node-1"]).await;
+    log.wait_for("INFO", &["node no longer refuses", "node-1"]).await;
     refusing(&redlock, &[1, 2]).await;
     assert!(!is_ready(&redlock).await, "one of three votes is no quorum");
     limit(&servers, "0");

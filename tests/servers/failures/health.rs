@@ -31,7 +31,7 @@ async fn health_describes_the_server() {
     let info = |section, field| server.info(section, field).map(|text| text.trim().to_owned());
     assert_eq!(&*health.name, "one");
     assert_eq!(health.role(), Some(Role::Master));
-    // Valkey gives the version of Redis that it is compatible with under the old name.
+    // Valkey reports the Redis version that it is compatible with in this field.
     let valkey = info("server", "valkey_version");
     let kind = if valkey.is_some() { ServerKind::Valkey } else { ServerKind::Redis };
     let version = valkey.or_else(|| info("server", "redis_version"));

@@ -1,4 +1,4 @@
-//! Connections that stay open and carry nothing.
+//! Connections that stay open and transfer nothing.
 
 use std::io;
 use std::pin::Pin;
@@ -52,7 +52,7 @@ async fn node_down_answers_at_once() {
     proxy.stall();
     down(&redlock, 2).await;
     for _ in 0..100 {
-        // Within the call, without waiting.
+        // The response comes within the call, without waiting.
         let response = answered_within_the_call(&redlock, 2);
         assert!(response.is_some_and(|response| response.is_err()), "no answer within the call");
     }
@@ -88,7 +88,7 @@ async fn unawaited_node_has_not_timed_out() {
     all_vote(&redlock).await;
     let started = Instant::now();
     let votes = refused(&redlock).await;
-    // Decided when two nodes have refused, six seconds before the node timeout.
+    // The result was known when two nodes had refused, six seconds before the node timeout.
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     let third = &votes[2].outcome;
     assert_ne!(*third, VoteOutcome::NotCounted(Reason::TimedOut), "{:?}", started.elapsed());

@@ -25,7 +25,7 @@ fn is_no_permission(reason: &Reason) -> bool {
     matches!(reason, Reason::NoPermission(_)) && !reason.to_string().contains("word")
 }
 
-/// Two servers with a user `app` of these rules; the URLs log in as it.
+/// Checks two servers with a user `app` that has these rules, as which the URLs log in.
 async fn refuses_with(rules: &[&str]) {
     let servers = RedisServer::start_n(2);
     let urls = logins(&servers, rules);
@@ -156,7 +156,7 @@ async fn each_documented_rule_missing_shows() {
     }
 }
 
-/// Waits for a name, and for another one for longer.
+/// Waits for one name, and for another one for longer.
 fn listen_and_leave(server: &RedisServer, redlock: &Redlock, rule: &str) -> [Redlock; 1] {
     let holder = manager([server.plain_url()]);
     let (held, waiter) = (holder.clone(), redlock.clone());

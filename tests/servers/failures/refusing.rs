@@ -164,7 +164,7 @@ fn hog(server: &RedisServer) {
     assert!(matches!(response, Resp::Error(_)), "{response:?}");
 }
 
-/// Nobody knows for how long its key lives.
+/// The remaining life of its key is unknown.
 #[tokio::test]
 async fn grant_without_time_does_not_count() {
     let greeter = fake::Greeter::new();

@@ -14,7 +14,7 @@ use crate::support::{
 
 const SECRET: &str = "s3cret-0f-the-servers";
 
-/// Three nodes in this process, and a log of all that the manager over them does.
+/// Three nodes in this process, and a log of everything that the manager over them does.
 fn embedded(log: &Log) -> Scene {
     Scene::by_hand(3).with(|builder| builder.owner("ourselves").spawner(LoggedSpawner::start(log)))
 }
@@ -176,7 +176,7 @@ async fn hard_stop_is_a_warning() {
     });
     let error = in_time(log.during(work)).await.unwrap_err();
     let LockError::Lost { cause } = error else { panic!("{error}") };
-    let stopped = "WARN message=hard stop: guarded work is dropped";
+    let stopped = "WARN message=hard stop: guarded work was dropped";
     let line = format!("{stopped} resource=invoice:42 token={token} cause={cause}");
     assert!(log.text().lines().any(|logged| logged == line), "{line}\n{}", log.text());
     assert_eq!((log.count(stopped), log.count("WARN message=lock lost")), (1, 1));

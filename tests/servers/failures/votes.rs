@@ -83,7 +83,7 @@ async fn denied_command_shows_until_granted() {
     log.wait_for("WARN", &["node refuses", "permission denied"]).await;
     server.set_rules(&rules);
     all_vote(&redlock).await;
-    log.wait_for("INFO", &["node refuses no longer"]).await;
+    log.wait_for("INFO", &["node no longer refuses"]).await;
     works(&redlock).await;
     eventually_async("no permission is missing", async || redlock.health()[0].denied.is_empty())
         .await;

@@ -1,4 +1,4 @@
-//! Servers that can't vote: each gives one finding, with the reason and what to do.
+//! Servers that can't vote: each causes one finding, with the reason and the advice.
 
 use tower_redlock::{
     Redlock, RedlockBuilder,
@@ -43,7 +43,7 @@ async fn unfit(redlock: &Redlock) -> UnfitServer {
     found.expect("a reason")
 }
 
-/// Checks that a server gives this one finding, and is asked for no vote.
+/// Checks that a server causes this one finding, and gets no request for a vote.
 async fn is_unfit(
     server: &FakeServer,
     builder: RedlockBuilder,
@@ -113,7 +113,7 @@ async fn cluster_needs_hash_tag() {
     all_vote(&redlock).await;
 }
 
-/// Forks name the mode by other fields of INFO.
+/// Forks report the mode in other fields of INFO.
 #[tokio::test]
 async fn real_cluster_node_is_recognized() {
     if !has(&[Feature::ClusterPort]) {

@@ -1,4 +1,4 @@
-//! From one set of servers to another.
+//! Moves from one set of servers to another.
 
 use std::time::{Duration, Instant};
 
@@ -161,8 +161,8 @@ async fn all_vote_but(redlock: &Redlock, but: usize) {
     .await;
 }
 
-/// The node that was moved and two blank ones are a majority of the new set; the two that were not
-/// moved are one of the old set.
+/// The moved node and two blank ones are a majority of the new set; the two nodes that were not
+/// moved are a majority of the old set.
 #[tokio::test]
 async fn half_adopted_set_does_not_start() {
     let servers = RedisServer::start_n(5);
@@ -188,7 +188,8 @@ async fn half_adopted_set_does_not_start() {
     assert!(next.is_err(), "two clients hold the lock");
 }
 
-/// A node that was moved from another set, which still votes, says nothing about the form of its own.
+/// A node that was moved from another set, which still votes, proves nothing about the form of its
+/// own set.
 #[tokio::test]
 async fn half_adopted_set_is_not_former() {
     let servers = RedisServer::start_n(5);
@@ -286,8 +287,8 @@ async fn another_prefix_is_adopted() {
     assert!(next.fencing_token() > held.fencing_token());
 }
 
-/// The former server of a name that moved, and one that the operator does not reach, are a majority of
-/// the old set; the name's blank server does not stop it.
+/// The former server of a name that moved, and a server that the operator does not reach, are a
+/// majority of the old set; the name's blank server does not stop it.
 #[tokio::test]
 async fn blank_server_does_not_stand_in() {
     let [former, blank, b, c] = [(); 4].map(|()| RedisServer::start());

@@ -48,7 +48,7 @@ fn is_complete(server: &RedisServer) -> bool {
     meta(server).get("once").is_some_and(String::is_empty)
 }
 
-/// Waits for the first copies of a new set, which would copy what is stored next.
+/// Waits for the first copies of a new set, which would also copy the records that are stored next.
 async fn all_complete(servers: &[RedisServer]) {
     eventually_async("a new set has no records", async || servers.iter().all(is_complete)).await;
 }
@@ -109,7 +109,7 @@ async fn slow_links_carry_large_records() {
     assert!(bytes.is_sorted() && seen.is_sorted_by_key(|progress| progress.records), "{seen:?}");
     let steps = bytes.chunk_by(|a, b| a == b).count();
     assert!(steps > 10, "{bytes:?}");
-    // At most one of each, and none that was replaced.
+    // At most one connection of each kind, and none that was replaced.
     let more = [0, 1].map(|node| connections()[node] - before[node]);
     assert!(more.iter().all(|more| *more <= 1), "{more:?}\n{}", log.text());
     for server in [&servers[0], &servers[2]] {
@@ -169,7 +169,7 @@ async fn small_records_are_read_once() {
     eventually_async("each record was read once", async || log.text().contains(&copied)).await;
 }
 
-/// Each source knows of half of the work that it is done, and of the rest that it was begun.
+/// Each source knows for half of the work that it is done, and for the rest that it was begun.
 #[tokio::test]
 async fn done_records_of_all_are_copied() {
     const RECORDS: usize = 1_500;
@@ -262,7 +262,7 @@ async fn needed_source_is_read_on() {
     let redlock = guarded(settings, proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&redlock).await;
     all_complete(&servers).await;
-    // It fails at once; the other three are the fewest that suffice.
+    // It fails at once; the other three nodes are the minimum that suffices.
     servers[4].kill();
     record(&servers[0], RECORDS);
     // The other sources are read at once, and this one in about five seconds.

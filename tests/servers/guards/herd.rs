@@ -1,4 +1,4 @@
-//! Hundreds of clients when a probation ends and records are copied, and what that costs the
+//! Hundreds of clients when a probation ends and records are copied, and the resulting load on the
 //! healthy servers.
 
 use std::{

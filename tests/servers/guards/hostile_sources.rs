@@ -1,4 +1,4 @@
-//! Copies of records while one of the sources is sick or hostile.
+//! Copies of records while one of the sources is faulty or hostile.
 
 use std::{
     sync::{
@@ -40,8 +40,8 @@ fn records(command: &Command, value: Option<&str>) -> Vec<u8> {
     (format!("*{}\r\n", 2 * count) + &record.repeat(count)).into_bytes()
 }
 
-/// A set of five. The last server forgets its records. When those of the first one are copied, the
-/// commands that scan keys and read records are answered in its place.
+/// A set of five. The last server forgets its records. When the records of the first server are
+/// copied, the commands that scan keys and read records are answered in its place.
 struct Scene {
     servers: Vec<RedisServer>,
     redlock: Redlock,

@@ -22,7 +22,7 @@ fn assert_other_layout(reason: &Reason, found: &str, ours: &str) {
     assert!(text.contains(found) && text.contains(ours) && text.contains("adopt"), "{text}");
 }
 
-/// Two majorities that share no node: {a, b} of the one, {c, d} of the other.
+/// Two majorities without a common node: {a, b} of one set, {c, d} of the other.
 #[tokio::test]
 async fn overlapping_sets_exclude_each_other() {
     let ServerScene { servers, proxies } = ServerScene::new(4);
@@ -121,6 +121,6 @@ async fn another_prefix_is_another_world() {
     let other = taken(&second, "x").await;
     assert!(held.is_valid() && other.is_valid());
     assert!(servers.iter().all(|server| server.exists("other:meta")));
-    // Neither changes the enrolment of the other.
+    // Neither client changes the enrolment of the other.
     all_vote(&manager(&servers)).await;
 }

@@ -148,7 +148,7 @@ async fn starting_nodes_await_a_reachable_one() {
     servers[..2].iter_mut().for_each(RedisServer::restart);
     probation(&redlock, &[0, 1]).await;
     proxy.stall();
-    log.wait_for("DEBUG", &["not activated yet"]).await;
+    log.wait_for("DEBUG", &["the node can't be activated yet"]).await;
     proxy.resume();
     all_vote(&redlock).await;
     assert_eq!(stored(&servers), ["2500"; 3]);

@@ -90,8 +90,8 @@ async fn held_lock_survives_the_move() {
         [&b, &c].iter().all(|server| owner(server, "node-1") == incarnation(&new))
     })
     .await;
-    // It is renewed over servers that do not name each other any more: so it ends before another
-    // quorum can grant.
+    // The lock is renewed on servers that no longer have each other as owners. So it ends before
+    // another quorum can grant.
     votes(&after.redlock, 0).await;
     after.links[1].cut();
     let next = after.redlock.lock("x").wait(LONG);
@@ -124,7 +124,8 @@ async fn majority_that_stays_goes_on() {
     all_vote(&before.redlock).await;
     let held = taken(&before.redlock, "kept").await;
     let _after = Client::with(patient(), [&new, &b, &c]);
-    // Each change of a server's owners meets operations under way: none of them fails for it.
+    // Each change of a server's owners coincides with operations in progress, and none of them may
+    // fail.
     let mut granted = 0;
     let moved = async {
         eventually_async("the old server is displaced", async || {

@@ -1,4 +1,4 @@
-//! New sets: they wait once, and show it.
+//! New sets have a probation once, and report it.
 
 use std::{
     sync::Arc,

@@ -71,7 +71,7 @@ async fn one_server_twice_fails() {
         &[
             "1 of 3",
             "is the same server as node-1",
-            "do: put a second, independent server in its place",
+            "do: replace one of the two with an independent server",
         ],
     );
 }
@@ -125,7 +125,7 @@ async fn small_sets_warn_once_at_build() {
     assert_eq!(warns(3, RestartGuard::Probation).await.0, 0);
 }
 
-/// How a layout change is rolled out: the old services run beside the new ones.
+/// The rollout of a layout change: the old services run at the same time as the new ones.
 #[tokio::test]
 async fn new_set_is_ready_once_adopted() {
     let servers = RedisServer::start_n(5);

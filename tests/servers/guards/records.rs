@@ -67,7 +67,7 @@ async fn blank_node_learns_the_highest_marks() {
         ("big", "9007199254740991"),
         ("d", "0"),
         ("odd name\n%", "3 a b c"),
-        // The last of the claims with one token.
+        // The last one of the claims with the same token.
         ("claim:first", "7 0 1 1 0 0 0 0 0 #10 0 0 0 o"),
         ("claim:last", "7 1 1 1 0 0 0 0 0 #10 0 0 0 o"),
         ("claim:old", "7 0 1 1 0 0 0 0 0 #1 0 0 0 o"),
@@ -178,7 +178,7 @@ async fn greatest_ttl_is_copied() {
     assert!(servers[1].pttl(key) > century);
 }
 
-/// Nodes 1 and 2 forget one after the other: they are a quorum, and no new set.
+/// Nodes 1 and 2 forget one after the other: they are a quorum, but not a new set.
 #[tokio::test]
 async fn copying_quorum_awaits_the_records() {
     let mut servers = RedisServer::start_n(3);
@@ -274,7 +274,7 @@ async fn of_many_clients_one_copies() {
             && once(&servers[1]).as_deref() == Some("")
     })
     .await;
-    // A copy still under way would have read by then.
+    // A copy in progress would have read by then.
     for client in &clients {
         all_vote(client).await;
         works(client).await;
@@ -348,7 +348,7 @@ async fn marks_of_activated_survivor_are_learnt() {
     }
 }
 
-/// All keys may be deleted while records are copied: the next activation has the same tag.
+/// All keys may be deleted while records are copied; the next activation then has the same tag.
 #[test]
 fn stale_copy_completes_nothing() {
     const COPIED: &str = include_str!("../../../src/node/redis/scripts/copied.lua");

@@ -10,8 +10,8 @@ use crate::{
     support::{HANG_GUARD, RedisServer},
 };
 
-/// Longer than the watch after which a set counts as unused: 1.25 times `max_ttl`, its drift, and
-/// 10 s.
+/// Longer than the time after which a set counts as unused: 1.25 times `max_ttl`, its drift, and 10
+/// s.
 const WATCHED: Duration = Duration::from_secs(13);
 
 fn list(servers: &[RedisServer], log: &Log) -> Redlock {
@@ -50,7 +50,7 @@ async fn larger_set_follows_a_smaller_one() {
     taken_over(3, 5).await;
 }
 
-/// The others are taken before it, and the new set needs it as well.
+/// The other nodes are taken over before it, and the new set needs it as well.
 #[tokio::test]
 async fn node_with_later_mark_follows() {
     let servers = RedisServer::start_n(5);
@@ -75,7 +75,8 @@ async fn node_with_later_mark_follows() {
     all_vote(&right).await;
 }
 
-/// What a client of the former form stored: its fences beside the tag, which has another layout.
+/// The data that a client of the former form stored: its fences and the tag, which has another
+/// layout.
 fn store_former_form(server: &RedisServer, token: u64) {
     let run = |section, field| server.info(section, field).expect("an id")[..16].to_owned();
     let run = run("server", "run_id") + &run("replication", "master_replid");
@@ -89,8 +90,8 @@ fn store_former_form(server: &RedisServer, token: u64) {
     server.cli(&command.chain(fields).collect::<Vec<_>>());
 }
 
-/// A client of the former form never votes on the same servers as one of this: its servers are those of
-/// another set, until nobody uses that.
+/// A client of the former form never votes on the same servers as a client of the present form: its
+/// servers belong to another set, until no client uses that set.
 #[tokio::test]
 async fn former_form_is_taken_over() {
     let servers = RedisServer::start_n(3);
@@ -102,7 +103,7 @@ async fn former_form_is_taken_over() {
     let log = Log::new();
     let redlock = list(&servers, &log);
     let Reason::OtherLayout { ours, .. } = refusal(&redlock, 0).await else { panic!("it votes") };
-    // What a client of the former form says of the servers when they are taken over.
+    // The text that a client of the former form reports when the servers are taken over.
     assert!(ours.contains("upgrade"), "{ours}");
     assert!(matches!(redlock.lock("x").await, Err(LockError::NoQuorum { .. })));
     let lock = redlock.lock("x").wait(HANG_GUARD * 12).await.unwrap();

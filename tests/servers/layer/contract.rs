@@ -1,4 +1,4 @@
-//! What a tower service must keep to, and may rely on.
+//! The requirements on a tower service, and the guarantees to it.
 
 use std::{
     convert::Infallible,
@@ -18,12 +18,12 @@ use tower_redlock::{
 
 use crate::support::HANG_GUARD;
 
-/// Can't be cloned.
+/// A request that can't be cloned.
 struct Errand {
     key: &'static str,
 }
 
-/// Panics when it is called without having been ready; a clone is not ready.
+/// A service that panics if it is called without having been ready; a clone is not ready.
 #[derive(Debug, Default)]
 struct Strict {
     is_ready: bool,
@@ -88,7 +88,7 @@ async fn bad_key_does_not_reach_service() {
     let answer = service.ready().await.unwrap().call(Errand { key: "bad" }).await;
     assert_eq!(answer.unwrap_err().to_string(), "invalid resource: no key in the errand");
     assert_eq!(calls.load(Ordering::SeqCst), 0);
-    // It is still as ready as it was.
+    // The service is still ready.
     assert_eq!(service.call(Errand { key: "a" }).await.unwrap(), "a");
 }
 

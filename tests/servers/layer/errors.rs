@@ -1,4 +1,4 @@
-//! Errors for callers whose request does not run to its end; tower's timeouts.
+//! Errors of requests that do not run to their end; tower's timeouts.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ fn by_name(name: &&'static str) -> &'static str {
     name
 }
 
-/// A request to a service that is never done.
+/// Sends a request to a service that does not respond.
 async fn stuck(layer: RedlockLayer<fn(&&'static str) -> &'static str>) -> Outcome {
     let service = service_fn(|_| pending::<Result<(), Infallible>>());
     ServiceBuilder::new().layer(layer).service(service).oneshot("x").await
@@ -108,7 +108,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The timeout's clock is moved by hand, the locks' is not.
+/// The timeout's clock is manual, the locks' clock is not.
 #[tokio::test(start_paused = true)]
 async fn inner_timeout_is_the_services_error() {
     let redlock = Redlock::embedded();

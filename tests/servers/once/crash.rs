@@ -36,7 +36,7 @@ async fn worker() {
     let unknown = if kind == "hold" { UnknownOutcome::Hold(HOUR) } else { UnknownOutcome::Release };
     let ended = redlock.once(KEY).unknown(unknown).wait(HOUR).run(|_| async {
         std::fs::write(files.join(WORKING), "").unwrap();
-        // Within one poll, so that its end is reported, however late.
+        // The work stays within one poll, so that its end is reported, however late.
         while !files.join(GO_ON).exists() {
             // Another process writes the file: this is the polling interval.
             std::thread::sleep(Duration::from_millis(5));

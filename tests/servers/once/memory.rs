@@ -21,7 +21,7 @@ async fn done_key_keeps_to_documented_memory() {
     let settings =
         Redlock::builder().ttl(Duration::from_secs(60)).node_timeout(Duration::from_secs(3));
     let redlock = connected(over(settings.owner("payments@host-1:4711"), [server.url()])).await;
-    // As long as ids of webhooks.
+    // The length of typical ids of webhooks.
     let key = |i: usize| format!("msg_2KWPBgLlAfxdpx2AI54pPJ{i:05}");
     let used = || server.info("memory", "used_memory").unwrap().parse::<u64>().unwrap();
     let run = async |keys: std::ops::Range<usize>| {

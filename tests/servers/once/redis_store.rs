@@ -87,7 +87,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn age(server: &RedisServer, prefix: &str, hours: u64) {
     for key in server.keys(&format!("{prefix}:answer:*")) {
         let left = server.pttl(&key) - i64::try_from(hours * 3_600_000).unwrap();
-        // An answer with a few minutes left was to end at this hour.
+        // An answer with a few minutes left was due to expire in this hour.
         let left = if left < 1_800_000 { 0 } else { left };
         server.cli(&["PEXPIRE", &key, &left.to_string()]);
     }
@@ -231,7 +231,7 @@ async fn hung_server_ends_in_time() {
     let store = RedisStore::builder(server.plain_url()).timeout(TIMEOUT).build().unwrap();
     assert!(put(&store, "a", 1, DAY, 1).await);
     server.freeze();
-    // Each waits behind the others, but no longer than alone.
+    // Each call waits for the previous ones, but no longer than alone.
     let begun = Instant::now();
     let all = (0..100).map(|i| {
         let store = store.clone();

@@ -44,7 +44,7 @@ impl Effects {
             return Err(http::StatusCode::INTERNAL_SERVER_ERROR);
         }
         let run = self.0[key].fetch_add(1, Ordering::SeqCst) + 1;
-        // Bytes that are not text, with line and string terminators.
+        // Bytes that are not UTF-8, with line and string terminators.
         let mut body = (0..=u8::MAX).cycle().take(5_000).collect::<Vec<_>>();
         body.extend(format!("{key} {run}").bytes());
         Ok(body)

@@ -28,7 +28,7 @@ async fn complete(servers: &[RedisServer]) -> Redlock {
     redlock
 }
 
-/// The nodes of a new set take over each other's records, of which there are none.
+/// The nodes of a new set copy each other's records, of which there are none.
 #[tokio::test]
 async fn ready_set_reports_the_records() {
     for count in [2, 3, 5] {

@@ -23,7 +23,7 @@ use crate::{
     support::RedisServer,
 };
 
-/// Where a stream panics, once.
+/// The place at which a stream panics, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Panic {
     Connect,
@@ -32,18 +32,18 @@ enum Panic {
     Drop,
 }
 
-/// When an unsolicited reply arrives.
+/// The time at which an unsolicited reply arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Surplus {
     /// While no command is outstanding.
     Idle,
-    /// After the next question, before its answer.
+    /// After the next command, before its answer.
     Asked,
-    /// Together with the next answer, behind it.
+    /// Together with the next answer, and following it.
     Answered,
 }
 
-/// Opens streams of which one fails on demand.
+/// Opens streams, one of which fails on demand.
 #[derive(Clone, Debug, Default)]
 struct Faulty(Arc<Faults>);
 
@@ -159,7 +159,7 @@ async fn panic_does_not_stop_the_store() {
         let known = log.count("WARN");
         faulty.panics(panics);
         if panics == Panic::Drop {
-            // The next question finds the connection closed.
+            // The next call finds the connection closed.
             server.restart_keeping_data();
         }
         let text = cause(&store.get("a").await.unwrap_err());
@@ -206,7 +206,7 @@ async fn a_waker_that_panics_ends_nothing() {
     assert_eq!(faulty.connections(), 1);
 }
 
-/// What the server answers to a GET of the key's response.
+/// The server's answer to a GET of the key's response.
 fn reply(server: &RedisServer, key: &str) -> Vec<u8> {
     let stored = server.get(&format!("redlock:answer:{key}")).unwrap();
     [format!("${}\r\n", stored.len()).as_bytes(), &stored, b"\r\n"].concat()
@@ -223,7 +223,7 @@ async fn surplus_reply_answers_no_request() {
         faulty.send(surplus, reply(&server, "a"));
         assert_eq!(get(&store, "b").await, Some((1, 2)), "{surplus:?}");
         assert_eq!(faulty.connections(), 2, "{surplus:?}");
-        log.wait_for("WARN", &["nobody asked", &server.addr().to_string()]).await;
+        log.wait_for("WARN", &["unsolicited reply", &server.addr().to_string()]).await;
         assert!(put(&store, "b", 3, DAY, 1).await);
         assert_eq!(get(&store, "b").await, Some((1, 3)), "{surplus:?}");
         assert_eq!(faulty.connections(), 2, "{surplus:?}");

@@ -20,7 +20,7 @@ pub(crate) const STRANGER_CA: &str = include_str!("stranger-ca.pem");
 const CLIENT_CERT: &str = include_str!("client.pem");
 const CLIENT_KEY: &str = include_str!("client.key");
 
-/// A TLS server on its own port; `auth` is whether it requires client certificates.
+/// A TLS server on its own port; `auth` sets whether it requires client certificates.
 pub(crate) fn server(auth_clients: &str) -> (RedisServer, Port) {
     let port = unused_port();
     let server = RedisServer::with(&[
@@ -61,7 +61,7 @@ pub(crate) fn trusting(ca: &str) -> TlsOptions {
     TlsOptions::new().ca(ca)
 }
 
-/// With a long timeout for each answer, so that only answers decide.
+/// A manager with a long timeout for each answer, so that only answers decide.
 fn patient<A: Into<NodeAddress>>(urls: impl IntoIterator<Item = A>) -> RedlockBuilder {
     over(Redlock::builder(), urls).ttl(6 * HANG_GUARD).node_timeout(HANG_GUARD / 2)
 }

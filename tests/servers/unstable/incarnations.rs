@@ -1,4 +1,4 @@
-//! One name that leads to one server and then to another, again and again, with the restart guard.
+//! One name that repeatedly changes between two servers, with the restart guard.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{Breaker, Breaks, RedisServer};
 /// Maximum number of scripts that each of the other servers runs in a second, locks apart.
 const MOST_CHANGES: usize = 10;
 
-/// The scripts that are sent by their text: changes of the record, and what nodes learn.
+/// Number of scripts that were sent by their text: changes of the record, and learning of nodes.
 fn texts(server: &RedisServer) -> usize {
     let calls = server.info("commandstats", "cmdstat_eval").unwrap_or_default();
     let calls = calls.strip_prefix("calls=").and_then(|rest| rest.split(',').next());

@@ -8,7 +8,8 @@ use crate::{
     support::{FakeServer, Reaction, RedisServer},
 };
 
-/// Maximum number of scripts that one client loads in a second: all 13 at once, and each when it is used.
+/// Maximum number of scripts that one client loads per second: all 13 together, and each once more.
+/// used.
 const MOST_LOADS: usize = 30;
 
 fn loads(server: &RedisServer) -> usize {

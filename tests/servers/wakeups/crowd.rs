@@ -39,7 +39,7 @@ async fn many_waiters_all_get_the_lock() {
     });
     futures_util::future::join_all(served).await;
     let calls = settled_calls(&servers).await - before;
-    // Each in turn: at most twice the requests of all managers to all nodes.
+    // Each manager in turn: at most twice the requests of all managers to all nodes.
     let most = u64::try_from(MANAGERS * MANAGERS * servers.len() * 2).unwrap();
     assert!(calls <= most, "{calls} calls");
 }

@@ -91,7 +91,7 @@ async fn endless_messages_end_the_subscription() {
         let builder = patient().spawner(LoggedSpawner::start(&log));
         let waiter = connected(builder, [server.url()]).await;
         let waiting = wait_for(&waiter, "x");
-        log.wait_for("DEBUG", &["cannot listen for releases", "longer than it may be"]).await;
+        log.wait_for("DEBUG", &["cannot listen for releases", "exceeds the memory limit"]).await;
         waiting.abort();
     }
 }
@@ -151,7 +151,7 @@ async fn fallback_replaces_missing_hints() {
     drop(lock);
 }
 
-/// `waiter` and `holder` log in as users with all permissions, changed by these rules.
+/// Checks that `waiter` and `holder` get the lock as users with all permissions except these rules.
 async fn works_without(holder: &[&str], waiter: &[&str]) {
     let servers = RedisServer::start_n(3);
     let user = |name: &str, rules: &[&str]| {

@@ -1,4 +1,4 @@
-//! Locks that stay with their process, and go to others that ask.
+//! Idle locks that stay with their process, and are released when others request them.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -14,7 +14,7 @@ fn lingering() -> RedlockBuilder {
     patient().ttl(Duration::from_secs(60)).linger(LINGER)
 }
 
-/// Waits until the manager's locks linger: its subscriptions are active.
+/// Waits until the manager keeps idle locks: its subscriptions are active.
 async fn ready(redlock: &Redlock) {
     eventually_async("a lock lingers", async || {
         drop(redlock.lock("warm-up").await.unwrap());

@@ -21,7 +21,8 @@ pub(crate) struct Layout {
     pub(crate) former: Arc<str>,
 }
 
-/// Of what a node stores. A client of another form never votes on the same node: it reports this text.
+/// The form of the data that a node stores. A client of another form never votes on the same node:
+/// it reports this text.
 const FORM: &str = "form 2 (upgrade a client that reports this as another set of its own nodes)";
 
 impl Layout {
@@ -40,10 +41,10 @@ impl Layout {
     }
 }
 
-/// What a node stores of its enrolment: state, run and history (32 digits), layout (16), nonce (16),
-/// epoch (8), view (a hash of layout and owners of all names, 16), and `max_ttl`. The states: `a`
-/// active, `p` in probation, `m` in probation and moved from a set that may still grant. Without the
-/// restart guard it ends behind the layout.
+/// The enrolment that a node stores: state, run and history (32 digits), layout (16), nonce (16),
+/// epoch (8), view (a hash of layout and owners of all names, 16), and `max_ttl`. The states are
+/// `a` for active, `p` for in probation, and `m` for in probation and moved from a set that may
+/// still grant. Without the restart guard the tag ends after the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(Arc<str>);
 
@@ -68,40 +69,41 @@ impl Tag {
         self.0.starts_with("m ")
     }
 
-    /// Returns the enrolled run and history.
+    /// Returns the run and history under which the node was enrolled.
     pub(crate) fn run(&self) -> &str {
         self.0.get(2..34).unwrap_or_default()
     }
 
-    /// `None` without the restart guard, and where an earlier version enrolled the node.
+    /// Returns the incarnation; `None` without the restart guard, and if an earlier version
+    /// enrolled the node.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         let (nonce, epoch) = (self.0.get(52..68)?, self.0.get(69..77)?);
         Incarnation::parse(&format!("{epoch} {} {nonce}", self.run()))
     }
 
-    /// Whether it has all parts; not without the restart guard, and where an earlier version enrolled
-    /// the node.
+    /// Returns whether the tag has all parts. It lacks some without the restart guard, and if an
+    /// earlier version enrolled the node.
     pub(super) fn is_complete(&self) -> bool {
         self.0.get(94..95) == Some("-")
     }
 
-    /// Returns the hash of the view, which nodes have in common that may vote together; without the
+    /// Returns the hash of the view, which is the same on nodes that may vote together; without the
     /// restart guard the layout.
     pub(crate) fn view(&self) -> &str {
         if self.is_complete() { &self.0[78..94] } else { self.layout() }
     }
 
-    /// Returns what names the fences: the view, and which TTLs the node takes.
+    /// Returns the name of the fences: the view, and the node's `max_ttl`.
     pub(crate) fn fences(&self) -> &str {
         if self.is_complete() { &self.0[78..] } else { self.layout() }
     }
 
-    /// Returns what names the enrolment in other fields: a space and the nonce.
-    pub(super) fn mark(&self) -> &str {
+    /// Returns the reference to the enrolment in other fields: a space and the nonce.
+    pub(super) fn enrolment_ref(&self) -> &str {
         self.0.get(51..68).unwrap_or_default()
     }
 
-    /// Returns all but the view and `max_ttl`, which may change at any time.
+    /// Returns the tag without the view and `max_ttl`, which may change at any time.
     pub(crate) fn enrolment(&self) -> &str {
         self.0.get(..77).unwrap_or(&self.0)
     }
@@ -135,7 +137,7 @@ mod tests {
         assert!(others.iter().all(|other| other.hash != base.hash));
     }
 
-    /// Another hash would make every set of an earlier version another one.
+    /// With another hash, every set of an earlier version would become a different set.
     #[test]
     fn hash_is_stable() {
         let base = layout(&["a:1/0", "b:1/0"], RestartGuard::Probation);

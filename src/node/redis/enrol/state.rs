@@ -1,4 +1,4 @@
-//! What a manager knows of the nodes of a set, and of their clocks.
+//! The state of a set's nodes and of their clocks, as this manager knows it.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub(super) struct SetState {
     pub(super) tags: Box<[Option<Tag>]>,
     /// The latest report of each node.
     pub(super) reports: Box<[Option<NodeReport>]>,
-    /// When a displaced node's name is resolved again.
+    /// The time at which a displaced node's name is resolved again.
     pub(super) lookups: Box<[Timestamp]>,
-    /// For messages about this process's clock.
+    /// The budget for messages about this process's clock.
     pub(super) log: LogBudget,
 }
 
@@ -47,7 +47,7 @@ impl SetState {
         self.run_ids.iter().map(Option::is_some).collect()
     }
 
-    /// Records a node's membership in another set, now or before it was moved.
+    /// Records that a node belongs to another set, or belonged to it before it was moved.
     pub(super) fn see_other_set(
         &mut self,
         node: usize,
@@ -84,7 +84,7 @@ pub(super) struct ClockCorrections {
     pub(super) nodes: Box<[AtomicU64]>,
     /// Total possible overestimate of the corrections, in µs.
     pub(super) overestimate: AtomicU64,
-    /// Time until which readings without a jump matter, in ns of the local clock.
+    /// Time until which readings without a jump are relevant, in ns of the local clock.
     pub(super) tried_until: AtomicU64,
 }
 
@@ -125,7 +125,7 @@ mod tests {
         };
         assert_eq!(enrols_as(true), (10, None));
         let begun = scripted.clock.now();
-        // Looked up again 2 s after each connection, and when the name may be reclaimed.
+        // The name is resolved again 2 s after each connection, and when the name may be reclaimed.
         let whole = Duration::from_millis(10_000 + 100 + 2);
         for (from, next) in [(0, 2_000), (2_000, 4_000), (9_000, 10_102), (10_102, 12_102)] {
             let at = |ms| begun + Duration::from_millis(ms);

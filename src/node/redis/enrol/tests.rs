@@ -1,5 +1,4 @@
-//! A set whose nodes are answered by tests: how a probation ends in it, and what reports of its nodes
-//! mean.
+//! A set whose nodes are answered by the tests: the end of a probation, and the meaning of reports.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,7 +19,7 @@ use crate::{
     time::{AdjustedClock, Clock, Timers},
 };
 
-/// A set whose nodes answer what the test says.
+/// A set whose nodes give the answers of the test.
 pub(super) struct Scripted {
     pub(super) set: Arc<NodeSet>,
     pub(super) nodes: Vec<ScriptedNode>,
@@ -33,7 +32,7 @@ pub(super) struct ScriptedNode(mpsc::UnboundedReceiver<AdminRequest>);
 pub(super) type Sent = Vec<String>;
 
 impl Scripted {
-    /// A set of three nodes with this prefix.
+    /// Creates a set of three nodes with this prefix.
     pub(super) fn new(prefix: &str) -> Self {
         Self::beside(0, prefix, RestartGuard::Probation)
     }
@@ -42,7 +41,7 @@ impl Scripted {
         Self::beside(0, prefix, restart)
     }
 
-    /// The same, of a manager that has other nodes before them.
+    /// Creates the same set, of a manager that has other nodes before these.
     pub(super) fn beside(others: usize, prefix: &str, restart: RestartGuard) -> Self {
         let clock = HandClock::new();
         let adjusted = Arc::new(AdjustedClock::new(Arc::new(clock.clone())));
@@ -79,7 +78,7 @@ impl Scripted {
 }
 
 impl ScriptedNode {
-    /// Returns the next request, and what takes its answer.
+    /// Returns the next request, and the sender for its answer.
     async fn next_pipeline(&mut self) -> (Pipeline, oneshot::Sender<Result<Vec<Value>, Reason>>) {
         loop {
             match self.0.recv().await.expect("the set is there") {
@@ -89,7 +88,7 @@ impl ScriptedNode {
         }
     }
 
-    /// Returns the next command, without the script's text, and what takes its answer.
+    /// Returns the next command, without the script's text, and the sender for its answer.
     pub(super) async fn next(&mut self) -> (Sent, oneshot::Sender<Result<Vec<Value>, Reason>>) {
         let (pipeline, answer) = self.next_pipeline().await;
         (sent(&pipeline), answer)
@@ -129,18 +128,18 @@ pub(super) fn text(text: &str) -> Value {
     Value::BulkString(text.into())
 }
 
-/// A server that keeps a record, and answers what is asked of its membership.
+/// A server that stores a record, and answers commands about its membership.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeServer {
     pub(super) fields: BTreeMap<String, String>,
-    /// By stripe.
+    /// The fences by stripe.
     pub(super) fences: BTreeMap<usize, u64>,
     pub(super) run: u128,
     pub(super) clock: Duration,
     pub(super) is_down: bool,
-    /// The changes that were made.
+    /// Number of changes that were made.
     pub(super) changes: usize,
-    /// Whether a claim of a task was given back.
+    /// Whether a lease on a task was released.
     pub(super) is_given_back: bool,
 }
 
@@ -209,7 +208,7 @@ impl FakeServer {
         }
     }
 
-    /// As `change.lua`.
+    /// Does what `change.lua` does.
     fn change(&mut self, change: &[&str]) -> bool {
         let split = |args: &[&str]| -> usize { 1 + 2 * args[0].parse::<usize>().unwrap() };
         let (expected, rest) = change.split_at(split(change));
@@ -221,7 +220,7 @@ impl FakeServer {
         for pair in fields[1..].chunks(2) {
             self.fields.insert(pair[0].to_owned(), pair[1].to_owned());
         }
-        // Stripes that have no fence yet are left out here.
+        // Stripes that have no fence yet are omitted here.
         let least = rest[1].parse::<u64>().unwrap();
         self.fences.values_mut().for_each(|fence| *fence = least.max(*fence));
         for pair in rest[2..].chunks(2) {
@@ -246,8 +245,9 @@ pub(super) async fn served<T>(
     }
 }
 
-/// How an activation of the first node ends, which the others keep from or do not, and what it stores
-/// then. A node that votes keeps a TTL of 20 s, and a fence; the first one keeps `max_ttl`.
+/// Runs an activation of the first node. `votes` tells which of the other nodes vote. Returns the
+/// outcome and the values that are stored. A node that votes stores a TTL of 20 s and a fence; the
+/// first node stores `max_ttl`.
 async fn activated(
     (waited, plan): (Duration, ActivationPlan),
     votes: [bool; 2],
@@ -295,7 +295,7 @@ async fn probation_outlasts_longer_ttls() {
     assert_eq!(["max_ttl", "floor"].map(|field| server.field(field)), ["20000", "0"]);
     assert_eq!(server.fences, BTreeMap::from([(3, 5), (7, 70)]));
     assert_eq!(server.field("once"), "copying 0000000000000007");
-    // The node itself may keep a longer one.
+    // The node itself may store a longer limit.
     let (outcome, server) = activated((WHOLE, learn(2)), [true; 2], "30000").await;
     assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(30)));
     assert!(server.changes == 0 && server.is_given_back, "{server:?}");
@@ -308,7 +308,7 @@ async fn enough_others_have_to_be_read() {
         (learn(2), [true, false], false),
         (learn(1), [true, false], true),
         (learn(1), [false, false], false),
-        // Each of those that forgot together may have kept what the others lost.
+        // Each of the nodes that forgot together may have kept a value that the others lost.
         (bootstrap(), [true, false], false),
         (bootstrap(), [true, true], true),
     ] {
@@ -320,7 +320,7 @@ async fn enough_others_have_to_be_read() {
     }
 }
 
-/// Above every token that a node took: none is further ahead of its clock.
+/// Every token that a node accepted is below this, as no token is further ahead of its clock.
 #[tokio::test]
 async fn bootstrap_starts_above_all_tokens() {
     let plan = ActivationPlan::Bootstrap { from: vec![1, 2] };
@@ -331,7 +331,7 @@ async fn bootstrap_starts_above_all_tokens() {
     assert_eq!(server.field("once"), "copying bootstrapped 0000000000000007");
 }
 
-/// A report of a node of the set in this state, whose run also names its server.
+/// A report of a node of the set in this state. Its run also identifies its server.
 pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeReport {
     let layout = &set.layout.hash;
     let tag = format!("{state} {run:032x} {layout} {:016x} {epoch:08x} {:016x}-10000", 7, 7);
@@ -357,7 +357,7 @@ pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeR
     }
 }
 
-/// The same of a node of another set.
+/// The same report of a node of another set.
 fn elsewhere(set: &NodeSet, run: u128) -> NodeReport {
     let tag = report(set, 'a', run, 1).tag.text().replace(&*set.layout.hash, "fedcba9876543210");
     NodeReport { tag: Tag::new(tag), ..report(set, 'a', run, 1) }
@@ -375,14 +375,14 @@ impl Scripted {
 }
 
 impl Scripted {
-    /// Returns which nodes were to be checked since the last call.
+    /// Returns which nodes had a health check requested since the last call.
     pub(super) fn checked(&mut self) -> Vec<bool> {
         self.nodes.iter_mut().map(ScriptedNode::is_checked).collect()
     }
 }
 
 impl ScriptedNode {
-    /// Returns whether a health check was asked for since the last call.
+    /// Returns whether a health check was requested since the last call.
     fn is_checked(&mut self) -> bool {
         let mut is_checked = false;
         while let Ok(request) = self.0.try_recv() {
@@ -414,7 +414,7 @@ fn foreign_nodes_are_not_enrolled() {
     scripted.see(1, &elsewhere(set, 2), true);
     set.left(1);
     assert!(!may_enrol(1) && may_enrol(0));
-    // Blank, it may still belong to whoever adopted it.
+    // A blank node may still belong to the set that adopted it.
     scripted.see(1, &NodeReport { tag: Tag::new(""), ..report(set, 'a', 2, 1) }, true);
     assert!(
         matches!(&scripted.barred()[1], Some(Reason::OtherLayout { found, .. }) if found.contains("adopt it"))
@@ -473,7 +473,7 @@ fn probation_bars_until_its_end() {
     scripted.clock.advance(Duration::from_secs(3));
     let remaining = WHOLE.saturating_sub(Duration::from_secs(3));
     assert_eq!(scripted.barred()[0], Some(Reason::Probation { remaining }));
-    // A run that is over, under a tag of it.
+    // A finished run, under a tag of that run.
     let over = NodeReport { run: "0".repeat(32).into(), ..report(set, 'a', 1, 1) };
     assert!(scripted.see(0, &over, true).tag.is_none());
     assert!(matches!(scripted.barred()[0], Some(Reason::WrongTag { .. })));

@@ -13,8 +13,8 @@ use crate::{
 
 /// Operations beyond the limit of unanswered ones.
 ///
-/// Renewals, releases and the rest are written before acquires. The operations of one lease keep
-/// their order: those after a waiting acquire stay behind it.
+/// Renewals, releases and other operations are written before acquires. The operations of one lease
+/// keep their order: those after a waiting acquire wait with it.
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
     first: VecDeque<QueuedRequest>,
@@ -36,7 +36,7 @@ pub(super) struct NextBatch {
     pub(super) write: Vec<NodeRequest>,
     /// Acquires of ended attempts.
     pub(super) over: Vec<NodeRequest>,
-    /// Longest wait of those that are written.
+    /// Longest waiting time of the operations that are written.
     pub(super) waited: Duration,
 }
 
@@ -128,7 +128,8 @@ mod tests {
             self.send_queue.push(request, Timestamp::from_nanos(at));
         }
 
-        /// `A1` is the acquire of lease 1, and so on; in brackets, what is over.
+        /// Formats a batch: `A1` is the acquire of lease 1, and so on; operations that have ended
+        /// are in brackets.
         fn next(&mut self, room: usize) -> String {
             let next = self.send_queue.next(room, Timestamp::from_nanos(100));
             let over = next.over.iter().map(|request| format!("({})", shown(request)));

@@ -7,7 +7,7 @@ use tokio::{
 
 use super::*;
 
-/// A pipe that is too small for what goes through it.
+/// A wire over a pipe that is smaller than the data.
 fn wire() -> (Wire, tokio::io::DuplexStream) {
     let (ours, server) = tokio::io::duplex(5);
     (Wire::new(Box::new(ours)), server)
@@ -186,7 +186,7 @@ fn busy_server_does_not_block_thread() {
     assert!(ask.poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
 }
 
-/// Always has some of a long list to say.
+/// A stream that always has the next part of a long list ready.
 struct Ready {
     begun: bool,
 }
