@@ -55,7 +55,7 @@ fn count(arg: &str, value: &str) -> Result<usize, String> {
     count.ok_or(format!("{arg} wants a whole number from 1 on, not {value:?}"))
 }
 
-/// Short enough to be typed again.
+/// Returns a random seed that is short enough to type.
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! What the workers' clients saw of their nodes, and when.
+//! The observations of the workers' clients about their nodes, with their times.
 
 use std::str::FromStr;
 
 use tower_redlock::node::{NodeHealth, NodeState};
 
-/// What a client says of one node, from a moment on.
+/// The state of one node as a client reports it, from a moment on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sight {
     /// Place of the node in the set.
@@ -16,7 +16,7 @@ pub(crate) struct Sight {
     pub(crate) at: u64,
 }
 
-/// The states of a node, as far as they are told apart here.
+/// The observed states of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Away,
@@ -39,7 +39,7 @@ impl Sight {
         (self.seen, &self.run_id) != (other.seen, &other.run_id)
     }
 
-    /// Words without a line break.
+    /// Formats the observation as words without a line break.
     pub(crate) fn to_words(&self) -> String {
         let seen = match self.seen {
             Seen::Away => "away",
@@ -68,10 +68,11 @@ fn next<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> 
     words.next()?.parse().ok()
 }
 
-/// The latest sights of all workers.
+/// The latest observations of all workers.
 #[derive(Debug)]
 pub(crate) struct Sights {
-    /// By worker and by node: what it saw last, and since when it is connected to that server.
+    /// The latest observation by worker and by node, and the time since which it is connected to
+    /// that server.
     latest: Vec<Vec<Option<(Sight, u64)>>>,
 }
 
@@ -80,7 +81,7 @@ impl Sights {
         Self { latest: vec![vec![None; nodes]; workers] }
     }
 
-    /// Takes what a worker saw. `None` for what is no sight.
+    /// Records an observation of a worker. Returns `None` if the line is not an observation.
     pub(crate) fn take(&mut self, worker: usize, words: &str) -> Option<()> {
         let sight = Sight::from_words(words)?;
         let slot = self.latest.get_mut(worker)?.get_mut(sight.node)?;
@@ -94,18 +95,18 @@ impl Sights {
         Some(())
     }
 
-    /// Whether all nodes vote, as all workers see it.
+    /// Returns whether all nodes vote from the view of all workers.
     pub(crate) fn all_vote(&self) -> bool {
         let mut all = self.latest.iter().flatten();
         all.all(|slot| slot.as_ref().is_some_and(|(sight, _)| sight.seen == Seen::Voting))
     }
 
-    /// Since when all workers are connected to this run of a node's server.
+    /// Returns the time since which all workers are connected to this run of a node's server.
     pub(crate) fn connected(&self, node: usize, run_id: &str) -> Option<u64> {
         self.since(node, |sight| sight.seen != Seen::Away && sight.run_id == run_id, |slot| slot.1)
     }
 
-    /// Since when it votes for all workers.
+    /// Returns the time since which it votes for all workers.
     pub(crate) fn voting(&self, node: usize, run_id: &str) -> Option<u64> {
         let is_voting = |sight: &Sight| sight.seen == Seen::Voting && sight.run_id == run_id;
         self.since(node, is_voting, |slot| slot.0.at)

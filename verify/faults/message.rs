@@ -12,13 +12,13 @@ use crate::resource::Write;
 pub(crate) enum Order {
     /// Acquire the contended name and keep it.
     Acquire,
-    /// Release it.
+    /// Release the contended name.
     Release,
-    /// Acquire and release it again and again.
+    /// Acquire and release the contended name repeatedly.
     Contend,
-    /// Attempt a name of its own again and again.
+    /// Attempt its own name repeatedly.
     Probe,
-    /// Report what is left and end.
+    /// Send the remaining reports and end.
     Stop,
     /// The resource has accepted or refused the write of this number.
     Written(u64, bool),
@@ -31,7 +31,7 @@ pub(crate) enum Report {
     Event(Event),
     Hold(Hold),
     Attempt(Attempt),
-    /// With its number, for the answer.
+    /// A write, with its number for the answer.
     Write(u64, Write),
     Slow(String),
 }

@@ -65,7 +65,7 @@ impl Options {
         Ok(Request::Run(options))
     }
 
-    /// The cells, those of the controls after those of the crate.
+    /// Returns the cells: first those of this crate, then those of the controls.
     pub(crate) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for &client in &self.clients {
@@ -76,7 +76,7 @@ impl Options {
         cells.retain(|cell| match cell.client {
             Client::Redlock => true,
             Client::Unguarded => cell.must_overlap(),
-            // Its driver is built without TLS.
+            // The control's driver is built without TLS.
             Client::Plain => cell.fault.kind != Kind::CertificateExpired,
         });
         cells

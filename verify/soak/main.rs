@@ -1,5 +1,5 @@
 //! Locks under faults: five real servers that are killed, emptied, frozen and whose clocks jump,
-//! and processes that contend for a few names all the while. See `docs/soak.md`.
+//! while processes contend for a few names. See `docs/soak.md`.
 
 mod fault;
 #[path = "../../tests/support/hand_clock.rs"]

@@ -85,7 +85,7 @@ fn index(arg: &str, value: &str) -> Result<usize, String> {
     usize::try_from(number).map_err(|_| format!("{arg} wants a smaller number than {value}"))
 }
 
-/// Short enough to be typed again.
+/// Returns a random seed that is short enough to type.
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A worker process: tasks that take locks, hold them for a while, and tell; and a look at the
-//! nodes, as the client sees them.
+//! A worker process: tasks that acquire locks, hold them for a while, and report; and the state of
+//! the nodes from the view of the client.
 
 mod locks;
 mod options;
@@ -21,7 +21,7 @@ use tower_redlock_verify::workers::{NOTE, READY};
 
 const SHUTDOWN: Duration = Duration::from_secs(3);
 
-/// Interval between two looks at the nodes.
+/// Interval between two checks of the nodes.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Works until the process receives a signal to terminate.

@@ -141,7 +141,7 @@ fn values_pass_through_lua_alike() {
     }
 }
 
-/// Reads all pages, and returns what is in them.
+/// Reads all pages, and returns their elements.
 fn pages(mut ask: impl FnMut(&str) -> Reply) -> (usize, Vec<String>) {
     let (mut cursor, mut found, mut pages) = (String::from("0"), Vec::new(), 0);
     loop {
@@ -207,7 +207,7 @@ fn pages_keep_keys_that_stay() {
     let mut gone = 0;
     let ours = pages(|cursor| {
         for _ in 0..20 {
-            // Each odd key goes, some before their page and some after it.
+            // Each odd key is deleted, some before their page and some after it.
             let key = format!("k{}", 2 * gone + 1);
             pair.simulated.run(1, super::now(), &[b"DEL".to_vec(), key.into_bytes()]);
             gone += 1;

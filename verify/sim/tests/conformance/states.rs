@@ -9,7 +9,7 @@ use super::{
     real::{RealServer, encode},
 };
 
-/// What a script sees of a key that ends: its time, whether it is there, its TTL, its end.
+/// The properties of an expiring key in a script: its time, whether it exists, its TTL, its expiry.
 const END: &str = "local t = redis.call('TIME') \
     return {math.floor(t[1] * 1000 + t[2] / 1000), redis.call('EXISTS', KEYS[1]), \
     redis.call('PTTL', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1])}";
@@ -43,8 +43,8 @@ fn keys_end_in_the_same_millisecond() {
                 let seen_now = numbers(&ask(&["EVAL", END, "1", "k"]));
                 let [time, there, left, _] = seen_now[..] else { panic!("{seen_now:?}") };
                 is_there = there;
-                // There in the millisecond of its end, with a TTL of zero. What decides that is a
-                // reading between that of the test and TIME.
+                // The key exists in the millisecond of its expiry, with a TTL of zero. The result
+                // depends on a reading between the test's reading and TIME.
                 let is_possible =
                     if is_there == 1 { before <= ends && left >= 0 } else { time > ends };
                 assert!(is_possible, "server {number}: {seen_now:?} ends {ends}");
@@ -118,7 +118,7 @@ fn busy_servers_refuse_alike() {
     pair.real.ask(&limit);
     let endless = ["EVAL", "while true do end", "0"].map(|arg| arg.as_bytes().to_vec());
     pair.real.connect().write_all(&encode(&endless)).unwrap();
-    // Until the server has noticed.
+    // Waits until the server has detected it.
     let ping = [b"PING".to_vec()];
     while !matches!(pair.real.ask(&ping), Reply::Error(_)) {}
     pair.simulated.condition = Condition::Busy;
