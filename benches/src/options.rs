@@ -35,7 +35,7 @@ impl Options {
                         .parse()
                         .ok()
                         .filter(|&rounds| rounds > 0)
-                        .ok_or("--rounds wants a number above zero")?;
+                        .ok_or("--rounds needs a number above zero")?;
                 }
                 "--seconds" => {
                     options.time = value()?
@@ -43,7 +43,7 @@ impl Options {
                         .ok()
                         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
                         .filter(|time| !time.is_zero())
-                        .ok_or("--seconds wants a number above zero")?;
+                        .ok_or("--seconds needs a number above zero")?;
                 }
                 // Cargo passes this argument to benchmarks.
                 "--bench" => {}

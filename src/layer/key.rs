@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn closures_return_what_comes_naturally() {
+    fn closures_return_names_options_and_results() {
         let some = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(key(|n| format!("account:{n}")), some("account:7"));
         assert_eq!(key(|_| "fixed"), some("fixed"));

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_subscription_is_confirmed_anew() {
+    fn repeated_subscription_is_confirmed_again() {
         let subscriptions = Subscriptions::remote();
         let received = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&received);

@@ -14,7 +14,7 @@ use tower_redlock::{
 use crate::recorder::Recorder;
 
 #[tokio::test]
-async fn names_that_are_none_are_refused() {
+async fn invalid_names_are_refused() {
     let cases = [
         (String::new(), ResourceError::EmptyName, "empty"),
         ("x".repeat(513), ResourceError::NameTooLong { bytes: 513 }, "512 bytes"),
@@ -51,7 +51,7 @@ async fn names_at_the_limits() {
 }
 
 #[tokio::test]
-async fn invisible_header_is_no_key() {
+async fn invisible_header_is_not_a_key() {
     let key = |request: &Request<()>| -> Result<String, KeyError> {
         let value =
             request.headers().get("x-account").ok_or(KeyError::new("x-account is missing"))?;
@@ -118,7 +118,7 @@ async fn longest_options_do_not_overflow() {
 }
 
 #[tokio::test]
-async fn longest_wait_is_no_limit() {
+async fn longest_wait_does_not_limit() {
     let builder = || Redlock::builder().nodes_from(&EmbeddedNodes::new(3));
     let by_default = builder().wait(Duration::MAX).max_hold(Duration::MAX).build().unwrap();
     let by_request = builder().build().unwrap();

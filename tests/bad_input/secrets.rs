@@ -133,7 +133,7 @@ fn urls_given_as_names_stay_hidden() {
 }
 
 #[test]
-fn faulty_urls_are_told_by_number() {
+fn faulty_urls_are_named_by_number() {
     let shown = all_shown(|builder| builder.nodes(["redis://10.0.0.1", "redis://u:3cret-9"]));
     assert!(shown.contains("node URL 2 (redis://***)"), "{shown}");
 }

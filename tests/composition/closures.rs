@@ -100,7 +100,7 @@ async fn body_closures_tell_their_types() {
 }
 
 #[tokio::test]
-async fn closures_say_what_is_missing() {
+async fn closures_report_what_is_missing() {
     let key = key::from_fn(|head| match head.headers().get("x-key") {
         Some(_) => Ok("x"),
         None => Err(KeyError::missing("there is no x-key")),

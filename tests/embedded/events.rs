@@ -99,7 +99,7 @@ async fn losses_and_hard_stops_are_reported() {
 }
 
 #[tokio::test]
-async fn receivers_that_are_behind_are_told() {
+async fn lagging_receivers_are_notified() {
     let (ours, other) = managers();
     let (mut first, mut second) = (ours.events(), ours.events());
     let _held = other.lock("a").await.unwrap();

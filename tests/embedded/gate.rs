@@ -46,7 +46,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn one_nodes_answer_is_no_verdict() {
+async fn answer_of_one_node_is_not_decisive() {
     let scene = Scene::new();
     let mut waiting = waiting(scene.redlock.lock("x").wait(HANG_GUARD));
     for _ in 0..4 {

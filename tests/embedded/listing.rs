@@ -44,7 +44,7 @@ fn refusing(scans: usize) -> (Redlock, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn busy_node_is_asked_again() {
+async fn busy_node_is_scanned_again() {
     let (redlock, asked) = refusing(2);
     let _lock = redlock.lock("a").await.unwrap();
     let listed: Vec<Holder> = redlock.locks().try_collect().await.unwrap();

@@ -58,7 +58,7 @@ async fn three_held_answers_outweigh_two_errors() {
 /// One node is free, one held and one down: in any order of answers, a quorum answered, and the
 /// error is that another client holds the lock.
 #[tokio::test]
-async fn split_vote_says_held_anyway() {
+async fn split_vote_reports_held() {
     let free = EmbeddedNodes::new(1);
     let (_lock, nodes) = held_on(1, &[shared(&free).remove(0), erring(gone())]).await;
     assert_held_in_every_order(&nodes).await;

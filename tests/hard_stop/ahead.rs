@@ -97,7 +97,7 @@ fn the_soft_stop_keeps_its_distance() {
 }
 
 #[test]
-fn renewed_work_goes_on() {
+fn renewed_work_continues() {
     let (clock, redlock) = scene(|builder| builder);
     let work = idle(&clock, &redlock, |request| request.auto_extend(true));
     clock.advance(TTL * 10);

@@ -93,7 +93,7 @@ fn max_hold_is_a_deadline() {
 }
 
 #[test]
-fn ready_overrun_gives_its_output() {
+fn ready_overrun_returns_its_output() {
     let Scene { clock, redlock, nodes } = Scene::without_timers(5);
     let in_poll = clock.clone();
     let work = poll_fn(move |_| {

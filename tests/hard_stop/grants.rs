@@ -43,7 +43,7 @@ fn grant_at_end_is_too_slow() {
 }
 
 #[test]
-fn late_grant_is_no_lock() {
+fn late_grant_is_not_a_lock() {
     let (Scene { clock, redlock, nodes }, answers) = slow();
     let mut acquire = pin!(redlock.lock("x").into_future());
     assert!(poll(acquire.as_mut()).is_pending());

@@ -114,7 +114,7 @@ async fn innermost_layer_wins_a_shared_name() {
 }
 
 #[tokio::test]
-async fn without_a_lock_there_are_none() {
+async fn unguarded_request_has_no_contexts() {
     async fn perhaps(locks: Option<LockContexts>) -> String {
         locks.is_some().to_string()
     }

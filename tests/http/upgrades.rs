@@ -79,7 +79,7 @@ fn work_is_dropped_at_the_end() {
 }
 
 #[test]
-fn work_does_not_begin_behind_end() {
+fn work_does_not_begin_after_the_end() {
     let bench = Bench::new();
     let handle = upgraded(&bench);
     bench.clock.advance(VALIDITY);
@@ -88,7 +88,7 @@ fn work_does_not_begin_behind_end() {
 }
 
 #[test]
-fn work_that_ends_gives_lock_back() {
+fn work_that_ends_releases_the_lock() {
     let bench = Bench::new();
     let end = poll(pin!(upgraded(&bench).run(async |cx| cx.ensure_valid().is_ok())));
     assert_eq!(end, Poll::Ready(Ok(true)));

@@ -118,7 +118,7 @@ fn clocks_that_jump() {
 }
 
 #[test]
-fn releases_that_are_told_or_not() {
+fn releases_with_and_without_hints() {
     without_deadlock(|| {
         let servers = RedisServer::start_n(3);
         let (holder, waiter) = (guarded(&servers), guarded(&servers));

@@ -193,7 +193,7 @@ fn examine_slow(slow_votes: usize) -> (Diagnosis, usize) {
 }
 
 #[test]
-fn slow_vote_is_asked_again() {
+fn slow_vote_is_requested_again() {
     let (diagnosis, acquires) = examine_slow(1);
     assert_eq!((codes(&diagnosis), acquires), (vec![], 2));
     assert_eq!(diagnosis.nodes[2].test_vote, Some(Ok(Duration::ZERO)));

@@ -13,7 +13,7 @@ use tower_redlock::{testing::ManualClock, time::Clock};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn tasks_run_at_their_moments() {
+fn tasks_run_at_their_times() {
     let clock = ManualClock::new();
     let start = clock.now();
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use tower_redlock::time::{Clock, SystemClock};
 
+use crate::observations::Observations;
 use crate::options::Options;
 use crate::outcome::{Outcome, Row, longest_gap};
 use crate::plan::{Kind, Planned, plan};
-use crate::sights::Sights;
 use crate::site::{PATIENCE, STEP, Site, await_that};
 use crate::worker::{Client, WorkerOptions};
 use tower_redlock_verify::stop::Stop;
@@ -59,7 +59,7 @@ struct Run {
     heard: Heard,
     control: Workers,
     control_heard: Heard,
-    sights: Sights,
+    observations: Observations,
     site: Site,
 }
 
@@ -100,8 +100,8 @@ impl Run {
         let (mut heard, mut control_heard) = (Heard::default(), Heard::default());
         workers.await_ready(&mut heard, PATIENCE_FOR_READY)?;
         control.await_ready(&mut control_heard, PATIENCE_FOR_READY)?;
-        let sights = Sights::new(options.workers, site.urls().len());
-        Ok(Self { workers, heard, control, control_heard, sights, site })
+        let observations = Observations::new(options.workers, site.urls().len());
+        Ok(Self { workers, heard, control, control_heard, observations, site })
     }
 
     /// Waits until the effects of earlier failovers have ended. Returns false if a signal requests
@@ -114,11 +114,11 @@ impl Run {
                 return Ok(false);
             }
             let is_settled = |planned: &Planned| self.site.is_settled(planned.name);
-            if self.sights.all_vote() && next.iter().all(is_settled) {
+            if self.observations.all_vote() && next.iter().all(is_settled) {
                 return Ok(true);
             }
             if started.elapsed() > PATIENCE {
-                let (votes, count) = (self.sights.all_vote(), next.len());
+                let (votes, count) = (self.observations.all_vote(), next.len());
                 return Err(format!(
                     "not settled after {PATIENCE:?}: all vote: {votes}, before {count} failovers"
                 ));
@@ -166,7 +166,7 @@ impl Run {
             former = self.site.named(name).first().copied();
             former.is_some()
         })?;
-        let former = former.ok_or("nobody says where a node is")?;
+        let former = former.ok_or("no server reports the address of a node")?;
         let struck = self.site.strike(name, kind, former, now)?;
         Ok(Underway {
             planned,
@@ -216,9 +216,9 @@ impl Run {
         }
         if let Some(run_id) = &failover.run_id {
             let node = name as usize;
-            failover.connected = failover.connected.or(self.sights.connected(node, run_id));
+            failover.connected = failover.connected.or(self.observations.connected(node, run_id));
             // It may lose its vote again if another node fails over during its probation.
-            failover.voting = self.sights.voting(node, run_id);
+            failover.voting = self.observations.voting(node, run_id);
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ impl Run {
         self.workers.listen(&mut self.heard)?;
         self.control.listen(&mut self.control_heard)?;
         for (worker, note) in self.heard.notes.drain(..) {
-            let taken = self.sights.take(worker, &note);
+            let taken = self.observations.take(worker, &note);
             taken.ok_or_else(|| format!("worker {worker} said {note:?}"))?;
         }
         Ok(())

@@ -54,7 +54,7 @@ impl Options {
                 "--jobs" => {
                     let jobs = value()?;
                     let number = jobs.parse().ok().filter(|&jobs| jobs > 0);
-                    options.jobs = number.ok_or(format!("--jobs wants a number, not {jobs:?}"))?;
+                    options.jobs = number.ok_or(format!("--jobs needs a number, not {jobs:?}"))?;
                 }
                 "--markdown" => options.markdown = true,
                 "--list" => return Ok(Request::List),
@@ -65,7 +65,7 @@ impl Options {
         Ok(Request::Run(options))
     }
 
-    /// Returns the cells: first those of this crate, then those of the controls.
+    /// Returns the cells of this crate, followed by the cells of the controls.
     pub(crate) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for &client in &self.clients {

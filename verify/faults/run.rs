@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn last_attempts_show_who_votes() {
+    fn last_attempts_show_voting_servers() {
         let known = |voting| {
             let attempts = (0..WORKERS).map(|worker| attempt(worker, 10, false, voting));
             entries(attempts.collect())

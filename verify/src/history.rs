@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_holds() {
+    fn other_lines_are_not_holds() {
         for line in ["", "ready", "hold", "hold 1 2 a - 1 2 3", "hold 1 2 a - 1 2 3 4 5", "hold x"]
         {
             assert_eq!(Hold::from_line(line), None, "{line}");

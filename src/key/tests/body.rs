@@ -93,7 +93,7 @@ fn pointer_goes_through_members_and_elements() {
 }
 
 #[test]
-fn duplicate_member_is_no_name() {
+fn duplicate_member_is_rejected() {
     let twice = |pointer| Err(format!("the body has more than one value at {pointer}"));
     assert_eq!(at("/id", r#"{"id": 1, "id": 1}"#), twice("/id"));
     assert_eq!(at("/id", r#"{"id": 1, "x": 2, "\u0069d": 3, "id": 4}"#), twice("/id"));
@@ -230,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_no_panic(body in vec(any::<u8>(), 0..60), json in "[\\[\\]{}\":,0-9a-b\\\\ ]{0,40}") {
+    fn garbage_does_not_panic(body in vec(any::<u8>(), 0..60), json in "[\\[\\]{}\":,0-9a-b\\\\ ]{0,40}") {
         for body in [body.as_slice(), json.as_bytes()] {
             let is_json = serde_json::from_slice::<Value>(body).is_ok();
             let found = name_in(&key::json_pointer("/a"), &get("/"), body);
@@ -270,7 +270,7 @@ fn form_field_is_name() {
 }
 
 #[test]
-fn what_is_no_form_is_refused() {
+fn bodies_other_than_forms_are_rejected() {
     let key = key::form_field("id").optional();
     let with = |name: &'static str, value: &'static str| {
         let mut request = get("/");

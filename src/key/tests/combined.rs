@@ -139,7 +139,7 @@ fn head_is_locked_as_get_is() {
 }
 
 #[test]
-fn filters_are_asked_before_the_key() {
+fn filters_run_before_the_key() {
     let send =
         |method: Method, uri: &str| Request::builder().method(method).uri(uri).body(()).unwrap();
     let only = key::query("id").only([Method::POST, Method::PUT]);

@@ -181,7 +181,7 @@ mod tests {
 
     /// Stored text outlives the program that wrote it.
     #[test]
-    fn the_form_is_this_one() {
+    fn text_form_is_stable() {
         let run = TickRun::new(ms(1_000), 2, ms(1_003));
         let before = TickRun::new(ms(500), 1, ms(501)).ended(ms(502));
         let claim = TickClaim::new(7, run, "svc@host:1 a".into(), Some(before));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_claim() {
+    fn malformed_text_is_not_a_claim() {
         let texts = [
             "",
             " ",

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn dead_address_hides_no_good_one() {
+    async fn dead_address_does_not_hide_a_good_one() {
         for (all, answers, after) in [
             (&[GOOD, DEAD][..], GOOD, Duration::ZERO),
             (&[DEAD, GOOD], GOOD, ATTEMPT_DELAY),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_failure_is_told() {
+    async fn last_failure_is_returned() {
         let (refused, _) = first(&[REFUSING, REFUSING]).await;
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         assert!(first(&[]).await.0.is_err());

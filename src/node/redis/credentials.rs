@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_callback_is_asked_every_time() {
+    async fn callback_is_called_every_time() {
         let calls = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&calls);
         let credentials = Credentials::callback(move || {
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_circle_of_callbacks_ends() {
+    async fn cycle_of_callbacks_ends() {
         fn circle() -> Credentials {
             Credentials::callback(circle)
         }

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_scripts_are_told_apart() {
+    fn missing_scripts_have_their_own_error() {
         let error = ::redis::parse_redis_value(b"-NOSCRIPT No matching script.\r\n").unwrap();
         let reason = Reason::Server("NOSCRIPT No matching script.".into());
         assert_eq!(decode(&Keys::new("redlock"), &ops()[0], error), Err(NoScript(reason)));

@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn side_connection_logs_in_anew() {
+    async fn side_connection_logs_in_again() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let (login, _) = login(|_| None).await;
         let (ours, mut server) = tokio::io::duplex(1024);

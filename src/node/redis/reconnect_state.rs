@@ -113,7 +113,7 @@ mod tests {
 
     /// The promoted replica runs on another machine, whose clock is a minute ahead.
     #[test]
-    fn other_servers_clock_is_no_jump() {
+    fn clock_of_another_server_is_not_a_jump() {
         let minute = Duration::from_secs(60);
         let at = |ms| Timestamp::ZERO + Duration::from_millis(ms);
         let reading = |ms: u64, ahead: Duration| {

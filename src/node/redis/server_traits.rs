@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_distinguished() {
         let kinds = [
             ("redis_version:7.2.4\r\nexecutable:/bin/redis-server", ServerKind::Redis),
             ("redis_version:7.2.4\r\nvalkey_version:8.0.1", ServerKind::Valkey),

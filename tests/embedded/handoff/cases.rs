@@ -66,7 +66,7 @@ fn handing_on_completes_release_at_once() {
 }
 
 #[test]
-fn unfetched_hand_off_goes_to_next() {
+fn uncollected_handover_goes_to_the_next_waiter() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let (second, mut third, fourth) = (scene.waiter("x"), scene.waiter("x"), scene.waiter("x"));
@@ -82,7 +82,7 @@ fn unfetched_hand_off_goes_to_next() {
 }
 
 #[test]
-fn who_leaves_line_is_passed_over() {
+fn leaving_waiter_is_skipped() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let mut waiters: Vec<_> = (0..4).map(|_| scene.waiter("x")).collect();

@@ -90,7 +90,7 @@ async fn contended_streak_ends_with_a_pause() {
 }
 
 #[test]
-fn single_try_ends_no_streak() {
+fn single_attempt_does_not_end_a_streak() {
     let asks: [fn(LockRequest) -> LockRequest; 2] =
         [|request| request, |request| request.wait(WAIT).max_attempts(1)];
     for ask in asks {

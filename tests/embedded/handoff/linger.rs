@@ -77,7 +77,7 @@ fn it_ends_after_the_time() {
 }
 
 #[test]
-fn nobody_renews_it() {
+fn idle_lock_is_not_renewed() {
     let (clock, _nodes, redlock) = in_virtual_time(Duration::MAX);
     drop(lock(&redlock));
     clock.advance(VALIDITY * 2 / 5);
@@ -197,7 +197,7 @@ fn loss_of_reports_ends_it() {
 }
 
 #[tokio::test]
-async fn revocation_asks_first() {
+async fn revocation_requests_release_first() {
     let scene = scene();
     drop(scene.lock("x"));
     assert_eq!(scene.other().revoke("x").await, Ok(Released::Released));

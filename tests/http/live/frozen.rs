@@ -35,7 +35,7 @@ fn short() -> RedlockBuilder {
 /// Serves until it is killed; does nothing in an ordinary run of all tests. Prints its address, and
 /// a line with the number of the poll for each poll of the guarded work.
 #[tokio::test]
-async fn serves_and_tells_of_each_poll() {
+async fn serves_and_reports_each_poll() {
     let Ok(urls) = env::var(ORDERS) else { return };
     let redlock = over(short(), urls.split(' ')).build().unwrap();
     redlock.ready().await.unwrap();
@@ -74,7 +74,7 @@ struct Child {
 impl Child {
     fn start(servers: &[RedisServer]) -> Self {
         let (_, module) = module_path!().split_once("::").expect("a path below the root");
-        let test = format!("{module}::serves_and_tells_of_each_poll");
+        let test = format!("{module}::serves_and_reports_each_poll");
         let urls = servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(" ");
         let program = env::current_exe().unwrap().to_str().expect("a UTF-8 path").to_owned();
         let order = format!("{ORDERS}={urls}");

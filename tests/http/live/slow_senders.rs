@@ -54,7 +54,7 @@ fn assert_problem(answer: &str, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn an_idle_sender_keeps_nobody_out() {
+async fn idle_sender_blocks_no_request() {
     let (redlock, addr) = site(LONG).await;
     let idle = send(addr, "/a", 10, "half").await;
     for _ in 0..3 {
@@ -100,7 +100,7 @@ async fn bad_key_is_refused_before_body() {
 }
 
 #[tokio::test]
-async fn on_reject_is_asked_about_bodies() {
+async fn on_reject_handles_rejected_bodies() {
     let layer = RedlockLayer::new(Redlock::embedded(), key)
         .http()
         .read_body_first(LIMIT)

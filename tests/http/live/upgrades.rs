@@ -191,7 +191,7 @@ async fn a_lost_lock_cuts_the_connection() {
 }
 
 #[tokio::test]
-async fn work_is_asked_to_stop_before() {
+async fn work_gets_a_stop_request_before() {
     async fn session(mut socket: WebSocket, cx: LockContext) {
         cx.stopping().await;
         cx.ensure_valid().expect("it is a soft stop");

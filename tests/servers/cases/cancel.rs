@@ -118,7 +118,7 @@ async fn run_dropped_halfway_leaves_no_key() {
 }
 
 #[tokio::test]
-async fn work_that_panics_gives_lock_back() {
+async fn work_that_panics_releases_the_lock() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     let run = redlock.lock("x").run(|_| async { panic!("on purpose") });

@@ -69,7 +69,7 @@ async fn remaining_time_ends_with_the_quorum() {
 }
 
 #[tokio::test]
-async fn minority_keys_are_no_quorum() {
+async fn minority_of_keys_is_not_a_quorum() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -109,7 +109,7 @@ async fn foreign_key_is_not_revoked() {
 }
 
 #[tokio::test]
-async fn too_few_answers_are_no_quorum() {
+async fn too_few_answers_are_not_a_quorum() {
     let mut scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -132,7 +132,7 @@ async fn too_few_answers_are_no_quorum() {
 }
 
 #[tokio::test]
-async fn silent_servers_are_no_quorum() {
+async fn silent_servers_are_not_a_quorum() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient().node_timeout(Duration::from_millis(200))).await;
     scene.servers[..2].iter().for_each(crate::support::RedisServer::freeze);

@@ -126,7 +126,7 @@ fn killed_process_is_followed_by_another() {
 
 /// A frozen leader cannot drop its work in time; after it is resumed it must not poll the work.
 #[test]
-fn thawed_process_does_not_work() {
+fn resumed_process_does_not_work() {
     let mut candidates = Candidates::start(2);
     let frozen = candidates.take_leader();
     frozen.signal(Signal::STOP);

@@ -62,7 +62,7 @@ async fn work_under_stolen_lock_stops() {
 }
 
 #[tokio::test]
-async fn stolen_minority_does_no_harm() {
+async fn stolen_minority_is_harmless() {
     let scene = Scene::new(5);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();

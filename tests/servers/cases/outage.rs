@@ -48,7 +48,7 @@ async fn dying_nodes_leave_no_quorum() {
 }
 
 #[tokio::test]
-async fn frozen_nodes_keep_no_key_thawed() {
+async fn resumed_nodes_keep_no_key() {
     let scene = Scene::new(3);
     let redlock = scene.direct(brisk()).await;
     scene.servers.iter().for_each(RedisServer::freeze);

@@ -95,7 +95,7 @@ impl InFlight {
 }
 
 #[tokio::test]
-async fn acquire_behind_its_release_is_undone() {
+async fn acquire_after_its_release_is_undone() {
     let in_flight = InFlight::with_a_late_acquire().await;
     in_flight.is_released_once().await;
     in_flight.proxy.deliver();
@@ -115,7 +115,7 @@ async fn acquire_after_expiry_stores_nothing() {
 }
 
 #[tokio::test]
-async fn renewal_behind_its_release_is_undone() {
+async fn renewal_after_its_release_is_undone() {
     let in_flight = InFlight::with_a_late_renewal().await;
     in_flight.is_released_once().await;
     in_flight.proxy.deliver();

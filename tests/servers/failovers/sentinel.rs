@@ -140,7 +140,7 @@ async fn unknown_service_is_named() {
 }
 
 #[tokio::test]
-async fn sentinels_may_want_a_password() {
+async fn sentinels_may_require_a_password() {
     let sentinels = Sentinels::with(Some("s3cret"));
     let url = sentinels.url();
     let redlock = over(patient(), [format!("{url}?sentinel_pass=s3cret")]).build().unwrap();

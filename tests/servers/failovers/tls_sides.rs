@@ -61,7 +61,7 @@ async fn each_side_has_its_own() {
 }
 
 #[tokio::test]
-async fn error_says_which_side() {
+async fn error_names_the_side() {
     if !has(&[Feature::Tls]) {
         return;
     }

@@ -22,7 +22,7 @@ fn limit(servers: &[RedisServer], maxmemory: &str) {
 }
 
 #[tokio::test]
-async fn server_full_from_start_says_so() {
+async fn server_full_from_start_reports_it() {
     let args = ["--maxmemory", "1", "--maxmemory-policy", "noeviction"];
     let servers = [RedisServer::with(&args), RedisServer::with(&args)];
     let urls = servers.each_ref().map(RedisServer::url);
@@ -30,7 +30,7 @@ async fn server_full_from_start_says_so() {
 }
 
 #[tokio::test]
-async fn server_filled_up_says_so() {
+async fn server_filled_up_reports_it() {
     let args = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"];
     let servers = [RedisServer::with(&args), RedisServer::with(&args)];
     servers.iter().for_each(RedisServer::fill_memory);

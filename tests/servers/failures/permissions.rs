@@ -69,7 +69,7 @@ async fn user_without_lock_keys_lacks_permission() {
 }
 
 #[tokio::test]
-async fn denied_script_command_is_no_permission() {
+async fn denied_script_command_is_a_missing_permission() {
     refuses_with(&["~*", "+@all", "-set"]).await;
     refuses_with(&["~*", "+@all", "-hset", "-hmget"]).await;
 }
@@ -200,7 +200,7 @@ async fn newer_server_errors_are_understood() {
 
 /// Requests share commands, and one forbidden key makes the whole command fail.
 #[tokio::test]
-async fn allowed_names_lock_beside_denied_ones() {
+async fn allowed_names_lock_despite_denied_ones() {
     const ROUNDS: usize = 10;
     let servers = RedisServer::start_n(3);
     let redlock = manager(logins(

@@ -57,7 +57,7 @@ pub(crate) fn replica_of(master: &RedisServer) -> RedisServer {
 }
 
 #[tokio::test]
-async fn server_loading_says_so() {
+async fn server_loading_reports_it() {
     let loading = || fake::erring("LOADING Redis is loading the dataset in memory");
     let servers = [loading(), loading()];
     let urls = servers.each_ref().map(FakeServer::url);
@@ -66,7 +66,7 @@ async fn server_loading_says_so() {
 }
 
 #[tokio::test]
-async fn server_that_cannot_persist_says_so() {
+async fn server_that_cannot_persist_reports_it() {
     let servers = RedisServer::start_n(2);
     for server in &servers {
         break_persistence(server);

@@ -111,7 +111,7 @@ fn clients(server: &RedisServer, token: &str) -> BTreeSet<String> {
 
 /// The node's connection, and the connection that reports releases, get new credentials without a
 /// reconnect.
-async fn authenticates_anew(servers: &[RedisServer], redlock: &Redlock, changes: impl FnOnce()) {
+async fn authenticates_again(servers: &[RedisServer], redlock: &Redlock, changes: impl FnOnce()) {
     all_vote(redlock).await;
     let held = redlock.lock("held").await.unwrap();
     let other = manager(urls(servers));
@@ -138,12 +138,12 @@ async fn authenticates_anew(servers: &[RedisServer], redlock: &Redlock, changes:
 }
 
 #[tokio::test]
-async fn open_connections_authenticate_anew() {
+async fn open_connections_authenticate_again() {
     let servers = RedisServer::start_n(3);
     let tokens = Tokens::new(2, Next::Other);
     let redlock = tokens.manager(&servers);
 
-    authenticates_anew(&servers, &redlock, || {}).await;
+    authenticates_again(&servers, &redlock, || {}).await;
 
     assert_eq!(tokens.calls(), 4);
 }
@@ -176,7 +176,7 @@ async fn pushed_credentials_are_used() {
     let credentials = Credentials::provider(Provider(names.clone()));
     let redlock = patient(urls).credentials(credentials).build().unwrap();
 
-    authenticates_anew(&servers, &redlock, || {
+    authenticates_again(&servers, &redlock, || {
         names.send_replace("two");
     })
     .await;
@@ -184,7 +184,7 @@ async fn pushed_credentials_are_used() {
 
 /// The node votes until its token expires, is then down for this reason, and works again when the
 /// callback does. A lock is held meanwhile.
-async fn fails_until_mended(fault: Next, expected: &str) {
+async fn fails_until_repaired(fault: Next, expected: &str) {
     let servers = RedisServer::start_n(3);
     let tokens = Tokens::new(1, fault);
     let redlock = tokens.manager(&servers);
@@ -221,22 +221,22 @@ async fn fails_until_mended(fault: Next, expected: &str) {
 
 #[tokio::test]
 async fn failed_callback_is_the_reason() {
-    fails_until_mended(Next::Error, "no identity for this machine").await;
+    fails_until_repaired(Next::Error, "no identity for this machine").await;
 }
 
 #[tokio::test]
 async fn hanging_callback_is_the_reason() {
-    fails_until_mended(Next::Hang, "has not returned").await;
+    fails_until_repaired(Next::Hang, "has not returned").await;
 }
 
 #[tokio::test]
 async fn panicking_callback_is_the_reason() {
-    fails_until_mended(Next::Panic, "panicked").await;
+    fails_until_repaired(Next::Panic, "panicked").await;
 }
 
 #[tokio::test]
 async fn refused_token_is_the_reason() {
-    fails_until_mended(Next::Unknown, "WRONGPASS").await;
+    fails_until_repaired(Next::Unknown, "WRONGPASS").await;
 }
 
 /// Renewals that fail, and succeed before the former token expires, have no effect.
@@ -273,7 +273,7 @@ async fn hanging_callback_delays_no_other() {
 }
 
 #[tokio::test]
-async fn cluster_connections_authenticate_anew() {
+async fn cluster_connections_authenticate_again() {
     use crate::support::Cluster;
     if !has(&[Feature::ClusterPort]) {
         return;

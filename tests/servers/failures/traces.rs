@@ -147,7 +147,7 @@ async fn loss_is_a_warning() {
 }
 
 #[tokio::test]
-async fn planned_end_is_no_warning() {
+async fn planned_end_is_not_a_warning() {
     let log = Log::new();
     let Scene { clock, redlock, .. } = embedded(&log);
     let limit = TTL / 2;

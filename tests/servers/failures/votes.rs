@@ -121,7 +121,7 @@ async fn denied_name_affects_no_other() {
 }
 
 #[tokio::test]
-async fn held_name_is_no_refusal() {
+async fn held_name_is_not_a_refusal() {
     let server = RedisServer::start();
     let (redlock, other) = (manager([server.url()]), manager([server.url()]));
     all_vote(&redlock).await;

@@ -29,7 +29,7 @@ fn run_id(server: &RedisServer) -> String {
 
 /// The connection stays open, and leads to another server.
 #[tokio::test]
-async fn failover_behind_connection_enters_probation() {
+async fn failover_on_open_connection_enters_probation() {
     let servers = RedisServer::start_n(3);
     let connector = Altered::default();
     let redlock = settled_by(&servers, connector.clone()).await;

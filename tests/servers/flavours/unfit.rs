@@ -96,7 +96,7 @@ async fn unknown_script_command_is_named() {
 }
 
 #[tokio::test]
-async fn sentinel_is_no_node() {
+async fn sentinel_is_not_a_node() {
     let info = "redis_version:7.2.4\r\nredis_mode:sentinel\r\n";
     let server = server(info, Some("ERR unknown command 'SCRIPT'"));
     is_unfit(&server, quick(), &UnfitServer::Sentinel, "redis+sentinel://").await;

@@ -146,7 +146,7 @@ async fn shared_server_does_not_renew_twice() {
 
 /// A duplicate that is gone does not keep the vote of the node that stayed.
 #[tokio::test]
-async fn duplicate_gone_takes_no_vote() {
+async fn duplicate_that_left_takes_no_vote() {
     let servers = RedisServer::start_n(2);
     let way = Proxy::start(servers[0].addr());
     let redlock = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);

@@ -65,7 +65,7 @@ fn of(servers: &[RedisServer], url: impl Fn(&RedisServer) -> String) -> Vec<Stri
 }
 
 #[tokio::test]
-async fn password_for_none_lasts() {
+async fn needless_password_is_permanent() {
     let servers = RedisServer::start_n(3);
     let urls = of(&servers, |server| format!("redis://:s3cret@{}", server.addr()));
     let is_reason = |reason: &Reason| matches!(reason, Reason::Auth(_));

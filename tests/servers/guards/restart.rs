@@ -59,7 +59,7 @@ async fn server_that_forgot_grants_nothing() {
 }
 
 #[tokio::test]
-async fn unguarded_server_gives_lock_away() {
+async fn unguarded_server_grants_held_lock() {
     let mut two = TwoClients::new(|| quick().ttl(LONG), RestartGuard::Off).await;
     let held = two.held_and_forgotten().await;
     let next = taken(&two.second, "x").await;

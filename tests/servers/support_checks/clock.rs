@@ -88,7 +88,7 @@ fn replica_has_its_own_clock() {
 }
 
 #[test]
-fn a_killed_server_leaves_nothing_behind() {
+fn killed_server_leaves_no_objects() {
     if !has(&[Feature::Clock]) {
         return;
     }

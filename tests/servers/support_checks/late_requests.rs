@@ -178,7 +178,7 @@ fn nothing_reaches_server_restarted_meanwhile() {
 }
 
 #[test]
-fn a_cut_loses_what_was_held() {
+fn cut_loses_held_bytes() {
     let (server, proxy, mut client) = scene();
     proxy.hold();
     client.send("SET a late");

@@ -40,7 +40,7 @@ fn stalled_replica_misses_last_writes() {
 }
 
 #[test]
-fn a_replica_knows_its_masters_password() {
+fn replica_has_its_masters_password() {
     let master = RedisServer::with(&["--requirepass", "s3cret"]);
     let replica = RedisServer::start();
     master.set("a", "1");

@@ -49,6 +49,6 @@ async fn clocks_jump_together() {
 }
 
 #[tokio::test]
-async fn each_clock_jumps_apart() {
+async fn clocks_jump_separately() {
     costs_little([1, 3, 7].map(jumping), "its clock jumped").await;
 }

@@ -224,7 +224,7 @@ async fn silent_minority_blocks_no_wakeup() {
 }
 
 #[tokio::test]
-async fn unserved_wait_leaves_nothing_behind() {
+async fn unserved_wait_leaves_no_state() {
     let servers = RedisServer::start_n(3);
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient(), urls(&servers)).await;

@@ -72,7 +72,7 @@ async fn single_attempt_gets_it_next_time() {
 }
 
 #[tokio::test]
-async fn held_lock_goes_after_its_use() {
+async fn requested_lock_is_released_after_use() {
     let servers = RedisServer::start_n(3);
     let (one, other) = pair(&servers).await;
     let lock = one.lock("x").await.unwrap();

@@ -242,7 +242,7 @@ mod tests {
 
     /// The service was set up again, one Sentinel after another.
     #[test]
-    fn all_may_count_anew() {
+    fn epochs_may_restart_on_all_servers() {
         let before = [(1, answer(7, 10)), (2, answer(7, 10)), (3, answer(7, 10))];
         let two = [&before[..], &[(1, answer(0, 11)), (2, answer(0, 11))]].concat();
         assert_eq!(place(&two), Some((address(10), 7, true)));

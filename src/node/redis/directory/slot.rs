@@ -31,7 +31,7 @@ mod tests {
 
     /// The check value of CRC-16/XMODEM, and the answers of `CLUSTER KEYSLOT`.
     #[test]
-    fn slots_are_those_of_redis() {
+    fn slots_match_redis() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
         for (key, slot) in [("foo", 12_182), ("bar", 5_061), ("{foo}:lock:a", 12_182), ("", 0)] {
             assert_eq!(slot_of(key), slot, "{key}");

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_are_those_of_stripes() {
+    fn only_stripes_have_fences() {
         let last = (STRIPES - 1).to_string();
         let next = STRIPES.to_string();
         let fields = [

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn jump_is_that_of_the_node() {
+    fn jump_is_attributed_to_the_node() {
         let mut scripted = Scripted::beside(4, "p", RestartGuard::Probation);
         let set = std::sync::Arc::clone(&scripted.set);
         assert!(!set.is_deciding_jumps(scripted.clock.now()));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_jumps_correct_the_local_clock() {
+    fn equal_jumps_correct_the_local_clock() {
         let mut scripted = Scripted::new("p");
         let set = std::sync::Arc::clone(&scripted.set);
         for node in 0..3 {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_to_be_enrolled_anew() {
+    fn nodes_that_have_to_be_enrolled_again() {
         let set = Scripted::new("p").set;
         let member = marked(report(&set, 'a', 2, 4));
         let own = member.tag.incarnation();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_told_by_maximum() {
+    fn latest_owners_are_stored() {
         let set = Scripted::new("p").set;
         let member = marked(report(&set, 'a', 2, 1));
         let change = next(&set, &member, true).unwrap();

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_node_tells_how_it_left() {
+    fn moved_node_records_how_it_left() {
         let set = Scripted::new("p").set;
         let known = LearntState::default();
         let left = |state, run: u128| {

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nodes_are_told_of_each_other() {
+    async fn nodes_learn_owners_of_each_other() {
         let mut scripted = Scripted::new("p");
         let set = Arc::clone(&scripted.set);
         let running = tokio::spawn(Arc::clone(&set).run());

@@ -393,7 +393,7 @@ impl ScriptedNode {
 }
 
 #[test]
-fn floor_is_that_of_voting_nodes() {
+fn only_voting_nodes_raise_the_floor() {
     let scripted = Scripted::new("p");
     let with = |floor, report| NodeReport { floor, ..report };
     let set = &scripted.set;

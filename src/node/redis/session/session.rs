@@ -246,7 +246,7 @@ impl<'a> Session<'a> {
                 None => wire.check_answered()?,
                 Some(batch) => {
                     while !batch.is_answered() {
-                        // After a failed write the commands may still have run.
+                        // `Disconnected`, as the commands may have run.
                         let answer = wire.answer(&mut batch.left);
                         let has_begun = self.checks.has_begun;
                         let answer = answer.map_err(|unreadable| {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told() {
+    fn malformed_replies_are_reported() {
         let deep = b"*1\r\n".repeat(MAX_DEPTH + 1);
         let endless = [b":".to_vec(), b"1".repeat(MAX_NUMBER + 1)].concat();
         let line = [b"-".to_vec(), b"x".repeat(MAX_LINE + 1)].concat();

@@ -47,7 +47,7 @@ async fn long_answer_buffers_are_freed() {
     serving.await.unwrap();
 }
 #[tokio::test]
-async fn what_stream_keeps_back_is_flushed() {
+async fn buffered_output_is_flushed() {
     let (ours, mut server) = tokio::io::duplex(64);
     let mut wire = Wire::new(Box::new(tokio::io::BufWriter::new(ours)));
     let mut ping = Command::default();

@@ -159,7 +159,7 @@ fn search(options: &Options) -> ExitCode {
         let shows = scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 if let Some((seed, _)) = under_way().iter().find(|(_, at)| at.elapsed() > HANG) {
-                    println!("seed {seed} does not end: something runs without a pause");
+                    println!("seed {seed} does not end: a task runs without a pause");
                     std::process::exit(1);
                 }
                 let done = lock();

@@ -126,8 +126,8 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
     // Time for the end of a hold, with its waiters.
     tokio::time::sleep(Duration::from_millis(2 * scene.ttl)).await;
     if is_checked {
-        super::work::everyone_gets(machines, oracle).await;
-        super::work::nobody_starves(machines, oracle).await;
+        super::work::every_process_acquires(machines, oracle).await;
+        super::work::no_request_starves(machines, oracle).await;
         ticks_go_on(scene, oracle).await;
     }
     machines.processes().for_each(super::process::Process::stop);

@@ -129,7 +129,7 @@ impl<F: Future> Future for Checked<F> {
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Each process gets each name.
-pub(super) async fn everyone_gets(machines: &Machines, oracle: &Oracle) {
+pub(super) async fn every_process_acquires(machines: &Machines, oracle: &Oracle) {
     let mut waiting = Vec::new();
     for process in machines.processes() {
         let Some(redlock) = &process.redlock else { continue };
@@ -173,7 +173,7 @@ const OVERTAKEN: usize = 250;
 
 /// Requests each name for which others contend continuously, and checks that no request is
 /// overtaken too often.
-pub(super) async fn nobody_starves(machines: &Machines, oracle: &Oracle) {
+pub(super) async fn no_request_starves(machines: &Machines, oracle: &Oracle) {
     let over = Arc::new(AtomicBool::new(false));
     let mut waiting = Vec::new();
     for process in machines.processes() {

@@ -65,7 +65,7 @@ fn command(rng: &mut Rng) -> Vec<String> {
 }
 
 #[test]
-fn random_commands_are_answered_alike() {
+fn random_commands_get_equal_answers() {
     let mut pair = Pair::new();
     let mut rng = Rng::of(1, 1);
     for _ in 0..4_000 {
@@ -74,7 +74,7 @@ fn random_commands_are_answered_alike() {
 }
 
 #[test]
-fn random_scripts_are_answered_alike() {
+fn random_scripts_get_equal_answers() {
     const CALL: &str = "return redis.call(unpack(ARGV))";
     const PCALL: &str = "local a = redis.pcall(unpack(ARGV)) \
         if type(a) == 'table' and a.err then return {'failed', a} end return {type(a), a}";
@@ -91,7 +91,7 @@ fn random_scripts_are_answered_alike() {
 }
 
 #[test]
-fn values_pass_through_lua_alike() {
+fn values_convert_equally_in_lua() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
     for script in [

@@ -56,7 +56,7 @@ fn keys_end_in_the_same_millisecond() {
 }
 
 #[test]
-fn full_servers_refuse_alike() {
+fn full_servers_refuse_equally() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
     pair.same(&["HSET", "h", "f", "v"]);
@@ -89,7 +89,7 @@ fn full_servers_refuse_alike() {
 }
 
 #[test]
-fn replicas_refuse_alike() {
+fn replicas_refuse_equally() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
     pair.real.ask(&["REPLICAOF", "127.0.0.1", "1"].map(|arg| arg.as_bytes().to_vec()));
@@ -111,7 +111,7 @@ fn replicas_refuse_alike() {
 }
 
 #[test]
-fn busy_servers_refuse_alike() {
+fn busy_servers_refuse_equally() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
     let limit = ["CONFIG", "SET", "busy-reply-threshold", "1"].map(|arg| arg.as_bytes().to_vec());
@@ -130,7 +130,7 @@ fn busy_servers_refuse_alike() {
 }
 
 #[test]
-fn loading_servers_refuse_alike() {
+fn loading_servers_refuse_equally() {
     let mut pair = Pair { real: RealServer::loading(), ..Pair::new() };
     pair.simulated.condition = Condition::Loading;
     for command in [
@@ -170,7 +170,7 @@ fn loading_servers_refuse_alike() {
 }
 
 #[test]
-fn listeners_are_told_alike() {
+fn listeners_get_equal_messages() {
     let mut pair = Pair::new();
     let mut listener = pair.real.connect();
     let mut server = Server::new("a".repeat(40), "b".repeat(40));
