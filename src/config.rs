@@ -284,9 +284,12 @@ mod tests {
     #[test]
     fn passwords_are_never_shown() {
         let config = parse("nodes = ['redis://:s3cret@h']\npassword = 's3cret'").unwrap();
+
         assert!(!format!("{config:?}").contains("s3cret"));
+
         let builder = config.into_builder().unwrap();
         assert!(!format!("{builder:?}").contains("s3cret"));
+
         for document in [
             serde_json::json!({ "password": 471_142 }),
             serde_json::json!({ "password": ["471142"] }),

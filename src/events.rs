@@ -230,17 +230,21 @@ mod tests {
         let (token, waited) = (FencingToken::new(7), Duration::from_millis(1_500));
         let granted = LockEventKind::Granted { resource: resource.clone(), token, waited };
         let shown = resource.to_string();
+
         let at = "1970-01-01T00:00:01Z";
+
         assert_eq!(
             json_of(granted),
             json!({ "at": at, "event": "granted", "resource": shown, "token": 7, "waited": "1s 500ms" })
         );
+
         let error = LockError::Closed;
         let text = error.to_string();
         assert_eq!(
             json_of(LockEventKind::Refused { resource, waited, error }),
             json!({ "at": at, "event": "refused", "resource": shown, "waited": "1s 500ms", "error": text })
         );
+
         let reason = Reason::ReadOnly;
         let text = reason.to_string();
         assert_eq!(

@@ -123,6 +123,7 @@ macro_rules! targets {
             fn changed_corpus_holds() {
                 let inputs = inputs(stringify!($target));
                 let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) };
+
                 proptest!(config, |(i: Index, changes in changes())| {
                     let mut input = i.get(&inputs).clone();
                     for one in changes {
@@ -163,8 +164,11 @@ fn every_target_has_a_program() {
     let mut programs: Vec<_> =
         programs.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     programs.sort_unstable();
+
     let expected: Vec<_> = NAMES.iter().map(|name| format!("{name}.rs")).collect();
+
     assert_eq!(programs, expected);
+
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
     for name in NAMES {
         assert!(manifest.contains(&format!("path = \"targets/{name}.rs\"")), "{name}");

@@ -197,8 +197,11 @@ mod tests {
         let (mut hold, ()) = Hold::start(acquired.take().unwrap().unwrap(), |_| ()).unwrap();
         let woken = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&woken));
+
         let polled = hold.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending);
+
         assert!(matches!(polled, Polled::Pending));
+
         drop((hold, waker));
         clock.settle();
         assert_eq!((woken.0.load(Ordering::Relaxed), Arc::strong_count(&woken)), (0, 1));

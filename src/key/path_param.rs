@@ -230,6 +230,7 @@ mod tests {
             ("id", "/{id}/{*id}", "/a/b", Err(Unfound::Ambiguous)),
             ("other", "/{id}/{id}/{other}", "/a/b/c", Ok("c")),
         ];
+
         for (name, route, path, found) in cases {
             assert_eq!(find(name, route, path), found, "{name} of {route} in {path}");
         }

@@ -158,6 +158,7 @@ mod tests {
     #[test]
     fn closures_return_names_options_and_results() {
         let some = |text: &str| Ok(Some(text.to_owned()));
+
         assert_eq!(key(|n| format!("account:{n}")), some("account:7"));
         assert_eq!(key(|_| "fixed"), some("fixed"));
         assert_eq!(key(|_| ["b", "a"]), some("a + b"));
@@ -165,6 +166,7 @@ mod tests {
         assert_eq!(key(|n| (*n > 9).then_some("big")), Ok(None));
         assert_eq!(key(|_| Ok::<_, KeyError>("x")), some("x"));
         assert_eq!(key(|_| Ok::<_, KeyError>(None::<String>)), Ok(None));
+
         let error = KeyError::new("no account");
         assert_eq!(key(|_| Err::<String, _>(KeyError::new("no account"))), Err(error));
         assert_eq!(key(|_| String::new()), Err(ResourceError::EmptyName.into()));

@@ -94,10 +94,12 @@ mod tests {
         let total = |epoch| -> Duration {
             clock_jumps.jumps_since(epoch).0.iter().map(|(_, jump)| jump.at_most).sum()
         };
+
         for second in 1..=100 {
             let seen = Timestamp::ZERO + ms(second * 1_000);
             clock_jumps.jumped(1, ClockJump { seen, by_micros: 1_000, at_most: ms(1) });
         }
+
         assert_eq!(clock_jumps.epoch(), 100);
         assert_eq!(total(0), ms(100), "none is forgotten");
         assert_eq!(total(99), ms(1), "only the last one counts for a young lock");

@@ -111,8 +111,11 @@ mod tests {
             let tx = tx.clone();
             Reply::from_fn(move |result| tx.send(result).unwrap())
         };
+
         drop(reply());
+
         assert_eq!(rx.try_recv(), Ok(Err(Reason::Unknown)));
+
         reply().send(Ok(Answer::Extended));
         assert_eq!(rx.try_recv(), Ok(Ok(Answer::Extended)));
         assert!(rx.try_recv().is_err());

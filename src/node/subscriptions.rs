@@ -251,14 +251,20 @@ mod tests {
         let received = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&received);
         let hints = Hints::from_fn(move |hint| sink.lock().unwrap().push(hint));
+
         let first = subscriptions.add(&"x".into(), &hints);
+
         assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+
         drop(first);
         assert_eq!(subscriptions.take_changes().leave, [Arc::from("x")]);
+
         let _second = subscriptions.add(&"x".into(), &hints);
         assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+
         subscriptions.confirmed("x");
         assert!(received.lock().unwrap().is_empty());
+
         subscriptions.confirmed("x");
         assert_eq!(received.lock().unwrap()[..], [Hint::Listening]);
     }
@@ -274,12 +280,17 @@ mod tests {
         subscriptions.take_changes();
         subscriptions.confirmed("x");
         drop(left);
+
+        subscriptions.repeat();
+
+        assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+
         subscriptions.repeat();
         assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
-        subscriptions.repeat();
-        assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+
         subscriptions.confirmed("x");
         assert_eq!(received.lock().unwrap()[..], [Hint::Listening, Hint::Deaf]);
+
         subscriptions.confirmed("x");
         subscriptions.confirmed("y");
         assert_eq!(received.lock().unwrap()[..], [Hint::Listening, Hint::Deaf, Hint::Listening]);
@@ -291,15 +302,21 @@ mod tests {
         let subscriptions = Subscriptions::remote();
         let hints = Hints::from_fn(|hint| panic!("{hint:?}"));
         let early = subscriptions.add(&"x".into(), &hints);
+
         drop(early);
+
         assert!(subscriptions.is_idle());
+
         subscriptions.take_changes();
         assert!(subscriptions.state().names.is_empty(), "never requested");
+
         let first = subscriptions.add(&"x".into(), &hints);
         subscriptions.take_changes();
         drop(first);
         subscriptions.take_changes();
+
         assert!(subscriptions.is_idle());
+
         subscriptions.confirmed("x");
         assert!(subscriptions.state().names.is_empty());
     }

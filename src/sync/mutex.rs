@@ -115,6 +115,7 @@ mod tests {
             let _guard = lock(&mutex);
             crate::log::debug!("too early");
         });
+
         refused.unwrap_err();
     }
 

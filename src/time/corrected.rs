@@ -156,14 +156,20 @@ mod wall_tests {
         clock.set_wall(NOON);
         let steady = MonotonicWall::new(Arc::new(clock.clone()));
         let read = || steady.read(steady.now());
+
         clock.advance(SECOND);
+
         assert_eq!((read(), steady.set_back_by()), (NOON + SECOND, Duration::ZERO));
+
         clock.set_wall(NOON.saturating_sub(SECOND));
         assert_eq!((read(), steady.set_back_by()), (NOON + SECOND, 2 * SECOND));
+
         clock.advance(SECOND);
         assert_eq!((read(), steady.set_back_by()), (NOON + 2 * SECOND, 2 * SECOND));
+
         clock.set_wall(Duration::ZERO);
         assert_eq!(read(), NOON + 2 * SECOND);
+
         clock.set_wall(NOON + 60 * SECOND);
         assert_eq!((read(), steady.set_back_by()), (NOON + 60 * SECOND, Duration::ZERO));
     }

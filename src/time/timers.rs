@@ -300,10 +300,13 @@ mod tests {
                 order.lock().unwrap().push(ms);
             })
         });
+
         for sleep in sleeps {
             sleep.await.unwrap();
         }
+
         assert_eq!(*order.lock().unwrap(), [10, 20, 30]);
+
         timers.close();
         task.await.unwrap();
     }
@@ -356,8 +359,11 @@ mod tests {
             }
             turns
         });
+
         let turns = turns.await.unwrap();
+
         assert!(turns >= ENTRIES * TIMES / 32, "{turns} turns");
+
         timers.close();
         task.await.unwrap();
     }
@@ -385,7 +391,9 @@ mod tests {
         let task = Waker::from(Arc::new(SleepOwner { _sleep: Mutex::new(first) }));
         poll(&mut second, &task);
         drop(task);
+
         poll(&mut second, Waker::noop());
+
         assert_eq!(timers.lock().entries.len(), 1);
     }
 }

@@ -70,6 +70,7 @@ async fn invisible_header_is_not_a_key() {
         (Some(b""), "a resource's name is empty"),
         (Some(&[b'x'; 513]), "at most 512 bytes"),
     ];
+
     for (value, text) in cases {
         let mut request = Request::new(());
         if let Some(value) = value {
@@ -80,19 +81,24 @@ async fn invisible_header_is_not_a_key() {
         let error = service.clone().oneshot(request).await.unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
+
     assert_eq!(recorder.count(), 0);
 }
 
 #[tokio::test]
 async fn invalid_options_are_named() {
     let ms = Duration::from_millis;
+
     assert!(invalid_request(|r| r.ttl(Duration::ZERO)).await.contains("TTL is zero"));
+
     let text = invalid_request(|r| r.ttl(ms(2))).await;
     assert!(text.contains("TTL of 2ms") && text.contains("drift"), "{text}");
+
     for ttl in [ms(10_001), Duration::MAX] {
         let text = invalid_request(|r| r.ttl(ttl)).await;
         assert!(text.contains("max_ttl (10s)"), "{text}");
     }
+
     assert!(invalid_request(|r| r.max_hold(Duration::ZERO)).await.contains("max_hold"));
     assert!(invalid_request(|r| r.max_attempts(0)).await.contains("max_attempts"));
 }
@@ -109,11 +115,15 @@ async fn longest_options_do_not_overflow() {
         .retry_delay(Duration::ZERO..=century)
         .build()
         .unwrap();
+
     let lock = redlock.lock("a").max_hold(Duration::MAX).await.unwrap();
+
     assert!(lock.remaining() > century / 2);
+
     lock.extend().await.unwrap();
     let busy = redlock.lock("a").wait(Duration::ZERO).await.unwrap_err();
     assert!(matches!(busy, LockError::Held { .. }), "{busy:?}");
+
     lock.release().await.unwrap();
 }
 
@@ -122,6 +132,7 @@ async fn longest_wait_does_not_limit() {
     let builder = || Redlock::builder().nodes_from(&EmbeddedNodes::new(3));
     let by_default = builder().wait(Duration::MAX).max_hold(Duration::MAX).build().unwrap();
     let by_request = builder().build().unwrap();
+
     for redlock in [by_default, by_request] {
         let request = || redlock.lock("a").wait(Duration::MAX).max_hold(Duration::MAX);
         let lock = redlock.lock("a").await.unwrap();

@@ -66,6 +66,7 @@ async fn axum_takes_it_everywhere() {
     }
     let routes = || Router::new().route("/hook", post(handler));
     let method = post(handler).layer(keyed());
+
     for router in [
         routes().route_layer(keyed()),
         routes().layer(keyed()),

@@ -33,6 +33,7 @@ proptest! {
             Scripted { tells_its_end, hint, ..Scripted::new(steps.clone()) }
         };
         let expected = drain(body());
+
         let again = match poll_to_end(ReadBody::new(&HeaderMap::new(), body(), limit)) {
             Ok(whole) => {
                 prop_assert!(len <= limit && !expected.failed);
@@ -52,6 +53,7 @@ proptest! {
                 short.into_body()
             }
         };
+
         prop_assert_eq!(drain(again), expected);
     }
 }

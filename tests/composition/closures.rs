@@ -110,8 +110,11 @@ async fn closures_report_what_is_missing() {
         app.oneshot(request).await.unwrap().status()
     };
     let app = || Router::new().route("/", any(async || "ran"));
+
     let lenient = app().route_layer(RedlockLayer::new(redlock(), key.optional()).http());
+
     assert_eq!(status(lenient).await, StatusCode::OK);
+
     let strict = app().route_layer(RedlockLayer::new(redlock(), key).http());
     assert_eq!(status(strict).await, StatusCode::BAD_REQUEST);
 }

@@ -51,6 +51,8 @@ async fn responses_pass_and_locks_are_released() {
         let body = answer.into_body().collect().await;
         assert_eq!(body.unwrap().to_bytes(), "done");
     }
+
     let free = redlock.lock("POST /pay").wait(SECOND).await;
+
     assert!(free.is_ok(), "{free:?}");
 }

@@ -103,12 +103,15 @@ async fn lagging_receivers_are_notified() {
     let (ours, other) = managers();
     let (mut first, mut second) = (ours.events(), ours.events());
     let _held = other.lock("a").await.unwrap();
+
     for _ in 0..1_030 {
         ours.lock("a").await.unwrap_err();
     }
+
     assert_eq!(first.try_recv(), Err(TryRecvError::Lagged(6)));
     assert!(first.try_recv().is_ok());
     assert_eq!(second.try_recv(), Err(TryRecvError::Lagged(6)));
+
     drop((first, second));
     ours.lock("a").await.unwrap_err();
 }
@@ -130,8 +133,11 @@ async fn raised_fence_is_reported_once() {
     }
     let redlock = Redlock::builder().nodes_from(&nodes).build().unwrap();
     let mut events = redlock.events();
+
     let lock = redlock.lock("a").await.unwrap();
+
     assert!(lock.fencing_token().get() > token);
+
     let raised = next(&mut events).await;
     let LockEventKind::FenceRaised { resource, token } = &raised else { panic!("{raised:?}") };
     assert_eq!((resource.to_string().as_str(), *token), ("a", lock.fencing_token()));

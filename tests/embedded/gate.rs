@@ -56,7 +56,9 @@ async fn answer_of_one_node_is_not_decisive() {
         assert!(poll(&mut waiting).is_pending());
     }
     scene.clock.advance(HANG_GUARD);
+
     let told = timeout(HANG_GUARD, waiting).await.expect("the wait is over");
+
     let Err(LockError::WaitTimedOut { last, .. }) = told else { panic!("{told:?}") };
     assert!(matches!(*last, LockError::NoQuorum { .. }), "{last:?}");
 }

@@ -23,9 +23,12 @@ async fn locks_and_once_keys_are_listed() {
     redlock.once("d").run(|_| async { Ok::<_, ()>(()) }).await.unwrap();
     let mut listed: Vec<Holder> = redlock.locks().try_collect().await.unwrap();
     listed.sort_by(|a, b| a.name.cmp(&b.name));
+
     let names: Vec<_> = listed.iter().map(|holder| &*holder.name).collect();
+
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(listed[0].token, locks[0].fencing_token());
+
     let keys: Vec<Arc<str>> = redlock.once_keys().try_collect().await.unwrap();
     assert_eq!(keys, [Arc::from("d")]);
 }
@@ -79,7 +82,9 @@ async fn endless_node_is_left_out() {
     let _locks = (redlock.lock("a").await.unwrap(), redlock.lock("b").await.unwrap());
     let mut names: Vec<_> =
         redlock.locks().map_ok(|holder| holder.name.to_string()).try_collect().await.unwrap();
+
     names.sort();
+
     assert_eq!(names, ["a", "b"]);
 }
 
@@ -95,6 +100,8 @@ async fn invalid_names_are_left_out() {
         op => inner.send(op, reply),
     });
     let redlock = Redlock::builder().node(odd).build().unwrap();
+
     let keys: Vec<_> = redlock.claimed_jobs().try_collect().await.unwrap();
+
     assert_eq!(keys, [Arc::from("a")]);
 }

@@ -126,6 +126,7 @@ proptest! {
         let mut service = layer.layer(service_fn(|_: Write| pending::<Result<(), &'static str>>()));
         let mut model = Model { known: Vec::new(), capacity };
         let mut running: Vec<Running> = Vec::new();
+
         for step in steps {
             match step {
                 Step::Begin(bits, token) => {

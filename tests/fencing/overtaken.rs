@@ -91,7 +91,9 @@ async fn overtaken_before_first_poll_never_polls() {
             Ok::<_, Infallible>(())
         }
     }));
+
     let old = service.call(Write::new(["a"], 1));
+
     assert_eq!(service.call(Write::new(["a"], 2)).await, Ok(()));
     assert_eq!(old.await, Err(FencingServiceError::Fencing(overtaken(1, 2))));
     assert_eq!(polls.load(Ordering::SeqCst), 1);

@@ -76,12 +76,15 @@ async fn next(body: &mut Pin<Box<GrpcBody<Frames>>>) -> Option<Frame<Bytes>> {
 async fn last_frame_frees_the_order() {
     let redlock = Redlock::embedded();
     let frames = [data(), Frame::trailers(HeaderMap::new())];
+
     let mut body = answer(&redlock, LONG, frames).await;
+
     assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(2), false));
     assert!(next(&mut body).await.unwrap().is_data());
     assert!(redlock.lock("7").await.is_err(), "held");
     assert!(next(&mut body).await.unwrap().is_trailers());
     assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(0), true));
+
     drop(redlock.lock("7").await.expect("free"));
     assert!(next(&mut body).await.is_none());
 }

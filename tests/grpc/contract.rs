@@ -68,17 +68,22 @@ async fn inner_readiness_is_awaited_without_bounds() {
     let layer = RedlockLayer::new(Redlock::embedded(), order_id::<Errand>).grpc();
     let mut service = layer.layer(Local(Rc::clone(&mood)));
     let mut cx = Context::from_waker(Waker::noop());
+
     let errand = || {
         let mut request = Request::new(Errand);
         request.headers_mut().insert("order-id", "7".parse().unwrap());
         request
     };
+
     assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
+
     let mut call = Box::pin(service.call(errand()));
     assert!(call.as_mut().poll(&mut cx).is_pending());
+
     mood.set(Poll::Ready(Ok(())));
     let response = call.await.unwrap();
     assert!(response.headers().get("grpc-status").is_none(), "it ran");
+
     drop(response);
     mood.set(Poll::Ready(Err(broken)));
     assert!(matches!(service.call(errand()).await, Err(error) if error == broken));
@@ -94,12 +99,15 @@ async fn token_comes_from_layer_alone() {
     let key = |request: &Request<Option<&'static str>>| request.body().map(str::to_owned);
     let layer = RedlockLayer::new(Redlock::embedded(), key).grpc().token_header("fencing-token");
     let mut service = layer.layer(tower::service_fn(seen));
+
     let mut told = async |key| {
         let request = Request::builder().header("fencing-token", "999").body(key).unwrap();
         let response = service.call(request).await.unwrap();
         http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes()
     };
+
     assert_eq!(&told(None).await[..], b"none");
+
     let token = told(Some("7")).await;
     assert!(token.len() > 10, "{token:?}");
 }

@@ -22,6 +22,8 @@ async fn wait_ends_with_callers_timeout() {
     let request = Request::post("/").header("grpc-timeout", "100m").body(()).unwrap();
     let call = layer.layer(method).oneshot(request);
     let response = tokio::time::timeout(HANG_GUARD, call).await.expect("in time").unwrap();
+
     let status = Status::from_header_map(response.headers()).expect("a status");
+
     assert_eq!(status.code(), Code::Aborted, "{status:?}");
 }

@@ -81,12 +81,14 @@ async fn no_usable_key_is_invalid_argument() {
     let site = Site::open(|layer| layer).await;
     let missing = site.client.clone().place(PlaceRequest::default()).await.unwrap_err();
     let long = site.place(&"x".repeat(513), "").await.unwrap_err();
+
     for (status, reason) in [(missing, "the metadata order-id is missing"), (long, "bytes")] {
         let details = details(&status, Code::InvalidArgument);
         assert!(details.retry_info().is_none() && details.error_info().is_none());
         assert!(status.message().contains(reason), "{}", status.message());
         assert!(status.message().ends_with("; nothing was done"), "{}", status.message());
     }
+
     assert_eq!(site.orders.entered(), 0);
 }
 

@@ -87,11 +87,15 @@ fn the_soft_stop_keeps_its_distance() {
     clock.settle();
     let lock = acquired.take().unwrap().unwrap();
     let (stopping, lost) = (clock.spawn(lock.context().stopping()), clock.spawn(lock.lost()));
+
     clock.advance(VALIDITY.saturating_sub(LEAD + MS + NANO));
+
     assert!(!stopping.is_finished());
+
     clock.advance(NANO);
     assert!(stopping.is_finished());
     assert_eq!(lock.remaining(), LEAD + MS, "the validity is not shorter");
+
     clock.advance(MS);
     assert!(lost.is_finished());
 }

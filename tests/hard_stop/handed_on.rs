@@ -69,8 +69,11 @@ fn no_poll_at_own_max_hold() {
     let (polls, waker) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<_>>::default());
     let (flag, _dropped) = Flag::new();
     let mut run = handed_on(&redlock, &clock, HOLD, endless(&polls, &waker, flag));
+
     clock.advance(just_before(HOLD));
+
     assert!(poll(run.as_mut()).is_pending());
+
     let before = polls.load(Ordering::SeqCst);
     clock.advance(NANO);
     let polled = poll(run.as_mut());

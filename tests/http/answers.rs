@@ -176,9 +176,12 @@ fn held_is_409_with_estimated_delay() {
         let after = || ask(layer, never).headers[header::RETRY_AFTER].clone();
         (0..100).map(|_| after().to_str().unwrap().parse().unwrap()).collect()
     };
+
     let told = seconds(&layer(&ours));
+
     assert!(told.iter().all(|told| (3..=9).contains(told)), "{told:?}");
     assert!(told.iter().any(|other| *other != told[0]), "jitter: {told:?}");
+
     let told = seconds(&layer(&ours).retry_after(Duration::from_secs(2)));
     assert!(told.iter().all(|told| (1..=2).contains(told)), "{told:?}");
 }
@@ -308,10 +311,14 @@ fn on_reject_replaces_the_response() {
         response
     });
     let lock = hold(&other);
+
     let answer = ask(&teapot, never);
+
     assert_eq!((answer.status, answer.calls), (StatusCode::IM_A_TEAPOT, 0));
+
     let text = "held x true began: false; held by secret-owner on ";
     assert!(answer.body.starts_with(text.as_bytes()), "{:?}", answer.body);
+
     drop(lock);
     let answer = ask(&teapot, || clock.advance(VALIDITY));
     assert_eq!((answer.status, answer.calls), (StatusCode::IM_A_TEAPOT, 1));
@@ -327,6 +334,8 @@ fn an_override_may_have_no_body() {
         *response.status_mut() = rejection.status();
         response
     });
+
     let answer = ask(&empty, never);
+
     assert_eq!((answer.status, answer.body.len()), (StatusCode::CONFLICT, 0));
 }

@@ -95,7 +95,9 @@ async fn nested_once_layers_of_every_kind() {
     let idempotent = OnceLayer::idempotency(redlock.clone(), "charges").scope(Scope::none());
     let found =
         found(|app| app.layer(unnamed).layer(by_body).layer(account(&redlock)).layer(idempotent));
+
     let found = found.await;
+
     assert!(found[0].starts_with("once:idempotency:"), "{found:?}");
     assert_eq!(found[1..], [ACCOUNT, "once:events:p2", "unnamed", "unnamed", "unnamed"]);
 }
@@ -109,7 +111,9 @@ async fn innermost_layer_wins_a_shared_name() {
     let outer = RedlockLayer::new(redlock.clone(), |_: &Request| "outer").named("account").http();
     let app = Router::new().route("/accounts/{id}", post(handle));
     let app = app.layer(account(&redlock)).layer(outer);
+
     let response = app.oneshot(request()).await.unwrap();
+
     assert_eq!(to_bytes(response.into_body(), 10).await.unwrap(), ACCOUNT);
 }
 
@@ -125,7 +129,9 @@ async fn unguarded_request_has_no_contexts() {
     let send = async |path: &str| {
         app.clone().oneshot(Request::post(path).body(Body::empty()).unwrap()).await.unwrap()
     };
+
     let perhaps = send("/perhaps").await;
+
     assert_eq!(to_bytes(perhaps.into_body(), 10).await.unwrap(), "false");
     assert_eq!(send("/surely").await.status(), StatusCode::INTERNAL_SERVER_ERROR);
 }

@@ -66,12 +66,15 @@ fn work_is_dropped_at_the_end() {
     let bench = Bench::new();
     let inside = Arc::new(());
     let count = Arc::clone(&inside);
+
     let mut run = pin!(upgraded(&bench).run(async move |_| {
         pending::<()>().await;
         drop(count);
     }));
+
     assert!(poll(run.as_mut()).is_pending());
     assert!(bench.is_held() && Arc::strong_count(&inside) == 2);
+
     bench.clock.advance(VALIDITY);
     let end = poll(run.as_mut());
     assert!(matches!(end, Poll::Ready(Err(LockError::Lost { .. }))), "{end:?}");
@@ -131,6 +134,7 @@ async fn response_to_possible_upgrade_fails_last() {
         // A stream that is not upgraded is dropped with its response.
         (connect().version(Version::HTTP_2), false),
     ];
+
     for (request, fails) in requests {
         let request = request.body(()).unwrap();
         let asked = format!("{request:?}");

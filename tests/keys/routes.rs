@@ -50,6 +50,7 @@ async fn parameter_equals_the_handlers() {
             ),
         ),
     ];
+
     for (place, app) in places {
         println!("{place}");
         for (sent, seen) in [
@@ -76,7 +77,9 @@ async fn number_spellings_are_one_name() {
     for id in ["42", "042", "+42", "%2b0%342"] {
         expect(&app, &format!("/accounts/{id}"), "42 under account:42").await;
     }
+
     let text = "the lock key in this request is malformed; nothing was done";
+
     assert_eq!(refused(&app, "/accounts/x").await, text);
 }
 
@@ -99,6 +102,7 @@ async fn segment_counts_in_the_sent_path() {
     expect(&service, "/v1/accounts/%34%32", "42").await;
     let path =
         Router::new().route("/{id}", get(resource)).route_layer(locked(key::method_and_path()));
+
     expect(&Router::new().nest("/v1", path), "/v1/%61?q", "GET /v1/a").await;
 }
 

@@ -87,12 +87,14 @@ async fn missing_key_precedes_the_404() {
 async fn route_layer_leaves_the_404() {
     let redlock = Redlock::embedded();
     let key = || key::header("x-id");
+
     let apps = [
         routes().route_layer(RedlockLayer::new(redlock.clone(), key()).http()),
         routes().route_layer(OnceLayer::new(redlock.clone(), "hooks", key()).http()),
         routes().route_layer(OnceLayer::by_body(redlock.clone(), "hooks", key())),
         routes().route_layer(OnceLayer::idempotency(redlock.clone(), "pay").scope(Scope::none())),
     ];
+
     for (app, kind) in apps.iter().zip(LAYERS) {
         assert_eq!(status(app, request("/nowhere", false)).await, 404, "{kind}");
         assert_eq!(status(app, request("/accounts/1", false)).await, 400, "{kind}");

@@ -97,7 +97,9 @@ impl Io {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn member() {
     let Ok(text) = env::var(VARIABLE) else { return };
+
     let [role, name, arg, urls] = text.split(' ').collect::<Vec<_>>()[..] else { panic!("{text}") };
+
     let roles = [Role::Candidate, Role::Receiver, Role::Replica, Role::Worker];
     let role = roles.into_iter().find(|known| format!("{known:?}") == role).expect("a role");
     let (sender, input) = mpsc::channel();

@@ -192,7 +192,9 @@ fn blocking_work_may_move_clock() {
         job.overlap(Overlap::Stop).stop_grace(SECOND)
     });
     scene.clock.advance(10 * SECOND);
+
     assert_eq!(scene.seen(), [22 * SECOND], "it can't be dropped");
+
     let status = &scene.jobs.jobs()[0];
     assert_eq!((status.counts.started, status.counts.finished), (2, 2), "{status:?}");
 }
@@ -207,13 +209,18 @@ fn blocking_work_stops_between_attempts() {
         });
         job.retries(5).backoff(10 * SECOND)
     });
+
     scene.clock.advance(3_615 * SECOND);
+
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [1, 2]);
+
     let handle = scene.jobs.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
     scene.clock.advance(2 * SECOND);
     let ShutdownReport { still_running, .. } = report.take().expect("it returns");
+
     assert!(still_running.is_empty());
+
     scene.clock.advance(60 * SECOND);
     assert_eq!(told.try_iter().count(), 0);
 }

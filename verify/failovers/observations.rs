@@ -162,10 +162,13 @@ mod tests {
     #[test]
     fn latest_worker_counts() {
         let mut told = vec![(0, "0 connected b 5"), (1, "0 voting a 6")];
+
         assert_eq!(observations(&told).connected(0, "b"), None);
+
         told.extend([(1, "0 away a 7"), (1, "0 connected b 8"), (1, "0 voting b 9")]);
         assert_eq!(observations(&told).connected(0, "b"), Some(8));
         assert_eq!(observations(&told).voting(0, "b"), None);
+
         told.push((0, "0 voting b 12"));
         assert_eq!(
             (observations(&told).connected(0, "b"), observations(&told).voting(0, "b")),

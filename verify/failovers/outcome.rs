@@ -132,10 +132,12 @@ mod tests {
         let overlapping = vec![hold(0, 10, 20, 1), hold(1, 15, 40, 2)];
         let disordered = vec![hold(0, 10, 20, 2), hold(1, 30, 40, 2)];
         let time = Duration::from_millis(100);
+
         let problems = |holds: &[Hold], control: &[Hold]| {
             let (holds, control) = (holds.to_vec(), control.to_vec());
             Outcome { rows: Vec::new(), holds, control, time, is_interrupted: false }.problems()
         };
+
         assert_eq!(problems(&sound, &overlapping), Vec::<String>::new());
         assert_eq!(problems(&sound, &sound).len(), 1);
         assert_eq!(problems(&overlapping, &overlapping), ["1 overlapping holds"]);

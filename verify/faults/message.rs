@@ -157,6 +157,7 @@ mod tests {
         let attempt = |voting| {
             Report::Attempt(Attempt { worker: 1, from: 2, until: 3, granted: true, voting })
         };
+
         let reports = [
             Report::Hello(1),
             Report::Event(Event::Ready),
@@ -169,6 +170,7 @@ mod tests {
             attempt(None),
             Report::Slow("9 s for a".into()),
         ];
+
         for report in reports {
             assert_eq!(Report::from_line(&report.to_line()), Some(report));
         }

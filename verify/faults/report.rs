@@ -219,7 +219,9 @@ mod tests {
                 token: Some(token),
             });
         }
+
         let found = problems(cell(Kind::Eviction, Client::Redlock), Ok(outcome(&entries)));
+
         assert_eq!(found, ["eviction held (redlock): 1 stale writes past the fence"]);
     }
 
@@ -257,9 +259,12 @@ mod tests {
         report.add(0, cell(Kind::FlushAll, Client::Redlock), Ok(outcome(&entries(30))));
         report.add(2, cell(Kind::FlushAll, Client::Plain), Ok(outcome(&entries(15))));
         let table = report.markdown();
+
         let lines: Vec<_> = table.lines().collect();
+
         assert!(lines[2].starts_with("| flushall | held | 0 | 1 |"), "{table}");
         assert!(lines[3].starts_with("| stop | held | not carried out |"), "{table}");
+
         let columns = |line: &str| line.matches('|').count();
         assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{table}");
     }

@@ -203,10 +203,12 @@ mod tests {
             let attempts = (0..WORKERS).map(|worker| attempt(worker, 10, false, voting));
             entries(attempts.collect())
         };
+
         assert!(all_known(&known(Some(SERVERS)), 10));
         assert!(!all_known(&known(Some(SERVERS)), 11));
         assert!(!all_known(&known(Some(SERVERS - 1)), 10));
         assert!(all_known(&known(None), 10));
+
         let mut later = known(Some(SERVERS));
         later.attempts.push(attempt(1, 20, false, Some(2)));
         assert!(!all_known(&later, 10));

@@ -89,7 +89,9 @@ mod tests {
             from: 3,
             until: 4,
         };
+
         assert_eq!(Hold::from_line(&hold.to_line()), Some(hold.clone()));
+
         hold.token = None;
         assert_eq!(Hold::from_line(&hold.to_line()), Some(hold));
     }

@@ -163,6 +163,7 @@ fn documented_codes_are_in_code() {
     let advice = [include_str!("../node_advice.rs"), include_str!("../set_advice.rs")];
     let prospects = include_str!("../../error/prospect.rs").split("impl Reason").nth(1);
     let mut found = Codes::new();
+
     for file in advice.into_iter().chain(prospects) {
         let calls = [
             ("Advice::problem(", "problem"),
@@ -179,6 +180,7 @@ fn documented_codes_are_in_code() {
             }
         }
     }
+
     assert_eq!(documented(), found);
 }
 
@@ -214,7 +216,9 @@ fn table_says_where_waiting_helps() {
             of_reasons.insert(prospect.code);
         }
     }
+
     let others = cells.iter().filter(|(code, _)| !of_reasons.contains(**code));
+
     for (code, cell) in others {
         assert!(["–", "yes"].contains(cell), "{code}: {cell}");
     }

@@ -46,6 +46,7 @@ fn test_vote_has_to_count() {
         found.votes[0] = vote;
         found.diagnosis().verdict()
     };
+
     assert_eq!(verdict(None), Verdict::Healthy, "without test votes");
     assert_eq!(verdict(Some(Ok(49 * MS))), Verdict::Healthy);
     assert_eq!(verdict(Some(Ok(50 * MS))), Verdict::NoQuorum, "as late as the node timeout");

@@ -45,13 +45,17 @@ mod tests {
     fn breaks_are_reported_for_a_minute() {
         let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
         let mut breaks = Breaks::default();
+
         assert_eq!(breaks.many(at(0)), None);
+
         breaks.note(Reason::Disconnected, at(1));
         breaks.note(Reason::Disconnected, at(2));
         assert_eq!(breaks.many(at(2)), None);
+
         breaks.note(Reason::TimedOut, at(3));
         assert_eq!(breaks.many(at(60)), Some((3, Reason::TimedOut)));
         assert_eq!(breaks.many(at(61)), None);
+
         for _ in 0..1_000 {
             breaks.note(Reason::Loading, at(70));
         }

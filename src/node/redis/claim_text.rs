@@ -184,24 +184,32 @@ mod tests {
     fn text_form_is_stable() {
         let run = TickRun::new(ms(1_000), 2, ms(1_003));
         let before = TickRun::new(ms(500), 1, ms(501)).ended(ms(502));
+
         let claim = TickClaim::new(7, run, "svc@host:1 a".into(), Some(before));
+
         assert_eq!(read("7 1000 2 1003 0 500 1 501 502 svc@host:1 a"), Some(claim.clone()));
+
         let mark = ScheduleMark::new(0xab, ms(400), "svc 2".into());
         let claim = claim.numbered(1).by_schedule(mark);
         let text = "7 1000 2 1003 0 500 1 501 502 #1 400 ab 5 svc 2svc@host:1 a";
         assert_eq!((&*written(&claim), read(text)), (text, Some(claim.clone())));
+
         let mark = ScheduleMark::new(0xab, ms(400), "svc 2".into());
         let mark = mark.described("cron 0 0 3 * * * in Europe/Berlin", Some("2026a"));
         let described = claim.by_schedule(mark);
         let text = "7 1000 2 1003 0 500 1 501 502 #1 400 ab 45 \
             svc 2\ncron 0 0 3 * * * in Europe/Berlin\n2026asvc@host:1 a";
+
         assert_eq!((&*written(&described), read(text)), (text, Some(described)));
+
         let claim = TickClaim::new(7, run.ended(ms(1_009)), "".into(), None);
         assert_eq!(written(&claim), "7 1000 2 1003 1009 0 0 0 0 #0 0 0 0 ");
         assert_eq!(read("7 1000 2 1003 1009 0 0 0 0 "), Some(claim));
+
         let claim = TickClaim::of_document(7, 2, "me".into(), "1\nend\n".into());
         let text = "7 0 1 0 0 0 0 0 0 #2 0 0 6 1\nend\nme";
         assert_eq!((&*written(&claim), read(text)), (text, Some(claim)));
+
         // What only begins like it is the owner of an earlier version.
         let owners = ["#", "#1", "#1 2 3 9 short", "#x 0 0 0 ", "#1 0 0 1 ä"];
         for owner in owners {
@@ -225,6 +233,7 @@ mod tests {
             "7  1 1 1 0 0 0 0 0 me",
             "7 1 1 1 0 0 0 0 x me",
         ];
+
         for text in texts {
             assert_eq!(read(text), None, "{text:?}");
         }

@@ -248,9 +248,11 @@ mod tests {
     async fn host_names_alone_are_looked_up() {
         let tcp = |host: &str| Address::Tcp { host: host.into(), port: 7 };
         let found = async |address: &Address| SocketConnector::new().addresses(address).await;
+
         for address in [tcp("192.0.2.1"), tcp("2001:db8::1"), Address::Unix { path: "/s".into() }] {
             assert_eq!(found(&address).await.unwrap(), [address]);
         }
+
         let local = found(&tcp("localhost")).await.unwrap();
         assert!(
             local.contains(&tcp("127.0.0.1")) && !local.contains(&tcp("localhost")),

@@ -386,10 +386,12 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             password_in(&file)
         };
+
         for text in ["s3cret", "s3cret\n", "s3cret\r\n"] {
             assert_eq!(&*read(text.as_bytes()).unwrap(), "s3cret");
         }
         assert_eq!(&*read(b" s3 cret \n\n").unwrap(), " s3 cret \n");
+
         let long = "s3cret".repeat(20_000);
         for text in [&b""[..], b"\n", b"s3cret\xff", long.as_bytes()] {
             let error = read(text).unwrap_err();
@@ -398,6 +400,7 @@ mod tests {
         }
         std::fs::remove_file(&file).unwrap();
         let gone = Credentials::from_file("app", &file);
+
         assert!(gone.check().is_err() && format!("{gone:?}").contains("app"));
     }
 }

@@ -356,13 +356,17 @@ mod tests {
         let ops = ops();
         let [acquire, extend, release] = [&ops[0], &ops[2], &ops[3]];
         let granted = Answer::Granted(GrantedAnswer { accepted: true, fence: 0 });
+
         let expected = Decoded { result: Ok(granted), server_micros: None, granted: true };
+
         assert_eq!(decoded(acquire, Value::Int(1)), expected);
+
         for (deleted, existed) in [(0, false), (1, true)] {
             let released = Answer::Released(ReleasedAnswer { existed, awaited: false });
             assert_eq!(decoded(release, Value::Int(deleted)), Decoded::timeless(Ok(released)));
         }
         let awaited = Answer::Released(ReleasedAnswer { existed: true, awaited: true });
+
         assert_eq!(decoded(release, list(&[9, 1])), Decoded::timeless(Ok(awaited)));
         assert!(is_unexpected(&decoded(extend, Value::Int(1))));
     }
@@ -387,6 +391,7 @@ mod tests {
             let expected = Decoded { result: Ok(granted), server_micros: None, granted: true };
             assert_eq!(decoded(acquire, answer), expected);
         }
+
         for wrong in [refused(TOKEN - 1), refused(-1)].concat() {
             let decoded = decoded(acquire, wrong);
             assert!(is_unexpected(&decoded), "{decoded:?}");
@@ -396,9 +401,11 @@ mod tests {
     #[test]
     fn fences_of_raises_fit_their_codes() {
         let raise = &ops()[1];
+
         for (code, fence) in [(1, TOKEN - 1), (2, TOKEN)] {
             assert!(decoded(raise, list(&[code, 5, fence])).granted);
         }
+
         let wrong: [&[i64]; 6] =
             [&[1], &[2], &[1, 5, -1], &[2, 5, -1], &[1, 5, TOKEN], &[2, 5, TOKEN - 1]];
         for items in wrong {
@@ -415,6 +422,7 @@ mod tests {
                 assert!(is_unexpected(&decoded), "{op:?}: {decoded:?}");
             }
         }
+
         // Of a raise, as the answer to a promise; and no record, without a time.
         for (op, items) in [(&ops[5], &[1, 5, 7][..]), (&ops[7], &[1])] {
             assert!(is_unexpected(&decoded(op, list(items))), "{op:?}");
@@ -437,6 +445,7 @@ mod tests {
             let decoded = decoded(release, wrong);
             assert!(is_unexpected(&decoded), "{decoded:?}");
         }
+
         for wrong in [Value::Int(0), Value::Int(2), list(&[]), Value::Nil] {
             let decoded = decoded(acquire, wrong);
             assert!(is_unexpected(&decoded), "{decoded:?}");

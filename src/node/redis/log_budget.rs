@@ -74,8 +74,11 @@ mod tests {
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut budget = LogBudget::new(begun);
         let levels: Vec<_> = (0..DAY).map(|second| budget.take(at(second))).collect();
+
         let count = |level| levels.iter().filter(|known| **known == level).count();
+
         assert_eq!(count(MessageLevel::FirstInExcess), 1);
+
         let own = count(MessageLevel::Own);
         assert!(own >= 1_440 && own <= 1_440 + BURST as usize, "{own} messages");
         assert_eq!(budget.settle(at(DAY)), None);
@@ -87,10 +90,13 @@ mod tests {
     fn rare_changes_are_all_logged() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
+
         let mut budget = LogBudget::new(begun);
+
         for number in 0..1_000 {
             assert_eq!(budget.take(at(number * 61)), MessageLevel::Own);
         }
+
         let day_later = 2 * 24 * 60 * 60;
         for _ in 0..BURST {
             assert_eq!(budget.take(at(day_later)), MessageLevel::Own);

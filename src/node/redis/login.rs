@@ -335,6 +335,7 @@ mod tests {
     async fn renewal_comes_before_the_end() {
         let (mut login, calls) = login(|_| None).await;
         let begun = Instant::now();
+
         for number in 1..20 {
             let auth = sent(&step(&mut login).await);
             assert!(auth.contains("AUTH") && auth.contains(&format!("s3cret-{number}")), "{auth}");
@@ -343,6 +344,7 @@ mod tests {
             assert!((7.0 * turns..=8.1 * turns).contains(&tenths), "{number}: {tenths}");
             login.answered(&Value::Okay);
         }
+
         assert_eq!(calls.load(Ordering::SeqCst), 20);
     }
 
@@ -351,10 +353,13 @@ mod tests {
         let (mut login, calls) =
             login(|number| (1..5).contains(&number).then(|| "no".into())).await;
         let begun = Instant::now();
+
         assert!(sent(&step(&mut login).await).contains("s3cret-5"));
         assert!(begun.elapsed() < TERM);
+
         login.answered(&refusal());
         assert!(sent(&step(&mut login).await).contains("s3cret-6"));
+
         login.answered(&Value::Okay);
         assert!(login.failure.is_none());
         assert_eq!(calls.load(Ordering::SeqCst), 7);
@@ -494,8 +499,11 @@ mod tests {
             sleep(TERM / 20).await;
         }
         let commands = crate::sync::lock(&commands);
+
         let logins = commands.iter().filter(|command| command.contains("AUTH")).count();
+
         assert_eq!((logins, commands.len()), (1, 27));
+
         drop(commands);
         sleep(TERM).await;
         let error = connection.ask_within(&ping, TERM, 1024).await.unwrap_err();

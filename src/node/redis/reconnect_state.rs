@@ -120,6 +120,7 @@ mod tests {
             let micros = u64::try_from((Duration::from_millis(ms) + ahead).as_micros()).unwrap();
             (Interval::new(at(ms), at(ms + 1), micros), at(ms), at(ms + 1))
         };
+
         for (restart, second_run, is_jump) in [
             (RestartGuard::Probation, "b", false),
             (RestartGuard::Probation, "a", true),
@@ -153,7 +154,9 @@ mod tests {
             expires: Timestamp::MAX,
             waits: false,
         });
+
         memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000), Duration::ZERO);
+
         assert!(!memory.settles(nonce, 6_000_000));
         assert!(memory.settles(Nonce::from_bytes([8; 16]), 5_000_000), "another's release");
         assert!(memory.settles(nonce, 6_000_001));

@@ -272,6 +272,7 @@ mod tests {
                 assert!(is_declared(&key, &code), "{file}: {key:?} is not declared");
             }
         }
+
         assert!(count > 60, "only {count} keys were found");
         assert!(files()["extend.lua"].contains("gone[#gone + 1] = KEYS[i]"));
     }

@@ -102,6 +102,7 @@ mod tests {
     fn unexpected_answers_show_no_nonce() {
         let nonce = "ab".repeat(16).into_bytes();
         let bytes = [&nonce[..], b"\xff"].concat();
+
         for value in [Value::BulkString(nonce), Value::BulkString(bytes)] {
             for value in [value.clone(), Value::Array(vec![Value::Int(1), value])] {
                 let shown = unexpected(&value).to_string();

@@ -158,6 +158,7 @@ mod tests {
             ("redis_version:7.4.3\r\ngarnet_version:1.0.48", ServerKind::Garnet),
             ("server:hand-made", ServerKind::Other),
         ];
+
         for (text, kind) in kinds {
             assert_eq!(probe(text).kind(), Some(kind), "{text}");
         }

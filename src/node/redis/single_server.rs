@@ -242,6 +242,7 @@ mod tests {
             go_on.send(()).unwrap();
             is_sent.recv().unwrap();
         }
+
         server.join().unwrap();
     }
 }

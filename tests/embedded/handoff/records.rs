@@ -42,11 +42,15 @@ fn once_work_takes_over_no_lease() {
     let plain = scene.lock(&Resource::of_once("k").unwrap());
     let (mut run, end) = once(&scene);
     let (mut next, next_end) = once(&scene);
+
     drop(plain);
+
     assert!(poll(&mut run).is_pending() && poll(&mut next).is_pending());
     assert_eq!(scene.leases(), 2);
+
     end.send(()).unwrap();
     assert!(poll(&mut run).is_ready());
+
     next_end.send(()).unwrap();
     assert!(poll(&mut next).is_ready());
     assert_eq!(scene.leases(), 3);

@@ -57,7 +57,9 @@ async fn processes_alternate_with_growing_tokens() {
     }
     let log = log.lock().unwrap();
     let fewest = *log.grants.iter().min().unwrap();
+
     println!("{:?} grants, longest row {:?}", log.grants, log.longest_row);
+
     assert!(fewest > 100, "both get on: {:?}", log.grants);
     // 100 ms, and a few pauses in which the other process did not retry.
     assert!(log.longest_row < FIGHT * 2 / 3, "{:?}", log.longest_row);

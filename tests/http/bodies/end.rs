@@ -126,10 +126,14 @@ fn overlong_body_is_cut() {
         dropped: Some(flag),
         ..Scripted::new([data(), data(), Step::Panic])
     };
+
     let mut body = bench.through(script);
+
     assert!(next(&mut body).is_ready());
+
     bench.clock.advance(just_before(VALIDITY));
     assert!(next(&mut body).is_ready(), "there is a nanosecond left");
+
     bench.clock.advance(crate::tools::NANO);
     assert!(next(&mut body).is_pending(), "the server sends what it has");
     assert_eq!(*releases.lock().unwrap(), [true; 5]);

@@ -19,8 +19,10 @@ async fn disconnect_frees_the_key_at_once() {
     site.entered(1).await;
     site.held("a").await;
     request.abort();
+
     // The TTL is far longer than the guard against hanging: nothing expires here.
     site.all_keys_gone().await;
+
     assert!(!site.shared.log.is_inside("a"));
     assert_eq!(site.client().post("/token/a").await.status, 200);
 }
@@ -74,6 +76,7 @@ async fn bodiless_responses_free_the_key() {
         (Method::HEAD, "/endless/d", 200, None),
         (Method::GET, "/text/e", 200, Some("9")),
     ];
+
     for (method, path, status, length) in requests {
         let answer = soon(path, client.send(method, path)).await.unwrap();
         assert_eq!(answer.status, status, "{path}");

@@ -59,11 +59,14 @@ async fn stream_reset_frees_only_its_key() {
     site.held("a").await;
     site.held("b").await;
     a.abort();
+
     crate::support::eventually_async("a is free", async || {
         site.servers.iter().all(|server| !server.exists("redlock:lock:a"))
     })
     .await;
+
     assert!(site.is_held("b"));
+
     b.abort();
     site.all_keys_gone().await;
 }

@@ -130,6 +130,7 @@ fn is_lost(answer: &str) -> bool {
 async fn overrunning_handler_gets_500() {
     let addr = site().await;
     let http2 = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+
     for path in ["/empty", "/text"] {
         for version in ["1.0", "1.1"] {
             let answer = raw(addr, version, path).await;
@@ -144,6 +145,7 @@ async fn overrunning_handler_gets_500() {
 async fn overrunning_body_is_never_complete() {
     let addr = site().await;
     let http2 = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+
     for path in ["/first-frame", "/second-frame", "/end"] {
         let answer = raw(addr, "1.0", path).await;
         assert!(is_lost(&answer), "{path}: nothing was sent before: {answer}");
@@ -180,9 +182,11 @@ async fn http_10_failed_body_is_incomplete() {
 async fn http_10_refuses_long_unsized_body() {
     let addr = site().await;
     let answer = raw(addr, "1.0", "/many-chunks").await;
+
     assert!(answer.contains(" 500 "), "{}", answer.len());
     assert!(answer.contains(r#""code":"response-too-large""#), "{answer}");
     assert!(answer.contains(r#""outcome":"unknown""#), "{answer}");
+
     // The error is due to the connection's version, not to the response's size.
     let client = Client::new(http1(), addr);
     let answer = client.send(Method::GET, "/many-chunks").await.unwrap();

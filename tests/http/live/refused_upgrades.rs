@@ -104,8 +104,11 @@ async fn session_of_lost_lock_never_begins() {
         Router::new().route("/ws/{key}", any(handler))
     };
     let scene = Scene::with(app, |layer| layer.max_hold(SHORT)).await;
+
     is_closed_after("lost", ask(&scene, "Upgrade, close").await).await;
+
     assert_eq!(sessions.recv().await, Some(Session::Dropped));
+
     scene.site.all_keys_gone().await;
 }
 
@@ -113,11 +116,14 @@ async fn session_of_lost_lock_never_begins() {
 async fn refused_http2_session_never_begins() {
     let (scene, mut sessions) = unguarded(|layer| layer).await;
     let (connection, answer) = scene.connect_http2().await;
+
     assert_eq!(answer.status(), 500);
+
     // The stream ends; the connection stays open.
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok());
     assert_eq!(sessions.recv().await, Some(Session::Dropped));
+
     scene.site.all_keys_gone().await;
     assert!(connection.is_ready());
 }
@@ -138,8 +144,11 @@ async fn inner_refusal_closes_the_connection() {
         Router::new().route("/ws/{key}", any(handler)).route_layer(inner)
     };
     let scene = Scene::open(app).await;
+
     is_closed_after("upgrade-unguarded", ask(&scene, "Upgrade, close").await).await;
+
     assert_eq!(sessions.recv().await, Some(Session::Dropped));
+
     scene.site.all_keys_gone().await;
 }
 
@@ -188,10 +197,14 @@ async fn replaced_upgrade_frees_key_with_connection() {
     let forbidden =
         |app: Router| app.layer(map_response(async |_: Response| StatusCode::FORBIDDEN));
     let (scene, redlock) = inner_only(forbidden).await;
+
     let mut stream = ask(&scene, "Upgrade").await;
+
     assert_eq!(status(&mut stream).await, "HTTP/1.1 403");
+
     let held = redlock.lock("inner").wait(Duration::ZERO).await;
     assert!(matches!(held, Err(LockError::Held { .. })), "{held:?}");
+
     drop(stream);
     let freed = async { redlock.lock("inner").wait(Duration::MAX).await };
     let _lock = soon("the inner key", freed).await.unwrap();

@@ -57,11 +57,14 @@ fn assert_problem(answer: &str, status: u16, code: &str) {
 async fn idle_sender_blocks_no_request() {
     let (redlock, addr) = site(LONG).await;
     let idle = send(addr, "/a", 10, "half").await;
+
     for _ in 0..3 {
         let complete = answer(send(addr, "/a", 4, "done").await).await;
         assert!(complete.starts_with("HTTP/1.1 200 ") && complete.ends_with("done"), "{complete}");
     }
+
     assert!(redlock.inspect("/a").await.unwrap().is_none());
+
     let mut idle = idle;
     idle.write_all(b"-other").await.unwrap();
     let complete = answer(idle).await;
@@ -109,6 +112,8 @@ async fn on_reject_handles_rejected_bodies() {
             rejection.response().map(|_| format!("{} {name:?}", rejection.code()).into())
         });
     let addr = serve(Router::new().fallback(any(async || ())).layer(layer)).await;
+
     let refused = answer(send(addr, "/a", LIMIT + 1, "").await).await;
+
     assert!(refused.ends_with(r#"body-too-large Some("/a")"#), "{refused}");
 }

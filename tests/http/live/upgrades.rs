@@ -172,9 +172,12 @@ async fn peer_that_vanishes_frees_key() {
     let mut first = scene.connect().await;
     is_open(&mut first).await;
     scene.site.held("a").await;
+
     // Without a closing handshake.
     drop(first);
+
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
     is_open(&mut scene.connect().await).await;
 }
@@ -209,9 +212,12 @@ async fn work_gets_a_stop_request_before() {
     // A tenth of the validity, a minute before its end.
     let hold = Duration::from_secs(7);
     let mut scene = Scene::with(app, |layer| layer.max_hold(hold)).await;
+
     let mut socket = scene.connect().await;
+
     assert_eq!(soon("the farewell", socket.next()).await.unwrap().unwrap(), "bye".into());
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
 }
 
@@ -231,10 +237,14 @@ async fn kept_handle_holds_the_lock() {
     let mut scene = Scene::open(app).await;
     let mut socket = scene.connect().await;
     is_open(&mut socket).await;
+
     scene.site.held("a").await;
+
     assert_eq!(scene.refused().await.0, StatusCode::CONFLICT);
+
     drop(socket);
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
 }
 
@@ -258,8 +268,11 @@ async fn kept_handle_context_reports_loss() {
     };
     let mut scene = Scene::with(app, |layer| layer.max_hold(SHORT)).await;
     let mut socket = scene.connect().await;
+
     let end = scene.end().await;
+
     assert!(matches!(end, Err(LockError::Lost { .. })), "{end:?}");
+
     is_cut(&mut socket).await;
     scene.site.all_keys_gone().await;
 }
@@ -271,9 +284,12 @@ async fn upgrade_without_handle_is_refused() {
         Router::new().route("/ws/{key}", any(upgrade))
     };
     let scene = Scene::open(app).await;
+
     let (status, body) = scene.refused().await;
+
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     assert!(body.contains("upgrade-unguarded"), "{body}");
+
     scene.site.all_keys_gone().await;
 }
 
@@ -298,6 +314,7 @@ async fn dropped_handle_frees_the_key() {
     let scene = Scene::open(app).await;
     let mut socket = scene.connect().await;
     scene.site.all_keys_gone().await;
+
     is_open(&mut socket).await;
 }
 
@@ -314,10 +331,14 @@ async fn work_does_not_begin_without_upgrade() {
         Router::new().route("/ws/{key}", any(answer))
     };
     let mut scene = Scene::open(app).await;
+
     let client = Client::new(http1(), scene.addr);
+
     assert_eq!(client.send(Method::GET, "/ws/a").await.unwrap().text, "no upgrade");
+
     let end = scene.end().await;
     assert!(matches!(end, Err(LockError::Lost { cause: LossCause::Released, .. })), "{end:?}");
+
     scene.site.all_keys_gone().await;
 }
 
@@ -343,10 +364,14 @@ async fn nested_layers_are_all_held() {
     let mut scene = Scene::open(app).await;
     let mut socket = scene.connect().await;
     is_open(&mut socket).await;
+
     scene.site.held("a").await;
+
     assert_eq!(scene.refused().await.0, StatusCode::CONFLICT);
+
     drop(socket);
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
 }
 
@@ -354,14 +379,19 @@ async fn nested_layers_are_all_held() {
 async fn http2_connects_are_held_too() {
     let mut scene = Scene::open(echoes).await;
     let (_connection, answer) = scene.connect_http2().await;
+
     assert_eq!((answer.version(), answer.status()), (http::Version::HTTP_2, StatusCode::OK));
+
     let upgraded = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await;
     is_open(&mut socket).await;
     scene.site.held("a").await;
+
     assert_eq!(scene.refused().await.0, StatusCode::CONFLICT);
+
     // The stream ends, the connection does not.
     drop(socket);
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
 }

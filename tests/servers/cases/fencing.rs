@@ -41,6 +41,7 @@ async fn tokens_grow_across_differing_clocks() {
     // A manager that has seen no fence.
     let fresh = scene.direct(patient().clock(HandClock::skewed(-50_000))).await;
     grows(&mut last, token(&fresh).await);
+
     grows(&mut last, token(&right).await);
 }
 
@@ -50,6 +51,7 @@ async fn tokens_grow_despite_frozen_minorities() {
     let slow = scene.direct(patient().clock(HandClock::skewed(-5_000))).await;
     let right = scene.direct(patient()).await;
     let mut last = FencingToken::default();
+
     for round in 0..10 {
         let frozen = [round % 5, (round + 2) % 5].map(|i| &scene.servers[i]);
         for server in frozen {
@@ -127,17 +129,23 @@ async fn handed_on_token_may_be_overtaken() {
     let (a, b) = (scene.direct(settings()).await, scene.direct(settings()).await);
     let lock = a.lock("x").await.unwrap();
     scene.servers.iter().for_each(|server| assert_eq!(server.cli(&["DEL", &key("x")]).int(), 1));
+
     let other = b.lock("x").await.unwrap();
+
     assert!(other.fencing_token() > lock.fencing_token());
+
     let mut waiting = a.lock("x").wait(LONG).into_future();
     assert!(poll_once(&mut waiting).is_pending());
+
     drop(lock);
     let handed_on = waiting.await.unwrap();
     assert!(handed_on.fencing_token() < other.fencing_token());
+
     drop(handed_on);
     // The servers grant a token above both.
     let overtaken_by = other.fencing_token();
     other.release().await.unwrap();
     let next = a.lock("x").wait(LONG).await.unwrap();
+
     assert!(next.fencing_token() > overtaken_by);
 }

@@ -60,6 +60,7 @@ async fn candidate() {
         let witness = witness.clone();
         async move { work(term, &witness).await }
     });
+
     run.await.unwrap();
 }
 
@@ -133,9 +134,12 @@ fn resumed_process_does_not_work() {
     candidates.another_leads(2, Instant::now());
     frozen.signal(Signal::CONT);
     let ticks = candidates.ticks();
+
     eventually("the other leader continues", || candidates.ticks() > ticks + 100);
+
     assert_eq!(candidates.terms(), 2);
     assert_eq!(candidates.ask(&["GET", "stale"]), 0, "steps of a former leader");
+
     // The thawed process is on standby.
     let leader = candidates.take_leader();
     drop(leader);
@@ -245,6 +249,7 @@ async fn ended_run_frees_the_lock() {
             .await
             .unwrap();
     }
+
     scene.all_keys_gone().await;
 }
 
@@ -300,8 +305,11 @@ async fn resigning_leader_is_followed_soon() {
     }
     took.sort_unstable();
     let (median, longest) = (took[ROUNDS / 2], took[ROUNDS - 1]);
+
     println!("followed after {:.2?} to {longest:.2?}, median {median:.2?}", took[0]);
+
     assert!(median < RENEWAL_INTERVAL / 10, "{took:?}");
+
     for (leader, run) in candidates {
         leader.stop().await;
         run.await.unwrap().unwrap();

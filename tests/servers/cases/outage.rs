@@ -20,8 +20,11 @@ async fn all_nodes_down_fail_first_poll() {
     let redlock = scene.direct(brisk()).await;
     scene.servers.iter_mut().for_each(RedisServer::kill);
     all_are_known_to_be_down(&redlock).await;
+
     let result = poll_once(&mut redlock.lock("x").into_future());
+
     let Poll::Ready(Err(LockError::NoQuorum { votes })) = result else { panic!("{result:?}") };
+
     let is_down = |r: &&Reason| matches!(r, Reason::NotConnected(_) | Reason::Disconnected);
     // The result does not wait for the third node, and does not report that it timed out.
     assert!(reasons(&votes).iter().filter(is_down).count() >= 2, "{votes}");
@@ -52,9 +55,12 @@ async fn resumed_nodes_keep_no_key() {
     let scene = Scene::new(3);
     let redlock = scene.direct(brisk()).await;
     scene.servers.iter().for_each(RedisServer::freeze);
+
     let result = redlock.lock("x").await;
+
     let Err(LockError::NoQuorum { votes }) = result else { panic!("{result:?}") };
     assert_eq!(reasons(&votes), vec![Reason::TimedOut; 3]);
+
     scene.servers.iter().for_each(RedisServer::thaw);
     scene.all_keys_gone().await;
     all_vote(&redlock).await;

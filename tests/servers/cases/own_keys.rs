@@ -49,8 +49,11 @@ async fn retry_passes_its_lost_grant() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     scene.proxies.iter().for_each(|proxy| proxy.set_delay(HANG_GUARD));
+
     let mut request = Box::pin(redlock.lock("x").wait(HANG_GUARD).run(|_| async {}));
+
     assert!(poll_once(&mut request).is_pending());
+
     scene.keys_everywhere().await;
     // Grants do not arrive, and keys cannot be released before the links are restored.
     for proxy in &scene.proxies {

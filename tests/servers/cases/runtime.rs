@@ -38,6 +38,7 @@ fn tasks_run_and_end_there() {
         drop(redlock);
         eventually_async("its tasks end", async || alive() == 0).await;
     });
+
     assert!(servers.iter().all(|server| !server.exists(&key("x"))));
 }
 
@@ -87,6 +88,7 @@ fn requests_fail_after_the_runtime() {
         assert!(told.is_err(), "{told:?}");
         lost.lost().await;
     });
+
     for request in waiting {
         let refused = request.join().unwrap();
         assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");

@@ -74,9 +74,12 @@ async fn valid_lock_is_valid_for_less() {
     })
     .await;
     clock.go_on();
+
     scene.log.wait_for("WARN", &["local clock paused"]).await;
+
     assert!(lock.is_valid());
     assert!(lock.remaining().as_millis() < enough, "{:?}", lock.remaining());
+
     in_time(lock.extend()).await.unwrap();
     assert!(lock.remaining().as_millis() > enough, "{:?}", lock.remaining());
 }
@@ -99,11 +102,14 @@ async fn jumped_server_stays_barred() {
         .await;
     clock.go_on();
     scene.log.wait_for("WARN", &["local clock paused"]).await;
+
     eventually_async("the other two nodes vote", async || {
         redlock.health()[..2].iter().all(NodeHealth::is_voting)
     })
     .await;
+
     assert!(refusal(&redlock, 2).as_ref().is_some_and(is_jump), "{:?}", redlock.health()[2]);
+
     drop(lock);
     let _lock = in_time(async { redlock.lock("b").await }).await.unwrap();
     assert!(!scene.servers[2].exists("redlock:lock:b"));

@@ -51,6 +51,7 @@ mod of_the_client {
             return;
         }
         let day = i64::try_from(DAY.as_micros()).unwrap();
+
         for by in [day, -day] {
             let scene = Scene::new();
             let clock = HandClock::system();
@@ -95,6 +96,7 @@ mod of_the_client {
             return;
         }
         let scene = Scene::new();
+
         for ahead in [true, false] {
             let clock = HandClock::system();
             if ahead {
@@ -117,6 +119,7 @@ mod of_a_server {
             return;
         }
         let hours = HOURS.as_secs_f64();
+
         for by in [hours, -hours] {
             let scene = Scene::new();
             scene.servers[1].set_clock_offset(by);
@@ -154,12 +157,16 @@ mod of_a_server {
         for server in &scene.servers[..2] {
             server.set_clock_offset(HOURS.as_secs_f64());
         }
+
         let redlock = scene.manager(patient()).await;
+
         assert!(!is_of_now(token(&redlock).await), "two of three clocks are ahead");
+
         scene.servers[0].kill();
         scene.is_down(&redlock, 0).await;
         let error = in_time(async { redlock.lock("a").await }).await.unwrap_err();
         let LockError::NoQuorum { votes } = &error else { panic!("{error}") };
+
         let behind = VoteOutcome::NotCounted(Reason::TokenAhead);
         assert_eq!(votes[2].outcome, behind, "{votes}");
         assert!(error.to_string().contains("behind the other nodes'"), "{error}");

@@ -313,7 +313,9 @@ async fn server_limits_its_jobs() {
     let fill = "for i = 2, ARGV[1] do redis.call('HSET', KEYS[1], 'promise:job ' .. i, 1, \
                 'claim:job ' .. i, '1 1 1 1 0 0 0 0 0 me') end return redis.call('HLEN', KEYS[1])";
     let jobs = Op::MAX_REGISTERS.to_string();
+
     let fields = subject.redis().cli(&["EVAL", fill, "1", "redlock:marks", &jobs]);
+
     assert_eq!(fields, Resp::Int(2 * i64::try_from(Op::MAX_REGISTERS).unwrap() - 2));
     assert_eq!(send(&subject, claim("job 1", &of_tick(1, 1))).await, CLAIMED);
     assert_full(&subject, "job 7").await;

@@ -57,6 +57,7 @@ async fn all_keys_are_on_one_shard() {
         let has = keys.contains(&"{redlock}:lock:a".to_owned());
         assert_eq!(has, at == master || at == replica, "{at}: {keys:?}");
     }
+
     lock.release().await.unwrap();
 }
 
@@ -79,6 +80,7 @@ async fn waiting_process_is_woken() {
     })
     .await;
     lock.release().await.unwrap();
+
     waiting.await.unwrap().unwrap();
 }
 
@@ -105,6 +107,7 @@ async fn frozen_master_is_replaced() {
     scene.continues().await;
     scene.cluster.servers[scene.shard.0].thaw();
     works(&scene.redlock).await;
+
     lock.release().await.unwrap();
 }
 
@@ -132,6 +135,7 @@ async fn migrated_slot_is_followed() {
     leads_to(&scene.redlock, &scene.cluster.servers[to]).await;
     votes(&scene.redlock, NAMED).await;
     works(&scene.redlock).await;
+
     lock.release().await.unwrap();
 }
 
@@ -151,5 +155,6 @@ async fn hosts_of_the_url_may_go() {
     eventually_async("its replica is the master", async || cluster.is_master(other + 3)).await;
     let scene = Scene { cluster, fixed, redlock, shard };
     scene.cluster.servers[shard.1].cli(&["CLUSTER", "FAILOVER"]);
+
     scene.continues().await;
 }

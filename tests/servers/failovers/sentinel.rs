@@ -70,6 +70,7 @@ async fn promoted_server_waits_its_probation() {
     // The client followed the first Sentinel with the new master; the other Sentinels learn of it
     // later.
     scene.sentinels.await_master(1);
+
     votes(&scene.redlock, NAMED).await;
 }
 
@@ -107,6 +108,7 @@ async fn silent_sentinels_end_no_connection() {
         assert!(scene.redlock.health()[NAMED].is_voting());
     }
     scene.sentinels.thaw_sentinels();
+
     all_vote(&late).await;
 }
 
@@ -124,6 +126,7 @@ async fn silent_sentinels_prevent_no_reconnect() {
     eventually_async("it connects anew", async || clients() > 1).await;
     all_vote(&scene.redlock).await;
     works(&scene.redlock).await;
+
     scene.sentinels.thaw_sentinels();
 }
 

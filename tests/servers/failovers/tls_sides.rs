@@ -50,6 +50,7 @@ async fn each_side_has_its_own() {
         return;
     }
     let (plain, tls) = (Sides::start(false), Sides::start(true));
+
     for redlock in [
         manager("redis", plain.tls(), "?sentinel_tls=yes"),
         manager("rediss", tls.plain(), "?sentinel_tls=no"),
@@ -66,6 +67,7 @@ async fn error_names_the_side() {
         return;
     }
     let (plain, tls) = (Sides::start(false), Sides::start(true));
+
     for (redlock, side, words) in [
         (manager("redis", plain.plain(), "?sentinel_tls=yes"), "no Sentinel", "may not speak TLS"),
         (manager("rediss", tls.tls(), "?sentinel_tls=no"), "no Sentinel", "may speak only TLS"),

@@ -44,18 +44,23 @@ async fn full_servers_extend_and_release() {
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
     let (one, pair) = (redlock.lock("one").await.unwrap(), redlock.lock(["a", "b"]).await.unwrap());
+
     limit(&servers[..2], "1");
+
     assert_refused(&redlock, &[0, 1], is_out_of_memory).await;
+
     limit(&servers, "1");
     for lock in [&one, &pair] {
         let valid = lock.extend().await.unwrap();
         assert!(valid > lock.remaining() / 2);
     }
+
     assert!(matches!(one.release().await.unwrap(), Released::Released));
     assert!(matches!(pair.release().await.unwrap(), Released::Released));
     for server in &servers {
         assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
     }
+
     limit(&servers, "0");
     works(&redlock).await;
 }
@@ -66,10 +71,13 @@ async fn full_server_renews_the_ttl() {
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
     let lock = redlock.lock("a").await.unwrap();
+
     limit(&servers, "1");
+
     for server in &servers {
         assert_eq!(server.cli(&["PEXPIRE", "redlock:lock:a", "30000"]), Resp::Int(1));
     }
+
     lock.extend().await.unwrap();
     eventually_async("all three keys are renewed", async || {
         servers.iter().all(|server| server.pttl("redlock:lock:a") > 30_000)
@@ -87,7 +95,9 @@ async fn others_keep_what_full_server_lost() {
     servers[0].cli(&["DEL", "redlock:lock:a"]);
     lock.extend().await.unwrap();
     servers[1].cli(&["DEL", "redlock:lock:a"]);
+
     let error = lock.extend().await.unwrap_err().to_string();
+
     assert!(error.contains("out of memory"), "{error}");
     assert!(lock.is_valid(), "a failed extension ended a valid lock");
 }

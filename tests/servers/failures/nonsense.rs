@@ -59,8 +59,10 @@ async fn wrong_lease_answer_is_no_vote() {
     let codes = codes.map(|code| Reaction::array(&[int(code)]));
     let below_token = Reaction::array(&[int(2), int(0)]);
     let granted = b":1\r\n".to_vec();
+
     let misfits =
         misfits().into_iter().filter(|it| !matches!(it, Reaction::Reply(it) if *it == granted));
+
     for answer in misfits.chain(codes).chain([below_token, int(0), int(2), int(-1), int(i64::MAX)])
     {
         assert_no_vote(move |_| answer.clone()).await;
@@ -105,8 +107,11 @@ async fn shifted_answers_end_the_connection() {
     });
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
+
     let is_protocol = |reason: &Reason| matches!(reason, Reason::Protocol(_));
+
     assert_refused(&redlock, &[0], is_protocol).await;
+
     eventually_async("it connects again", async || server.connections() > 1).await;
 }
 
@@ -260,12 +265,15 @@ async fn repeated_nonce_is_hidden() {
     // The text of servers that lack the command: "unknown command 'EVALSHA', with args beginning
     // with".
     let lacking = RedisServer::with(&["--rename-command", "EVALSHA", ""]);
+
     assert_nonce_not_shown(lacking.url()).await;
+
     // A faulty proxy might send this.
     let echo = fake::greeting(|command| {
         let args: Vec<_> = command.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
         Reaction::bulk(&args.join(" "))
     });
+
     assert_nonce_not_shown(echo.url()).await;
 }
 

@@ -89,7 +89,9 @@ async fn url_credentials_come_before_the_sets() {
     let right = Credentials::password(SECRET);
     let urls = [url_with(&server, &format!(":{WRONG}"))];
     let redlock = patient(urls).credentials(right).build().unwrap();
+
     settled(&redlock).await;
+
     assert_refused(&redlock, &[0], is_auth).await;
 }
 
@@ -258,7 +260,9 @@ async fn callback_is_called_again_after_panic() {
     });
     let redlock = patient([server.plain_url()]).credentials(credentials).build().unwrap();
     all_vote(&redlock).await;
+
     works(&redlock).await;
+
     assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
 

@@ -107,10 +107,13 @@ async fn documented_rules_suffice() {
     works(&redlock).await;
     let lock = redlock.lock(["a", "b"]).await.unwrap();
     lock.extend().await.unwrap();
+
     // A waiter can store a mark for the holder.
     let refused = manager(urls(&servers)).lock("a").wait(Duration::from_millis(1)).await;
+
     assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
     assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
+
     lock.release().await.unwrap();
     // CONFIG is not permitted: only the snapshot settings stay unknown.
     let health = &redlock.diagnosis().await.nodes[0].health;
@@ -135,8 +138,11 @@ async fn each_documented_rule_missing_shows() {
     let server = RedisServer::start();
     let rules: Vec<_> = acl::rules();
     let is_of_use = |rule: &&str| rule.starts_with(['+', '&']);
+
     let missing: Vec<_> = rules.iter().copied().filter(is_of_use).collect();
+
     assert!(missing.len() > 20, "{missing:?}");
+
     for missing in missing {
         let rest: Vec<_> = rules.iter().copied().filter(|rule| *rule != missing).collect();
         let redlock = if missing.ends_with("subscribe") {
@@ -232,6 +238,7 @@ async fn allowed_names_lock_despite_denied_ones() {
     eventually("no key is left", || {
         servers.iter().all(|server| server.keys("redlock:lock:*").is_empty())
     });
+
     redlock.lock("ok").await.unwrap().release().await.unwrap();
 }
 

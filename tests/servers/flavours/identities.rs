@@ -55,6 +55,7 @@ async fn ids_of_other_forms_are_hashed() {
     }
     let redlock = settled_by(&servers, connector).await;
     drop(taken(&redlock, "x").await);
+
     for health in redlock.health() {
         let incarnation = health.incarnation.expect("an incarnation");
         assert!(incarnation.len() == 32 && incarnation.bytes().all(|b| b.is_ascii_hexdigit()));

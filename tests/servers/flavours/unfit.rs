@@ -71,11 +71,14 @@ async fn dragonfly_needs_guard_off() {
     is_unfit(&server, quick(), &expected, "restart_guard = \"off\"").await;
     let redlock = over(quick(), [server.url()]).restart_guard(RestartGuard::Off).build().unwrap();
     all_vote(&redlock).await;
+
     let health = &redlock.health()[0];
+
     assert_eq!(
         (health.kind, health.version.as_deref()),
         (Some(ServerKind::Dragonfly), Some("df-v1.27.1"))
     );
+
     let advice = redlock.diagnosis().await.advice;
     assert!(advice.iter().any(|advice| advice.code == "server-limits"), "{advice:#?}");
 }

@@ -38,6 +38,7 @@ async fn flushed_server_loses_vote_at_once() {
     servers[2].cli(&["FLUSHALL"]);
     // No health check has run yet: the servers themselves refuse.
     let votes = refused(&redlock, "x").await;
+
     for node in [1, 2] {
         let why = reason(&votes, node);
         let found_out =
@@ -111,6 +112,7 @@ async fn server_synced_backwards_enters_probation() {
     eventually("the replica has the tag", || tag(&replica) == before);
     replica.promote();
     take_some(&redlock).await;
+
     forgets(&redlock, 1, || {
         servers[1].replica_of(&replica);
         // Once it is a master again, the next health check of a manager changes it.
@@ -143,6 +145,8 @@ async fn late_client_detects_the_loss() {
     let redlock = manager(&servers);
     probation(&redlock, &[1]).await;
     in_time(async { redlock.ready().await }).await.unwrap();
+
     votes(&redlock, 1).await;
+
     assert!(started.elapsed() > MAX_TTL);
 }

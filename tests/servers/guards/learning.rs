@@ -30,8 +30,11 @@ async fn many_marks_are_merged_by_number() {
     servers[1].restart();
     probation(&redlock, &[1]).await;
     votes(&redlock, 1).await;
+
     let learnt = hash(&servers[1], "redlock:marks");
+
     assert_eq!(learnt.len() as u64, MARKS);
+
     for i in 1..=MARKS {
         let (seven, eleven) = (i * 7 % 101, i * 11 % 101);
         let highest = seven.max(eleven);
@@ -55,8 +58,11 @@ async fn lease_of_a_dead_learner_ends() {
     probation(&redlock, &[1]).await;
     let leased = Instant::now();
     let lease = format!("00000000deadbeef {} 0 0", now() + LEASE.as_micros());
+
     servers[1].cli(&["HSET", "redlock:meta", "learner", &lease]);
+
     assert!(tag(&servers[1]).starts_with("p "), "the probation ended before the test could check");
+
     votes(&redlock, 1).await;
     let took = leased.elapsed();
     assert!(took + Duration::from_millis(100) > LEASE, "{took:?}");
@@ -71,7 +77,9 @@ fn one_client_has_the_lease() {
         let answer = server.cli(&command.collect::<Vec<_>>()).items();
         answer.iter().map(Resp::int).collect::<Vec<_>>()
     };
+
     server.cli(&["HSET", "meta", "once", "copying x"]);
+
     assert_eq!(ask("a", "copying y", "4000000", ["0", "0"]), [0], "another task");
     assert_eq!(ask("a", "copying x", "4000000", ["0", "0"]), [1]);
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 0, 0]);
@@ -79,6 +87,7 @@ fn one_client_has_the_lease() {
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 7, 700]);
     assert_eq!(ask("a", "copying x", "0", ["7", "700"]), [1], "released");
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [1]);
+
     // The value that a server has after its clock was set back.
     for micros in [20_000_000, 3_600_000_000] {
         let far = format!("a {} 0 0", now() + micros);
@@ -96,7 +105,9 @@ fn promises_are_no_lower_than_claims() {
         server.cli(&command.chain(marks.iter().copied()).collect::<Vec<_>>()).int()
     };
     let kept = |field: &str| server.cli(&["HGET", "marks", field]).text();
+
     server.cli(&["HSET", "meta", "tag", "p 1"]);
+
     assert_eq!(learn("p 2", &["promise:a", "9"]), 0, "another probation");
     assert!(!server.exists("marks"));
     assert_eq!(learn("p 1", &["claim:a", "10 1 2", "promise:a", "9"]), 1);

@@ -211,7 +211,9 @@ async fn no_overlap_and_no_token_twice() {
         end(work).await;
     }
     let ledger = ledger.lock().unwrap();
+
     println!("{moves} moves, {} grants, {} pieces done once", ledger.grants, ledger.done.len());
+
     assert!(ledger.grants > moves * 10, "{} grants", ledger.grants);
     assert!(ledger.done.len() > moves, "{} pieces", ledger.done.len());
     assert_eq!(ledger.overlaps, Vec::<String>::new());

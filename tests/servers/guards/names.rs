@@ -67,7 +67,9 @@ async fn two_servers_make_no_two_holders() {
     before.links[2].cut();
     after.links[1].cut();
     let held = taken(&after.redlock, "x").await;
+
     let votes = refused(&before.redlock, "x").await;
+
     assert!(held.is_valid());
     assert!(
         matches!(reason(&votes, 0), Reason::Displaced | Reason::NamesDiffer),
@@ -95,7 +97,9 @@ async fn held_lock_survives_the_move() {
     votes(&after.redlock, 0).await;
     after.links[1].cut();
     let next = after.redlock.lock("x").wait(LONG);
+
     let next = in_time(async { next.await.unwrap() }).await;
+
     assert!(!held.is_valid());
     assert!(next.fencing_token() > held.fencing_token());
 }
@@ -109,7 +113,9 @@ async fn newcomer_without_quorum_never_starts() {
     let held = taken(&before.redlock, "x").await;
     let after = Client::of([&new, &b, &c]);
     after.links[1].cut();
+
     let next = in_time(async { after.redlock.lock("x").wait(MAX_TTL * 4).await }).await;
+
     assert!(next.is_err(), "two clients hold the lock");
     assert!(held.is_valid());
 }
@@ -134,6 +140,7 @@ async fn majority_that_stays_goes_on() {
         .await;
     };
     tokio::pin!(moved);
+
     loop {
         tokio::select! {
             biased;
@@ -144,7 +151,9 @@ async fn majority_that_stays_goes_on() {
             }
         }
     }
+
     assert!(granted > 0);
+
     // Longer than the validity that it had before the move.
     in_time(async {
         for _ in 0..2 {
@@ -153,7 +162,9 @@ async fn majority_that_stays_goes_on() {
         }
     })
     .await;
+
     assert!(held.is_valid());
+
     held.release().await.unwrap();
 }
 
@@ -169,9 +180,12 @@ async fn displaced_server_is_reclaimed_by_name() {
     // No client connects to the newcomer any more.
     drop(after);
     let granted = in_time(async { before.redlock.lock("x").wait(LONG).await.unwrap() }).await;
+
     votes(&before.redlock, 0).await;
+
     assert_ne!(enrolment(&old), first, "the server was enrolled anew");
     assert!(granted.is_valid());
+
     all_vote(&before.redlock).await;
 }
 
@@ -179,6 +193,7 @@ async fn displaced_server_is_reclaimed_by_name() {
 async fn restarted_server_is_known_to_others() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
+
     for _ in 0..2 {
         let before = incarnation(&servers[0]);
         servers[0].restart();

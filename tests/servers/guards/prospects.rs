@@ -152,6 +152,7 @@ async fn unknown_hosts_last() {
     };
     let (code, heals) =
         if error.contains("emporary") { ("down", true) } else { ("not-located", false) };
+
     Row { urls: vec![format!("redis://{HOST}")], is_reason, code, heals }.holds().await;
 }
 

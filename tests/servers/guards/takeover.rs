@@ -60,8 +60,11 @@ async fn node_with_later_mark_follows() {
     drop(wrong);
     let layout = |server: &RedisServer| tag(server)[35..51].to_owned();
     let old = layout(&servers[0]);
+
     let right = list(&servers, &log);
+
     assert!(matches!(refusal(&right, 2).await, Reason::OtherLayout { .. }));
+
     let is_moved = |server: &RedisServer| layout(server) != old;
     let started = Instant::now();
     while !servers[..2].iter().all(is_moved) {
@@ -70,7 +73,9 @@ async fn node_with_later_mark_follows() {
         // Interval between the marks of a client.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+
     assert!(!is_moved(&servers[2]));
+
     drop(right.lock("x").wait(HANG_GUARD * 12).await.unwrap());
     all_vote(&right).await;
 }
@@ -101,11 +106,14 @@ async fn former_form_is_taken_over() {
         store_former_form(server, token);
     }
     let log = Log::new();
+
     let redlock = list(&servers, &log);
+
     let Reason::OtherLayout { ours, .. } = refusal(&redlock, 0).await else { panic!("it votes") };
     // The text that a client of the former form reports when the servers are taken over.
     assert!(ours.contains("upgrade"), "{ours}");
     assert!(matches!(redlock.lock("x").await, Err(LockError::NoQuorum { .. })));
+
     let lock = redlock.lock("x").wait(HANG_GUARD * 12).await.unwrap();
     assert!(lock.fencing_token().get() > token);
     assert!(servers.iter().all(|server| tag(server)[35..51] != *"00112233aabbccdd"));
@@ -117,8 +125,11 @@ async fn set_in_use_is_left_alone() {
     let log = Log::new();
     let used = list(&servers[..2], &log);
     all_vote(&used).await;
+
     let other = list(&servers, &log);
+
     assert!(matches!(refusal(&other, 0).await, Reason::OtherLayout { .. }));
+
     let until = Instant::now() + WATCHED;
     while Instant::now() < until {
         let lock = used.lock("x").wait(MAX_TTL * 5).await.expect("its set continues");
@@ -126,5 +137,6 @@ async fn set_in_use_is_left_alone() {
         // A slow acknowledgement is not a loss.
         let _ = lock.release().await;
     }
+
     assert!(!log.text().contains("nobody uses"), "{}", log.text());
 }

@@ -102,13 +102,17 @@ async fn adopt_moves_from_the_former_form() {
 async fn adopt_of_a_majority_is_refused() {
     let set = FormerSet::start();
     let client = set.client();
+
     assert!(matches!(refusal(&client, 0).await, Reason::OtherLayout { .. }));
+
     set.servers[2].freeze();
     let refused = client.adopt(&set.client()).await;
     assert!(matches!(refused, Err(AdoptError::OldSet { needed: 2, .. })), "{refused:?}");
+
     set.servers[2].thaw();
     let again = client.adopt(&set.client()).await;
     assert!(again.is_ok(), "{again:?}");
+
     drop(taken(&client, "x").await);
 }
 

@@ -95,12 +95,16 @@ async fn outer_timeout_ends_wait_and_work() {
         .layer(layer(&redlock).wait(HANG_GUARD))
         .service(service_fn(|_| pending::<Result<(), Infallible>>()));
     let lock = redlock.lock("x").await.unwrap();
+
     let waiting: Result<(), BoxError> = service.clone().oneshot("x").await;
+
     assert!(waiting.unwrap_err().is::<Elapsed>());
+
     drop(lock);
     is_free(&redlock).await;
     let working: Result<(), BoxError> = service.oneshot("x").await;
     assert!(working.unwrap_err().is::<Elapsed>());
+
     is_free(&redlock).await;
 }
 
@@ -169,7 +173,9 @@ async fn lost_request_drops_before_its_error() {
         }));
     let answer = tokio::spawn(service.oneshot("x"));
     eventually_async("it runs", async || running.load(Ordering::SeqCst)).await;
+
     let result = answer.await.unwrap();
+
     assert!(!running.load(Ordering::SeqCst));
     assert!(matches!(result, Err(GuardError::Lock(LockError::Lost { .. }))), "{result:?}");
 }

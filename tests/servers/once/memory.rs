@@ -40,7 +40,9 @@ async fn done_key_keeps_to_documented_memory() {
     }
     let grown = (used() - before) / MARKERS as u64;
     let usage = server.cli(&["MEMORY", "USAGE", &format!("redlock:done:once:{}", key(7_777))]);
+
     println!("memory of a done key: {grown} bytes by INFO, {} by MEMORY USAGE", usage.int());
+
     assert_eq!(server.keys("redlock:done:*").len(), MARKERS + 100);
     assert!((100..=SAID).contains(&grown), "{grown} bytes");
 }

@@ -164,11 +164,14 @@ async fn store_keeps_bytes_off_the_nodes() {
         let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none()).store(store.clone());
         app().route_layer(once)
     });
+
     for bodies in deliver_all(apps, &effects).await {
         assert!(bodies.iter().all(|body| *body == bodies[0]));
     }
+
     scene.all_keys_gone().await;
     assert_eq!(store.len(), KEYS);
+
     for server in &scene.servers {
         for key in server.keys("redlock:done:*") {
             let length = server.cli(&["STRLEN", &key]).int();

@@ -66,8 +66,11 @@ async fn replica_gets_new_connection_each_time() {
     let store = builder.connector(address.clone()).build().unwrap();
     let response = super::redis_store::response("x");
     let refused = store.put("a", response, DAY, tower_redlock::FencingToken::new(1)).await;
+
     let text = cause(&refused.unwrap_err());
+
     assert!(text.contains("read-only"), "{text}");
+
     address.lead_to(&master);
     assert!(put(&store, "a", 1, DAY, 1).await);
 }
@@ -140,8 +143,11 @@ async fn user_without_permissions_is_replaced() {
     let credentials =
         Credentials::callback(move || Credentials::new(*current.lock().unwrap(), "s3cret"));
     let builder = RedisStore::builder(format!("redis://{}", server.addr())).timeout(HANG_GUARD);
+
     let store = builder.credentials(credentials).build().unwrap();
+
     assert!(put(&store, "a", 1, DAY, 1).await);
+
     *user.lock().unwrap() = "new";
     server.cli(&["ACL", "SETUSER", "old", "-@all"]);
     assert!(put(&store, "a", 2, DAY, 2).await);

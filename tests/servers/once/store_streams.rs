@@ -154,6 +154,7 @@ async fn panic_does_not_stop_the_store() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     let (log, faulty) = (Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
+
     for (panics, token) in [Panic::Read, Panic::Write, Panic::Drop].into_iter().zip(1..) {
         assert!(put(&store, "a", token, DAY, token).await);
         let known = log.count("WARN");
@@ -168,6 +169,7 @@ async fn panic_does_not_stop_the_store() {
         assert_eq!(log.count("WARN"), known + 1, "{}", log.text());
         assert_eq!(get(&store, "a").await, Some((token, token)), "{panics:?}");
     }
+
     assert_eq!(faulty.connections(), 4);
 }
 
@@ -195,11 +197,14 @@ impl Wake for Unwakeable {
 async fn a_waker_that_panics_ends_nothing() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
+
     assert!(put(&store, "a", 1, DAY, 1).await);
+
     server.freeze();
     let mut got = Box::pin(store.get("a"));
     let waker = Waker::from(Arc::new(Unwakeable));
     assert!(got.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+
     server.thaw();
     assert_eq!(get(&store, "a").await, Some((1, 1)));
     assert!(got.await.unwrap().is_some());
@@ -234,8 +239,10 @@ async fn surplus_reply_answers_no_request() {
 async fn reply_to_another_question_is_error() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
+
     assert!(put(&store, "a", 1, DAY, 1).await);
     assert!(put(&store, "b", 2, DAY, 1).await);
+
     let answer_of_a = reply(&server, "a");
     for (connections, surplus) in (2..).zip([answer_of_a, b":1\r\n".to_vec()]) {
         faulty.send(Surplus::Asked, surplus);
@@ -248,8 +255,10 @@ async fn reply_to_another_question_is_error() {
     faulty.send(Surplus::Asked, reply(&server, "a"));
     let token = FencingToken::new(1);
     let text = cause(&store.put("b", response("x"), DAY, token).await.unwrap_err());
+
     assert!(text.contains("0 or 1"), "{text}");
     assert_eq!(get(&store, "a").await, Some((1, 1)));
+
     log.wait_for("WARN", &["may be to another command", &server.addr().to_string()]).await;
 }
 
@@ -257,10 +266,13 @@ async fn reply_to_another_question_is_error() {
 async fn response_under_wrong_key_is_error() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
+
     assert!(put(&store, "a", 1, DAY, 1).await);
+
     server.cli(&["COPY", "redlock:answer:a", "redlock:answer:b"]);
     let text = cause(&store.get("b").await.unwrap_err());
     assert!(text.contains("something else"), "{text}");
+
     log.wait_for("WARN", &["another", &server.addr().to_string()]).await;
     assert_eq!(get(&store, "a").await, Some((1, 1)));
     assert!(put(&store, "b", 2, DAY, 1).await);

@@ -35,7 +35,9 @@ fn stalled_replica_misses_last_writes() {
     proxy.stall();
     master.set("missed", "1");
     master.kill();
+
     replica.promote();
+
     assert_eq!(replica.keys("*"), ["seen"]);
 }
 

@@ -112,6 +112,7 @@ async fn clients_killed_again_and_again() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
+
     tokio::select! {
         () = unstable.costs_little(connections, BROKEN) => {}
         () = killing => {}

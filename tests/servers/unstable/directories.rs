@@ -40,7 +40,9 @@ async fn sentinels_flap_between_masters() {
     let hosts: Vec<_> = sentinels.iter().map(|it| it.addr().to_string()).collect();
     let unstable = Unstable::new(format!("redis+sentinel://{}/{SERVICE}", hosts.join(",")));
     let connections = || masters.iter().map(FakeServer::connections).sum();
+
     unstable.costs_little(connections, MOVED).await;
+
     // Each Sentinel is queried over one connection.
     assert!(sentinels.iter().all(|sentinel| sentinel.connections() == 1));
 }
@@ -78,7 +80,9 @@ async fn cluster_grows_without_end() {
     let unstable = Unstable::with(["redis+cluster://first".into()], |builder| {
         builder.key_prefix("{redlock}").connector(Everywhere(cluster.addr()))
     });
+
     let rate = unstable.rate(|| cluster.count("CLUSTER")).await;
+
     // Ten servers, each two to four times a second, and some that are no longer reported.
     assert!(rate <= 50, "{rate} questions per second");
 }

@@ -26,7 +26,10 @@ async fn other_servers_are_left_alone() {
     let unstable = Unstable::with(urls, |builder| {
         builder.ttl(Duration::from_secs(1)).restart_guard(RestartGuard::Probation)
     });
+
     let rate = unstable.rate(|| texts(&others[0]).max(texts(&others[1]))).await;
+
     assert!(rate <= MOST_CHANGES, "{rate} changes per second");
+
     unstable.logs_little();
 }

@@ -31,8 +31,11 @@ async fn subscription_that_breaks_is_made_again() {
         waiter.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
     })
     .await;
+
     settled_calls(&servers).await;
+
     assert!(!waiting.is_finished());
+
     drop(lock);
     drop(granted(waiting).await);
 }
@@ -67,8 +70,11 @@ async fn broken_subscriptions_are_all_renewed() {
         waiter.health().iter().all(tower_redlock::node::NodeHealth::is_voting)
     })
     .await;
+
     settled_calls(&servers).await;
+
     assert!(waiting.iter().all(|one| !one.is_finished()));
+
     drop(locks);
     for one in waiting {
         drop(granted(one).await);
@@ -113,8 +119,11 @@ async fn missed_hints_are_recovered() {
     listening(&servers, "x", 1).await;
     proxies.iter().for_each(Proxy::cut);
     listening(&servers, "x", 0).await;
+
     lock.release().await.unwrap();
+
     assert!(!waiting.is_finished());
+
     proxies.iter().for_each(Proxy::heal);
     drop(granted(waiting).await);
 }
@@ -131,6 +140,7 @@ async fn restarted_server_sends_hints_again() {
     listening(&servers, "x", 1).await;
     settled_calls(&servers).await;
     drop(lock);
+
     drop(granted(waiting).await);
 }
 
@@ -142,11 +152,14 @@ async fn fallback_replaces_missing_hints() {
     let lock = holder.lock("x").await.unwrap();
     let waiting = wait_for(&waiter, "x");
     listening(&servers, "x", 1).await;
+
     settled_calls(&servers).await;
+
     // Keys that expire send no hint.
     for server in &servers {
         assert_eq!(server.cli(&["FLUSHALL"]), Resp::Simple("OK".into()));
     }
+
     drop(granted(waiting).await);
     drop(lock);
 }
@@ -202,6 +215,7 @@ async fn users_with_channels_alone_are_woken() {
     listening(&servers, "x", 1).await;
     settled_calls(&servers).await;
     drop(lock);
+
     drop(granted(waiting).await);
 }
 
@@ -220,6 +234,7 @@ async fn silent_minority_blocks_no_wakeup() {
     drop(granted(waiting).await);
     servers[0].thaw();
     servers[3].thaw();
+
     let _ = listeners(&servers[0], "x");
 }
 

@@ -68,6 +68,7 @@ async fn single_attempt_gets_it_next_time() {
     }
     eventually_async("the owner releases it", async || other.inspect("x").await.unwrap().is_none())
         .await;
+
     drop(other.lock("x").await.unwrap());
 }
 
@@ -77,11 +78,14 @@ async fn requested_lock_is_released_after_use() {
     let (one, other) = pair(&servers).await;
     let lock = one.lock("x").await.unwrap();
     let waiting = wait_for(&other, "x");
+
     eventually_async("the waiter was refused", async || {
         other.inspect("x").await.unwrap().is_some_and(|holder| holder.is_awaited)
     })
     .await;
+
     assert!(lock.is_valid() && !waiting.is_finished());
+
     drop(lock);
     drop(granted(waiting).await);
 }
@@ -98,7 +102,9 @@ async fn two_processes_share_a_name() {
     };
     tokio::join!(turns(one.clone()), turns(other.clone()));
     one.shutdown().await;
+
     other.shutdown().await;
+
     for server in &servers {
         assert_eq!(server.cli(&["KEYS", "redlock:lock:*"]).items().len(), 0);
     }
@@ -119,5 +125,6 @@ async fn restarted_server_reports_again() {
     one.ready().await.unwrap();
     ready(&one).await;
     drop(one.lock("x").await.unwrap());
+
     drop(granted(wait_for(&other, "x")).await);
 }

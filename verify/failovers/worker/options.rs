@@ -78,6 +78,7 @@ mod tests {
     fn options_come_back_from_their_arguments() {
         let urls = ["a", "b", "c"].map(str::to_owned);
         let sentinels = vec![SocketAddr::from(([127, 0, 0, 1], 1))];
+
         for client in [
             Client::Redlock { urls: urls.clone(), is_guarded: true },
             Client::Redlock { urls, is_guarded: false },

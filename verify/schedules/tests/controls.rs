@@ -42,6 +42,8 @@ fn lost_wakeup_is_found() {
         });
     });
     let panic = lost.expect_err("a schedule in which the wake-up is lost");
+
     let text = panic.downcast_ref::<String>().expect("a text");
+
     assert!(text.contains("1 threads and 0 tasks wait"), "{text}");
 }

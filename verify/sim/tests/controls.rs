@@ -47,7 +47,9 @@ fn each_missing_guard_is_found() {
             scope.spawn(work);
         }
     });
+
     let wrong = wrong.into_inner().unwrap();
+
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 

@@ -124,6 +124,7 @@ mod tests {
             let found = read(slot, tls).unwrap();
             assert_eq!((found.at.to_string().as_str(), found.epoch), (address, epoch), "{slot}");
         }
+
         assert!(read(16_383, false).is_err(), "no host");
     }
 
@@ -146,6 +147,7 @@ mod tests {
         ] {
             assert!(parse(9, &asked, false, vec![answer.clone()]).is_err(), "{answer:?}");
         }
+
         assert!(parse(9, &asked, false, vec![]).is_err());
     }
 }

@@ -208,12 +208,16 @@ mod tests {
     fn unreported_location_keeps_address_and_epoch() {
         let failed = || Err(Reason::TimedOut);
         let all = [(1, answer(4, 11)), (1, failed()), (2, failed()), (3, failed())];
+
         assert_eq!(place(&all), Some((address(11), 4, false)));
+
         let failures = after(&all).state().failures.unwrap();
         assert_eq!(failures.len(), 3);
+
         // The first server to answer again may be outdated, but it is the only source.
         let behind = [&all[..], &[(2, answer(3, 10))]].concat();
         assert_eq!(place(&behind), Some((address(10), 3, true)));
+
         let known = [&behind[..], &[(3, answer(4, 11))]].concat();
         assert_eq!(place(&known), Some((address(11), 4, true)));
     }
@@ -282,18 +286,24 @@ mod tests {
         let others: Vec<_> = (20..40).rev().map(address).collect();
         let shard = Ok(ReportedLocation { epoch: 2, at: address(50), others });
         let targets = after(&[(1, shard)]).targets();
+
         let expected = [1, 2, 3, 50, 20, 21, 22, 23, 24, 25, 26].map(address);
+
         assert_eq!(targets, expected);
+
         let shard = Ok(ReportedLocation { epoch: 2, at: address(50), others: vec![address(20)] });
         let failed = || Err(Reason::TimedOut);
         let mut alone = after(&[(1, shard.clone()), (20, shard)]);
         (1..=3).for_each(|server| alone.record(address(server), failed()));
+
         assert_eq!(alone.state().failures, None);
         assert!(alone.state().location.unwrap().is_fresh);
+
         // The answer counts only while the server is queried.
         let other = Ok(ReportedLocation { epoch: 2, at: address(2), others: vec![address(3)] });
         let mut reports = after(&[(1, other)]);
         reports.record(address(50), answer(9, 60));
+
         assert_eq!(reports.targets(), [1, 2, 3].map(address));
     }
 }

@@ -80,6 +80,7 @@ mod tests {
         let unknown = || Err(Reason::Server("ERR No such master with that name".into()));
         let denied = || Err(Reason::NoPermission("NOPERM".into()));
         let fields = |epoch| Ok(list(&["config-epoch", epoch]));
+
         for (answers, expected) in [
             (vec![], "SENTINEL did not answer"),
             (vec![Ok(Value::Nil), unknown()], "it has no master named locks"),

@@ -370,6 +370,7 @@ mod tests {
             ("max_ttl", "1500"),
             ("longer", "2500 0123456789abcdef"),
         ]);
+
         assert_eq!(found.unwrap().text().as_ref(), tag);
         assert_eq!(known.left, Some(("ffeeddccbbaa9988".into(), "1122334455667788".into())));
         assert_eq!(known.floor, 70);
@@ -394,7 +395,9 @@ mod tests {
         let text = |text: &str| Value::BulkString(text.into());
         let items = fields.iter().flat_map(|(field, value)| [text(field), text(value)]);
         let mut known = LearntState::default();
+
         known.learn_fences(&Value::Array(items.collect()));
+
         assert_eq!(known.fences, BTreeMap::from([(0, 12), (STRIPES - 1, 3)]));
     }
 
@@ -412,6 +415,7 @@ mod tests {
         let (_, mut high) = of_meta(&[("floor", "2"), ("max_ttl", "3")]);
         low.fences.extend([(1, 5), (2, 9)]);
         high.fences.extend([(1, 8), (2, 6)]);
+
         for (mut one, other) in [(low.clone(), high.clone()), (high, low)] {
             one.merge(other);
             assert_eq!(one.fences, BTreeMap::from([(1, 8), (2, 9)]));
@@ -429,7 +433,9 @@ mod tests {
             assert_eq!(known.marks["job"], high);
         }
         let mut known = with_marks(&[("job", mark(10, 1))]);
+
         known.merge(with_marks(&[("job", mark(9, 2)), ("other", "0".into())]));
+
         assert_eq!((&known.marks["job"], &*known.marks["other"]), (&mark(10, 1), "0"));
     }
 }

@@ -216,8 +216,11 @@ mod tests {
         second.fields.insert("tag".into(), tag);
         let mut old = [member(set, 1, &[]), second, FakeServer::down()];
         let mut new = [1, 2, 3].map(|run| FakeServer::new(run, &[]));
+
         let adopted = adopted(&mut old, &mut new, &mut sets).await;
+
         let Err(AdoptError::OldSet { needed: 2, votes }) = adopted else { panic!("{adopted:?}") };
+
         let outcomes = outcomes(&votes);
         let refused = VoteOutcome::NotCounted;
         let names_differ = refused(Reason::NamesDiffer);
@@ -237,7 +240,9 @@ mod tests {
         let mut old = [first, member(set, 2, &[]), FakeServer::down()];
         // One node of the new set is unreachable.
         let mut new = [FakeServer::new(1, &[]), FakeServer::new(2, &[]), FakeServer::down()];
+
         let adopted = adopted(&mut old, &mut new, &mut sets).await;
+
         assert_eq!(adopted, Ok(Duration::from_millis(20_000 + 200 + 2)));
         assert!(old[0].field("tag").starts_with("m ") && new[0].field("tag").starts_with("p "));
         assert_eq!(old[0].field("left"), "0000000000000007");

@@ -121,7 +121,9 @@ mod tests {
             let page = format!("*2\r\n$1\r\n7\r\n*4\r\n{keys}");
             server.write_all(page.as_bytes()).await.unwrap();
         };
+
         let (page, ()) = tokio::join!(connection.scan("0", "p:done:", 10), answering);
+
         assert_eq!(page, Ok(("7".into(), vec![b"p:done:a".to_vec()])));
     }
 }

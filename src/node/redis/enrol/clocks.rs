@@ -274,7 +274,9 @@ mod tests {
         let server = |ahead_micros| vec![Finding::ServerClock { ahead_micros }];
         let own = |ahead_micros| vec![Finding::OwnClock { ahead_micros }];
         let none = || [const { Vec::new() }; 3];
+
         let far = 2 * MINUTE;
+
         assert_eq!(findings([Some(0), Some(0), Some(0)], 0), none());
         assert_eq!(findings([Some(0), Some(0), Some(far)], 0), [vec![], vec![], server(far)]);
         assert_eq!(findings([Some(0), None, Some(0)], far), [(); 3].map(|()| own(far)));
@@ -300,16 +302,20 @@ mod tests {
     fn jump_is_attributed_to_the_node() {
         let mut scripted = Scripted::beside(4, "p", RestartGuard::Probation);
         let set = std::sync::Arc::clone(&scripted.set);
+
         assert!(!set.is_deciding_jumps(scripted.clock.now()));
+
         jumped(&scripted, 2, -3_000_000);
         let (jumps, _) = set.clock_jumps.jumps_since(0);
         let [(node, jump)] = jumps[..] else { panic!("{jumps:?}") };
         assert_eq!((node, jump.by_micros), (6, -3_000_000), "behind four other nodes");
         assert_eq!(jump.at_most, Duration::from_micros(3_000_010));
         assert_eq!(scripted.checked(), [true, true, false], "those that can disprove a pause");
+
         // A pause of the local clock could still show in the readings of the other nodes.
         scripted.clock.advance(Duration::from_secs(5));
         assert!(set.is_deciding_jumps(scripted.clock.now()));
+
         scripted.clock.advance(Duration::from_nanos(1));
         assert!(!set.is_deciding_jumps(scripted.clock.now()));
         assert_eq!((set.corrections(2), set.overestimate()), (0, Duration::ZERO));
@@ -325,8 +331,11 @@ mod tests {
         }
         jumped(&scripted, 0, 3_000_000);
         jumped(&scripted, 1, 3_000_000);
+
         let before = set.clock.now();
+
         assert_eq!(set.clock.ahead(), Duration::ZERO, "the third one may disprove it");
+
         scripted.checked();
         set.left(2);
         let by = Duration::from_micros(3_000_010);
@@ -345,8 +354,11 @@ mod tests {
         jumped(&scripted, 1, 3_000_000);
         let now = scripted.clock.now();
         let from = now.saturating_sub(Duration::from_secs(3));
+
         set.steady(2, Shift { from, asked: now, at_most: 1_000 }, now);
+
         assert_eq!(set.clock.ahead(), Duration::ZERO);
+
         let (jumps, _) = set.clock_jumps.jumps_since(0);
         assert_eq!(jumps.iter().map(|(node, _)| *node).collect::<Vec<_>>(), [0, 1]);
     }

@@ -345,22 +345,29 @@ mod tests {
         let Scripted { set, .. } = Scripted::new("p");
         let begun = RecordsReport::of_tests(LEARNT);
         let copier = Copier::of_tests(&set, &begun);
+
         let pause = async |calls, bytes| {
             let turn = Instant::now();
             copier.pace(turn, calls, bytes).await;
             turn.elapsed().as_millis()
         };
+
         assert_eq!((pause(1, 0).await, pause(2, 0).await), (5, 10));
+
         let share = RateShare::new(&copier);
         assert_eq!((pause(1, 0).await, pause(1, 2_000_000).await), (5, 200));
+
         let other = RateShare::new(&copier);
         assert_eq!((pause(2, 0).await, pause(1, 2_000_000).await), (20, 400));
+
         drop(other);
         assert_eq!(pause(1, 2_000_000).await, 200, "one source has the whole rate again");
+
         drop(share);
         let turn = Instant::now();
         sleep(Duration::from_secs(1)).await;
         copier.pace(turn, 1, 2_000_000).await;
+
         assert_eq!(turn.elapsed(), Duration::from_secs(1), "its turn took longer");
     }
 
@@ -374,7 +381,9 @@ mod tests {
         for (records, bytes) in [(2, 20), (3, 30)] {
             copier.report_progress(Copied { records, bytes });
         }
+
         let Copied { records, bytes } = status.copied();
+
         assert_eq!((records, bytes), (5, 50));
     }
 

@@ -87,16 +87,21 @@ mod tests {
         let (mut one, mut two) = (keys("ab"), keys("bac"));
         let (mut patience, started) = (PATIENCE, Instant::now());
         let first = reservations.take(&mut one, &mut patience).await;
+
         let second = reservations.take(&mut two, &mut patience).await;
+
         assert_eq!((first.keys(), &one), (&keys("ab")[..], &keys("")));
         assert_eq!((second.keys(), &two), (&keys("c")[..], &keys("ba")));
         assert_eq!((patience, started.elapsed()), (PATIENCE, Duration::ZERO));
+
         let ending = async {
             sleep(Duration::from_secs(2)).await;
             drop(first);
         };
         let (third, ()) = tokio::join!(reservations.take(&mut two, &mut patience), ending);
+
         assert_eq!((third.keys(), &two), (&keys("ba")[..], &keys("")));
+
         let waited = PATIENCE.saturating_sub(patience);
         assert!(waited >= Duration::from_secs(2) && !patience.is_zero(), "{waited:?}");
     }

@@ -126,14 +126,17 @@ mod tests {
     fn only_node_order_is_irrelevant() {
         let guard = RestartGuard::Probation;
         let base = layout(&["a:1/0", "b:1/0"], guard);
+
         assert_eq!(base.hash, layout(&["b:1/0", "a:1/0"], guard).hash);
         assert_eq!(base.hash.len(), 16);
+
         let others = [
             layout(&["a:1/0", "b:1/0", "c:1/0"], guard),
             layout(&["a:1/0", "b:1/1"], guard),
             layout(&["a:1/0", "b:1/0"], RestartGuard::Off),
             Layout::new(&["a:1/0".into(), "b:1/0".into()], "other", guard),
         ];
+
         assert!(others.iter().all(|other| other.hash != base.hash));
     }
 
@@ -153,18 +156,22 @@ mod tests {
         let (run, layout) = ("0123456789abcdef0123456789abcdef", "00112233aabbccdd");
         let (nonce, view) = ("0102030405060708", "1122334455667788");
         let tag = |state| Tag::new(format!("{state} {run} {layout} {nonce} 0000000a {view}-7000"));
+
         let [active, probation, moved] = ["a", "p", "m"].map(tag);
+
         assert!(active.is_active() && !active.is_probation());
         assert!(probation.is_probation() && !probation.is_moved());
         assert!(moved.is_probation() && moved.is_moved());
         assert_eq!((active.run(), active.layout()), (run, layout));
         assert_eq!((active.view(), active.fences()), (view, "1122334455667788-7000"));
         assert_eq!(active.enrolment(), format!("a {run} {layout} {nonce} 0000000a"));
+
         let incarnation = Incarnation {
             epoch: 10,
             id: 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef,
             nonce: 0x0102_0304_0506_0708,
         };
+
         assert_eq!(active.incarnation(), Some(incarnation));
     }
 

@@ -130,22 +130,28 @@ mod tests {
         let Scripted { set, mut nodes, clock } = Scripted::new("p");
         // The first node stores no previous limit, as its limit is not longer.
         let mut servers = [ours(&set, 1, "10000"), ours(&set, 2, "20000"), FakeServer::down()];
+
         let lowering = served(&mut nodes, &mut servers, Lowering::begin(&set)).await;
+
         assert_eq!(
             [&servers[0], &servers[1]].map(|s| (s.changes, s.field("max_ttl"))),
             [(0, "10000"), (1, "10000")]
         );
         assert!(servers[1].field("longer").starts_with("20000 "));
+
         let whole = Duration::from_millis(20_000 + 200 + 2);
         assert_eq!(lowering.remaining(), whole);
+
         clock.advance(Duration::from_secs(5));
         assert_eq!(lowering.remaining(), whole.saturating_sub(Duration::from_secs(5)));
+
         set.clock.put_forward(Duration::from_secs(9));
         assert_eq!(
             lowering.remaining(),
             whole.saturating_sub(Duration::from_secs(5)),
             "a correction is no time"
         );
+
         let ended = served(&mut nodes, &mut servers, lowering.end()).await.unwrap_err();
         let outcomes: Vec<_> = ended.iter().map(|vote| vote.outcome.clone()).collect();
         let down = VoteOutcome::NotCounted(Reason::Disconnected);
@@ -161,10 +167,13 @@ mod tests {
             [FakeServer::new(1, &theirs), FakeServer::new(2, &[]), ours(&set, 3, "20000")];
         let lowering = served(&mut nodes, &mut servers, Lowering::begin(&set)).await;
         let ended = served(&mut nodes, &mut servers, lowering.end()).await.unwrap_err();
+
         let outcomes: Vec<_> = ended.iter().map(|vote| vote.outcome.clone()).collect();
+
         assert!(
             matches!(&outcomes[0], VoteOutcome::NotCounted(Reason::OtherLayout { found, .. }) if &**found == "theirs")
         );
+
         let not_enrolled = Reason::WrongTag { found: "".into() };
         assert_eq!(outcomes[1..], [VoteOutcome::NotCounted(not_enrolled), VoteOutcome::Granted]);
     }

@@ -202,12 +202,15 @@ mod tests {
     #[test]
     fn current_nodes_are_left_alone() {
         let set = Scripted::new("p").set;
+
         for state in ['a', 'p', 'm'] {
             assert_eq!(next_change(&marked(report(&set, state, 2, 1)), &terms(&set)), Ok(None));
         }
+
         let tag = report(&set, 'a', 2, 1).tag.text().replace(&*set.layout.hash, "fedcba9876543210");
         let other = NodeReport { tag: Tag::new(tag), ..marked(report(&set, 'a', 2, 1)) };
         assert_eq!(next_change(&other, &terms(&set)), Ok(None), "a node of another set");
+
         let unmarked = NodeReport { seen: "".into(), server_micros: 5_000_000, ..other };
         assert_eq!(next_change(&unmarked, &terms(&set)), Ok(None), "its mark is theirs, too");
     }
@@ -235,8 +238,11 @@ mod tests {
             assert_eq!(field(&change, "layout"), Some(&*set.layout.description), "{why}");
         }
         let other = Some(incarnation(3));
+
         let terms = EnrolTerms { reclaims: other, ..terms(&set) };
+
         assert_eq!(next_change(&member, &terms), Ok(None), "another one is displaced");
+
         let nobody = EnrolTerms { least_epoch: None, ..terms };
         assert_eq!(next_change(&blank(member), &nobody), Ok(None), "it was seen in another set");
     }
@@ -268,6 +274,7 @@ mod tests {
             let terms = EnrolTerms { least_epoch: Some(least), ..terms(&set) };
             change_of(&restarted, &terms).after.incarnation().unwrap()
         };
+
         assert_eq!(epoch(90, 4, 5), Incarnation { epoch: 90, id: 3, nonce: 9 });
         assert_eq!(epoch(1, 90, 5).epoch, 91, "above that of its former run");
         assert_eq!(epoch(1, 4, 90).epoch, 90, "at least the time in seconds");
@@ -319,8 +326,11 @@ mod tests {
             let member = report(&set, 'a', 2, 1);
             NodeReport { seen: seen.to_string().into(), server_micros: now, ..member }
         };
+
         let quarter = u64::try_from(set.settings.max_ttl.as_micros()).unwrap() / 4;
+
         assert_eq!(next_change(&seen_at(7, 7 + quarter), &terms(&set)), Ok(None));
+
         for (seen, now) in [(7, 8 + quarter), (7, 6)] {
             let change = change_of(&seen_at(seen, now), &terms(&set));
             assert_eq!(change.kind, ChangeKind::InUse);
@@ -334,17 +344,22 @@ mod tests {
     fn latest_owners_are_stored() {
         let set = Scripted::new("p").set;
         let member = marked(report(&set, 'a', 2, 1));
+
         let change = next(&set, &member, true).unwrap();
+
         assert_eq!(change.kind, ChangeKind::NameOwners);
         assert_eq!(field(&change, "owner:c:1/0"), Some(&*incarnation(3).to_string()));
         assert_eq!(field(&change, "owner:a:1/0"), None, "it is not known");
+
         let (before, after) = (member.tag.text(), change.after.text());
         assert!(before != after && before[..77] == after[..77], "{after}");
+
         // The node knows a later owner.
         let later = Incarnation { epoch: 2, ..incarnation(4) };
         let knows = NodeReport { owners: vec![None, Some(later)], ..member.clone() };
         assert_eq!(next(&set, &knows, true), None);
         assert_eq!(next(&set, &member, false), None, "displaced, or one server under two names");
+
         // A new enrolment includes the owners.
         let blank = marked(NodeReport { tag: Tag::new(""), ..member });
         let change = next(&set, &blank, false).unwrap();
@@ -358,8 +373,11 @@ mod tests {
         let ours = report(&set, 'a', 2, 4);
         let tag = Tag::new(ours.tag.text().replace(&*set.layout.hash, "fedcba9876543210"));
         let member = NodeReport { tag, seen: "77".into(), size: 5, ..ours };
+
         let mut terms = set.terms(1, false);
+
         assert!(next_change(&member, &terms).unwrap().is_none(), "its set may be in use");
+
         terms.unused = Some(member.other_set());
         let change = next_change(&member, &terms).unwrap().unwrap();
         assert_eq!(change.kind, ChangeKind::Takeover(5));
@@ -370,6 +388,7 @@ mod tests {
             ["from", "from_size", "seen"].map(|name| field(&change, name)),
             [Some("fedcba9876543210"), Some("5"), Some("0")]
         );
+
         // A client changed the mark.
         let used = NodeReport { seen: "78".into(), ..member };
         assert!(next_change(&used, &terms).unwrap().is_none());
@@ -379,19 +398,25 @@ mod tests {
     fn moved_nodes_start_in_probation() {
         let set = Scripted::new("p").set;
         let moved = marked(report(&set, 'm', 2, 1));
+
         let mut terms = set.terms(1, false);
+
         assert_eq!(next_change(&moved, &terms).unwrap(), None);
+
         terms.may_start = true;
         for state in ['a', 'p'] {
             assert_eq!(next_change(&marked(report(&set, state, 2, 1)), &terms), Ok(None));
         }
+
         let elsewhere = moved.tag.text().replace(&*set.layout.hash, "fedcba9876543210");
         let elsewhere = NodeReport { tag: Tag::new(elsewhere), ..moved.clone() };
         assert_eq!(next_change(&elsewhere, &terms).unwrap(), None, "moved to another set");
+
         let change = next_change(&moved, &terms).unwrap().unwrap();
         assert_eq!(change.kind, ChangeKind::Start);
         assert_eq!(field(&change, "from"), None, "where it came from stays");
         assert!(change.after.is_probation() && !change.after.is_moved());
+
         let started = marked(report(&set, 'p', 2, 2));
         assert_eq!(next_change(&started, &terms).unwrap(), None);
     }

@@ -261,7 +261,9 @@ mod tests {
         let read = |aof: &str, save| persistence_of(&bulk(&format!("aof_enabled:{aof}")), &save);
         let array = |rules| Value::Array(vec![bulk("save"), bulk(rules)]);
         let map = |rules| Value::Map(vec![(bulk("save"), bulk(rules))]);
+
         let of = |aof, snapshots| Some(Persistence::new(aof, snapshots));
+
         assert_eq!(read("1", array("3600 1")), of(true, Some(true)));
         assert_eq!(read("0", array("")), of(false, Some(false)));
         assert_eq!(read("0", map("3600 1")), of(false, Some(true)));

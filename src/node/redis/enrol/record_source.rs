@@ -245,11 +245,13 @@ mod tests {
         let ask = async |count| {
             asked(true, &reply(count), async |this| this.read(&keys("abc")).await).await
         };
+
         for count in [1, 2, 3] {
             let (answers, sent) = ask(count).await;
             assert_eq!(answers.map(|answers| answers.len()), Ok(2 * count));
             assert_eq!(sent, ["3", "a", "b", "c", "262144"]);
         }
+
         for count in [0, 4] {
             assert!(matches!(ask(count).await.0, Err(Reason::Protocol(_))), "{count}");
         }
@@ -271,8 +273,11 @@ mod tests {
             })
             .await
         };
+
         let (copied, sent) = write(":1\r\n").await;
+
         assert_eq!(copied, Ok((3, 12)));
+
         let ours = ["3", "a", "c", "d", "val", "5", "val", "-1", "val", "9007199254740992"];
         assert_eq!(sent, ours);
         assert_eq!(write("-OOM full\r\n").await.0, Err(Reason::OutOfMemory));

@@ -119,7 +119,9 @@ mod tests {
         let Scripted { set, mut nodes, .. } = Scripted::new("p");
         let lease = lease(1);
         let by_another = vec![Value::Int(2), Value::Int(7), Value::Int(70)];
+
         let (acquired, sent) = tokio::join!(lease.acquire(&set), nodes[1].answer(by_another));
+
         assert!(
             matches!(acquired, Ok(TaskLeaseOutcome::HeldByAnother(copied)) if (copied.records, copied.bytes) == (7, 70))
         );
@@ -128,9 +130,11 @@ mod tests {
         else {
             panic!("{sent:?}")
         };
+
         // A released lease ends at once.
         let ((), sent) = tokio::join!(lease.release(&set), nodes[1].answer(vec![Value::Int(1)]));
         assert_eq!((&*sent[5], &*sent[6]), (number, "0"));
+
         let (acquired, _) = tokio::join!(lease.acquire(&set), nodes[1].answer(vec![Value::Int(0)]));
         assert!(matches!(acquired, Ok(TaskLeaseOutcome::Over)));
     }
@@ -145,7 +149,9 @@ mod tests {
             nodes[0].fail().await;
             nodes[0].answer(vec![Value::Int(2)]).await;
         };
+
         let (held, ()) = tokio::join!(lease.hold(&set, std::future::pending::<()>()), answering);
+
         assert_eq!(held, None);
         assert_eq!(lease.hold(&set, async { 7 }).await, Some(7));
     }

@@ -59,11 +59,15 @@ mod tests {
         outcomes.add(0, Err(Reason::TimedOut));
         outcomes.add(1, Ok(false));
         outcomes.add(2, Ok(true));
+
         outcomes.add(3, Ok(true));
+
         assert!(!outcomes.suffice() && !outcomes.are_missing());
+
         let mut again = outcomes;
         again.add(1, Ok(true));
         assert!(again.suffice());
+
         again.add(1, Err(Reason::TimedOut));
         assert!(again.suffice(), "it was read");
         assert_eq!(again.verdict(), Ok(()));

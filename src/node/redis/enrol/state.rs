@@ -112,18 +112,24 @@ mod tests {
     fn displaced_nodes_are_looked_up() {
         let scripted = Scripted::new("p");
         let set = &scripted.set;
+
         let own = || report(set, 'a', 1, 1);
+
         assert!(!scripted.see(0, &own(), true).reconnect);
+
         let owner = Incarnation { epoch: 9, id: 1, nonce: 1 };
         let other = NodeReport { owners: vec![Some(owner), None], ..report(set, 'a', 2, 1) };
         scripted.see(1, &other, true);
         assert!(scripted.see(0, &own(), false).reconnect, "at once");
         assert_eq!(scripted.barred()[0], Some(Reason::Displaced));
+
         let enrols_as = |is_fresh| {
             let terms = set.terms(0, is_fresh);
             (terms.least_epoch.unwrap(), terms.reclaims)
         };
+
         assert_eq!(enrols_as(true), (10, None));
+
         let begun = scripted.clock.now();
         // The name is resolved again 2 s after each connection, and when the name may be reclaimed.
         let whole = Duration::from_millis(10_000 + 100 + 2);
@@ -139,6 +145,7 @@ mod tests {
             scripted.clock.advance(Duration::from_nanos(1));
             assert!(scripted.see(0, &own(), false).reconnect);
         }
+
         assert!(scripted.clock.now().saturating_duration_since(begun) > whole);
         assert_eq!(enrols_as(false), (10, None), "only over a new connection");
         assert_eq!(enrols_as(true), (10, own().tag.incarnation()));

@@ -163,6 +163,7 @@ mod tests {
         let mut scripted = Scripted::new("p");
         let set = Arc::clone(&scripted.set);
         let tag = Arc::clone(report(&set, 'p', 2, 1).tag.text());
+
         for (claimed, is_checked) in [(0, true), (2, false)] {
             let plan = ActivationPlan::Bootstrap { from: Vec::new() };
             let tag = Arc::clone(&tag);
@@ -182,8 +183,11 @@ mod tests {
             scripted.see(node, &report(&set, 'a', node as u128 + 1, 1), true);
         }
         tokio::task::yield_now().await;
+
         tokio::task::yield_now().await;
+
         assert_eq!(scripted.checked(), [true, true, false]);
+
         set.close();
         running.await.unwrap();
     }

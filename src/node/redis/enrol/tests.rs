@@ -284,8 +284,10 @@ fn learn(needed: usize) -> ActivationPlan {
 async fn probation_outlasts_longer_ttls() {
     let early = WHOLE.saturating_sub(Duration::from_nanos(1));
     let (outcome, server) = activated((early, learn(2)), [true; 2], "10000").await;
+
     assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(20)));
     assert!(server.changes == 0 && server.is_given_back, "{server:?}");
+
     let (outcome, server) = activated((WHOLE, learn(2)), [true; 2], "10000").await;
     assert_eq!(
         (outcome, server.changes, server.is_given_back),
@@ -295,6 +297,7 @@ async fn probation_outlasts_longer_ttls() {
     assert_eq!(["max_ttl", "floor"].map(|field| server.field(field)), ["20000", "0"]);
     assert_eq!(server.fences, BTreeMap::from([(3, 5), (7, 70)]));
     assert_eq!(server.field("once"), "copying 0000000000000007");
+
     // The node itself may store a longer limit.
     let (outcome, server) = activated((WHOLE, learn(2)), [true; 2], "30000").await;
     assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(30)));
@@ -397,8 +400,11 @@ fn only_voting_nodes_raise_the_floor() {
     let scripted = Scripted::new("p");
     let with = |floor, report| NodeReport { floor, ..report };
     let set = &scripted.set;
+
     scripted.see(0, &with(7, report(set, 'a', 1, 1)), true);
+
     assert_eq!(set.floor(), 7);
+
     scripted.see(1, &with(8, report(set, 'p', 2, 1)), true);
     scripted.see(2, &with(9, elsewhere(set, 3)), true);
     scripted.see(0, &with(6, report(set, 'a', 1, 1)), true);
@@ -409,16 +415,21 @@ fn only_voting_nodes_raise_the_floor() {
 fn foreign_nodes_are_not_enrolled() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
+
     let may_enrol = |node| set.terms(node, true).least_epoch.is_some();
+
     assert!(may_enrol(1));
+
     scripted.see(1, &elsewhere(set, 2), true);
     set.left(1);
     assert!(!may_enrol(1) && may_enrol(0));
+
     // A blank node may still belong to the set that adopted it.
     scripted.see(1, &NodeReport { tag: Tag::new(""), ..report(set, 'a', 2, 1) }, true);
     assert!(
         matches!(&scripted.barred()[1], Some(Reason::OtherLayout { found, .. }) if found.contains("adopt it"))
     );
+
     scripted.see(0, &NodeReport { tag: Tag::new(""), ..report(set, 'a', 1, 1) }, true);
     assert_eq!(scripted.barred()[0], Some(Reason::WrongTag { found: "".into() }));
 }
@@ -428,14 +439,18 @@ fn quorum_raises_shorter_limits() {
     let mut scripted = Scripted::new("p");
     let set = Arc::clone(&scripted.set);
     let short = |run| NodeReport { max_ttl: Duration::from_secs(9), ..report(&set, 'a', run, 1) };
+
     scripted.see(0, &short(1), true);
+
     assert!(!set.terms(0, true).may_raise);
     assert_eq!(scripted.barred()[0], Some(Reason::TtlTooLong));
     assert!(!scripted.nodes[0].is_checked(), "one node is no quorum");
+
     scripted.see(1, &report(&set, 'a', 2, 1), true);
     assert!(set.terms(0, true).may_raise);
     assert_eq!(scripted.barred()[1], None);
     assert!(!scripted.nodes[0].is_checked());
+
     scripted.see(2, &short(3), true);
     assert_eq!(scripted.checked(), [true, false, true], "those that refuse longer TTLs");
 }
@@ -446,8 +461,11 @@ fn server_named_twice_never_votes() {
     let set = Arc::clone(&scripted.set);
     let unknown = |run| NodeReport { run_id: "".into(), ..report(&set, 'a', run, 1) };
     scripted.see(0, &unknown(1), true);
+
     scripted.see(1, &unknown(1), true);
+
     assert_eq!(scripted.barred(), [const { None }; 3], "a server without a run id");
+
     for node in [0, 2] {
         scripted.see(node, &report(&set, 'a', 1, 1), true);
     }
@@ -455,9 +473,12 @@ fn server_named_twice_never_votes() {
         let other = Arc::clone(set.members()[other].status.name());
         Some(Reason::SameServer { other })
     };
+
     assert_eq!(scripted.barred(), [same(2), None, same(0)]);
+
     scripted.see(1, &unknown(1), true);
     assert!(set.state().enrolment.is_quorate(), "all but the last one");
+
     set.left(2);
     assert_eq!(scripted.barred(), [const { None }; 3]);
     assert_eq!(scripted.checked(), [true, false, false], "it is a server of its own again");
@@ -468,18 +489,24 @@ fn probation_bars_until_its_end() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
     let mut events = set.settings.events.listen();
+
     let longer = NodeReport { longer: "20000 0".into(), ..report(set, 'p', 1, 1) };
+
     assert!(scripted.see(0, &longer, true).tag.is_none());
+
     scripted.clock.advance(Duration::from_secs(3));
     let remaining = WHOLE.saturating_sub(Duration::from_secs(3));
     assert_eq!(scripted.barred()[0], Some(Reason::Probation { remaining }));
+
     // A finished run, under a tag of that run.
     let over = NodeReport { run: "0".repeat(32).into(), ..report(set, 'a', 1, 1) };
     assert!(scripted.see(0, &over, true).tag.is_none());
     assert!(matches!(scripted.barred()[0], Some(Reason::WrongTag { .. })));
+
     let active = report(set, 'a', 1, 1);
     let SetAdmission { tag, view, .. } = scripted.see(0, &active, true);
     assert_eq!((tag.as_ref(), view.is_some()), (Some(&active.tag), true));
+
     let is_out: Vec<_> = std::iter::from_fn(|| events.try_recv().ok())
         .map(|event| matches!(event.kind, LockEventKind::NodeOut { .. }))
         .collect();
@@ -494,11 +521,15 @@ fn probation_bars_until_its_end() {
 fn unguarded_nodes_vote_at_once() {
     let scripted = Scripted::with("p", RestartGuard::Off);
     let set = &scripted.set;
+
     let terms = set.terms(0, true);
+
     assert!(terms.may_raise && terms.least_epoch.is_some());
+
     let tag = format!("a {} {}", "0".repeat(32), set.layout.hash);
     let blank =
         NodeReport { tag: Tag::new(tag), run: "0".repeat(32).into(), ..report(set, 'a', 0, 1) };
     let SetAdmission { tag, view, .. } = scripted.see(0, &blank, true);
+
     assert_eq!((tag, view.is_none()), (Some(blank.tag), true), "a vote without a view");
 }

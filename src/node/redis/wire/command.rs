@@ -122,7 +122,9 @@ mod tests {
         let mut output = b"+before".to_vec();
         command.append_to(&mut output);
         let mut same = ::redis::cmd("EVALSHA");
+
         same.arg(12).arg(u64::MAX).arg(b"\r\n\0").arg("").arg("lock:ä").arg("x y");
+
         assert_eq!(output, [b"+before".to_vec(), same.get_packed_command()].concat());
     }
     #[test]

@@ -201,6 +201,7 @@ mod tests {
             b"*1\r\n\r\n",
             b"\0",
         ];
+
         for bytes in others.into_iter().chain([&deep[..], &endless[..], &line[..]]) {
             let told = next(bytes);
             assert_eq!(told, Err(Malformed), "{}", String::from_utf8_lossy(bytes));
@@ -306,6 +307,7 @@ mod tests {
             Value::Int(i64::MAX),
             Value::BulkString(Vec::new()),
         ];
+
         assert_eq!(next(&bytes[..]), Ok(Some(Value::Array(items))));
     }
 

@@ -80,6 +80,7 @@ fn random_scripts_get_equal_answers() {
         if type(a) == 'table' and a.err then return {'failed', a} end return {type(a), a}";
     let mut pair = Pair::new();
     let mut rng = Rng::of(2, 1);
+
     for _ in 0..3_000 {
         let args = command(&mut rng);
         if ["HGETALL", "KEYS", "PTTL", "PEXPIRETIME", "EVAL", "EVALSHA"].contains(&&*args[0]) {
@@ -94,6 +95,7 @@ fn random_scripts_get_equal_answers() {
 fn values_convert_equally_in_lua() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
+
     for script in [
         "return 3.99",
         "return -3.99",
@@ -189,8 +191,11 @@ fn pages_have_everything_on_both() {
         ["HSCAN", "marks", cursor, "COUNT", "100"].map(|arg| arg.as_bytes().to_vec())
     };
     let real = pages(|cursor| pair.real.ask(&ask(cursor)));
+
     let ours = pages(|cursor| pair.simulated.run(1, super::now(), &ask(cursor)).remove(0));
+
     assert_eq!(ours.1, real.1);
+
     pair.same(&["SCAN", "x"]);
     pair.same(&["SCAN", "0", "COUNT", "0"]);
     pair.same(&["SCAN", "0", "COUNT"]);
@@ -215,6 +220,7 @@ fn pages_keep_keys_that_stay() {
         let args = ["SCAN", cursor, "COUNT", "50"].map(|arg| arg.as_bytes().to_vec());
         pair.simulated.run(1, super::now(), &args).remove(0)
     });
+
     for number in (0..1_000).step_by(2) {
         let item = format!("{:?}", Reply::text(format!("k{number}")));
         assert!(ours.1.contains(&item), "k{number} is in no page");

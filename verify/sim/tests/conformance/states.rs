@@ -27,6 +27,7 @@ fn numbers(reply: &Reply) -> Vec<i64> {
 fn keys_end_in_the_same_millisecond() {
     let mut pair = Pair::new();
     let mut seen_at_end = [false; 2];
+
     for _ in 0..40 {
         for (number, seen) in seen_at_end.iter_mut().enumerate() {
             let mut ask = |args: &[&str]| {
@@ -52,6 +53,7 @@ fn keys_end_in_the_same_millisecond() {
             }
         }
     }
+
     assert_eq!(seen_at_end, [true, true], "the last millisecond was met");
 }
 
@@ -85,6 +87,7 @@ fn full_servers_refuse_equally() {
     ] {
         pair.same_script(script, &[], &[]);
     }
+
     pair.same(&["GET", "k"]);
 }
 
@@ -98,6 +101,7 @@ fn replicas_refuse_equally() {
     {
         pair.same(command);
     }
+
     for script in [
         "return redis.call('GET', 'k')",
         "return redis.call('SET', 'k', 'w')",
@@ -122,6 +126,7 @@ fn busy_servers_refuse_equally() {
     let ping = [b"PING".to_vec()];
     while !matches!(pair.real.ask(&ping), Reply::Error(_)) {}
     pair.simulated.condition = Condition::Busy;
+
     for command in
         [&["GET", "k"][..], &["SET", "k", "w"], &["EVAL", "return 1", "0"], &["INFO", "server"]]
     {
@@ -150,12 +155,15 @@ fn loading_servers_refuse_equally() {
     ] {
         pair.same(command);
     }
+
     let mut both = |args: &[&str]| {
         let args: Vec<_> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
         [pair.real.ask(&args), pair.ours(&args)]
     };
+
     // Answers that differ between servers.
     assert!(both(&["TIME"]).iter().all(|reply| matches!(reply, Reply::Array(_))));
+
     for reply in both(&["INFO", "persistence"]) {
         let Reply::Bulk(text) = reply else { panic!("{reply:?}") };
         assert!(String::from_utf8_lossy(&text).contains("loading:1"));
@@ -176,6 +184,7 @@ fn listeners_get_equal_messages() {
     let mut server = Server::new("a".repeat(40), "b".repeat(40));
     let mut ours = Vec::new();
     let mut expected = Vec::new();
+
     for (who, command) in [
         (1, &["SUBSCRIBE", "a", "b"][..]),
         (1, &["SUBSCRIBE", "a"]),
