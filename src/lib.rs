@@ -4,8 +4,8 @@
 //! * A lock is held while a majority of the servers keeps its key, and never longer than a validity
 //!   that is known in advance.
 //! * Guarded work is stopped *before* the validity ends, not after a failed renewal.
-//! * A hung, slow or dead minority of the servers delays nobody.
-//! * Every lease has a fencing token greater than those of all leases completed before it.
+//! * A hung, slow or dead minority of the servers delays no client.
+//! * Every lease has a greater fencing token than all leases completed before it.
 //! * "Held by another", "no quorum", "too slow" and "lost" are different errors. Each names the nodes
 //!   and their reasons.
 //!
@@ -127,8 +127,8 @@
 //! | `testing` | no | [`testing`], for your own tests: a clock moved by hand, nodes that fail on demand |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// The engine is compiled whole, with what only a feature that is left out would use. What nobody
-// uses is found with all features.
+// Internal modules are not feature-gated, so partial builds contain dead code. Builds with all
+// features detect code that is never used.
 #![cfg_attr(
     not(all(feature = "once", feature = "fencing", feature = "http", feature = "scheduler")),
     allow(dead_code, unreachable_pub, unused_imports)
@@ -183,7 +183,7 @@ mod sync;
 pub mod testing;
 pub mod time;
 
-// Shared with the integration tests, which use the crate by its name.
+// Lets modules that are shared with the integration tests use the crate by its name.
 #[cfg(test)]
 extern crate self as tower_redlock;
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::{
 
 use crate::protocol::Nonce;
 
-/// Fills `bytes` with random numbers of the system, or of the seed on a thread that runs a test's clock.
-/// Fails if the system has none.
+/// Fills `bytes` with random numbers of the system, or of the seed on a thread that runs a test's
+/// clock. Fails if the system provides none.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     #[cfg(any(feature = "testing", redlock_sim))]
     if seeded::fill(bytes) {
@@ -20,12 +20,12 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
 #[cfg(not(redlock_shuttle))]
 use getrandom as system;
 
-/// Random numbers of the schedule, so that its replay draws the same.
+/// Random numbers that belong to the schedule, so that a replay draws the same numbers.
 #[cfg(redlock_shuttle)]
 mod system {
     use shuttle::rand::{RngCore, thread_rng};
 
-    #[expect(clippy::unnecessary_wraps, reason = "as that of the system")]
+    #[expect(clippy::unnecessary_wraps, reason = "same signature as the system")]
     pub(super) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
         thread_rng().fill_bytes(bytes);
         Ok(())
@@ -43,8 +43,8 @@ pub(crate) mod seeded {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// Makes this thread draw from a generator in this state, or from the system for `None`. Returns
-    /// the state of the former generator.
+    /// Makes this thread draw from a generator in this state, or from the system if it is `None`.
+    /// Returns the state of the previous generator.
     pub(crate) fn replace(state: Option<u64>) -> Option<u64> {
         STATE.with(|cell| cell.replace(state))
     }
@@ -84,7 +84,7 @@ pub(crate) fn number() -> u64 {
     let mut bytes = [0; 8];
     match fill(&mut bytes) {
         Ok(()) => u64::from_le_bytes(bytes),
-        // Almost always unique.
+        // The time is almost always unique.
         Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| {
             u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap_or_default()
         }),

@@ -56,7 +56,7 @@ impl Probations {
     }
 
     /// Ends the probations that are over: the servers learn from the others if enough vote, or a
-    /// quorum begins anew.
+    /// quorum starts with an empty state.
     pub(super) fn end(&self, now: Timestamp) {
         let _ending = crate::sync::lock(&self.ending);
         let servers: Vec<_> =

@@ -62,20 +62,20 @@ pub fn password() -> &'static str {
     PASSWORD
 }
 
-/// What a server is started with.
+/// The arguments that a server is started with.
 pub(super) fn args() -> Vec<String> {
     let all = ["--user", USER].into_iter().chain(rules()).chain(further_rules());
     all.map(ToOwned::to_owned).collect()
 }
 
-/// How a client logs in as the user.
+/// The part of a URL with which a client logs in as the user.
 pub fn login() -> String {
     assert!(rules().contains(&&*format!(">{PASSWORD}")), "the password of the page");
     format!("redis://{USER}:{PASSWORD}@")
 }
 
 impl RedisServer {
-    /// Sets the user's rules from here on: `rules` alone.
+    /// Sets the user's rules to exactly these.
     #[track_caller]
     pub fn set_rules(&self, rules: &[&str]) {
         let command: Vec<&str> =

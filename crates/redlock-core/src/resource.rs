@@ -368,10 +368,13 @@ mod tests {
     #[test]
     fn limits_are_exact() {
         assert!(Resource::try_from("x".repeat(512)).is_ok());
+
         let too_long = Resource::try_from("x".repeat(513)).unwrap_err();
         assert_eq!(too_long, ResourceError::NameTooLong { bytes: 513 });
+
         let names = |count: usize| (0..count).map(|i| format!("n{i}")).collect::<Vec<_>>();
         assert!(Resource::new(names(16)).is_ok());
+
         let too_many = Resource::new(names(17)).unwrap_err();
         assert_eq!(too_many, ResourceError::TooManyNames { count: 17 });
         assert_eq!(Resource::new(names(0)).unwrap_err(), ResourceError::NoNames);
@@ -391,6 +394,7 @@ mod tests {
             assert_eq!(own.clone().not_reserved(), Ok(own));
             assert!(matches!(reserved(name), Err(ResourceError::Reserved { .. })), "{name}");
         }
+
         assert!(reserved("jobs:x").is_ok());
         assert_eq!(Resource::of_job(""), Err(ResourceError::EmptyName));
     }

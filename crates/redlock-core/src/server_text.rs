@@ -1,11 +1,11 @@
-//! Texts of servers in errors and logs.
+//! Formats texts of servers for errors and logs.
 
 use std::fmt::{self, Write};
 
-/// Maximum number of characters that are shown of a server's text.
+/// Maximum number of characters of a server's text that are shown.
 const MAX_CHARS: usize = 1_000;
 
-/// Shows a text that came from a server: on one line, and cut if it is long.
+/// A text of a server, formatted on one line and truncated if it is long.
 ///
 /// A broken or hostile server must not forge lines of a log, nor fill it.
 #[derive(Clone, Copy, Debug)]

@@ -1,36 +1,36 @@
-//! Servers that can't be nodes, whatever state they are in.
+//! Servers that can't be nodes in any state.
 
 use std::{fmt, sync::Arc};
 
 use crate::server_text::ServerText;
 
-/// Why a server is not fit to vote. Found by a probe on each connect; waiting does not help.
+/// Why a server is not fit to vote. Detected by a probe at each connect; waiting does not help.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnfitServer {
-    /// It runs no scripts, without which no step of a lock is atomic.
+    /// The server runs no scripts, which are needed to make a step of a lock atomic.
     NoScripts {
         /// Its answer to `SCRIPT LOAD`.
         error: Arc<str>,
     },
-    /// INFO does not say which run of which server it is, or in which role. Under
-    /// `RestartGuard::Probation`, a restart that lost
-    /// locks would not be noticed.
+    /// INFO does not identify the server's run, or does not report its role. Under
+    /// `RestartGuard::Probation`, a restart that lost locks would not be detected.
     NoIdentity {
         /// The missing field of INFO: `role`, or under this guard `run_id` or `master_replid`.
         missing: Arc<str>,
     },
-    /// It is a node of a Redis Cluster, and the keys of one lock may belong to different nodes, as the
-    /// key prefix has no hash tag (`{…}`).
+    /// The server is a node of a Redis Cluster, and the keys of one lock may belong to different
+    /// nodes, as the key prefix has no hash tag (`{…}`).
     Cluster,
-    /// It is a Sentinel, which stores no keys.
+    /// The server is a Sentinel, which stores no keys.
     Sentinel,
-    /// It is older than the first version that can be a node.
+    /// The server is older than the first version that can be a node.
     TooOld {
         /// Its version.
         version: Arc<str>,
     },
-    /// It has no database of the number in the URL, or only one, as the nodes of a Cluster do.
+    /// The server has no database with the number in the URL, or only one database, like the nodes
+    /// of a Cluster.
     NoDatabase {
         /// Its answer to `SELECT`.
         error: Arc<str>,

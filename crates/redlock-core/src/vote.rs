@@ -61,30 +61,31 @@ impl fmt::Display for Vote {
 pub enum Reason {
     /// No answer within the node timeout. The operation may have run.
     TimedOut,
-    /// The others decided before its answer was due. The operation may have run.
+    /// The other nodes decided before the answer was due. The operation may have run.
     NotAwaited,
     /// The connection broke before the answer came. The operation may have run.
     Disconnected,
     /// The node dropped the operation without an answer. It may have run.
     Unknown,
-    /// There is no connection; nothing was sent. The text is the error of the last try.
+    /// There is no connection, and nothing was sent. The text is the error of the latest attempt to
+    /// connect.
     NotConnected(Arc<str>),
     /// The attempt ended before the operation was sent.
     Stale,
     /// Too many operations wait for this node, or too many attempts of this process are in flight;
     /// nothing was sent.
     Overloaded,
-    /// Nothing was sent, as nothing says where the server is: its host name has no address, or the
-    /// Sentinels or the nodes of the Cluster refuse to say it. The text is theirs.
+    /// Nothing was sent, as the server was not located: its host name has no address, or the
+    /// Sentinels or the nodes of the Cluster refuse to report it. The text is theirs.
     NotLocated(Arc<str>),
-    /// The server's certificate was refused, it does not speak TLS, or our certificates can't be read;
-    /// nothing was sent.
+    /// The server's certificate was refused, the server does not use TLS, or local certificates
+    /// can't be read. Nothing was sent.
     Tls(Arc<str>),
-    /// The server needs credentials, or refused them.
+    /// The server requires credentials, or refused them.
     Auth(Arc<str>),
     /// The credentials lack the permission for a command or a key (`NOPERM`).
     NoPermission(Arc<str>),
-    /// The server is a replica (`READONLY`), and replicas don't vote.
+    /// The server is a replica (`READONLY`), and replicas do not vote.
     ReadOnly,
     /// The server is at `maxmemory` (`OOM`).
     OutOfMemory,
@@ -94,9 +95,9 @@ pub enum Reason {
     Loading,
     /// The server refuses writes until its persistence works again (`MISCONF`).
     PersistenceFailing,
-    /// The server refuses writes as long as too few of its replicas are connected (`NOREPLICAS`).
+    /// The server refuses writes while too few of its replicas are connected (`NOREPLICAS`).
     NoReplicas,
-    /// The node lost its enrolment, or has a new one, which is read now.
+    /// The node lost its enrolment, or has a new one, which is being read.
     WrongTag {
         /// The tag that the node stores; empty if none.
         found: Arc<str>,
@@ -106,30 +107,32 @@ pub enum Reason {
         /// Remaining time; zero while it waits until enough other nodes vote.
         remaining: Duration,
     },
-    /// The node is enrolled for another set: with other nodes, another prefix or other guards.
+    /// The node is enrolled in another set: with other nodes, another prefix or other guards.
     OtherLayout {
         /// Its set.
         found: Arc<str>,
         /// The configured set.
         ours: Arc<str>,
     },
-    /// The servers disagree on the owners of their names, as a name leads to another server than before:
-    /// their answers do not count together.
+    /// The servers disagree on the owners of their names, as a name leads to another server than
+    /// before. Their answers do not count together.
     NamesDiffer,
     /// Another server was enrolled under this node's name.
     Displaced,
-    /// Another server has the node's keys now, as Sentinels or a Cluster say. A node that they find is
-    /// connected to it; an operation that was sent to the former one may have run there.
+    /// Another server has the node's keys now, as reported by Sentinels or a Cluster. A node that
+    /// they locate reconnects to it; an operation that was sent to the former server may have run
+    /// there.
     Moved {
         /// The address of the other server.
         to: Arc<str>,
     },
-    /// Another node is the same server, which would vote twice.
+    /// Another node is the same server, so it would vote twice.
     SameServer {
         /// The other node's name.
         other: Arc<str>,
     },
-    /// The server's clock jumped: keys may have expired too early, so it does not vote for `max_ttl`.
+    /// The server's clock jumped, so its keys may have expired too early. It does not vote for
+    /// `max_ttl`.
     ClockJumped {
         /// Size of the jump in µs; negative for a jump back.
         by_micros: i64,
@@ -151,9 +154,9 @@ pub enum Reason {
     Unsettled,
     /// The operation reached the server after its deadline, and did not run.
     Late,
-    /// The proposed fencing token is more than 60 s ahead of the node's clock. That clock is behind
-    /// those of the others, or a clock that was ahead has raised the fences: another node's, or the
-    /// local one while the nodes' clocks were unknown.
+    /// The proposed fencing token is more than 60 s ahead of the node's clock. Either this clock is
+    /// behind the other nodes' clocks, or a clock that was ahead has raised the fences: another
+    /// node's clock, or the local one while the nodes' clocks were unknown.
     TokenAhead,
     /// The key expired, was deleted or was overwritten.
     KeyGone,
@@ -161,22 +164,22 @@ pub enum Reason {
     FenceAhead,
     /// A greater fencing token was promised for the job's claim: another client has its lock now.
     Superseded,
-    /// The node lost its records, and has not copied all of them from the others yet.
+    /// The node lost its records, and has not copied all of them from the other nodes yet.
     Incomplete,
     /// The node has claims of the maximum number of jobs.
     TooManyJobs,
-    /// The server is of a kind, or runs in a mode, that can't vote.
+    /// The server's kind or mode does not allow it to vote.
     Unfit(UnfitServer),
-    /// Another error of the server, which is the text.
+    /// Another error of the server; the text is the server's.
     Server(Arc<str>),
-    /// The answer has an unknown form, or is to another operation. The operation may have run.
+    /// The answer has an unknown form, or belongs to another operation. The operation may have run.
     Protocol(Cow<'static, str>),
 }
 
 impl Reason {
-    /// Whether the operation may have run on the node.
+    /// Returns whether the operation may have run on the node.
     ///
-    /// False only if it certainly did not: it was not sent, or the server refused it.
+    /// False only if it certainly did not run: it was not sent, or the server refused it.
     pub fn may_have_run(&self) -> bool {
         !matches!(
             self,
@@ -219,8 +222,8 @@ impl Reason {
         is_usual.then(|| name.into())
     }
 
-    /// Whether this answer ends the connection. The address may lead to another server now, and a new
-    /// connection authenticates again.
+    /// Returns whether this answer ends the connection. The address may lead to another server now,
+    /// and a new connection authenticates again.
     #[doc(hidden)]
     pub const fn ends_connection(&self) -> bool {
         matches!(self, Self::ReadOnly | Self::Loading | Self::Auth(_) | Self::Moved { .. })
@@ -231,9 +234,9 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TimedOut => f.write_str("timed out"),
-            Self::NotAwaited => f.write_str("not awaited: decided without it"),
+            Self::NotAwaited => f.write_str("not awaited: the other nodes decided"),
             Self::Disconnected => f.write_str("connection lost before the answer"),
-            Self::Unknown => f.write_str("given up without an answer"),
+            Self::Unknown => f.write_str("dropped without an answer"),
             Self::NotConnected(why) => write!(f, "not connected ({})", ServerText(why)),
             Self::NotLocated(why) => write!(f, "not located ({})", ServerText(why)),
             Self::Tls(why) => write!(f, "no TLS connection ({})", ServerText(why)),
@@ -261,7 +264,7 @@ impl fmt::Display for Reason {
             }
             Self::OtherLayout { found, ours } => write!(
                 f,
-                "belongs to another set of nodes: it is enrolled for [{}], we are configured for [{ours}]; give all clients the same nodes, names, prefix and guards, or move the set with adopt",
+                "belongs to another set of nodes: it is enrolled for [{}], this client is configured for [{ours}]; give all clients the same nodes, names, prefix and guards, or move the set with adopt",
                 ServerText(found)
             ),
             Self::NamesDiffer => f.write_str(
@@ -292,7 +295,7 @@ impl fmt::Display for Reason {
             Self::TtlTooLong => f.write_str("the TTL is above the node's max_ttl"),
             Self::MaxTtlRaised { to } => write!(
                 f,
-                "a client asked for locks of up to {to:?} meanwhile: lower ttl and max_ttl in the configuration of all clients first"
+                "another client raised it to {to:?} meanwhile: first lower ttl and max_ttl in the configuration of all clients"
             ),
             Self::Unsettled => {
                 f.write_str("released, but an unanswered operation may arrive after it")
@@ -300,7 +303,7 @@ impl fmt::Display for Reason {
             Self::Late => f.write_str("reached the server after its deadline"),
             Self::TokenAhead => {
                 f.write_str(
-                    "the fencing token would be more than 60 s ahead of the node's clock: that is behind the other nodes', or a clock that was ahead (another node's, or the local one) has raised the fences",
+                    "the fencing token would be more than 60 s ahead of the node's clock: either that clock is behind, or a clock that was ahead (of another node, or of this process) has raised the fences",
                 )
             }
             Self::Superseded => {
@@ -310,10 +313,10 @@ impl fmt::Display for Reason {
                 "has lost its records, and is copying them from the other nodes",
             ),
             Self::TooManyJobs => f.write_str(
-                "has claims of the maximum number of jobs: forget unused ones, by forget_job or `redlock jobs forget --unused-for`",
+                "has claims of the maximum number of jobs: forget unused jobs with forget_job or `redlock jobs forget --unused-for`",
             ),
             Self::KeyGone => f.write_str("the key is gone"),
-            Self::FenceAhead => f.write_str("granted, but its fence is above our tokens"),
+            Self::FenceAhead => f.write_str("granted, but its fence is above the proposed token"),
             Self::Unfit(unfit) => write!(f, "not fit to vote: {unfit}"),
             Self::Server(text) => write!(f, "server error: {}", ServerText(text)),
             Self::Protocol(text) => write!(f, "unexpected answer: {}", ServerText(text)),

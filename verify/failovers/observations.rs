@@ -1,12 +1,12 @@
-//! What the workers' clients saw of their nodes, and when.
+//! The observations of the workers' clients about their nodes, with their times.
 
 use std::str::FromStr;
 
 use tower_redlock::node::{NodeHealth, NodeState};
 
-/// What a client says of one node, from a moment on.
+/// The state of one node as a client reports it, from a moment on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sight {
+pub(crate) struct Observation {
     /// Place of the node in the set.
     pub(crate) node: usize,
     pub(crate) seen: Seen,
@@ -16,7 +16,7 @@ pub(crate) struct Sight {
     pub(crate) at: u64,
 }
 
-/// The states of a node, as far as they are told apart here.
+/// The observed states of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Away,
@@ -24,7 +24,7 @@ pub(crate) enum Seen {
     Voting,
 }
 
-impl Sight {
+impl Observation {
     pub(crate) fn of(node: usize, health: &NodeHealth, at: u64) -> Self {
         let seen = match health.state {
             NodeState::Voting => Seen::Voting,
@@ -39,7 +39,7 @@ impl Sight {
         (self.seen, &self.run_id) != (other.seen, &other.run_id)
     }
 
-    /// Words without a line break.
+    /// Formats the observation as words without a line break.
     pub(crate) fn to_words(&self) -> String {
         let seen = match self.seen {
             Seen::Away => "away",
@@ -68,54 +68,65 @@ fn next<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Option<T> 
     words.next()?.parse().ok()
 }
 
-/// The latest sights of all workers.
+/// The latest observations of all workers.
 #[derive(Debug)]
-pub(crate) struct Sights {
-    /// By worker and by node: what it saw last, and since when it is connected to that server.
-    latest: Vec<Vec<Option<(Sight, u64)>>>,
+pub(crate) struct Observations {
+    /// The latest observation by worker and by node, and the time since which it is connected to
+    /// that server.
+    latest: Vec<Vec<Option<(Observation, u64)>>>,
 }
 
-impl Sights {
+impl Observations {
     pub(crate) fn new(workers: usize, nodes: usize) -> Self {
         Self { latest: vec![vec![None; nodes]; workers] }
     }
 
-    /// Takes what a worker saw. `None` for what is no sight.
+    /// Records an observation of a worker. Returns `None` if the line is not an observation.
     pub(crate) fn take(&mut self, worker: usize, words: &str) -> Option<()> {
-        let sight = Sight::from_words(words)?;
-        let slot = self.latest.get_mut(worker)?.get_mut(sight.node)?;
+        let observation = Observation::from_words(words)?;
+        let slot = self.latest.get_mut(worker)?.get_mut(observation.node)?;
         let since = match slot {
-            Some((before, since)) if before.seen != Seen::Away && before.run_id == sight.run_id => {
+            Some((before, since))
+                if before.seen != Seen::Away && before.run_id == observation.run_id =>
+            {
                 *since
             }
-            _ => sight.at,
+            _ => observation.at,
         };
-        *slot = Some((sight, since));
+        *slot = Some((observation, since));
         Some(())
     }
 
-    /// Whether all nodes vote, as all workers see it.
+    /// Returns whether all nodes vote from the view of all workers.
     pub(crate) fn all_vote(&self) -> bool {
         let mut all = self.latest.iter().flatten();
-        all.all(|slot| slot.as_ref().is_some_and(|(sight, _)| sight.seen == Seen::Voting))
+        all.all(|slot| {
+            slot.as_ref().is_some_and(|(observation, _)| observation.seen == Seen::Voting)
+        })
     }
 
-    /// Since when all workers are connected to this run of a node's server.
+    /// Returns the time since which all workers are connected to this run of a node's server.
     pub(crate) fn connected(&self, node: usize, run_id: &str) -> Option<u64> {
-        self.since(node, |sight| sight.seen != Seen::Away && sight.run_id == run_id, |slot| slot.1)
+        self.since(
+            node,
+            |observation| observation.seen != Seen::Away && observation.run_id == run_id,
+            |slot| slot.1,
+        )
     }
 
-    /// Since when it votes for all workers.
+    /// Returns the time since which it votes for all workers.
     pub(crate) fn voting(&self, node: usize, run_id: &str) -> Option<u64> {
-        let is_voting = |sight: &Sight| sight.seen == Seen::Voting && sight.run_id == run_id;
+        let is_voting = |observation: &Observation| {
+            observation.seen == Seen::Voting && observation.run_id == run_id
+        };
         self.since(node, is_voting, |slot| slot.0.at)
     }
 
     fn since(
         &self,
         node: usize,
-        is: impl Fn(&Sight) -> bool,
-        at: impl Fn(&(Sight, u64)) -> u64,
+        is: impl Fn(&Observation) -> bool,
+        at: impl Fn(&(Observation, u64)) -> u64,
     ) -> Option<u64> {
         let mut latest = 0;
         for worker in &self.latest {
@@ -130,41 +141,44 @@ impl Sights {
 mod tests {
     use super::*;
 
-    fn sights(told: &[(usize, &str)]) -> Sights {
-        let mut sights = Sights::new(2, 1);
+    fn observations(told: &[(usize, &str)]) -> Observations {
+        let mut observations = Observations::new(2, 1);
         for (worker, words) in told {
-            sights.take(*worker, words).expect("a sight");
+            observations.take(*worker, words).expect("an observation");
         }
-        sights
+        observations
     }
 
     #[test]
-    fn sight_round_trips_through_words() {
+    fn observation_round_trips_through_text() {
         for words in ["0 away - 3", "2 voting abc 17", "1 connected abc 17"] {
-            assert_eq!(Sight::from_words(words).expect("a sight").to_words(), words);
+            assert_eq!(Observation::from_words(words).expect("an observation").to_words(), words);
         }
         for words in ["", "0 lost - 3", "0 away - 3 4", "x away - 3"] {
-            assert_eq!(Sight::from_words(words), None, "{words}");
+            assert_eq!(Observation::from_words(words), None, "{words}");
         }
     }
 
     #[test]
     fn latest_worker_counts() {
         let mut told = vec![(0, "0 connected b 5"), (1, "0 voting a 6")];
-        assert_eq!(sights(&told).connected(0, "b"), None);
+
+        assert_eq!(observations(&told).connected(0, "b"), None);
+
         told.extend([(1, "0 away a 7"), (1, "0 connected b 8"), (1, "0 voting b 9")]);
-        assert_eq!(sights(&told).connected(0, "b"), Some(8));
-        assert_eq!(sights(&told).voting(0, "b"), None);
+        assert_eq!(observations(&told).connected(0, "b"), Some(8));
+        assert_eq!(observations(&told).voting(0, "b"), None);
+
         told.push((0, "0 voting b 12"));
         assert_eq!(
-            (sights(&told).connected(0, "b"), sights(&told).voting(0, "b")),
+            (observations(&told).connected(0, "b"), observations(&told).voting(0, "b")),
             (Some(8), Some(12))
         );
-        assert!(sights(&told).all_vote());
+        assert!(observations(&told).all_vote());
     }
 
     #[test]
     fn silent_worker_sees_no_vote() {
-        assert!(!sights(&[(0, "0 voting b 5")]).all_vote());
+        assert!(!observations(&[(0, "0 voting b 5")]).all_vote());
     }
 }
