@@ -5,11 +5,10 @@ use std::sync::Arc;
 use super::{
     Job, SchedulerHandle, StartError, UnknownJob,
     check::check_all,
-    shared::Phase,
     shared_job::{Retirement, SharedJob},
-    tasks::{TaskGuard, run_job},
+    tasks::spawn,
 };
-use crate::{guard::is_inside, protocol::Op};
+use crate::guard::is_inside;
 
 /// # Changes while it runs
 ///
@@ -43,17 +42,8 @@ impl SchedulerHandle {
     pub fn add(&self, job: Job) -> Result<(), StartError> {
         self.check(&job)?;
         let state = Arc::new(SharedJob::of(&job));
-        {
-            let mut jobs = crate::sync::lock(&self.shared.jobs);
-            if jobs.iter().any(|known| known.name == state.name) {
-                return Err(StartError::DuplicateJob { job: Arc::clone(&state.name) });
-            }
-            if jobs.len() >= Op::MAX_JOBS {
-                return Err(StartError::TooManyJobs { jobs: jobs.len() + 1 });
-            }
-            jobs.push(Arc::clone(&state));
-        }
-        self.spawn(state, job);
+        self.shared.roster.add(&state)?;
+        spawn(&self.shared, state, job);
         Ok(())
     }
 
@@ -79,13 +69,10 @@ impl SchedulerHandle {
         }
         // Its task ended by a panic: begin anew.
         let new = Arc::new(SharedJob::of(&job));
-        {
-            let mut jobs = crate::sync::lock(&self.shared.jobs);
-            let at = jobs.iter().position(|known| Arc::ptr_eq(known, &state));
-            let Some(at) = at else { return Err(unknown()) };
-            jobs[at] = Arc::clone(&new);
+        if !self.shared.roster.replace(&state, &new) {
+            return Err(unknown());
         }
-        self.spawn(new, job);
+        spawn(&self.shared, new, job);
         Ok(())
     }
 
@@ -107,14 +94,14 @@ impl SchedulerHandle {
     /// Dropping the future does not cancel the removal.
     pub async fn remove(&self, name: &str) -> Result<(), UnknownJob> {
         let job = self.find(name)?;
-        let mut alive = self.shared.alive.subscribe();
+        let mut changes = self.shared.roster.changes();
         job.retire(Retirement::Removed);
         if job.is_gone() {
             // Its task ended by a panic.
-            crate::sync::lock(&self.shared.jobs).retain(|known| !Arc::ptr_eq(known, &job));
+            self.shared.roster.remove(&job);
         }
         // A run that removes its own job ends before its job does.
-        while !is_inside(&job) && !job.is_gone() && alive.changed().await.is_ok() {}
+        while !is_inside(&job) && !job.is_gone() && changes.changed().await.is_ok() {}
         Ok(())
     }
 
@@ -123,20 +110,12 @@ impl SchedulerHandle {
         if redlock.is_forked() {
             return Err(StartError::Forked { built_in: redlock.built_in() });
         }
-        if self.shared.control().phase > Phase::Running {
+        if !self.shared.is_running() {
             return Err(StartError::ShuttingDown);
         }
         if redlock.is_closed() {
             return Err(StartError::Closed);
         }
         check_all(redlock, std::slice::from_ref(job))
-    }
-
-    fn spawn(&self, state: Arc<SharedJob>, job: Job) {
-        self.shared.alive.send_modify(|jobs| *jobs += 1);
-        // Created before the task: it may be dropped unpolled.
-        let alive = TaskGuard { shared: Arc::clone(&self.shared), job: state };
-        let shared = Arc::clone(&self.shared);
-        self.shared.spawner.spawn(Box::pin(run_job(shared, alive, job, None)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use super::{Job, StartError, acquire::request, job::JobOptions};
+use super::{Job, StartError, job::JobOptions};
 use crate::{lock::Redlock, resource::Resource};
 
 pub(super) fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartError> {
@@ -43,9 +43,8 @@ pub(super) fn check_all(redlock: &Redlock, jobs: &[Job]) -> Result<(), StartErro
                 "its ttl of {ttl:?} is above the manager's max_ttl of {max_ttl:?}: build the manager with max_ttl({ttl:?}) or more, on all replicas, or give the job a shorter ttl"
             ));
         }
-        request(redlock, &name, &job.options)
-            .check()
-            .map_err(|error| StartError::lock(&name, error))?;
+        let request = job.options.request(redlock, &name);
+        request.check().map_err(|error| StartError::lock(&name, error))?;
     }
     Ok(())
 }

@@ -10,7 +10,8 @@ use super::{
     work::{BlockingWork, FnWork, JobWork, ServiceWork},
 };
 use crate::{
-    lock::{LockOptions, Overrun},
+    lock::{LockOptions, LockRequest, Overrun, Redlock},
+    resource::Resource,
     schedule::Schedule,
 };
 
@@ -68,6 +69,12 @@ impl JobOptions {
         let defaults = LockOptions::new().wait(Duration::ZERO).max_hold(MAX_RUN);
         let watched = LockOptions::new().stall_limit(STALL_LIMIT);
         self.lock.or(defaults).or(if self.blocks { LockOptions::new() } else { watched })
+    }
+
+    /// The request for the lock of a job with this name.
+    pub(super) fn request(&self, redlock: &Redlock, name: &str) -> LockRequest {
+        let request = redlock.lock_own(Resource::of_job(name)).options(self.lock());
+        request.polled_within(Some(self.polled_within()))
     }
 }
 
@@ -130,10 +137,7 @@ impl Job {
         work: Box<dyn JobWork>,
         blocks: bool,
     ) -> Self {
-        let mut options = JobOptions::default();
-        if blocks {
-            options.blocks = true;
-        }
+        let options = JobOptions { blocks, ..JobOptions::default() };
         Self { name: name.into(), schedule: schedule.into(), work, options }
     }
 }
@@ -237,8 +241,8 @@ impl Job {
     }
 
     #[cfg(test)]
-    pub(crate) fn lock_request(&self, redlock: &crate::Redlock) -> crate::lock::LockRequest {
-        super::acquire::request(redlock, &self.name, &self.options)
+    pub(crate) fn lock_request(&self, redlock: &Redlock) -> LockRequest {
+        self.options.request(redlock, &self.name)
     }
 }
 

@@ -63,40 +63,31 @@ assert!(error.to_string().contains("0 0 31 2 *"), "{error}");
 "#
 )]
 
-mod acquire;
-mod attempts;
-mod blocking;
 mod changes;
 mod check;
-mod claim;
+mod claims;
 mod conflict;
 pub(crate) mod context;
-mod driver;
-mod election;
-mod end;
 mod error;
 mod event;
-mod expiry;
+mod event_sink;
 pub(crate) mod fleet;
 mod handle;
-mod history;
 pub(crate) mod job;
-mod leader_jobs;
+mod job_task;
 mod options;
 mod outcome_hook;
-mod paused;
 mod policy;
-mod reporting;
-mod run;
+mod roster;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]
 pub(crate) mod scheduler;
 mod shared;
 mod shared_job;
 mod status;
-mod sync;
 mod tasks;
 mod tick;
 mod trigger;
+mod upkeep;
 mod wall_timer;
 mod work;
 
@@ -104,7 +95,6 @@ pub use conflict::JobConflict;
 pub(crate) use context::JobContext;
 #[cfg(feature = "testing")]
 pub(crate) use context::RunInfo;
-pub use election::Candidate;
 pub use error::{StartError, UnknownJob};
 pub use event::{JobEvent, JobEventKind, MissReason, SkipReason};
 #[cfg(any(test, fuzzing))]
@@ -122,4 +112,5 @@ pub(crate) use scheduler::Scheduler;
 pub use status::{FleetRun, JobCounts, JobState, JobStatus, LastRun, Outcome, RunningJob};
 pub use tick::{TickContext, TickError, TickOutcome, TickRequest};
 pub use trigger::{Trigger, TriggerError};
+pub use upkeep::Candidate;
 pub use work::{JobError, JobResult, NotDone};

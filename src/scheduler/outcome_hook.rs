@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -13,8 +13,8 @@ use std::{
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
-use super::{JobEvent, JobEventKind, attempts::message, shared::SchedulerShared};
-use crate::{guard::Inside, schedule::WallTime, sync::Mutex};
+use super::{JobEvent, JobEventKind, work::panic_message};
+use crate::{guard::Inside, lock::Redlock, schedule::WallTime, sync::Mutex};
 
 /// How a run ended, or that a tick did not run: what [`Scheduler::on_outcome`](super::Scheduler::on_outcome)
 /// is called with.
@@ -122,7 +122,9 @@ impl OutcomeHook {
         let lost = {
             let waiting = &mut crate::sync::lock(&self.queue).waiting;
             waiting.push_back(outcome);
-            if waiting.len() > MAX_QUEUED { waiting.pop_front() } else { None }
+            let lost = if waiting.len() > MAX_QUEUED { waiting.pop_front() } else { None };
+            debug_assert!(waiting.len() <= MAX_QUEUED);
+            lost
         };
         self.added.send_replace(());
         if let Some(lost) = lost {
@@ -147,13 +149,14 @@ impl OutcomeHook {
         queue.waiting.len() + usize::from(queue.is_calling)
     }
 
-    /// Calls the callback for one outcome after the other, until the scheduler has ended.
-    pub(super) async fn run(self: &Arc<Self>, shared: &SchedulerShared) {
+    /// Calls the callback for one outcome after the other, until `ended` completes.
+    pub(super) async fn run(self: &Arc<Self>, redlock: &Redlock, ended: impl Future<Output = ()>) {
+        let mut ended = pin!(ended);
         let mut added = self.added.subscribe();
         loop {
             added.mark_unchanged();
             if let Some(outcome) = self.next() {
-                self.call(shared, outcome).await;
+                self.call(redlock, outcome).await;
                 continue;
             }
             self.idle.send_replace(());
@@ -161,12 +164,12 @@ impl OutcomeHook {
                 biased;
                 // The sender is `self`.
                 _ = added.changed() => {}
-                () = shared.ended() => return,
+                () = &mut ended => return,
             }
         }
     }
 
-    async fn call(self: &Arc<Self>, shared: &SchedulerShared, outcome: JobOutcome) {
+    async fn call(self: &Arc<Self>, redlock: &Redlock, outcome: JobOutcome) {
         let (job, tick, name) = (Arc::clone(&outcome.job), outcome.tick, outcome.kind.name());
         let call = Inside::new(self, async { (self.callback)(outcome).await });
         // Also panics of the drop of a call that takes too long.
@@ -174,13 +177,13 @@ impl OutcomeHook {
             tokio::select! {
                 biased;
                 () = call => true,
-                () = shared.sleep(TIMEOUT) => false,
+                () = redlock.sleep(TIMEOUT) => false,
             }
         });
         let failure = match call.catch_unwind().await {
             Ok(true) => return,
             Ok(false) => format!("it took longer than {TIMEOUT:?}").into(),
-            Err(panic) => message(&*panic),
+            Err(panic) => panic_message(&*panic),
         };
         crate::log::warn!(
             %job, %tick, outcome = name, error = %failure, "the callback of on_outcome failed"
@@ -188,7 +191,7 @@ impl OutcomeHook {
     }
 
     /// Waits until all outcomes are reported, at most for `grace`.
-    pub(super) async fn drain(&self, shared: &SchedulerShared, grace: Duration) {
+    pub(super) async fn drain(&self, redlock: &Redlock, grace: Duration) {
         let mut idle = self.idle.subscribe();
         let drained = async {
             // The sender is `self`.
@@ -197,7 +200,7 @@ impl OutcomeHook {
         tokio::select! {
             biased;
             () = drained => {}
-            () = shared.sleep(grace) => crate::log::warn!(
+            () = redlock.sleep(grace) => crate::log::warn!(
                 outcomes = self.open(),
                 "the scheduler is shut down before the callback of on_outcome has returned"
             ),

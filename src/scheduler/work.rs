@@ -1,6 +1,6 @@
 //! The work of a job, and its errors.
 
-use std::{borrow::Cow, error::Error, fmt, future::Future, pin::Pin};
+use std::{any::Any, borrow::Cow, error::Error, fmt, future::Future, pin::Pin, sync::Arc};
 
 use tower_service::Service;
 
@@ -76,6 +76,14 @@ where
     fn run(&mut self, context: JobContext) -> Running<'_> {
         Box::pin(async move { (self.0)(context).into_result() })
     }
+}
+
+/// The message of a panic, if it is a text.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> Arc<str> {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        return (*text).into();
+    }
+    panic.downcast_ref::<String>().map_or("a panic without a text", String::as_str).into()
 }
 
 /// The error of unfinished work that asks to be run again.

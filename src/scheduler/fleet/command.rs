@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    super::UnknownJob,
+    super::{UnknownJob, shared_job::SharedJob},
     control::{JobControl, JobPause, JobStop, RequestedRun},
     error::ControlError,
 };
@@ -55,22 +55,16 @@ pub struct JobCommand<T = ()> {
     why: Option<Arc<str>>,
     until: Option<SystemTime>,
     /// The scheduler's own job, which sees the result at once.
-    local: Option<Arc<dyn FleetJob>>,
+    local: Option<Arc<SharedJob>>,
     result: PhantomData<fn() -> T>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CommandKind {
+pub(in super::super) enum CommandKind {
     Pause,
     Resume,
     Trigger,
     Stop,
-}
-
-/// A job of a running scheduler, as its commands see it.
-pub(in super::super) trait FleetJob: Send + Sync {
-    /// Takes over what is stored now.
-    fn set_control(&self, control: JobControl);
 }
 
 /// # Commands for jobs of a fleet
@@ -100,7 +94,7 @@ impl Redlock {
     ///
     /// A replica that runs the job starts it within 5 s or so, once no other run is in progress. It first
     /// removes the request from a majority of the servers: so it starts once at most. If that replica then
-    /// crashes, the next run reports it as broken off. The run is no tick: the schedule ignores it. With
+    /// crashes, the next run reports it as broken off. The run does not count as a tick: the schedule ignores it. With
     /// [`until`](JobCommand::until), it is not started later.
     pub fn trigger_job(&self, name: impl Into<Arc<str>>) -> JobCommand<u64> {
         self.command(name, CommandKind::Trigger)
@@ -112,7 +106,7 @@ impl Redlock {
     /// The replica that runs it sees the request within 5 s or so. The work gets a stop request, and is
     /// dropped after the job's [`stop_grace`](crate::Job::stop_grace); [blocking](crate::Job::blocking) work
     /// that does not return can't be stopped. The run counts as [stopped](crate::scheduler::Outcome::Stopped)
-    /// and is not repeated; the schedule goes on. [`revoke`](Self::revoke) takes the lock from a replica that
+    /// and is not repeated; the schedule continues. [`revoke`](Self::revoke) takes the lock from a replica that
     /// does not see requests.
     ///
     /// Fails with [`ControlError::NotRunning`] if there is no run.
@@ -125,54 +119,21 @@ impl Redlock {
     }
 }
 
-impl JobCommand {
-    pub(in super::super) fn pause(
-        redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
-    ) -> Self {
-        Self::of_local(redlock, job, CommandKind::Pause)
-    }
-
-    pub(in super::super) fn resume(
-        redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
-    ) -> Self {
-        Self::of_local(redlock, job, CommandKind::Resume)
-    }
-}
-
-impl JobCommand<u64> {
-    pub(in super::super) fn trigger(
-        redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
-    ) -> Self {
-        Self::of_local(redlock, job, CommandKind::Trigger)
-    }
-
-    pub(in super::super) fn stop(
-        redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
-    ) -> Self {
-        Self::of_local(redlock, job, CommandKind::Stop)
-    }
-}
-
 impl<T> JobCommand<T> {
-    fn of_local(
+    /// A command for a job of a scheduler.
+    pub(in super::super) fn here(
         redlock: &Redlock,
-        job: Result<(Arc<str>, Arc<dyn FleetJob>), UnknownJob>,
+        job: Result<Arc<SharedJob>, UnknownJob>,
         kind: CommandKind,
     ) -> Self {
-        match job {
-            Ok((name, local)) => Self::new(redlock, Ok(name), Some(local), kind),
-            Err(error) => Self::new(redlock, Err(error), None, kind),
-        }
+        let name = job.as_ref().map(|job| Arc::clone(&job.name)).map_err(Clone::clone);
+        Self::new(redlock, name, job.ok(), kind)
     }
 
     fn new(
         redlock: &Redlock,
         job: Result<Arc<str>, UnknownJob>,
-        local: Option<Arc<dyn FleetJob>>,
+        local: Option<Arc<SharedJob>>,
         kind: CommandKind,
     ) -> Self {
         let redlock = redlock.clone();
@@ -197,8 +158,8 @@ impl<T> JobCommand<T> {
         Self { until: Some(time), ..self }
     }
 
-    /// Carries the command out; returns the fencing token under which it was stored, or that of the run to
-    /// stop.
+    /// Carries the command out; returns the fencing token under which it was stored, or the token of the run
+    /// to stop.
     async fn run(self) -> Result<u64, ControlError> {
         let job = self.job.clone()?;
         let now = WallTime::since_epoch(self.redlock.nodes_wall());
@@ -241,7 +202,7 @@ impl<T> JobCommand<T> {
         .await?;
         crate::log::info!(%job, ?kind, by = %self.by.as_deref().unwrap_or_else(|| self.redlock.owner()), "a command for a job is stored");
         if let Some(local) = &self.local {
-            local.set_control(control);
+            local.note_control(control);
         }
         Ok(if kind == CommandKind::Stop { run } else { token })
     }

@@ -4,11 +4,11 @@ use std::{future::pending, pin::pin, time::Duration};
 
 use futures_util::TryStreamExt as _;
 
-use super::{fleet::ControlError, shared::SchedulerShared};
+use super::super::{fleet::ControlError, shared::SchedulerShared};
 use crate::{error::LockError, random, schedule::WallTime};
 
-/// Default of [`Scheduler::forget_unused_after`](super::Scheduler::forget_unused_after): 90 days.
-pub(super) const UNUSED_FOR: Duration = Duration::from_secs(90 * 86_400);
+/// Default of [`Scheduler::forget_unused_after`](crate::Scheduler::forget_unused_after): 90 days.
+pub(in super::super) const UNUSED_FOR: Duration = Duration::from_secs(90 * 86_400);
 
 /// Maximum pause before the first look; random, as a fleet starts at once.
 const FIRST_LOOK: Duration = Duration::from_secs(3_600);
@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_secs(86_400);
 const INTERVAL_WHEN_FULL: Duration = Duration::from_secs(3_600);
 
 /// Forgets unused jobs once a day, and when the servers are full. Does not end.
-pub(super) async fn forget_unused(shared: &SchedulerShared) {
+pub(in super::super) async fn forget_unused(shared: &SchedulerShared) {
     if shared.forget_unused_after == Duration::MAX {
         pending::<()>().await;
     }
@@ -27,10 +27,10 @@ pub(super) async fn forget_unused(shared: &SchedulerShared) {
         let looked = shared.redlock.now();
         tokio::select! {
             biased;
-            () = shared.sleep(pause) => {}
-            () = shared.is_full.notified() => {
+            () = shared.redlock.sleep(pause) => {}
+            () = shared.roster.is_full.notified() => {
                 let since = shared.redlock.now().saturating_duration_since(looked);
-                shared.sleep(INTERVAL_WHEN_FULL.min(pause).saturating_sub(since)).await;
+                shared.redlock.sleep(INTERVAL_WHEN_FULL.min(pause).saturating_sub(since)).await;
             }
         }
         pause = random::within(&(INTERVAL..=INTERVAL * 5 / 4));
@@ -53,7 +53,7 @@ async fn look(shared: &SchedulerShared) {
                 return;
             }
         };
-        let is_own = shared.jobs().iter().any(|own| own.name == job.name);
+        let is_own = shared.roster.jobs().iter().any(|own| own.name == job.name);
         if is_own || !job.is_certain {
             continue;
         }
