@@ -1,4 +1,4 @@
-//! What the claims of a job's task and those of a single tick have in common.
+//! The parts of claims that a job's task and a single tick use alike.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What replicas compare of a job, and where they find that they differ.
+//! Conflicts between what replicas know of a job: their schedules, time zone databases and job lists.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -33,7 +33,7 @@ pub enum JobConflict {
         other: Arc<str>,
     },
     /// The scheduler that leads under the name given to [`leader_only`](super::Scheduler::leader_only) does
-    /// not have this job: the job runs nowhere while that one leads.
+    /// not have this job: the job runs nowhere while that scheduler leads.
     #[non_exhaustive]
     NotLed {
         /// The leader's owner name.

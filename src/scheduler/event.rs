@@ -23,8 +23,8 @@ pub struct JobEvent {
     pub job: Arc<str>,
     /// The tick that it concerns; of several, the latest.
     pub tick: WallTime,
-    /// The number of the request, for a triggered run: that of the [trigger](super::Trigger::id), or of the
-    /// [request](super::RequestedRun::id) to the fleet.
+    /// The number of the request, for a triggered run: the [trigger's](super::Trigger::id), or the number of
+    /// the [request](super::RequestedRun::id) to the fleet.
     pub trigger: Option<u64>,
     /// Its time, by this replica's wall clock.
     pub at: SystemTime,

@@ -1,16 +1,18 @@
-//! The handle of a started scheduler.
+//! The handle of a started scheduler: it controls, changes and stops the jobs.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{convert::identity, fmt, sync::Arc, time::Duration};
 
 use tokio::sync::broadcast;
 
 use super::{
-    ControlError, JobCommand, JobEvent, JobPause, JobRun, JobState, JobStatus, Trigger,
-    TriggerError, UnknownJob,
+    ControlError, Job, JobCommand, JobEvent, JobPause, JobRun, JobState, JobStatus, StartError,
+    Trigger, TriggerError, UnknownJob,
     fleet::CommandKind,
+    job::check_all,
     job_task::CLOSED,
     shared::{Phase, SchedulerShared},
-    shared_job::SharedJob,
+    shared_job::{Retirement, SharedJob},
+    tasks::spawn,
 };
 use crate::{
     guard::is_inside,
@@ -116,27 +118,27 @@ impl SchedulerHandle {
     /// fails with [`ControlError::UnknownJob`](super::ControlError::UnknownJob) if this scheduler has no
     /// such job. For this replica alone, see [`pause_here`](Self::pause_here).
     pub fn pause(&self, name: &str) -> JobCommand {
-        self.command(name, CommandKind::Pause)
+        JobCommand::here(&self.shared.redlock, self.find(name), CommandKind::Pause, drop)
     }
 
     /// Ends the [pause](Self::pause) of a job on the whole fleet: see
     /// [`Redlock::resume_job`](crate::Redlock::resume_job). A job that is paused
     /// [here](Self::pause_here) stays so.
     pub fn resume(&self, name: &str) -> JobCommand {
-        self.command(name, CommandKind::Resume)
+        JobCommand::here(&self.shared.redlock, self.find(name), CommandKind::Resume, drop)
     }
 
     /// Requests one run of a job by any replica of the fleet: see
     /// [`Redlock::trigger_job`](crate::Redlock::trigger_job). For a run by this replica, whose outcome can
     /// be awaited, see [`trigger_here`](Self::trigger_here).
     pub fn trigger(&self, name: &str) -> JobCommand<u64> {
-        self.command(name, CommandKind::Trigger)
+        JobCommand::here(&self.shared.redlock, self.find(name), CommandKind::Trigger, identity)
     }
 
     /// Requests that the run of a job is stopped, wherever it is: see
     /// [`Redlock::stop_job`](crate::Redlock::stop_job).
     pub fn stop(&self, name: &str) -> JobCommand<u64> {
-        self.command(name, CommandKind::Stop)
+        JobCommand::here(&self.shared.redlock, self.find(name), CommandKind::Stop, identity)
     }
 
     /// Returns the latest runs of a job on the whole fleet: see
@@ -153,10 +155,6 @@ impl SchedulerHandle {
         let job = Arc::clone(&self.find(name)?.name);
         let runs = self.shared.redlock.job_history(&job).await;
         runs.map_err(|error| ControlError::Nodes { job, error })
-    }
-
-    fn command<T>(&self, name: &str, kind: CommandKind) -> JobCommand<T> {
-        JobCommand::here(&self.shared.redlock, self.find(name), kind)
     }
 
     /// Runs a job once, here and now, if its lock is free, even while it is paused. Returns at once; the
@@ -252,8 +250,118 @@ impl SchedulerHandle {
         self.shared.events.receivers.subscribe()
     }
 
-    pub(super) fn find(&self, name: &str) -> Result<Arc<SharedJob>, UnknownJob> {
+    fn find(&self, name: &str) -> Result<Arc<SharedJob>, UnknownJob> {
         self.shared.roster.find(name)
+    }
+}
+
+/// # Changes while it runs
+///
+/// They concern this replica: the others make the same changes, as they start the same jobs.
+impl SchedulerHandle {
+    /// Adds a job, and starts it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tower_redlock::{Job, Redlock, Schedule, Scheduler};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let hourly = Schedule::every(Duration::from_secs(3600));
+    /// let jobs = Scheduler::new(Redlock::embedded()).start()?;
+    /// jobs.add(Job::new("report", hourly, |_| async {}))?;
+    ///
+    /// let daily = Schedule::every(Duration::from_secs(86_400));
+    /// jobs.replace(Job::new("report", daily, |_| async {}))?;
+    /// jobs.remove("report").await?;
+    /// assert!(jobs.jobs().is_empty());
+    /// # jobs.shutdown(Duration::from_secs(1)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::start`](super::Scheduler::start), with [`StartError::DuplicateJob`] also for a job
+    /// that is still being [removed](Self::remove); and [`StartError::ShuttingDown`]. The job was not added
+    /// then.
+    pub fn add(&self, job: Job) -> Result<(), StartError> {
+        self.check(&job)?;
+        let state = Arc::new(SharedJob::of(&job));
+        self.shared.roster.add(&state)?;
+        spawn(&self.shared, state, job);
+        Ok(())
+    }
+
+    /// Replaces the schedule, work and options of the job with this name. A current run ends as it was
+    /// begun, and the next tick is one of the new schedule: see [Good to know](super#good-to-know) for a
+    /// changed schedule. Counters, pauses and pending triggers stay. A second replacement before the end of
+    /// the run takes the place of the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scheduler::start`](super::Scheduler::start), [`StartError::UnknownJob`] also for a job that is
+    /// being [removed](Self::remove), and [`StartError::ShuttingDown`]. The job continues unchanged then.
+    pub fn replace(&self, job: Job) -> Result<(), StartError> {
+        self.check(&job)?;
+        let unknown = || StartError::UnknownJob { job: job.name.as_str().into() };
+        let state = self.find(&job.name).map_err(|_| unknown())?;
+        if state.is_removed() {
+            return Err(unknown());
+        }
+        if !state.is_gone() {
+            state.retire(Retirement::Replaced(Box::new(job)));
+            return Ok(());
+        }
+        // Its task ended by a panic: begin anew.
+        let new = Arc::new(SharedJob::of(&job));
+        if !self.shared.roster.replace(&state, &new) {
+            return Err(unknown());
+        }
+        spawn(&self.shared, new, job);
+        Ok(())
+    }
+
+    /// Removes a job from this replica. Starts no more runs of it, and waits until the current one has
+    /// ended, which it is not asked to. Then its name is free for [`add`](Self::add). Triggers of this
+    /// replica that wait are cancelled; [requests](Self::trigger) to the fleet stay for other replicas. The
+    /// servers keep its claim and history: see [`Redlock::forget_job`](crate::Redlock::forget_job).
+    ///
+    /// Called by a run of the job itself it returns at once, and the job is removed when that run has ended.
+    /// A task that the run started, and awaits, is not seen as a part of it: the two wait for each other
+    /// until [`max_run`](super::Job::max_run).
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownJob`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future does not cancel the removal.
+    pub async fn remove(&self, name: &str) -> Result<(), UnknownJob> {
+        let job = self.find(name)?;
+        let mut changes = self.shared.roster.changes();
+        job.retire(Retirement::Removed);
+        if job.is_gone() {
+            // Its task ended by a panic.
+            self.shared.roster.remove(&job);
+        }
+        // A run that removes its own job ends before its job does.
+        while !is_inside(&job) && !job.is_gone() && changes.changed().await.is_ok() {}
+        Ok(())
+    }
+
+    fn check(&self, job: &Job) -> Result<(), StartError> {
+        let redlock = &self.shared.redlock;
+        if redlock.is_forked() {
+            return Err(StartError::Forked { built_in: redlock.built_in() });
+        }
+        if !self.shared.is_running() {
+            return Err(StartError::ShuttingDown);
+        }
+        if redlock.is_closed() {
+            return Err(StartError::Closed);
+        }
+        check_all(redlock, std::slice::from_ref(job))
     }
 }
 

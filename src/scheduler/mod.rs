@@ -16,11 +16,21 @@
 //! | how runs and ticks ended, for people | [`Scheduler::on_outcome`], [`JobOutcome`] |
 //! | what happened, how a job stands | [`JobEvent`], [`JobStatus`], [`JobState`] |
 //! | what a job does next, without I/O or a clock | `policy` |
-//! | the loop of a job on a replica | `driver`, `acquire`, `claim`, `end`, `paused`, `history`, `sync`, `reporting` |
-//! | jobs that nothing uses any more | `expiry` |
-//! | the jobs of the leader, as the others compare them | `leader_jobs` |
-//! | one run of its work | `run`, `attempts`, `blocking` |
+//! | the task of a job on a replica, phase by phase | `job_task` |
+//! | the jobs of a replica, and each as its task and the handle see it | `roster`, `shared_job` |
+//! | leadership, controls of the fleet, runs elsewhere, unused jobs | `upkeep` |
 //! | the checked wall clock | `wall_timer` |
+//!
+//! # One tick
+//!
+//! From the timer to the stored end, a tick goes through six files:
+//!
+//! 1. `wall_timer` wakes the job's task when the tick starts by the checked wall clock.
+//! 2. `job_task/task` asks the policy what is due, and carries it out.
+//! 3. `job_task/acquire` waits for a slot, then acquires the job's lock on a quorum of the nodes.
+//! 4. `job_task/claim` reads under the lock what ran, decides again, and stores the claim on a majority.
+//! 5. `job_task/run` runs the work under the lock, and watches it: stop requests, renewals, the next tick.
+//! 6. `job_task/end` stores the end on a majority and in the history, then releases the lock.
 //!
 //! # Good to know
 //!
@@ -63,8 +73,6 @@ assert!(error.to_string().contains("0 0 31 2 *"), "{error}");
 "#
 )]
 
-mod changes;
-mod check;
 mod claims;
 mod conflict;
 pub(crate) mod context;

@@ -17,7 +17,7 @@ use crate::{
 /// No two jobs have the same name, and there are at most [`Op::MAX_JOBS`]. Each job is listed until its
 /// task has ended.
 pub(super) struct Roster {
-    /// In the order in which they were added.
+    /// The jobs in the order in which they were added.
     jobs: Mutex<Vec<Arc<SharedJob>>>,
     /// Number of job tasks that have not ended. Sent with each change of the jobs.
     alive: watch::Sender<usize>,
@@ -88,11 +88,6 @@ impl Roster {
     /// Notifies those that wait for a change: a job has changed.
     pub(super) fn note_change(&self) {
         self.alive.send_modify(|_| {});
-    }
-
-    /// The servers keep as many jobs as they may.
-    pub(super) fn note_full(&self) {
-        self.is_full.notify_one();
     }
 
     /// Returns a receiver of the number of tasks that have not ended, sent with each change.

@@ -9,8 +9,8 @@ use tokio::{
 
 use super::{
     Candidate, Job, JobOutcome, SchedulerHandle, StartError,
-    check::check_all,
     event_sink::EventSink,
+    job::check_all,
     outcome_hook::OutcomeHook,
     roster::Roster,
     shared::{Control, Executor, Phase, SchedulerShared},
@@ -195,8 +195,8 @@ impl Scheduler {
     /// its claim. A replica that loses its leadership drops its runs at once.
     ///
     /// All replicas that campaign under one name need the same jobs, since a job that the leader does not
-    /// have runs nowhere. A replica that stands by compares its jobs with those of the leader, a minute after
-    /// it has seen it, and reports [`JobConflict::NotLed`](super::JobConflict::NotLed). Give each service a
+    /// have runs nowhere. A replica that stands by compares its jobs with the leader's, a minute after
+    /// it has seen the leader, and reports [`JobConflict::NotLed`](super::JobConflict::NotLed). Give each service a
     /// name of its own.
     ///
     /// The leadership is also lost if the runtime does not poll the scheduler, for example because

@@ -51,7 +51,7 @@ where
     }
 }
 
-/// Work that is a closure.
+/// Work that is a closure. It may block its thread in the call.
 pub(super) struct FnWork<F>(pub(super) F);
 
 impl<F, Fut> JobWork for FnWork<F>
@@ -62,19 +62,6 @@ where
     fn run(&mut self, context: JobContext) -> Running<'_> {
         // The closure runs at the first poll: under the guard, and where its panic is caught.
         Box::pin(async move { (self.0)(context).await.into_result() })
-    }
-}
-
-/// Work that blocks its thread.
-pub(super) struct BlockingWork<F>(pub(super) F);
-
-impl<F, R> JobWork for BlockingWork<F>
-where
-    F: FnMut(JobContext) -> R + Send,
-    R: JobResult,
-{
-    fn run(&mut self, context: JobContext) -> Running<'_> {
-        Box::pin(async move { (self.0)(context).into_result() })
     }
 }
 

@@ -1,9 +1,9 @@
 //! The commands that pause, resume and run a job of the whole fleet.
 
 use std::{
+    convert::identity,
     fmt,
     future::{Future, IntoFuture},
-    marker::PhantomData,
     pin::Pin,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -56,7 +56,8 @@ pub struct JobCommand<T = ()> {
     until: Option<SystemTime>,
     /// The scheduler's own job, which sees the result at once.
     local: Option<Arc<SharedJob>>,
-    result: PhantomData<fn() -> T>,
+    /// Makes the result of the token that the command returns.
+    result: fn(u64) -> T,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ impl Redlock {
     /// long as no majority of the servers loses its data, it stays over restarts of everything. The job
     /// need not be known to this process.
     pub fn pause_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
-        self.command(name, CommandKind::Pause)
+        self.command(name, CommandKind::Pause, drop)
     }
 
     /// Ends the [pause](Self::pause_job) of a job. Each replica sees it before its next tick; of a schedule
@@ -86,7 +87,7 @@ impl Redlock {
     /// ([`start_within`](crate::Job::start_within)); about the others, the job's
     /// [`Missed`](crate::scheduler::Missed) decides. No error if it was not paused.
     pub fn resume_job(&self, name: impl Into<Arc<str>>) -> JobCommand {
-        self.command(name, CommandKind::Resume)
+        self.command(name, CommandKind::Resume, drop)
     }
 
     /// Requests one run of a job, by any replica of the fleet, even while the job is paused. Returns its
@@ -97,7 +98,7 @@ impl Redlock {
     /// crashes, the next run reports it as broken off. The run does not count as a tick: the schedule ignores it. With
     /// [`until`](JobCommand::until), it is not started later.
     pub fn trigger_job(&self, name: impl Into<Arc<str>>) -> JobCommand<u64> {
-        self.command(name, CommandKind::Trigger)
+        self.command(name, CommandKind::Trigger, identity)
     }
 
     /// Requests that the run of a job which is under way is stopped, wherever it is. Returns its fencing
@@ -111,11 +112,16 @@ impl Redlock {
     ///
     /// Fails with [`ControlError::NotRunning`] if there is no run.
     pub fn stop_job(&self, name: impl Into<Arc<str>>) -> JobCommand<u64> {
-        self.command(name, CommandKind::Stop)
+        self.command(name, CommandKind::Stop, identity)
     }
 
-    fn command<T>(&self, name: impl Into<Arc<str>>, kind: CommandKind) -> JobCommand<T> {
-        JobCommand::new(self, Ok(name.into()), None, kind)
+    fn command<T>(
+        &self,
+        name: impl Into<Arc<str>>,
+        kind: CommandKind,
+        result: fn(u64) -> T,
+    ) -> JobCommand<T> {
+        JobCommand::new(self, (Ok(name.into()), None), kind, result)
     }
 }
 
@@ -125,19 +131,20 @@ impl<T> JobCommand<T> {
         redlock: &Redlock,
         job: Result<Arc<SharedJob>, UnknownJob>,
         kind: CommandKind,
+        result: fn(u64) -> T,
     ) -> Self {
         let name = job.as_ref().map(|job| Arc::clone(&job.name)).map_err(Clone::clone);
-        Self::new(redlock, name, job.ok(), kind)
+        Self::new(redlock, (name, job.ok()), kind, result)
     }
 
     fn new(
         redlock: &Redlock,
-        job: Result<Arc<str>, UnknownJob>,
-        local: Option<Arc<SharedJob>>,
+        (job, local): (Result<Arc<str>, UnknownJob>, Option<Arc<SharedJob>>),
         kind: CommandKind,
+        result: fn(u64) -> T,
     ) -> Self {
         let redlock = redlock.clone();
-        Self { redlock, job, kind, by: None, why: None, until: None, local, result: PhantomData }
+        Self { redlock, job, kind, by: None, why: None, until: None, local, result }
     }
 
     /// The one who gives the command, for people: at most 128 bytes, without control characters. Default:
@@ -160,7 +167,7 @@ impl<T> JobCommand<T> {
 
     /// Carries the command out; returns the fencing token under which it was stored, or the token of the run
     /// to stop.
-    async fn run(self) -> Result<u64, ControlError> {
+    async fn run(self) -> Result<T, ControlError> {
         let job = self.job.clone()?;
         let now = WallTime::since_epoch(self.redlock.nodes_wall());
         let invalid =
@@ -204,7 +211,7 @@ impl<T> JobCommand<T> {
         if let Some(local) = &self.local {
             local.note_control(control);
         }
-        Ok(if kind == CommandKind::Stop { run } else { token })
+        Ok((self.result)(if kind == CommandKind::Stop { run } else { token }))
     }
 }
 
@@ -301,18 +308,9 @@ fn check(what: &str, text: &str, most: usize) -> Result<(), String> {
 
 type CommandFuture<T> = Pin<Box<dyn Future<Output = Result<T, ControlError>> + Send>>;
 
-impl IntoFuture for JobCommand {
-    type Output = Result<(), ControlError>;
-    type IntoFuture = CommandFuture<()>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.run().await.map(drop) })
-    }
-}
-
-impl IntoFuture for JobCommand<u64> {
-    type Output = Result<u64, ControlError>;
-    type IntoFuture = CommandFuture<u64>;
+impl<T: 'static> IntoFuture for JobCommand<T> {
+    type Output = Result<T, ControlError>;
+    type IntoFuture = CommandFuture<T>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.run())

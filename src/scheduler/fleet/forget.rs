@@ -33,8 +33,8 @@ impl Redlock {
         self.forget(name, None).await
     }
 
-    /// [Forgets](Self::forget_job) a job if it has been [unused](Self::unused_jobs) for that long. It is looked
-    /// at again under its lock. Returns false if it is in use, or was forgotten already.
+    /// [Forgets](Self::forget_job) a job if it has been [unused](Self::unused_jobs) for that long. Checks that
+    /// again under the job's lock. Returns false if it is in use, or was forgotten already.
     ///
     /// A [`Scheduler`](crate::Scheduler) does this with all jobs, once a day: see
     /// [`forget_unused_after`](crate::Scheduler::forget_unused_after).

@@ -189,15 +189,6 @@ impl JobRuns {
         }
     }
 
-    /// Whether a run that was claimed for this tick, at this time, is known.
-    fn has(&self, tick: SystemTime, started: SystemTime, owner: Option<&str>) -> bool {
-        let is_it = |run: &JobRun| {
-            let is_by = owner.is_none_or(|owner| *run.owner == *owner);
-            run.tick == tick && run.started == started && run.trigger.is_none() && is_by
-        };
-        self.0.iter().any(is_it)
-    }
-
     /// Adds the latest run if it has not ended. Under the job's lock: it is not in progress.
     pub(in super::super) fn add_broken_off(&mut self, latest: Option<&LatestClaim>) {
         let Some(LatestClaim { run, owner, .. }) = latest.filter(|latest| latest.run.is_open())
@@ -206,7 +197,11 @@ impl JobRuns {
         };
         let at = |time| SystemTime::from(WallTime::since_epoch(time));
         let (tick, started) = (at(run.tick), at(run.since));
-        if !self.has(tick, started, owner.as_deref()) {
+        let is_known = self.0.iter().any(|known| {
+            let is_by = owner.as_ref().is_none_or(|owner| known.owner == *owner);
+            (known.tick, known.started, known.trigger) == (tick, started, None) && is_by
+        });
+        if !is_known {
             let owner = owner.clone().unwrap_or_else(|| "unknown".into());
             self.add(JobRun::of_tick(run, owner));
         }

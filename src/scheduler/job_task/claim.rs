@@ -111,7 +111,7 @@ impl JobTask {
     /// on, the nodes accept no claim of an earlier token.
     async fn read_under_lock(&mut self, token: u64, purpose: Purpose) -> Result<(), LockError> {
         let (redlock, job) = (&self.env.redlock, &self.env.job);
-        let prepared = claims::prepare(redlock, &job.name, token, self.fleet.never_started());
+        let prepared = claims::prepare(redlock, &job.name, token, &self.fleet.never_started);
         let control = controls(redlock, std::slice::from_ref(&job.name));
         let history = async {
             let history = documents::prepare(redlock, JobDocument::History, &job.name, token);

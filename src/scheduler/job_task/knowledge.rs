@@ -47,7 +47,7 @@ pub(super) struct FleetKnowledge {
     /// Stored values that lie in the future, and the times at which they were found.
     future_values: Vec<(Duration, WallTime)>,
     /// Tokens of this replica's latest claims whose runs never started.
-    never_started: Vec<u64>,
+    pub(super) never_started: Vec<u64>,
     /// The latest run known to have ended, kept even if the nodes forget it.
     known_end: Option<TickRun>,
     /// Its end, if too few nodes stored it.
@@ -256,10 +256,6 @@ impl FleetKnowledge {
         assert!(!end.run.is_open(), "an end has a time");
         self.known_end = Some(end.run);
         self.unstored_end = Some(end).filter(|_| !is_stored);
-    }
-
-    pub(super) fn never_started(&self) -> &[u64] {
-        &self.never_started
     }
 
     pub(super) fn note_never_started(&mut self, token: u64) {

@@ -78,7 +78,7 @@ impl JobTask {
     /// Reads the job's claims from the nodes. Keeps the known state on an error.
     pub(super) async fn sync(&mut self) -> Result<(), LockError> {
         let job = std::slice::from_ref(&self.env.job.name);
-        let kept = claims::read(&self.env.redlock, job, self.fleet.never_started()).await?;
+        let kept = claims::read(&self.env.redlock, job, &self.fleet.never_started).await?;
         self.reports.note_answered(&self.env);
         if let Some(kept) = kept.into_iter().next() {
             self.apply(kept);

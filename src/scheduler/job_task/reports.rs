@@ -196,7 +196,7 @@ impl Reports {
         let text: Arc<str> = error.to_string().into();
         let why = if is_full(error) { Outage::Full } else { Outage::Nodes };
         if why == Outage::Full {
-            env.roster.note_full();
+            env.roster.is_full.notify_one();
         }
         if self.outage.replace(why) != Some(why) {
             let job = &env.job.name;

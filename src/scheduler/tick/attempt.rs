@@ -10,7 +10,7 @@ use super::{
         claims::{AFTER_CLAIM, OwnSchedule, millis},
         fleet::{CONTROL_INTERVAL, JobRun, JobRuns, controls},
     },
-    TickContext, TickError, TickOutcome,
+    TickContext, TickError, TickOutcome, TickRequest,
 };
 use crate::{
     error::LockError,
@@ -22,7 +22,7 @@ use crate::{
     protocol::{TickClaim, TickRun},
     quorum::claims::LatestClaim,
     random,
-    schedule::{Schedule, WallTime},
+    schedule::WallTime,
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
@@ -36,12 +36,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// One attempt at a tick.
 pub(super) struct TickAttempt<'a> {
+    request: &'a TickRequest,
     redlock: &'a Redlock,
     job: &'a Arc<str>,
-    schedule: &'a Schedule,
     tick: WallTime,
-    attempts: u32,
-    stop_grace: Duration,
     phase: Mutex<TickPhase>,
 }
 
@@ -62,23 +60,9 @@ enum Decision<T> {
 }
 
 impl<'a> TickAttempt<'a> {
-    pub(super) const fn new(
-        redlock: &'a Redlock,
-        job: &'a Arc<str>,
-        schedule: &'a Schedule,
-        tick: WallTime,
-        attempts: u32,
-        stop_grace: Duration,
-    ) -> Self {
-        Self {
-            redlock,
-            job,
-            schedule,
-            tick,
-            attempts,
-            stop_grace,
-            phase: Mutex::new(TickPhase::Idle),
-        }
+    pub(super) const fn new(request: &'a TickRequest, tick: WallTime) -> Self {
+        let TickRequest { redlock, job, .. } = request;
+        Self { request, redlock, job, tick, phase: Mutex::new(TickPhase::Idle) }
     }
 
     /// Enters a phase. Returns the one before.
@@ -190,7 +174,7 @@ impl<'a> TickAttempt<'a> {
         // Set first: the work may read it as soon as it gets the stop request.
         *crate::sync::lock(asked) = Some(stop.clone());
         context.ask_to_stop();
-        self.redlock.sleep(self.stop_grace).await;
+        self.redlock.sleep(self.request.stop_grace).await;
         stop
     }
 
@@ -229,7 +213,7 @@ impl<'a> TickAttempt<'a> {
         if let Some(ended) = run.ended.map(at) {
             return Decision::Leave(TickOutcome::AlreadyDone { by, ended: Some(ended) });
         }
-        if run.attempt >= self.attempts {
+        if run.attempt >= self.request.attempts.max(1) {
             return Decision::Leave(TickOutcome::GivenUp { by, attempts: run.attempt });
         }
         Decision::Run { attempt: run.attempt + 1 }
@@ -244,7 +228,8 @@ impl<'a> TickAttempt<'a> {
         context: &LockContext,
     ) -> Result<TickClaim, LockError> {
         let (owner, since) = (Arc::clone(self.redlock.owner()), millis(self.now()));
-        let mut own = OwnSchedule::new(self.schedule, millis(self.tick), Arc::clone(&owner));
+        let mut own =
+            OwnSchedule::new(&self.request.schedule, millis(self.tick), Arc::clone(&owner));
         if let Some(latest) = latest
             && let Some(stored) = &latest.schedule
             && let Some(conflict @ JobConflict::ZoneDatabase { .. }) =
