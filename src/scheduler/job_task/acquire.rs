@@ -41,6 +41,7 @@ impl JobTask {
     /// Acquires a slot and the lock. Returns `None` if the lock was refused, or the run is not due any more.
     pub(super) async fn acquire(&mut self, purpose: Purpose) -> Result<Option<Acquired>, TaskExit> {
         let Some(slot) = self.take_slot(purpose).await else { return Ok(None) };
+        let asked = self.env.redlock.now();
         match self.attempt(purpose).await {
             Ok(lock) => {
                 (self.waits.releases, self.waits.queued) = (None, None);
@@ -49,7 +50,7 @@ impl JobTask {
                 // The wait for the lock may have taken long.
                 Ok(self.may_start(purpose).then_some(acquired))
             }
-            Err(error) => self.refused(&error, purpose).await.map(|()| None),
+            Err(error) => self.refused(&error, purpose, asked).await.map(|()| None),
         }
     }
 
@@ -65,15 +66,21 @@ impl JobTask {
         attempts.attempt().await
     }
 
-    /// Handles a refusal of the lock.
-    async fn refused(&mut self, error: &LockError, purpose: Purpose) -> Result<(), TaskExit> {
+    /// Handles a refusal of the lock, in an attempt that began at `asked`.
+    async fn refused(
+        &mut self,
+        error: &LockError,
+        purpose: Purpose,
+        asked: Timestamp,
+    ) -> Result<(), TaskExit> {
         match error.root() {
             error @ (LockError::Closed | LockError::Forked { .. }) => {
                 crate::log::warn!(job = %self.env.job.name, %error, "the job ends");
                 return Err(TaskExit::Closed);
             }
             LockError::Held { expires_in, owner, .. } => {
-                self.held_elsewhere(*expires_in, owner.as_ref(), purpose).await;
+                let took = self.env.redlock.now().saturating_duration_since(asked);
+                self.held_elsewhere((*expires_in, owner.as_ref()), purpose, took).await;
             }
             error => self.unavailable(purpose, error),
         }
@@ -82,9 +89,9 @@ impl JobTask {
 
     async fn held_elsewhere(
         &mut self,
-        expires_in: Option<Duration>,
-        owner: Option<&Arc<str>>,
+        (expires_in, owner): (Option<Duration>, Option<&Arc<str>>),
         purpose: Purpose,
+        took: Duration,
     ) {
         let seen = self.fleet.record.tick;
         self.reports.note_held(&self.env, owner.cloned());
@@ -113,7 +120,7 @@ impl JobTask {
             let ttl = self.env.options.lock.ttl.unwrap_or(self.env.redlock.default_ttl());
             expires_in.unwrap_or(ttl) + random::within(&(Duration::ZERO..=ttl / 20))
         } else {
-            self.waits.pause()
+            self.waits.pause_after_split(took)
         };
         self.hold_off(purpose, pause);
         if let Purpose::Tick(tick) = purpose

@@ -31,9 +31,22 @@ pub(super) struct Waits {
 impl Waits {
     /// Returns a random pause that doubles with each refusal.
     pub(super) fn pause(&mut self) -> Duration {
-        let longest = FIRST_PAUSE.saturating_mul(1 << self.refusals.min(16)).min(LONGEST_PAUSE);
-        self.refusals = self.refusals.saturating_add(1);
+        let longest = self.longest_pause(FIRST_PAUSE);
         random::within(&(longest / 2..=longest))
+    }
+
+    /// Returns a random pause that doubles with each refusal, after an attempt that may have split the votes
+    /// with those of other replicas. One of them gets all votes if its next attempt is a round trip ahead of
+    /// theirs, so the pauses are spread over more than the duration of the attempt.
+    pub(super) fn pause_after_split(&mut self, attempt: Duration) -> Duration {
+        let longest = self.longest_pause(FIRST_PAUSE.max(attempt.saturating_mul(2)));
+        random::within(&(longest / 4..=longest))
+    }
+
+    fn longest_pause(&mut self, first: Duration) -> Duration {
+        let longest = first.saturating_mul(1 << self.refusals.min(16)).min(LONGEST_PAUSE);
+        self.refusals = self.refusals.saturating_add(1);
+        longest
     }
 
     /// A run begins: the nodes and the holders no longer refuse it.
