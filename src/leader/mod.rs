@@ -76,7 +76,7 @@
 //! * **An end to what the work spawned by itself**, tasks and threads: dropping the work does not
 //!   stop them. Let them watch [`stopping`](crate::LockContext::stopping), or tie them to the work,
 //!   as `tokio::task::JoinSet` does.
-//! * **Progress.** Work that awaits something for ever, or whose runtime does not poll it any more,
+//! * **Progress.** Work that never returns from an await, or whose runtime does not poll it any more,
 //!   keeps its term. [`heartbeat_within`](Leader::heartbeat_within) ends that.
 //!
 //! | part | where |

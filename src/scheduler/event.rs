@@ -166,7 +166,7 @@ pub enum MissReason {
     /// The job was paused, [on the whole fleet](super::SchedulerHandle::pause) or
     /// [here](super::SchedulerHandle::pause_here), and no other replica ran the tick.
     Paused {
-        /// The one who paused it; this replica's owner for a pause here.
+        /// Name of the person or program that paused it; this replica's owner name for a pause here.
         by: Arc<str>,
     },
     /// Another replica led.

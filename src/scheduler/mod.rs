@@ -4,17 +4,17 @@
 //! |---|---|
 //! | a job: its name, schedule, work and options | [`Job`] |
 //! | starting jobs, and stopping them | [`Scheduler`], [`SchedulerHandle`] |
-//! | who leads, where one replica is to run all jobs | [`Scheduler::leader_only`], [`Candidate`] |
-//! | what a run knows | [`JobContext`] |
-//! | what is done about missed, overlapping and broken-off runs | [`Missed`], [`Overlap`], [`Claim`] |
-//! | work that is to be run again | [`NotDone`] |
+//! | one replica that runs all jobs | [`Scheduler::leader_only`], [`Candidate`] |
+//! | the context of a run | [`JobContext`] |
+//! | options for missed, overlapping and broken-off runs | [`Missed`], [`Overlap`], [`Claim`] |
+//! | work that must run again | [`NotDone`] |
 //! | runs on demand | [`Trigger`], [`RequestedRun`] |
 //! | pauses and requests of the whole fleet | [`JobCommand`], [`JobControl`] |
 //! | the latest runs of the whole fleet | [`JobRun`] |
 //! | one tick, without a scheduler | [`TickRequest`] |
-//! | where replicas differ in what they know of a job | [`JobConflict`] |
+//! | conflicts between replicas about a job | [`JobConflict`] |
 //! | how runs and ticks ended, for people | [`Scheduler::on_outcome`], [`JobOutcome`] |
-//! | what happened, how a job stands | [`JobEvent`], [`JobStatus`], [`JobState`] |
+//! | events and the status of a job | [`JobEvent`], [`JobStatus`], [`JobState`] |
 //! | what a job does next, without I/O or a clock | `policy` |
 //! | the task of a job on a replica, phase by phase | `job_task` |
 //! | the jobs of a replica, and each as its task and the handle see it | `roster`, `shared_job` |

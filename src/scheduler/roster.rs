@@ -21,7 +21,7 @@ pub(super) struct Roster {
     jobs: Mutex<Vec<Arc<SharedJob>>>,
     /// Number of job tasks that have not ended. Sent with each change of the jobs.
     alive: watch::Sender<usize>,
-    /// Notified when the servers keep as many jobs as they may.
+    /// Notified when the servers keep their maximum number of jobs.
     pub(super) is_full: Notify,
 }
 

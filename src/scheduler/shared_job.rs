@@ -25,7 +25,7 @@ pub(super) struct SharedJob {
     pub(super) name: Arc<str>,
     inner: Mutex<SharedJobState>,
     /// Notifies the task of a trigger, a request, a pause or a resume.
-    pub(super) asked: Notify,
+    pub(super) changed: Notify,
 }
 
 struct SharedJobState {
@@ -116,7 +116,7 @@ impl SharedJob {
             cancelled: Vec::new(),
             conflicts: ConflictLog::default(),
         };
-        Self { name, inner: Mutex::new(inner), asked: Notify::new() }
+        Self { name, inner: Mutex::new(inner), changed: Notify::new() }
     }
 
     fn inner(&self) -> Guard<'_, SharedJobState> {
@@ -154,7 +154,7 @@ impl SharedJob {
 
     pub(super) fn set_paused_here(&self, pause: Option<JobPause>) {
         self.update(|status| status.paused_here = pause);
-        self.asked.notify_one();
+        self.changed.notify_one();
     }
 
     /// The pause that applies at `now`, here or on the whole fleet.
@@ -185,7 +185,7 @@ impl SharedJob {
             is_new
         };
         if is_new {
-            self.asked.notify_one();
+            self.changed.notify_one();
         }
     }
 
@@ -204,7 +204,7 @@ impl SharedJob {
             }
             inner.triggers.push_back(pending);
         }
-        self.asked.notify_one();
+        self.changed.notify_one();
         Ok(trigger)
     }
 
@@ -376,7 +376,7 @@ impl SharedJob {
         };
         // Its work is foreign code.
         drop(former);
-        self.asked.notify_one();
+        self.changed.notify_one();
     }
 
     pub(super) fn is_retiring(&self) -> bool {

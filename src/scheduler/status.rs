@@ -246,7 +246,7 @@ pub enum JobState {
     /// It was paused, [on the whole fleet](super::SchedulerHandle::pause) or
     /// [here](super::SchedulerHandle::pause_here).
     Paused {
-        /// The one who paused it; this replica's owner for a pause here.
+        /// Name of the person or program that paused it; this replica's owner name for a pause here.
         by: Arc<str>,
         /// The reason that was given.
         why: Option<Arc<str>>,

@@ -147,7 +147,7 @@ impl<T> JobCommand<T> {
         Self { redlock, job, kind, by: None, why: None, until: None, local, result }
     }
 
-    /// The one who gives the command, for people: at most 128 bytes, without control characters. Default:
+    /// Name of the person or program that gives the command: at most 128 bytes, without control characters. Default:
     /// the manager's [`owner`](crate::RedlockBuilder::owner).
     pub fn by(self, name: impl Into<Arc<str>>) -> Self {
         Self { by: Some(name.into()), ..self }

@@ -23,7 +23,7 @@ impl Redlock {
     /// [`ControlError::Incomplete`], with the nodes that did not confirm it: run it again once they answer.
     /// Until then, such a node keeps what it had, and teaches it to servers that lost their data. A new job of
     /// this name may then find the former claim, which delays no tick, as its ticks lie in the past; the
-    /// former history, until its first run; and the former pause, until somebody resumes it.
+    /// former history, until its first run; and the former pause, until it is resumed.
     /// [`ControlError::Nodes`] with [`LockError::Held`](crate::LockError::Held) while the job runs.
     ///
     /// # Cancel safety

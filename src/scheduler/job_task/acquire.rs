@@ -164,7 +164,7 @@ impl JobTask {
             biased;
             () = env.wall_timer.at(wall) => return,
             () = env.redlock.sleep_until(until) => return,
-            () = env.job.asked.notified() => return,
+            () = env.job.changed.notified() => return,
             _ = control.changed() => return,
             () = freed => {}
         }
@@ -200,7 +200,7 @@ impl JobTask {
                 permit = &mut permit => slot = Some(RunSlot { _permit: permit.ok() }),
                 () = self.env.wall_timer.at(Some(recheck_at)) => {}
                 // The job may be paused now.
-                () = self.env.job.asked.notified() => {}
+                () = self.env.job.changed.notified() => {}
                 _ = self.control.changed() => {}
             }
         }

@@ -6,14 +6,13 @@ use futures_util::future::join;
 
 use super::{
     super::{
-        Claim, JobState, Outcome,
+        Claim, JobState, JobStop, Outcome,
         claims::{AFTER_CLAIM, millis},
         context::RunInfo,
         fleet::JobRun,
         shared::{Control, Phase},
     },
     attempts::backoff,
-    run::StopCause,
     task::JobTask,
 };
 use crate::{
@@ -44,6 +43,13 @@ pub(super) struct EndedRun {
     /// The lock, unless it was lost.
     pub(super) hold: Option<Hold>,
     pub(super) lock: LockContext,
+}
+
+/// Why a run is stopped that neither a shutdown nor its lock ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum StopCause {
+    NextTick,
+    Command(JobStop),
 }
 
 impl JobTask {

@@ -308,3 +308,85 @@ fn push_bounded<T>(values: &mut Vec<T>, value: T, most: usize) {
     }
     values.push(value);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u32) -> Duration {
+        SECOND * seconds
+    }
+
+    fn knowledge(claim: Claim) -> FleetKnowledge {
+        let schedule = Schedule::every(10 * SECOND);
+        let now = WallTime::since_epoch(at(1_000));
+        FleetKnowledge::new(&"j".into(), &"me".into(), &schedule, claim, now)
+    }
+
+    /// The clocks at 1,000 s, with a tolerance of a minute.
+    fn clock() -> ClockReading {
+        let (now, limit) = (WallTime::since_epoch(at(1_000)), WallTime::since_epoch(at(1_060)));
+        ClockReading { now, limit, register_at: Timestamp::ZERO + SECOND }
+    }
+
+    fn kept(run: TickRun, before: Option<TickRun>) -> JobHistory {
+        let owner = Some("other".into());
+        let latest = LatestClaim { run, owner, before, schedule: None, is_replicated: true };
+        JobHistory { latest: Some(latest), burnt: Duration::ZERO }
+    }
+
+    #[test]
+    fn open_run_repeats_only_at_end() {
+        for (claim, repeats) in [(Claim::AtStart, false), (Claim::AtEnd, true)] {
+            let mut fleet = knowledge(claim);
+
+            let conflict = fleet.apply(kept(TickRun::new(at(990), 2, at(991)), None), &clock());
+
+            assert_eq!(conflict, None);
+            assert_eq!(fleet.record.tick, Some(WallTime::since_epoch(at(990))));
+            assert_eq!((fleet.record.unfinished, fleet.record.attempt), (repeats, 2));
+        }
+    }
+
+    #[test]
+    fn known_end_outlives_the_nodes() {
+        let run = TickRun::new(at(990), 1, at(991));
+        let mut fleet = knowledge(Claim::AtEnd);
+        fleet.apply(kept(run.ended(at(992)), None), &clock());
+        assert!(!fleet.is_end_unreplicated());
+
+        fleet.apply(kept(run, None), &clock());
+
+        assert_eq!(fleet.record.last_end, Some(WallTime::since_epoch(at(992))));
+        assert!(!fleet.record.unfinished && fleet.is_end_unreplicated());
+        assert_eq!(fleet.register_at, Some(clock().register_at), "the end is stored again");
+    }
+
+    #[test]
+    fn run_of_the_future_is_replaced() {
+        let (future, former) =
+            (TickRun::new(at(5_000), 1, at(5_000)), TickRun::new(at(990), 1, at(991)));
+        let mut fleet = knowledge(Claim::AtStart);
+
+        fleet.apply(kept(future, Some(former)), &clock());
+        assert_eq!(fleet.record.tick, Some(WallTime::since_epoch(at(990))));
+
+        fleet.apply(kept(future, None), &clock());
+        let (tick, unknown_until) = (fleet.record.tick, fleet.record.burnt);
+        assert_eq!((tick, unknown_until), (None, Some(clock().now)));
+    }
+
+    #[test]
+    fn own_tick_outlives_the_nodes() {
+        let mut fleet = knowledge(Claim::AtStart);
+        fleet.ended(&TickRun::new(at(990), 1, at(991)), Some(clock().now));
+
+        fleet.apply(JobHistory::default(), &clock());
+
+        assert_eq!(fleet.record.tick, Some(WallTime::since_epoch(at(990))));
+        assert!(fleet.is_started(WallTime::since_epoch(at(990)), None, false));
+        assert!(!fleet.is_started(WallTime::since_epoch(at(1_000)), None, false));
+    }
+}

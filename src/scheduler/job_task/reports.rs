@@ -209,7 +209,7 @@ impl Reports {
                 Outage::Full => crate::log::warn!(
                     %job,
                     %error,
-                    "the job can't be scheduled: the nodes keep claims of as many jobs as they may"
+                    "the job can't be scheduled: the nodes keep claims of their maximum number of jobs"
                 ),
             }
         }

@@ -17,7 +17,7 @@ use super::{
     attempts::{AttemptsFuture, RunAttempts},
     blocking::BlockingRun,
     claim::ClaimedRun,
-    end::EndedRun,
+    end::{EndedRun, StopCause},
     env::{JobEnv, Purpose},
     task::JobTask,
 };
@@ -76,13 +76,6 @@ struct RunStop {
     cause: StopCause,
     /// When the work is dropped.
     drop_at: Timestamp,
-}
-
-/// Why a run is stopped that neither a shutdown nor its lock ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum StopCause {
-    NextTick,
-    Command(JobStop),
 }
 
 impl CurrentRun {
@@ -249,7 +242,7 @@ impl JobTask {
                 biased;
                 ended = run.polled.end() => return ended,
                 _ = self.control.changed() => {}
-                () = env.job.asked.notified() => {}
+                () = env.job.changed.notified() => {}
                 renewed = renewals.next(), if renews => match renewed {
                     Some(_) => {
                         let remaining = run.context.remaining();

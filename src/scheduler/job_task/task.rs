@@ -253,7 +253,7 @@ impl JobTask {
             biased;
             () = alarm => {}
             () = async { timer.expect("there is one").await }, if until.is_some() => {}
-            () = env.job.asked.notified() => {}
+            () = env.job.changed.notified() => {}
             _ = self.control.changed() => {}
             _ = self.jumps.changed() => {}
         }
