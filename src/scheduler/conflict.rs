@@ -8,7 +8,7 @@ use crate::{error::ServerText, time::Timestamp};
 /// new version is rolled out; otherwise a fault in how the replicas are set up.
 ///
 /// A conflict is reported at its first sight, and when it is seen an hour later or more: at WARN, as a
-/// [`JobEventKind::Conflict`], in [`JobStatus::finding`](super::JobStatus::finding) and in the metric
+/// [`JobEventKind::Conflict`](super::JobEventKind::Conflict), in [`JobStatus::finding`](super::JobStatus::finding) and in the metric
 /// `redlock_job_conflicts_total`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

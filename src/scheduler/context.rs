@@ -1,7 +1,6 @@
 //! The context of a run: its lock and its tick.
 
 use std::{
-    fmt,
     ops::Deref,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -15,7 +14,7 @@ use crate::{guard::LockContext, schedule::WallTime};
 /// [`ensure_valid`](LockContext::ensure_valid) and [`stopping`](LockContext::stopping) are its methods.
 /// Here, `stopping` also completes when the scheduler shuts down, when another replica leads, and
 /// when [`Overlap::Stop`](super::Overlap::Stop) stops the run for the next tick.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct JobContext {
     lock: LockContext,
     run: Arc<RunInfo>,
@@ -83,16 +82,5 @@ impl Deref for JobContext {
 
     fn deref(&self) -> &LockContext {
         &self.lock
-    }
-}
-
-impl fmt::Debug for JobContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JobContext")
-            .field("job", &self.run.job)
-            .field("tick", &self.run.tick)
-            .field("attempt", &self.attempt)
-            .field("lock", &self.lock)
-            .finish_non_exhaustive()
     }
 }

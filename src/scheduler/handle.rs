@@ -88,10 +88,6 @@ impl SchedulerHandle {
             () = redlock.sleep(grace) => {}
         }
         let is_running = |job: &Arc<SharedJob>| job.running().is_some();
-        let names = |mut jobs: Vec<Arc<SharedJob>>, is_listed: &dyn Fn(&Arc<SharedJob>) -> bool| {
-            jobs.retain(is_listed);
-            jobs.iter().map(|job| Arc::clone(&job.name)).collect::<Vec<_>>()
-        };
         let mut late = roster.jobs();
         late.retain(is_running);
         self.shared.enter(Phase::Stopped);
@@ -107,8 +103,8 @@ impl SchedulerHandle {
         }
         redlock.drain().await;
         // A job may have begun to block meanwhile.
-        let still_running = names(roster.jobs(), &is_running);
-        let stopped = names(late, &|job| job.was_stopped());
+        let still_running = names(roster.jobs(), is_running);
+        let stopped = names(late, |job| job.was_stopped());
         let mut cancelled: Vec<_> = roster.jobs().iter().flat_map(|job| job.cancelled()).collect();
         cancelled.sort_unstable();
         ShutdownReport { stopped, still_running, cancelled }
@@ -363,6 +359,11 @@ impl SchedulerHandle {
         }
         check_all(redlock, std::slice::from_ref(job))
     }
+}
+
+/// Returns the names of the jobs for which `is_listed` holds.
+fn names(jobs: Vec<Arc<SharedJob>>, is_listed: impl Fn(&Arc<SharedJob>) -> bool) -> Vec<Arc<str>> {
+    jobs.into_iter().filter(is_listed).map(|job| Arc::clone(&job.name)).collect()
 }
 
 impl fmt::Debug for SchedulerHandle {

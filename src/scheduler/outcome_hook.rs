@@ -76,17 +76,9 @@ type Callback =
 /// The callback, and the outcomes that wait for it.
 pub(super) struct OutcomeHook {
     callback: Box<Callback>,
-    queue: Mutex<OutcomeQueue>,
-    /// Notifies of each further outcome.
-    added: watch::Sender<()>,
-    /// Notifies when no outcome is left.
-    idle: watch::Sender<()>,
-}
-
-#[derive(Default)]
-struct OutcomeQueue {
-    waiting: VecDeque<JobOutcome>,
-    is_calling: bool,
+    waiting: Mutex<VecDeque<JobOutcome>>,
+    /// Number of outcomes that wait or are being reported.
+    open: watch::Sender<usize>,
 }
 
 impl OutcomeHook {
@@ -98,8 +90,7 @@ impl OutcomeHook {
         let callback = Box::new(move |outcome| -> Pin<Box<dyn Future<Output = ()> + Send>> {
             Box::pin(callback(outcome))
         });
-        let [added, idle] = [(); 2].map(watch::Sender::new);
-        Self { callback, queue: Mutex::default(), added, idle }
+        Self { callback, waiting: Mutex::default(), open: watch::Sender::default() }
     }
 
     /// Queues the outcome that an event tells, if it tells one.
@@ -120,52 +111,38 @@ impl OutcomeHook {
         };
         let outcome = JobOutcome { job, tick, trigger, at, lateness, kind };
         let lost = {
-            let waiting = &mut crate::sync::lock(&self.queue).waiting;
+            let mut waiting = crate::sync::lock(&self.waiting);
             waiting.push_back(outcome);
-            let lost = if waiting.len() > MAX_QUEUED { waiting.pop_front() } else { None };
-            debug_assert!(waiting.len() <= MAX_QUEUED);
-            lost
+            if waiting.len() > MAX_QUEUED { waiting.pop_front() } else { None }
         };
-        self.added.send_replace(());
-        if let Some(lost) = lost {
-            crate::log::warn!(
+        match lost {
+            Some(lost) => crate::log::warn!(
                 job = %lost.job, tick = %lost.tick, outcome = lost.kind.name(),
                 "the callback of on_outcome is too slow: an outcome is not reported to it"
-            );
+            ),
+            None => self.open.send_modify(|open| *open += 1),
         }
-    }
-
-    /// Takes the next outcome, if there is one.
-    fn next(&self) -> Option<JobOutcome> {
-        let mut queue = crate::sync::lock(&self.queue);
-        let next = queue.waiting.pop_front();
-        queue.is_calling = next.is_some();
-        next
-    }
-
-    /// Number of outcomes that wait or are being reported.
-    fn open(&self) -> usize {
-        let queue = crate::sync::lock(&self.queue);
-        queue.waiting.len() + usize::from(queue.is_calling)
     }
 
     /// Calls the callback for one outcome after the other, until `ended` completes.
     pub(super) async fn run(self: &Arc<Self>, redlock: &Redlock, ended: impl Future<Output = ()>) {
-        let mut ended = pin!(ended);
-        let mut added = self.added.subscribe();
+        let (mut ended, mut open) = (pin!(ended), self.open.subscribe());
         loop {
-            added.mark_unchanged();
-            if let Some(outcome) = self.next() {
-                self.call(redlock, outcome).await;
-                continue;
-            }
-            self.idle.send_replace(());
             tokio::select! {
                 biased;
                 // The sender is `self`.
-                _ = added.changed() => {}
+                _ = open.wait_for(|open| *open > 0) => {}
                 () = &mut ended => return,
             }
+            let next = crate::sync::lock(&self.waiting).pop_front();
+            debug_assert!(next.is_some(), "an open outcome waits while none is being reported");
+            if let Some(outcome) = next {
+                self.call(redlock, outcome).await;
+            }
+            self.open.send_modify(|open| {
+                debug_assert!(*open > 0 && *open <= MAX_QUEUED + 1, "{open} open outcomes");
+                *open -= 1;
+            });
         }
     }
 
@@ -192,16 +169,13 @@ impl OutcomeHook {
 
     /// Waits until all outcomes are reported, at most for `grace`.
     pub(super) async fn drain(&self, redlock: &Redlock, grace: Duration) {
-        let mut idle = self.idle.subscribe();
-        let drained = async {
-            // The sender is `self`.
-            while self.open() > 0 && idle.changed().await.is_ok() {}
-        };
+        let mut open = self.open.subscribe();
         tokio::select! {
             biased;
-            () = drained => {}
+            // The sender is `self`.
+            _ = open.wait_for(|open| *open == 0) => {}
             () = redlock.sleep(grace) => crate::log::warn!(
-                outcomes = self.open(),
+                outcomes = *self.open.borrow(),
                 "the scheduler is shut down before the callback of on_outcome has returned"
             ),
         }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    FleetRun, Job, JobConflict, JobControl, JobCounts, JobPause, JobState, JobStatus, JobStop,
-    LastRun, Outcome, RunningJob, SkipReason, Trigger, TriggerError, conflict::ConflictLog,
-    trigger::PendingTrigger,
+    FleetRun, Job, JobConflict, JobControl, JobCounts, JobEventKind, JobPause, JobState, JobStatus,
+    JobStop, LastRun, Outcome, RunningJob, SkipReason, Trigger, TriggerError,
+    conflict::ConflictLog, trigger::PendingTrigger,
 };
 use crate::{
     lock::claims::JobHistory,
@@ -326,8 +326,8 @@ impl SharedJob {
         self.inner().status.running.clone()
     }
 
-    /// `now`: by the wall clock.
-    pub(super) fn ended(&self, outcome: &Outcome, took: Duration, now: WallTime) {
+    /// Records the end of the current run. `now`: by the wall clock. Returns the event to send.
+    pub(super) fn ended(&self, outcome: &Outcome, took: Duration, now: WallTime) -> JobEventKind {
         {
             let mut inner = self.inner();
             inner.blocks = false;
@@ -339,10 +339,12 @@ impl SharedJob {
                 inner.status.last = Some(last);
             }
         }
-        metrics::job_run(&self.name, outcome.label(), took);
+        let kind = JobEventKind::of(outcome, took);
+        metrics::job_run(&self.name, kind.name(), took);
         if *outcome == Outcome::Finished {
             metrics::job_succeeded(&self.name, Duration::from_millis(now.as_millis()));
         }
+        kind
     }
 
     /// Records that the task is gone; the first reason counts. Returns the pending triggers.

@@ -55,7 +55,7 @@ impl JobTask {
     }
 
     async fn attempt(&mut self, purpose: Purpose) -> Result<Lock, LockError> {
-        let request = self.env.request();
+        let request = self.env.options.request(&self.env.redlock, &self.env.job.name);
         if !matches!(purpose, Purpose::Tick(_)) || !acts_on_releases(&self.env.options) {
             return request.acquire().await;
         }

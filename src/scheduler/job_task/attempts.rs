@@ -60,19 +60,6 @@ pub(super) struct RunAttempts {
     work: OwnedMutexGuard<Box<dyn JobWork>>,
 }
 
-/// The error of an attempt.
-struct AttemptError {
-    text: Arc<str>,
-    is_not_done: bool,
-}
-
-impl From<JobError> for AttemptError {
-    /// Drops the error here, where its panics are caught.
-    fn from(error: JobError) -> Self {
-        Self { text: error.to_string().into(), is_not_done: NotDone::is_in(&*error) }
-    }
-}
-
 impl RunAttempts {
     pub(super) fn new(
         env: &Arc<JobEnv>,
@@ -98,19 +85,20 @@ impl RunAttempts {
             let context = JobContext::new(lock.clone(), Arc::clone(&self.info), attempt);
             lock.set_resting(false);
             lock.heartbeat();
-            let work = AssertUnwindSafe(async {
-                self.work.run(context).await.map_err(AttemptError::from)
-            });
-            let failure = match work.catch_unwind().await {
+            // The error is dropped where its panics are caught.
+            let failure = |error: JobError| -> (Arc<str>, bool) {
+                (error.to_string().into(), NotDone::is_in(&*error))
+            };
+            let work = AssertUnwindSafe(async { self.work.run(context).await.map_err(failure) });
+            let (error, is_not_done) = match work.catch_unwind().await {
                 Ok(Ok(())) => break,
                 Ok(Err(failure)) => failure,
                 Err(panic) => return Outcome::Panicked { message: panic_message(&*panic) },
             };
-            let error = failure.text;
             env.job.update_run(|run| run.last_error = Some(Arc::clone(&error)));
             // A triggered run does not count as a tick and is not repeated.
             let repeats = options.claim == Claim::AtEnd && !self.info.triggered;
-            if failure.is_not_done && repeats {
+            if is_not_done && repeats {
                 return Outcome::NotDone { reason: error };
             }
             if lock.is_asked_to_stop() {

@@ -9,7 +9,7 @@ use super::{
         JobEventKind, SkipReason,
         claims::{AFTER_CLAIM, millis},
         context::RunInfo,
-        fleet::controls,
+        fleet::{JobRuns, controls},
     },
     acquire::{Acquired, RunSlot},
     env::{Due, Purpose},
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     error::{LockError, ServerText},
-    lock::{Lock, claims, documents},
-    protocol::{JobDocument, TickClaim, TickRun},
+    lock::{Lock, claims},
+    protocol::{TickClaim, TickRun},
     quorum::claims::LatestClaim,
     schedule::WallTime,
 };
@@ -64,47 +64,56 @@ impl JobTask {
                 let run = before.as_ref().map_or(none, |latest| latest.run);
                 (self.info(now, now, now, true), run)
             }
-            Purpose::Tick(_) => match self.env.due(&self.fleet.record, now) {
-                Due::Run { tick, start, again, missed } => {
-                    let attempt = match &before {
-                        Some(before) if again => before.run.attempt.saturating_add(1),
-                        _ => 1,
-                    };
-                    let run = TickRun::new(millis(tick), attempt, millis(now));
-                    let previous = before.as_ref().map(|latest| latest.run);
-                    if !self.store_claim(token, run, previous, purpose).await {
-                        return None;
-                    }
-                    if !self.may_start(purpose) {
-                        self.restore_claim(token, before).await;
-                        return None;
-                    }
-                    self.reports.forget_skipped(&self.env, &self.fleet.record, tick);
-                    if !again {
-                        self.reports.broken_off(&self.env, before.as_ref(), self.fleet.own_tick);
-                    }
-                    self.history.enter_broken_off(&self.env, before.as_ref());
-                    self.reports.missed(&self.env, missed);
-                    self.env.emit(tick, JobEventKind::Claimed { attempt });
-                    (self.info(tick, start, now, false), run)
-                }
-                Due::Wait { .. } | Due::Never { .. } => {
-                    let by = before.and_then(|latest| latest.owner);
-                    drop(lock);
-                    // Otherwise its time has passed.
-                    if self.is_started(purpose, seen) {
-                        let reason = SkipReason::AlreadyStarted { by };
-                        self.reports.skipped(&self.env, &self.fleet.record, purpose, reason);
-                    }
-                    return None;
-                }
-            },
+            Purpose::Tick(_) => self.claim_tick(token, now, purpose, seen).await?,
         };
         self.waits.succeeded();
         self.reports.obstacle = None;
-        debug_assert!(run.attempt >= 1, "attempts count from 1");
         debug_assert!(info.triggered || run.is_open(), "a run has no end before it begins");
         Some(ClaimedRun { lock, slot, info, run, before })
+    }
+
+    /// Claims the tick that is due. Returns `None` if nothing is, or if nothing may start.
+    async fn claim_tick(
+        &mut self,
+        token: u64,
+        now: WallTime,
+        purpose: Purpose,
+        seen: Option<WallTime>,
+    ) -> Option<(RunInfo, TickRun)> {
+        let before = self.fleet.latest.clone();
+        let Due::Run { tick, start, again, missed } = self.env.due(&self.fleet.record, now) else {
+            // Otherwise its time has passed.
+            if self.is_started(purpose, seen) {
+                let reason =
+                    SkipReason::AlreadyStarted { by: before.and_then(|latest| latest.owner) };
+                self.reports.skipped(&self.env, &self.fleet.record, purpose, reason);
+            }
+            return None;
+        };
+        let previous = before.as_ref().map(|latest| latest.run);
+        let repeated = previous.filter(|_| again);
+        let attempt = repeated.map_or(1, |run| run.attempt.saturating_add(1));
+        let run = TickRun::new(millis(tick), attempt, millis(now));
+        debug_assert!(attempt >= 1, "attempts count from 1");
+        debug_assert!(
+            repeated.is_none_or(|run| WallTime::since_epoch(run.tick) == tick),
+            "a tick is repeated under its name"
+        );
+        if !self.store_claim(token, run, previous, purpose).await {
+            return None;
+        }
+        if !self.may_start(purpose) {
+            self.restore_claim(token, before).await;
+            return None;
+        }
+        self.reports.forget_skipped(&self.env, &self.fleet.record, tick);
+        if !again {
+            self.reports.broken_off(&self.env, before.as_ref(), self.fleet.own_tick);
+        }
+        self.history.enter_broken_off(&self.env, before.as_ref());
+        self.reports.missed(&self.env, missed);
+        self.env.emit(tick, JobEventKind::Claimed { attempt });
+        Some((self.info(tick, start, now, false), run))
     }
 
     /// Reads the claims, the control and the history at once: that takes no longer than one of them. From then
@@ -114,8 +123,10 @@ impl JobTask {
         let prepared = claims::prepare(redlock, &job.name, token, &self.fleet.never_started);
         let control = controls(redlock, std::slice::from_ref(&job.name));
         let history = async {
-            let history = documents::prepare(redlock, JobDocument::History, &job.name, token);
-            if purpose == Purpose::Register { None } else { Some(history.await) }
+            if purpose == Purpose::Register {
+                return None;
+            }
+            Some(JobRuns::read(redlock, &job.name, token).await)
         };
         let (prepared, control, history) = join3(prepared, control, history).await;
         if let Some(history) = history {

@@ -57,6 +57,7 @@ impl JobTask {
     /// the lock stop.
     pub(super) async fn end(&mut self, ended: EndedRun) {
         assert!(ended.entry.ended.is_some(), "the work has ended");
+        debug_assert_eq!(ended.entry.trigger.is_some(), ended.info.triggered);
         let (redlock, limit) = (self.env.redlock.clone(), self.env.options.polled_within());
         self.env.job.answer(Ok(ended.outcome.clone()));
         let lock = ended.lock.clone();

@@ -8,7 +8,7 @@ use super::super::{
     shared_job::SharedJob, wall_timer::WallTimer,
 };
 use crate::{
-    lock::{LockRequest, Redlock},
+    lock::Redlock,
     schedule::{Schedule, WallTime},
     time::Sleep,
 };
@@ -48,10 +48,6 @@ impl JobEnv {
     /// Sends an event of the job.
     pub(super) fn emit(&self, tick: WallTime, kind: JobEventKind) {
         self.events.emit(&self.job, tick, kind);
-    }
-
-    pub(super) fn request(&self) -> LockRequest {
-        self.options.request(&self.redlock, &self.job.name)
     }
 
     /// See [`policy::due`].

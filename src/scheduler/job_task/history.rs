@@ -27,20 +27,12 @@ pub(super) struct HistoryState {
 
 impl HistoryState {
     /// Records the history as it was read under the lock with `token`.
-    pub(super) fn note_read(
-        &mut self,
-        env: &JobEnv,
-        token: u64,
-        read: Result<Arc<str>, LockError>,
-    ) {
-        self.read = match read {
-            Ok(text) => Some((token, JobRuns::from_text(&text))),
-            Err(error) => {
-                // It is read again at the end of the run.
-                crate::log::debug!(job = %env.job.name, %error, "the history was not read");
-                None
-            }
-        };
+    pub(super) fn note_read(&mut self, env: &JobEnv, token: u64, read: Result<JobRuns, LockError>) {
+        if let Err(error) = &read {
+            // It is read again at the end of the run.
+            crate::log::debug!(job = %env.job.name, %error, "the history was not read");
+        }
+        self.read = read.ok().map(|runs| (token, runs));
     }
 
     /// Enters the runs that have not ended, under the job's lock: nothing is in progress.

@@ -141,8 +141,10 @@ impl JobTask {
             Some(stop) if outcome == Outcome::Stopped => Some(stop.to_string().into()),
             _ => error,
         };
-        current.span.record("outcome", outcome.label());
-        self.report_end(&entry, (token, info.tick), &outcome, took, error.as_deref());
+        let kind = self.env.job.ended(&outcome, took, self.env.now());
+        current.span.record("outcome", kind.name());
+        self.env.emit(info.tick, kind);
+        log_end(&self.env, &entry, token, (&outcome, took), error.as_deref());
         entry.end(&outcome, self.env.now(), error.as_deref());
         let (before, stopped_for) =
             (before.map(|latest| latest.run), current.stop.map(|stop| stop.cause));
@@ -282,40 +284,6 @@ impl JobTask {
         }
         run.overlap = overlap_after(env, tick, start);
     }
-
-    fn report_end(
-        &self,
-        entry: &JobRun,
-        (token, tick): (u64, WallTime),
-        outcome: &Outcome,
-        took: Duration,
-        error: Option<&str>,
-    ) {
-        let JobRun { attempt, trigger, .. } = entry;
-        let job = &self.env.job;
-        job.ended(outcome, took, self.env.now());
-        self.env.emit(tick, JobEventKind::of(outcome, took));
-        macro_rules! log_end {
-            ($level:ident, $text:literal $(, $($field:tt)+)?) => {
-                crate::log::$level!(
-                    job = %job.name, %tick, token, attempt, trigger, outcome = outcome.label(), ?took,
-                    $($($field)+,)?
-                    $text
-                )
-            };
-        }
-        match outcome {
-            Outcome::Finished => log_end!(info, "job finished"),
-            Outcome::Stopped => log_end!(info, "job stopped", error),
-            Outcome::NotDone { reason } => log_end!(info, "job not done: it is run again", %reason),
-            Outcome::Lost { cause } => log_end!(warn, "job lost its lock", error, %cause),
-            Outcome::Failed { error } => log_end!(warn, "job failed", %error),
-            Outcome::Panicked { message } => log_end!(warn, "job panicked", panic = %message),
-            Outcome::TimedOut { error } => {
-                log_end!(warn, "job ran for max_run", error = error.as_deref());
-            }
-        }
-    }
 }
 
 /// Returns the outcome of the work, and the lock unless it was lost. `command`: the command that stopped it.
@@ -333,6 +301,41 @@ fn outcome_of(
         }
         Err(LockError::Lost { cause }) => (Outcome::Lost { cause }, None),
         Err(error) => (Outcome::Failed { error: error.to_string().into() }, None),
+    }
+}
+
+fn log_end(
+    env: &JobEnv,
+    entry: &JobRun,
+    token: u64,
+    (outcome, took): (&Outcome, Duration),
+    error: Option<&str>,
+) {
+    macro_rules! log_end {
+        ($level:ident, $text:literal $(, $($field:tt)+)?) => {
+            crate::log::$level!(
+                job = %env.job.name,
+                tick = %WallTime::from(entry.tick),
+                token,
+                attempt = entry.attempt,
+                trigger = entry.trigger,
+                outcome = JobEventKind::of(outcome, took).name(),
+                ?took,
+                $($($field)+,)?
+                $text
+            )
+        };
+    }
+    match outcome {
+        Outcome::Finished => log_end!(info, "job finished"),
+        Outcome::Stopped => log_end!(info, "job stopped", error),
+        Outcome::NotDone { reason } => log_end!(info, "job not done: it is run again", %reason),
+        Outcome::Lost { cause } => log_end!(warn, "job lost its lock", error, %cause),
+        Outcome::Failed { error } => log_end!(warn, "job failed", %error),
+        Outcome::Panicked { message } => log_end!(warn, "job panicked", panic = %message),
+        Outcome::TimedOut { error } => {
+            log_end!(warn, "job ran for max_run", error = error.as_deref());
+        }
     }
 }
 

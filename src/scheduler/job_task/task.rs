@@ -299,8 +299,7 @@ impl JobTask {
             let now = env.now();
             let since = WallTime::from(running.since).as_millis();
             let took = Duration::from_millis(now.as_millis().saturating_sub(since));
-            job.ended(&outcome, took, now);
-            env.emit(running.tick.into(), JobEventKind::of(&outcome, took));
+            env.emit(running.tick.into(), job.ended(&outcome, took, now));
             job.answer(Ok(outcome));
         }
         self.answer_unless_done(Some(message));
