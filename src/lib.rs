@@ -162,22 +162,17 @@ pub mod layer;
 pub mod leader;
 pub mod lock;
 mod log;
-mod membership;
 mod metrics;
 pub mod node;
 #[cfg(feature = "once")]
 pub mod once;
-mod protocol;
-mod quorum;
 mod random;
 #[cfg(feature = "http")]
 pub mod reject;
-mod resource;
 #[cfg(feature = "scheduler")]
 pub mod schedule;
 #[cfg(feature = "scheduler")]
 pub mod scheduler;
-mod stripe;
 #[cfg(redlock_sim)]
 #[doc(hidden)]
 pub mod switches;
@@ -187,7 +182,6 @@ mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
-mod token;
 
 // Shared with the integration tests, which use the crate by its name.
 #[cfg(test)]
@@ -195,6 +189,9 @@ extern crate self as tower_redlock;
 #[cfg(test)]
 #[path = "../tests/support/hand_clock.rs"]
 mod hand_clock;
+
+// The algorithm, by the names of its modules.
+use redlock_core::{hash, membership, protocol, quorum, resource, stripe, token};
 
 #[cfg(feature = "config")]
 pub use config::Config;
@@ -213,12 +210,15 @@ pub use lock::{
 };
 #[cfg(feature = "once")]
 pub use once::layer::OnceLayer;
-pub use resource::Resource;
+#[doc(inline)]
+pub use redlock_core::resource::Resource;
 #[cfg(feature = "scheduler")]
-pub use schedule::schedule::Schedule;
+#[doc(inline)]
+pub use redlock_core::schedule::Schedule;
+#[doc(inline)]
+pub use redlock_core::token::FencingToken;
 #[cfg(feature = "scheduler")]
 pub use scheduler::{context::JobContext, job::Job, scheduler::Scheduler};
-pub use token::FencingToken;
 
 /// The examples of the README and of the pages in `docs/` are tests.
 #[cfg(all(

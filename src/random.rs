@@ -5,6 +5,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use crate::protocol::Nonce;
+
 /// Fills `bytes` with random numbers of the system, or of the seed on a thread that runs a test's clock.
 /// Fails if the system has none.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
@@ -35,6 +37,8 @@ mod system {
 pub(crate) mod seeded {
     use std::cell::Cell;
 
+    use redlock_core::hash::{GOLDEN, mix};
+
     crate::sync::thread_local! {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
     }
@@ -48,29 +52,13 @@ pub(crate) mod seeded {
     pub(super) fn fill(bytes: &mut [u8]) -> bool {
         let Some(mut state) = STATE.with(Cell::get) else { return false };
         for chunk in bytes.chunks_mut(8) {
-            let number = super::mix(state).to_le_bytes();
+            let number = mix(state).to_le_bytes();
             chunk.copy_from_slice(&number[..chunk.len()]);
-            state = state.wrapping_add(super::GOLDEN);
+            state = state.wrapping_add(GOLDEN);
         }
         STATE.with(|cell| cell.set(Some(state)));
         true
     }
-}
-
-/// The step of `SplitMix64`.
-#[cfg(any(feature = "scheduler", feature = "testing", redlock_sim))]
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The next number of `SplitMix64` in the state `seed`.
-///
-/// Source: G. L. Steele, D. Lea, C. H. Flood, *Fast Splittable Pseudorandom Number Generators*
-/// (2014), with the constants of D. Stafford's variant 13.
-#[cfg(any(feature = "scheduler", feature = "testing", redlock_sim))]
-pub(crate) const fn mix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(GOLDEN);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Returns a number below `limit`; zero if `limit` is zero or the system has no random numbers.
@@ -82,6 +70,13 @@ pub(crate) fn below(limit: u64) -> u64 {
     // The upper half of the product is uniform enough for jitter.
     let product = u128::from(u64::from_le_bytes(bytes)) * u128::from(limit);
     u64::try_from(product >> 64).unwrap_or(0)
+}
+
+/// Returns a new nonce. Fails if the system has no random numbers.
+pub(crate) fn nonce() -> Result<Nonce, getrandom::Error> {
+    let mut bytes = [0; 16];
+    fill(&mut bytes)?;
+    Ok(Nonce::from_bytes(bytes))
 }
 
 /// Returns a unique number.
@@ -106,13 +101,6 @@ pub(crate) fn within(range: &RangeInclusive<Duration>) -> Duration {
 mod tests {
     use super::*;
 
-    #[cfg(any(feature = "scheduler", feature = "testing"))]
-    #[test]
-    fn mix_matches_the_published_generator() {
-        // The first number of the published generator with the seed 0.
-        assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
-    }
-
     #[cfg(feature = "testing")]
     #[test]
     fn seed_repeats_numbers_until_removed() {
@@ -123,9 +111,14 @@ mod tests {
             drawn
         };
         assert_eq!(drawn(), drawn());
-        assert_eq!(drawn()[0], mix(7));
+        assert_eq!(drawn()[0], redlock_core::hash::mix(7));
         assert_ne!(drawn()[0], drawn()[2]);
         assert_ne!(number(), number(), "from the system");
+    }
+
+    #[test]
+    fn two_nonces_differ() {
+        assert_ne!(nonce().unwrap(), nonce().unwrap());
     }
 
     #[test]

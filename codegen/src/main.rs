@@ -41,8 +41,8 @@ fn generate() -> Result<String, Box<dyn Error>> {
 }
 
 fn public_interface() -> String {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
-    api::list(&src, "tower_redlock")
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    api::list(&root.join("src"), &root.join("crates/redlock-core/src"), "tower_redlock")
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Advice, terms::DiagnosisTerms};
-use crate::error::{Prospect, Reason, ServerText};
+use crate::error::{Prospect, Reason, ServerText, prospect};
 
 pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
-    let Prospect { code, todo, .. } = reason.prospect(&terms.prefix);
+    let Prospect { code, todo, .. } = prospect(reason, &terms.prefix);
     let what = match reason {
         Reason::NotConnected(_) if code == "hung" => {
             format!("{reason}: it takes connections, or drops packets, and does not answer")

@@ -310,3 +310,27 @@ impl Error for ReleaseError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_owners_are_one_line() {
+        let owner: Option<Arc<str>> = Some("a\nb\u{1b}[2Jc\u{85}".into());
+        let held = LockError::Held {
+            retry_after: None,
+            expires_in: None,
+            owner: owner.clone(),
+            lingers: false,
+            votes: Votes::default(),
+        };
+
+        let shown = [held.to_string(), LossCause::Stolen { owner }.to_string()];
+
+        for text in shown {
+            assert!(text.contains(r"a\nb\u{1b}[2Jc\u{85}"), "{text:?}");
+            assert!(!text.contains(char::is_control), "{text:?}");
+        }
+    }
+}

@@ -8,7 +8,7 @@ use super::core::Core;
 use crate::{
     error::Reason,
     node::Reply,
-    protocol::{AcquireOp, Answer, LeaseId, Nonce, Op},
+    protocol::{AcquireOp, Answer, LeaseId, Op},
     resource::Resource,
     sync::atomic::Ordering,
     time::Timestamp,
@@ -50,7 +50,7 @@ struct TestKey {
 
 impl TestKey {
     fn new(core: &Arc<Core>, node: usize) -> Result<Self, Reason> {
-        let nonce = Nonce::random().map_err(|_| Reason::Unknown)?;
+        let nonce = crate::random::nonce().map_err(|_| Reason::Unknown)?;
         let name = format!("\u{1}test-vote:{:016x}", crate::random::number());
         let owner = Arc::clone(&core.settings.owner);
         let wall = core.clock().wall();

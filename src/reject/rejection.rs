@@ -183,7 +183,7 @@ impl<'a> Rejection<'a> {
                     BodyFault::Crowded { .. } => {
                         (StatusCode::SERVICE_UNAVAILABLE, "too-many-bodies")
                     }
-                    BodyFault::Failed => (StatusCode::BAD_REQUEST, "body-failed"),
+                    _ => (StatusCode::BAD_REQUEST, "body-failed"),
                 },
                 LockError::InvalidResource(_) => (StatusCode::BAD_REQUEST, "bad-key"),
                 LockError::TooManyRecords { .. } => {

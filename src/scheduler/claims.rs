@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::JobConflict;
 use crate::{
+    hash::fnv,
     protocol::ScheduleMark,
     quorum::claims::LatestClaim,
     schedule::{Schedule, WallTime},
-    stripe::fnv,
 };
 
 /// Sequence number, under the claim's token, of the entry that replaces it: the end of its run, or
@@ -57,10 +57,7 @@ impl OwnSchedule {
             let (by, other) = (Arc::clone(&stored.owner), stored.text.clone());
             return Some(JobConflict::Schedule { by, other });
         }
-        if stored.since <= self.mark.since {
-            self.mark.since = stored.since;
-            self.mark.owner = Arc::clone(&stored.owner);
-        }
+        self.mark.adopt(stored);
         debug_assert!(self.mark.since <= stored.since, "a schedule counts from its first start");
         let (own, other) = (self.mark.zones.clone()?, stored.zones.clone()?);
         // A replica that stores its schedule leaves the claim to the one that ran the tick.

@@ -8,12 +8,12 @@ mod clock;
 mod corrected;
 mod lateness;
 mod timers;
-mod timestamp;
 
 pub use clock::{Clock, SystemClock};
 pub(crate) use corrected::{AdjustedClock, MonotonicWall};
+#[doc(inline)]
+pub use redlock_core::timestamp::Timestamp;
 pub(crate) use timers::{Nudge, Sleep, TimerKey, Timers};
-pub use timestamp::Timestamp;
 
 /// Maximum duration of any setting. Timestamps reach beyond it.
 pub(crate) const MAX_DURATION: std::time::Duration =

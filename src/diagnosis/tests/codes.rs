@@ -8,7 +8,7 @@ use std::{
 use super::{Findings, MS, SECOND, text};
 use crate::{
     diagnosis::Severity::{self, Hint, Problem},
-    error::{Reason, UnfitServer},
+    error::{Reason, UnfitServer, prospect},
     node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeState, Persistence},
 };
 
@@ -202,7 +202,7 @@ fn table_says_where_waiting_helps() {
             _ => None,
         });
         for reason in reasons {
-            let prospect = reason.prospect("p");
+            let prospect = prospect(reason, "p");
             let expected = match (prospect.lasts_after, reason) {
                 (None, _) => "yes".into(),
                 (Some(_), Reason::OtherLayout { .. }) => {

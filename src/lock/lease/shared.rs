@@ -16,9 +16,7 @@ use crate::{
         settings::Plan,
     },
     node::{ClockJump, ReplySink},
-    protocol::{
-        Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, views::View,
-    },
+    protocol::{Answer, GrantedAnswer, LeaseId, OpId, RaisedAnswer, ReleasedAnswer, views::View},
     quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, NextHolder, Refusal},
     resource::Resource,
     sync::{
@@ -94,8 +92,8 @@ impl SharedLease {
         if !plan.linger.is_zero() {
             core.asks.subscribe(&core.nodes, &core.settings.owner);
         }
-        let nonce =
-            Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
+        let nonce = crate::random::nonce()
+            .map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
         let epoch = core.clock_jumps.epoch();
         // t0: all later validity counts from here.
         let now = core.clock().now();

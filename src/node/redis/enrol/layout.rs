@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
+    hash::fnv,
     node::redis::RestartGuard,
     protocol::views::Incarnation,
-    stripe::fnv,
     switches::{self, Switch},
 };
 

@@ -7,6 +7,7 @@ use ::redis::{Pipeline, Value};
 use super::Tag;
 use crate::{
     error::Reason,
+    hash::fnv,
     membership::other_sets::ForeignSet,
     node::{
         Memory, Persistence,
@@ -19,7 +20,7 @@ use crate::{
         },
     },
     protocol::views::Incarnation,
-    stripe::{STRIPES, fnv},
+    stripe::STRIPES,
 };
 
 /// Value of `once` on a node that learnt from others in its probation.

@@ -14,9 +14,10 @@ use super::{
     node_report::{BOOTSTRAPPED, LEARNT, millis},
 };
 use crate::{
+    hash::fnv,
     node::redis::encode::Keys,
     protocol::views::Incarnation,
-    stripe::{STRIPES, fnv},
+    stripe::STRIPES,
     switches::{self, Switch},
     token::TOKEN_LEAD,
 };
