@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn documented_settings_are_accepted() {
-        let page = include_str!("../docs/servers.md");
+        let page = include_str!("../docs/production.md");
         let block = page
             .split("```toml")
             .map(|part| part.split("```").next().unwrap_or_default())

@@ -68,8 +68,8 @@
 //! | the state of the servers | [`Redlock::health`], [`Redlock::ready`], [`Redlock::diagnosis`] |
 //! | tests of one's own | [`testing`] |
 //!
-//! `docs/` in the repository has pages on requests, once, jobs, servers, layering and production, and
-//! `docs/design.md` the rules of the algorithm with their reasons.
+//! `docs/` in the repository has pages on requests, once, jobs, production, guarantees and security;
+//! `ARCHITECTURE.md` is the map of the code, whose module docs have the rules of the algorithm.
 //!
 //! # Limits
 //!
@@ -238,12 +238,6 @@ mod pages {
 
     #[doc = include_str!("../docs/once.md")]
     struct OncePage;
-
-    #[doc = include_str!("../docs/idempotency.md")]
-    struct IdempotencyPage;
-
-    #[doc = include_str!("../docs/layering.md")]
-    struct LayeringPage;
 
     #[doc = include_str!("../docs/production.md")]
     struct ProductionPage;

@@ -150,7 +150,7 @@ fn limits(node: &NodeDiagnosis) -> Option<Advice> {
         Advice::hint(
             "server-limits",
             format!("it votes, with limits: {}", limits.join("; ")),
-            "nothing, if these are acceptable (see \"Other servers\" in docs/servers.md); otherwise use Redis or Valkey, reached without a proxy",
+            "nothing, if these are acceptable (see \"Other servers\" in verify/servers-matrix.md); otherwise use Redis or Valkey, reached without a proxy",
         )
     })
 }

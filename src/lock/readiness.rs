@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    core::{Core, POLL_INTERVAL},
+    client::{Client, POLL_INTERVAL},
     settings::Settings,
 };
 use crate::{
@@ -109,7 +109,7 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     *since <= taken_over + lasts_after
 }
 
-impl Core {
+impl Client {
     pub(crate) fn readiness(&self) -> Result<(), NotReady> {
         let quorum = formulas::quorum(self.nodes.len());
         let nodes = self.health();
@@ -182,7 +182,7 @@ mod tests {
 
     /// For a `max_ttl` of 10 s.
     fn heals(node: &NodeHealth) -> bool {
-        super::heals(node, &Redlock::embedded().core().settings)
+        super::heals(node, &Redlock::embedded().client().settings)
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct NodeHealth {
     pub persistence: Option<Persistence>,
     /// The longest TTL that the node grants.
     pub max_ttl: Option<Duration>,
-    /// Commands listed under "Permissions" in docs/servers.md that the server is known to deny to this
+    /// Commands listed under "Permissions" in docs/security.md that the server is known to deny to this
     /// client's user: by their names in ACL rules, in alphabetical order. Those that the latest
     /// [diagnosis](crate::Redlock::diagnosis) found; those that the connection or an operation met, until one
     /// of the kind succeeds, as far as the server named them; and `subscribe` and `unsubscribe`, which are

@@ -360,12 +360,12 @@ fn too_few<W: Work, C: Check<W::Failure>, J>(
     started_at: Timestamp,
 ) -> Transition<W, C, J> {
     let lease = start.0.lease();
-    let redlock = lease.redlock();
-    let now = redlock.now();
+    let client = lease.client();
+    let now = client.now();
     if now >= started_at + lease.wait() || !lease.is_valid() {
-        return Transition::End(Err(redlock.no_quorum(answers).into()));
+        return Transition::End(Err(client.no_quorum(answers).into()));
     }
-    let sleep = redlock.sleep_until(now + redlock.node_timeout() / 2);
+    let sleep = client.sleep_until(now + client.node_timeout() / 2);
     Transition::State(OnceCallState::Pausing { sleep, start: Some(start) })
 }
 

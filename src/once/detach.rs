@@ -109,7 +109,7 @@ where
                 key = %lease.resource(),
                 "the caller dropped the work; it continues as a task"
             );
-            let counted = DetachedWork::begin(lease);
+            let counted = DetachedWork::begin(lease.client(), lease.over_at());
             let task = async move {
                 let resource = execution.resource().clone();
                 super::telemetry::ended(&resource, &execution.await);

@@ -138,8 +138,8 @@ enum RecordingStep {
 
 impl Recording {
     pub(super) fn start(lease: Arc<ActiveLease>, record: Arc<Record>, retain: Duration) -> Self {
-        let redlock = lease.redlock();
-        let deadline = redlock.now() + redlock.node_timeout() * RECORDING_TIMEOUTS;
+        let client = lease.client();
+        let deadline = client.now() + client.node_timeout() * RECORDING_TIMEOUTS;
         let mut this = Self { lease, record, retain, deadline, step: RecordingStep::Expired };
         this.send();
         this
@@ -167,20 +167,20 @@ impl Recording {
     ///
     /// If the lock is lost, or the deadline has passed.
     fn pause(&mut self, answers: &QueryAnswers) -> Result<(), LockError> {
-        let redlock = self.lease.redlock();
+        let client = self.lease.client();
         if !self.lease.is_valid() {
             return Err(LockError::lost(self.lease.loss()));
         }
-        let now = redlock.now();
+        let now = client.now();
         if now >= self.deadline {
-            return Err(redlock.no_quorum(answers));
+            return Err(client.no_quorum(answers));
         }
         // Stores the lock's key again on nodes that lost it.
         if answers.contains(&Err(Reason::KeyGone)) {
             self.lease.extend();
         }
-        let until = now + redlock.node_timeout() / 2;
-        self.step = RecordingStep::Pausing(redlock.sleep_until(until));
+        let until = now + client.node_timeout() / 2;
+        self.step = RecordingStep::Pausing(client.sleep_until(until));
         Ok(())
     }
 }

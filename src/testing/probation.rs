@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The probations of a set of servers that may have forgotten locks, as under
-/// [`RestartGuard::Probation`](crate::node::redis::RestartGuard): see R6 in `docs/design.md`.
+/// [`RestartGuard::Probation`](crate::node::redis::RestartGuard): see R6 in `docs/guarantees.md`.
 #[derive(Debug)]
 pub(super) struct Probations {
     servers: OnceLock<Vec<Weak<SimServer>>>,

@@ -3,6 +3,11 @@
 //! A server's TTL runs while a laptop is suspended or a virtual machine is paused;
 //! [`std::time::Instant`] does not on Linux. Every deadline is therefore a [`Timestamp`] of a
 //! [`Clock`], and a timer that fires is only a hint to read the clock again.
+//!
+//! Attempts, renewals, deadlines and pauses wait in one ordered map (`timers`), whose task sleeps
+//! until the earliest entry. While anything waits, the clock is read at least every 250 ms: timers do
+//! not advance while a machine is suspended, but `CLOCK_BOOTTIME`, which deadlines use, and the
+//! servers' TTLs do.
 
 mod clock;
 mod corrected;

@@ -1,5 +1,5 @@
 //! Failovers under load: locks over a node behind Sentinels, one in a Cluster and a fixed server,
-//! while the masters are killed, stopped and replaced. See `docs/failovers.md`.
+//! while the masters are killed, stopped and replaced. See `verify/failovers/README.md`.
 
 #[path = "../../tests/support/hand_clock.rs"]
 mod hand_clock;

@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     DiskFull,
 }
 
-/// What holds under a fault (`docs/design.md`, section 1).
+/// What holds under a fault (the promises in `docs/guarantees.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
     /// P1 and P5: no overlap, no stale write past the fence.

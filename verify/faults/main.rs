@@ -1,5 +1,5 @@
 //! A matrix of faults over real servers: each fault strikes in each phase of a lock. See
-//! `docs/faults.md`.
+//! `verify/faults/README.md`.
 
 mod cell;
 mod control;

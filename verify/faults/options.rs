@@ -11,7 +11,7 @@ usage: scripts/faults [options]
   --phase P[,P…]   before, acquire, held, renewing, releasing, after (all)
   --client C[,C…]  redlock, and the controls: unguarded, plain (all)
   --jobs N         cells at the same time (twice the number of processors)
-  --markdown       the table for docs/faults.md on the standard output
+  --markdown       the table for verify/faults/results.md on the standard output
   --list           the faults, and what is promised under each";
 
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
 //! Locks under faults: five real servers that are killed, emptied, frozen and whose clocks jump,
-//! and processes that contend for a few names all the while. See `docs/soak.md`.
+//! and processes that contend for a few names all the while. See `verify/soak/README.md`.
 
 mod fault;
 #[path = "../../tests/support/hand_clock.rs"]

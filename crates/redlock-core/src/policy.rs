@@ -6,7 +6,6 @@
 //! Terms: the *watermark* is the newest claimed tick. A tick above it whose start has come is
 //! *pending*. Only the newest pending tick can be *on time*; every other one is *missed*.
 //!
-//!
 //! Kept rules (R12): what is due is a pure function of the schedule, the options, what the nodes
 //! store about the job, and the time. It is called while idle, and again under the lock with the
 //! answers of a majority.

@@ -161,7 +161,7 @@ fn documented_codes_are_produced() {
 #[test]
 fn documented_codes_are_in_code() {
     let advice = [include_str!("../node_advice.rs"), include_str!("../set_advice.rs")];
-    let prospects = include_str!("../../error/prospect.rs").split("impl Reason").nth(1);
+    let prospects = include_str!("../../error/prospect.rs").split("pub(crate) fn prospect(").nth(1);
     let mut found = Codes::new();
     for file in advice.into_iter().chain(prospects) {
         let calls = [

@@ -1,4 +1,4 @@
-//! Which of the commands listed in docs/servers.md the server denies to the user.
+//! Which of the commands listed in docs/security.md the server denies to the user.
 
 use std::{
     collections::{BTreeSet, HashMap},

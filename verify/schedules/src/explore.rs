@@ -83,7 +83,7 @@ fn config() -> Config {
     config.stack_size = STACK;
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     config.failure_persistence = FailurePersistence::File(Some(folder));
-    // All orderings count as `SeqCst`: docs/proof.md.
+    // All orderings count as `SeqCst`: see the limits in the README.
     config.silence_warnings = true;
     config
 }

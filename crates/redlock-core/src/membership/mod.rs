@@ -8,7 +8,6 @@
 //! | how far servers' clocks are from this process's | [`offsets`] |
 //! | servers whose clocks jumped, and a local clock that was paused | [`clock_jump_detector`] |
 //!
-//!
 //! # Servers that may have forgotten (R6)
 //!
 //! A server votes under one view, and a client counts votes of one view only. What a node stores of
@@ -17,9 +16,9 @@
 //!
 //! ```text
 //!             no tag, no fences, another run                    N−q+1 others vote under its owners
-//!   unknown ──────────────────────────────▶ probation ── `max_ttl` ─────────────────────────────────▶ active
+//!   unknown ──────────────────────────────▶ probation ── max_ttl ─────────────────────────────────▶ active
 //!      ▲                                      ▲     │                                                 │
-//!      │ FLUSHALL, blank restart              │     └── q forgot together, `max_ttl`: bootstrap ───────▶│
+//!      │ FLUSHALL, blank restart              │     └── q forgot together, max_ttl: bootstrap ───────▶│
 //!      └──────────────────────────────────────┴──────── restart, promotion, displaced, adopted ◀──────┘
 //! ```
 //!

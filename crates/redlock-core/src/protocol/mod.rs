@@ -10,7 +10,6 @@
 //! | which servers own the node names | [`views`] |
 //! | the formulas | [`formulas`] |
 //!
-//!
 //! # Views: one name, one server (R14)
 //!
 //! The address of a node may move to a blank server while the old one still serves connected

@@ -16,7 +16,6 @@
 //! | the latest run of a job | [`claims`] |
 //! | whether the work of a name is done | [`records`] |
 //!
-//!
 //! N nodes, q = ⌊N/2⌋+1, drift = factor × TTL + 2 ms, validity = TTL − drift.
 //!
 //! # Acquire, decide, release (R1, R2, R3)

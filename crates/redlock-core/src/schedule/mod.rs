@@ -34,7 +34,6 @@
 //! | the latest tick, missed ticks | `ticks` |
 //! | cron, and clocks that change | `cron` |
 //!
-//!
 //! # Invariants (R12)
 //!
 //! * The ticks of a schedule depend on the schedule and its zone database alone: every replica

@@ -315,7 +315,7 @@ fn world(attempts: &[u8]) -> ClaimWorld {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn two_replicas_claim() {
     explore("two replicas claim", world(&[1, 1]));
 }
@@ -333,7 +333,7 @@ fn without_numbers_an_end_is_lost() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn without_learning_a_tick_starts_twice() {
     let world = ClaimWorld { learns: false, crashes: 1, ..world(&[1, 1]) };
     violates("no learning", world, "one start of a tick");

@@ -34,19 +34,19 @@ fn two_clients_see_a_restart() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn two_clients_see_a_restart_longer() {
     explore("two clients see a restart, two ticks", TWO);
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn clients_have_different_ttls() {
     explore("clients have different TTLs", UNLIKE);
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn quorum_starts_anew() {
     explore("a quorum starts anew", EnrolWorld { budget: TWO_BLANK, ..ONE });
 }
@@ -89,7 +89,7 @@ fn start_without_floor_repeats_tokens() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn activation_of_another_enrolment_is_unsafe() {
     let world = EnrolWorld { budget: TWO_BLANK, ..ONE };
     violates("an activation without tag", without(EnrolRule::CompareTag, world), "one holder");

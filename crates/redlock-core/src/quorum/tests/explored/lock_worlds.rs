@@ -40,34 +40,34 @@ fn two_clients_at_one_moment_fenced() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn expiry_between_two_clients() {
     explore("expiry", LockWorld { ticks: 2, ..PLAIN });
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn broken_connection_leaves_request() {
     let budget = Budget { breaks: 1, ..ONCE };
     explore("a broken connection", LockWorld { ticks: 1, budget, ..PLAIN });
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn duplicated_message() {
     let budget = Budget { duplicates: 1, ..ONCE };
     explore("a duplicated message", LockWorld { ticks: 1, budget, ..PLAIN });
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn node_loses_its_data() {
     let budget = Budget { crashes: 1, ..ONCE };
     explore("a node loses its data", LockWorld { ticks: 1, budget, ..PLAIN });
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn extension_on_request() {
     let budget = Budget { extends: 1, ..ONCE };
     explore(
@@ -77,21 +77,21 @@ fn extension_on_request() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn hand_off_within_a_client() {
     let budget = Budget { hand_offs: 1, ..ONCE };
     explore("a hand-off", LockWorld { ticks: 1, budget, fencing: true, ..PLAIN });
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn lease_lingers_within_a_client() {
     let budget = Budget { hand_offs: 1, lingers: 1, ..ONCE };
     explore("a lease that lingers", LockWorld { ticks: 2, ttl: 2, budget, ..PLAIN });
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn lingering_lease_has_greater_token() {
     let budget = Budget { hand_offs: 1, lingers: 1, ..ONCE };
     let world = LockWorld { ticks: 1, ttl: 2, budget, fencing: true, ..PLAIN };
@@ -99,13 +99,13 @@ fn lingering_lease_has_greater_token() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn second_attempts() {
     explore("second attempts", LockWorld { ticks: 0, budget: TWICE, ..PLAIN });
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn three_clients_at_one_moment() {
     explore("three clients at one moment", LockWorld { clients: 3, ..PLAIN });
 }
@@ -115,7 +115,7 @@ fn without(rule: LockRule, world: LockWorld) -> LockWorld {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn release_without_comparing_is_unsafe() {
     let rule = LockRule::CompareOnRelease;
     let world = LockWorld { ticks: 1, budget: TWICE, ..PLAIN };
@@ -123,7 +123,7 @@ fn release_without_comparing_is_unsafe() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn validity_from_the_grant_is_unsafe() {
     let rule = LockRule::CountFromStart;
     let world = LockWorld { ticks: 2, ttl: 2, ..PLAIN };
@@ -131,7 +131,7 @@ fn validity_from_the_grant_is_unsafe() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn lingering_beyond_the_end_is_unsafe() {
     let rule = LockRule::KeptEnd;
     let budget = Budget { hand_offs: 1, lingers: 1, ..ONCE };
@@ -147,7 +147,7 @@ fn restart_without_probation_is_unsafe() {
 }
 
 #[test]
-#[ignore = "slow: see docs/model.md"]
+#[ignore = "slow: see verify/model.md"]
 fn restart_without_learning_repeats_tokens() {
     let rule = LockRule::Learn;
     let budget = Budget { crashes: 1, ..ONCE };

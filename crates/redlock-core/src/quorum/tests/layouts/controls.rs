@@ -41,7 +41,7 @@ fn new_layout_learns_fences() {
 }
 
 #[test]
-#[ignore = "takes more walks: see docs/model.md"]
+#[ignore = "takes more walks: see verify/model.md"]
 fn set_waits_while_another_may_grant() {
     let found = search(without(RulePart::OldSet, relocates()), 30_000);
     assert_eq!(found.expect("a violation").0, Violation::DisjointGroups);

@@ -60,7 +60,7 @@ mod groups {
     }
 
     #[test]
-    #[ignore = "takes more walks: see docs/model.md"]
+    #[ignore = "takes more walks: see verify/model.md"]
     fn witnesses_are_active() {
         let (violation, _) = finds(RulePart::ActiveWitnesses, by_groups(moves(5)), 20_000);
         assert_eq!(violation, Violation::DisjointGroups);
@@ -99,25 +99,25 @@ mod locks {
     }
 
     #[test]
-    #[ignore = "takes more walks: see docs/model.md"]
+    #[ignore = "takes more walks: see verify/model.md"]
     fn enough_servers_witness() {
         finds(RulePart::EnoughWitnesses, moves(3), 20_000);
     }
 
     #[test]
-    #[ignore = "takes more walks: see docs/model.md"]
+    #[ignore = "takes more walks: see verify/model.md"]
     fn wait_begins_with_witnesses() {
         finds(RulePart::Wait, moves(3), 60_000);
     }
 
     #[test]
-    #[ignore = "takes more walks: see docs/model.md"]
+    #[ignore = "takes more walks: see verify/model.md"]
     fn minority_does_not_bootstrap() {
         finds(RulePart::Starters, moves(3), 60_000);
     }
 
     #[test]
-    #[ignore = "takes more walks: see docs/model.md"]
+    #[ignore = "takes more walks: see verify/model.md"]
     fn extensions_compare_views() {
         let (violation, _) = finds(RulePart::ViewsOnExtensions, moves(3), 100_000);
         assert_eq!(violation, Violation::TwoHolders);
@@ -208,7 +208,7 @@ mod work {
     }
 
     #[test]
-    #[ignore = "takes more walks: see docs/model.md"]
+    #[ignore = "takes more walks: see verify/model.md"]
     fn records_compare_views() {
         finds_work_twice(RulePart::ViewsOnWork, 200_000);
     }
@@ -219,14 +219,14 @@ mod work {
     }
 
     #[test]
-    #[ignore = "takes more walks: see docs/model.md"]
+    #[ignore = "takes more walks: see verify/model.md"]
     fn enough_servers_are_copied() {
         finds_work_twice(RulePart::EnoughCopies, 100_000);
     }
 
     /// A server in probation may stand in front of the one that keeps the record, which votes.
     #[test]
-    #[ignore = "takes more walks: see docs/model.md"]
+    #[ignore = "takes more walks: see verify/model.md"]
     fn servers_that_are_copied_vote() {
         let found = search(without(RulePart::VotingSources, recording_in_turns(moves(3))), 100_000);
         assert_eq!(found.expect("a violation").0, Violation::WorkDoneTwice);

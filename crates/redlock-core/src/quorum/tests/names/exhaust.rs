@@ -110,7 +110,7 @@ fn small() -> NamesSetup {
 fn small_set_has_no_violation() {
     let Exhausted { states, transitions, found } = exhaust(small(), 2);
     assert_eq!(found, None);
-    assert_eq!((states, transitions), (17_413, 73_239), "the numbers in docs/model.md");
+    assert_eq!((states, transitions), (17_413, 73_239), "the numbers in verify/model.md");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn small_set_needs_each_part() {
 
 /// `EXHAUST_TICKS=6 cargo test --release --lib exhaust -- --ignored --nocapture` searches deeper.
 #[test]
-#[ignore = "takes minutes: see docs/model.md"]
+#[ignore = "takes minutes: see verify/model.md"]
 fn larger_set_has_no_violation() {
     let ticks = std::env::var("EXHAUST_TICKS");
     let ticks = ticks.map_or(4, |ticks| ticks.parse().expect("EXHAUST_TICKS is a number"));
@@ -133,7 +133,7 @@ fn larger_set_has_no_violation() {
 }
 
 #[test]
-#[ignore = "takes minutes: see docs/model.md"]
+#[ignore = "takes minutes: see verify/model.md"]
 fn larger_set_needs_each_part() {
     for part in [RulePart::Views, RulePart::EnoughWitnesses, RulePart::Wait, RulePart::Starters] {
         let setup = without(part, one_move(2));
