@@ -15,7 +15,7 @@ use tower_service::Service;
 /// Services whose requests wait for a lock make the inner service ready after that: its readiness may be a
 /// permit of a `ConcurrencyLimit` or a place in a `Buffer`, which requests that only wait must not occupy.
 #[pin_project]
-pub struct ReadyCall<S: Service<Request>, Request> {
+pub(crate) struct ReadyCall<S: Service<Request>, Request> {
     #[pin]
     state: ReadyCallState<S, Request>,
 }

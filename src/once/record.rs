@@ -1,30 +1,23 @@
 //! Records of a key on the nodes: that its work has started, and how it ended.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use super::telemetry;
 use crate::{
     error::{LockError, Reason},
     lock::{
         ActiveLease,
-        records::{self, Asked, QueryAnswers},
+        records::{self, Asked},
     },
     protocol::{Record, StoredLease},
     sync::atomic::{AtomicBool, Ordering},
-    time::{Sleep, Timestamp},
 };
 
-/// Number of node timeouts after which a [`Recording`] gives up.
-const RECORDING_TIMEOUTS: u32 = 10;
+/// Number of node timeouts after which [`store`] gives up.
+const STORE_TIMEOUTS: u32 = 10;
 
 /// A new record of this lease.
-pub(super) fn record(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc<Record> {
+pub(super) fn new(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc<Record> {
     let (id, now) = (lease.id(), lease.timers().clock().wall());
     let token = lease.token().get();
     let stored = StoredLease::new(id.nonce(), token, now, Arc::clone(id.owner()));
@@ -66,10 +59,10 @@ impl StartedRecord {
 
     /// Sends the record to the nodes.
     pub(super) fn send(lease: &Arc<ActiveLease>, hold: Duration) -> (Self, Asked) {
-        let asked = records::record(lease, &record(lease, false, Arc::default()), hold);
+        let sent = records::record(lease, &new(lease, false, Arc::default()), hold);
         let mut this = Self::unstored(lease);
         this.is_stored = true;
-        (this, asked)
+        (this, sent)
     }
 
     pub(super) const fn flag(&self) -> &StartedFlag {
@@ -86,14 +79,19 @@ impl StartedRecord {
         self.remove();
     }
 
-    /// Leaves the record on the nodes.
-    pub(super) fn keep(mut self) {
+    /// Leaves the record on the nodes. Returns whether it was stored there.
+    pub(super) fn keep(mut self) -> bool {
         self.is_armed = false;
+        self.is_stored
     }
 
     /// Removes the record after the loss of the lock, unless the work has started.
     pub(super) fn forget_unless_started(self) {
-        if self.started.is_set() { self.keep() } else { self.forget() }
+        if self.started.is_set() {
+            self.keep();
+        } else {
+            self.forget();
+        }
     }
 
     fn remove(&self) {
@@ -116,97 +114,42 @@ impl Drop for StartedRecord {
     }
 }
 
-/// Stores a record of ended work on a quorum while the lock is valid.
+/// Stores a record of ended work on a quorum while the lock is valid, for up to ten node timeouts.
 ///
 /// The first round is sent at once, not at the first poll.
-#[derive(Debug)]
-pub(super) struct Recording {
+pub(super) fn store(
     lease: Arc<ActiveLease>,
     record: Arc<Record>,
     retain: Duration,
-    deadline: Timestamp,
-    step: RecordingStep,
-}
-
-#[derive(Debug)]
-enum RecordingStep {
-    /// The lock was no longer valid: nothing is sent.
-    Expired,
-    Sent(Asked),
-    Pausing(Sleep),
-}
-
-impl Recording {
-    pub(super) fn start(lease: Arc<ActiveLease>, record: Arc<Record>, retain: Duration) -> Self {
-        let redlock = lease.redlock();
-        let deadline = redlock.now() + redlock.node_timeout() * RECORDING_TIMEOUTS;
-        let mut this = Self { lease, record, retain, deadline, step: RecordingStep::Expired };
-        this.send();
-        this
-    }
-
-    pub(super) const fn record(&self) -> &Arc<Record> {
-        &self.record
-    }
-
-    pub(super) const fn retain(&self) -> Duration {
-        self.retain
-    }
-
-    fn send(&mut self) {
-        self.step = if self.lease.is_valid() {
-            RecordingStep::Sent(records::record(&self.lease, &self.record, self.retain))
-        } else {
-            RecordingStep::Expired
-        };
-    }
-
-    /// Pauses after a round without a quorum.
-    ///
-    /// # Errors
-    ///
-    /// If the lock is lost, or the deadline has passed.
-    fn pause(&mut self, answers: &QueryAnswers) -> Result<(), LockError> {
-        let redlock = self.lease.redlock();
-        if !self.lease.is_valid() {
-            return Err(LockError::lost(self.lease.loss()));
-        }
-        let now = redlock.now();
-        if now >= self.deadline {
-            return Err(redlock.no_quorum(answers));
-        }
-        // Stores the lock's key again on nodes that lost it.
-        if answers.contains(&Err(Reason::KeyGone)) {
-            self.lease.extend();
-        }
-        let until = now + redlock.node_timeout() / 2;
-        self.step = RecordingStep::Pausing(redlock.sleep_until(until));
-        Ok(())
-    }
-}
-
-impl Future for Recording {
-    type Output = Result<(), LockError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        loop {
-            match &mut self.step {
-                RecordingStep::Expired => {
-                    return Poll::Ready(Err(LockError::lost(self.lease.loss())));
-                }
-                RecordingStep::Sent(asked) => {
-                    let answers = ready!(Pin::new(asked).poll(cx));
-                    if records::is_kept(&answers) {
-                        return Poll::Ready(Ok(()));
-                    }
-                    self.pause(&answers)?;
-                }
-                RecordingStep::Pausing(sleep) => {
-                    ready!(Pin::new(sleep).poll(cx));
-                    self.send();
-                }
+) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
+    let redlock = lease.redlock();
+    let deadline = redlock.now() + redlock.node_timeout() * STORE_TIMEOUTS;
+    let send = move |lease: &ActiveLease| {
+        lease.is_valid().then(|| records::record(lease, &record, retain))
+    };
+    let mut round = send(&lease);
+    async move {
+        // Nothing is sent when the lock is no longer valid.
+        while let Some(answers) = round {
+            let answers = answers.await;
+            if records::is_kept(&answers) {
+                return Ok(());
             }
+            if !lease.is_valid() {
+                break;
+            }
+            let now = redlock.now();
+            if now >= deadline {
+                return Err(redlock.no_quorum(&answers));
+            }
+            // Stores the lock's key again on nodes that lost it.
+            if answers.contains(&Err(Reason::KeyGone)) {
+                lease.extend();
+            }
+            redlock.sleep_until(now + redlock.node_timeout() / 2).await;
+            round = send(&lease);
         }
+        Err(LockError::lost(lease.loss()))
     }
 }
 
@@ -224,7 +167,7 @@ impl DropWarning {
         Self { lease: Arc::clone(lease), is_done, is_armed: true }
     }
 
-    pub(super) fn disarm(&mut self) {
+    pub(super) fn disarm(mut self) {
         self.is_armed = false;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    future::Future,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -10,11 +11,7 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
-use super::{
-    call::Answered,
-    relay::End,
-    slot::{Out, Reader},
-};
+use super::call::{CallEnd, SlotItem, SlotReader};
 use crate::{
     error::LockError,
     once::outcome::OnceOutcome,
@@ -46,18 +43,22 @@ enum BodyState<A: Body> {
     },
     Answered {
         /// Dropped first: the call then has no reader.
-        reader: Reader<A>,
-        call: Pin<Box<dyn Answered<A>>>,
+        reader: SlotReader<A>,
+        call: RestOfCall<A>,
     },
     Over,
 }
+
+/// A call whose head was sent, without the type of the service.
+pub(super) type RestOfCall<A> =
+    Pin<Box<dyn Future<Output = Result<OnceOutcome<CallEnd<A>>, LockError>> + Send>>;
 
 impl<A: Body> OnceGrpcBody<A> {
     pub(super) const fn own(body: A) -> Self {
         Self { state: BodyState::Own { body } }
     }
 
-    pub(super) fn answered(reader: Reader<A>, call: Pin<Box<dyn Answered<A>>>) -> Self {
+    pub(super) const fn answered(reader: SlotReader<A>, call: RestOfCall<A>) -> Self {
         Self { state: BodyState::Answered { reader, call } }
     }
 }
@@ -80,10 +81,10 @@ impl<A: Body> Body for OnceGrpcBody<A> {
         let mut state = self.project().state;
         let end = match state.as_mut().project() {
             BodyStateProj::Own { body } => return body.poll_frame(cx),
-            BodyStateProj::Answered { reader, call } => match call.as_mut().poll_end(cx) {
+            BodyStateProj::Answered { reader, call } => match call.as_mut().poll(cx) {
                 Poll::Ready(end) => end,
                 Poll::Pending => {
-                    let Some(Out::Data(data)) = reader.take() else { return Poll::Pending };
+                    let Some(SlotItem::Data(data)) = reader.take() else { return Poll::Pending };
                     return Poll::Ready(Some(Ok(data)));
                 }
             },
@@ -91,10 +92,10 @@ impl<A: Body> Body for OnceGrpcBody<A> {
         };
         state.set(BodyState::Over);
         Poll::Ready(match end {
-            Ok(OnceOutcome::Ran(made) | OnceOutcome::Unrecorded(made, _)) => match made.end {
-                End::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
-                End::Failed(error) => Some(Err(error)),
-                End::Cut | End::Head(_) => None,
+            Ok(OnceOutcome::Ran(end) | OnceOutcome::Unrecorded(end, _)) => match end {
+                CallEnd::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
+                CallEnd::Failed(error) => Some(Err(error)),
+                CallEnd::Cut | CallEnd::Head(_) => None,
             },
             Ok(OnceOutcome::Done { .. } | OnceOutcome::Busy { .. }) => None,
             Err(error) => Some(Ok(Frame::trailers(trailers(&error)))),

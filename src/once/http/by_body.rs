@@ -1,34 +1,20 @@
-//! Webhooks whose key is in the request's body.
+//! The settings of a layer for webhooks whose key is in the request's body.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::{Request, Response, request::Parts};
-use http_body::Body;
-use pin_project::pin_project;
-use tower_service::Service;
-
-use super::{CompletesHttp, OnceHttp, OnceHttpFuture, future::reject};
+use super::OnceHttp;
 use crate::{
-    key::{BodyKey, RequestHead},
-    layer::http::{DEFAULT_BODY_TIMEOUT, HttpBody},
+    layer::http::DEFAULT_BODY_TIMEOUT,
     lock::Redlock,
-    once::{Always, DEFAULT_BODY_LIMIT, Intact, OnceLayer, OnceService, ReadBody},
-    reject::{DefaultResponse, OnReject, RejectReason},
+    once::{Always, DEFAULT_BODY_LIMIT, OnceLayer},
+    reject::DefaultResponse,
 };
 
 /// The mode for webhooks whose key is in the request's body. Created by [`OnceLayer::by_body`].
 #[derive(Clone, Copy, Debug)]
 pub struct ByBody {
-    limit: usize,
-    timeout: Duration,
+    pub(super) limit: usize,
+    pub(super) timeout: Duration,
 }
 
 impl<K> OnceLayer<K, Always, OnceHttp<DefaultResponse, ByBody>> {
@@ -84,125 +70,5 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, ByBody>> {
     pub const fn body_timeout(mut self, timeout: Duration) -> Self {
         self.protocol.mode.timeout = timeout;
         self
-    }
-}
-
-impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, ByBody>>
-where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    K: BodyKey + Clone,
-    C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject<Response<Bytes>> + Clone,
-    B: Body<Error: Send> + Send + 'static,
-    A: Body + Send + 'static,
-{
-    type Response = Response<HttpBody<A>>;
-    type Error = S::Error;
-    type Future = ByBodyFuture<S, B, K, C, R>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let layer = &self.layer;
-        layer.protocol.token_header.strip(request.headers_mut());
-        let (parts, body) = request.into_parts();
-        let ByBody { limit, timeout } = layer.protocol.mode;
-        let read = ReadBody::new(&parts.headers, body, limit).for_layer(&layer.redlock, timeout);
-        let ready = OnceService::new(self.inner.clone(), self.layer.clone());
-        ByBodyFuture { state: ByBodyState::Reading { read, start: Some((ready, parts)) } }
-    }
-}
-
-/// The future of a webhook behind [`OnceLayer::by_body`]: reads the body, then behaves as
-/// [`OnceHttpFuture`].
-///
-/// # Cancel safety
-///
-/// Dropping it before the call of the service drops the body, or frees the key. After that the service
-/// runs to its end, which is recorded, unless [`detached`](crate::OnceLayer::detached) is off.
-///
-/// # Panics
-///
-/// If polled again after it was ready, or if the service panics: see [`UnknownOutcome`](crate::once::UnknownOutcome).
-#[pin_project]
-#[must_use = "futures do nothing unless polled"]
-pub struct ByBodyFuture<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
-    #[pin]
-    state: ByBodyState<S, B, K, C, R>,
-}
-
-#[pin_project(project = ByBodyStateProj)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the task's own memory holds the state: boxing costs an allocation"
-)]
-enum ByBodyState<S: Service<Request<Intact<B>>>, B: Body, K, C, R> {
-    Reading {
-        read: ReadBody<B>,
-        /// The service, ready to be called, and the request's head.
-        start: Option<ReadyRequest<S, K, C, R>>,
-    },
-    Calling {
-        #[pin]
-        future: OnceHttpFuture<S, Intact<B>, C, R>,
-    },
-}
-
-type ReadyRequest<S, K, C, R> = (OnceService<S, K, C, OnceHttp<R, ByBody>>, Parts);
-
-impl<S, B, K, C, R, A> Future for ByBodyFuture<S, B, K, C, R>
-where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
-    K: BodyKey,
-    C: CompletesHttp<A> + Clone + Send + 'static,
-    R: OnReject<Response<Bytes>> + Clone,
-    B: Body<Error: Send> + Send + 'static,
-    A: Body + Send + 'static,
-{
-    type Output = Result<Response<HttpBody<A>>, S::Error>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        loop {
-            match this.state.as_mut().project() {
-                ByBodyStateProj::Reading { read, start } => {
-                    let body = ready!(Pin::new(&mut *read).poll(cx));
-                    let room = read.take_held();
-                    let (mut service, parts) = start.take().expect("polled after it was ready");
-                    let body = match body {
-                        Ok(body) => body,
-                        Err(incomplete) => {
-                            let on_reject = &service.layer.protocol.on_reject;
-                            let error = incomplete.lock_error();
-                            let answer = reject(on_reject, RejectReason::Lock(&error), None);
-                            return Poll::Ready(Ok(answer.map(HttpBody::of_bytes)));
-                        }
-                    };
-                    let head = RequestHead::from(&parts);
-                    let found = service.layer.key.body_key(&head, body.data());
-                    let request = Request::from_parts(parts, Intact::from(body).holding(room));
-                    let future = service.begin_http(request, found);
-                    this.state.set(ByBodyState::Calling { future });
-                }
-                ByBodyStateProj::Calling { future } => return future.poll(cx),
-            }
-        }
-    }
-}
-
-impl<S: Service<Request<Intact<B>>>, B: Body, K, C, R> fmt::Debug for ByBodyFuture<S, B, K, C, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("ByBodyFuture");
-        match &self.state {
-            ByBodyState::Reading { read, .. } => shown.field("reading", read),
-            ByBodyState::Calling { future } => shown.field("calling", future),
-        };
-        shown.finish_non_exhaustive()
     }
 }

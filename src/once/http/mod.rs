@@ -71,19 +71,19 @@
 //! Responses to rejected requests: see [`reject`](crate::reject).
 
 mod by_body;
+pub(super) mod call;
 mod completion;
-pub(super) mod future;
 mod idempotency;
 mod key;
 mod service;
+mod settings;
 
-pub use by_body::{ByBody, ByBodyFuture};
+pub use by_body::ByBody;
 pub use completion::{CompletesHttp, ServerErrors};
-pub use future::OnceHttpFuture;
 #[cfg(any(test, fuzzing))]
 pub(crate) use idempotency::fuzzing;
 pub use idempotency::{
-    DEFAULT_RESPONSE_LIMIT, Idempotency, IdempotencyFuture, KeptStatuses, OnNodes, Scope, Unscoped,
+    DEFAULT_RESPONSE_LIMIT, Idempotency, KeptStatuses, OnNodes, Scope, Unscoped,
 };
 pub use key::Missing;
-pub use service::{ByHead, OnceHttp};
+pub use settings::{ByHead, OnceHttp};

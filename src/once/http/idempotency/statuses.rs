@@ -4,9 +4,6 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use http::StatusCode;
 
-use super::Idempotency;
-use crate::once::{OnceLayer, http::OnceHttp};
-
 /// The statuses whose responses are stored and replayed. After another status the key is free.
 ///
 /// By default those of [`successes`](Self::successes).
@@ -112,27 +109,6 @@ impl fmt::Debug for KeptStatuses {
             }
         }
         f.write_str(")")
-    }
-}
-
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
-    /// Sets the statuses whose responses are stored. Default: [`KeptStatuses::successes`], 2xx and 3xx.
-    ///
-    /// [`complete_when`](OnceLayer::complete_when) replaces this; for another 5xx see
-    /// [`server_errors`](OnceLayer::server_errors).
-    ///
-    /// ```
-    /// use http::StatusCode;
-    /// use tower_redlock::{once::http::{KeptStatuses, Scope}, OnceLayer, Redlock};
-    ///
-    /// # let _layer =
-    /// OnceLayer::idempotency(Redlock::embedded(), "payments")
-    ///     .scope(Scope::none())
-    ///     .kept_statuses(KeptStatuses::successes().with(StatusCode::PAYMENT_REQUIRED));
-    /// ```
-    pub fn kept_statuses(mut self, statuses: KeptStatuses) -> Self {
-        self.protocol.mode.kept = statuses;
-        self
     }
 }
 
