@@ -137,24 +137,22 @@ fn once_http_futures_are_sent() {
         OnceLayer,
         key::{Header, JsonPointer, Key},
         once::{
-            Always, Intact, MemoryStore, OnceService,
-            http::{
-                ByBody, Idempotency, KeptStatuses, Missing, OnNodes, OnceHttp, Scope, ServerErrors,
-            },
+            Always, Intact, OnceService,
+            http::{ByBody, Idempotency, KeptStatuses, Missing, OnceHttp, Scope, ServerErrors},
         },
         reject::{DefaultResponse, RejectReason, Rejection, RequestOutcome},
     };
     type Body = Full<bytes::Bytes>;
     type Over<B> =
         tower::util::BoxCloneSyncService<Request<B>, http::Response<Body>, std::io::Error>;
-    type Keeping<St> = OnceHttp<DefaultResponse, Idempotency<St>>;
+    type Keeping = OnceHttp<DefaultResponse, Idempotency>;
     shared::<OnceLayer<Key<Header>, Always, OnceHttp>>();
     cloned::<OnceLayer<Key<Header>, Always, OnceHttp>>();
     shared::<OnceLayer<Key<JsonPointer>, Always, OnceHttp<DefaultResponse, ByBody>>>();
-    cloned::<OnceLayer<Scope, Always, Keeping<OnNodes>>>();
-    shared::<OnceLayer<Scope, Always, Keeping<MemoryStore>>>();
+    cloned::<OnceLayer<Scope, Always, Keeping>>();
+    shared::<OnceLayer<Scope, Always, Keeping>>();
     shared::<OnceService<Over<Body>, Key<Header>, Always, OnceHttp>>();
-    cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping<MemoryStore>>>();
+    cloned::<OnceService<Over<Body>, Key<Header>, Always, Keeping>>();
     serves::<OnceService<Over<Body>, Key<Header>, Always, OnceHttp>, Request<Body>>();
     serves::<
         OnceService<
@@ -165,8 +163,7 @@ fn once_http_futures_are_sent() {
         >,
         Request<Body>,
     >();
-    serves::<OnceService<Over<Intact<Body>>, Scope, Always, Keeping<OnNodes>>, Request<Body>>();
-    serves::<OnceService<Over<Intact<Body>>, Scope, Always, Keeping<MemoryStore>>, Request<Body>>();
+    serves::<OnceService<Over<Intact<Body>>, Scope, Always, Keeping>, Request<Body>>();
     shared::<Missing>();
     shared::<RequestOutcome>();
     shared::<ServerErrors>();

@@ -14,8 +14,8 @@ use crate::{layer::KeyError, resource::Resource, token::FencingToken};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FencingError {
-    /// A newer token was seen before: another holder has overtaken that of the request. The service was
-    /// not called, and this token never passes again. Acquire the lock again, and read the data again on
+    /// A newer token was seen before: another holder has overtaken the holder of the request. The
+    /// service was not called, and this token never passes again. Acquire the lock again, and read the data again on
     /// which the write is based.
     Stale {
         /// Token of the request.

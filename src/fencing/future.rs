@@ -83,7 +83,7 @@ impl<F: Future> Future for Fenced<F> {
         let result = match visit.overtaken() {
             Some(error) => Err(error),
             None => match (future.poll(cx), visit.overtaken()) {
-                // The poll began in time: its result is that of the work.
+                // The poll began in time: it returns the result of the work.
                 (Poll::Ready(output), _) => Ok(output),
                 (Poll::Pending, Some(error)) => Err(error),
                 (Poll::Pending, None) => return Poll::Pending,
@@ -97,8 +97,8 @@ impl<F: Future> Future for Fenced<F> {
     }
 }
 
-/// The future of a request behind a [`FencingLayer`](super::FencingLayer). `F` is the service's own, and
-/// `P` that of the layer.
+/// The future of a request behind a [`FencingLayer`](super::FencingLayer). `F` is the service's own
+/// future, and `P` the protocol of the layer.
 ///
 /// # Cancel safety
 ///

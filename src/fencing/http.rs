@@ -36,7 +36,7 @@ impl<K, T> FencingLayer<K, T> {
     /// | no usable key | 400 | `bad-key` | `not-run` |
     ///
     /// No response contains the newest token. The outcome is marked for layers outside by
-    /// [`RequestOutcome`](crate::reject::RequestOutcome). The error type stays that of the service.
+    /// [`RequestOutcome`](crate::reject::RequestOutcome). The error type stays the service's.
     pub fn http(self) -> FencingLayer<K, T, FencingHttp> {
         self.with_protocol(FencingHttp { on_reject: DefaultResponse::default() })
     }

@@ -51,8 +51,8 @@ pub struct FencingLayer<K, T = DefaultHeader, P = Plain> {
 
 impl<K> FencingLayer<K> {
     /// Creates a layer that fences the resource that `key` finds in each request. The key is a closure, or
-    /// any [`ResourceKey`](crate::layer::ResourceKey). The names may differ from those of the locks; each
-    /// resource needs a name of its own.
+    /// any [`ResourceKey`](crate::layer::ResourceKey). The names may differ from the names of the
+    /// locks; each resource needs a name of its own.
     ///
     /// The token is in the header `fencing-token`, in decimal digits, unless [`token`](Self::token) sets
     /// another source.

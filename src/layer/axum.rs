@@ -47,8 +47,8 @@ macro_rules! extractor {
 }
 
 extractor!(
-    /// The lock that the handler runs under: that of the innermost layer around it, over any protocol.
-    /// [`LockContexts`] has those of other layers.
+    /// The lock that the handler runs under, from the innermost layer around it, over any protocol.
+    /// [`LockContexts`] has the locks of other layers.
     ///
     /// `Option<LockContext>` is an extractor too, for handlers of requests that may be unguarded.
     ///

@@ -1,9 +1,10 @@
 //! Claims a key: takes its lock, and reads its record.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, ops::ControlFlow, sync::Arc, time::Duration};
 
 use super::{
     UnknownOutcome,
+    outcome::OnceOutcome,
     record::StartedRecord,
     terms::{self, Terms},
 };
@@ -13,13 +14,12 @@ use crate::{
         ActiveLease, Lock, LockRequest, Redlock,
         records::{self, QueryAnswers},
     },
-    protocol::Record,
     quorum::records::RecordStatus,
     resource::Resource,
     time::Timestamp,
 };
 
-/// A key that is asked for, with the settings of its lock and its records.
+/// A request for a key, with the settings of its lock and its records.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyRequest {
     pub(super) redlock: Redlock,
@@ -37,17 +37,10 @@ pub(super) struct ClaimedKey {
     pub(super) lock: Lock,
 }
 
-/// The reason why the work may not start.
-#[derive(Debug)]
-pub(super) enum Unclaimed {
-    Done { record: Arc<Record>, remaining: Duration },
-    Busy { retry_after: Option<Duration>, by: Option<Arc<str>>, unknown: bool },
-    Failed(LockError),
-}
-
-impl From<LockError> for Unclaimed {
-    fn from(error: LockError) -> Self {
-        Self::Failed(error)
+impl ClaimedKey {
+    fn new(started: StartedRecord, lock: Lock) -> Self {
+        assert!(Arc::ptr_eq(started.lease(), lock.lease()), "a record belongs to its lock");
+        Self { started, lock }
     }
 }
 
@@ -65,26 +58,27 @@ impl KeyRequest {
         Ok(resource)
     }
 
-    /// Acquires the lock, and reads the record under it until its status is known.
+    /// Acquires the lock, and reads the record under it until its status is known. Breaks with the outcome of a
+    /// request whose work may not start.
     ///
     /// A done record whose payload is not settled counts only under the lock: its writer is then gone.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future removes the record that the work has started, then releases the lock.
-    pub(super) async fn claim(
+    pub(super) async fn claim<T>(
         self,
         is_settled: fn(&[u8]) -> bool,
-    ) -> Result<ClaimedKey, Unclaimed> {
+    ) -> Result<ControlFlow<OnceOutcome<T>, ClaimedKey>, LockError> {
         let Self { redlock, resource, lock, terms } = self;
         let (name, started_at) = (terms::name(&resource?), redlock.now());
         let lock = match lock.acquire().await {
             Ok(lock) => lock,
             Err(refusal) if matches!(refusal.root(), LockError::Held { .. }) => {
                 let answers = redlock.read_record(&name).await;
-                return Err(held(&refusal, &answers, is_settled));
+                return Ok(ControlFlow::Break(held(&refusal, &answers, is_settled)));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
         loop {
             let mut answers = redlock.read_record(&name).await;
@@ -96,21 +90,20 @@ impl KeyRequest {
             }
             match records::status(&answers) {
                 RecordStatus::Done { record, remaining } => {
-                    return Err(Unclaimed::Done { record, remaining });
+                    return Ok(ControlFlow::Break(OnceOutcome::Done { record, remaining }));
                 }
                 RecordStatus::Unknown { record, remaining, .. } => {
-                    return Err(Unclaimed::Busy {
-                        retry_after: Some(remaining),
-                        by: Some(Arc::clone(&record.lease.owner)),
-                        unknown: true,
-                    });
+                    let (retry_after, by) =
+                        (Some(remaining), Some(Arc::clone(&record.lease.owner)));
+                    let busy = OnceOutcome::Busy { retry_after, by, unknown: true };
+                    return Ok(ControlFlow::Break(busy));
                 }
                 RecordStatus::TooFew => {}
                 RecordStatus::Nothing => {
                     records::reserve(lock.lease())?;
                     let UnknownOutcome::Hold(hold) = terms.unknown else {
                         let started = StartedRecord::unstored(lock.lease());
-                        return Ok(ClaimedKey { started, lock });
+                        return Ok(ControlFlow::Continue(ClaimedKey::new(started, lock)));
                     };
                     let (started, sent) = StartedRecord::send(lock.lease(), hold);
                     answers = sent.await;
@@ -118,10 +111,10 @@ impl KeyRequest {
                     // A node that did not answer before may know of the end.
                     if let RecordStatus::Done { record, remaining } = status {
                         started.forget();
-                        return Err(Unclaimed::Done { record, remaining });
+                        return Ok(ControlFlow::Break(OnceOutcome::Done { record, remaining }));
                     }
                     if records::is_kept(&answers) || !lock.is_valid() {
-                        return Ok(ClaimedKey { started, lock });
+                        return Ok(ControlFlow::Continue(ClaimedKey::new(started, lock)));
                     }
                     started.forget();
                 }
@@ -131,19 +124,21 @@ impl KeyRequest {
     }
 }
 
-/// Returns why the work may not start while another holder has the lock.
-fn held(refusal: &LockError, answers: &QueryAnswers, is_settled: fn(&[u8]) -> bool) -> Unclaimed {
-    match records::status(answers) {
-        RecordStatus::Done { record, remaining } if is_settled(&record.payload) => {
-            Unclaimed::Done { record, remaining }
+/// Returns the outcome of a request while another holder has the lock.
+fn held<T>(
+    refusal: &LockError,
+    answers: &QueryAnswers,
+    is_settled: fn(&[u8]) -> bool,
+) -> OnceOutcome<T> {
+    match (records::status(answers), refusal.root()) {
+        (RecordStatus::Done { record, remaining }, _) if is_settled(&record.payload) => {
+            OnceOutcome::Done { record, remaining }
         }
         // Running work has a record too: that it has started.
-        _ => match refusal.root() {
-            LockError::Held { retry_after, owner, .. } => {
-                Unclaimed::Busy { retry_after: *retry_after, by: owner.clone(), unknown: false }
-            }
-            _ => Unclaimed::Failed(refusal.clone()),
-        },
+        (_, LockError::Held { retry_after, owner, .. }) => {
+            OnceOutcome::Busy { retry_after: *retry_after, by: owner.clone(), unknown: false }
+        }
+        _ => OnceOutcome::Busy { retry_after: None, by: None, unknown: false },
     }
 }
 

@@ -1,12 +1,11 @@
 //! Work under the lock of its key, from its start to the record of its end.
 
-use std::{future::Future, pin::pin, sync::Arc};
+use std::{future::Future, ops::ControlFlow, pin::pin, sync::Arc};
 
 use super::{
     OnceError,
-    claim::{ClaimedKey, KeyRequest, Unclaimed},
+    claim::{ClaimedKey, KeyRequest},
     outcome::OnceOutcome,
-    record::{self, StartedRecord},
     telemetry,
     terms::Terms,
     work::{Check, WorkVerdict},
@@ -14,9 +13,8 @@ use super::{
 #[cfg(feature = "http")]
 use super::{attached::Attached, work::Unchecked};
 use crate::{
-    error::LockError,
-    guard::{Guarded, Hold, LockContext},
-    protocol::Record,
+    guard::{Guarded, LockContext},
+    sync::atomic::Ordering,
 };
 
 /// Runs the work in the caller's task, unless its key is done or busy.
@@ -31,7 +29,8 @@ where
     Fut: Future<Output = Result<(T, WorkVerdict), E>>,
 {
     let terms = key.terms;
-    run_by(key, |_| true, |claimed| execute(claimed, terms, check, work)).await
+    // Boxed, as work may be large.
+    run_by(key, |_| true, |claimed| Box::pin(execute(claimed, terms, check, work))).await
 }
 
 /// Runs the work as [`run`] does. If `detached`, and the caller drops the future while the work runs, it
@@ -68,12 +67,9 @@ where
 {
     let resource = key.check()?;
     let ended = match key.claim(is_settled).await {
-        Ok(claimed) => execute(claimed).await,
-        Err(Unclaimed::Done { record, remaining }) => Ok(OnceOutcome::Done { record, remaining }),
-        Err(Unclaimed::Busy { retry_after, by, unknown }) => {
-            Ok(OnceOutcome::Busy { retry_after, by, unknown })
-        }
-        Err(Unclaimed::Failed(error)) => Err(error.into()),
+        Ok(ControlFlow::Continue(claimed)) => execute(claimed).await,
+        Ok(ControlFlow::Break(outcome)) => Ok(outcome),
+        Err(error) => Err(error.into()),
     };
     telemetry::ended(&resource, &ended);
     ended
@@ -83,8 +79,8 @@ where
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the work, then releases the lock: see [`StartedRecord`]. Work that has ended
-/// is recorded nevertheless.
+/// Dropping the future drops the work, then releases the lock. Its record stays or is removed: see
+/// [`StartedRecord`](super::record::StartedRecord). Work that has ended is recorded nevertheless.
 async fn execute<C, W, Fut, T, E>(
     claimed: ClaimedKey,
     terms: Terms,
@@ -97,38 +93,39 @@ where
     Fut: Future<Output = Result<(T, WorkVerdict), E>>,
 {
     let ClaimedKey { started, lock } = claimed;
-    let flag = started.flag().clone();
+    let has_started = Arc::clone(started.has_started());
     let mut guarded = pin!(Guarded::start(lock, |context| async move {
         if let Some(check) = check.check(context.clone())
             && check.await?
         {
             return Ok(None);
         }
-        flag.set();
+        let was_started = has_started.swap(true, Ordering::Relaxed);
+        assert!(!was_started, "work starts once");
         work(context).await.map(Some)
     })?);
     // Declared after the work, so dropped before it: the record is removed under the lock.
     let started = started;
     let (ended, hold) = match guarded.as_mut().await {
-        Ok((Ok(ended), hold)) => (ended, hold),
-        Ok((Err(error), _hold)) => {
-            // Before the release of the lock.
-            started.forget();
-            return Err(OnceError::Work(error));
-        }
+        Ok(ended) => ended,
         Err(lost) => {
             started.forget_unless_started();
             return Err(lost.into());
         }
     };
-    let Some((output, verdict)) = ended else {
-        // The check found the work done. If the record is not stored, the next request checks again.
-        let (record, _) = store_end(&hold, started, (true, Arc::default()), terms.retain).await;
-        return Ok(OnceOutcome::Done { record, remaining: terms.retain });
-    };
-    match verdict {
-        WorkVerdict::Done { payload } => {
-            match store_end(&hold, started, (true, payload), terms.retain).await.1 {
+    // Each record is removed or stored before the drop of the hold, which releases the lock.
+    match ended {
+        Err(error) => {
+            started.forget();
+            Err(OnceError::Work(error))
+        }
+        Ok(None) => {
+            // If the record is not stored, the next request runs the check again.
+            let (record, _) = started.store_end((true, Arc::default()), terms.retain).await;
+            Ok(OnceOutcome::Done { record, remaining: terms.retain })
+        }
+        Ok(Some((output, WorkVerdict::Done { payload }))) => {
+            match started.store_end((true, payload), terms.retain).await.1 {
                 Ok(()) => Ok(OnceOutcome::Ran(output)),
                 Err(error) => {
                     telemetry::unrecorded(hold.lease(), &error);
@@ -136,14 +133,14 @@ where
                 }
             }
         }
-        WorkVerdict::Free => {
+        Ok(Some((output, WorkVerdict::Free))) => {
             started.forget();
             Ok(OnceOutcome::Ran(output))
         }
-        WorkVerdict::Unknown { hold: time } => {
+        Ok(Some((output, WorkVerdict::Unknown { hold: time }))) => {
             let is_stored = match time {
                 Some(time) if !started.is_stored() => {
-                    store_end(&hold, started, (false, Arc::default()), time).await.1.is_ok()
+                    started.store_end((false, Arc::default()), time).await.1.is_ok()
                 }
                 _ => started.keep(),
             };
@@ -151,21 +148,4 @@ where
             Ok(OnceOutcome::Ran(output))
         }
     }
-}
-
-/// Stores the record of ended work under its lock, which is still renewed.
-async fn store_end(
-    hold: &Hold,
-    started: StartedRecord,
-    (is_done, payload): (bool, Arc<[u8]>),
-    retain: std::time::Duration,
-) -> (Arc<Record>, Result<(), LockError>) {
-    let lease = hold.lease();
-    // The work has ended: dropping this future no longer removes the record.
-    started.keep();
-    let record = record::new(lease, is_done, payload);
-    let warning = record::DropWarning::new(lease, is_done);
-    let stored = record::store(Arc::clone(lease), Arc::clone(&record), retain).await;
-    warning.disarm();
-    (record, stored)
 }

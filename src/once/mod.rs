@@ -60,6 +60,9 @@ mod telemetry;
 mod terms;
 mod work;
 
+// The files of a request, in order: `layer` and `service` find the key; `claim` acquires its lock and reads its
+// record; `execution` runs the work under the lock, if need be through `attached`; `record` stores its end.
+
 pub use error::OnceError;
 pub use future::OnceFuture;
 pub(crate) use layer::OnceLayer;
@@ -91,6 +94,6 @@ pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use response::{DecodeResponseError, StoredHeaders, StoredResponse};
 #[cfg(feature = "http")]
 pub use store::{
-    DEFAULT_STORE_CAPACITY, MemoryStore, RedisStore, RedisStoreBuilder, RedisStoreFuture,
-    ResponseStore, StoreError, StoredBy,
+    DEFAULT_STORE_CAPACITY, MemoryStore, RedisStore, RedisStoreBuilder, ResponseStore, StoreError,
+    StoreFuture, StoredBy,
 };

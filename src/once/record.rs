@@ -26,35 +26,37 @@ pub(super) fn new(lease: &ActiveLease, is_done: bool, payload: Arc<[u8]>) -> Arc
 
 /// The record that work has started, and what happens to it when the work is dropped.
 ///
-/// Before the work starts, dropping this removes the record. After that the outcome is unknown: the
-/// record stays, and a WARN is logged.
+/// | dropped | the record | |
+/// |---|---|---|
+/// | before the work starts | is removed | |
+/// | while the work runs | stays: the outcome is unknown | a WARN |
+/// | while the end of the work is being recorded | stays, or is replaced | a WARN |
+/// | later | stays | |
 #[derive(Debug)]
 pub(super) struct StartedRecord {
     lease: Arc<ActiveLease>,
-    started: StartedFlag,
+    /// Set by the work when it starts.
+    has_started: Arc<AtomicBool>,
     is_stored: bool,
-    is_armed: bool,
+    phase: RecordPhase,
 }
 
-/// Whether the work has started.
-#[derive(Clone, Debug, Default)]
-pub(super) struct StartedFlag(Arc<AtomicBool>);
-
-impl StartedFlag {
-    pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
+#[derive(Debug)]
+enum RecordPhase {
+    /// The work has not ended.
+    Open,
+    /// The work has ended, and its end is being recorded: it is done, or its outcome is unknown.
+    Ending {
+        is_done: bool,
+    },
+    Settled,
 }
 
 impl StartedRecord {
     /// Stores nothing on the nodes.
     pub(super) fn unstored(lease: &Arc<ActiveLease>) -> Self {
-        let started = StartedFlag::default();
-        Self { lease: Arc::clone(lease), started, is_stored: false, is_armed: true }
+        let (lease, phase) = (Arc::clone(lease), RecordPhase::Open);
+        Self { lease, has_started: Arc::default(), is_stored: false, phase }
     }
 
     /// Sends the record to the nodes.
@@ -65,8 +67,13 @@ impl StartedRecord {
         (this, sent)
     }
 
-    pub(super) const fn flag(&self) -> &StartedFlag {
-        &self.started
+    pub(super) const fn lease(&self) -> &Arc<ActiveLease> {
+        &self.lease
+    }
+
+    /// Returns the flag that the work sets when it starts.
+    pub(super) const fn has_started(&self) -> &Arc<AtomicBool> {
+        &self.has_started
     }
 
     pub(super) const fn is_stored(&self) -> bool {
@@ -75,23 +82,42 @@ impl StartedRecord {
 
     /// Removes the record: the work can start again.
     pub(super) fn forget(mut self) {
-        self.is_armed = false;
+        assert!(matches!(self.phase, RecordPhase::Open), "the record of an end is not removed");
+        self.phase = RecordPhase::Settled;
         self.remove();
     }
 
     /// Leaves the record on the nodes. Returns whether it was stored there.
     pub(super) fn keep(mut self) -> bool {
-        self.is_armed = false;
+        self.phase = RecordPhase::Settled;
         self.is_stored
     }
 
     /// Removes the record after the loss of the lock, unless the work has started.
     pub(super) fn forget_unless_started(self) {
-        if self.started.is_set() {
+        if self.has_started.load(Ordering::Relaxed) {
             self.keep();
         } else {
             self.forget();
         }
+    }
+
+    /// Stores the end of the work on a quorum: that it is done, or that its outcome is unknown.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the record on the nodes, and logs a WARN.
+    pub(super) async fn store_end(
+        mut self,
+        (is_done, payload): (bool, Arc<[u8]>),
+        retain: Duration,
+    ) -> (Arc<Record>, Result<(), LockError>) {
+        assert!(matches!(self.phase, RecordPhase::Open), "work ends once");
+        self.phase = RecordPhase::Ending { is_done };
+        let record = new(&self.lease, is_done, payload);
+        let stored = store(Arc::clone(&self.lease), Arc::clone(&record), retain).await;
+        self.keep();
+        (record, stored)
     }
 
     fn remove(&self) {
@@ -105,11 +131,15 @@ impl StartedRecord {
 
 impl Drop for StartedRecord {
     fn drop(&mut self) {
-        if !self.is_armed {
-        } else if self.started.is_set() {
-            telemetry::dropped(&self.lease, self.is_stored);
-        } else {
-            self.remove();
+        match self.phase {
+            RecordPhase::Open if self.has_started.load(Ordering::Relaxed) => {
+                telemetry::dropped(&self.lease, self.is_stored);
+            }
+            RecordPhase::Open => self.remove(),
+            RecordPhase::Ending { is_done } => {
+                telemetry::recording_dropped(&self.lease, is_done);
+            }
+            RecordPhase::Settled => {}
         }
     }
 }
@@ -128,6 +158,7 @@ pub(super) fn store(
         lease.is_valid().then(|| records::record(lease, &record, retain))
     };
     let mut round = send(&lease);
+    debug_assert!(!retain.is_zero(), "a server refuses a record without a time");
     async move {
         // Nothing is sent when the lock is no longer valid.
         while let Some(answers) = round {
@@ -150,32 +181,5 @@ pub(super) fn store(
             round = send(&lease);
         }
         Err(LockError::lost(lease.loss()))
-    }
-}
-
-/// Logs a WARN if the recording of ended work is dropped before its end.
-#[derive(Debug)]
-pub(super) struct DropWarning {
-    lease: Arc<ActiveLease>,
-    is_done: bool,
-    is_armed: bool,
-}
-
-impl DropWarning {
-    /// `is_done`: the work is done; otherwise its outcome is unknown.
-    pub(super) fn new(lease: &Arc<ActiveLease>, is_done: bool) -> Self {
-        Self { lease: Arc::clone(lease), is_done, is_armed: true }
-    }
-
-    pub(super) fn disarm(mut self) {
-        self.is_armed = false;
-    }
-}
-
-impl Drop for DropWarning {
-    fn drop(&mut self) {
-        if self.is_armed {
-            telemetry::recording_dropped(&self.lease, self.is_done);
-        }
     }
 }

@@ -18,9 +18,9 @@ use crate::{
 
 /// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer), an
 /// [`OnceLayer`](crate::OnceLayer) or a [`FencingLayer`](crate::FencingLayer): the service's own, polled
-/// under its lock if there is one, or that of the response to a rejected request.
+/// under its lock if there is one, or the body of the response to a rejected request.
 ///
-/// Data, trailers, size hint and end are those of the service's body. The lock is released at the last
+/// Data, trailers, size hint and end are the same as in the service's body. The lock is released at the last
 /// frame, on an error and on drop, after the service's body is dropped. A body that outlives the lock
 /// ends with [`BodyError::Lost`], so that clients detect that it is incomplete.
 #[pin_project]

@@ -55,7 +55,7 @@ impl<K> RedlockLayer<K> {
     /// The responses are marked with a [`RequestOutcome`](crate::reject::RequestOutcome) for an
     /// [`OnceLayer`](crate::OnceLayer) outside.
     ///
-    /// The error type stays that of the service. The [`LockContext`] is in the request's extensions (with
+    /// The error type stays the service's. The [`LockContext`] is in the request's extensions (with
     /// the feature `axum` it is an extractor; [`LockContexts`] has those of nested layers), and the lock is
     /// held until the response's body has ended: see [`hold_body`](Self::hold_body).
     ///
@@ -101,7 +101,7 @@ impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
     /// drops the connection without the upgrade.
     ///
     /// A response without a body can't fail (to HEAD, or with 204 by [`on_reject`](Self::on_reject)), nor
-    /// can that of a layer outside, such as a timeout. A handler that uses the connection only inside
+    /// can the response of a layer outside, such as a timeout. A handler that uses the connection only inside
     /// [`HeldUpgrade::run`](super::HeldUpgrade::run) never does so without the lock.
     pub fn hold_body(mut self, hold: bool) -> Self {
         self.protocol.hold_body = hold;

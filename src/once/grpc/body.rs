@@ -7,16 +7,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
-use super::call::{CallEnd, SlotItem, SlotReader};
-use crate::{
-    error::LockError,
-    once::outcome::OnceOutcome,
-    reject::{RejectReason, Rejection},
-};
+use super::call::{SlotItem, SlotReader};
 
 /// The body of a response behind [`OnceLayer::grpc`](crate::OnceLayer::grpc): the service's own,
 /// polled under the lock of its key, or an empty one for a call that did not run.
@@ -49,9 +43,10 @@ enum BodyState<A: Body> {
     Over,
 }
 
-/// A call whose head was sent, without the type of the service.
-pub(super) type RestOfCall<A> =
-    Pin<Box<dyn Future<Output = Result<OnceOutcome<CallEnd<A>>, LockError>> + Send>>;
+/// A call whose head was sent, up to its last frame.
+pub(super) type RestOfCall<A> = Pin<Box<dyn Future<Output = Option<LastFrame<A>>> + Send>>;
+
+pub(super) type LastFrame<A> = Result<Frame<<A as Body>::Data>, <A as Body>::Error>;
 
 impl<A: Body> OnceGrpcBody<A> {
     pub(super) const fn own(body: A) -> Self {
@@ -79,27 +74,20 @@ impl<A: Body> Body for OnceGrpcBody<A> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let mut state = self.project().state;
-        let end = match state.as_mut().project() {
-            BodyStateProj::Own { body } => return body.poll_frame(cx),
+        match state.as_mut().project() {
+            BodyStateProj::Own { body } => body.poll_frame(cx),
             BodyStateProj::Answered { reader, call } => match call.as_mut().poll(cx) {
-                Poll::Ready(end) => end,
-                Poll::Pending => {
-                    let Some(SlotItem::Data(data)) = reader.take() else { return Poll::Pending };
-                    return Poll::Ready(Some(Ok(data)));
+                Poll::Ready(last) => {
+                    state.set(BodyState::Over);
+                    Poll::Ready(last)
                 }
+                Poll::Pending => match reader.take() {
+                    Some(SlotItem::Data(data)) => Poll::Ready(Some(Ok(data))),
+                    _ => Poll::Pending,
+                },
             },
-            BodyStateProj::Over => return Poll::Ready(None),
-        };
-        state.set(BodyState::Over);
-        Poll::Ready(match end {
-            Ok(OnceOutcome::Ran(end) | OnceOutcome::Unrecorded(end, _)) => match end {
-                CallEnd::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
-                CallEnd::Failed(error) => Some(Err(error)),
-                CallEnd::Cut | CallEnd::Head(_) => None,
-            },
-            Ok(OnceOutcome::Done { .. } | OnceOutcome::Busy { .. }) => None,
-            Err(error) => Some(Ok(Frame::trailers(trailers(&error)))),
-        })
+            BodyStateProj::Over => Poll::Ready(None),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
@@ -117,15 +105,6 @@ impl<A: Body> Body for OnceGrpcBody<A> {
             BodyState::Over => SizeHint::with_exact(0),
         }
     }
-}
-
-/// Returns the trailers of a call that lost its lock after its head was sent.
-fn trailers(error: &LockError) -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    let rejection = Rejection::new(RejectReason::Lock(error), None);
-    // The texts of a rejection fit into headers.
-    let _ = rejection.grpc_status().add_header(&mut trailers);
-    trailers
 }
 
 impl<A: Body> fmt::Debug for OnceGrpcBody<A> {

@@ -6,8 +6,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use http::{Request, Response};
-use http_body::Body;
+use http::{HeaderMap, Request, Response};
+use http_body::{Body, Frame};
 use tonic::{Code, Status, metadata::MetadataValue, server::NamedService};
 use tonic_types::StatusExt;
 use tower_service::Service;
@@ -17,22 +17,22 @@ use super::{
     call::{CallEnd, SlotItem, SlotReader, relay, slot},
 };
 use crate::{
-    layer::{ResourceKey, grpc::timeout::timeout},
+    layer::{ReadyCall, ResourceKey, grpc::timeout::timeout},
     once::{
         OnceError, OnceFuture, OnceService,
         execution::run_attached,
-        http::call::{HttpCall, reject},
+        http::call::{InnerCall, reject},
         outcome::{OnceOutcome, RequestEnd},
     },
-    reject::{OnReject, RejectReason, RequestOutcome, error_info},
+    reject::{OnReject, RejectReason, Rejection, RequestOutcome, error_info},
     resource::Resource,
 };
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceGrpc<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
     K: ResourceKey<Request<B>>,
     C: CompletesGrpc + Clone + Send + 'static,
     R: OnReject<Status> + Clone + Send + 'static,
@@ -54,18 +54,21 @@ where
         let key = layer.request_for(missing.settle(layer.key.key(&request)));
         let wait = timeout(request.headers());
         let (service, name) = (self.inner.clone(), Arc::clone(layer.name()));
-        let call = HttpCall { service, request, token_header, layer: name };
+        let inner = InnerCall { service, token_header, layer: name };
         let complete = layer.complete.clone();
         OnceFuture::new(async move {
             let mut key = match key {
                 Ok(Some(key)) => key,
-                Ok(None) => return Ok(call.unguarded().await?.map(OnceGrpcBody::own)),
+                Ok(None) => {
+                    let call = ReadyCall::new(inner.service, request);
+                    return Ok(call.await?.map(OnceGrpcBody::own));
+                }
                 Err(error) => return Ok(rejected(&on_reject, RejectReason::Lock(&error), None)),
             };
             key.lock = key.lock.wait_at_most(wait);
             let resource = key.resource.clone().ok();
             let (reader, writer) = slot();
-            let work = move |context| relay(call.begin(context), writer, complete);
+            let work = move |context| relay(inner.begin(request, context), writer, complete);
             let ended = match until_head(run_attached(key, |_| true, detached, work), reader).await
             {
                 Ok(response) => return Ok(response),
@@ -112,12 +115,26 @@ where
     });
     let head = head.await?;
     let rest = async move {
-        call.await.map_err(|error| match error {
-            OnceError::Lock(error) => error,
-            OnceError::Work(_) => unreachable!("the service fails before its head"),
-        })
+        match RequestEnd::of(call.await, trailers) {
+            Ok(RequestEnd::Ran(CallEnd::Failed(error))) => Some(Err(error)),
+            Ok(RequestEnd::Ran(CallEnd::Trailers(trailers)) | RequestEnd::Rejected(trailers)) => {
+                Some(Ok(Frame::trailers(trailers)))
+            }
+            Ok(RequestEnd::Ran(CallEnd::Cut)) => None,
+            Ok(RequestEnd::Ran(CallEnd::Head(_)) | RequestEnd::Done(_)) | Err(_) => {
+                unreachable!("the call had begun, and its head was sent")
+            }
+        }
     };
     Ok(head.map(|()| OnceGrpcBody::answered(reader, Box::pin(rest))))
+}
+
+/// Returns the trailers of a call that lost its lock after its head was sent.
+fn trailers(reason: RejectReason<'_>) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    // The texts of a rejection fit into headers.
+    let _ = Rejection::new(reason, None).grpc_status().add_header(&mut trailers);
+    trailers
 }
 
 /// Logs the rejection, and makes its response.

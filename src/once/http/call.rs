@@ -1,4 +1,4 @@
-//! A request over HTTP, its call of the service under the lock of its key, and its rejection.
+//! A request over HTTP: its call of the service under the lock of its key, and its rejection.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use tower_service::Service;
 
 use super::{CompletesHttp, OnceHttp, completion::CompletionRules};
 use crate::{
+    error::LockError,
     guard::{LockContext, LockContexts},
     layer::{ReadyCall, http::HttpBody, token_header::TokenHeader},
     once::{OnceService, claim::KeyRequest, execution::run_attached, outcome::RequestEnd},
@@ -16,86 +17,73 @@ use crate::{
     resource::Resource,
 };
 
-/// A call of the service, which gets the lock's context in the request's extensions.
+/// The service of a layer, with what the layer puts into a request.
 #[derive(Debug)]
-pub(in crate::once) struct HttpCall<S, B> {
+pub(in crate::once) struct InnerCall<S> {
     pub(in crate::once) service: S,
-    pub(in crate::once) request: Request<B>,
     pub(in crate::once) token_header: TokenHeader,
     /// The layer's name.
     pub(in crate::once) layer: Arc<str>,
 }
 
-impl<S: Service<Request<B>>, B> HttpCall<S, B> {
-    pub(in crate::once) fn begin(mut self, context: LockContext) -> ReadyCall<S, Request<B>> {
-        self.token_header.set(self.request.headers_mut(), context.fencing_token());
-        let layer = Some(Arc::clone(&self.layer));
-        LockContexts::enter(self.request.extensions_mut(), layer, context);
-        self.unguarded()
-    }
-
-    /// For a request without a key.
-    pub(in crate::once) fn unguarded(self) -> ReadyCall<S, Request<B>> {
-        ReadyCall::new(self.service, self.request)
-    }
-}
-
-/// A webhook, with what its layer does to it.
-pub(super) struct Webhook<S, C, R, B> {
-    call: HttpCall<S, B>,
-    rules: CompletionRules<C>,
-    on_reject: R,
-    detached: bool,
-}
-
-impl<S, C, R, B> Webhook<S, C, R, B> {
-    pub(super) fn new<K, M>(
-        service: &OnceService<S, K, C, OnceHttp<R, M>>,
-        request: Request<B>,
-    ) -> Self
-    where
-        S: Clone,
-        C: Clone,
-        R: Clone,
-    {
-        let OnceService { inner, layer } = service;
-        let OnceHttp { token_header, on_reject, detached, server_errors, .. } = &layer.protocol;
-        Self {
-            call: HttpCall {
-                service: inner.clone(),
-                request,
-                token_header: token_header.clone(),
-                layer: Arc::clone(layer.name()),
-            },
-            rules: CompletionRules {
-                complete: layer.complete.clone(),
-                server_errors: *server_errors,
-            },
-            on_reject: on_reject.clone(),
-            detached: *detached,
-        }
-    }
-
-    /// Runs the webhook, unless its key is done or busy. `None`: it has no key, and runs each time.
-    pub(super) async fn respond<A>(
+impl<S> InnerCall<S> {
+    /// Calls the service with the lock's context in the request's extensions.
+    pub(in crate::once) fn begin<B>(
         self,
-        key: Result<Option<KeyRequest>, crate::LockError>,
+        mut request: Request<B>,
+        context: LockContext,
+    ) -> ReadyCall<S, Request<B>>
+    where
+        S: Service<Request<B>>,
+    {
+        self.token_header.set(request.headers_mut(), context.fencing_token());
+        LockContexts::enter(request.extensions_mut(), Some(self.layer), context);
+        ReadyCall::new(self.service, request)
+    }
+}
+
+/// What a layer over HTTP does to one request.
+pub(super) struct HttpCall<S, C, R> {
+    pub(super) inner: InnerCall<S>,
+    pub(super) rules: CompletionRules<C>,
+    pub(super) on_reject: R,
+    pub(super) detached: bool,
+}
+
+impl<S: Clone, C: Clone, R: Clone> HttpCall<S, C, R> {
+    pub(super) fn new<K, M>(service: &OnceService<S, K, C, OnceHttp<R, M>>) -> Self {
+        let OnceService { inner, layer } = service;
+        let http = &layer.protocol;
+        let inner = InnerCall {
+            service: inner.clone(),
+            token_header: http.token_header.clone(),
+            layer: Arc::clone(layer.name()),
+        };
+        let (complete, server_errors) = (layer.complete.clone(), http.server_errors);
+        let rules = CompletionRules { complete, server_errors };
+        Self { inner, rules, on_reject: http.on_reject.clone(), detached: http.detached }
+    }
+}
+
+impl<S, C, R: OnReject<Response<Bytes>>> HttpCall<S, C, R> {
+    /// Runs a webhook, unless its key is done or busy. `None`: it has no key, and runs each time.
+    pub(super) async fn webhook<B, A>(
+        self,
+        key: Result<Option<KeyRequest>, LockError>,
+        request: Request<B>,
     ) -> Result<Response<HttpBody<A>>, S::Error>
     where
-        S: Service<Request<B>, Response = Response<A>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
+        S: Service<Request<B>, Response = Response<A>, Error: Send, Future: Send> + Send + 'static,
         C: CompletesHttp<A> + Send + 'static,
-        R: OnReject<Response<Bytes>>,
         B: Send + 'static,
         A: Body + Send + 'static,
     {
-        let Self { call, rules, on_reject, detached } = self;
+        let Self { inner, rules, on_reject, detached } = self;
         let of_service =
             |response: Response<A>| response.map(|body| HttpBody::of_service(body, None));
         let key = match key {
             Ok(Some(key)) => key,
-            Ok(None) => return call.unguarded().await.map(of_service),
+            Ok(None) => return ReadyCall::new(inner.service, request).await.map(of_service),
             Err(error) => {
                 let answer = reject_http(&on_reject, RejectReason::Lock(&error), None);
                 return Ok(answer.map(HttpBody::of_bytes));
@@ -103,7 +91,7 @@ impl<S, C, R, B> Webhook<S, C, R, B> {
         };
         let resource = key.resource.clone().ok();
         let work = move |context| async move {
-            let response = call.begin(context).await?;
+            let response = inner.begin(request, context).await?;
             let verdict = rules.verdict(&response, &|status| status.is_success());
             Ok((response, verdict))
         };

@@ -17,10 +17,10 @@
 //! each route with another handler: an event that was handled behind a layer is a duplicate on all
 //! routes of that layer. [Retain](crate::OnceLayer::retain) keys for longer than the sender retries.
 //!
-//! **Check signatures before this layer**, in a layer outside of it. Behind it, anybody who can guess
-//! an event's id could block the event before its sender has sent it, and would learn from the 200
-//! which events were handled. The outermost of axum's layers is the one that was added *last*, that of
-//! a `ServiceBuilder` the *first*. A signature covers the bytes of the body: the check passes them on
+//! **Check signatures before this layer**, in a layer outside of it. Inside of it, a client that can
+//! guess an event's id could block the event before its sender has sent it, and would learn from the 200
+//! which events were handled. In axum the layer that was added *last* is the outermost, in a
+//! `ServiceBuilder` the *first*. A signature covers the bytes of the body: the check passes them on
 //! unchanged.
 //!
 //! ```
@@ -70,7 +70,6 @@
 //!
 //! Responses to rejected requests: see [`reject`](crate::reject).
 
-mod by_body;
 pub(super) mod call;
 mod completion;
 mod idempotency;
@@ -78,12 +77,9 @@ mod key;
 mod service;
 mod settings;
 
-pub use by_body::ByBody;
 pub use completion::{CompletesHttp, ServerErrors};
 #[cfg(any(test, fuzzing))]
 pub(crate) use idempotency::fuzzing;
-pub use idempotency::{
-    DEFAULT_RESPONSE_LIMIT, Idempotency, KeptStatuses, OnNodes, Scope, Unscoped,
-};
+pub use idempotency::{DEFAULT_RESPONSE_LIMIT, Idempotency, KeptStatuses, Scope, Unscoped};
 pub use key::Missing;
-pub use settings::{ByHead, OnceHttp};
+pub use settings::{ByBody, ByHead, OnceHttp};

@@ -9,7 +9,7 @@ use tower_service::Service;
 
 use super::{
     ByBody, CompletesHttp, OnceHttp,
-    call::{Webhook, reject_http},
+    call::{HttpCall, reject_http},
     key::{read_body, refuse_grpc},
 };
 use crate::{
@@ -40,8 +40,8 @@ impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R>>
 where
     S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject<Response<Bytes>> + Clone + Send + 'static,
@@ -59,15 +59,15 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         self.layer.protocol.token_header.strip(request.headers_mut());
         let key = self.layer.webhook_key(request.headers(), self.layer.key.key(&request));
-        OnceFuture::new(Webhook::new(self, request).respond(key))
+        OnceFuture::new(HttpCall::new(self).webhook(key, request))
     }
 }
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, ByBody>>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
     K: BodyKey + Clone + Send + 'static,
     C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject<Response<Bytes>> + Clone + Send + 'static,
@@ -105,9 +105,9 @@ where
             // The memory is free once the service has read the body.
             drop(data);
             let key = layer.webhook_key(&parts.headers, found);
-            let webhook = Webhook::new(&service, Request::from_parts(parts, body));
+            let call = HttpCall::new(&service);
             drop(service);
-            webhook.respond(key).await
+            call.webhook(key, Request::from_parts(parts, body)).await
         })
     }
 }

@@ -1,10 +1,9 @@
 //! The call of the service, and the capture of its response.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
-use http::{Request, Response};
+use http::Response;
 use http_body::Body;
-use tower_service::Service;
 
 use super::{
     payload::{Payload, StoredAt},
@@ -16,13 +15,13 @@ use crate::{
     guard::LockContext,
     once::{
         Fingerprint, Intact, ReadBody, ResponseStore, StoredHeaders, StoredResponse,
-        http::{CompletesHttp, call::HttpCall, completion::CompletionRules},
+        http::{CompletesHttp, completion::CompletionRules},
         work::WorkVerdict,
     },
 };
 
 /// Whether and how a response is stored.
-pub(super) struct CaptureSettings<C, St> {
+pub(super) struct CaptureSettings<C> {
     pub(super) rules: CompletionRules<C>,
     pub(super) kept: KeptStatuses,
     pub(super) fingerprint: Fingerprint,
@@ -30,38 +29,30 @@ pub(super) struct CaptureSettings<C, St> {
     pub(super) limit: usize,
     pub(super) headers: StoredHeaders,
     pub(super) retain: Duration,
-    pub(super) store: Option<StoreEntry<St>>,
+    pub(super) store: Option<StoreEntry>,
 }
 
 /// A store, and the key of the response there.
-pub(super) struct StoreEntry<St> {
-    pub(super) store: Arc<St>,
+#[derive(Clone)]
+pub(super) struct StoreEntry {
+    pub(super) store: Arc<dyn ResponseStore>,
     pub(super) key: Arc<str>,
 }
 
-impl<St> Clone for StoreEntry<St> {
-    fn clone(&self) -> Self {
-        Self { store: Arc::clone(&self.store), key: Arc::clone(&self.key) }
-    }
-}
-
-/// Calls the service under the lock, and reads the response's body if it must be stored and is not a stream.
-/// Puts it into the store if there is one. If that takes longer than the lock lasts, the response is sent
-/// without being stored.
-pub(super) async fn capture<S, B, A, C, St>(
-    call: HttpCall<S, Intact<B>>,
-    settings: CaptureSettings<C, St>,
+/// Waits for the service under the lock, and reads the response's body if it must be stored and is not a
+/// stream. Puts it into the store if there is one. If that takes longer than the lock lasts, the response is
+/// sent without being stored.
+pub(super) async fn capture<A, C, E>(
+    call: impl Future<Output = Result<Response<A>, E>>,
+    settings: CaptureSettings<C>,
     context: LockContext,
-) -> Result<(Response<Intact<A>>, WorkVerdict), S::Error>
+) -> Result<(Response<Intact<A>>, WorkVerdict), E>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>>,
-    B: Body,
     A: Body,
     C: CompletesHttp<A>,
-    St: ResponseStore,
 {
     let CaptureSettings { rules, kept, fingerprint, limit, headers, retain, store } = settings;
-    let response = call.begin(context.clone()).await?;
+    let response = call.await?;
     let verdict = rules.verdict(&response, &|status| kept.contains(status));
     if !matches!(verdict, WorkVerdict::Done { .. }) {
         return Ok((response.map(Intact::untouched), verdict));
@@ -89,7 +80,7 @@ where
     };
     let verdict = match (stored, store) {
         (Some(stored), Some(StoreEntry { store, key })) => {
-            let put = pin!(store.put(&key, Arc::new(stored), retain, record.token()));
+            let put = store.put(&key, Arc::new(stored), retain, record.token());
             record.set_in_store();
             // After an error the response may be there: its token decides at the replay.
             if let Some(Err(error)) = record.in_time(put).await {

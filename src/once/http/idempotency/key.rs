@@ -56,10 +56,7 @@ pub(super) fn name(
         let hash = Sha256::digest(name.as_bytes());
         name.truncate(parts_at);
         // Neither a host nor a length begins like this.
-        name.push_str("sha256:");
-        for byte in hash {
-            let _ = write!(name, "{byte:02x}");
-        }
+        let _ = write!(name, "sha256:{hash:x}");
     }
     Resource::try_from(name)
 }

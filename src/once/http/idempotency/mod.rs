@@ -15,5 +15,5 @@ mod settings;
 mod statuses;
 
 pub use key::{Scope, Unscoped};
-pub use settings::{DEFAULT_RESPONSE_LIMIT, Idempotency, OnNodes};
+pub use settings::{DEFAULT_RESPONSE_LIMIT, Idempotency};
 pub use statuses::KeptStatuses;

@@ -8,7 +8,7 @@ use super::{
     payload::{Payload, StoredAt},
 };
 use crate::{
-    once::{Fingerprint, ResponseStore, StoreError, StoredResponse},
+    once::{Fingerprint, StoreError, StoredResponse},
     protocol::Record,
     reject::{RejectReason, RequestOutcome},
     token::FencingToken,
@@ -26,10 +26,10 @@ pub(super) enum ReplayError {
 }
 
 /// Replays the response of a record, which may be in the store.
-pub(super) async fn replay<St: ResponseStore>(
+pub(super) async fn replay(
     record: &Record,
     fingerprint: Fingerprint,
-    store: Option<StoreEntry<St>>,
+    store: Option<StoreEntry>,
 ) -> Result<Response<Bytes>, ReplayError> {
     let Some(first) = Payload::decode(&record.payload) else {
         return Err(ReplayError::NotKept(None));

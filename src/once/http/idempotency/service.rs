@@ -21,17 +21,17 @@ use super::{
 };
 use crate::{
     error::LockError,
+    guard::LockContext,
     key::{self, RequestHead},
-    layer::{KeyError, ResourceKey},
+    layer::{KeyError, ReadyCall, ResourceKey},
     lock::Redlock,
     once::{
-        Intact, OnceFuture, OnceLayer, OnceService, ReadBody, ResponseStore, WholeBody,
+        Intact, OnceFuture, OnceLayer, OnceService, ReadBody, WholeBody,
         claim::KeyRequest,
         execution::run_attached,
         http::{
             CompletesHttp, OnceHttp,
             call::{HttpCall, reject_http},
-            completion::CompletionRules,
             key::{read_body, refuse_grpc},
         },
         outcome::RequestEnd,
@@ -40,7 +40,7 @@ use crate::{
     resource::Resource,
 };
 
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Returns the name of a request's record; `None` for a request that needs no key.
     fn record_name<B>(&self, request: &Request<B>) -> Result<Option<Resource>, KeyError>
     where
@@ -78,18 +78,16 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     }
 }
 
-impl<S, K, C, R, St, B, A> Service<Request<B>>
-    for OnceService<S, K, C, OnceHttp<R, Idempotency<St>>>
+impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, Idempotency>>
 where
     S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send + 'static,
-    S::Error: Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject<Response<Bytes>> + Clone + Send + 'static,
     B: Body<Error: Send> + Send + 'static,
     A: Body<Error: Send> + Send + 'static,
-    St: ResponseStore,
 {
     type Response = Response<Intact<A>>;
     type Error = S::Error;
@@ -103,94 +101,75 @@ where
         let layer = &self.layer;
         layer.protocol.token_header.strip(request.headers_mut());
         let key = layer.idempotency_key(&request);
-        let call = IdempotentCall {
-            redlock: layer.redlock.clone(),
-            service: self.inner.clone(),
-            layer: Arc::clone(layer.name()),
-            complete: layer.complete.clone(),
-            protocol: layer.protocol.clone(),
-        };
-        OnceFuture::new(call.respond(key, request))
+        let (redlock, mode) = (layer.redlock.clone(), layer.protocol.mode.clone());
+        OnceFuture::new(respond(HttpCall::new(self), (redlock, mode), key, request))
     }
 }
 
-/// What a layer does to a request, and the service inside.
-struct IdempotentCall<S, C, R, St> {
-    redlock: Redlock,
-    service: S,
-    /// The layer's name.
-    layer: Arc<str>,
-    complete: C,
-    protocol: OnceHttp<R, Idempotency<St>>,
-}
-
-impl<S, C, R, St: ResponseStore> IdempotentCall<S, C, R, St> {
-    /// Reads the body, then runs the request or replays its response.
-    async fn respond<B, A>(
-        self,
-        key: Result<Option<(KeyRequest, Arc<str>)>, LockError>,
-        request: Request<B>,
-    ) -> Result<Response<Intact<A>>, S::Error>
-    where
-        S: Service<Request<Intact<B>>, Response = Response<A>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
-        C: CompletesHttp<A> + Send + 'static,
-        R: OnReject<Response<Bytes>>,
-        B: Body<Error: Send> + Send + 'static,
-        A: Body<Error: Send> + Send + 'static,
-    {
-        let Self { redlock, service, layer, complete, protocol } = self;
-        let OnceHttp { token_header, on_reject, detached, server_errors, mode, .. } = protocol;
-        let (key, in_store) = match key {
-            Ok(Some(key)) => key,
-            Ok(None) => {
-                let request = request.map(Intact::untouched);
-                let call = HttpCall { service, request, token_header, layer };
-                return Ok(call.unguarded().await?.map(Intact::untouched));
-            }
-            Err(error) => return Ok(reject_error(&on_reject, &error)),
-        };
-        let (mut parts, body) = request.into_parts();
-        let read = ReadBody::new(&parts.headers, body, mode.body_limit);
-        let (data, body) = match read_body(read.for_layer(&redlock, mode.body_timeout)).await {
-            Ok(body) => body,
-            Err(error) => return Ok(reject_error(&on_reject, &error)),
-        };
-        // Before headers are removed that may count.
-        let fingerprint = mode.same.fingerprint(&RequestHead::from(&parts), &data);
-        // The memory is free once the service has read the body.
-        drop(data);
-        let accepts = AcceptEncoding::ask_for_plain(&mut parts.headers);
-        let store = mode.store.map(|store| StoreEntry { store, key: in_store });
-        let settings = CaptureSettings {
-            rules: CompletionRules { complete, server_errors },
-            kept: mode.kept,
-            fingerprint,
-            limit: mode.response_limit,
-            headers: mode.headers,
-            retain: key.terms.retain,
-            store: store.clone(),
-        };
-        let request = Request::from_parts(parts, body);
-        let call = HttpCall { service, request, token_header, layer };
-        let resource = key.resource.clone().ok();
-        let work = move |context| capture(call, settings, context);
-        let ended = run_attached(key, Payload::is_final, detached, work).await;
-        let reject = |reason: RejectReason<'_>| reject_http(&on_reject, reason, resource.as_ref());
-        let record = match RequestEnd::of(ended, reject)? {
-            RequestEnd::Ran(response) => return Ok(response),
-            RequestEnd::Rejected(answer) => return Ok(whole(answer)),
-            RequestEnd::Done(record) => record,
-        };
-        let again = match replay(&record, fingerprint, store).await {
-            Ok(answer) if !accepts.accepts(answer.headers()) => Err(ReplayError::NotAcceptable),
-            again => again,
-        };
-        let reject =
-            |error: ReplayError| reject_http(&on_reject, error.reason(), resource.as_ref());
-        Ok(whole(again.unwrap_or_else(reject)))
-    }
+/// Reads the body, then runs the request or replays its response.
+async fn respond<S, C, R, B, A>(
+    call: HttpCall<S, C, R>,
+    (redlock, mode): (Redlock, Idempotency),
+    key: Result<Option<(KeyRequest, Arc<str>)>, LockError>,
+    request: Request<B>,
+) -> Result<Response<Intact<A>>, S::Error>
+where
+    S: Service<Request<Intact<B>>, Response = Response<A>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+    C: CompletesHttp<A> + Send + 'static,
+    R: OnReject<Response<Bytes>>,
+    B: Body<Error: Send> + Send + 'static,
+    A: Body<Error: Send> + Send + 'static,
+{
+    let HttpCall { inner, rules, on_reject, detached } = call;
+    let (key, in_store) = match key {
+        Ok(Some(key)) => key,
+        Ok(None) => {
+            let call = ReadyCall::new(inner.service, request.map(Intact::untouched));
+            return Ok(call.await?.map(Intact::untouched));
+        }
+        Err(error) => return Ok(reject_error(&on_reject, &error)),
+    };
+    let (mut parts, body) = request.into_parts();
+    let read = ReadBody::new(&parts.headers, body, mode.body_limit);
+    let (data, body) = match read_body(read.for_layer(&redlock, mode.body_timeout)).await {
+        Ok(body) => body,
+        Err(error) => return Ok(reject_error(&on_reject, &error)),
+    };
+    // Before headers are removed that may count.
+    let fingerprint = mode.same.fingerprint(&RequestHead::from(&parts), &data);
+    // The memory is free once the service has read the body.
+    drop(data);
+    let accepts = AcceptEncoding::ask_for_plain(&mut parts.headers);
+    let store = mode.store.map(|store| StoreEntry { store, key: in_store });
+    let settings = CaptureSettings {
+        rules,
+        kept: mode.kept,
+        fingerprint,
+        limit: mode.response_limit,
+        headers: mode.headers,
+        retain: key.terms.retain,
+        store: store.clone(),
+    };
+    let request = Request::from_parts(parts, body);
+    let resource = key.resource.clone().ok();
+    let work = move |context: LockContext| {
+        capture(inner.begin(request, context.clone()), settings, context)
+    };
+    let ended = run_attached(key, Payload::is_final, detached, work).await;
+    let reject = |reason: RejectReason<'_>| reject_http(&on_reject, reason, resource.as_ref());
+    let record = match RequestEnd::of(ended, reject)? {
+        RequestEnd::Ran(response) => return Ok(response),
+        RequestEnd::Rejected(answer) => return Ok(whole(answer)),
+        RequestEnd::Done(record) => record,
+    };
+    let again = match replay(&record, fingerprint, store).await {
+        Ok(answer) if !accepts.accepts(answer.headers()) => Err(ReplayError::NotAcceptable),
+        again => again,
+    };
+    let reject = |error: ReplayError| reject_http(&on_reject, error.reason(), resource.as_ref());
+    Ok(whole(again.unwrap_or_else(reject)))
 }
 
 fn whole<A: Body>(answer: Response<Bytes>) -> Response<Intact<A>> {

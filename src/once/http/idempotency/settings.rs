@@ -1,6 +1,6 @@
 //! Settings of a layer for `Idempotency-Key`.
 
-use std::{fmt, future::Ready, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use http::{HeaderName, Method};
 
@@ -10,56 +10,38 @@ use crate::{
     layer::http::DEFAULT_BODY_TIMEOUT,
     lock::Redlock,
     once::{
-        Always, DEFAULT_BODY_LIMIT, Fingerprint, OnceLayer, ResponseStore, StoreError, StoredBy,
-        StoredHeaders, StoredResponse, http::OnceHttp,
+        Always, DEFAULT_BODY_LIMIT, Fingerprint, OnceLayer, ResponseStore, StoredHeaders,
+        http::OnceHttp,
     },
     reject::DefaultResponse,
-    token::FencingToken,
 };
 
 /// Default maximum size of a stored response, headers and body: 64 KiB.
 pub const DEFAULT_RESPONSE_LIMIT: usize = 64 << 10;
 
-/// The mode for requests with an `Idempotency-Key`, whose responses are in the store `St`. Created by
-/// [`OnceLayer::idempotency`].
-pub struct Idempotency<St = OnNodes> {
+/// The mode for requests with an `Idempotency-Key`. Created by [`OnceLayer::idempotency`].
+#[derive(Clone)]
+pub struct Idempotency {
     pub(super) body_limit: usize,
     pub(super) body_timeout: Duration,
     pub(super) response_limit: usize,
     pub(super) headers: StoredHeaders,
     pub(super) kept: KeptStatuses,
     pub(super) same: FingerprintRule,
-    pub(super) store: Option<Arc<St>>,
+    /// `None`: responses are part of the records on the lock's nodes.
+    pub(super) store: Option<Arc<dyn ResponseStore>>,
     /// The host is not part of the scope.
     pub(super) any_host: bool,
     /// The methods whose requests need a key. Default: all but the safe ones and CONNECT.
     methods: Option<Arc<[Method]>>,
 }
 
-impl<St> Idempotency<St> {
+impl Idempotency {
     /// Returns whether requests of the method need a key.
     pub(super) fn applies_to(&self, method: &Method) -> bool {
         match &self.methods {
             Some(methods) => methods.contains(method),
             None => !method.is_safe() && method != Method::CONNECT,
-        }
-    }
-
-    /// The same settings, with another store.
-    fn with_store<T>(self, store: T) -> Idempotency<T> {
-        let Self { body_limit, body_timeout, response_limit, any_host, .. } = self;
-        let Self { headers, kept, same, methods, .. } = self;
-        let store = Some(Arc::new(store));
-        Idempotency {
-            body_limit,
-            body_timeout,
-            response_limit,
-            headers,
-            kept,
-            same,
-            store,
-            any_host,
-            methods,
         }
     }
 }
@@ -225,7 +207,7 @@ impl OnceLayer<Unscoped, Always, OnceHttp<DefaultResponse, Idempotency>> {
     }
 }
 
-impl<C, R, St> OnceLayer<Unscoped, C, OnceHttp<R, Idempotency<St>>> {
+impl<C, R> OnceLayer<Unscoped, C, OnceHttp<R, Idempotency>> {
     /// Sets the scope of keys: the authenticated principal of a request, found by a closure or any
     /// [`ResourceKey`](crate::layer::ResourceKey). Each principal has keys of its own.
     ///
@@ -277,13 +259,13 @@ impl<C, R, St> OnceLayer<Unscoped, C, OnceHttp<R, Idempotency<St>>> {
     /// It is readable on the nodes and in logs: see [`hashed`](crate::key::Key::hashed).
     ///
     /// The host of a request is part of the scope too: see [`any_host`](Self::any_host).
-    pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
+    pub fn scope<K>(self, scope: K) -> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
         self.with_key(scope)
     }
 }
 
 /// # Requests that need a key
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Sets the methods whose requests need a key; others pass unchanged. Default: all but GET, HEAD,
     /// OPTIONS and TRACE, which are safe, and CONNECT, which opens a tunnel (over HTTP/2 also a
     /// WebSocket). PUT and DELETE may need no key if the service makes them idempotent.
@@ -333,7 +315,7 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
 }
 
 /// # Comparison of requests
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Adds these headers to the comparison of requests with the same key: all values of each, in order.
     /// Default: none; only method, path, query and body count.
     ///
@@ -470,7 +452,7 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
 }
 
 /// # The request's body
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Sets the maximum size of a request's body, in bytes. Default:
     /// [`DEFAULT_BODY_LIMIT`](crate::once::DEFAULT_BODY_LIMIT), 1 MiB. The body is read for the
     /// fingerprint, and passed on unchanged: see [`Intact`](crate::once::Intact).
@@ -488,7 +470,7 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
 }
 
 /// # Stored responses
-impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
+impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
     /// Sets the maximum size of a stored response, in bytes: its body, with the names and values of the
     /// stored headers. Default:
     /// [`DEFAULT_RESPONSE_LIMIT`](super::DEFAULT_RESPONSE_LIMIT), 64 KiB.
@@ -539,24 +521,13 @@ impl<K, C, R, St> OnceLayer<K, C, OnceHttp<R, Idempotency<St>>> {
     ///     .response_limit(1 << 20)
     ///     .store(MemoryStore::new());
     /// ```
-    pub fn store<T: ResponseStore>(self, store: T) -> OnceLayer<K, C, OnceHttp<R, Idempotency<T>>> {
-        self.map_protocol(|http| {
-            let OnceHttp { missing, token_header, on_reject, detached, server_errors, mode } = http;
-            let mode = mode.with_store(store);
-            OnceHttp { missing, token_header, on_reject, detached, server_errors, mode }
-        })
+    pub fn store(mut self, store: impl ResponseStore) -> Self {
+        self.protocol.mode.store = Some(Arc::new(store));
+        self
     }
 }
 
-impl<St> Clone for Idempotency<St> {
-    fn clone(&self) -> Self {
-        let (headers, kept, same) = (self.headers.clone(), self.kept.clone(), self.same.clone());
-        let (store, methods) = (self.store.clone(), self.methods.clone());
-        Self { headers, kept, same, store, methods, ..*self }
-    }
-}
-
-impl<St> fmt::Debug for Idempotency<St> {
+impl fmt::Debug for Idempotency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Idempotency")
             .field("body_limit", &self.body_limit)
@@ -566,22 +537,5 @@ impl<St> fmt::Debug for Idempotency<St> {
             .field("kept", &self.kept)
             .field("any_host", &self.any_host)
             .finish_non_exhaustive()
-    }
-}
-
-/// No store: responses are part of the record on the lock's nodes.
-#[derive(Debug)]
-pub enum OnNodes {}
-
-impl ResponseStore for OnNodes {
-    type Put = Ready<Result<(), StoreError>>;
-    type Get = Ready<Result<Option<StoredBy>, StoreError>>;
-
-    fn put(&self, _: &str, _: Arc<StoredResponse>, _: Duration, _: FencingToken) -> Self::Put {
-        match *self {}
-    }
-
-    fn get(&self, _: &str) -> Self::Get {
-        match *self {}
     }
 }

@@ -11,19 +11,18 @@ use std::{
 };
 
 use ::redis::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::worker::{PendingCount, StoreCommand, StoreJob};
+use super::worker::{StoreCommand, StoreJob};
 use crate::{
     error::{LockError, Reason},
     lock::Spawner,
     once::StoreError,
-    sync::atomic::AtomicUsize,
     time::{Sleep, Timers},
 };
 
 /// Maximum number of puts and gets that wait for the server.
-const MAX_PENDING: usize = 1_024;
+pub(super) const MAX_PENDING: usize = 1_024;
 
 /// What all handles of a store share.
 pub(super) struct StoreClient {
@@ -33,7 +32,8 @@ pub(super) struct StoreClient {
     pub(super) timeout: Duration,
     pub(super) max_bytes: usize,
     pub(super) jobs: mpsc::UnboundedSender<StoreJob>,
-    pub(super) pending: Arc<AtomicUsize>,
+    /// A permit for each put or get that may wait.
+    pub(super) pending: Arc<Semaphore>,
     pub(super) timers: Arc<Timers>,
     /// The process that built the store: a fork has no worker thread.
     pub(super) process: u32,
@@ -52,14 +52,14 @@ impl StoreClient {
     }
 
     fn pending_reply(self: &Arc<Self>, command: StoreCommand) -> Result<PendingReply, StoreError> {
-        let Some(count) = PendingCount::new(&self.pending, MAX_PENDING) else {
+        let Ok(permit) = Arc::clone(&self.pending).try_acquire_owned() else {
             let text = format!("{MAX_PENDING} puts and gets wait for server {}", self.server);
             return Err(StoreError::failed(text));
         };
         let (sender, reply) = oneshot::channel();
         let timeout = self.timers.sleep_until(self.timers.clock().now() + self.timeout);
         // If the thread has ended, this drops the sender, and the reply is an error.
-        drop(self.jobs.send(StoreJob { command, reply: sender, _count: count }));
+        drop(self.jobs.send(StoreJob { command, reply: sender, _permit: permit }));
         Ok(PendingReply { reply, timeout: Some(timeout), client: Arc::clone(self) })
     }
 

@@ -8,4 +8,4 @@ mod store;
 mod worker;
 
 pub use builder::RedisStoreBuilder;
-pub use store::{RedisStore, RedisStoreFuture};
+pub use store::RedisStore;

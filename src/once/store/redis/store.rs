@@ -1,13 +1,6 @@
-//! The store, and the future of its puts and gets.
+//! The store: its puts and gets.
 
-use std::{
-    fmt,
-    future::{Future, ready},
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{fmt, future::ready, sync::Arc, time::Duration};
 
 use ::redis::Value;
 
@@ -18,7 +11,7 @@ use super::{
 };
 use crate::{
     error::{BuildError, Reason},
-    once::{ResponseStore, StoreError, StoredBy, StoredResponse},
+    once::{ResponseStore, StoreError, StoreFuture, StoredBy, StoredResponse},
     time::MAX_DURATION,
     token::FencingToken,
 };
@@ -87,27 +80,24 @@ impl RedisStore {
 }
 
 impl ResponseStore for RedisStore {
-    type Put = RedisStoreFuture<()>;
-    type Get = RedisStoreFuture<Option<StoredBy>>;
-
     fn put(
         &self,
         key: &str,
         response: Arc<StoredResponse>,
         retain: Duration,
         token: FencingToken,
-    ) -> Self::Put {
+    ) -> StoreFuture<()> {
         let (bytes, limit) = (response.body().len(), self.client.max_bytes);
         if bytes > limit {
             let text = format!("a response of {bytes} bytes is above max_bytes ({limit})");
-            return RedisStoreFuture::new(ready(Err(StoreError::failed(text))));
+            return Box::pin(ready(Err(StoreError::failed(text))));
         }
         // The server rejects zero.
         let millis = retain.min(MAX_DURATION).as_millis().max(1);
         let millis = u64::try_from(millis).unwrap_or(u64::MAX);
         let put = StoreCommand::Put { key: self.key(key), response, token, millis };
         let reply = self.client.send(put);
-        RedisStoreFuture::new(async move {
+        Box::pin(async move {
             match reply.await? {
                 Value::Int(1) => Ok(()),
                 // The worker checks that it is a number.
@@ -116,10 +106,10 @@ impl ResponseStore for RedisStore {
         })
     }
 
-    fn get(&self, key: &str) -> Self::Get {
+    fn get(&self, key: &str) -> StoreFuture<Option<StoredBy>> {
         let reply = self.client.send(StoreCommand::Get { key: self.key(key) });
         let server = Arc::clone(&self.client.server);
-        RedisStoreFuture::new(async move {
+        Box::pin(async move {
             // The worker checks that it is a value or none.
             let Value::BulkString(value) = reply.await? else { return Ok(None) };
             worker::decode(value).map(Some).map_err(|error| {
@@ -133,38 +123,6 @@ impl ResponseStore for RedisStore {
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore").field("server", &self.client.server).finish_non_exhaustive()
-    }
-}
-
-/// The future of a put or a get of a [`RedisStore`].
-///
-/// # Cancel safety
-///
-/// A get is cancel safe. After the drop of a put, the response may be stored.
-///
-/// # Panics
-///
-/// If polled again after it was ready.
-#[must_use = "futures do nothing unless polled"]
-pub struct RedisStoreFuture<T>(Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>);
-
-impl<T> RedisStoreFuture<T> {
-    fn new(future: impl Future<Output = Result<T, StoreError>> + Send + 'static) -> Self {
-        Self(Box::pin(future))
-    }
-}
-
-impl<T> Future for RedisStoreFuture<T> {
-    type Output = Result<T, StoreError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(cx)
-    }
-}
-
-impl<T> fmt::Debug for RedisStoreFuture<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStoreFuture").finish_non_exhaustive()
     }
 }
 
