@@ -128,7 +128,7 @@ impl<K, C, P> OnceLayer<K, C, P> {
     }
 
     /// Sets the time for which the nodes store that a key is done. Default: 96 hours. See
-    /// [`OnceRequest::retain`].
+    /// [`OnceRequest::retain`](super::OnceRequest::retain).
     pub const fn retain(mut self, retain: Duration) -> Self {
         self.terms.retain = retain;
         self

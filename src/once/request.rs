@@ -15,7 +15,7 @@ use crate::{
 
 /// A request for work that runs once per key. Created by [`Redlock::once`].
 ///
-/// Nothing is sent before [`run`](Self::run). Defaults are the manager's, except for
+/// Nothing is sent before the future of [`run`](Self::run) is polled. Defaults are the manager's, except for
 /// [`wait`](Self::wait).
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run"]

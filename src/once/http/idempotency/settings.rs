@@ -214,7 +214,7 @@ impl<C, R> OnceLayer<Unscoped, C, OnceHttp<R, Idempotency>> {
     /// The client must not be able to choose it. The layer that checks credentials and puts the principal
     /// into the request's extensions belongs outside of this layer. A request without a scope (`None`)
     /// passes unchanged; an error refuses it, even with [`Missing::Run`](crate::once::http::Missing). With
-    /// [`Scope::none`] all callers share their keys.
+    /// [`Scope::none`](super::Scope::none) all callers share their keys.
     ///
     /// A closure declares the type of its argument, or is passed to [`key::from_fn`](crate::key::from_fn):
     ///
