@@ -43,4 +43,4 @@ mod settings;
 
 pub use body::OnceGrpcBody;
 pub use outcome::{CallOutcome, CompletesGrpc};
-pub use settings::OnceGrpc;
+pub use settings::{ByStatus, OnceGrpc};

@@ -2,7 +2,6 @@
 
 use std::{
     future::{Future, poll_fn},
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -21,7 +20,7 @@ use crate::{
     once::{
         OnceError, OnceFuture, OnceService,
         execution::run_attached,
-        http::call::{InnerCall, reject},
+        http::call::{HttpCall, reject},
         outcome::{OnceOutcome, RequestEnd},
     },
     reject::{OnReject, RejectReason, Rejection, RequestOutcome, error_info},
@@ -30,9 +29,8 @@ use crate::{
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceGrpc<R>>
 where
-    S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: Service<Request<B>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Clone + Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesGrpc + Clone + Send + 'static,
     R: OnReject<Status> + Clone + Send + 'static,
@@ -49,13 +47,11 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let layer = &self.layer;
-        let OnceGrpc { missing, token_header, on_reject, detached } = layer.protocol.clone();
-        token_header.strip(request.headers_mut());
-        let key = layer.request_for(missing.settle(layer.key.key(&request)));
+        layer.protocol.token_header.strip(request.headers_mut());
+        let found = layer.protocol.missing.settle(layer.key.key(&request));
+        let key = layer.request_for(found);
         let wait = timeout(request.headers());
-        let (service, name) = (self.inner.clone(), Arc::clone(layer.name()));
-        let inner = InnerCall { service, token_header, layer: name };
-        let complete = layer.complete.clone();
+        let HttpCall { inner, rules, on_reject, detached } = HttpCall::new(self);
         OnceFuture::new(async move {
             let mut key = match key {
                 Ok(Some(key)) => key,
@@ -68,7 +64,7 @@ where
             key.lock = key.lock.wait_at_most(wait);
             let resource = key.resource.clone().ok();
             let (reader, writer) = slot();
-            let work = move |context| relay(inner.begin(request, context), writer, complete);
+            let work = move |context| relay(inner.begin(request, context), writer, rules.complete);
             let ended = match until_head(run_attached(key, |_| true, detached, work), reader).await
             {
                 Ok(response) => return Ok(response),

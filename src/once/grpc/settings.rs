@@ -1,24 +1,18 @@
 //! The settings of a once layer over gRPC.
 
-use std::fmt;
-
-use http::HeaderName;
 use tonic::Status;
 
 use crate::{
-    layer::token_header::TokenHeader,
-    once::{OnceLayer, http::Missing},
+    once::{OnceLayer, http::OnceHttp},
     reject::{DefaultResponse, Rejection},
 };
 
 /// The settings of a [`OnceLayer`] over gRPC, where outcomes are statuses. Created by [`OnceLayer::grpc`].
-#[derive(Clone, Debug)]
-pub struct OnceGrpc<R = DefaultResponse> {
-    pub(super) missing: Missing,
-    pub(super) token_header: TokenHeader,
-    pub(super) on_reject: R,
-    pub(super) detached: bool,
-}
+pub type OnceGrpc<R = DefaultResponse> = OnceHttp<R, ByStatus>;
+
+/// The mode for gRPC calls, whose status decides on their key. Created by [`OnceLayer::grpc`].
+#[derive(Clone, Copy, Debug)]
+pub struct ByStatus(());
 
 impl<K, C> OnceLayer<K, C> {
     /// Makes outcomes gRPC statuses, for tonic's `Server::layer` or around one service:
@@ -74,7 +68,8 @@ impl<K, C> OnceLayer<K, C> {
     ///
     /// The status is in the trailers. A stream runs under the lock of its key up to them, and they are sent
     /// when its end is recorded, or with a WARN if too few nodes store the record. A client that stops
-    /// reading keeps its call in progress for `max_hold` at most; the outcome is then unknown. Calls with
+    /// reading keeps its call in progress for `max_hold` at most; the outcome is then unknown. After a client
+    /// disconnects, the layer reads the response to its end, also of a stream, and records the status. Calls with
     /// streams of requests run once too: the layer reads no message. Put the translation of gRPC-Web outside
     /// of this layer, as its trailers are part of the body. A request with a truncated message may end with
     /// one of the unknown statuses, although the method never ran.
@@ -84,51 +79,12 @@ impl<K, C> OnceLayer<K, C> {
     /// [`LockContexts`](crate::LockContexts). Around a client's `Channel` the layer responds with the same
     /// statuses, without a request.
     pub fn grpc(self) -> OnceLayer<K, C, OnceGrpc> {
-        self.map_protocol(|_| OnceGrpc {
-            missing: Missing::Reject,
-            token_header: TokenHeader::default(),
-            on_reject: DefaultResponse::default(),
-            detached: true,
-        })
+        self.map_protocol(|_| OnceHttp::new(ByStatus(())))
     }
 }
 
 /// # Calls over gRPC
 impl<K, C, R> OnceLayer<K, C, OnceGrpc<R>> {
-    /// Sets what happens to a call without a key. Default: [`Missing::Reject`], with `INVALID_ARGUMENT`.
-    ///
-    /// A closure reports such a call by [`KeyError::missing`](crate::layer::KeyError::missing). If it returns
-    /// `None`, the call runs with either setting.
-    pub fn missing(mut self, missing: Missing) -> Self {
-        self.protocol.missing = missing;
-        self
-    }
-
-    /// Sets whether a call that has started continues when its client disconnects, its deadline is over, or
-    /// a layer outside drops it. Default: yes. The layer then reads the response to its end, also of a
-    /// stream, and records the status. Otherwise the call is dropped, and its outcome is
-    /// [unknown](crate::once::UnknownOutcome).
-    ///
-    /// It continues as a task of the tokio runtime that polled it, like a request over HTTP.
-    pub fn detached(mut self, detached: bool) -> Self {
-        self.protocol.detached = detached;
-        self
-    }
-
-    /// See [`RedlockLayer::token_header`](crate::RedlockLayer::token_header).
-    ///
-    /// # Panics
-    ///
-    /// If `name` is not a valid header name.
-    pub fn token_header<N>(mut self, name: N) -> Self
-    where
-        N: TryInto<HeaderName>,
-        N::Error: fmt::Debug,
-    {
-        self.protocol.token_header = TokenHeader::new(name);
-        self
-    }
-
     /// Sets the closure that makes the statuses of rejected calls. Default: [`Rejection::grpc_status`], with
     /// which a call that loses its lock after its head was sent always ends. Duplicates of done work are not
     /// rejected.
@@ -136,11 +92,6 @@ impl<K, C, R> OnceLayer<K, C, OnceGrpc<R>> {
     where
         G: Fn(Rejection<'_>) -> Status,
     {
-        self.map_protocol(|OnceGrpc { missing, token_header, detached, .. }| OnceGrpc {
-            missing,
-            token_header,
-            on_reject: respond,
-            detached,
-        })
+        self.map_protocol(|http| http.with_on_reject(respond))
     }
 }

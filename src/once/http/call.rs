@@ -21,9 +21,9 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::once) struct InnerCall<S> {
     pub(in crate::once) service: S,
-    pub(in crate::once) token_header: TokenHeader,
+    token_header: TokenHeader,
     /// The layer's name.
-    pub(in crate::once) layer: Arc<str>,
+    layer: Arc<str>,
 }
 
 impl<S> InnerCall<S> {
@@ -42,16 +42,16 @@ impl<S> InnerCall<S> {
     }
 }
 
-/// What a layer over HTTP does to one request.
-pub(super) struct HttpCall<S, C, R> {
-    pub(super) inner: InnerCall<S>,
-    pub(super) rules: CompletionRules<C>,
-    pub(super) on_reject: R,
-    pub(super) detached: bool,
+/// What a layer over HTTP or gRPC does to one request.
+pub(in crate::once) struct HttpCall<S, C, R> {
+    pub(in crate::once) inner: InnerCall<S>,
+    pub(in crate::once) rules: CompletionRules<C>,
+    pub(in crate::once) on_reject: R,
+    pub(in crate::once) detached: bool,
 }
 
 impl<S: Clone, C: Clone, R: Clone> HttpCall<S, C, R> {
-    pub(super) fn new<K, M>(service: &OnceService<S, K, C, OnceHttp<R, M>>) -> Self {
+    pub(in crate::once) fn new<K, M>(service: &OnceService<S, K, C, OnceHttp<R, M>>) -> Self {
         let OnceService { inner, layer } = service;
         let http = &layer.protocol;
         let inner = InnerCall {

@@ -31,8 +31,8 @@ impl<A, F: Fn(&Response<A>) -> bool> CompletesHttp<A> for F {
 
 /// The settings that decide what a response does to its key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CompletionRules<C> {
-    pub(super) complete: C,
+pub(in crate::once) struct CompletionRules<C> {
+    pub(in crate::once) complete: C,
     pub(super) server_errors: ServerErrors,
 }
 

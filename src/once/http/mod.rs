@@ -82,4 +82,4 @@ pub use completion::{CompletesHttp, ServerErrors};
 pub(crate) use idempotency::fuzzing;
 pub use idempotency::{DEFAULT_RESPONSE_LIMIT, Idempotency, KeptStatuses, Scope, Unscoped};
 pub use key::Missing;
-pub use settings::{ByBody, ByHead, OnceHttp};
+pub use settings::{ByBody, ByHead, HttpMode, OnceHttp};

@@ -39,9 +39,8 @@ impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R>>
 where
-    S: Service<Request<B>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: Service<Request<B>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Clone + Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject<Response<Bytes>> + Clone + Send + 'static,
@@ -65,9 +64,8 @@ where
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, ByBody>>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: Service<Request<Intact<B>>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Clone + Send + 'static,
     K: BodyKey + Clone + Send + 'static,
     C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject<Response<Bytes>> + Clone + Send + 'static,

@@ -14,13 +14,13 @@ use crate::{
 };
 
 /// The settings of a [`OnceLayer`] over HTTP, where outcomes are responses. Created by [`OnceLayer::http`],
-/// [`OnceLayer::by_body`] and [`OnceLayer::idempotency`], each with a mode `M`.
+/// [`OnceLayer::by_body`], [`OnceLayer::idempotency`] and `OnceLayer::grpc`, each with a mode `M`.
 #[derive(Clone, Debug)]
 pub struct OnceHttp<R = DefaultResponse, M = ByHead> {
-    pub(super) missing: Missing,
-    pub(super) token_header: TokenHeader,
-    pub(super) on_reject: R,
-    pub(super) detached: bool,
+    pub(in crate::once) missing: Missing,
+    pub(in crate::once) token_header: TokenHeader,
+    pub(in crate::once) on_reject: R,
+    pub(in crate::once) detached: bool,
     pub(super) server_errors: ServerErrors,
     pub(super) mode: M,
 }
@@ -29,12 +29,25 @@ pub struct OnceHttp<R = DefaultResponse, M = ByHead> {
 #[derive(Clone, Copy, Debug)]
 pub struct ByHead(());
 
+/// A mode whose outcomes are HTTP statuses. Implemented by the modes of this crate.
+pub trait HttpMode {}
+
+impl HttpMode for ByHead {}
+impl HttpMode for ByBody {}
+
 impl<M> OnceHttp<DefaultResponse, M> {
-    pub(super) fn new(mode: M) -> Self {
+    pub(in crate::once) fn new(mode: M) -> Self {
         let (missing, token_header) = (Missing::Reject, TokenHeader::default());
         let server_errors = ServerErrors::Free;
         let on_reject = DefaultResponse::default();
         Self { missing, token_header, on_reject, detached: true, server_errors, mode }
+    }
+}
+
+impl<R, M> OnceHttp<R, M> {
+    pub(in crate::once) fn with_on_reject<G>(self, on_reject: G) -> OnceHttp<G, M> {
+        let Self { missing, token_header, detached, server_errors, mode, .. } = self;
+        OnceHttp { missing, token_header, on_reject, detached, server_errors, mode }
     }
 }
 
@@ -125,19 +138,20 @@ impl<K, C> OnceLayer<K, C> {
     }
 }
 
-/// # Requests over HTTP
+/// # Requests over HTTP and gRPC
 impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
-    /// Sets what happens to a request without a key. Default: [`Missing::Reject`].
+    /// Sets what happens to a request without a key. Default: [`Missing::Reject`], over gRPC with
+    /// `INVALID_ARGUMENT`.
     ///
-    /// A closure reports such a request by [`KeyError::missing`](crate::layer::KeyError::missing). If it returns `None`, the request runs
-    /// with either setting.
+    /// A closure reports such a request by [`KeyError::missing`](crate::layer::KeyError::missing). If it
+    /// returns `None`, the request runs with either setting.
     pub fn missing(mut self, missing: Missing) -> Self {
         self.protocol.missing = missing;
         self
     }
 
     /// Sets whether a request that has started continues when its client disconnects, or a layer outside
-    /// drops it, such as a timeout. Default: yes, so that it is done at the client's next try. Otherwise it
+    /// drops it, such as a timeout or the deadline of a gRPC call. Default: yes, so that it is done at the client's next try. Otherwise it
     /// is dropped, and its outcome is [unknown](crate::once::UnknownOutcome).
     ///
     /// It continues as a task of the tokio runtime that polled it, in its span and under its lock, which
@@ -163,7 +177,10 @@ impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
         self.protocol.token_header = TokenHeader::new(name);
         self
     }
+}
 
+/// # Responses over HTTP
+impl<K, C, R, M: HttpMode> OnceLayer<K, C, OnceHttp<R, M>> {
     /// Sets the closure that makes the responses to rejected requests. Default: [`Rejection::response`].
     /// Duplicates of done work are not rejected.
     ///
@@ -172,10 +189,7 @@ impl<K, C, R, M> OnceLayer<K, C, OnceHttp<R, M>> {
     where
         G: Fn(Rejection<'_>) -> Response<Bytes>,
     {
-        self.map_protocol(|http| {
-            let OnceHttp { missing, token_header, detached, server_errors, mode, .. } = http;
-            OnceHttp { missing, token_header, on_reject: respond, detached, server_errors, mode }
-        })
+        self.map_protocol(|http| http.with_on_reject(respond))
     }
 
     /// Sets what happens to a key whose request was answered with a 5xx. Default:

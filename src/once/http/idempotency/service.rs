@@ -80,9 +80,8 @@ impl<K, C, R> OnceLayer<K, C, OnceHttp<R, Idempotency>> {
 
 impl<S, K, C, R, B, A> Service<Request<B>> for OnceService<S, K, C, OnceHttp<R, Idempotency>>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: Service<Request<Intact<B>>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Clone + Send + 'static,
     K: ResourceKey<Request<B>>,
     C: CompletesHttp<A> + Clone + Send + 'static,
     R: OnReject<Response<Bytes>> + Clone + Send + 'static,
@@ -114,9 +113,8 @@ async fn respond<S, C, R, B, A>(
     request: Request<B>,
 ) -> Result<Response<Intact<A>>, S::Error>
 where
-    S: Service<Request<Intact<B>>, Response = Response<A>> + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
+    S: Service<Request<Intact<B>>, Response = Response<A>, Error: Send, Future: Send>,
+    S: Send + 'static,
     C: CompletesHttp<A> + Send + 'static,
     R: OnReject<Response<Bytes>>,
     B: Body<Error: Send> + Send + 'static,

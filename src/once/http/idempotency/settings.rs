@@ -11,7 +11,7 @@ use crate::{
     lock::Redlock,
     once::{
         Always, DEFAULT_BODY_LIMIT, Fingerprint, OnceLayer, ResponseStore, StoredHeaders,
-        http::OnceHttp,
+        http::{HttpMode, OnceHttp},
     },
     reject::DefaultResponse,
 };
@@ -35,6 +35,8 @@ pub struct Idempotency {
     /// The methods whose requests need a key. Default: all but the safe ones and CONNECT.
     methods: Option<Arc<[Method]>>,
 }
+
+impl HttpMode for Idempotency {}
 
 impl Idempotency {
     /// Returns whether requests of the method need a key.
