@@ -1,5 +1,5 @@
-//! `scripts/bench` runs it: what requests and locks allocate, and what the layer adds to a request.
-//! Apart from the others, because here every allocation is counted.
+//! The allocations of requests and locks, and the cost of the layer for a request. Run by
+//! `scripts/bench`. A separate program, as every allocation is counted here.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -9,7 +9,7 @@ static COUNTER: Counter = Counter::new();
 
 struct Counting;
 
-// SAFETY: all is done by the system's allocator, with the arguments as they came.
+// SAFETY: delegates to the system's allocator with unchanged arguments.
 #[expect(unsafe_code, reason = "only the allocator sees all allocations")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

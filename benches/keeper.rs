@@ -1,9 +1,9 @@
-//! What the thread that renews locks costs a request that ends before its first renewal.
+//! The cost of the thread that renews locks, for a request that ends before its first renewal.
 //!
-//! `cargo bench -p tower-redlock-benches --bench keeper`: cycles of one lock over one embedded node,
-//! with the manager's thread and without any, in turns. Without it nothing is renewed and no timer
-//! fires, but the entry among the timers is still made and removed: what that costs is measured by
-//! itself, in a map of as many entries.
+//! `cargo bench -p tower-redlock-benches --bench keeper`: cycles of one lock over one embedded
+//! node, with the manager's thread and without one, in turns. Without it nothing is renewed and no
+//! timer fires, but the entry among the timers is still inserted and removed. The cost of that is
+//! measured separately, in a map with the same number of entries.
 
 use std::{
     collections::BTreeMap,
@@ -19,10 +19,10 @@ use tower_redlock::{Lock, Redlock, lock::Spawner, node::EmbeddedNodes};
 
 const ROUNDS: usize = 21;
 const CYCLES: u32 = 20_000;
-/// Locks that are held meanwhile, and renewed where somebody does it.
+/// Number of locks that are held meanwhile, and renewed if there is a thread.
 const HELD: usize = 1_000;
 
-/// Runs nothing.
+/// A spawner that runs nothing.
 #[derive(Debug)]
 struct Nobody;
 
@@ -66,7 +66,7 @@ async fn hold(redlock: &Redlock) -> Vec<Lock> {
     locks
 }
 
-/// µs for a lock that is taken and given back.
+/// Returns the time to acquire and release a lock, in µs.
 async fn cycles(redlock: &Redlock) -> f64 {
     let started = Instant::now();
     for _ in 0..CYCLES {
@@ -75,7 +75,7 @@ async fn cycles(redlock: &Redlock) -> f64 {
     micros(started)
 }
 
-/// µs for an entry that is made and removed.
+/// Returns the time to insert and remove an entry, in µs.
 fn entries() -> f64 {
     let map =
         Mutex::new((0..HELD).map(|i| ((i, i), Waker::noop().clone())).collect::<BTreeMap<_, _>>());

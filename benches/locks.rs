@@ -1,4 +1,4 @@
-//! `scripts/bench` runs it: what takes time over real servers.
+//! The times of operations over real servers. Run by `scripts/bench`.
 
 fn main() {
     tower_redlock_benches::locks();

@@ -1,4 +1,4 @@
-//! `scripts/bench` runs it: tables and plots of the samples in a file, into a folder.
+//! Writes tables and plots of the samples in a file to a folder. Run by `scripts/bench`.
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -1,4 +1,4 @@
-//! A lock that is held by hand: taken, checked, watched and released.
+//! A lock that is held by hand: acquired, checked, watched and released.
 //!
 //! ```text
 //! cargo run --example by_hand

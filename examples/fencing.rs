@@ -26,7 +26,7 @@ use axum::{
 use tower::ServiceExt;
 use tower_redlock::{FencingLayer, FencingToken, Redlock, key};
 
-/// Stands for files on a disk.
+/// Represents files on a disk.
 type Files = Arc<Mutex<HashMap<String, String>>>;
 
 /// The service that owns the files. It keeps the newest token of each, and rejects requests with an
@@ -40,7 +40,7 @@ async fn write(State(files): State<Files>, Path(name): Path<String>, content: St
     files.lock().unwrap().insert(name, content);
 }
 
-/// A request to the storage, with the token of the lock that it is made under.
+/// Sends a request to the storage, with the token of its lock.
 async fn put_file(
     storage: &Router,
     name: &str,
@@ -63,7 +63,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let files = Files::default();
     let storage = storage(Arc::clone(&files));
 
-    // Alice's lock is not renewed: as if her machine were suspended after her check of the lock.
+    // Alice's lock is not renewed, as if her machine were suspended after she checked the lock.
     let name = "file:report";
     let alice = redlock.lock(name).ttl(Duration::from_secs(1)).auto_extend(false).await?;
     let token = alice.fencing_token();
@@ -76,7 +76,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let written = put_file(&storage, "report", "bob's report", bob.fencing_token()).await?;
     println!("bob writes his report: {written}");
 
-    // Alice is back, and does not know how late she is.
+    // Alice continues, and does not know that her lock has expired.
     let late = put_file(&storage, "report", "alice's report", token).await?;
     println!("alice writes her report, too late: {late}");
     println!("the storage has: {}", files.lock().unwrap()["report"]);

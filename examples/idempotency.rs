@@ -1,4 +1,4 @@
-//! A payment that a client sends again is made once, and answered as the first time.
+//! A payment that a client sends again is made once, and gets the same response.
 //!
 //! ```text
 //! cargo run --example idempotency --features axum,once
@@ -7,7 +7,7 @@
 //!   -H 'idempotency-key: "8e03978e"' -d 'amount=7'
 //! ```
 //!
-//! Run the `curl` command twice: the second answer has the same payment id, and the header
+//! Run the `curl` command twice: the second response has the same payment id, and the header
 //! `idempotency-replayed: true`. With another body under the same key it is 422.
 //!
 //! `REDLOCK_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3` names the servers; without it,
@@ -32,7 +32,7 @@ use tokio::{net::TcpListener, signal};
 use tower_redlock::{OnceLayer, Redlock, key};
 
 fn app(redlock: Redlock) -> Router {
-    // Keys belong to the caller: no client sees the answer to another's request.
+    // Keys belong to the caller, so no client gets the response to another client's request.
     let caller = key::extension(|user: &User| format!("user:{}", user.0));
     // The default retention is 96 hours. Answers up to 64 KiB are kept on the lock's servers.
     let once = OnceLayer::idempotency(redlock, "payments")
@@ -41,7 +41,7 @@ fn app(redlock: Redlock) -> Router {
     Router::new()
         .route("/payments", post(pay))
         .route_layer(once)
-        // The layer that is added last is the outermost: the caller is known to the ones inside.
+        // The layer that is added last is the outermost, so the inner ones know the caller.
         .route_layer(middleware::from_fn(authenticate))
 }
 
@@ -55,7 +55,7 @@ async fn pay(amount: String) -> (StatusCode, String) {
 #[derive(Clone)]
 struct User(String);
 
-/// Stands for the check of a token: takes it for the name of the user.
+/// Represents the check of a token, which is taken as the name of the user.
 async fn authenticate(mut request: Request, next: Next) -> Result<Response, StatusCode> {
     let token = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let user = token.and_then(|token| token.strip_prefix("Bearer "));
@@ -79,7 +79,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     axum::serve(listener, app(redlock.clone()))
         .with_graceful_shutdown(async { signal::ctrl_c().await.unwrap_or_default() })
         .await?;
-    // Waits for requests whose client hung up, and for the acknowledgement of every release.
+    // Waits for requests whose clients disconnected, and for the acknowledgement of every release.
     redlock.shutdown().await;
     Ok(())
 }

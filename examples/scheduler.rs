@@ -4,9 +4,9 @@
 //! cargo run --example scheduler --features scheduler
 //! ```
 //!
-//! `REDLOCK_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3` names the servers; without it,
-//! the nodes are inside the process. With it, start several replicas and kill one: the others go on.
-//! Ctrl-C stops it.
+//! `REDLOCK_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3` names the servers; without
+//! it, the nodes are inside the process. With it, start several replicas and kill one: the others
+//! continue. Ctrl-C stops it.
 
 use std::{
     env, io,
@@ -17,12 +17,12 @@ use tokio::{signal, time::sleep};
 use tower_redlock::{Job, JobContext, Redlock, Schedule, Scheduler, scheduler::Missed};
 
 /// A tick is one point of the schedule. `scheduled_at` is the same on every replica, so it can name
-/// what the run is about.
+/// the subject of the run.
 async fn report(cx: JobContext) -> Result<(), io::Error> {
     let tick = cx.scheduled_at().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     println!("tick {}, token {}, started late by {:?}", tick.as_secs(), token(&cx), cx.lateness());
     for page in 1..=3 {
-        // Asks after each step whether the lock is still held.
+        // Checks after each step whether the lock is still held.
         cx.ensure_valid().map_err(io::Error::other)?;
         sleep(Duration::from_millis(100)).await;
         println!("  page {page} of the report");
@@ -30,7 +30,8 @@ async fn report(cx: JobContext) -> Result<(), io::Error> {
     Ok(())
 }
 
-/// For the store that the report goes to: it rejects writes of a run with an older token.
+/// Returns the token for the store of the report, which rejects writes of a run with an older
+/// token.
 fn token(cx: &JobContext) -> u64 {
     cx.fencing_token().get()
 }

@@ -1,4 +1,4 @@
-//! Tests of code that takes locks: in virtual time, without servers, the same in every run.
+//! Tests of code that uses locks: in virtual time, without servers, repeatable.
 //!
 //! ```text
 //! cargo test --example testing --features testing
@@ -49,7 +49,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// `start_paused`: the code sleeps by tokio's clock, which moves with the manual one.
+    /// `start_paused` is needed as the code sleeps by tokio's clock, which moves with the manual
+    /// one.
     #[tokio::test(start_paused = true)]
     async fn imports_on_one_replica() {
         let clock = ManualClock::new();

@@ -57,18 +57,18 @@ type Orders = HashMap<u32, Vec<(String, u32)>>;
 
 struct Service {
     redlock: Redlock,
-    /// Stands for a database: the lines of each order.
+    /// Represents a database: the lines of each order.
     lines: Arc<Mutex<Orders>>,
 }
 
 #[tonic::async_trait]
 impl orders_server::Orders for Service {
     /// A stream is polled under the lock, and dropped when the lock ends. A task that feeds a
-    /// channel would go on.
+    /// channel would continue.
     type TrackStream = Pin<Box<dyn Stream<Item = Result<Event, Status>> + Send>>;
 
     async fn place(&self, request: Request<PlaceRequest>) -> Result<Response<Receipt>, Status> {
-        // The layer has put the lock there, and has rejected calls without an order-id.
+        // The layer has inserted the lock, and has rejected calls without an order-id.
         let lock = request.extensions().get::<LockContext>().expect("behind the layer");
         let token = lock.fencing_token();
         let id = order_id(request.metadata().as_ref()).expect("behind the layer");
@@ -135,7 +135,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(listen).await?;
     println!("listening on http://{}", listener.local_addr()?);
     Server::builder()
-        // Around this service alone: health checks and reflection beside it have no `order-id`.
+        // Only around this service: health checks and reflection have no `order-id`.
         .add_service(one_order.layer(OrdersServer::new(service)))
         .serve_with_incoming_shutdown(TcpIncoming::from(listener), async {
             signal::ctrl_c().await.unwrap_or_default();

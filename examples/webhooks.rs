@@ -31,14 +31,14 @@ use sha2::Sha256;
 use tokio::{net::TcpListener, signal};
 use tower_redlock::{LockContext, OnceLayer, Redlock, key};
 
-/// The largest body that is read to check its signature.
+/// Maximum size of a body that is read to check its signature, in bytes.
 const MAX_BODY: usize = 64 * 1024;
-/// How far a timestamp may be off, in seconds.
+/// Maximum difference of a timestamp from the current time, in seconds.
 const TOLERANCE: u64 = 300;
 
 fn app(redlock: Redlock, secret: Secret) -> Router {
     // After a 2xx the event is done, and a repeat is answered with an empty 200. After any other
-    // status it is free for the sender's next try.
+    // status the sender may retry.
     let once = OnceLayer::new(redlock, "payments", key::header("webhook-id")).http();
     Router::new()
         .route("/webhooks", post(handle))
@@ -53,8 +53,8 @@ async fn handle(lock: LockContext, Json(event): Json<serde_json::Value>) -> Stat
     StatusCode::NO_CONTENT
 }
 
-/// Passes on requests that are signed as the Standard Webhooks specification says. The signature is
-/// over the bytes of the body.
+/// Passes on requests that are signed according to the Standard Webhooks specification. The
+/// signature covers the bytes of the body.
 async fn verify(
     State(secret): State<Arc<Secret>>,
     request: Request,
@@ -69,7 +69,7 @@ async fn verify(
 struct Secret(Hmac<Sha256>);
 
 impl Secret {
-    /// From a secret as senders show it: `whsec_` and base64.
+    /// Parses a secret as senders show it: `whsec_` and base64.
     fn new(secret: &str) -> Result<Self, Box<dyn Error>> {
         let key = BASE64.decode(secret.strip_prefix("whsec_").ok_or("no whsec_ secret")?)?;
         Ok(Self(Hmac::new_from_slice(&key)?))
@@ -101,7 +101,7 @@ impl Secret {
     }
 }
 
-/// In seconds.
+/// Returns the time in seconds since 1970.
 fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -15,9 +15,9 @@ use crate::{
 
 /// The settings of a manager, from a file: any format that serde reads.
 ///
-/// Durations are written as `"10s"` or `"250ms"`. Unknown keys are refused, so that a typing error
-/// does not pass for a default. Everything but `nodes` may be left out; the defaults are those of
-/// [`RedlockBuilder`], and so is the meaning of the keys:
+/// Durations are written as `"10s"` or `"250ms"`. Unknown keys are refused, so that a misspelt key
+/// is not ignored. All keys except `nodes` are optional. The defaults and the meaning of the keys
+/// are those of [`RedlockBuilder`]:
 ///
 /// | key | form | default |
 /// |---|---|---|
@@ -65,8 +65,8 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Errors about a `Config` repeat no value. The crate of a format may add the line that it was about,
-/// which may have a password: of `toml`'s error, show `message()` alone.
+/// Errors about a `Config` repeat no value. The crate of a format may add the line with the error,
+/// which may contain a password. Of `toml`'s error, show only `message()`.
 #[derive(Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -111,7 +111,8 @@ pub struct Config {
     tls: Option<TlsFiles>,
 }
 
-/// A list of nodes. An error does not repeat a text in its place: a URL may hold a password.
+/// A list of nodes. The error for a string in its place does not repeat the string, as a URL may
+/// contain a password.
 fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeUrl>, D::Error> {
     struct NodeList;
     impl<'de> Visitor<'de> for NodeList {
@@ -132,7 +133,7 @@ fn nodes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NodeUrl>, D::
     deserializer.deserialize_any(NodeList)
 }
 
-/// Refuses everything but a text, without repeating it.
+/// A string. Its error does not repeat another value.
 #[derive(Clone, Deserialize)]
 #[serde(untagged, expecting = "password: expected a text, in quotes")]
 enum Password {
@@ -175,7 +176,7 @@ struct TlsFiles {
 }
 
 impl Redlock {
-    /// A manager as a [`Config`] describes it.
+    /// Builds a manager as a [`Config`] describes it.
     ///
     /// # Errors
     ///
@@ -186,12 +187,13 @@ impl Redlock {
 }
 
 impl Config {
-    /// The builder that this configuration describes, for settings that no file can hold.
+    /// Returns the builder that this configuration describes, for settings that a file can't
+    /// contain.
     ///
     /// # Errors
     ///
-    /// [`BuildError::InvalidSetting`] for a user name without a password, and for a password that is
-    /// given twice. Files are read by [`build`](RedlockBuilder::build).
+    /// [`BuildError::InvalidSetting`] for a user name without a password, and for a password that
+    /// is given twice. Files are read by [`build`](RedlockBuilder::build).
     pub fn into_builder(self) -> Result<RedlockBuilder, BuildError> {
         let mut builder = Redlock::builder();
         for node in self.nodes {
@@ -219,7 +221,7 @@ impl Config {
         let password = self.password.map(|Password::Text(password)| password);
         let credentials = match (self.username, password, self.password_file) {
             (_, Some(_), Some(_)) => {
-                let reason = "it is given, and password_file as well";
+                let reason = "it conflicts with password_file: set only one of them";
                 return Err(BuildError::setting("password", reason));
             }
             (Some(_), None, None) => {
@@ -246,7 +248,7 @@ impl Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // URLs may hold passwords: only how many there are is shown.
+        // URLs may contain passwords, so only their number is shown.
         f.debug_struct("Config")
             .field("nodes", &self.nodes.len())
             .field("ttl", &self.ttl)
@@ -282,9 +284,12 @@ mod tests {
     #[test]
     fn passwords_are_never_shown() {
         let config = parse("nodes = ['redis://:s3cret@h']\npassword = 's3cret'").unwrap();
+
         assert!(!format!("{config:?}").contains("s3cret"));
+
         let builder = config.into_builder().unwrap();
         assert!(!format!("{builder:?}").contains("s3cret"));
+
         for document in [
             serde_json::json!({ "password": 471_142 }),
             serde_json::json!({ "password": ["471142"] }),
@@ -326,7 +331,7 @@ mod tests {
 
     #[test]
     fn documented_settings_are_accepted() {
-        let page = include_str!("../docs/servers.md");
+        let page = include_str!("../docs/production.md");
         let block = page
             .split("```toml")
             .map(|part| part.split("```").next().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Events of a manager's locks and nodes, for those that listen.
+//! Events of a manager's locks and nodes, for receivers.
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ pub struct LockEvent {
     /// Its time, by this process's wall clock.
     #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
     pub at: SystemTime,
-    /// The kind of event, with its details.
+    /// The kind of the event, with its details.
     #[cfg_attr(feature = "config", serde(flatten))]
     pub kind: LockEventKind,
 }
@@ -53,7 +53,7 @@ pub enum LockEventKind {
         /// Time since the request.
         #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
         waited: Duration,
-        /// Why.
+        /// Why it ended.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         error: LockError,
     },
@@ -62,7 +62,7 @@ pub enum LockEventKind {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         resource: Resource,
-        /// Why.
+        /// Why the lock ended.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         cause: LossCause,
     },
@@ -74,7 +74,8 @@ pub enum LockEventKind {
         /// The lock's fencing token.
         token: FencingToken,
     },
-    /// Guarded work blocks past the end of its lock, and can't be dropped. Repeated while it does.
+    /// Guarded work blocks beyond the end of its lock, and can't be dropped. The event is repeated
+    /// while it does.
     Overrun {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
@@ -83,8 +84,8 @@ pub enum LockEventKind {
         #[cfg_attr(feature = "config", serde(with = "humantime_serde"))]
         by: Duration,
     },
-    /// The proposed token of a lock was not above the nodes' fences: the fences were raised to those of
-    /// a greater token.
+    /// The proposed token of a lock was not above the nodes' fences. The lock got a greater token,
+    /// and the fences were raised.
     FenceRaised {
         /// The names.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
@@ -92,11 +93,11 @@ pub enum LockEventKind {
         /// The greater token.
         token: FencingToken,
     },
-    /// A node does not vote any more.
+    /// A node stopped voting.
     NodeOut {
         /// Its name.
         node: Arc<str>,
-        /// Why.
+        /// Why it does not vote.
         #[cfg_attr(feature = "config", serde(serialize_with = "as_text"))]
         reason: Reason,
     },
@@ -122,7 +123,7 @@ impl LockEventKind {
         }
     }
 
-    /// Returns the names that it is about; `None` if it is about a node.
+    /// Returns the names that the event is about; `None` if it is about a node.
     pub const fn resource(&self) -> Option<&Resource> {
         match self {
             Self::Granted { resource, .. }
@@ -172,14 +173,14 @@ fn as_text<S: serde::Serializer>(
     serializer.collect_str(value)
 }
 
-/// Number of events that a receiver may be behind.
+/// Maximum number of events that a receiver may lag behind.
 const CAPACITY: usize = 1_024;
 
-/// Sends events, once somebody listens.
+/// Sends events, once there is a receiver.
 #[derive(Debug)]
 pub(crate) struct Events {
     sender: broadcast::Sender<LockEvent>,
-    /// Whether there was a receiver. An event costs one load of this before.
+    /// Whether there ever was a receiver. Until then, an event costs one load of this.
     has_listeners: AtomicBool,
 }
 
@@ -196,15 +197,15 @@ impl Events {
         self.sender.subscribe()
     }
 
-    /// Sends the event that `kind` makes. Not to be called under a mutex of the crate, as it wakes the
-    /// receivers.
+    /// Sends the event that `kind` returns. Must not be called while a mutex of the crate is held,
+    /// as it wakes the receivers.
     pub(crate) fn send(&self, clock: &dyn Clock, kind: impl FnOnce() -> LockEventKind) {
         if !self.has_listeners.load(Ordering::Relaxed) {
             return;
         }
         crate::sync::assert_unlocked();
         let at = UNIX_EPOCH.checked_add(clock.wall()).unwrap_or(UNIX_EPOCH);
-        // The receivers may have gone.
+        // Fails if all receivers were dropped.
         let _ = self.sender.send(LockEvent { at, kind: kind() });
     }
 }
@@ -229,17 +230,21 @@ mod tests {
         let (token, waited) = (FencingToken::new(7), Duration::from_millis(1_500));
         let granted = LockEventKind::Granted { resource: resource.clone(), token, waited };
         let shown = resource.to_string();
+
         let at = "1970-01-01T00:00:01Z";
+
         assert_eq!(
             json_of(granted),
             json!({ "at": at, "event": "granted", "resource": shown, "token": 7, "waited": "1s 500ms" })
         );
+
         let error = LockError::Closed;
         let text = error.to_string();
         assert_eq!(
             json_of(LockEventKind::Refused { resource, waited, error }),
             json!({ "at": at, "event": "refused", "resource": shown, "waited": "1s 500ms", "error": text })
         );
+
         let reason = Reason::ReadOnly;
         let text = reason.to_string();
         assert_eq!(

@@ -4,8 +4,8 @@
 //! * A lock is held while a majority of the servers keeps its key, and never longer than a validity
 //!   that is known in advance.
 //! * Guarded work is stopped *before* the validity ends, not after a failed renewal.
-//! * A hung, slow or dead minority of the servers delays nobody.
-//! * Every lease has a fencing token greater than those of all leases completed before it.
+//! * A hung, slow or dead minority of the servers delays no client.
+//! * Every lease has a greater fencing token than all leases completed before it.
 //! * "Held by another", "no quorum", "too slow" and "lost" are different errors. Each names the nodes
 //!   and their reasons.
 //!
@@ -68,8 +68,8 @@
 //! | the state of the servers | [`Redlock::health`], [`Redlock::ready`], [`Redlock::diagnosis`] |
 //! | tests of one's own | [`testing`] |
 //!
-//! `docs/` in the repository has pages on requests, once, jobs, servers, layering and production, and
-//! `docs/design.md` the rules of the algorithm with their reasons.
+//! `docs/` in the repository has pages on requests, once, jobs, production, guarantees and security;
+//! `ARCHITECTURE.md` is the map of the code, whose module docs have the rules of the algorithm.
 //!
 //! # Limits
 //!
@@ -127,8 +127,8 @@
 //! | `testing` | no | [`testing`], for your own tests: a clock moved by hand, nodes that fail on demand |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// The engine is compiled whole, with what only a feature that is left out would use. What nobody
-// uses is found with all features.
+// Internal modules are not feature-gated, so partial builds contain dead code. Builds with all
+// features detect code that is never used.
 #![cfg_attr(
     not(all(feature = "once", feature = "fencing", feature = "http", feature = "scheduler")),
     allow(dead_code, unreachable_pub, unused_imports)
@@ -162,22 +162,17 @@ pub mod layer;
 pub mod leader;
 pub mod lock;
 mod log;
-mod membership;
 mod metrics;
 pub mod node;
 #[cfg(feature = "once")]
 pub mod once;
-mod protocol;
-mod quorum;
 mod random;
 #[cfg(feature = "http")]
 pub mod reject;
-mod resource;
 #[cfg(feature = "scheduler")]
 pub mod schedule;
 #[cfg(feature = "scheduler")]
 pub mod scheduler;
-mod stripe;
 #[cfg(redlock_sim)]
 #[doc(hidden)]
 pub mod switches;
@@ -187,14 +182,16 @@ mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
-mod token;
 
-// Shared with the integration tests, which use the crate by its name.
+// Lets modules that are shared with the integration tests use the crate by its name.
 #[cfg(test)]
 extern crate self as tower_redlock;
 #[cfg(test)]
 #[path = "../tests/support/hand_clock.rs"]
 mod hand_clock;
+
+// The algorithm, by the names of its modules.
+use redlock_core::{hash, membership, protocol, quorum, resource, stripe, token};
 
 #[cfg(feature = "config")]
 pub use config::Config;
@@ -213,12 +210,15 @@ pub use lock::{
 };
 #[cfg(feature = "once")]
 pub use once::layer::OnceLayer;
-pub use resource::Resource;
+#[doc(inline)]
+pub use redlock_core::resource::Resource;
 #[cfg(feature = "scheduler")]
-pub use schedule::schedule::Schedule;
+#[doc(inline)]
+pub use redlock_core::schedule::Schedule;
+#[doc(inline)]
+pub use redlock_core::token::FencingToken;
 #[cfg(feature = "scheduler")]
 pub use scheduler::{context::JobContext, job::Job, scheduler::Scheduler};
-pub use token::FencingToken;
 
 /// The examples of the README and of the pages in `docs/` are tests.
 #[cfg(all(
@@ -238,12 +238,6 @@ mod pages {
 
     #[doc = include_str!("../docs/once.md")]
     struct OncePage;
-
-    #[doc = include_str!("../docs/idempotency.md")]
-    struct IdempotencyPage;
-
-    #[doc = include_str!("../docs/layering.md")]
-    struct LayeringPage;
 
     #[doc = include_str!("../docs/production.md")]
     struct ProductionPage;

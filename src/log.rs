@@ -1,6 +1,7 @@
-//! Events of `tracing`, which are not sent under a mutex of the crate: a subscriber may call it again.
+//! Events of `tracing`, which must not be sent while a mutex of the crate is held, as a subscriber
+//! may call the crate again.
 
-/// Sends an event. With debug assertions, panics under a mutex of the crate.
+/// Sends an event. With debug assertions, panics if a mutex of the crate is held.
 macro_rules! event {
     ($level:ident, $($event:tt)+) => {{
         $crate::sync::assert_unlocked();

@@ -1,12 +1,12 @@
 //! Metrics, for the `metrics` facade. The table of names is in the crate's documentation.
 //!
-//! Names of resources are no labels: there are too many, and some are personal data.
+//! Names of resources are not used as labels, as there are too many, and some are personal data.
 
 use std::time::Duration;
 
 use crate::error::{LockError, LossCause};
 
-/// Records a value; without the feature `metrics`, does nothing.
+/// Records a value; does nothing without the feature `metrics`.
 macro_rules! note {
     ($kind:ident $name:literal $(, $label:literal => $value:expr)*; $do:ident $with:expr) => {{
         crate::sync::assert_unlocked();
@@ -75,12 +75,12 @@ pub(crate) fn once(outcome: &'static str) {
     note!(counter "redlock_once_total", "outcome" => outcome; increment 1);
 }
 
-/// A bound on records, answers or bodies was reached: the one named `limit`.
+/// Counts that a limit on records, responses or bodies was reached; `limit` is its name.
 pub(crate) fn over_quota(limit: &'static str) {
     note!(counter "redlock_over_quota_total", "limit" => limit; increment 1);
 }
 
-/// Names of jobs are labels: they are few, and come from the program.
+/// Records a run of a job. Job names are labels, as they are few and come from the program.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_run(job: &str, outcome: &'static str, took: Duration) {
     note!(histogram "redlock_job_run_seconds", "job" => job.to_owned(), "outcome" => outcome; record took.as_secs_f64());
@@ -101,13 +101,13 @@ pub(crate) fn job_conflict(job: &str, kind: &'static str) {
     note!(counter "redlock_job_conflicts_total", "job" => job.to_owned(), "kind" => kind; increment 1);
 }
 
-/// `at`: the time since the Unix epoch.
+/// `at` is the time since the Unix epoch.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_succeeded(job: &str, at: Duration) {
     note!(gauge "redlock_job_last_success_seconds", "job" => job.to_owned(); set at.as_secs_f64());
 }
 
-/// `at`: the time since the Unix epoch; zero where there is none.
+/// `at` is the time since the Unix epoch; `None` is recorded as zero.
 #[cfg(feature = "scheduler")]
 pub(crate) fn job_next_tick(job: &str, at: Option<Duration>) {
     let seconds = at.map_or(0.0, |at| at.as_secs_f64());

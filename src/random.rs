@@ -5,8 +5,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Fills `bytes` with random numbers of the system, or of the seed on a thread that runs a test's clock.
-/// Fails if the system has none.
+use crate::protocol::Nonce;
+
+/// Fills `bytes` with random numbers of the system, or of the seed on a thread that runs a test's
+/// clock. Fails if the system provides none.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     #[cfg(any(feature = "testing", redlock_sim))]
     if seeded::fill(bytes) {
@@ -18,12 +20,12 @@ pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
 #[cfg(not(redlock_shuttle))]
 use getrandom as system;
 
-/// Random numbers of the schedule, so that its replay draws the same.
+/// Random numbers that belong to the schedule, so that a replay draws the same numbers.
 #[cfg(redlock_shuttle)]
 mod system {
     use shuttle::rand::{RngCore, thread_rng};
 
-    #[expect(clippy::unnecessary_wraps, reason = "as that of the system")]
+    #[expect(clippy::unnecessary_wraps, reason = "same signature as the system")]
     pub(super) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
         thread_rng().fill_bytes(bytes);
         Ok(())
@@ -35,12 +37,14 @@ mod system {
 pub(crate) mod seeded {
     use std::cell::Cell;
 
+    use redlock_core::hash::{GOLDEN, mix};
+
     crate::sync::thread_local! {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// Makes this thread draw from a generator in this state, or from the system for `None`. Returns
-    /// the state of the former generator.
+    /// Makes this thread draw from a generator in this state, or from the system if it is `None`.
+    /// Returns the state of the previous generator.
     pub(crate) fn replace(state: Option<u64>) -> Option<u64> {
         STATE.with(|cell| cell.replace(state))
     }
@@ -48,29 +52,13 @@ pub(crate) mod seeded {
     pub(super) fn fill(bytes: &mut [u8]) -> bool {
         let Some(mut state) = STATE.with(Cell::get) else { return false };
         for chunk in bytes.chunks_mut(8) {
-            let number = super::mix(state).to_le_bytes();
+            let number = mix(state).to_le_bytes();
             chunk.copy_from_slice(&number[..chunk.len()]);
-            state = state.wrapping_add(super::GOLDEN);
+            state = state.wrapping_add(GOLDEN);
         }
         STATE.with(|cell| cell.set(Some(state)));
         true
     }
-}
-
-/// The step of `SplitMix64`.
-#[cfg(any(feature = "scheduler", feature = "testing", redlock_sim))]
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The next number of `SplitMix64` in the state `seed`.
-///
-/// Source: G. L. Steele, D. Lea, C. H. Flood, *Fast Splittable Pseudorandom Number Generators*
-/// (2014), with the constants of D. Stafford's variant 13.
-#[cfg(any(feature = "scheduler", feature = "testing", redlock_sim))]
-pub(crate) const fn mix(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(GOLDEN);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// Returns a number below `limit`; zero if `limit` is zero or the system has no random numbers.
@@ -84,12 +72,19 @@ pub(crate) fn below(limit: u64) -> u64 {
     u64::try_from(product >> 64).unwrap_or(0)
 }
 
+/// Returns a new nonce. Fails if the system has no random numbers.
+pub(crate) fn nonce() -> Result<Nonce, getrandom::Error> {
+    let mut bytes = [0; 16];
+    fill(&mut bytes)?;
+    Ok(Nonce::from_bytes(bytes))
+}
+
 /// Returns a unique number.
 pub(crate) fn number() -> u64 {
     let mut bytes = [0; 8];
     match fill(&mut bytes) {
         Ok(()) => u64::from_le_bytes(bytes),
-        // Almost always unique.
+        // The time is almost always unique.
         Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| {
             u64::try_from(now.as_nanos() & u128::from(u64::MAX)).unwrap_or_default()
         }),
@@ -106,13 +101,6 @@ pub(crate) fn within(range: &RangeInclusive<Duration>) -> Duration {
 mod tests {
     use super::*;
 
-    #[cfg(any(feature = "scheduler", feature = "testing"))]
-    #[test]
-    fn mix_matches_the_published_generator() {
-        // The first number of the published generator with the seed 0.
-        assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
-    }
-
     #[cfg(feature = "testing")]
     #[test]
     fn seed_repeats_numbers_until_removed() {
@@ -123,9 +111,14 @@ mod tests {
             drawn
         };
         assert_eq!(drawn(), drawn());
-        assert_eq!(drawn()[0], mix(7));
+        assert_eq!(drawn()[0], redlock_core::hash::mix(7));
         assert_ne!(drawn()[0], drawn()[2]);
         assert_ne!(number(), number(), "from the system");
+    }
+
+    #[test]
+    fn two_nonces_differ() {
+        assert_ne!(nonce().unwrap(), nonce().unwrap());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Says in one line which test targets this run leaves out, for want of features. Cargo itself skips
-//! them without a word.
+//! Reports in one line which test targets this run omits because of missing features. Cargo itself
+//! omits them silently.
 
 /// The features of the crate, and whether this run has them.
 macro_rules! features {

@@ -1,10 +1,32 @@
-//! The pages in Markdown: their links lead somewhere, they list every code of a rejection, and the
-//! README stays short.
+//! The pages in Markdown: their links, paths and tests exist, they list every code of a rejection, and
+//! they stay short.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Folders with pages, below the root of the repository.
-const FOLDERS: [&str; 4] = ["", "docs", "benches", "examples"];
+const FOLDERS: [&str; 15] = [
+    "",
+    "docs",
+    "docs/decisions",
+    "benches",
+    "cli",
+    "crates/redlock-core",
+    "dashboard",
+    "examples",
+    "verify",
+    "verify/failovers",
+    "verify/faults",
+    "verify/fuzz",
+    "verify/schedules",
+    "verify/sim",
+    "verify/soak",
+];
+
+/// Folders that a path in a page may begin in.
+const BASES: [&str; 3] = ["", "src", "crates/redlock-core/src"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -34,6 +56,12 @@ fn anchors(page: &Path) -> Vec<String> {
         .collect()
 }
 
+/// The pages in a folder.
+fn pages(folder: &str) -> impl Iterator<Item = PathBuf> {
+    let files = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+}
+
 /// What is wrong with a link of `page`.
 fn fault(page: &Path, link: &str) -> Option<String> {
     if link.contains("://") {
@@ -53,13 +81,10 @@ fn local_links_resolve() {
     let mut checked = 0;
     let mut faults = Vec::new();
     for folder in FOLDERS {
-        for entry in fs::read_dir(root().join(folder)).unwrap() {
-            let page = entry.unwrap().path();
-            if page.extension().is_some_and(|extension| extension == "md") {
-                for link in links(&prose(&page)) {
-                    checked += 1;
-                    faults.extend(fault(&page, link));
-                }
+        for page in pages(folder) {
+            for link in links(&prose(&page)) {
+                checked += 1;
+                faults.extend(fault(&page, link));
             }
         }
     }
@@ -103,7 +128,9 @@ fn before_test(path: &str) -> Option<String> {
     let modules = modules.replace("::", "/");
     let bases = match modules.strip_prefix("sim/") {
         Some(modules) => vec![format!("verify/sim/tests/{modules}")],
-        None => vec![format!("src/{modules}"), format!("tests/{modules}")],
+        None => ["src", "crates/redlock-core/src", "tests"]
+            .map(|base| format!("{base}/{modules}"))
+            .into(),
     };
     let files = bases
         .iter()
@@ -122,7 +149,7 @@ fn is_slow(before: &str) -> bool {
 #[test]
 fn named_tests_exist() {
     let (mut checked, mut slow) = (0, 0);
-    for page in ["docs/guarantees.md", "docs/security.md"] {
+    for page in ["ARCHITECTURE.md", "docs/security.md", "verify/README.md"] {
         let prose = prose(&root().join(page));
         for test in named_tests(&prose) {
             checked += 1;
@@ -147,25 +174,49 @@ fn paths(prose: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+fn exists(path: &str) -> bool {
+    BASES.iter().any(|base| root().join(base).join(path).exists())
+}
+
 #[test]
 fn named_paths_exist() {
+    let own = ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root().join(page));
     let mut checked = 0;
-    for page in ["CONTRIBUTING.md", "docs/design.md"] {
-        for path in paths(&prose(&root().join(page))) {
+    let mut missing = Vec::new();
+    for page in own.into_iter().chain(pages("docs")).chain(pages("docs/decisions")) {
+        for path in paths(&prose(&page)) {
             checked += 1;
-            let exists = ["", "src"].iter().any(|base| root().join(base).join(path).exists());
-            assert!(exists, "{page} names {path}");
+            if !exists(path) {
+                missing.push(format!("{}: {path}", page.display()));
+            }
         }
     }
-    assert!(checked > 40, "{checked} paths were found");
+    assert!(checked > 150, "{checked} paths were found");
+    assert!(missing.is_empty(), "no such file or folder: {missing:#?}");
+    assert!(!exists("src/nothing.rs"));
+}
+
+/// The greatest number of words of a page in `docs`, and of all together.
+const MAX_WORDS: (usize, usize) = (3_600, 18_000);
+
+#[test]
+fn pages_stay_short() {
+    let words = |page: &Path| fs::read_to_string(page).unwrap().split_whitespace().count();
+    let sizes: Vec<_> = pages("docs").map(|page| (words(&page), page)).collect();
+    let total: usize = sizes.iter().map(|(words, _)| words).sum();
+    let longest = sizes.iter().max();
+    assert!(sizes.len() <= 8 && total <= MAX_WORDS.1, "{total} words: {sizes:#?}");
+    assert!(longest.is_some_and(|(words, _)| *words <= MAX_WORDS.0), "{longest:?}");
+    let map = words(&root().join("ARCHITECTURE.md"));
+    assert!(map <= 1_200, "ARCHITECTURE.md has {map} words");
 }
 
 #[test]
 fn faulty_links_are_found() {
     let readme = root().join("README.md");
     assert!(fault(&readme, "docs/nothing.md").is_some());
-    assert!(fault(&readme, "docs/servers.md#nothing").is_some());
-    assert_eq!(fault(&readme, "docs/servers.md#clocks"), None);
+    assert!(fault(&readme, "docs/production.md#nothing").is_some());
+    assert_eq!(fault(&readme, "docs/production.md#clocks"), None);
 }
 
 #[test]

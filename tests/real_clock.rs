@@ -28,11 +28,11 @@ const WANTED: usize = 50;
 const ROUNDS: usize = 20;
 /// Maximum number of samples of a round: some minutes.
 const TRIES: u64 = 5_000;
-/// Time before the end in which the machine has to be quiet.
+/// Time before the end during which the machine must be quiet.
 const WATCHED: Duration = Duration::from_millis(10);
 /// Maximum time for which the threads of the process may have waited for a processor, in total.
 const QUIET: Duration = Duration::from_micros(400);
-/// Maximum lateness of the control, beyond that of tokio's timers.
+/// Maximum lateness of the control, in addition to the lateness of tokio's timers.
 const PUNCTUAL: Duration = Duration::from_micros(500);
 /// Granularity of tokio's timers.
 const GRANULARITY: Duration = Duration::from_millis(2);

@@ -1,4 +1,4 @@
-//! What every public type promises by its traits, and which causes errors show.
+//! The traits of every public type, and the causes that errors return.
 
 use std::{
     error::Error, fmt::Debug, future::IntoFuture, hash::Hash, panic::UnwindSafe, sync::Arc,
@@ -76,6 +76,7 @@ fn handles_are_shared() {
     shared::<AuthToken>();
     cloned::<AuthToken>();
     shared::<TlsOptions>();
+
     cloned::<TlsOptions>();
 }
 
@@ -171,6 +172,7 @@ fn once_http_futures_are_sent() {
     cloned::<KeptStatuses>();
     shared::<Rejection<'static>>();
     cloned::<Rejection<'static>>();
+
     shared::<RejectReason<'static>>();
 }
 
@@ -198,6 +200,7 @@ fn once_grpc_futures_are_sent() {
     serves::<OnceService<Over, Key<Header>, Always, OnceGrpc<OnReject>>, Request<Body>>();
     sendable::<OnceGrpcBody<Body>>();
     shared::<CallOutcome>();
+
     cloned::<CallOutcome>();
 }
 
@@ -222,6 +225,7 @@ fn schedules_are_shared() {
     cloned::<tower_redlock::scheduler::Overlap>();
     #[cfg(feature = "cron")]
     shared::<tower_redlock::schedule::CronSchedule>();
+
     #[cfg(feature = "cron")]
     cloned::<tower_redlock::schedule::CronSchedule>();
 }
@@ -241,8 +245,9 @@ fn candidate_runs_are_sent() {
     is_send(&run);
     let again = leader.run_until_stopped(|_| std::future::ready(Ok::<_, String>(())));
     is_send(&again);
-    // They borrow nothing of the candidate.
+    // The lock does not borrow from the candidate.
     drop(leader);
+
     drop((run, again));
 }
 
@@ -258,9 +263,11 @@ fn fencing_futures_are_sent() {
     error::<FencingError>();
     error::<TokenError>();
     error::<fencing::FencingServiceError<ResourceError>>();
+
     let error = fencing::FencingServiceError::<ResourceError>::Fencing(
         TokenError::Missing("no".into()).into(),
     );
+
     assert_eq!((error.to_string().as_str(), chain(&error)), ("no", vec![]));
 }
 
@@ -373,6 +380,7 @@ fn values_are_copied_compared_and_hashed() {
     clock::<SystemClock>();
     object_safe(None, None);
     unwinds::<FencingToken>();
+
     unwinds::<Resource>();
 }
 
@@ -387,22 +395,27 @@ fn errors_are_errors() {
     error::<layer::GuardError<ResourceError>>();
 }
 
-/// What many services of tower fail with is no `Error` itself.
+/// The error type of many tower services does not implement `Error`.
 #[test]
 fn wrapped_boxes_are_errors_with_causes() {
     type Boxed = tower::BoxError;
     const fn error<T: Error + Send + Sync + 'static>(_: &T) {}
     let boxed = || Boxed::from(LockError::from(ResourceError::NoNames));
     let service = layer::GuardError::Service(boxed());
+
     error(&service);
+
     assert_eq!(service.to_string(), boxed().to_string());
     assert_eq!(chain(&service), ["a resource needs at least one name"]);
+
     let work = tower_redlock::once::OnceError::Work(boxed());
     error(&work);
     assert_eq!(chain(&work), ["a resource needs at least one name"]);
+
     let fenced = fencing::FencingServiceError::Service(boxed());
     error(&fenced);
     assert_eq!(chain(&fenced), ["a resource needs at least one name"]);
+
     #[cfg(feature = "http")]
     {
         let body = layer::http::BodyError::Body(boxed());
@@ -416,12 +429,16 @@ async fn acquire_and_release_share_an_error() {
     async fn both(redlock: &Redlock) -> Result<Released, LockError> {
         Ok(redlock.lock("a").await?.release().await?)
     }
+
     assert_eq!(both(&Redlock::embedded()).await, Ok(Released::Released));
+
     let votes = Votes::default();
     let lost = LockError::from(ReleaseError::NoQuorum { votes: votes.clone() });
     assert_eq!(lost, LockError::NoQuorum { votes });
+
     let foreign = LockError::from(ReleaseError::Foreign);
     assert!(matches!(foreign, LockError::Held { owner: None, .. }), "{foreign:?}");
+
     let invalid = LockError::from(ReleaseError::InvalidResource(ResourceError::EmptyName));
     assert_eq!(invalid, LockError::InvalidResource(ResourceError::EmptyName));
 }
@@ -471,18 +488,20 @@ async fn error_texts_are_lower_case() {
     let long = redlock.lock("y").ttl(Duration::MAX).await;
     let none = redlock.lock("").await;
     let errors = [redlock.lock("x").await, zero, long, none].map(Result::unwrap_err);
+
     for error in errors {
         let text = error.to_string();
         assert!(text.starts_with(char::is_lowercase) && !text.ends_with('.'), "{text}");
     }
 }
 
-/// Events that a subscriber hears go through one place, which checks that no mutex is held.
+/// All `tracing` events are sent in one place, which checks that no mutex is held.
 #[test]
 fn events_are_sent_by_one_module() {
     let mut found = Vec::new();
     let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
     let mut files = 0;
+
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -499,6 +518,7 @@ fn events_are_sent_by_one_module() {
             }
         }
     }
+
     assert!(files > 100, "{files}");
     assert!(found.is_empty(), "to be sent by crate::log: {found:?}");
 }

@@ -1,4 +1,5 @@
-//! One of several processes that want the same names: this program again, with orders in its environment.
+//! One of several processes that contend for the same names: this program, with its orders in an
+//! environment variable.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -14,10 +15,10 @@ use crate::{
 };
 
 const VARIABLE: &str = "TOWER_REDLOCK_BENCH_CHILD";
-/// Until all processes have begun and are connected.
+/// Time until all processes have started and are connected.
 const HEAD_START: Duration = Duration::from_millis(700);
 
-/// A process's part: tasks that each hold one of the names for a while, again and again until the end.
+/// The part of one process: tasks that repeatedly hold one of the names until the end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) kind: Kind,
@@ -27,7 +28,7 @@ pub(crate) struct Part {
     pub(crate) time: Duration,
 }
 
-/// One turn, in ns since the beginning, which may be after the question.
+/// One turn, in ns since the beginning. The request may have been made before the beginning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     pub(crate) asked: u64,
@@ -35,7 +36,7 @@ pub(crate) struct Turn {
     pub(crate) released: u64,
 }
 
-/// What each of so many processes did, side by side.
+/// Runs a number of processes in parallel, and returns the turns of each.
 pub(crate) fn run_all(servers: &Servers, part: Part, processes: usize) -> Vec<Vec<Turn>> {
     let begin = SystemTime::now() + HEAD_START;
     let children: Vec<_> = (0..processes).map(|_| start(part, begin, &servers.urls())).collect();
@@ -74,12 +75,12 @@ fn finish(child: Child) -> Vec<Turn> {
     text.lines().map(turn).collect()
 }
 
-/// What this process is to do, if it is a child.
+/// Returns the orders of this process, if it is a child.
 pub(crate) fn orders() -> Option<String> {
     std::env::var(VARIABLE).ok()
 }
 
-/// Does it, and prints the turns.
+/// Carries out the orders, and prints the turns.
 pub(crate) fn obey(orders: &str) {
     let mut words = orders.split(' ');
     let mut next = || words.next().expect("complete orders");
@@ -130,7 +131,7 @@ async fn turn(contestant: &Contestant, name: &str, hold: Duration, begin: u64) -
     Turn { asked, granted, released }
 }
 
-/// In ns: processes share no other clock.
+/// Returns the time in ns since the epoch, as processes share no other clock.
 fn since_epoch() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after it");
     u64::try_from(now.as_nanos()).expect("before 2554")

@@ -10,23 +10,25 @@ use tower_redlock::{Lock, Redlock, lock::RuntimeSpawner, node::NodeHealth};
 
 use crate::floor::Floor;
 
-/// The same for all: this crate's default.
+/// The TTL of all contestants: this crate's default.
 const TTL: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(1);
-/// Nobody waits so long.
+/// Timeout that no wait reaches.
 const WAIT: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// The lock is dropped: it is given back in the background.
+    /// The lock is dropped, and released in the background.
     Ours,
-    /// The lock is released, and a quorum's acknowledgement is awaited, as the others do.
+    /// The lock is released, and a quorum's acknowledgement is awaited, as the other contestants
+    /// do.
     Awaited,
-    /// As `Ours`, with the manager's tasks on the runtime of the task that locks.
+    /// Like `Ours`, with the manager's tasks on the runtime of the task that locks.
     OnRuntime,
-    /// As `Awaited`, with the manager's tasks there.
+    /// Like `Awaited`, with the manager's tasks on the runtime of the task that locks.
     OnRuntimeAwaited,
-    /// As `Ours`, and a lock that nobody else wants stays with the process for a second.
+    /// Like `Ours`, and an idle lock stays with the process for a second unless another client
+    /// requests it.
     Lingering,
     Rslock,
     Floor,
@@ -46,16 +48,16 @@ impl Kind {
     }
 }
 
-/// What is done where the lock is held by another.
+/// What a contestant does if another one holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// One attempt, which fails.
+    /// It makes one attempt, which fails.
     None,
-    /// Each waits as it does by default, until it has the lock.
+    /// It waits as it does by default, until it has the lock.
     Endless,
 }
 
-/// One way to take a lock and to give it back.
+/// One implementation that acquires and releases locks.
 #[derive(Debug)]
 pub(crate) enum Contestant {
     Ours { redlock: Redlock, is_awaited: bool },
@@ -71,11 +73,11 @@ pub(crate) enum Held {
 }
 
 impl Contestant {
-    /// Returns when it can be used and `alive` of the servers vote.
+    /// Waits until it can be used and `alive` of the servers vote.
     ///
     /// # Panics
     ///
-    /// If it can't take a lock that nobody else wants: what it fails at would be measured.
+    /// If it can't acquire an uncontended lock, as the failure would be measured.
     pub(crate) async fn connect(
         kind: Kind,
         urls: Vec<String>,
@@ -117,7 +119,7 @@ impl Contestant {
                 let is_awaited = matches!(kind, Kind::Awaited | Kind::OnRuntimeAwaited);
                 Self::Ours { redlock, is_awaited }
             }
-            // Connects at the first use.
+            // It connects at its first use.
             Kind::Rslock => {
                 let mut manager = LockManager::new(urls);
                 if patience == Patience::None {
@@ -159,7 +161,7 @@ impl Contestant {
         Ok(())
     }
 
-    /// Waits until nothing of it is under way.
+    /// Waits until no operation of it is in flight.
     pub(crate) async fn close(&self) {
         if let Self::Ours { redlock, .. } = self {
             redlock.shutdown().await;
@@ -167,7 +169,7 @@ impl Contestant {
     }
 }
 
-/// Until so many servers vote: those of a new set do after a while.
+/// Waits until this number of servers votes. The servers of a new set vote after a while.
 pub(crate) async fn votes(redlock: &Redlock, servers: usize) {
     while redlock.health().iter().filter(|node| NodeHealth::is_voting(node)).count() < servers {
         tokio::time::sleep(Duration::from_millis(1)).await;

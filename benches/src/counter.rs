@@ -10,7 +10,7 @@ pub struct Counter {
     bytes: AtomicU64,
 }
 
-/// What was allocated; what was freed meanwhile is not subtracted.
+/// The allocated memory; freed memory is not subtracted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     pub(crate) allocations: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Counted {
 }
 
 impl Counter {
-    /// One that counts nothing yet.
+    /// Creates a counter that counts nothing yet.
     pub const fn new() -> Self {
         let (allocations, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { counts: AtomicBool::new(false), allocations, bytes }
@@ -49,7 +49,7 @@ impl Counter {
 }
 
 impl Counted {
-    /// Allocations and bytes for each of so many.
+    /// Returns allocations and bytes per operation.
     #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
     pub(crate) fn per(self, count: u32) -> [f64; 2] {
         [self.allocations, self.bytes].map(|total| total as f64 / f64::from(count))

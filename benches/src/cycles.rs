@@ -1,4 +1,4 @@
-//! Tasks that acquire and release, each a name of its own, again and again.
+//! Tasks that repeatedly acquire and release, each its own name.
 
 use std::{
     fmt,
@@ -19,15 +19,15 @@ use crate::{
 /// The reported quantities, by the names that the report uses.
 pub(crate) const RATE: &str = "cycles per s";
 pub(crate) const FAILURES: &str = "failed cycles";
-/// In seconds of processor time for each cycle, of all threads.
+/// In seconds of processor time per cycle, of all threads.
 pub(crate) const CLIENT: &str = "client's processor time";
-/// The same, of all servers together.
+/// Like [`CLIENT`], of all servers together.
 pub(crate) const SERVERS: &str = "servers' processor time";
 
-/// Connections, caches and the processor's clock come up to speed.
+/// Time for connections, caches and the processor's clock to warm up.
 pub(crate) const WARM_UP: Duration = Duration::from_millis(200);
 
-/// What was done in the time of one measurement.
+/// The results of one measurement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) cycles: u32,
@@ -70,8 +70,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// One contestant, with a runtime and connections of its own. `disturb` is called when it is warm,
-/// and what it returns is dropped at the end.
+/// Measures one contestant, with its own runtime and connections. `disturb` is called when it is
+/// warm, and its result is dropped at the end.
 pub(crate) fn measure<D>(
     servers: &Servers,
     kind: Kind,
@@ -128,7 +128,7 @@ pub(crate) async fn run(
     while let Some(outcome) = running.join_next().await {
         total.add(outcome.expect("no task panics"));
     }
-    // A cycle that was begun is finished: where one takes a second, this is later than asked.
+    // Started cycles are completed, so a cycle of a second ends later than planned.
     total.elapsed = started.elapsed();
     total
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::future::join_all;
 use redis::{RedisError, aio::MultiplexedConnection};
 
-/// The commands of the algorithm with the redis crate alone: one connection to each server, all
-/// answers awaited, no token, no clock, nothing checked but that a quorum was set.
+/// Sends the commands of the algorithm with the redis crate alone: one connection to each server,
+/// all answers awaited, no token, no clock, and no check except that a quorum was set.
 #[derive(Debug)]
 pub(crate) struct Floor {
-    /// Those that were up.
+    /// The connections to the servers that were up.
     nodes: Vec<MultiplexedConnection>,
     quorum: usize,
     delete: String,
@@ -32,7 +32,7 @@ impl Floor {
         Self { nodes, quorum: urls.len() / 2 + 1, delete, next_value: AtomicU64::new(0) }
     }
 
-    /// The value to give back.
+    /// Acquires a name. Returns the value to release it with.
     pub(crate) async fn acquire(&self, name: &str) -> Result<String, String> {
         let value = format!("{:020}", self.next_value.fetch_add(1, Ordering::Relaxed));
         let set = self.nodes.iter().map(async |node| {

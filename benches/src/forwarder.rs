@@ -13,10 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The round trip varies by this share, up and down.
+/// Maximum relative change of the round trip, up and down.
 const JITTER: f64 = 0.2;
 
-/// A forwarder to one server, in threads of its own: timers of a runtime have steps of a millisecond.
+/// A forwarder to one server, in its own threads, as the timers of a runtime have steps of a
+/// millisecond.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     addr: SocketAddr,
@@ -24,14 +25,14 @@ pub(crate) struct Forwarder {
     is_closed: Arc<AtomicBool>,
 }
 
-/// What the connections to one server share.
+/// The state shared by the connections to one server.
 #[derive(Debug)]
 struct Path {
     round_trip_nanos: AtomicU64,
     started: Instant,
-    /// Different for each server.
+    /// The seed of the variation, different for each server.
     seed: u64,
-    /// How late each piece was written, in seconds.
+    /// The delay with which each piece was written beyond its due time, in seconds.
     lateness: Mutex<Vec<f64>>,
 }
 
@@ -63,13 +64,13 @@ impl Forwarder {
         self.addr
     }
 
-    /// Sets the round trip at the mean, to which the system's own adds.
+    /// Sets the mean round trip, to which the system's own round trip adds.
     pub(crate) fn set(&self, round_trip: Duration) {
         let nanos = u64::try_from(round_trip.as_nanos()).expect("less than a century");
         self.path.round_trip_nanos.store(nanos, Ordering::Relaxed);
     }
 
-    /// Returns how late each piece was written since the last call, in seconds.
+    /// Returns the delay of each piece since the last call, in seconds.
     pub(crate) fn take_lateness(&self) -> Vec<f64> {
         mem::take(&mut self.path.lateness.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -83,7 +84,7 @@ impl Drop for Forwarder {
     }
 }
 
-/// Begins to forward both ways; each ends with its connection.
+/// Starts to forward in both directions; each ends with its connection.
 fn forward(client: TcpStream, server: SocketAddr, path: &Arc<Path>) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     client.set_nodelay(true)?;
@@ -102,7 +103,7 @@ fn copy_at_once(mut from: TcpStream, mut to: TcpStream) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// A piece of an answer, and when it is due.
+/// A piece of an answer, and its due time.
 type Piece = (Instant, Vec<u8>);
 
 fn read_answers(mut from: TcpStream, path: &Path, pieces: &mpsc::Sender<Piece>) {
@@ -128,16 +129,17 @@ fn deliver(pieces: &mpsc::Receiver<Piece>, mut to: TcpStream, path: &Path) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// Sleeps of this thread end when they are due, not up to 50 µs later.
+/// Makes sleeps of this thread end when they are due, not up to 50 µs later.
 fn precise_sleep() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
 impl Path {
-    /// The delay of an answer that arrives now. It depends on the time alone, so that all clients see the
-    /// same, few answers or many: one random value for each round trip, and between two of them a
-    /// straight line. It falls more slowly than time passes, so no answer is due before an earlier one.
+    /// Returns the delay of an answer that arrives now. It depends on the time only, so that it is
+    /// the same for all clients, with few answers or many. Each round trip has one random value,
+    /// and the delay is linear between two of them. It decreases more slowly than time passes, so
+    /// no answer is due before an earlier one.
     fn delay(&self, now: Instant) -> Duration {
         let round_trip = Duration::from_nanos(self.round_trip_nanos.load(Ordering::Relaxed));
         if round_trip.is_zero() {
@@ -153,7 +155,7 @@ impl Path {
     }
 }
 
-/// A random value from −1 to 1, the same at each call.
+/// Returns a random value from −1 to 1, the same at each call.
 fn noise(seed: u64, number: u64) -> f64 {
     // SplitMix64.
     let mut bits = (seed << 40).wrapping_add(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);

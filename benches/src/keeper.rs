@@ -1,4 +1,4 @@
-//! A process that holds many locks, and reports what they cost it.
+//! A process that holds many locks, and reports their cost.
 
 use std::{
     fs,
@@ -16,28 +16,29 @@ use crate::{contestants::votes, processor, role};
 
 pub(crate) const ROLE: &str = "keeper";
 
-/// Requests of the process at a time, while it acquires.
+/// Maximum number of concurrent requests of the process while it acquires.
 const AT_A_TIME: usize = 64;
-/// Locks acquired and released before the memory is read, so that connections have their buffers.
+/// Number of locks that are acquired and released before the memory is read, so that connections
+/// have their buffers.
 const WARM_UP: usize = 1_000;
 /// Number of times that the validity of all locks is read during the measurement.
 const LOOKS: u32 = 8;
 /// Timeout for one lock.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// What the process does.
+/// The orders of the process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Orders {
-    /// Number of managers, each with connections of its own.
+    /// Number of managers, each with its own connections.
     pub(crate) managers: usize,
-    /// Number of locks of them all.
+    /// Total number of locks.
     pub(crate) locks: usize,
     pub(crate) ttl: Duration,
-    /// How long the locks are held after the first renewal of each.
+    /// Time for which the locks are held after the first renewal of each.
     pub(crate) time: Duration,
 }
 
-/// What the process reports: a number with each.
+/// A fact that the process reports, with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
     /// Seconds until the managers may acquire.
@@ -48,9 +49,9 @@ pub(crate) enum Fact {
     Acquired,
     /// Bytes of memory that the locks take.
     Memory,
-    /// The measurement begins; the number of threads.
+    /// The measurement begins; the number is the number of threads.
     Begins,
-    /// It ends: processor seconds of this process.
+    /// The measurement ends; the number is the processor time of this process in seconds.
     Ends,
     /// Locks that were lost.
     Lost,
@@ -109,7 +110,7 @@ impl Keeper {
     }
 }
 
-/// Does what the orders say.
+/// Carries out the orders.
 pub(crate) fn obey(orders: &str) {
     let mut words = orders.split(' ');
     let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).expect("a number");
@@ -138,7 +139,7 @@ async fn keep(orders: Orders, urls: &[String]) {
     let held: Vec<_> = acquire(&managers, "kept", locks).collect().await;
     Fact::Acquired.tell(begun.elapsed().as_secs_f64());
     Fact::Memory.tell(status("VmRSS") * 1024.0 - connected);
-    // Renewals are due after a third of the validity. From then on each third is like the last one.
+    // Renewals are due after a third of the validity. From then on, all thirds are alike.
     sleep(ttl / 3).await;
     Fact::Begins.tell(status("Threads"));
     let (used, mut least) = (processor::own(), Duration::MAX);
@@ -177,7 +178,7 @@ fn acquire(managers: &[Redlock], name: &str, locks: usize) -> impl Stream<Item =
     acquired.map(|lock| lock.expect("it is free"))
 }
 
-/// Returns a number of `/proc/self/status`, where the system has it.
+/// Returns a number from `/proc/self/status`, if the system has it.
 fn status(field: &str) -> f64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));

@@ -1,7 +1,7 @@
-//! How fast locks are taken and given back, beside rslock and beside what the servers allow.
+//! Measures how fast locks are acquired and released, compared with rslock and with a lower bound.
 //!
-//! The bench targets `locks` and `costs` measure, and print a sample in each line; the program
-//! `report` makes tables and plots of them. `scripts/bench` does all of it; see `README.md`.
+//! The bench targets `locks` and `costs` measure, and print one sample per line; the program
+//! `report` makes tables and plots of them. `scripts/bench` runs all of them; see `README.md`.
 
 mod child;
 mod contestants;
@@ -36,12 +36,11 @@ use servers::Servers;
 
 type Measure = fn(&Servers, &Options);
 
-/// Measures all that has to do with time over real servers, and prints the samples. The arguments
-/// are those of the program.
+/// Measures the times over real servers, and prints the samples. The arguments are the program's.
 ///
 /// # Panics
 ///
-/// Where servers don't start, or a lock is not granted that must be.
+/// If servers don't start, or a lock is not granted that should be.
 pub fn locks() {
     if let Some(orders) = child::orders() {
         return child::obey(&orders);
@@ -57,7 +56,8 @@ pub fn locks() {
         ("distance", distance::measure as Measure),
         ("distinct", distinct::measure),
         ("faults", faults::measure),
-        // Late, because a set of servers that is new has little room for tokens in its first minute.
+        // Measured late, because a new set of servers has little room for tokens in its first
+        // minute.
         ("contended", contended::measure),
         ("processes", processes::measure),
         ("handover", handover::measure),
@@ -91,12 +91,12 @@ pub fn locks() {
     }
 }
 
-/// Measures what requests and locks allocate, and how long a request takes without any network, and
+/// Measures the allocations of requests and locks, and the time of a request without a network, and
 /// prints the samples. `counter` counts all allocations.
 ///
 /// # Panics
 ///
-/// Where servers don't start, or a lock is not granted that must be.
+/// If servers don't start, or a lock is not granted that should be.
 pub fn costs(counter: &Counter) {
     let options = Options::from_args();
     for (name, measure) in
@@ -111,7 +111,7 @@ pub fn costs(counter: &Counter) {
 
 pub use report::report;
 
-/// What else the machine is doing before we begin, where the system tells.
+/// Returns the load of the machine before the start, if the system reports it.
 fn load() -> String {
     let averages = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let first = averages.split(' ').next().filter(|load| !load.is_empty());

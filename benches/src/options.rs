@@ -7,14 +7,14 @@ use crate::scenarios::NAMES;
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) rounds: usize,
-    /// How long each measurement lasts.
+    /// Duration of each measurement.
     pub(crate) time: Duration,
-    /// These scenarios; all where it is empty.
+    /// The scenarios to run; empty for all of them.
     only: Vec<String>,
 }
 
 impl Options {
-    /// Ends the program where it was called wrongly.
+    /// Parses the arguments. Ends the program if they are invalid.
     pub(crate) fn from_args() -> Self {
         Self::parse(std::env::args().skip(1)).unwrap_or_else(|problem| {
             let names = NAMES.join(" ");
@@ -35,7 +35,7 @@ impl Options {
                         .parse()
                         .ok()
                         .filter(|&rounds| rounds > 0)
-                        .ok_or("--rounds wants a number above zero")?;
+                        .ok_or("--rounds needs a number above zero")?;
                 }
                 "--seconds" => {
                     options.time = value()?
@@ -43,9 +43,9 @@ impl Options {
                         .ok()
                         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
                         .filter(|time| !time.is_zero())
-                        .ok_or("--seconds wants a number above zero")?;
+                        .ok_or("--seconds needs a number above zero")?;
                 }
-                // Cargo says that this is a benchmark.
+                // Cargo passes this argument to benchmarks.
                 "--bench" => {}
                 name if NAMES.contains(&name) => options.only.push(arg),
                 other => return Err(format!("unknown argument: {other}")),
@@ -62,8 +62,8 @@ impl Options {
         self.only.iter().any(|name| name == scenario)
     }
 
-    /// Measures all contestants in each round. The first may find the machine cooler, or busier:
-    /// everyone does at times.
+    /// Measures all contestants in each round, in a different order each time, as the first one may
+    /// find the machine cooler or busier.
     pub(crate) fn rounds<T: Copy>(&self, all: &[T], mut measure: impl FnMut(T)) {
         for round in 0..self.rounds {
             for one in rotated(all, round) {

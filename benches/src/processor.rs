@@ -33,12 +33,12 @@ pub(crate) struct Stopwatch {
     servers: Option<Duration>,
 }
 
-/// What a measurement took, in seconds.
+/// The processor time of a measurement, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Used {
-    /// By this process, the benchmark's own work included.
+    /// Time of this process, including the benchmark's own work.
     pub(crate) client: f64,
-    /// By all servers together.
+    /// Time of all servers together.
     pub(crate) servers: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! This program again as another process, with a role and orders in its environment.
+//! Starts this program as another process, with a role and orders in environment variables.
 
 use std::process::{Child, Command, Stdio};
 

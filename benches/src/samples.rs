@@ -1,24 +1,24 @@
-//! What the bench targets hand to the report: one outcome of one measurement in a line.
+//! The samples that the bench targets pass to the report: one result of one measurement per line.
 
 use std::collections::HashMap;
 
 use crate::spread::Spread;
 
-/// Of one contestant in one case, such as 64 tasks over five servers.
+/// Prints a result of one contestant in one case, such as 64 tasks over five servers.
 pub(crate) fn tell(case: &str, who: &str, what: &str, value: f64) {
     println!("{case}\t{who}\t{what}\t{value:e}");
 }
 
-/// Case and contestant of what holds for the machine, and the quantity.
+/// The case and contestant of values about the machine, and their quantity.
 pub(crate) const MACHINE: &str = "machine";
 pub(crate) const CORES: &str = "cores";
 
-/// What holds for all measurements, for people.
+/// Prints a note about all measurements.
 pub(crate) fn note(text: &str) {
     println!("{text}");
 }
 
-/// Which values are meant: the case, the contestant, the quantity.
+/// Identifies values by the case, the contestant and the quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key(String, String, String);
 
@@ -36,7 +36,7 @@ pub(crate) struct Samples {
 impl Samples {
     /// # Panics
     ///
-    /// Where a line is not one of ours.
+    /// If a line is not a sample.
     pub(crate) fn read(text: &str) -> Self {
         let mut samples = Self::default();
         for line in text.lines() {
@@ -61,12 +61,12 @@ impl Samples {
         Spread::of(self.of(key).to_vec())
     }
 
-    /// Round by round: what slows a whole round down slows both sides.
+    /// Returns the ratio round by round, as a slow round affects both values.
     pub(crate) fn ratio(&self, upper: &Key, lower: &Key) -> Option<Spread> {
         self.by_round(upper, lower, |upper, lower| upper / lower)
     }
 
-    /// Round by round.
+    /// Returns the difference round by round.
     pub(crate) fn difference(&self, upper: &Key, lower: &Key) -> Option<Spread> {
         self.by_round(upper, lower, |upper, lower| upper - lower)
     }
@@ -75,7 +75,7 @@ impl Samples {
         Spread::of(self.of(a).iter().zip(self.of(b)).map(|(a, b)| of(*a, *b)).collect())
     }
 
-    /// In all cases together.
+    /// Returns the sum over all cases.
     pub(crate) fn total(&self, who: &str, what: &str) -> Option<f64> {
         let of = |key: &&Key| key.1 == who && key.2 == what;
         let mut found = self.values.keys().filter(of).peekable();

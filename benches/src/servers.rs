@@ -20,25 +20,25 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Servers {
     running: Vec<RedisServer>,
-    /// Before the last ones that run.
+    /// The proxies in front of the last of the running servers.
     proxies: Vec<Proxy>,
-    /// Before all of them, or none.
+    /// The forwarders, in front of all servers or none.
     forwarders: Vec<Forwarder>,
-    /// Keeps its port, where nobody listens.
+    /// The killed server, which keeps its port reserved.
     killed: Option<RedisServer>,
     /// Whether the servers are reached over a distance.
     is_away: AtomicBool,
 }
 
 impl Servers {
-    /// Sets of so many servers each, all of which vote.
+    /// Starts sets of these sizes, all of which vote.
     pub(crate) fn start<const N: usize>(counts: [usize; N]) -> [Self; N] {
         let sets = counts.map(Self::start_one);
         vote(&sets);
         sets
     }
 
-    /// Five servers, the last of which are behind a proxy each.
+    /// Starts five servers, the last `proxies` of which are behind a proxy each.
     pub(crate) fn start_proxied(proxies: usize) -> Self {
         let mut set = Self::start_one(5);
         let behind = &set.running[5 - proxies..];
@@ -47,7 +47,7 @@ impl Servers {
         set
     }
 
-    /// Five servers, each behind a forwarder that can delay its answers.
+    /// Starts five servers, each behind a forwarder that can delay its answers.
     pub(crate) fn start_distant() -> Self {
         let mut set = Self::start_one(5);
         set.forwarders = set.running.iter().map(|server| Forwarder::start(server.addr())).collect();
@@ -55,8 +55,8 @@ impl Servers {
         set
     }
 
-    /// Five servers that are this far away from the start: clients at another distance know them by other
-    /// names, as another set.
+    /// Starts five servers that are this far away from the beginning. Clients at another distance
+    /// use other names for them, as another set.
     pub(crate) fn start_away(round_trip: Duration) -> Self {
         let mut set = Self::start_one(5);
         set.forwarders = set.running.iter().map(|server| Forwarder::start(server.addr())).collect();
@@ -76,8 +76,8 @@ impl Servers {
         }
     }
 
-    /// For the default user: the other contestants' keys have no prefix that a user could be
-    /// restricted to.
+    /// Returns the URLs of the default user, as the other contestants' keys have no prefix that a
+    /// user could be restricted to.
     pub(crate) fn urls(&self) -> Vec<String> {
         let mut urls: Vec<_> = self.running.iter().map(RedisServer::plain_url).collect();
         let direct = urls.len() - self.proxies.len();
@@ -91,12 +91,12 @@ impl Servers {
         urls
     }
 
-    /// Processor time of all that run, where the system reports it.
+    /// Returns the processor time of all running servers, if the system reports it.
     pub(crate) fn processor_time(&self) -> Option<Duration> {
         self.running.iter().map(|server| processor::of(server.pid())).sum()
     }
 
-    /// Bytes in use by all that run.
+    /// Returns the memory in use by all running servers, in bytes.
     pub(crate) fn memory(&self) -> f64 {
         let used = |server: &RedisServer| {
             let bytes = server.info("memory", "used_memory").expect("it is reported");
@@ -105,17 +105,17 @@ impl Servers {
         self.running.iter().map(used).sum()
     }
 
-    /// How many run, as a divisor.
+    /// Returns the number of running servers, as a divisor.
     pub(crate) fn count(&self) -> f64 {
         f64::from(u32::try_from(self.running.len()).expect("a few"))
     }
 
-    /// How many are not killed.
+    /// Returns the number of servers that are not killed.
     pub(crate) fn alive(&self) -> usize {
         self.running.len()
     }
 
-    /// Name and version, as a server tells them.
+    /// Returns name and version, as reported by a server.
     pub(crate) fn version(&self) -> String {
         let info = self.running[0].cli(&["INFO", "server"]).text();
         let field = |name| info.lines().find_map(|line: &str| line.strip_prefix(name));
@@ -125,7 +125,7 @@ impl Servers {
         }
     }
 
-    /// Stops the last server until the answer is dropped.
+    /// Stops the last server until the returned guard is dropped.
     pub(crate) fn freeze_one(&self) -> Frozen<'_> {
         let server = self.running.last().expect("there are some");
         server.freeze();
@@ -139,7 +139,7 @@ impl Servers {
         most.iter().map(Frozen).collect()
     }
 
-    /// For how many names somebody listens on each server, at the least.
+    /// Returns the minimum, over the servers, of the number of names with a listener.
     pub(crate) fn fewest_channels(&self) -> usize {
         let channels = |server: &RedisServer| {
             let channels = server.info("stats", "pubsub_channels")?;
@@ -148,36 +148,36 @@ impl Servers {
         self.running.iter().filter_map(channels).min().unwrap_or(0)
     }
 
-    /// The last server is gone for good.
+    /// Kills the last server permanently.
     pub(crate) fn kill_one(&mut self) {
         let mut server = self.running.pop().expect("there are some");
         server.kill();
         self.killed = Some(server);
     }
 
-    /// What servers behind a proxy say is so late from now on.
+    /// Sets the delay of answers of servers behind a proxy.
     pub(crate) fn slow(&self, by: Duration) {
         self.proxies.iter().for_each(|proxy| proxy.set_delay(by));
     }
 
-    /// Sets the round trip to all servers, and to the last one as a multiple of it. If it is zero, clients
-    /// that connect afterwards reach the servers directly.
+    /// Sets the round trip to all servers, and to the last one as a multiple of it. If it is zero,
+    /// clients that connect afterwards reach the servers directly.
     pub(crate) fn set_distance(&self, round_trip: Duration, times_of_last: u32) {
         self.is_away.store(!round_trip.is_zero(), Ordering::Relaxed);
         self.forwarders.iter().for_each(|forwarder| forwarder.set(round_trip));
         self.forwarders.last().expect("they have forwarders").set(round_trip * times_of_last);
     }
 
-    /// Returns how late the forwarders delivered each piece since the last call, in seconds.
+    /// Returns the delay of each piece of the forwarders since the last call, in seconds.
     pub(crate) fn take_lateness(&self) -> Vec<f64> {
         self.forwarders.iter().flat_map(Forwarder::take_lateness).collect()
     }
 
-    /// Waits until all that was sent is worked off and every connection is closed.
+    /// Waits until all commands are processed and every connection is closed.
     pub(crate) fn settle(&self) {
         for server in &self.running {
             eventually("the server has no other client", || {
-                // A connection that was closed counts until everything that it sent was run.
+                // A closed connection counts until all of its commands were run.
                 let info = server.cli(&["INFO", "clients"]).text();
                 info.lines().any(|line| line == "connected_clients:1")
             });
@@ -185,7 +185,7 @@ impl Servers {
     }
 }
 
-/// A new set of servers votes after a while; several do at once.
+/// Waits until new sets of servers vote, which takes a while; several wait in parallel.
 fn vote(sets: &[Servers]) {
     Runtime::new().expect("the system gives threads").block_on(join_all(sets.iter().map(
         async |set| {

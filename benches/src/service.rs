@@ -1,4 +1,4 @@
-//! A service over HTTP in a process of its own, with a lock around each request.
+//! A service over HTTP in its own process, with a lock around each request.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -21,15 +21,15 @@ use crate::{contestants::votes, processor, role};
 
 pub(crate) const ROLE: &str = "service";
 
-/// The same for all: this crate's default.
+/// The TTL of all services: this crate's default.
 const TTL: Duration = Duration::from_secs(10);
 
-/// How a request gets its lock.
+/// The way in which a request gets its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// Not at all.
+    /// The handler uses no lock.
     None,
-    /// By `RedlockLayer`.
+    /// The layer of this crate acquires it.
     Layer,
     /// The handler acquires and releases it with rslock.
     Rslock,
@@ -65,7 +65,7 @@ impl Service {
         Self { process, addr: line.trim().parse().expect("an address") }
     }
 
-    /// Returns the processor time of the process, where the system reports it.
+    /// Returns the processor time of the process, if the system reports it.
     pub(crate) fn processor_time(&self) -> Option<Duration> {
         processor::of(self.process.id())
     }
@@ -73,7 +73,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // Which is what it waits for.
+        // The process ends when its standard input is closed.
         drop(self.process.stdin.take());
         let _ = self.process.wait();
     }

@@ -1,6 +1,6 @@
 //! The median and the spread of samples.
 
-/// What several rounds brought.
+/// The results of several rounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) least: f64,
@@ -9,7 +9,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of nothing where nothing was measured.
+    /// Computes the spread; `None` without values.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
@@ -22,7 +22,7 @@ impl Spread {
         Some(Self { least, median, most })
     }
 
-    /// The same in another unit, or the other way round.
+    /// Converts the values to another unit, or to their reciprocals.
     pub(crate) fn map(self, f: impl Fn(f64) -> f64) -> Self {
         let Self { least, median, most } = self;
         let (least, most) = (f(least), f(most));
@@ -30,11 +30,11 @@ impl Spread {
     }
 }
 
-/// The value that so many percent are not above.
+/// Returns the smallest value that `percent` percent of the values do not exceed.
 ///
 /// # Panics
 ///
-/// Without values.
+/// If there are no values.
 pub(crate) fn rank(sorted: &[f64], percent: usize) -> f64 {
     sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1]
 }

@@ -1,4 +1,4 @@
-//! Who got a lock that many want, how often, and how long each of them waited.
+//! The grants of a contended lock: to whom, how many, and after which waits.
 
 use std::{fmt, time::Duration};
 
@@ -12,16 +12,16 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(crate) time: Duration,
-    /// Whether it ended within the time of the measurement; the last wait of each task does not.
+    /// Whether it ended during the measurement; the last wait of each task does not.
     pub(crate) is_in_time: bool,
 }
 
 /// All waits of one measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Waits {
-    /// In seconds.
+    /// The waits in seconds, sorted.
     sorted: Vec<f64>,
-    /// Grants within the time of the measurement, to each task or process.
+    /// Number of grants during the measurement, for each task or process.
     served: Vec<u32>,
     time: Duration,
 }
@@ -35,7 +35,7 @@ pub(crate) const LONGEST: &str = "longest wait";
 pub(crate) const LEAST_TO_MOST: &str = "least to most served";
 
 impl Waits {
-    /// Of each task's or each process's waits.
+    /// Collects the waits of each task or process.
     pub(crate) fn of(groups: &[Vec<Wait>], time: Duration) -> Self {
         let mut sorted: Vec<_> =
             groups.iter().flatten().map(|wait| wait.time.as_secs_f64()).collect();
@@ -60,7 +60,8 @@ impl Waits {
         f64::from(*least.unwrap_or(&0)) / f64::from(*most.unwrap_or(&0))
     }
 
-    /// The longest wait, as a multiple of the time in which `others` are served at the measured rate.
+    /// Returns the longest wait, as a multiple of the time in which `others` are served at the
+    /// measured rate.
     pub(crate) fn longest_to_fair(&self, others: u32) -> f64 {
         rank(&self.sorted, 100) * self.rate() / f64::from(others)
     }

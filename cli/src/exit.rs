@@ -1,13 +1,10 @@
 //! Exit codes, as in sysexits.h, and failures that end the program with one.
 
-use std::{
-    io::{self, Write, stderr},
-    process::ExitCode,
-};
+use std::{io, process::ExitCode};
 
 use tower_redlock::{LockError, error::BuildError, lock::NotReady};
 
-use crate::output::shown;
+use crate::output::{say, shown};
 
 /// Wrong usage, or an action that was not confirmed.
 pub(crate) const USAGE: u8 = 64;
@@ -25,7 +22,7 @@ const OUTPUT: u8 = 74;
 pub(crate) const HELD: u8 = 75;
 /// A missing or wrong setting, or servers that do not vote for a reason that lasts.
 pub(crate) const CONFIG: u8 = 78;
-/// The output's reader is gone; as a shell reports a program that SIGPIPE ended.
+/// The reader of the output has ended: the code of a program that SIGPIPE ended.
 const CLOSED: u8 = 128 + 13;
 
 /// Why the program ends without success.
@@ -52,7 +49,7 @@ impl Failure {
         Self::new(SYSTEM, message)
     }
 
-    /// The standard output could not be written. Without a message where its reader has ended.
+    /// The standard output could not be written. There is no message if its reader has ended.
     pub(crate) fn output(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::new(CLOSED, ""),
@@ -63,10 +60,15 @@ impl Failure {
     /// Prints the message on one line. Returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            // There is no other place to report a closed output to.
-            let _ = writeln!(stderr(), "redlock: {}", shown(&self.message));
+            say(&format!("redlock: {}", shown(&self.message)));
         }
         ExitCode::from(self.code)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::system(error.to_string())
     }
 }
 

@@ -1,73 +1,51 @@
 //! Patterns for names: `*` stands for any text, `?` for any one character, `\` takes the next character
 //! as it is.
 
-use std::convert::Infallible;
+use std::str::FromStr;
 
-/// A pattern that a whole name matches or not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Glob(Vec<Part>);
+use regex::Regex;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Char(char),
-    AnyChar,
-    AnyText,
+/// A pattern that a whole name matches or not, in time proportional to the product of both lengths.
+#[derive(Clone, Debug)]
+pub(crate) struct Glob(Regex);
+
+impl FromStr for Glob {
+    type Err = regex::Error;
+
+    /// Parses a pattern. Every text is valid, up to the size limit of [`Regex`].
+    fn from_str(pattern: &str) -> Result<Self, Self::Err> {
+        let mut chars = pattern.chars();
+        let mut regex = String::from("(?s)^");
+        while let Some(c) = chars.next() {
+            match c {
+                '*' => regex.push_str(".*"),
+                '?' => regex.push('.'),
+                '\\' => regex.push_str(&literal(chars.next().unwrap_or('\\'))),
+                c => regex.push_str(&literal(c)),
+            }
+        }
+        Regex::new(&(regex + "$")).map(Self)
+    }
 }
 
 impl Glob {
-    /// Parses a pattern; every text is one.
-    #[expect(clippy::unnecessary_wraps, reason = "as clap wants its parsers")]
-    pub(crate) fn parse(pattern: &str) -> Result<Self, Infallible> {
-        let mut chars = pattern.chars();
-        let mut parts = Vec::new();
-        while let Some(c) = chars.next() {
-            parts.push(match c {
-                '*' => Part::AnyText,
-                '?' => Part::AnyChar,
-                '\\' => Part::Char(chars.next().unwrap_or('\\')),
-                c => Part::Char(c),
-            });
-        }
-        Ok(Self(parts))
-    }
-
-    /// Returns whether the name matches. Takes time in proportion to the product of both lengths at
-    /// most.
     pub(crate) fn matches(&self, name: &str) -> bool {
-        let (parts, name) = (&self.0, name.chars().collect::<Vec<_>>());
-        let (mut part, mut at) = (0, 0);
-        // Behind the last `*`, and up to where its text goes so far.
-        let mut last: Option<(usize, usize)> = None;
-        while at < name.len() {
-            match parts.get(part) {
-                Some(Part::AnyText) => {
-                    part += 1;
-                    last = Some((part, at));
-                }
-                Some(Part::AnyChar) => (part, at) = (part + 1, at + 1),
-                Some(Part::Char(c)) if *c == name[at] => (part, at) = (part + 1, at + 1),
-                _ => match &mut last {
-                    Some((behind, end)) => {
-                        *end += 1;
-                        (part, at) = (*behind, *end);
-                    }
-                    None => return false,
-                },
-            }
-        }
-        parts[part..].iter().all(|part| *part == Part::AnyText)
+        self.0.is_match(name)
     }
+}
+
+fn literal(c: char) -> String {
+    regex::escape(c.encode_utf8(&mut [0; 4]))
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Glob, Part};
+    use super::Glob;
 
     fn matches(pattern: &str, name: &str) -> bool {
-        let Ok(glob) = Glob::parse(pattern);
-        glob.matches(name)
+        pattern.parse::<Glob>().unwrap().matches(name)
     }
 
     #[test]
@@ -76,6 +54,7 @@ mod tests {
             ("", ""),
             ("*", ""),
             ("*", "anything"),
+            ("*", "two\nlines"),
             ("invoice:*", "invoice:42"),
             ("*:42", "invoice:42"),
             ("i*:4?", "invoice:42"),
@@ -84,6 +63,7 @@ mod tests {
             (r"\*", "*"),
             (r"a\?", "a?"),
             ("a\\", "a\\"),
+            ("[a.b](c)", "[a.b](c)"),
         ] {
             assert!(matches(pattern, name), "{pattern:?} {name:?}");
         }
@@ -93,12 +73,15 @@ mod tests {
     fn other_names_do_not() {
         for (pattern, name) in [
             ("", "a"),
+            ("", "\n"),
             ("?", ""),
             ("invoice", "invoice:42"),
+            ("invoice", "invoice\n"),
             ("42", "invoice:42"),
             ("a*b", "aXc"),
             ("a*b*c", "aXcYb"),
             (r"\*", "a"),
+            ("a.b", "aXb"),
             ("A", "a"),
         ] {
             assert!(!matches(pattern, name), "{pattern:?} {name:?}");
@@ -106,24 +89,23 @@ mod tests {
     }
 
     /// The definition, in exponential time.
-    fn defined(parts: &[Part], name: &[char]) -> bool {
-        match (parts.split_first(), name.split_first()) {
-            (None, None) => true,
-            (Some((Part::AnyText, rest)), _) => {
-                (0..=name.len()).any(|end| defined(rest, &name[end..]))
+    fn defined(pattern: &[char], name: &[char]) -> bool {
+        match (pattern, name) {
+            ([], []) => true,
+            (['*', rest @ ..], _) => (0..=name.len()).any(|end| defined(rest, &name[end..])),
+            (['?', rest @ ..], [_, left @ ..]) => defined(rest, left),
+            (['\\', c, rest @ ..] | [c, rest @ ..], [d, left @ ..]) => {
+                c == d && defined(rest, left)
             }
-            (None, Some(_)) | (Some(_), None) => false,
-            (Some((Part::AnyChar, rest)), Some((_, left))) => defined(rest, left),
-            (Some((Part::Char(c), rest)), Some((d, left))) => c == d && defined(rest, left),
+            _ => false,
         }
     }
 
     proptest! {
         #[test]
-        fn matches_as_defined(pattern in r"[ab*?\\]{0,8}", name in "[ab*]{0,10}") {
-            let Ok(glob) = Glob::parse(&pattern);
-            let chars: Vec<_> = name.chars().collect();
-            prop_assert_eq!(glob.matches(&name), defined(&glob.0, &chars));
+        fn matches_as_defined(pattern in r"[ab*?\\]{0,8}", name in r"[ab*\\]{0,10}") {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            prop_assert_eq!(matches(&pattern, &name), defined(&chars(&pattern), &chars(&name)));
         }
     }
 

@@ -5,12 +5,9 @@ use std::io::{IsTerminal, stderr};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, WorkerGuard};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::{
-    args::{Args, Command},
-    output::say,
-};
+use crate::output::say;
 
-/// Ends the log: prints what is left, and says what was dropped.
+/// Ends the log: prints what is left, and the number of dropped lines.
 #[derive(Debug)]
 pub(crate) struct Log {
     worker: Option<WorkerGuard>,
@@ -27,15 +24,9 @@ impl Drop for Log {
     }
 }
 
-/// Logs warnings while a command runs under a lock, the actions of those whom pages are served, and more with
-/// `-v`. From a thread of its own: a standard error that nobody reads must not keep a lock from being extended.
-pub(crate) fn start(args: &Args) -> Log {
-    let level = match (args.shared.verbose, &args.command) {
-        (0, Command::Run(_)) => LevelFilter::WARN,
-        (0, Command::Serve(_)) | (1, _) => LevelFilter::INFO,
-        (0, _) => LevelFilter::OFF,
-        (2.., _) => LevelFilter::DEBUG,
-    };
+/// Prints events up to this level, from a thread of its own: a blocked standard error must not keep a lock
+/// from being extended.
+pub(crate) fn start(level: LevelFilter) -> Log {
     let (writer, worker) = NonBlocking::new(stderr());
     let dropped = writer.error_counter();
     tracing_subscriber::fmt()

@@ -1,24 +1,19 @@
-//! `redlock completions` and `redlock man`: what shells and `man` read.
+//! `redlock completions` and `redlock man`: files for shells and for man(1).
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{io, path::PathBuf};
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::{
-    args::Args,
-    exit::{Failure, SYSTEM},
-    output::print,
-};
-
-const NAME: &str = "redlock";
+use crate::{exit::Failure, output::print};
 
 /// Prints a script that completes commands and options in a shell
 ///
 /// For bash: redlock completions bash > ~/.local/share/bash-completion/completions/redlock
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
+    /// The shell
     shell: Shell,
 }
 
@@ -32,22 +27,19 @@ pub(crate) struct ManArgs {
     dir: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), NAME, &mut script);
-    print(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::SUCCESS)
+    clap_complete::generate(args.shell, &mut command, "redlock", &mut script);
+    print(&String::from_utf8_lossy(&script))
 }
 
-pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn man(args: &ManArgs, command: Command) -> Result<(), Failure> {
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();
         // Writing to memory does not fail.
-        let _ = Man::new(Args::command()).render(&mut page);
-        print(&String::from_utf8_lossy(&page))?;
-        return Ok(ExitCode::SUCCESS);
+        let _ = Man::new(command).render(&mut page);
+        return print(&String::from_utf8_lossy(&page));
     };
-    let written = clap_mangen::generate_to(Args::command(), dir);
-    written.map_err(|error| Failure::new(SYSTEM, format!("{}: {error}", dir.display())))?;
-    Ok(ExitCode::SUCCESS)
+    let failed = |error: io::Error| Failure::system(format!("{}: {error}", dir.display()));
+    clap_mangen::generate_to(command, dir).map_err(failed)
 }

@@ -6,10 +6,7 @@ use humantime::{format_duration, parse_duration};
 use toml::{Table, Value};
 use tower_redlock::{Config, Redlock, RedlockBuilder, node::EmbeddedNodes};
 
-use crate::{
-    args::{RestartGuard, SharedArgs},
-    exit::Failure,
-};
+use crate::{exit::Failure, options::SharedArgs};
 
 /// Default TTL of a manager.
 const TTL: Duration = Duration::from_secs(10);
@@ -24,26 +21,20 @@ impl Settings {
     /// Reads the command line, the file and the environment.
     pub(crate) fn new(given: &SharedArgs) -> Result<Self, Failure> {
         let file = given.config.clone().or_else(|| variable("REDLOCK_CONFIG").map(Into::into));
-        let mut table = file.map_or_else(|| Ok(Table::new()), |path| read(&path))?;
-        for (name, time) in [("ttl", given.ttl), ("max_ttl", given.max_ttl)] {
-            if let Some(time) = time {
-                table.insert(name.into(), Value::String(format_duration(time).to_string()));
-            }
-        }
-        if let Some(guard) = given.restart_guard {
-            let guard = match guard {
-                RestartGuard::Probation => "probation",
-                RestartGuard::Off => "off",
-            };
-            table.insert("restart_guard".into(), Value::String(guard.into()));
-        }
+        let table = file.map_or_else(|| Ok(Table::new()), |path| read(&path))?;
         let mut settings = Self { table };
-        if let Some(prefix) = given.prefix.clone() {
-            settings.set_prefix(prefix);
-        } else if !settings.table.contains_key("key_prefix")
-            && let Some(prefix) = variable("REDLOCK_PREFIX")
-        {
-            settings.set_prefix(prefix);
+        let has_prefix = settings.sets("key_prefix");
+        let prefix = || variable("REDLOCK_PREFIX").filter(|_| !has_prefix);
+        let time = |time: Option<Duration>| Some(format_duration(time?).to_string());
+        for (name, value) in [
+            ("ttl", time(given.ttl)),
+            ("max_ttl", time(given.max_ttl)),
+            ("restart_guard", given.restart_guard.clone()),
+            ("key_prefix", given.prefix.clone().or_else(prefix)),
+        ] {
+            if let Some(value) = value {
+                settings.set(name, value);
+            }
         }
         if let Some(urls) = &given.nodes {
             settings.set_nodes("--nodes", urls)?;
@@ -55,29 +46,25 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Replaces the nodes by those of a list `url,name=url,…`; `option` is where it is from.
+    /// Replaces the nodes by the entries of the list `url,name=url,…`, which `option` was set to.
     pub(crate) fn set_nodes(&mut self, option: &str, urls: &str) -> Result<(), Failure> {
-        let nodes = nodes(urls);
-        if nodes.is_empty() {
+        let entries = entries(urls);
+        if entries.is_empty() {
             return Err(Failure::config(format!("{option} names no server")));
         }
-        if entries(urls).iter().any(|entry| !entry.contains("://")) {
+        if entries.iter().any(|entry| !entry.contains("://")) {
             // Not shown: it may be a part of a password.
             return Err(Failure::config(format!(
-                "{option}: an entry between two commas is no URL such as redis://host:port; a comma in a password is written %2C"
+                "{option}: an entry between two commas is not a URL such as redis://host:port; write a comma \
+                 in a password as %2C"
             )));
         }
-        self.table.insert("nodes".into(), Value::Array(nodes));
+        self.set("nodes", entries.iter().map(|entry| node(entry)).collect::<Vec<_>>());
         Ok(())
     }
 
-    pub(crate) fn set_prefix(&mut self, prefix: String) {
-        self.table.insert("key_prefix".into(), Value::String(prefix));
-    }
-
-    /// Sets a setting whose value is text.
-    pub(crate) fn set(&mut self, name: &str, value: &str) {
-        self.table.insert(name.into(), Value::String(value.into()));
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.table.insert(name.into(), value.into());
     }
 
     pub(crate) fn has_nodes(&self) -> bool {
@@ -122,7 +109,7 @@ impl Settings {
     }
 
     /// Builds a manager with these settings over nodes inside this process.
-    pub(crate) fn embedded(&self, nodes: &EmbeddedNodes) -> Result<Redlock, Failure> {
+    pub(crate) fn build_embedded(&self, nodes: &EmbeddedNodes) -> Result<Redlock, Failure> {
         Ok(self.config()?.nodes_from(nodes).build()?)
     }
 
@@ -150,8 +137,8 @@ fn read(path: &Path) -> Result<Table, Failure> {
     })
 }
 
-/// Returns the message without the given value, which may be a password: what is between the first
-/// quote and what was expected instead. Names of settings are shown.
+/// Returns the message without the value, which may be a password: the text from the first quote to the
+/// description of the expected value is left out. Names of settings are shown.
 fn without_values(error: &toml::de::Error) -> String {
     let message = error.message();
     let of_names = ["unknown field", "missing field", "duplicate field"];
@@ -163,22 +150,21 @@ fn without_values(error: &toml::de::Error) -> String {
     format!("{}…{}", &message[..start], expected.map_or("", |expected| &message[expected..]))
 }
 
-/// Parses `url,name=url,…`.
-fn nodes(list: &str) -> Vec<Value> {
-    let list = entries(list);
-    list.iter()
-        .map(|entry| match entry.split_once('=') {
-            // A URL may have a `=` as well, in a password or a query.
-            Some((name, url)) if !name.contains("://") => Value::Table(Table::from_iter([
-                ("name".to_owned(), Value::String(name.trim().into())),
-                ("url".to_owned(), Value::String(url.trim().into())),
-            ])),
-            _ => Value::String(entry.as_str().into()),
-        })
-        .collect()
+/// Parses `url` or `name=url`.
+fn node(entry: &str) -> Value {
+    match entry.split_once('=') {
+        // A URL may have a `=` as well, in a password or a query.
+        Some((name, url)) if !name.contains("://") => {
+            let fields = [("name", name), ("url", url)];
+            Value::Table(
+                fields.map(|(key, text)| (key.into(), text.trim().into())).into_iter().collect(),
+            )
+        }
+        _ => entry.into(),
+    }
 }
 
-/// Splits a list at its commas, except at those between the hosts of one URL, and inside of a password.
+/// Splits a list at its commas, except at commas between the hosts of one URL and inside a password.
 fn entries(list: &str) -> Vec<String> {
     let parts: Vec<_> = list.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
     let mut entries: Vec<String> = Vec::new();

@@ -32,10 +32,14 @@ struct Api {
     lines: BTreeSet<String>,
 }
 
-/// The listing for a crate whose root is `lib.rs` in `src`.
-pub(crate) fn list(src: &Path, name: &str) -> String {
+/// The crate that this one shows items of, as if it were a module.
+const CORE: &str = "redlock_core";
+
+/// Returns the listing for a crate whose root is `lib.rs` in `src`; `core` is the same for [`CORE`].
+pub(crate) fn list(src: &Path, core: &Path, name: &str) -> String {
     let mut api = Api { modules: BTreeMap::new(), public: BTreeMap::new(), lines: BTreeSet::new() };
     api.read(&src.join("lib.rs"), src, Id::new(), true);
+    api.read(&core.join("lib.rs"), core, vec![CORE.to_owned()], false);
     api.export(&Id::new(), name);
     api.items();
     api.impls();
@@ -85,7 +89,8 @@ impl Api {
         let (mut at, mut rest) = (module.to_vec(), path);
         while let [first, more @ ..] = rest {
             match first.as_str() {
-                "crate" => at = Id::new(),
+                "crate" => at.truncate(usize::from(at.first().is_some_and(|name| name == CORE))),
+                CORE => at = vec![CORE.to_owned()],
                 "self" => {}
                 "super" => drop(at.pop()),
                 _ => break,

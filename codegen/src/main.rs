@@ -1,16 +1,24 @@
 //! Writes what is generated and committed: the gRPC code of the example `tonic`, from its .proto
-//! without protoc, and the list of the public interface, `docs/api.txt`:
+//! without protoc, the list of the public interface, `docs/api.txt`, and the page of the command,
+//! `docs/command-line.md`:
 //!
 //! ```text
 //! cargo run --package tower-redlock-codegen
 //! ```
 //!
-//! Both are committed, so running the example needs no generator; tests compare them with a fresh
+//! All are committed, so running the example needs no generator; tests compare them with a fresh
 //! generation. This is a package of its own, so the examples don't build its dependencies.
 
 mod api;
+mod help;
 
-use std::{error::Error, fs, path::Path};
+use std::{
+    env,
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The folder of the .proto and of the code.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/proto");
@@ -21,13 +29,28 @@ const CODE: &str = "orders.v1.rs";
 /// The list of the public interface.
 const API: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.txt");
 
+/// The page of the command. A test of the command compares it.
+const COMMAND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/command-line.md");
+
 fn main() -> Result<(), Box<dyn Error>> {
     let path = Path::new(FOLDER).join(CODE);
     fs::write(&path, generate()?)?;
     println!("wrote {}", path.display());
     fs::write(API, public_interface())?;
     println!("wrote {API}");
+    fs::write(COMMAND, help::page(&redlock()?))?;
+    println!("wrote {COMMAND}");
     Ok(())
+}
+
+/// Builds the command beside this program, and returns where it is.
+fn redlock() -> Result<PathBuf, Box<dyn Error>> {
+    let mut cargo = Command::new(env!("CARGO"));
+    let status = cargo.args(["build", "--quiet", "--package", "redlock-cli"]).status()?;
+    if !status.success() {
+        return Err("the command was not built".into());
+    }
+    Ok(env::current_exe()?.with_file_name(format!("redlock{}", env::consts::EXE_SUFFIX)))
 }
 
 fn generate() -> Result<String, Box<dyn Error>> {
@@ -41,8 +64,8 @@ fn generate() -> Result<String, Box<dyn Error>> {
 }
 
 fn public_interface() -> String {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
-    api::list(&src, "tower_redlock")
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    api::list(&root.join("src"), &root.join("crates/redlock-core/src"), "tower_redlock")
 }
 
 #[cfg(test)]

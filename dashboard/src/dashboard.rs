@@ -10,18 +10,12 @@ use std::{
     task::{Context, Poll},
 };
 
+use futures_util::future::BoxFuture;
 use http::{Request, Response};
 use tower_redlock::{Redlock, scheduler::SchedulerHandle};
 use tower_service::Service;
 
-use crate::{
-    access::Authorize,
-    actions::SentForms,
-    events::EventLog,
-    look::Looks,
-    reply::DashboardBody,
-    router::{Site, answer},
-};
+use crate::{access::Authorize, reply::DashboardBody, router::answer, site::Site};
 
 /// A service that shows and steers the locks and jobs of a manager. See the [crate](crate) for an example.
 ///
@@ -31,31 +25,14 @@ use crate::{
 ///
 /// A call panics outside of a Tokio runtime with a timer: requests are answered on it.
 #[derive(Clone)]
-pub struct Dashboard {
-    redlock: Redlock,
-    schedulers: Vec<SchedulerHandle>,
-    access: Option<Arc<dyn Authorize>>,
-    looks: Arc<Looks>,
-    log: Arc<EventLog>,
-    sent: Arc<SentForms>,
-}
+pub struct Dashboard(Site);
 
 impl Dashboard {
-    /// Returns the pages of a manager, to which nobody has [access](Self::access) yet.
+    /// Returns the pages of a manager. Every request is answered 403 until [`access`](Self::access) is set.
     ///
     /// Events are recorded from now on; there is no other cost until the first request.
     pub fn new(redlock: Redlock) -> Self {
-        let log = Arc::new(EventLog::default());
-        log.follow_locks(redlock.events());
-        log.start();
-        Self {
-            redlock,
-            schedulers: Vec::new(),
-            access: None,
-            looks: Arc::default(),
-            log,
-            sent: Arc::default(),
-        }
+        Self(Site::new(redlock))
     }
 
     /// Adds the jobs of a scheduler: their schedules, next ticks and states in this process, and their events.
@@ -63,13 +40,11 @@ impl Dashboard {
     /// the servers know them.
     #[must_use]
     pub fn jobs(mut self, scheduler: SchedulerHandle) -> Self {
-        self.log.follow_jobs(scheduler.events());
-        self.log.start();
-        self.schedulers.push(scheduler);
+        self.0.add(scheduler);
         self
     }
 
-    /// Sets who may see and do what. Default: nobody anything.
+    /// Sets what each viewer may see and do. Default: nothing.
     ///
     /// ```
     /// use tower_redlock::Redlock;
@@ -87,7 +62,7 @@ impl Dashboard {
     /// ```
     #[must_use]
     pub fn access(mut self, access: impl Authorize) -> Self {
-        self.access = Some(Arc::new(access));
+        self.0.access = Some(Arc::new(access));
         self
     }
 
@@ -111,13 +86,13 @@ impl Dashboard {
     /// # }
     /// ```
     pub fn end_streams(&self) {
-        self.log.end_streams();
+        self.0.log.end_streams();
     }
 }
 
 impl fmt::Debug for Dashboard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dashboard").field("redlock", &self.redlock).finish_non_exhaustive()
+        f.debug_struct("Dashboard").field("redlock", &self.0.redlock).finish_non_exhaustive()
     }
 }
 
@@ -136,9 +111,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> DashboardFuture {
-        let Self { redlock, schedulers, access, looks, log, sent } = self.clone();
-        let site = Site { redlock, schedulers, access, looks, log, sent };
-        DashboardFuture(Box::pin(answer(site, request)))
+        DashboardFuture(Box::pin(answer(self.0.clone(), request)))
     }
 }
 
@@ -148,7 +121,7 @@ where
 ///
 /// Dropping it does not undo an action that was begun.
 #[must_use = "futures do nothing unless polled"]
-pub struct DashboardFuture(Pin<Box<dyn Future<Output = Response<DashboardBody>> + Send>>);
+pub struct DashboardFuture(BoxFuture<'static, Response<DashboardBody>>);
 
 impl Future for DashboardFuture {
     type Output = Result<Response<DashboardBody>, Infallible>;
@@ -178,15 +151,16 @@ mod tests {
         let redlock = Redlock::embedded();
         let mut dashboard = Dashboard::new(redlock.clone())
             .access(|_: &http::request::Parts| Access::All.by("ann"));
-        let mut changes = dashboard.log.changes();
         let form = Full::<bytes::Bytes>::from("name=report");
         let mut call = dashboard.call(Request::post("/pause").body(form).unwrap());
         let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut call).poll(cx).is_pending()));
         assert!(first.await, "it has not ended");
         drop(call);
-        changes.changed().await.unwrap();
-        let events = dashboard.log.after(0);
-        assert_eq!(events[0].text, "report, by ann: the job was paused");
+        while dashboard.0.log.after(0).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let events = dashboard.0.log.after(0);
+        assert_eq!(events[0].event.text, "report, by ann: the job was paused");
         assert_eq!(&*redlock.job_control("report").await.unwrap().paused.unwrap().by, "ann");
     }
 }

@@ -1,6 +1,6 @@
 //! Web pages that show and steer the locks and jobs of [`tower_redlock`], served from inside the service that
-//! uses them: who holds what and since when, which server votes and why another one does not, which job runs
-//! where, and what happened last.
+//! uses them: the holder of each lock and since when, the servers that vote and why others do not, where each job
+//! runs, and the last events.
 //!
 //! [`Dashboard`] is a tower `Service` over HTTP. Mount it next to your own routes, or serve it alone:
 //!
@@ -38,19 +38,19 @@
 //!
 //! # Access
 //!
-//! Nobody has access until [`Dashboard::access`] says who does; see [`Authorize`]. What a viewer may not do is
+//! No viewer has access until [`Dashboard::access`] is set; see [`Authorize`]. Actions that a viewer may not do are
 //! not offered, and refused. A viewer with [`Access::ReadOnly`] sees the names of locks, owners and jobs, and the
 //! errors of runs.
 //!
-//! A form acts once, also if it is sent twice to one process. A POST from another origin is refused, by `Sec-Fetch-Site`, or where a browser does not send that, by
-//! comparing `Origin` with `Host`. There are no cookies. Pages can't be framed, run no inline script, and load
-//! nothing from elsewhere. Texts from the servers are escaped.
+//! A form acts once, also if it is sent twice to one process. A POST from another origin is refused, by
+//! `Sec-Fetch-Site`, or where a browser does not send that, by comparing `Origin` with `Host`. There are no cookies.
+//! Pages can't be framed, run no inline script, and load nothing from elsewhere. Texts from the servers are escaped.
 //!
 //! # Load
 //!
 //! All viewers of a process share one look at the servers, at most one in a second. A server spends at most a tenth
 //! of its time on it: names are read by SCAN in steps of a hundred, with pauses, and so are the jobs of the page that
-//! is shown, in steps of fifty. Each page says how old its look is. No look is made while nobody watches. At most
+//! is shown, in steps of fifty. Each page says how old its look is. No look is made without a viewer. At most
 //! 100,000 locks and 1,000 jobs are listed; a page says if there are more.
 //!
 //! # Shutdown
@@ -65,11 +65,15 @@ mod dashboard;
 mod events;
 mod look;
 mod pages;
+mod paging;
+mod problem;
 mod query;
 mod reply;
 mod router;
+mod site;
 #[cfg(test)]
-mod visits;
+mod tests;
+mod text;
 
 pub use access::{Access, Action, Actions, Authorize, BasicAuth, Viewer, by_address, by_extension};
 pub use dashboard::{Dashboard, DashboardFuture};

@@ -9,13 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
-use http::{
-    HeaderName, HeaderValue, Response, StatusCode,
-    header::{
-        CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY,
-        X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-    },
-};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
 use maud::Markup;
@@ -29,12 +23,6 @@ const PLAIN_POLICY: &str = "default-src 'none'; img-src data:; form-action 'self
 
 /// The body of a response: a page, or a stream of events.
 pub struct DashboardBody(UnsyncBoxBody<Bytes, Infallible>);
-
-impl DashboardBody {
-    fn full(content: impl Into<Bytes>) -> Self {
-        Self(Full::new(content.into()).boxed_unsync())
-    }
-}
 
 impl Body for DashboardBody {
     type Data = Bytes;
@@ -70,7 +58,8 @@ pub(crate) fn reply(
     content_type: &'static str,
     content: impl Into<Bytes>,
 ) -> Reply {
-    with_headers(status, content_type, DashboardBody::full(content))
+    let body = DashboardBody(Full::new(content.into()).boxed_unsync());
+    with_headers(status, content_type, body)
 }
 
 fn with_headers(status: StatusCode, content_type: &'static str, body: DashboardBody) -> Reply {
@@ -80,13 +69,13 @@ fn with_headers(status: StatusCode, content_type: &'static str, body: DashboardB
     let mut set = |name: HeaderName, value: &'static str| {
         headers.insert(name, HeaderValue::from_static(value));
     };
-    set(CONTENT_TYPE, content_type);
-    set(CONTENT_SECURITY_POLICY, POLICY);
-    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    set(header::CONTENT_TYPE, content_type);
+    set(header::CONTENT_SECURITY_POLICY, POLICY);
+    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     // For browsers that do not know `frame-ancestors`.
-    set(X_FRAME_OPTIONS, "DENY");
-    set(REFERRER_POLICY, "no-referrer");
-    set(CACHE_CONTROL, "no-store");
+    set(header::X_FRAME_OPTIONS, "DENY");
+    set(header::REFERRER_POLICY, "no-referrer");
+    set(header::CACHE_CONTROL, "no-store");
     set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
     reply
 }
@@ -109,28 +98,24 @@ pub(crate) fn event_stream(events: impl Stream<Item = String> + Send + 'static) 
     reply
 }
 
-/// A redirect to a relative address, which is fetched by GET.
-pub(crate) fn see_other(address: &str) -> Reply {
-    redirect(StatusCode::SEE_OTHER, address)
-}
-
+/// Returns a redirect to a relative address.
 pub(crate) fn redirect(status: StatusCode, address: &str) -> Reply {
     let mut reply = reply(status, "text/plain", "");
     let location = HeaderValue::try_from(address).unwrap_or(HeaderValue::from_static("./"));
-    reply.headers_mut().insert(LOCATION, location);
+    reply.headers_mut().insert(header::LOCATION, location);
     reply
 }
 
 /// A page whose form is sent to this origin. Under `no-referrer` browsers would send `Origin: null` with the
 /// form (Fetch, "append a request `Origin` header"), as a page of another site does.
 pub(crate) fn with_form(mut reply: Reply) -> Reply {
-    reply.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    reply.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     reply
 }
 
 /// A page that loads no file.
 pub(crate) fn without_files(mut reply: Reply) -> Reply {
     let policy = HeaderValue::from_static(PLAIN_POLICY);
-    reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    reply.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     reply
 }

@@ -27,12 +27,12 @@ struct BoardState {
 #[derive(Clone)]
 pub(crate) struct Holder {
     pub(crate) replica: &'static str,
-    /// Describes the lock; does not keep it.
+    /// The lock, without keeping it.
     pub(crate) lock: LockContext,
 }
 
 impl Board {
-    /// Shows a holder until the entry is dropped: at the end of the work, or where it is cancelled.
+    /// Shows a holder until the entry is dropped: at the end of the work, or when it is cancelled.
     pub(crate) fn enter(&self, replica: &'static str, lock: LockContext) -> Entry<'_> {
         let mut state = self.lock();
         let id = state.next_id;
@@ -69,11 +69,11 @@ impl Drop for Entry<'_> {
     }
 }
 
-/// The number of requests by their end.
+/// Numbers of requests by their outcome.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) ran: u64,
-    /// Those of `ran` that waited for at least one other.
+    /// Number of requests in `ran` that waited for at least one other request.
     pub(crate) waited: u64,
     pub(crate) longest_wait: Duration,
     pub(crate) held: u64,

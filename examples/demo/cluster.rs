@@ -11,7 +11,7 @@ use tower_redlock::{
 
 /// Servers that are new to this set vote after 10 s: they may have forgotten locks.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// How long the demo waits before it prints what it waits for.
+/// Time without progress after which the demo prints what it waits for.
 const QUIET: Duration = Duration::from_secs(1);
 
 const NAMES: [&str; 3] = ["replica-a", "replica-b", "replica-c"];
@@ -59,8 +59,8 @@ impl Cluster {
         }
     }
 
-    /// The number of releases that voting nodes have still to acknowledge. On a node that is down the
-    /// keys expire with their TTL.
+    /// Returns the number of releases that voting nodes have not acknowledged yet. On a node that
+    /// is down the keys expire with their TTL.
     pub(crate) fn pending_releases(&self) -> usize {
         let health = self.replicas.iter().flat_map(|replica| replica.redlock.health());
         health.filter(NodeHealth::is_voting).map(|node| node.pending_releases).sum()

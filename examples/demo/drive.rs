@@ -1,4 +1,4 @@
-//! Drives the demo: sends many requests at once over real connections, and checks the outcome.
+//! Drives the demo: sends many concurrent requests over real connections, and checks the outcome.
 
 use std::{
     error::Error,
@@ -46,7 +46,7 @@ impl Progress {
     }
 }
 
-/// The answers that the clients saw.
+/// The responses that the clients received.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) counts: Counts,
@@ -91,7 +91,7 @@ pub(crate) fn client() -> HttpClient {
 pub(crate) async fn send(client: &HttpClient, url: &str) -> Answer {
     let response = client.request(Request::post(url).body(Body::empty())?).await?;
     let (parts, body) = response.into_parts();
-    // Reads it to its end, so that the connection can be used again.
+    // Reads the body to its end, so that the connection can be reused.
     to_bytes(Body::new(body), 64 * 1024).await?;
     Ok(Response::from_parts(parts, ()))
 }
@@ -169,7 +169,7 @@ pub(crate) fn verdict(demo: &Demo, tally: &Tally, check: bool) -> ExitCode {
     if checks.iter().all(|(holds, _)| *holds) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether each success took 1 from the account, and an unknown outcome 1 at most.
+/// Returns whether each success took 1 from the account, and an unknown outcome at most 1.
 fn is_right(demo: &Demo, tally: &Tally, id: usize) -> bool {
     let (withdrawn, possible) = tally.withdrawn[id - 1];
     let Ok(balance) = demo.ledger.balance(id) else { return false };

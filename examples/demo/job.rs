@@ -17,9 +17,9 @@ use tower_redlock::{
 use crate::{Demo, cluster::Replica, ledger::Room};
 
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long the job takes.
+/// Duration of the job.
 const WORK: Duration = Duration::from_millis(250);
-/// How long a run may continue when the demo stops.
+/// Time for which a run may continue when the demo stops.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// The number of runs that `--check` waits for.
 pub(crate) const TICKS_TO_CHECK: u64 = 4;
@@ -47,7 +47,7 @@ async fn make_report(
     running.finish(Run { tick, replica, token: cx.fencing_token() })
 }
 
-/// The job's own store. Like the ledger it stands for a database.
+/// The job's own store. Like the ledger, it represents a database.
 #[derive(Default)]
 pub(crate) struct Report {
     book: Mutex<Book>,
@@ -76,7 +76,7 @@ pub(crate) struct Run {
     pub(crate) token: FencingToken,
 }
 
-/// A run under way.
+/// A run in progress.
 struct Running<'a> {
     report: &'a Report,
     is_done: bool,
@@ -139,7 +139,7 @@ impl Running<'_> {
     }
 }
 
-/// Counts a run that is dropped half-way.
+/// Counts a run that is dropped before its end.
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.is_done {

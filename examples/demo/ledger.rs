@@ -1,4 +1,4 @@
-//! The accounts. They stand for a database that checks tokens.
+//! The accounts. They represent a database that checks tokens.
 
 use std::{
     sync::{
@@ -16,8 +16,8 @@ use tower_redlock::FencingToken;
 /// Accounts are numbered from 1 to this.
 pub(crate) const ACCOUNTS: usize = 5;
 pub(crate) const OPENING_BALANCE: i64 = 1_000_000;
-/// Default time between reading a balance and writing it: two withdrawals at once would start from the same
-/// balance, and one would be lost.
+/// Default time between reading a balance and writing it: two concurrent withdrawals would start
+/// from the same balance, and one would be lost.
 pub(crate) const THINKING: Duration = Duration::from_millis(5);
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ pub(crate) enum Refused {
 }
 
 impl Ledger {
-    /// Takes 1 from an account: reads, thinks, and writes. Returns the new balance.
+    /// Takes 1 from an account: reads, waits, and writes. Returns the new balance.
     pub(crate) async fn withdraw(
         &self,
         id: usize,
@@ -69,7 +69,7 @@ impl Ledger {
         self.account(id).map(Account::balance)
     }
 
-    /// The number of withdrawals that ran beside another one on the same account.
+    /// Returns the number of withdrawals that overlapped another one on the same account.
     pub(crate) fn overlaps(&self) -> u64 {
         self.accounts.iter().map(|account| account.room.overlaps()).sum()
     }
@@ -83,7 +83,7 @@ impl Ledger {
         id.checked_sub(1).and_then(|i| self.accounts.get(i)).ok_or(Refused::NoSuchAccount)
     }
 
-    /// As `UPDATE … WHERE token < $token`.
+    /// Writes like `UPDATE … WHERE token < $token`.
     fn write(&self, account: &Account, balance: i64, token: FencingToken) -> Result<i64, Refused> {
         let mut row = account.row.lock().unwrap_or_else(PoisonError::into_inner);
         if token <= row.token {
@@ -101,7 +101,8 @@ impl Account {
     }
 }
 
-/// Detects two concurrent users of something that is to be used by one at a time. Independent of the locks.
+/// Detects concurrent use of something that only one user at a time should use. Independent of the
+/// locks.
 #[derive(Default)]
 pub(crate) struct Room {
     inside: AtomicU64,
@@ -122,7 +123,7 @@ impl Room {
     }
 }
 
-/// Ends when it is dropped, so also where the work is cancelled.
+/// A visit. It ends on drop, so also if the work is cancelled.
 pub(crate) struct Visit<'a>(&'a Room);
 
 impl Drop for Visit<'_> {

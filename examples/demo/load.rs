@@ -1,5 +1,5 @@
-//! A gentle load while nobody drives the demo: a few clients that withdraw now and then, so that there are
-//! locks to look at.
+//! A light load while there are no other requests: a few clients that make withdrawals, so that
+//! there are locks to look at.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ pub(crate) async fn run(demo: &Demo) {
         async move {
             for turn in 0.. {
                 let account = (number + 2 * turn) % ACCOUNTS + 1;
-                // No two clients keep the same pace, so that they meet at times.
+                // Each client has its own pace, so that they sometimes meet.
                 let step = 5 * turn + 3 * number;
                 let (thinking, pause) = (200 + 370 * step % 1_000, 100 + 230 * step % 500);
                 let url =
                     format!("{}/accounts/{account}/withdraw?thinking_ms={thinking}", demo.url);
-                // The server counts its answers, and the view shows them.
+                // The server counts the responses, and the view shows them.
                 let _ = send(&http, &url).await;
                 tokio::time::sleep(Duration::from_millis(pause as u64)).await;
             }

@@ -14,8 +14,9 @@
 //! real servers. The data that the locks guard is in memory.
 //!
 //! Read first: `server.rs` (the layer, and its errors as responses) and `job.rs` (the scheduler).
-//! `cluster.rs` connects; the rest drives, counts and draws. The pages below `/locks/` are those of
-//! tower-redlock-dashboard. While nobody drives the demo, it sends itself a few requests a second.
+//! `cluster.rs` connects; the other files send requests, count and draw. The pages under `/locks/`
+//! come from tower-redlock-dashboard. Without `--drive`, the demo sends itself a few requests a
+//! second.
 
 mod args;
 mod board;
@@ -116,7 +117,7 @@ async fn run(args: &Args) -> Result<ExitCode, Box<dyn Error + Send + Sync>> {
     })
 }
 
-/// Drives the demo; pending for ever where it only serves, under a gentle load.
+/// Drives the demo. Without `--drive`, sends a light load and does not return.
 async fn work(demo: &Demo, args: &Args) -> Tally {
     if args.drive.is_none() {
         load::run(demo).await;
@@ -125,7 +126,7 @@ async fn work(demo: &Demo, args: &Args) -> Tally {
     let tally = drive::drive(demo).await;
     if args.check {
         let ticks = demo.report.wait_for(job::TICKS_TO_CHECK);
-        // The verdict reports too few ticks.
+        // The report shows if there were too few ticks.
         let _ = tokio::time::timeout(Duration::from_secs(10), ticks).await;
     }
     tally

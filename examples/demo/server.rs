@@ -36,12 +36,12 @@ use crate::{
     stop::Stop,
 };
 
-/// How long a request waited for the lock, in ms.
+/// Time for which a request waited for the lock, in ms.
 pub(crate) const WAITED_MS: HeaderName = HeaderName::from_static("x-waited-ms");
 
 /// Maximum time that a withdrawal takes.
 const LONGEST_THINKING: Duration = Duration::from_secs(2);
-/// How long current requests may continue when the demo stops: as long as one waits for a lock.
+/// Time for which current requests may continue when the demo stops: the maximum wait for a lock.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The state of one replica's handlers.
@@ -55,12 +55,12 @@ fn router(demo: Arc<Demo>, replica: Replica) -> Router {
     let site = Site { replica: replica.name, demo };
     let one_at_a_time = ServiceBuilder::new()
         .layer(middleware::from_fn_with_state(site.clone(), observe))
-        // Outside the lock's layer: makes its errors responses.
+        // Around the layer of the lock: converts its errors to responses.
         .layer(HandleErrorLayer::new(rejection))
         .layer(RedlockLayer::new(replica.redlock, account).wait(Duration::from_secs(2)));
     Router::new()
         .route("/accounts/{id}/withdraw", post(withdraw))
-        // Only for the routes above: reading needs no lock.
+        // Only for the routes above, as reading needs no lock.
         .route_layer(one_at_a_time)
         .route("/accounts/{id}", get(balance))
         .with_state(site)
@@ -123,7 +123,7 @@ fn status(error: &LockError) -> StatusCode {
     }
 }
 
-/// In whole seconds, rounded up; one where it is unknown.
+/// Returns whole seconds, rounded up, or one if the time is unknown.
 fn retry_after(error: &LockError) -> String {
     let after = match error.root() {
         LockError::Held { retry_after, .. } => retry_after.unwrap_or_default(),
@@ -144,7 +144,7 @@ impl IntoResponse for Refused {
     }
 }
 
-/// When a request arrived, before it waited for the lock.
+/// The time at which a request arrived, before it waited for the lock.
 #[derive(Clone, Copy)]
 struct Arrived(Instant);
 
@@ -164,8 +164,8 @@ fn balancer(replicas: Vec<Router>) -> Router {
     })
 }
 
-/// Web pages about the locks of the fleet, and the jobs of one replica. All actions work without a password:
-/// the demo listens on loopback only.
+/// Web pages about the locks of the fleet, and the jobs of one replica. All actions work without a
+/// password, as the demo listens on loopback only.
 fn dashboard(replica: &Replica, jobs: SchedulerHandle) -> Dashboard {
     let access = by_address(Access::All.by("the demo"));
     Dashboard::new(replica.redlock.clone()).jobs(jobs).access(access)
@@ -178,8 +178,8 @@ pub(crate) async fn listen(port: u16) -> Result<TcpListener, Box<dyn Error + Sen
     })
 }
 
-/// Serves until shutdown is requested, then until the current requests are answered. The dashboard shows `jobs`
-/// as those of the first replica.
+/// Serves until shutdown is requested, then until the current requests are answered. The dashboard
+/// shows the `jobs` of the first replica.
 pub(crate) async fn serve(
     demo: Arc<Demo>,
     jobs: SchedulerHandle,
@@ -193,8 +193,8 @@ pub(crate) async fn serve(
     let mut stopped = stop.clone();
     let server =
         axum::serve(listener, app).with_graceful_shutdown(async move { stop.requested().await });
-    // Neither a client that never sends the rest of its request nor a browser that follows the dashboard's
-    // events, for up to 20 s, must block the shutdown.
+    // The shutdown must not wait for a client that does not complete its request, or for a browser
+    // that follows the dashboard's events for up to 20 s.
     let limit = async {
         stopped.requested().await;
         tokio::time::sleep(GRACE).await;

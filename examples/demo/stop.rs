@@ -1,4 +1,4 @@
-//! Shutdown: the signals that ask for it, and the channel that distributes the request.
+//! Shutdown: the signals that request it, and the channel that distributes the request.
 
 #[cfg(unix)]
 use tokio::signal::unix;
@@ -17,19 +17,19 @@ impl Stopper {
     }
 }
 
-/// Each part of the demo waits for this beside its work.
+/// Each part of the demo waits for this in parallel with its work.
 #[derive(Clone)]
 pub(crate) struct Stop(watch::Receiver<bool>);
 
 impl Stop {
     pub(crate) async fn requested(&mut self) {
-        // A stopper that was dropped means the same.
+        // A dropped stopper means the same.
         let _ = self.0.wait_for(|stop| *stop).await;
     }
 }
 
-/// Ctrl-C and SIGTERM. Made before the first lock is taken, so that no signal has its default action
-/// and leaves keys behind.
+/// Ctrl-C and SIGTERM. Created before the first lock is acquired, so that no signal has its default
+/// action and leaves keys on the nodes.
 pub(crate) struct Signals {
     #[cfg(unix)]
     interrupt: unix::Signal,

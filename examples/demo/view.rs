@@ -1,4 +1,4 @@
-//! The live view: redrawn in place on a terminal, a line now and then elsewhere.
+//! The live view: redrawn in place on a terminal, or as occasional lines elsewhere.
 
 use std::{
     fmt::Write as _,
@@ -62,7 +62,7 @@ impl Screen {
     fn draw(&mut self, text: &str) {
         let mut out = std::io::stdout().lock();
         if self.is_terminal {
-            // Long lines are cut, not wrapped: the cursor moves up by the number of lines.
+            // Long lines are truncated, not wrapped, as the cursor moves up by the number of lines.
             let up = if self.lines > 0 { format!("\x1b[{}A", self.lines) } else { String::new() };
             let body = text.replace('\n', "\x1b[K\n");
             let _ = write!(out, "{up}{NO_WRAP}{body}{WRAP}\x1b[J");

@@ -26,12 +26,12 @@ impl<B: Body> Incomplete<B> {
         Self { error, read, rest }
     }
 
-    /// Returns why it was not read to its end.
+    /// Returns why the body was not read to its end.
     pub const fn error(&self) -> &ReadBodyError<B::Error> {
         &self.error
     }
 
-    /// Returns the error of a request that is rejected for it.
+    /// Returns the error of a request that is rejected for this reason.
     pub(crate) const fn lock_error(&self) -> LockError {
         LockError::InvalidResource(ResourceError::Body(match self.error {
             ReadBodyError::TooLarge { limit } => BodyFault::TooLarge { limit },
@@ -41,12 +41,12 @@ impl<B: Body> Incomplete<B> {
         }))
     }
 
-    /// Returns why it was not read to its end, and drops the body.
+    /// Returns why the body was not read to its end, and drops the body.
     pub fn into_error(self) -> ReadBodyError<B::Error> {
         self.error
     }
 
-    /// Returns the unread body again: the data that was read, then the rest or the error.
+    /// Returns a body that yields the data that was read, then the rest or the error.
     pub fn into_body(self) -> Intact<B> {
         match (self.error, self.rest) {
             (_, Some(rest)) => Intact::begun(self.read, rest),
@@ -75,18 +75,18 @@ impl<B: Body> fmt::Debug for Incomplete<B> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadBodyError<E> {
-    /// It exceeds the limit: for a request, 413.
+    /// The body exceeds the limit: for a request, 413.
     TooLarge {
         /// Maximum size, in bytes.
         limit: usize,
     },
-    /// No room beside the bodies of other waiting requests: 503. Only in layers.
+    /// The bodies of other waiting requests take too much memory: 503. Only in layers.
     Crowded {
-        /// Maximum size of these bodies together, in bytes:
+        /// Maximum size of all these bodies, in bytes:
         /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
         limit: usize,
     },
-    /// It timed out: 408. Only in layers.
+    /// The body was not received in time: 408. Only in layers.
     TimedOut {
         /// The timeout.
         limit: Duration,
@@ -99,12 +99,15 @@ impl<E: fmt::Display> fmt::Display for ReadBodyError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge { limit } => {
-                write!(f, "the body is too large: at most {limit} bytes are taken")
+                write!(f, "the body is too large: at most {limit} bytes are accepted")
             }
             Self::Crowded { limit } => {
-                write!(f, "requests that wait hold too many bodies: at most {limit} bytes are held")
+                write!(
+                    f,
+                    "the bodies of waiting requests take too much memory: at most {limit} bytes are allowed"
+                )
             }
-            Self::TimedOut { limit } => write!(f, "the body did not come within {limit:?}"),
+            Self::TimedOut { limit } => write!(f, "the body was not received within {limit:?}"),
             Self::Body(error) => write!(f, "the body failed: {error}"),
         }
     }

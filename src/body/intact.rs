@@ -1,4 +1,4 @@
-//! The body that is passed on after it was read.
+//! A body that is passed on after it was read.
 
 use std::{
     fmt,
@@ -14,44 +14,47 @@ use pin_project::pin_project;
 use super::WholeBody;
 use crate::lock::HeldBytes;
 
-/// A body of the type `B` that was read, and is passed on unchanged: the same data, trailers and end.
-/// Its length is known, except with trailers, which HTTP/1 sends only after a body without one.
+/// A body of the type `B` that was read, and is passed on unchanged: with the same data, trailers
+/// and end. Its length is known, except with trailers, which HTTP/1 sends only after a body of
+/// unknown length.
 ///
-/// It is also a body that was not read, or not to its end: the data that was read comes first.
+/// It may also be a body that was not read, or only in part. The data that was read then comes
+/// first.
 ///
-/// # Which services take it
+/// # Services that accept it
 ///
-/// A service inside a layer that reads bodies takes `Request<Intact<B>>`. axum's routes and handlers,
-/// tonic's servers, and all else that takes any body of `Bytes` do. A service with one type of body,
-/// such as `axum::body::Body`, or `axum::middleware::from_fn` in the same `ServiceBuilder`, needs
-/// tower-http's `MapRequestBodyLayer::new(axum::body::Body::new)` in between.
+/// A service inside a layer that reads bodies gets `Request<Intact<B>>`. axum's routes and
+/// handlers, tonic's servers, and other services that are generic over the body accept it. A
+/// service with one type of body, such as `axum::body::Body`, or `axum::middleware::from_fn` in the
+/// same `ServiceBuilder`, needs tower-http's `MapRequestBodyLayer::new(axum::body::Body::new)` in
+/// between.
 #[pin_project]
 pub struct Intact<B: Body> {
     read: Bytes,
     trailers: Option<HeaderMap>,
     #[pin]
     rest: Rest<B>,
-    /// Shared room that the data takes until it is passed on.
+    /// The data's share of the memory for waiting bodies, held until the data is passed on.
     held: Option<HeldBytes>,
 }
 
 #[pin_project(project = RestProj)]
 enum Rest<B: Body> {
-    /// All of it was read.
+    /// The whole body was read.
     None,
     Body(#[pin] B),
-    /// It was polled, so it must not move.
+    /// The rest of a body that was polled, so it must not move.
     Begun(Pin<Box<B>>),
     Failed(Option<B::Error>),
 }
 
 impl<B: Body> Intact<B> {
-    /// Creates a body of which nothing was read.
+    /// Creates a body of which no data was read.
     pub fn untouched(body: B) -> Self {
         Self { read: Bytes::new(), trailers: None, rest: Rest::Body(body), held: None }
     }
 
-    /// Holds this room until the data is passed on or dropped.
+    /// Holds this share of memory until the data is passed on or dropped.
     pub(crate) fn holding(mut self, held: Option<HeldBytes>) -> Self {
         self.held = held;
         self
@@ -121,7 +124,7 @@ impl<B: Body> Body for Intact<B> {
     fn size_hint(&self) -> SizeHint {
         let read = self.read.len() as u64;
         let rest = match &self.rest {
-            // HTTP/1 has no trailers after a body of known length.
+            // HTTP/1 allows no trailers after a body of known length.
             Rest::None if self.trailers.is_some() => SizeHint::default(),
             Rest::None => return SizeHint::with_exact(read),
             Rest::Body(rest) => rest.size_hint(),

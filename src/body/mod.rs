@@ -1,4 +1,7 @@
 //! Bodies that are read whole, up to a limit, and passed on unchanged.
+//!
+//! A body that is read before its lock takes room of its manager's quota until the handler has read
+//! it or it is dropped.
 
 mod incomplete;
 mod intact;

@@ -26,15 +26,15 @@ const FRAMES_PER_POLL: u32 = 64;
 
 /// Reads a body to its end, data and trailers, up to a limit of its data.
 ///
-/// A body whose size hint or `Content-Length` exceeds the limit is not polled. Memory grows with the
-/// data received, not with the announced length. The server limits trailers.
+/// A body whose size hint or `Content-Length` exceeds the limit is not polled. The memory grows
+/// with the received data, not with the announced length. Trailers are limited by the server.
 ///
-/// It has no timeout, other than in this crate's layers.
+/// It has no timeout, except in this crate's layers.
 ///
 /// # Errors
 ///
-/// [`Incomplete`]: the body is larger, or failed. Its [`into_body`](Incomplete::into_body) is the
-/// unread body again: data that was read, then the rest.
+/// [`Incomplete`] if the body is larger, or failed. Its [`into_body`](Incomplete::into_body)
+/// returns a body that yields the data that was read, then the rest.
 ///
 /// # Cancel safety
 ///
@@ -69,7 +69,7 @@ pub struct ReadBody<B> {
     announced: u64,
     limit: usize,
     collected: BodyBuffer,
-    /// Room shared with other bodies, in layers.
+    /// The data's share of the memory for waiting bodies, in layers.
     held: Option<HeldBytes>,
     /// The timeout, and its duration.
     deadline: Option<(Sleep, Duration)>,
@@ -78,7 +78,7 @@ pub struct ReadBody<B> {
 impl<B: Body> ReadBody<B> {
     /// Reads `body`, which has these headers, up to `limit` bytes of data.
     ///
-    /// Pass no headers for a response to HEAD: its `Content-Length` is not that of its body.
+    /// Pass no headers for a response to HEAD, as its `Content-Length` does not describe its body.
     pub fn new(headers: &HeaderMap, body: B, limit: usize) -> Self {
         let length =
             headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -95,13 +95,13 @@ impl<B: Body> ReadBody<B> {
 }
 
 impl<B> ReadBody<B> {
-    /// Uses the manager's room for bodies, and times out after `timeout`.
+    /// Uses the manager's memory for waiting bodies, and fails after `timeout`.
     pub(crate) fn for_layer(self, redlock: &Redlock, timeout: Duration) -> Self {
         let held = Some(HeldBytes::none(redlock.body_room()));
         Self { held, deadline: Some((redlock.sleep(timeout), timeout)), ..self }
     }
 
-    /// Returns the room that the data takes.
+    /// Returns the data's share of the memory for waiting bodies.
     pub(crate) fn take_held(&mut self) -> Option<HeldBytes> {
         self.held.take()
     }

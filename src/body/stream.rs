@@ -1,9 +1,9 @@
-//! Responses whose clients read them as they come.
+//! Responses that clients read while they are being sent.
 
 use http::{HeaderMap, header::CONTENT_TYPE};
 
-/// Event streams (WHATWG HTML, section 9.2) and their predecessor: they end only when a client or a server
-/// leaves, and clients connect again after any end.
+/// Event streams (WHATWG HTML, section 9.2) and their predecessor. They end only when a client or a
+/// server disconnects, and clients reconnect after any end.
 const EVENT_STREAMS: [&str; 2] = ["text/event-stream", "multipart/x-mixed-replace"];
 
 pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
@@ -12,8 +12,8 @@ pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
     EVENT_STREAMS.iter().any(|stream| essence.eq_ignore_ascii_case(stream))
 }
 
-/// Returns whether a response is to be passed on unbuffered: an event stream, or one whose
-/// `x-accel-buffering` says so, as it does to proxies.
+/// Returns whether a response must be passed on unbuffered: an event stream, or one whose
+/// `x-accel-buffering` requests that from proxies.
 #[cfg(feature = "once")]
 pub(crate) fn is_unbuffered(headers: &HeaderMap) -> bool {
     let says_no = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"no");

@@ -4,15 +4,15 @@ use std::{fmt, sync::Arc};
 
 use super::{NodeDiagnosis, node_advice, set_advice, terms::DiagnosisTerms};
 
-/// Something that needs attention, or is good to know, and what to do. [`Display`](fmt::Display) has it on
-/// one line.
+/// A finding that needs attention or is useful to know, and what to do. [`Display`](fmt::Display)
+/// shows it on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Advice {
-    /// Whether it needs attention.
+    /// Whether the finding needs attention.
     pub severity: Severity,
-    /// What it is about, for scripts: one of the [codes](super#codes).
+    /// The kind of finding, for scripts: one of the [codes](super#codes).
     pub code: &'static str,
     /// The name of the node; `None` for advice about the whole set.
     pub node: Option<Arc<str>>,
@@ -27,9 +27,9 @@ pub struct Advice {
 #[cfg_attr(feature = "config", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Severity {
-    /// It needs attention: the set is not healthy.
+    /// The finding needs attention: the set is not healthy.
     Problem,
-    /// For information.
+    /// The finding is information only.
     Hint,
 }
 

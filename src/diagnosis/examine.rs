@@ -1,4 +1,4 @@
-//! Asks the nodes what a diagnosis needs to know.
+//! Queries the nodes for a diagnosis.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use futures_util::future::join_all;
 use super::{Diagnosis, NodeDiagnosis, terms::DiagnosisTerms};
 use crate::{error::Reason, lock::Redlock, node::NodeState};
 
-/// Limit for the first connections. A server that has not greeted after 2 s is down.
+/// Timeout for the first connections. A server that has not sent a greeting after 2 s is down.
 const SETTLE_LIMIT: Duration = Duration::from_millis(3500);
 /// Interval between checks of the first connections.
 const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of test votes of a slow node, which may be busy for a moment.
+/// Number of test votes for a slow node, which may be busy only for a moment.
 const TRIES: usize = 3;
-/// Limit for the check of a node's permissions.
+/// Timeout for the check of a node's permissions.
 const PERMISSIONS_LIMIT: Duration = Duration::from_secs(2);
-/// Limit for counting the lock keys of a node.
+/// Timeout for counting the lock keys of a node.
 const COUNT_LIMIT: Duration = Duration::from_secs(8);
 
 pub(super) async fn examine(redlock: &Redlock, probe: bool, counts: bool) -> Diagnosis {
@@ -35,7 +35,7 @@ pub(super) async fn examine(redlock: &Redlock, probe: bool, counts: bool) -> Dia
     } else {
         vec![None; nodes().len()]
     };
-    // The health now includes what the votes and the checks of permissions revealed.
+    // The health now includes the results of the votes and of the permission checks.
     let health = redlock.health().into_iter();
     let nodes = health
         .zip(keys)
@@ -52,7 +52,7 @@ async fn settle(redlock: &Redlock) {
     }
 }
 
-/// Whether the state ends by itself within a second or two.
+/// Returns whether the state ends by itself within a second or two.
 fn is_passing(state: &NodeState) -> bool {
     match state {
         NodeState::Connecting => true,
@@ -65,7 +65,7 @@ fn is_passing(state: &NodeState) -> bool {
     }
 }
 
-/// Returns the time that the fastest of a few votes takes.
+/// Returns the time of the fastest of a few votes.
 async fn test_vote(
     redlock: &Redlock,
     node: usize,

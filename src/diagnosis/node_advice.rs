@@ -8,7 +8,8 @@ use crate::{
     node::{CopyProgress, Finding, NodeState},
 };
 
-/// Servers accept fencing tokens that are ahead of their clocks by less than this.
+/// Maximum lead of a fencing token over a server's clock; servers refuse tokens with a greater
+/// lead.
 const CLOCK_LIMIT: Duration = Duration::from_secs(60);
 /// Minimum offset of a clock that is reported.
 pub(super) const CLOCK_HINT: Duration = Duration::from_secs(1);
@@ -31,9 +32,9 @@ pub(super) fn advise(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Vec<Advice
     advice.into_iter().flatten().collect()
 }
 
-/// Why the node does not vote.
+/// Returns advice if the node does not vote.
 fn vote(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
-    // The advice on the clock says by how much it is off.
+    // The advice on the clock contains its offset.
     let is_reported = clock(node).is_some_and(|advice| advice.severity == Severity::Problem);
     match &node.health.state {
         NodeState::Refusing { reason: Reason::TokenAhead, .. } if is_reported => None,
@@ -43,7 +44,7 @@ fn vote(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
         NodeState::Probation { blocked: Some(blocked), .. } => Some(Advice::problem(
             "probation-blocked",
             format!("in probation; the last attempt to end it failed: {blocked}"),
-            "look at the node that it names: the probation ends when that one answers",
+            "check the named node: the probation ends once that node answers",
         )),
         NodeState::Probation { remaining, .. } => {
             Some(of_reason(&Reason::Probation { remaining: *remaining }, terms))
@@ -51,7 +52,7 @@ fn vote(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
         NodeState::Connecting => Some(Advice::problem(
             "connecting",
             "the first connection is still being opened".into(),
-            "examine again in a moment",
+            "run the diagnosis again in a moment",
         )),
         NodeState::Voting => match node.test_vote.as_ref()? {
             Err(Reason::TokenAhead) if is_reported => None,
@@ -69,7 +70,7 @@ fn slow(took: Duration, terms: &DiagnosisTerms) -> Option<Advice> {
             format!(
                 "a vote takes {took:.1?}, more than the node timeout of {limit:.1?}: it comes too late to count"
             ),
-            "look at the server's load, its SLOWLOG and the way to it; for servers that are far away, raise node_timeout (at most a tenth of the TTL counts)",
+            "check the server's load, its SLOWLOG and the network; for distant servers, raise node_timeout (at most a tenth of the TTL is used)",
         )
     })
 }
@@ -79,9 +80,9 @@ fn copying(node: &NodeDiagnosis) -> Option<Advice> {
     Some(Advice::hint(
         "copying",
         format!(
-            "records of work that is done are being copied to it, {records} of them ({bytes} bytes) by the client that copies now: until then it does not say of any key that there is none"
+            "records of finished work are being copied to it, {records} of them ({bytes} bytes) so far: until all are copied, it does not confirm that a key has no record"
         ),
-        "wait, and keep the other nodes up meanwhile; some client has to run. It takes a second for each 10 MB",
+        "wait, and keep the other nodes and at least one client running; it takes a second for each 10 MB",
     ))
 }
 
@@ -94,14 +95,14 @@ fn memory(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
     Some(of_reason(&Reason::Evicts { policy: Arc::clone(&memory.policy) }, terms))
 }
 
-/// Returns the least by which the server's clock is off.
+/// Returns the minimum offset of the server's clock.
 pub(super) fn offset(node: &NodeDiagnosis) -> Option<Duration> {
     let clock = node.health.clock?;
     let off = Duration::from_micros(clock.ahead_micros.unsigned_abs());
     Some(off.saturating_sub(clock.uncertainty))
 }
 
-/// Returns the result of the comparison of all clocks that says that this process's is off.
+/// Returns the finding that this process's clock differs from the servers' clocks.
 pub(super) fn own_clock(node: &NodeDiagnosis) -> Option<&Finding> {
     node.health.findings.iter().find(|finding| matches!(finding, Finding::OwnClock { .. }))
 }
@@ -111,8 +112,10 @@ fn clock(node: &NodeDiagnosis) -> Option<Advice> {
     if let Some(found) = findings.find(|found| matches!(found, Finding::ServerClock { .. })) {
         return Some(Advice::problem(
             "clock",
-            format!("{found}: its votes don't count with theirs, or come late"),
-            "get NTP on the server running; clocks may only be slewed, never set, while locks are used",
+            format!(
+                "{found}: its votes come late, or do not count together with the other servers' votes"
+            ),
+            "get NTP running on the server; clocks may only be slewed, never set, while locks are used",
         ));
     }
     if own_clock(node).is_some() {
@@ -123,13 +126,13 @@ fn clock(node: &NodeDiagnosis) -> Option<Advice> {
     let what = format!("its clock is {off:.1?} {way} ours");
     let todo = "get NTP running on the server and on this machine; the clocks may only be slewed, never set, while locks are used";
     if off > CLOCK_LIMIT {
-        let what = format!("{what}, more than {CLOCK_LIMIT:.0?}: it gives no votes, or slow ones");
+        let what = format!("{what}, more than {CLOCK_LIMIT:.0?}: its votes are refused or slow");
         return Some(Advice::problem("clock", what, todo));
     }
     (off > CLOCK_HINT).then(|| Advice::hint("clock", what, todo))
 }
 
-/// Counting needs a permission that locks do not need.
+/// Returns advice if the keys can't be counted, which needs a permission that locks do not need.
 fn keys(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
     match &node.lock_keys {
         Some(Err(Reason::NoPermission(_))) if node.health.role().is_some() => Some(Advice::hint(
@@ -141,7 +144,7 @@ fn keys(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
     }
 }
 
-/// The limits under which the server votes.
+/// Returns advice on the limitations under which the server votes.
 fn limits(node: &NodeDiagnosis) -> Option<Advice> {
     let is_limit = |finding: &&Finding| matches!(finding, Finding::NoRunId);
     let limits: Vec<_> =
@@ -149,20 +152,20 @@ fn limits(node: &NodeDiagnosis) -> Option<Advice> {
     (!limits.is_empty()).then(|| {
         Advice::hint(
             "server-limits",
-            format!("it votes, with limits: {}", limits.join("; ")),
-            "nothing, if these are acceptable (see \"Other servers\" in docs/servers.md); otherwise use Redis or Valkey, reached without a proxy",
+            format!("it votes, with limitations: {}", limits.join("; ")),
+            "nothing, if these are acceptable (see \"Other servers\" in verify/servers-matrix.md); otherwise use Redis or Valkey, reached without a proxy",
         )
     })
 }
 
-/// Connections that break while the node votes in between.
+/// Returns advice if connections break repeatedly while the node votes in between.
 fn unstable(node: &NodeDiagnosis) -> Option<Advice> {
     let mut findings = node.health.findings.iter();
     let found = findings.find(|found| matches!(found, Finding::UnstableConnection { .. }))?;
     Some(Advice::problem(
         "unstable",
         format!("{found}; it does not vote until it is connected again"),
-        "look for what ends connections: an idle timeout or a limit of a proxy or a load balancer in front of the server, its `timeout` and `maxclients`, CLIENT KILL, restarts; point the clients at the server itself where you can",
+        "find the cause: an idle timeout or a limit of a proxy or a load balancer in front of the server, its `timeout` and `maxclients`, CLIENT KILL, restarts; connect the clients to the server directly if possible",
     ))
 }
 
@@ -171,13 +174,13 @@ fn wakeups(node: &NodeDiagnosis) -> Option<Advice> {
     let found = findings.find(|found| matches!(found, Finding::UnstableWakeUps { .. }))?;
     Some(Advice::hint(
         "unstable-wake-ups",
-        format!("{found}; whoever waits for another process tries from time to time instead"),
-        "look for what ends connections that carry a subscription: a proxy that does not know SUBSCRIBE, its idle timeout, or `client-output-buffer-limit pubsub` of the server",
+        format!("{found}; waiters for locks of other processes retry at intervals instead"),
+        "find the cause: a proxy that does not support SUBSCRIBE, its idle timeout, or `client-output-buffer-limit pubsub` of the server",
     ))
 }
 
 fn denied(node: &NodeDiagnosis, terms: &DiagnosisTerms) -> Option<Advice> {
-    // `keys` reports the lack of `scan`.
+    // The advice of `keys` reports a missing `scan`.
     let denied: Vec<_> =
         node.health.denied.iter().map(|rule| &**rule).filter(|rule| *rule != "scan").collect();
     (!denied.is_empty()).then(|| {

@@ -1,19 +1,19 @@
-//! What the reason of a missing vote means for the operator.
+//! The meaning of a missing vote's reason for the operator.
 
 use std::time::Duration;
 
 use super::{Advice, terms::DiagnosisTerms};
-use crate::error::{Prospect, Reason, ServerText};
+use crate::error::{Prospect, Reason, ServerText, prospect};
 
 pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
-    let Prospect { code, todo, .. } = reason.prospect(&terms.prefix);
+    let Prospect { code, todo, .. } = prospect(reason, &terms.prefix);
     let what = match reason {
         Reason::NotConnected(_) if code == "hung" => {
-            format!("{reason}: it takes connections, or drops packets, and does not answer")
+            format!("{reason}: it accepts connections, or drops packets, and does not answer")
         }
         Reason::NotConnected(text) => format!("can't be reached: {}", ServerText(text)),
         Reason::ReadOnly => {
-            "the server is a replica, and replicas don't vote: they lag behind".into()
+            "the server is a replica, and replicas do not vote, as their data is delayed".into()
         }
         Reason::Probation { remaining } => of_probation(*remaining),
         Reason::OtherLayout { found, ours } => format!(
@@ -34,10 +34,10 @@ pub(super) fn of_reason(reason: &Reason, terms: &DiagnosisTerms) -> Advice {
 
 fn of_probation(remaining: Duration) -> String {
     if remaining.is_zero() {
-        "in probation (it restarted, lost its data, or is new): its time is over, and it waits until enough other nodes vote, or for the end of the probation to be written".into()
+        "in probation (it restarted, lost its data, or is new): its time is over; it waits until enough other nodes vote, or until a client stores the end of the probation".into()
     } else {
         format!(
-            "in probation for another {remaining:.1?} (it restarted, lost its data, or is new): it may have forgotten locks, and votes when all of them have expired"
+            "in probation for another {remaining:.1?} (it restarted, lost its data, or is new): it votes when all locks that it may have forgotten have expired"
         )
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 pub struct Diagnosis {
     /// Each node, in the order of [`Redlock::nodes`](crate::Redlock::nodes).
     pub nodes: Vec<NodeDiagnosis>,
-    /// What to do: problems first, then hints, each in the order of their codes and nodes.
+    /// The advice: problems first, then hints, each in the order of their codes and nodes.
     pub advice: Vec<Advice>,
 }
 
@@ -33,7 +33,7 @@ impl Diagnosis {
         self.nodes.iter().filter(|node| node.votes).count()
     }
 
-    /// Returns the number of nodes that have to vote.
+    /// Returns the number of votes that a lock needs.
     pub fn quorum(&self) -> usize {
         formulas::quorum(self.nodes.len())
     }
@@ -105,13 +105,14 @@ impl fmt::Display for Verdict {
 pub struct NodeDiagnosis {
     /// Its health, after the test vote.
     pub health: NodeHealth,
-    /// Whether it votes: by its health, and within the node timeout in the test vote, if there was one.
+    /// Whether the node votes: by its health and, if there was a test vote, by an answer within the
+    /// node timeout.
     pub votes: bool,
-    /// The time that a test vote took, or why there was none. `None` without
-    /// [test votes](super::DiagnosisRequest::probe).
+    /// The duration of a test vote, or why there was none. `None` without [test
+    /// votes](super::DiagnosisRequest::probe).
     pub test_vote: Option<Result<Duration, Reason>>,
-    /// The number of lock keys on the server, or why it is unknown. [`Reason::Unknown`] for nodes that are
-    /// no servers. `None` without [counts](super::DiagnosisRequest::count_keys).
+    /// The number of lock keys on the server, or why it is unknown. [`Reason::Unknown`] for nodes
+    /// that are not servers. `None` without [counts](super::DiagnosisRequest::count_keys).
     pub lock_keys: Option<Result<u64, Reason>>,
 }
 
@@ -130,7 +131,8 @@ impl NodeDiagnosis {
         Self { votes: health.is_voting() && in_time, health, test_vote, lock_keys }
     }
 
-    /// Returns whether it votes, and why not, as a short text: `voting, a vote takes 1.2ms`.
+    /// Returns a short text with the state, and the reason if the node does not vote: `voting, a
+    /// vote takes 1.2ms`.
     pub fn state(&self) -> String {
         let state = match &self.health.state {
             NodeState::Down { reason: Reason::NotConnected(why), .. } => {
@@ -151,7 +153,7 @@ impl NodeDiagnosis {
     }
 }
 
-/// Returns a time with one decimal digit at most.
+/// Formats a time with at most one decimal digit.
 fn time(time: Duration) -> String {
     if time.subsec_nanos() == 0 { format!("{time:?}") } else { format!("{time:.1?}") }
 }

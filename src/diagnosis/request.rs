@@ -11,30 +11,30 @@ use super::{Diagnosis, examine::examine};
 use crate::lock::Redlock;
 
 impl Redlock {
-    /// Examines the nodes for a person: which of them vote, why the others do not, and what to do. See
-    /// the [module](crate::diagnosis) for an example.
+    /// Examines the nodes for an operator: which of them vote, why the others do not, and what to
+    /// do. See the [module](crate::diagnosis) for an example.
     ///
-    /// Await the request. It waits up to 3.5 s for first connections, asks each node for a
-    /// [test vote](DiagnosisRequest::probe), tries which commands each server denies to its user, and
-    /// [counts](Self::key_counts) its lock keys. If all nodes answer, that takes milliseconds, and a scan of
-    /// all keys of each server; otherwise up to 26 s.
+    /// Await the request. It waits up to 3.5 s for first connections, requests a [test
+    /// vote](DiagnosisRequest::probe) from each node, checks which commands each server denies to
+    /// its user, and [counts](Self::key_counts) its lock keys. If all nodes answer, that takes
+    /// milliseconds, plus a scan of all keys of each server; otherwise up to 26 s.
     ///
-    /// It always returns a diagnosis: unreachable nodes are part of it. In a forked child, each
-    /// node is down.
+    /// It always returns a diagnosis; unreachable nodes are part of it. In a forked child process,
+    /// every node is down.
     pub fn diagnosis(&self) -> DiagnosisRequest {
         DiagnosisRequest { redlock: self.clone(), probe: true, counts: true }
     }
 }
 
-/// A request for a [`Diagnosis`]: await it.
+/// A request for a [`Diagnosis`], to be awaited.
 ///
-/// Nothing is sent before it is awaited.
+/// Nothing is sent until it is awaited.
 ///
 /// # Cancel safety
 ///
-/// Safe. The locks of others are not affected. Test votes in flight are released in the background, as a
-/// lock is when it is dropped. If the release does not reach a node, the key expires after the TTL, 1 s at
-/// most.
+/// Safe. Locks of other clients are not affected. Test votes in flight are released in the
+/// background, like a dropped lock. If a release does not reach a node, the key expires after its
+/// TTL, at most 1 s.
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is awaited"]
 pub struct DiagnosisRequest {
@@ -47,22 +47,24 @@ impl DiagnosisRequest {
     /// Sets whether to request a test vote from each node, and to check the permissions of each server.
     /// Default: yes.
     ///
-    /// A test vote acquires and releases a key on one node, under a random name that no user can give.
-    /// It finds what the state of a connection does not
-    /// show, such as a missing permission or a slow server. A node has 2 s to answer. If it takes longer
-    /// than the node timeout, the request is repeated, at most twice.
+    /// A test vote acquires and releases a key on one node, under a random name that users can't
+    /// give. It detects problems that the state of a connection does not show, such as a missing
+    /// permission or a slow server. A node has 2 s to answer. If the answer takes longer than the
+    /// node timeout, the request is repeated, at most twice.
     ///
-    /// A check of permissions calls each command that the crate needs, in a script, on a key that no lock
-    /// has. [`NodeHealth::denied`](crate::node::NodeHealth::denied) has the denied ones until the next check.
+    /// The permission check calls each command that the crate needs, in a script, on a key that no
+    /// lock has. [`NodeHealth::denied`](crate::node::NodeHealth::denied) contains the denied
+    /// commands until the next check.
     ///
-    /// Without, nothing is written to the servers, and `denied` has only what this process met.
+    /// Without it, nothing is written to the servers, and `denied` contains only the commands that
+    /// were denied to this process.
     pub fn probe(mut self, probe: bool) -> Self {
         self.probe = probe;
         self
     }
 
-    /// Sets whether to [count](Redlock::key_counts) the lock keys of each node. Default: yes. Without, the
-    /// nodes are not scanned, however many keys they have.
+    /// Sets whether to [count](Redlock::key_counts) the lock keys of each node. Default: yes.
+    /// Without it, the nodes are not scanned, whatever number of keys they have.
     pub fn count_keys(mut self, count: bool) -> Self {
         self.counts = count;
         self

@@ -31,16 +31,16 @@ fn number_of_nodes(nodes: usize) -> Option<Advice> {
         return Some(Advice::hint(
             "few-nodes",
             format!("with {nodes} node{plural}, the loss of one stops all locks"),
-            "three servers survive the loss of one, five that of two",
+            "three servers tolerate one failure, five tolerate two",
         ));
     }
     nodes.is_multiple_of(2).then(|| {
-        let (lose, less) = (nodes - formulas::quorum(nodes), nodes - 1);
+        let failures = nodes - formulas::quorum(nodes);
+        let plural = if failures == 1 { "" } else { "s" };
+        let fewer = nodes - 1;
         Advice::hint(
             "even-nodes",
-            format!(
-                "an even number of nodes: {nodes} survive the loss of {lose}, no more than {less} do"
-            ),
+            format!("{nodes} nodes tolerate {failures} failure{plural}, the same as {fewer} nodes"),
             "use an odd number",
         )
     })
@@ -50,7 +50,9 @@ fn clock_of_process(nodes: &[NodeDiagnosis]) -> Option<Advice> {
     if let Some(found) = nodes.iter().find_map(own_clock) {
         return Some(Advice::problem(
             "own-clock",
-            format!("{found}: locks don't depend on it, dates and schedules of programs here do"),
+            format!(
+                "{found}: locks do not depend on it, but dates and schedules on this machine do"
+            ),
             "get NTP running on this machine",
         ));
     }
@@ -58,9 +60,9 @@ fn clock_of_process(nodes: &[NodeDiagnosis]) -> Option<Advice> {
     (off.len() >= 2 && off.iter().all(|off| *off > CLOCK_HINT)).then(|| {
         Advice::hint(
             "own-clock",
-            "every server's clock differs from ours: it is probably this machine's that is wrong"
+            "every server's clock differs from this machine's clock, which is probably wrong"
                 .into(),
-            "look at this machine's clock first",
+            "check this machine's clock first",
         )
     })
 }
@@ -69,9 +71,9 @@ fn restart_guard(terms: &DiagnosisTerms) -> Option<Advice> {
     (!terms.restart_guard).then(|| {
         Advice::hint(
             "restart-guard",
-            "the restart guard is off: a server that restarted votes at once, whatever it forgot"
+            "the restart guard is off: a server that restarted votes at once, even if it forgot locks"
                 .into(),
-            "right for throw-away servers only",
+            "turn it on, except for disposable servers",
         )
     })
 }
@@ -82,7 +84,7 @@ fn max_ttl(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Option<Advice> {
     (longest > ours).then(|| {
         Advice::hint(
             "max-ttl",
-            format!("the servers' max_ttl is {longest:.1?}, that of this client {ours:.1?}"),
+            format!("the servers' max_ttl is {longest:.1?}, and this client's is {ours:.1?}"),
             "probations last as long as the servers' max_ttl; if no client asks for more than this one, lower it with Redlock::lower_max_ttl",
         )
     })
@@ -94,12 +96,12 @@ fn persistence(nodes: &[NodeDiagnosis], terms: &DiagnosisTerms) -> Option<Advice
     };
     let names: Vec<&str> = nodes.iter().filter(forgets).map(|node| &*node.health.name).collect();
     let todo = if terms.restart_guard {
-        "nothing: with the restart guard that is safe; a server that restarts waits one max_ttl before it votes again (a probation)"
+        "nothing: this is safe with the restart guard, as a server that restarts waits one max_ttl before it votes again (a probation)"
     } else {
-        "use the restart guard for servers that matter: without it, a restarted server grants again what it had granted"
+        "turn the restart guard on: without it, a restarted server can grant a lock that is still held"
     };
     (!names.is_empty()).then(|| {
-        let what = format!("nothing is kept on disk by {}", names.join(", "));
+        let what = format!("no data is kept on disk by {}", names.join(", "));
         Advice::hint("no-persistence", what, todo)
     })
 }

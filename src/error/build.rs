@@ -8,18 +8,18 @@ use std::{fmt, io, sync::Arc, time::Duration};
 pub enum BuildError {
     /// No node was configured.
     NoNodes,
-    /// A server was configured twice: it would vote twice.
+    /// A server was configured twice, so it would vote twice.
     DuplicateNode {
         /// Its name, `host:port`.
         node: String,
     },
-    /// A URL is of none of the forms of [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes), or an
-    /// address given in place of one can't be used.
+    /// A URL has none of the forms that [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes)
+    /// accepts, or an address that was given in place of one can't be used.
     InvalidUrl {
         /// Its position among the URLs, from 1.
         number: usize,
-        /// Its scheme, if it has one of these. Any other part may be the password. `given as an address` for
-        /// what is no URL.
+        /// Its scheme, if it is one of those; any other part may be the password. `given as an
+        /// address` if there is no URL.
         url: String,
         /// What is wrong with it.
         reason: String,
@@ -48,7 +48,7 @@ pub enum BuildError {
         /// The drift allowance: `drift_factor` × TTL + 2 ms.
         drift: Duration,
     },
-    /// The operating system gave no thread, or no random numbers.
+    /// The operating system failed to provide a thread or random numbers.
     System(Arc<io::Error>),
 }
 
@@ -61,7 +61,7 @@ impl BuildError {
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoNodes => f.write_str("no nodes: give at least one server, three or five to survive the loss of one or two"),
+            Self::NoNodes => f.write_str("no nodes: configure at least one server, or three or five to tolerate one or two failures"),
             Self::DuplicateNode { node } => {
                 write!(f, "node {node} is configured twice; one server must not vote twice")
             }

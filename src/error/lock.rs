@@ -21,25 +21,25 @@ pub enum LockError {
         /// most 30 s, or as [`RedlockLayer::retry_after`](crate::RedlockLayer::retry_after) sets.
         /// `None` for a single attempt, in logs.
         retry_after: Option<Duration>,
-        /// When a quorum of nodes is free without a renewal: an upper bound if the holder crashed.
-        /// `None` if the keys have no TTL, or it is not known.
+        /// The time until a quorum of nodes is free without a renewal: an upper bound if the holder
+        /// crashed. `None` if the keys have no TTL, or the time is unknown.
         expires_in: Option<Duration>,
         /// The holder's [`owner`](crate::RedlockBuilder::owner).
         owner: Option<Arc<str>>,
-        /// Whether the holder was asked for the lock, as its process may keep it after its release
-        /// ([`LockOptions::linger`](crate::LockOptions::linger)). It gives the lock back, at once unless it
-        /// is in use: then the next attempt may succeed.
+        /// Whether the holder's process may cache the idle lock after its release
+        /// ([`LockOptions::linger`](crate::LockOptions::linger)), and got a request to release it.
+        /// It does so at once unless the lock is in use, so the next attempt may succeed.
         lingers: bool,
         /// The vote of each node; empty if this process holds the resource.
         votes: Votes,
     },
-    /// Too few votes count to grant the lock, or to know that it is held.
+    /// Too few votes count to grant the lock, or to determine that it is held.
     NoQuorum {
         /// The vote of each node, or why it does not count.
         votes: Votes,
     },
-    /// A quorum granted, but the validity had ended when the votes were counted, or when the task
-    /// took the lock. Nothing ran under it.
+    /// A quorum granted the lock, but the validity had ended when the votes were counted, or when
+    /// the task received the lock. Nothing ran under it.
     TooSlow {
         /// Time since the request was sent.
         elapsed: Duration,
@@ -64,11 +64,11 @@ pub enum LockError {
     InvalidResource(ResourceError),
     /// The request's settings contradict each other, as the text explains. Nothing was sent.
     InvalidRequest(Arc<str>),
-    /// Work that is to be done [once](mod@crate::once) would exceed
-    /// [`max_records`](crate::RedlockBuilder::max_records). Nothing ran. Raise it, or keep records for
-    /// less time: [`OnceLayer::retain`](crate::OnceLayer::retain).
+    /// Work that runs [once](mod@crate::once) would exceed
+    /// [`max_records`](crate::RedlockBuilder::max_records). Nothing ran. Raise the limit, or keep
+    /// records for a shorter time: [`OnceLayer::retain`](crate::OnceLayer::retain).
     TooManyRecords {
-        /// Maximum number of records, by the setting or by the servers' memory.
+        /// Maximum number of records, set by the setting or by the servers' memory.
         limit: u64,
         /// When the next records expire.
         retry_after: Option<Duration>,
@@ -81,15 +81,16 @@ pub enum LockError {
         /// Id of the process that built it.
         built_in: u32,
     },
-    /// The operating system gave no random numbers for a nonce; the text is its error. Nothing was
-    /// sent.
+    /// The operating system provided no random numbers for a nonce; the text is its error. Nothing
+    /// was sent.
     NoRandomness(Arc<str>),
 }
 
 impl LockError {
-    /// Returns the error itself, or for [`WaitTimedOut`](Self::WaitTimedOut) that of the last attempt.
+    /// Returns the error itself, or for [`WaitTimedOut`](Self::WaitTimedOut) the error of the last
+    /// attempt.
     ///
-    /// Match on this: with a wait, every refusal is a `WaitTimedOut`.
+    /// Match on this, as every refusal of a request with a wait is a `WaitTimedOut`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -114,7 +115,8 @@ impl LockError {
         }
     }
 
-    /// Sets `retry_after` of [`Held`](Self::Held). `after` gets its `expires_in`.
+    /// Sets `retry_after` of [`Held`](Self::Held) to the result of `after`, which gets
+    /// `expires_in`.
     pub(crate) fn set_retry_after(&mut self, after: impl FnOnce(Option<Duration>) -> Duration) {
         match self {
             Self::WaitTimedOut { last, .. } => last.set_retry_after(after),
@@ -141,7 +143,7 @@ impl fmt::Display for LockError {
                     write!(f, ", free in {after:.1?} unless renewed")?;
                 }
                 if *lingers {
-                    f.write_str("; may linger there unused, and was asked for: try again")?;
+                    f.write_str("; its owner may be caching the idle lock and was asked to release it; retry")?;
                 }
                 Ok(())
             }
@@ -165,7 +167,7 @@ impl fmt::Display for LockError {
             Self::Closed => f.write_str("the lock manager is shut down"),
             Self::Forked { built_in } => write!(
                 f,
-                "the lock manager was built in process {built_in}, of which this one is a fork: build one after the fork"
+                "the lock manager was built in process {built_in} before a fork: build a new one in this process"
             ),
         }
     }
@@ -218,8 +220,8 @@ pub enum LossCause {
         /// That client's [`owner`](crate::RedlockBuilder::owner).
         owner: Option<Arc<str>>,
     },
-    /// Servers' clocks jumped, so that the key may have expired too early, and the others are too
-    /// few.
+    /// Servers' clocks jumped, so their keys may have expired too early, and the other servers are
+    /// too few.
     ClockJumped {
         /// The last vote of each node.
         votes: Votes,
@@ -229,13 +231,14 @@ pub enum LossCause {
         /// The limit.
         limit: Duration,
     },
-    /// One poll of the work took longer than `stall_limit`, or the runtime of a job did not poll its
-    /// work for that time. So the lock was not renewed, and its validity ended.
+    /// One poll of the work took longer than `stall_limit`, or the runtime of a job did not poll
+    /// its work for that time. The lock was then not renewed, and its validity ended.
     Stalled {
         /// The limit.
         limit: Duration,
     },
-    /// The work gave no heartbeat within the limit. So the lock was not renewed, and its validity ended.
+    /// The work sent no heartbeat within the limit. The lock was then not renewed, and its validity
+    /// ended.
     NoHeartbeat {
         /// The limit.
         limit: Duration,
@@ -254,7 +257,10 @@ impl fmt::Display for LossCause {
                 ServerText(owner.as_deref().unwrap_or("someone else"))
             ),
             Self::ClockJumped { votes } => {
-                write!(f, "servers' clocks jumped, and too few sound ones are left ({votes})")
+                write!(
+                    f,
+                    "the clocks of servers jumped, and too few servers without a jump are left ({votes})"
+                )
             }
             Self::MaxHold { limit } => write!(f, "it reached max_hold ({limit:?})"),
             Self::Stalled { limit } => {
@@ -273,8 +279,8 @@ impl fmt::Display for LossCause {
 
 /// Why a release was not acknowledged.
 ///
-/// The lock is no longer held: its work must stop. The remaining keys expire with their TTL, or with a
-/// repeated release.
+/// The lock is no longer held, so its work must stop. The remaining keys expire with their TTL, or
+/// are deleted by another release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReleaseError {
@@ -283,8 +289,8 @@ pub enum ReleaseError {
         /// The vote of each node.
         votes: Votes,
     },
-    /// The key was not written by this crate. Inspect it with the server's tools, and delete it there
-    /// if it is not needed.
+    /// The key was not written by this crate. Inspect it with the server's tools, and delete it
+    /// there if it is not needed.
     Foreign,
     /// The name to revoke is invalid. Nothing was sent.
     InvalidResource(ResourceError),
@@ -307,6 +313,30 @@ impl Error for ReleaseError {
         match self {
             Self::InvalidResource(error) => Some(error),
             Self::NoQuorum { .. } | Self::Foreign => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_owners_are_one_line() {
+        let owner: Option<Arc<str>> = Some("a\nb\u{1b}[2Jc\u{85}".into());
+        let held = LockError::Held {
+            retry_after: None,
+            expires_in: None,
+            owner: owner.clone(),
+            lingers: false,
+            votes: Votes::default(),
+        };
+
+        let shown = [held.to_string(), LossCause::Stolen { owner }.to_string()];
+
+        for text in shown {
+            assert!(text.contains(r"a\nb\u{1b}[2Jc\u{85}"), "{text:?}");
+            assert!(!text.contains(char::is_control), "{text:?}");
         }
     }
 }

@@ -8,24 +8,26 @@ use super::Votes;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdoptError {
-    /// One of the managers has no servers, or its restart guard is off: there is nothing to move.
+    /// One of the managers has no servers, or its restart guard is off, so there is nothing to
+    /// move.
     NotGuarded,
-    /// Both managers have the same nodes, prefix and guards, and no server stores them in the former form.
+    /// Both managers have the same nodes, prefix and guards, and no server stores them in the
+    /// former form.
     SameLayout,
-    /// Too few nodes of the old set were moved, so it may still grant locks. The moved ones stay
-    /// moved: run it again.
+    /// Too few nodes of the old set were moved, so it can still grant locks. The moved nodes stay
+    /// moved. Retry.
     ///
     /// A node counts if it voted and agreed with the others on the owners of the node names, as a
     /// former server of a name may still vote. A move of all nodes counts in any case.
     OldSet {
-        /// Number of nodes that have to be moved.
+        /// Number of nodes that must be moved.
         needed: usize,
         /// The result of each node of the old set.
         votes: Votes,
     },
-    /// The old set is stopped, and too few nodes of the new one were enrolled. Run it again.
+    /// The old set no longer grants locks, and too few nodes of the new one were enrolled. Retry.
     NewSet {
-        /// Number of nodes that have to be enrolled.
+        /// Number of nodes that must be enrolled.
         needed: usize,
         /// The result of each node of the new set.
         votes: Votes,
@@ -41,11 +43,11 @@ impl fmt::Display for AdoptError {
             Self::SameLayout => f.write_str("the old and the new set are the same"),
             Self::OldSet { needed, votes } => write!(
                 f,
-                "the old set may still grant locks: {needed} of its nodes that vote and know each other have to be moved, or all ({votes}); run it again"
+                "the old set can still grant locks: move at least {needed} of its voting nodes, or all of its nodes, then retry ({votes})"
             ),
             Self::NewSet { needed, votes } => write!(
                 f,
-                "the old set is stopped, and {needed} nodes of the new one have to be enrolled ({votes}); run it again"
+                "the old set no longer grants locks: enrol at least {needed} nodes of the new set, then retry ({votes})"
             ),
         }
     }
@@ -59,7 +61,7 @@ impl std::error::Error for AdoptError {}
 pub enum LowerError {
     /// The manager has no servers.
     NoServers,
-    /// Some nodes did not accept the lower value. Run it again for them.
+    /// Some nodes did not accept the lower value. Retry for these nodes.
     Incomplete {
         /// The result of each node.
         votes: Votes,
@@ -71,7 +73,7 @@ impl fmt::Display for LowerError {
         match self {
             Self::NoServers => f.write_str("only servers keep a max_ttl"),
             Self::Incomplete { votes } => {
-                write!(f, "not every node took the lower max_ttl ({votes})")
+                write!(f, "not every node accepted the lower max_ttl ({votes})")
             }
         }
     }

@@ -4,18 +4,18 @@ mod build;
 pub(crate) mod lock;
 mod membership;
 mod prospect;
-mod shown;
 mod source;
-mod unfit;
-mod vote;
 
-pub use crate::resource::{BodyFault, ResourceError};
 pub use build::BuildError;
 pub(crate) use lock::LockError;
 pub use lock::{LossCause, ReleaseError};
 pub use membership::{AdoptError, LowerError};
-pub(crate) use prospect::{Prospect, permissions};
-pub(crate) use shown::ServerText;
+pub(crate) use prospect::{Prospect, permissions, prospect};
+pub(crate) use redlock_core::server_text::ServerText;
+#[doc(inline)]
+pub use redlock_core::{
+    resource::{BodyFault, ResourceError},
+    unfit::UnfitServer,
+    vote::{Reason, Vote, VoteOutcome, Votes},
+};
 pub(crate) use source::source_of;
-pub use unfit::UnfitServer;
-pub use vote::{Reason, Vote, VoteOutcome, Votes};

@@ -8,10 +8,10 @@ use std::{
 
 use super::LockError;
 
-/// Returns the source of an error that a wrapper displays, for the types that are known here.
+/// Returns the source of an error that a wrapper displays, for known types of errors.
 ///
-/// `Box<dyn Error>`, which many tower services have, does not implement `Error`, so the wrappers cannot
-/// require it. They require less, and look for the types that have sources.
+/// `Box<dyn Error>`, which many tower services use, does not implement `Error`, so the wrappers
+/// cannot require that trait. They require less, and look for the known types.
 pub(crate) fn source_of<E: Debug + Display + 'static>(error: &E) -> Option<&(dyn Error + 'static)> {
     macro_rules! first {
         ($($(#[$cfg:meta])* $type:ty),* $(,)?) => {$(

@@ -14,9 +14,9 @@ use crate::{layer::KeyError, resource::Resource, token::FencingToken};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FencingError {
-    /// A newer token was seen before: another holder has overtaken the holder of the request. The
-    /// service was not called, and this token never passes again. Acquire the lock again, and read the data again on
-    /// which the write is based.
+    /// A newer token was seen before: another holder has overtaken the request. The service was not
+    /// called, and this token never passes again. Acquire the lock again, and read the data again
+    /// that the write is based on.
     Stale {
         /// Token of the request.
         token: FencingToken,
@@ -42,7 +42,7 @@ impl FencingError {
         matches!(self, Self::Overtaken { .. })
     }
 
-    /// Makes the response to the request.
+    /// Creates the response to the request.
     #[cfg(feature = "http")]
     pub(super) fn reject<T>(&self, respond: impl FnOnce(Rejection<'_>) -> T) -> T {
         let lock_error;
@@ -70,10 +70,10 @@ impl FencingError {
                 crate::log::warn!(resource, error = %self, "fenced off");
             }
             Self::Key(error) if error.is_setup() => {
-                crate::log::error!(resource, %error, "request turned away");
+                crate::log::error!(resource, %error, "request rejected");
             }
             Self::Token(_) | Self::Key(_) => {
-                crate::log::debug!(resource, error = %self, "request turned away");
+                crate::log::debug!(resource, error = %self, "request rejected");
             }
         }
     }
@@ -110,7 +110,8 @@ impl fmt::Display for FencingError {
 
 impl std::error::Error for FencingError {}
 
-/// The error of a request behind a [`FencingLayer`](super::FencingLayer) without `http()` or `grpc()`.
+/// The error of a request through a [`FencingLayer`](super::FencingLayer) without `http()` or
+/// `grpc()`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FencingServiceError<E> {
@@ -135,11 +136,11 @@ impl<E: fmt::Display> fmt::Display for FencingServiceError<E> {
     }
 }
 
-/// Also where `E` is a `Box<dyn Error + Send + Sync>`; for the chain of causes, see
+/// Also implemented if `E` is a `Box<dyn Error + Send + Sync>`. For the chain of causes, see
 /// [`GuardError`](crate::layer::GuardError#impl-Error-for-GuardError<E>).
 impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for FencingServiceError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // Transparent: Display already shows the inner error, so the chain continues below it.
+        // `Display` already shows the inner error, so the chain continues below it.
         match self {
             Self::Fencing(error) => error.source(),
             Self::Service(error) => crate::error::source_of(error),

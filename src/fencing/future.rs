@@ -12,7 +12,7 @@ use pin_project::pin_project;
 use super::{FencingError, FencingServiceError, memory::Visit};
 use crate::{layer::Plain, resource::Resource};
 
-/// A future that is polled only until a newer token than its own arrives.
+/// A future that is polled only until a token newer than its own arrives.
 #[pin_project]
 pub(super) struct Fenced<F> {
     #[pin]
@@ -78,12 +78,12 @@ impl<F: Future> Future for Fenced<F> {
             FencedStateProj::Running { future, visit, resource } => (future, visit, resource),
             FencedStateProj::Over => panic!("polled after it was ready"),
         };
-        // Before the check below: a token that arrives after it wakes this task.
+        // Registered before the check below, so that a later token wakes this task.
         visit.watch(cx);
         let result = match visit.overtaken() {
             Some(error) => Err(error),
             None => match (future.poll(cx), visit.overtaken()) {
-                // The poll began in time: it returns the result of the work.
+                // The poll began in time, so its result counts.
                 (Poll::Ready(output), _) => Ok(output),
                 (Poll::Pending, Some(error)) => Err(error),
                 (Poll::Pending, None) => return Poll::Pending,
@@ -97,8 +97,8 @@ impl<F: Future> Future for Fenced<F> {
     }
 }
 
-/// The future of a request behind a [`FencingLayer`](super::FencingLayer). `F` is the service's own
-/// future, and `P` the protocol of the layer.
+/// The future of a request through a [`FencingLayer`](super::FencingLayer). `F` is the future of
+/// the service, and `P` the protocol of the layer.
 ///
 /// # Cancel safety
 ///

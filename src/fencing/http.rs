@@ -35,8 +35,8 @@ impl<K, T> FencingLayer<K, T> {
     /// | a token that can't be read | 400 | `bad-token` | `not-run` |
     /// | no usable key | 400 | `bad-key` | `not-run` |
     ///
-    /// No response contains the newest token. The outcome is marked for layers outside by
-    /// [`RequestOutcome`](crate::reject::RequestOutcome). The error type stays the service's.
+    /// No response contains the newest token. The outcome is marked for outer layers by
+    /// [`RequestOutcome`](crate::reject::RequestOutcome). The error type remains the service's own.
     pub fn http(self) -> FencingLayer<K, T, FencingHttp> {
         self.with_protocol(FencingHttp { on_reject: DefaultResponse::default() })
     }

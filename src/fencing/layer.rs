@@ -7,7 +7,7 @@ use tower_layer::Layer;
 use super::{DefaultHeader, FencingService, memory::TokenMemory};
 use crate::layer::Plain;
 
-/// Default number of resources that are remembered.
+/// Default number of resources whose tokens are remembered.
 pub const DEFAULT_CAPACITY: usize = 100_000;
 
 /// Refuses requests whose fencing token is older than the newest that was seen for their resource.
@@ -50,12 +50,12 @@ pub struct FencingLayer<K, T = DefaultHeader, P = Plain> {
 }
 
 impl<K> FencingLayer<K> {
-    /// Creates a layer that fences the resource that `key` finds in each request. The key is a closure, or
-    /// any [`ResourceKey`](crate::layer::ResourceKey). The names may differ from the names of the
-    /// locks; each resource needs a name of its own.
+    /// Creates a layer that fences the resource that `key` finds in each request. The key is a
+    /// closure, or any [`ResourceKey`](crate::layer::ResourceKey). The names may differ from the
+    /// names of the locks; each resource needs its own name.
     ///
-    /// The token is in the header `fencing-token`, in decimal digits, unless [`token`](Self::token) sets
-    /// another source.
+    /// The token is read from the header `fencing-token`, in decimal digits, unless
+    /// [`token`](Self::token) sets another source.
     pub fn new(key: K) -> Self {
         let memory = Arc::new(TokenMemory::new(DEFAULT_CAPACITY));
         Self { key, token: DefaultHeader::default(), memory, protocol: Plain(()) }
@@ -70,15 +70,17 @@ impl<K, T, P> FencingLayer<K, T, P> {
         FencingLayer { key, token, memory, protocol }
     }
 
-    /// Sets the maximum number of resources in memory. Default: 100,000, at about 300 bytes and the name for
-    /// each. The layer starts with an empty memory; clones made before keep theirs.
+    /// Sets the maximum number of resources in memory. Default: 100,000, at about 300 bytes plus
+    /// the name for each. The layer starts with an empty memory; clones that were made before keep
+    /// theirs.
     ///
-    /// Beyond it, the least recently used resource is evicted. A use is the arrival or the end of a request,
-    /// also of a refused one. Resources with a running request are never evicted, even above the maximum.
+    /// Beyond the maximum, the least recently used resource is evicted. The arrival and the end of
+    /// a request, even of a refused one, count as a use. Resources with a running request are never
+    /// evicted, even above the maximum.
     ///
-    /// An evicted resource accepts any token until a newer one is seen. So choose more than the number of
-    /// resources that are written within the longest delay of a stale holder, or check the token in the
-    /// write to the store, as [the module](crate::fencing) shows.
+    /// An evicted resource accepts any token until a newer one is seen. So choose more than the
+    /// number of resources that are written within the longest delay of a stale holder, or check
+    /// the token in the write to the store, as [the module](crate::fencing) shows.
     pub fn capacity(mut self, resources: usize) -> Self {
         self.memory = Arc::new(TokenMemory::new(resources));
         self

@@ -1,4 +1,4 @@
-//! The newest token of each resource, and the requests that run under them.
+//! The newest token of each resource, and its running requests.
 
 use std::{fmt, sync::Arc, task::Context};
 
@@ -32,7 +32,7 @@ impl TokenMemory {
         let mut woken = Vec::new();
         let names = resource.shared_names();
         let mut table = sync::lock(&self.table);
-        // All names are checked first: a refused request changes none.
+        // All names are checked first, so that a refused request changes none of them.
         let newest = names.iter().filter_map(|name| table.look(name)).max();
         if let Some(newest) = newest.map(FencingToken::new).filter(|newest| *newest > token) {
             return Err(FencingError::Stale { token, newest });
@@ -65,7 +65,7 @@ pub(super) struct Visit {
     seats: Seats,
 }
 
-/// A single name, the usual case, costs no allocation.
+/// A single name, the usual case, needs no allocation.
 enum Seats {
     One(Seat),
     Many(Box<[Seat]>),

@@ -33,7 +33,7 @@ impl NewestToken {
     fn raise(&self, token: u64, woken: &mut Vec<Waker>) {
         if token > self.newest() {
             self.newest.store(token, Ordering::SeqCst);
-            // After the store: a request that registers later sees the new token.
+            // Taken after the store, as a request that registers later sees the new token.
             sync::lock(&self.watchers).take(woken);
         }
     }
@@ -58,7 +58,7 @@ struct TokenEntry {
     name: Arc<str>,
     newest_token: Arc<NewestToken>,
     running: usize,
-    /// Its neighbours in the list; `None` at the ends, and while requests run.
+    /// Its neighbours in the list; `None` at the ends of the list, and while requests run.
     older: Option<usize>,
     later: Option<usize>,
 }
@@ -73,7 +73,7 @@ impl TokenTable {
         self.places.len()
     }
 
-    /// Returns the newest token of a resource, and counts as a use.
+    /// Returns the newest token of a resource. Counts as a use.
     pub(super) fn look(&mut self, name: &str) -> Option<u64> {
         let place = *self.places.get(name)?;
         if self.entries[place].running == 0 {
@@ -83,8 +83,8 @@ impl TokenTable {
         Some(self.entries[place].newest_token.newest())
     }
 
-    /// Begins a request whose token is not older than the newest: the entry stays until the request
-    /// has ended. `woken` gets the wakers of the requests that it overtakes.
+    /// Begins a request whose token is not older than the newest one. The entry stays until the
+    /// request has ended. `woken` gets the wakers of the requests that it overtakes.
     pub(super) fn begin(
         &mut self,
         name: &Arc<str>,

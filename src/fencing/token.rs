@@ -6,8 +6,9 @@ use crate::token::{FencingToken, TOKEN_LIMIT};
 
 /// Finds the fencing token of a request.
 ///
-/// Implemented by closures: they take `&Request` and return a [`FencingToken`], its number, or an `Option` or
-/// `Result` of one. For [`http::Request`](https://docs.rs/http)s, by the name of a header too.
+/// Implemented by closures: they take `&Request` and return a [`FencingToken`], its number, or an
+/// `Option` or `Result` of one. For [`http::Request`](https://docs.rs/http)s, a header name is a
+/// source too.
 pub trait TokenSource<Request> {
     /// Returns the token of a request.
     ///
@@ -61,7 +62,7 @@ impl<T: IntoToken, E: Into<TokenError>> IntoToken for Result<T, E> {
     }
 }
 
-/// The error of a request without a usable token. The texts are for the client.
+/// The error of a request without a usable token. The texts are sent to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -113,7 +114,7 @@ impl<B> TokenSource<http::Request<B>> for DefaultHeader {
     }
 }
 
-/// Decimal digits, once.
+/// Reads decimal digits from a header that is present once.
 #[cfg(feature = "http")]
 impl<B> TokenSource<http::Request<B>> for http::HeaderName {
     fn token(&self, request: &http::Request<B>) -> Result<FencingToken, TokenError> {
@@ -130,7 +131,7 @@ impl<B> TokenSource<http::Request<B>> for http::HeaderName {
         match number {
             Some(number) => Ok(FencingToken::new(number)),
             None => Err(TokenError::invalid(format!(
-                "the header {self} is no fencing token: decimal digits alone, below 2^53"
+                "the header {self} is not a fencing token: it must be a decimal number below 2^53"
             ))),
         }
     }

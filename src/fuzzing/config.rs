@@ -16,16 +16,16 @@ impl Spawner for DropSpawner {
     }
 }
 
-/// A password that is in no document.
+/// A password that occurs in no document.
 const PASSWORD: &str = "QZXpasswordXZQ";
 
-/// Reads a JSON document as a configuration, and builds a manager of it, with passwords put in.
+/// Reads a JSON document as a configuration, inserts passwords, and builds a manager from it.
 ///
-/// A manager has a node. No output has a password, and errors are one line.
+/// A manager has at least one node. No output contains a password, and errors are one line.
 pub fn config(data: &[u8]) {
     let Ok(mut document) = serde_json::from_slice::<Value>(data) else { return };
     let Some(settings) = document.as_object_mut() else { return };
-    // They name files of the machine.
+    // These settings name files of the machine.
     if settings.contains_key("password_file") || settings.contains_key("tls") {
         return;
     }

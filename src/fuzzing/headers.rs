@@ -1,4 +1,4 @@
-//! Fuzz target of the headers that layers read beside keys.
+//! Fuzz target of the headers that layers read in addition to keys.
 
 use http::{HeaderName, HeaderValue, Request};
 

@@ -6,15 +6,15 @@
 #![allow(clippy::missing_panics_doc, reason = "a panic is a broken promise")]
 
 mod config;
+mod cron;
 mod headers;
 #[cfg(test)]
 mod tests;
 
-pub use self::{config::config, headers::headers};
+pub use self::{config::config, cron::cron, headers::headers};
 pub use crate::{
     key::fuzzing::{idempotency_key, json, keys},
     node::redis::fuzzing::{answers, resp, stored, urls},
     once::http::fuzzing::responses,
-    schedule::fuzzing::cron,
     scheduler::fuzzing::documents,
 };

@@ -8,10 +8,10 @@ use proptest::{
     sample::{Index, select},
 };
 
-/// Changed inputs of each target, and as many random ones.
+/// Number of changed inputs for each target, and of random ones.
 const CASES: u32 = 1_000;
 
-/// The inputs of a target: the corpus, and those that broke a promise before.
+/// The inputs of a target: the corpus, and inputs that failed before.
 fn inputs(target: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("verify/fuzz");
     let mut inputs = Vec::new();
@@ -20,20 +20,20 @@ fn inputs(target: &str) -> Vec<Vec<u8>> {
         inputs.extend(entries.map(|entry| fs::read(entry.unwrap().path()).unwrap()));
     }
     assert!(inputs.len() > 2, "{target} has no corpus");
-    // A failed case is found again by its seed.
+    // Sorted, so that the seed of a failed case finds it again.
     inputs.sort_unstable();
     inputs
 }
 
-/// A change of an input: its place, the number of bytes that are removed, and what is inserted.
+/// A change of an input: its position, the number of removed bytes, and the inserted piece.
 type Change = (Index, usize, Piece);
 
 #[derive(Clone, Debug)]
 enum Piece {
     Bytes(Vec<u8>),
-    /// A part of an input.
+    /// A part of any input.
     Part(Index, Index, usize),
-    /// A part of the same input, several times.
+    /// A part of the same input, repeated.
     Again(usize, usize),
 }
 
@@ -123,6 +123,7 @@ macro_rules! targets {
             fn changed_corpus_holds() {
                 let inputs = inputs(stringify!($target));
                 let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) };
+
                 proptest!(config, |(i: Index, changes in changes())| {
                     let mut input = i.get(&inputs).clone();
                     for one in changes {
@@ -163,8 +164,11 @@ fn every_target_has_a_program() {
     let mut programs: Vec<_> =
         programs.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     programs.sort_unstable();
+
     let expected: Vec<_> = NAMES.iter().map(|name| format!("{name}.rs")).collect();
+
     assert_eq!(programs, expected);
+
     let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
     for name in NAMES {
         assert!(manifest.contains(&format!("path = \"targets/{name}.rs\"")), "{name}");

@@ -11,8 +11,8 @@ use crate::{
 
 /// The lock that guarded work runs under.
 ///
-/// Cheap to clone; it does not keep the lock. The closure of the work gets it, and code that is polled
-/// under a guard finds it by [`LockContext::current`].
+/// Cheap to clone; a clone does not keep the lock. The closure of the work gets a context, and code
+/// that is polled under a guard finds it with [`LockContext::current`].
 #[derive(Clone)]
 pub struct LockContext {
     lease: Arc<ActiveLease>,
@@ -126,20 +126,20 @@ impl LockContext {
         self.lease.set_blocks(blocks);
     }
 
-    /// The holder is polled, though its work is not.
+    /// Records that the holder was polled, though its work was not.
     #[cfg(feature = "scheduler")]
     pub(crate) fn note_poll(&self) {
         drop(self.lease.enter_poll());
     }
 
-    /// Whether [`stopping`](Self::stopping) has completed, or would at once.
+    /// Returns whether [`stopping`](Self::stopping) has completed, or would complete at once.
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_stopping(&self) -> bool {
         let now = self.lease.timers().clock().now();
         self.is_asked_to_stop() || self.lease.soft_deadline().is_none_or(|at| at <= now)
     }
 
-    /// Whether the lock ends, or has ended, for `max_hold`.
+    /// Returns whether the lock ends, or has ended, because of `max_hold`.
     #[cfg(feature = "scheduler")]
     pub(crate) fn is_in_last_validity(&self) -> bool {
         self.lease.is_in_last_validity()

@@ -9,14 +9,16 @@ use super::LockContext;
 /// The locks of all layers around the handler of a request: in the request's extensions, and with the
 /// feature `axum` an extractor. Never empty.
 ///
-/// A [`LockContext`] in the extensions, or by its extractor, is that of the innermost layer. This type has
-/// each layer's, by the name that [`RedlockLayer::named`](crate::RedlockLayer::named) or
-/// [`OnceLayer::new`](crate::OnceLayer::new) sets. It lacks layers without `http()` or `grpc()`, and those
-/// that needed no lock for this request.
+/// A [`LockContext`] in the extensions, or from its extractor, belongs to the innermost layer. This
+/// type has the context of each layer, by the name that
+/// [`RedlockLayer::named`](crate::RedlockLayer::named) or [`OnceLayer::new`](crate::OnceLayer::new)
+/// sets. Layers without `http()` or `grpc()` are missing, and so are layers that needed no lock for
+/// this request.
 ///
-/// A request that has started behind a `OnceLayer` runs to its end even if its client disconnects
-/// ([`detached`](crate::OnceLayer::detached)). The lock of a layer outside is released at that moment, that
-/// of a layer inside at the end. So the `OnceLayer` belongs outside.
+/// A request that has started inside a `OnceLayer` runs to its end even if its client disconnects
+/// ([`detached`](crate::OnceLayer::detached)). The lock of a layer around the `OnceLayer` is
+/// released when the client disconnects, and the lock of a layer inside it at the end of the
+/// request. So make the `OnceLayer` the outer one.
 ///
 /// ```
 /// use tower_redlock::{LockContexts, OnceLayer, Redlock, RedlockLayer, key};
@@ -36,7 +38,7 @@ use super::LockContext;
 /// ```
 #[derive(Clone)]
 pub struct LockContexts {
-    /// The outermost first.
+    /// The contexts, the outermost first.
     outer: Vec<NamedContext>,
     innermost: NamedContext,
 }
@@ -55,8 +57,8 @@ impl LockContexts {
         found.find(|named| named.layer.as_deref() == Some(layer)).map(|named| &named.context)
     }
 
-    /// Returns the lock on this name, alone or within a set; the innermost of several. The name of a
-    /// [`OnceLayer`](crate::OnceLayer)'s lock is `once:`, the layer's name, `:` and the key.
+    /// Returns the lock on this name, alone or within a set; the innermost of several. The name of
+    /// a [`OnceLayer`](crate::OnceLayer)'s lock is `once:`, the layer's name, `:` and the key.
     pub fn on(&self, name: &str) -> Option<&LockContext> {
         self.contexts()
             .rev()

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::error::{LockError, source_of};
 
-/// The error of guarded work that can fail by itself: of the lock, or of the work.
+/// The error of guarded work that can itself fail: an error of the lock, or of the work.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GuardError<E> {
@@ -30,13 +30,13 @@ impl<E: fmt::Display> fmt::Display for GuardError<E> {
     }
 }
 
-/// Also where `E` is a `Box<dyn Error + Send + Sync>`, as behind tower's `Buffer` or `Timeout`. Display
-/// is that of the inner error. The chain of causes continues below it for such boxes, [`LockError`],
-/// [`std::io::Error`] and the errors of axum and tonic; that of another `E` is reached by
-/// [`Service`](GuardError::Service).
+/// Also implemented if `E` is a `Box<dyn Error + Send + Sync>`, as inside tower's `Buffer` or
+/// `Timeout`. `Display` shows the inner error. The chain of causes continues below it for such
+/// boxes, [`LockError`], [`std::io::Error`] and the errors of axum and tonic; the chain of another
+/// `E` is reached through [`Service`](GuardError::Service).
 impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for GuardError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // Transparent: Display already shows the inner error, so the chain continues below it.
+        // `Display` already shows the inner error, so the chain continues below it.
         match self {
             Self::Lock(error) => error.source(),
             Self::Service(error) => source_of(error),

@@ -11,8 +11,8 @@ use pin_project::pin_project;
 use super::{Hold, LockContext, hold::Polled};
 use crate::{error::LockError, lock::Lock};
 
-/// A future that is polled only while its lock is valid. Its output comes with the hold, whose drop
-/// releases the lock.
+/// A future that is polled only while its lock is valid. It outputs its result with the hold, whose
+/// drop releases the lock.
 #[pin_project]
 pub(crate) struct Guarded<F> {
     /// Dropped before the lock is released: fields are dropped in this order.
@@ -44,7 +44,7 @@ impl<F> Guarded<F> {
 
 #[cfg(feature = "scheduler")]
 impl<F> Guarded<F> {
-    /// Drops the work. What is left is the hold, unless it ended before.
+    /// Drops the work, and returns the hold unless it ended before.
     pub(crate) fn stop(self: Pin<&mut Self>) -> Option<Hold> {
         let mut this = self.project();
         this.work.set(None);

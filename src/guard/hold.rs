@@ -25,14 +25,14 @@ pub(crate) struct Hold {
 /// The result of a poll under a lock.
 pub(crate) enum Polled<T> {
     Pending,
-    /// The poll began under the lock: its result is that of the work.
+    /// The result of the work, whose poll began under the lock.
     Ready(T),
-    /// The lock has ended: the work must be dropped.
+    /// The lock has ended, so the work must be dropped.
     Over,
 }
 
 impl Hold {
-    /// Makes the work with the context set, unless the validity has ended.
+    /// Creates the work with the context set, unless the validity has ended.
     pub(crate) fn start<F>(
         lock: Lock,
         make: impl FnOnce(LockContext) -> F,
@@ -44,7 +44,7 @@ impl Hold {
         }
     }
 
-    /// Makes further work under the same lock, as [`start`](Self::start).
+    /// Creates further work under the same lock, like [`start`](Self::start).
     #[cfg(feature = "http")]
     pub(crate) fn continue_with<F>(
         self,
@@ -74,7 +74,7 @@ impl Hold {
         poll: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Polled<T> {
         let lease = self.lock.lease();
-        // Before the check below: a loss after it wakes this task.
+        // Registered before the check below, so that a later loss wakes this task.
         lease.watch(&mut self.watch, cx);
         let mut in_poll = lease.enter_poll();
         if !lease.is_valid() && !switches::is_out(Switch::HardStop) {
@@ -87,12 +87,12 @@ impl Hold {
         };
         drop(in_poll);
         let is_over = !lease.is_valid();
-        // A hard stop during the poll is no overrun if the poll ended before the validity.
+        // A hard stop during the poll is not an overrun if the poll ended within the validity.
         if is_over && lease.is_past_end() {
             lease.note_overrun();
             crate::log::warn!(
                 resource = %lease.resource(),
-                "guarded work was inside a poll when its lock ended; only fencing protects it there"
+                "guarded work was inside a poll when its lock ended; only fencing protects its effects"
             );
         }
         match polled {
@@ -102,8 +102,8 @@ impl Hold {
         }
     }
 
-    /// Returns what was made under the lock if the lock is still valid; else drops it, as it is not the
-    /// outcome of work that ran under the lock to its end.
+    /// Returns a value that was created under the lock if the lock is still valid. Otherwise drops
+    /// the value, as the work did not end under the lock.
     #[cfg(feature = "http")]
     pub(crate) fn still_covers<T>(self, made: T) -> Result<(T, Self), LockError> {
         if self.lease().is_valid() { Ok((made, self)) } else { Err(self.stop(|| drop(made))) }
@@ -112,7 +112,7 @@ impl Hold {
     /// Drops the work, then releases the lock.
     pub(crate) fn stop(self, drop_work: impl FnOnce()) -> LockError {
         let cause = self.lease().loss();
-        // Before the metrics and the log, which may be slow.
+        // Dropped before the metrics and the log are written, which may be slow.
         drop_work();
         metrics::hard_stop();
         self.lease().send_event(|| LockEventKind::HardStopped {
@@ -123,7 +123,7 @@ impl Hold {
             resource = %self.lease().resource(),
             token = self.lease().token().get(),
             %cause,
-            "hard stop: guarded work is dropped"
+            "hard stop: guarded work was dropped"
         );
         LockError::lost(cause)
     }
@@ -160,7 +160,8 @@ mod tests {
         testing::{ManualClock, Nodes},
     };
 
-    /// Whether a poll overruns that lasts from the start of the lease until `before` its end.
+    /// Returns whether a poll overruns that lasts from the start of the lease until `before` its
+    /// end.
     fn overruns(before: Duration) -> bool {
         let clock = ManualClock::new();
         let builder = Nodes::new(3, &clock).replica("a").builder();
@@ -196,8 +197,11 @@ mod tests {
         let (mut hold, ()) = Hold::start(acquired.take().unwrap().unwrap(), |_| ()).unwrap();
         let woken = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&woken));
+
         let polled = hold.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending);
+
         assert!(matches!(polled, Polled::Pending));
+
         drop((hold, waker));
         clock.settle();
         assert_eq!((woken.0.load(Ordering::Relaxed), Arc::strong_count(&woken)), (0, 1));

@@ -1,4 +1,5 @@
-//! Which work this thread polls now: a call from inside of it must not wait for its end.
+//! Tracks which work this thread is polling, as a call from inside the work must not wait for its
+//! end.
 
 use std::{
     cell::RefCell,
@@ -15,7 +16,7 @@ crate::sync::thread_local! {
     static MANAGERS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Work that knows what manages it while it is polled.
+/// Work that records its manager while it is polled.
 #[pin_project]
 pub(crate) struct Inside<F> {
     manager: usize,
@@ -23,7 +24,7 @@ pub(crate) struct Inside<F> {
     work: F,
 }
 
-/// The manager lives as long as its work: no two have the same address.
+/// The work keeps its manager alive, so no two managers have the same address.
 fn address<T>(manager: &Arc<T>) -> usize {
     Arc::as_ptr(manager).addr()
 }
@@ -34,8 +35,8 @@ impl<F> Inside<F> {
     }
 }
 
-/// Returns whether this thread polls work of this manager. Not seen: a task or a thread that the work
-/// started, and awaits.
+/// Returns whether this thread is polling work of this manager. A task or a thread that the work
+/// started and awaits is not detected.
 pub(crate) fn is_inside<T>(manager: &Arc<T>) -> bool {
     MANAGERS.with(|managers| managers.borrow().contains(&address(manager)))
 }
@@ -54,7 +55,7 @@ impl<F: Future> Future for Inside<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         MANAGERS.with(|managers| managers.borrow_mut().push(*this.manager));
-        // Also after a panic.
+        // Removed also after a panic.
         let _left = Left;
         this.work.poll(cx)
     }

@@ -50,13 +50,13 @@ impl LockRequest {
         Run { state: RunState::Acquiring { acquire: self.acquire(), work: Some(work) } }
     }
 
-    /// As [`run`](Self::run), for work that can fail by itself.
+    /// Like [`run`](Self::run), for work that can itself fail.
     ///
     /// # Errors
     ///
     /// [`GuardError::Lock`] as [`run`](Self::run) describes; [`GuardError::Service`] is the work's own.
     ///
-    /// Cancel safety and panics are those of [`run`](Self::run).
+    /// Cancel safety and panics are as for [`run`](Self::run).
     pub fn try_run<F, Fut, T, E>(self, work: F) -> TryRun<F, Fut>
     where
         F: FnOnce(LockContext) -> Fut,

@@ -11,8 +11,8 @@ use super::{
     decode::part,
     names::Names,
     source::{
-        Miss,
-        sealed::{Find, OfHead},
+        NoKey,
+        sealed::{Find, HeadOnly},
     },
 };
 use crate::layer::KeyError;
@@ -76,12 +76,12 @@ pub struct Joined<T> {
 }
 
 /// The single name of a key, with `:` and `%` escaped.
-fn escaped_name<'r, S: Find>(key: &Key<S>, head: &RequestHead<'r>) -> Result<Cow<'r, str>, Miss> {
+fn escaped_name<'r, S: Find>(key: &Key<S>, head: &RequestHead<'r>) -> Result<Cow<'r, str>, NoKey> {
     match key.source().find(head)?.into_one() {
-        Some(name) if S::IS_JOINED => Ok(name),
+        Some(name) if S::IS_ESCAPED => Ok(name),
         Some(name) => Ok(part(name)),
-        None => Err(Miss::Bad(KeyError::setup(
-            "a key that is joined with others is one name, not a set of names",
+        None => Err(NoKey::Invalid(KeyError::setup(
+            "a joined key must be a single name, not a set of names",
         ))),
     }
 }
@@ -89,34 +89,34 @@ fn escaped_name<'r, S: Find>(key: &Key<S>, head: &RequestHead<'r>) -> Result<Cow
 macro_rules! tuples {
     ($(($($source:ident $i:tt),*))*) => {$(
         impl<$($source: Find),*> Find for All<($(Key<$source>,)*)> {
-            const IS_JOINED: bool = $($source::IS_JOINED)&&*;
+            const IS_ESCAPED: bool = $($source::IS_ESCAPED)&&*;
 
-            fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+            fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
                 let mut all: Option<Names<'r>> = None;
                 $(match self.keys.$i.source().find(head) {
                     Ok(names) => all = Some(match all.take() {
                         Some(others) => others.and(names),
                         None => names,
                     }),
-                    Err(Miss::Unguarded) => {}
-                    Err(miss) => return Err(miss),
+                    Err(NoKey::LockNotNeeded) => {}
+                    Err(no_key) => return Err(no_key),
                 })*
-                all.ok_or(Miss::Unguarded)
+                all.ok_or(NoKey::LockNotNeeded)
             }
         }
 
-        impl<$($source: OfHead),*> OfHead for All<($(Key<$source>,)*)> {}
+        impl<$($source: HeadOnly),*> HeadOnly for All<($(Key<$source>,)*)> {}
 
         impl<$($source: Find),*> Find for Joined<($(Key<$source>,)*)> {
-            const IS_JOINED: bool = true;
+            const IS_ESCAPED: bool = true;
 
-            fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+            fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
                 let parts = [$(escaped_name(&self.keys.$i, head)?),*];
                 Ok(Names::One(Cow::Owned(parts.join(":"))))
             }
         }
 
-        impl<$($source: OfHead),*> OfHead for Joined<($(Key<$source>,)*)> {}
+        impl<$($source: HeadOnly),*> HeadOnly for Joined<($(Key<$source>,)*)> {}
     )*};
 }
 tuples! {
@@ -125,7 +125,7 @@ tuples! {
     (A 0, B 1, C 2, D 3)
 }
 
-/// Names with a prefix. Created by [`Key::prefixed`](super::Key::prefixed).
+/// A source whose names get a prefix. Created by [`Key::prefixed`](super::Key::prefixed).
 #[derive(Clone, Debug)]
 pub struct Prefixed<S> {
     pub(super) source: S,
@@ -133,18 +133,18 @@ pub struct Prefixed<S> {
 }
 
 impl<S: Find> Find for Prefixed<S> {
-    const IS_JOINED: bool = true;
+    const IS_ESCAPED: bool = true;
 
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let names = self.source.find(head)?;
         Ok(names.map(|name| {
-            let name = if S::IS_JOINED { name } else { part(name) };
+            let name = if S::IS_ESCAPED { name } else { part(name) };
             Cow::Owned([&*self.prefix, &*name].concat())
         }))
     }
 }
 
-/// Names parsed as a type, and formatted by it. Created by
+/// A source whose names are parsed as a type and formatted by it. Created by
 /// [`Key::parsed`](super::Key::parsed).
 pub struct Parsed<S, T> {
     pub(super) source: S,
@@ -152,12 +152,10 @@ pub struct Parsed<S, T> {
 }
 
 impl<S: Find, T: FromStr + fmt::Display> Find for Parsed<S, T> {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         self.source.find(head)?.try_map(|name| match name.parse::<T>() {
             Ok(value) => Ok(Cow::Owned(value.to_string())),
-            Err(_) => {
-                Err(Miss::bad("what names the resource is not of the form that it must have"))
-            }
+            Err(_) => Err(NoKey::invalid("the lock key in this request is malformed")),
         })
     }
 }
@@ -179,19 +177,21 @@ impl<S: fmt::Debug, T> fmt::Debug for Parsed<S, T> {
     }
 }
 
-/// Names replaced by their SHA-256. Created by [`Key::hashed`](super::Key::hashed).
+/// A source whose names are replaced by their SHA-256. Created by
+/// [`Key::hashed`](super::Key::hashed).
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed<S> {
     pub(super) source: S,
 }
 
 impl<S: Find> Find for Hashed<S> {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         Ok(self.source.find(head)?.map(|name| hex(&Sha256::digest(name.as_bytes()))))
     }
 }
 
-/// Names replaced by their HMAC-SHA-256. Created by [`Key::hashed_with`](super::Key::hashed_with).
+/// A source whose names are replaced by their HMAC-SHA-256. Created by
+/// [`Key::hashed_with`](super::Key::hashed_with).
 ///
 /// Source: H. Krawczyk, M. Bellare, R. Canetti, *HMAC: Keyed-Hashing for Message Authentication*
 /// (RFC 2104).
@@ -210,7 +210,7 @@ impl<S> HashedWith<S> {
 }
 
 impl<S: Find> Find for HashedWith<S> {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let hash = |name: Cow<'r, str>| {
             hex(&self.keyed.clone().chain_update(name.as_bytes()).finalize().into_bytes())
         };
@@ -218,7 +218,7 @@ impl<S: Find> Find for HashedWith<S> {
     }
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl<S: fmt::Debug> fmt::Debug for HashedWith<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HashedWith").field("source", &self.source).finish_non_exhaustive()
@@ -237,17 +237,17 @@ pub struct Optional<S> {
 }
 
 impl<S: Find> Find for Optional<S> {
-    const IS_JOINED: bool = S::IS_JOINED;
+    const IS_ESCAPED: bool = S::IS_ESCAPED;
 
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
-        self.source.find(head).map_err(|miss| match miss {
-            Miss::Absent(_) => Miss::Unguarded,
-            miss => miss,
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
+        self.source.find(head).map_err(|no_key| match no_key {
+            NoKey::Missing(_) => NoKey::LockNotNeeded,
+            no_key => no_key,
         })
     }
 }
 
-/// A key for some methods. Created by [`Key::only`](super::Key::only).
+/// A key for requests with some methods. Created by [`Key::only`](super::Key::only).
 #[derive(Clone, Debug)]
 pub struct Only<S> {
     pub(super) source: S,
@@ -255,19 +255,19 @@ pub struct Only<S> {
 }
 
 impl<S: Find> Find for Only<S> {
-    const IS_JOINED: bool = S::IS_JOINED;
+    const IS_ESCAPED: bool = S::IS_ESCAPED;
 
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let is_one = |method: &Method| self.methods.contains(method);
         if is_one(head.method()) || is_one(head.handled_as()) {
             self.source.find(head)
         } else {
-            Err(Miss::Unguarded)
+            Err(NoKey::LockNotNeeded)
         }
     }
 }
 
-/// A key for some requests. Created by [`Key::when`](super::Key::when).
+/// A key for requests that a predicate accepts. Created by [`Key::when`](super::Key::when).
 #[derive(Clone, Copy)]
 pub struct When<S, P> {
     pub(super) source: S,
@@ -279,10 +279,10 @@ where
     S: Find,
     P: Fn(&RequestHead<'_>) -> bool,
 {
-    const IS_JOINED: bool = S::IS_JOINED;
+    const IS_ESCAPED: bool = S::IS_ESCAPED;
 
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
-        if (self.predicate)(head) { self.source.find(head) } else { Err(Miss::Unguarded) }
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
+        if (self.predicate)(head) { self.source.find(head) } else { Err(NoKey::LockNotNeeded) }
     }
 }
 

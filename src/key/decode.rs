@@ -10,18 +10,18 @@ pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(text).decode_utf8().ok()
 }
 
-/// Decodes a name or a value of a query: as above, and `+` is a space.
+/// Decodes a name or a value of a query: like [`percent_decoded`], and `+` is a space.
 pub(super) fn form_decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('+') {
         return percent_decoded(text);
     }
-    // Before the percents: `%2B` is a plus.
+    // Done before percent-decoding, as `%2B` is a plus sign.
     let spaced = text.replace('+', " ");
     percent_decoded(&spaced).map(|text| Cow::Owned(text.into_owned()))
 }
 
-/// A name as a part of another: `:`, which separates parts, and `%` are percent-encoded, so that no
-/// two lists of parts make one name.
+/// Escapes a name as a part of another: `:`, which separates parts, and `%` are percent-encoded, so
+/// that different lists of parts never make the same name.
 pub(super) fn part(name: Cow<'_, str>) -> Cow<'_, str> {
     if name.contains([':', '%']) {
         Cow::Owned(name.replace('%', "%25").replace(':', "%3A"))
@@ -35,7 +35,7 @@ pub(super) enum FormValue<'r> {
     Absent,
     One(Cow<'r, str>),
     Twice,
-    /// Not UTF-8.
+    /// The value is not UTF-8.
     Invalid,
 }
 

@@ -9,7 +9,7 @@ use super::{
     body::{decode_first, read_body},
     decode::{FormValue, form_value},
     names::Names,
-    source::{Miss, sealed::Find},
+    source::{NoKey, sealed::Find},
 };
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -19,9 +19,9 @@ const FORM: &str = "application/x-www-form-urlencoded";
 ///
 /// Names and values are decoded like queries: `+` is a space, and percent-encoding is decoded once.
 ///
-/// A request whose body is no form is rejected. An empty body counts as missing, which
-/// [`optional()`](Key::optional) lets pass. It needs the body, so a layer that reads only heads does not
-/// accept it.
+/// A request whose body is not a form is rejected. An empty body counts as missing, which
+/// [`optional()`](Key::optional) lets pass. The key needs the body, so a layer that reads only
+/// heads does not accept it.
 ///
 /// Source: WHATWG, *URL*, section 5.1 (`application/x-www-form-urlencoded` parsing).
 ///
@@ -49,7 +49,7 @@ pub struct FormField {
 }
 
 impl Find for FormField {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let name = &*self.name;
         let body = read_body(head, &format!("the form's field {name}"))?;
         if let Some(encoded) = decode_first(head) {
@@ -58,19 +58,23 @@ impl Find for FormField {
         let kind = head.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let essence = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case(FORM) {
-            return Err(Miss::bad(format!("the body is no form: its content-type is not {FORM}")));
+            return Err(NoKey::invalid(format!(
+                "the body is not a form: its content-type is not {FORM}"
+            )));
         }
         let Ok(form) = std::str::from_utf8(body) else {
-            return Err(Miss::bad("the form is not UTF-8"));
+            return Err(NoKey::invalid("the form is not UTF-8"));
         };
         match form_value(form, name) {
-            FormValue::Absent => Err(Miss::absent(format!("the form has no field {name}"))),
+            FormValue::Absent => Err(NoKey::missing(format!("the form has no field {name}"))),
             FormValue::Twice => {
-                Err(Miss::bad(format!("the form has the field {name} more than once")))
+                Err(NoKey::invalid(format!("the form has the field {name} more than once")))
             }
-            FormValue::Invalid => Err(Miss::bad(format!("the form's field {name} is not UTF-8"))),
+            FormValue::Invalid => {
+                Err(NoKey::invalid(format!("the form's field {name} is not UTF-8")))
+            }
             FormValue::One(value) if value.is_empty() => {
-                Err(Miss::bad(format!("the form's field {name} is empty")))
+                Err(NoKey::invalid(format!("the form's field {name} is empty")))
             }
             FormValue::One(value) => Ok(Names::One(value)),
         }

@@ -1,11 +1,11 @@
-//! Closures as keys whose arguments need no types.
+//! Keys from closures whose arguments need no type annotations.
 
 use std::fmt;
 
 use super::{
     Key, RequestHead,
     names::Names,
-    source::{Miss, sealed::Find},
+    source::{NoKey, sealed::Find},
 };
 use crate::layer::{IntoKey, KeyError};
 
@@ -15,8 +15,8 @@ use crate::layer::{IntoKey, KeyError};
 /// Unlike a bare closure, it needs no type for its argument, and has the methods of [`Key`]. With
 /// [`optional`](Key::optional), requests with an error of [`KeyError::missing`] pass.
 ///
-/// It may return a [`Resource`](crate::Resource) of the library's own locks, such as
-/// [`of_job`](crate::Resource::of_job). A changed name (`prefixed`), or one among others, is an ordinary
+/// The closure may return a [`Resource`](crate::Resource) of this library, such as
+/// [`of_job`](crate::Resource::of_job). After `prefixed`, or in a set of names, it is an ordinary
 /// name.
 ///
 /// ```
@@ -72,12 +72,12 @@ pub struct FromBodyFn<F> {
     name: F,
 }
 
-fn names<'r>(found: impl IntoKey) -> Result<Names<'r>, Miss> {
+fn names<'r>(found: impl IntoKey) -> Result<Names<'r>, NoKey> {
     match found.into_key() {
         Ok(Some(resource)) => Ok(Names::from(resource)),
-        Ok(None) => Err(Miss::Unguarded),
-        Err(error) if error.is_missing() => Err(Miss::Absent(error)),
-        Err(error) => Err(Miss::Bad(error)),
+        Ok(None) => Err(NoKey::LockNotNeeded),
+        Err(error) if error.is_missing() => Err(NoKey::Missing(error)),
+        Err(error) => Err(NoKey::Invalid(error)),
     }
 }
 
@@ -86,7 +86,7 @@ where
     F: Fn(&RequestHead<'_>) -> K,
     K: IntoKey,
 {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         names((self.name)(head))
     }
 }
@@ -96,9 +96,9 @@ where
     F: Fn(&RequestHead<'_>, &[u8]) -> K,
     K: IntoKey,
 {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let Some(body) = head.body() else {
-            return Err(Miss::Bad(KeyError::setup("the body was not read")));
+            return Err(NoKey::Invalid(KeyError::setup("the body was not read")));
         };
         names((self.name)(head, body))
     }

@@ -14,7 +14,7 @@ use crate::{
     resource::Resource,
 };
 
-/// The name that a key finds. Checks its length and its characters, or those of the error.
+/// Returns the name that a key finds. Checks the length and characters of the name or of the error.
 fn name(found: Result<Option<Resource>, KeyError>) -> Option<String> {
     match found {
         Ok(resource) => {
@@ -40,7 +40,8 @@ fn is_name(text: &str) -> bool {
 
 /// Reads keys from a request: the first line is its target, the rest the value of a header.
 ///
-/// Each name is within its limits, and the one that this text has by other means.
+/// Each name is within its limits, and equal to the name that this function computes in another
+/// way.
 pub fn keys(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == b'\n');
     let target = parts.next().unwrap_or_default();
@@ -65,11 +66,11 @@ pub fn keys(data: &[u8]) {
     }
     if let Some(id) = name(key::query("id").key(&request)) {
         let pairs = request.uri().query().expect("a query").split('&');
-        let is_it = |pair: &&str| {
+        let is_same = |pair: &&str| {
             let value = pair.split_once('=').map_or("", |(_, value)| value).replace('+', " ");
             percent_decode_str(&value).decode_utf8().is_ok_and(|value| value == id)
         };
-        assert!(pairs.clone().any(|pair| is_it(&pair)), "{id:?}");
+        assert!(pairs.clone().any(|pair| is_same(&pair)), "{id:?}");
     }
     joined(&request, segments.first().map(AsRef::as_ref), header.as_deref());
     if let Some(hashed) = name(key::header("x-key").hashed().key(&request)) {
@@ -84,7 +85,7 @@ pub fn keys(data: &[u8]) {
     path_param(request);
 }
 
-/// The parts of a joined name are found again.
+/// Checks that the parts of a joined name can be separated again.
 fn joined(request: &Request<()>, segment: Option<&[u8]>, header: Option<&str>) {
     let both = key::joined((key::path_segment(0), key::header("x-key"))).prefixed("p:");
     let Some(both) = name(both.key(request)) else { return };
@@ -94,7 +95,7 @@ fn joined(request: &Request<()>, segment: Option<&[u8]>, header: Option<&str>) {
     assert_eq!(header.map(str::to_owned), Some(unescaped(parts.1)));
 }
 
-/// The name is a target too, with the same segments and the same name.
+/// Checks that the name, used as a target, has the same segments and the same name.
 fn method_and_path(request: &Request<()>, segments: &[Cow<'_, [u8]>]) {
     let Some(found) = name(key::method_and_path().key(request)) else { return };
     let path = found.strip_prefix("GET ").expect("a method");
@@ -106,7 +107,7 @@ fn method_and_path(request: &Request<()>, segments: &[Cow<'_, [u8]>]) {
     assert_eq!(name(key::method_and_path().key(&again)), Some(found));
 }
 
-/// The name of a route's parameter is the value that axum gives to the handler.
+/// Checks that the name of a route's parameter is the value that axum passes to the handler.
 #[cfg(feature = "axum")]
 fn path_param(request: Request<()>) {
     use std::sync::LazyLock;
@@ -136,7 +137,7 @@ fn path_param(request: Request<()>) {
 
 /// Reads a key from a JSON body: the first line is the pointer, the rest the body.
 ///
-/// The name is what `serde_json` finds in the document, where no member is a duplicate.
+/// The name is the value that `serde_json` finds in the document, if no member is a duplicate.
 pub fn json(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == b'\n');
     let pointer = std::str::from_utf8(parts.next().unwrap_or_default());
@@ -153,7 +154,7 @@ pub fn json(data: &[u8]) {
     let document = match serde_json::from_slice::<Value>(body) {
         Ok(document) => document,
         Err(error) => {
-            // These are not checked outside of the pointer's path.
+            // These errors are not detected outside of the pointer's path.
             let text = error.to_string();
             let is_skipped =
                 ["recursion limit", "number out of range"].map(|why| text.starts_with(why));
@@ -164,8 +165,8 @@ pub fn json(data: &[u8]) {
     };
     let is_refused = |why: &str| text.as_deref().unwrap_or_default().starts_with(why);
     assert!(!is_refused("the body is not JSON"), "{text:?}");
-    // It ended at an object, although the document has a later member of the same name.
-    let ends_early = is_refused("what the body has at")
+    // The search ended at an object, although the document has a later member of the same name.
+    let ends_early = is_refused("the value at")
         && objects(&document) < String::from_utf8_lossy(body).matches('{').count();
     let expected = match document.pointer(pointer) {
         Some(Value::String(text)) => Some(text.clone()).filter(|text| is_name(text)),
@@ -179,7 +180,7 @@ pub fn json(data: &[u8]) {
     }
 }
 
-/// How many objects are in a document.
+/// Returns the number of objects in a document.
 fn objects(document: &Value) -> usize {
     match document {
         Value::Array(elements) => elements.iter().map(objects).sum(),
@@ -190,7 +191,7 @@ fn objects(document: &Value) -> usize {
 
 /// Reads bytes as the value of `Idempotency-Key`.
 ///
-/// The name is that of RFC 9651, written anew, and is found again in quotes.
+/// The name is the value that RFC 9651 defines, and a quoted form of it is read as the same name.
 pub fn idempotency_key(data: &[u8]) {
     let of = |value: &[u8]| {
         let value = HeaderValue::from_bytes(value).ok()?;
@@ -208,7 +209,7 @@ pub fn idempotency_key(data: &[u8]) {
     }
 }
 
-/// A string as RFC 9651 (section 4.2.5) reads it, byte by byte, or a bare value.
+/// Reads a string byte by byte as RFC 9651 (section 4.2.5) defines, or a bare value.
 fn string(value: &[u8]) -> Option<String> {
     let Some((b'"', mut rest)) = value.split_first().map(|(first, rest)| (*first, rest)) else {
         let is_bare = |byte: &u8| byte.is_ascii_graphic() && !b"\"\\,;".contains(byte);

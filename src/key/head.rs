@@ -11,7 +11,7 @@ pub struct RequestHead<'r> {
     uri: &'r Uri,
     headers: &'r HeaderMap,
     extensions: &'r Extensions,
-    /// For keys that read it. Closures get it as another argument.
+    /// The body, for keys that read it. Closures get it as another argument.
     body: Option<&'r [u8]>,
 }
 
@@ -31,7 +31,7 @@ impl<'r> RequestHead<'r> {
         self.method
     }
 
-    /// Returns the method whose handler runs: for HEAD that of GET.
+    /// Returns the method whose handler runs: GET for a HEAD request.
     pub(super) fn handled_as(&self) -> &'r Method {
         if self.method == Method::HEAD { &Method::GET } else { self.method }
     }
@@ -46,7 +46,7 @@ impl<'r> RequestHead<'r> {
         self.uri
     }
 
-    /// Returns whether a router has the request and removed no prefix from its path.
+    /// Returns whether a router has received the request and removed no prefix from its path.
     #[cfg(feature = "axum")]
     pub(super) fn is_in_router(&self) -> bool {
         let original = self.extensions.get::<axum::extract::OriginalUri>();
@@ -83,7 +83,7 @@ impl<'r> From<&'r Parts> for RequestHead<'r> {
     }
 }
 
-/// Without headers and path, which may contain secrets.
+/// Omits headers and path, which may contain secrets.
 impl fmt::Debug for RequestHead<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RequestHead").field("method", self.method).finish_non_exhaustive()

@@ -8,7 +8,7 @@ use super::{
     Key, RequestHead,
     decode::{FormValue, form_value, percent_decoded},
     names::Names,
-    source::{Miss, sealed::Find},
+    source::{NoKey, sealed::Find},
 };
 use crate::layer::IntoKey;
 
@@ -44,20 +44,20 @@ pub struct Header {
 }
 
 impl Find for Header {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let name = &self.name;
         let mut values = head.headers().get_all(name).iter();
         let Some(value) = values.next() else {
-            return Err(Miss::absent(format!("the header {name} is missing")));
+            return Err(NoKey::missing(format!("the header {name} is missing")));
         };
         if values.next().is_some() {
-            return Err(Miss::bad(format!("the header {name} is given more than once")));
+            return Err(NoKey::invalid(format!("the header {name} is given more than once")));
         }
         let text = std::str::from_utf8(value.as_bytes()).ok().map(|text| text.trim_matches(BLANK));
         match text {
-            Some("") => Err(Miss::bad(format!("the header {name} is empty"))),
+            Some("") => Err(NoKey::invalid(format!("the header {name} is empty"))),
             Some(text) if !text.contains(char::is_control) => Ok(Names::One(Cow::Borrowed(text))),
-            _ => Err(Miss::bad(format!("the header {name} is not visible ASCII or UTF-8"))),
+            _ => Err(NoKey::invalid(format!("the header {name} is not visible ASCII or UTF-8"))),
         }
     }
 }
@@ -68,10 +68,10 @@ pub(super) const BLANK: [char; 2] = [' ', '\t'];
 /// Takes the name from a segment of the path: in `/accounts/42`, segment 0 is `accounts` and segment 1 is
 /// `42`.
 ///
-/// It is percent-decoded exactly once, as by axum's `Path`, so `%34%32` and `42` are one name. Behind axum's
-/// nested routers it is that of the path as it was sent (feature `axum`). It is text: for handlers that take
-/// a number, add [`parsed`](Key::parsed). An empty segment is an error; `optional()` lets requests with a
-/// shorter path pass.
+/// The segment is percent-decoded exactly once, as by axum's `Path`, so `%34%32` and `42` are one
+/// name. After axum's nested routers, the index counts segments of the path as it was sent (feature
+/// `axum`). The name is text: for handlers that take a number, add [`parsed`](Key::parsed). An
+/// empty segment is an error; `optional()` lets requests with a shorter path pass.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
@@ -95,18 +95,20 @@ pub struct PathSegment {
 }
 
 impl Find for PathSegment {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let index = self.index;
         let segments = head.uri().path().strip_prefix('/').map(|path| path.split('/'));
         let Some(segment) = segments.and_then(|mut segments| segments.nth(index)) else {
-            return Err(Miss::absent(format!("the path has no segment {index} (from 0)")));
+            return Err(NoKey::missing(format!("the path has no segment {index} (from 0)")));
         };
         if segment.is_empty() {
-            return Err(Miss::bad(format!("segment {index} of the path (from 0) is empty")));
+            return Err(NoKey::invalid(format!("segment {index} of the path (from 0) is empty")));
         }
         match percent_decoded(segment) {
             Some(name) => Ok(Names::One(name)),
-            None => Err(Miss::bad(format!("segment {index} of the path (from 0) is not UTF-8"))),
+            None => {
+                Err(NoKey::invalid(format!("segment {index} of the path (from 0) is not UTF-8")))
+            }
         }
     }
 }
@@ -135,36 +137,36 @@ pub struct Query {
 }
 
 impl Find for Query {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let name = &*self.name;
         match form_value(head.uri().query().unwrap_or_default(), name) {
-            FormValue::Absent => Err(Miss::absent(format!("the query has no parameter {name}"))),
+            FormValue::Absent => Err(NoKey::missing(format!("the query has no parameter {name}"))),
             FormValue::Twice => {
-                Err(Miss::bad(format!("the query has the parameter {name} more than once")))
+                Err(NoKey::invalid(format!("the query has the parameter {name} more than once")))
             }
             FormValue::Invalid => {
-                Err(Miss::bad(format!("the query's parameter {name} is not UTF-8")))
+                Err(NoKey::invalid(format!("the query's parameter {name} is not UTF-8")))
             }
             FormValue::One(value) if value.is_empty() => {
-                Err(Miss::bad(format!("the query's parameter {name} is empty")))
+                Err(NoKey::invalid(format!("the query's parameter {name} is empty")))
             }
             FormValue::One(value) => Ok(Names::One(value)),
         }
     }
 }
 
-/// The method and the path name the resource: `POST /accounts/42`, without the query. HEAD is named
-/// as GET is, as routers answer it by the handler of GET.
+/// Takes the name from the method and the path: `POST /accounts/42`, without the query. HEAD
+/// requests get the name of GET requests, as routers answer them by the handler of GET.
 ///
-/// Paths whose decoded segments are equal are one name, however they are percent-encoded, so that
-/// they are one where they are to the handlers: what may stand in a segment is written as it is
-/// (letters, digits, `-._~!$&'()*+,;=:@`), everything else is encoded, and the hexadecimal digits
-/// are upper-case. An encoded `/` stays encoded, and dots and empty segments stay. Behind axum's
-/// nested routers it is the path that was sent (feature `axum`).
+/// Paths whose decoded segments are equal are one name, regardless of their percent-encoding, as
+/// they are equal to the handlers. Characters that are allowed in a segment are written unencoded
+/// (letters, digits, `-._~!$&'()*+,;=:@`), all others are encoded, and hexadecimal digits are
+/// upper-case. An encoded `/` stays encoded; dots and empty segments stay. After axum's nested
+/// routers, the path is the one that was sent (feature `axum`).
 ///
 /// Source: T. Berners-Lee, R. Fielding, L. Masinter, *Uniform Resource Identifier (URI): Generic
-/// Syntax* (RFC 3986), sections 3.3 (`pchar`) and 6.2.2. By that, `:` and `%3A` might differ;
-/// routers don't.
+/// Syntax* (RFC 3986), sections 3.3 (`pchar`) and 6.2.2. The RFC allows `:` and `%3A` to differ,
+/// but routers treat them as equal.
 ///
 /// ```
 /// use tower_redlock::{key, layer::ResourceKey};
@@ -185,10 +187,10 @@ pub const fn method_and_path() -> Key<MethodAndPath> {
 pub struct MethodAndPath(());
 
 impl Find for MethodAndPath {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let path = head.uri().path();
         if path.is_empty() {
-            return Err(Miss::absent("the request has no path"));
+            return Err(NoKey::missing("the request has no path"));
         }
         let method = head.handled_as().as_str();
         let mut name = String::with_capacity(method.len() + 1 + path.len());
@@ -199,14 +201,15 @@ impl Find for MethodAndPath {
     }
 }
 
-/// Appends the one spelling that stands for all of a path's.
+/// Appends the normal form of a path.
 pub(super) fn normalise(path: &str, to: &mut String) {
     let mut rest = path.as_bytes();
     while let [byte, after @ ..] = rest {
         let escaped = if *byte == b'%' { escape(after) } else { None };
         let (byte, is_encoded) = (escaped.unwrap_or(*byte), escaped.is_some());
         rest = if is_encoded { &after[2..] } else { after };
-        // A lone `%` is encoded too: it must not begin an escape with what is decoded behind it.
+        // A lone `%` is encoded too, so that it does not form an escape with the decoded text after
+        // it.
         if may_stand(byte) || (!is_encoded && byte == b'/') {
             to.push(char::from(byte));
         } else {
@@ -216,19 +219,19 @@ pub(super) fn normalise(path: &str, to: &mut String) {
     }
 }
 
-/// The byte that two hexadecimal digits stand for.
+/// Returns the byte for two hexadecimal digits.
 fn escape(digits: &[u8]) -> Option<u8> {
     let digit = |i: usize| char::from(*digits.get(i)?).to_digit(16);
     u8::try_from(digit(0)? << 4 | digit(1)?).ok()
 }
 
-/// What a segment holds without being encoded: `pchar`.
+/// Returns whether a character is allowed in a segment without encoding: `pchar`.
 fn may_stand(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte)
 }
 
-/// Takes the name from a typed value in the request's extensions, such as the caller that a layer outside
-/// has authenticated.
+/// Takes the name from a typed value in the request's extensions, such as the caller that an outer
+/// layer has authenticated.
 ///
 /// The closure returns what a closure may return as a [`ResourceKey`](crate::layer::ResourceKey): names that
 /// it owns, or `None` if no lock is needed. A request without the extension is rejected, with an error that
@@ -267,18 +270,18 @@ where
     F: Fn(&T) -> K,
     K: IntoKey,
 {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let Some(extension) = head.extensions().get::<T>() else {
             let name = type_name::<T>();
-            return Err(Miss::misplaced(format!(
+            return Err(NoKey::misplaced(format!(
                 "the request has no extension of the type {name}: \
                  what inserts it must be outside of this layer"
             )));
         };
         match (self.name)(extension).into_key() {
             Ok(Some(resource)) => Ok(Names::from(resource)),
-            Ok(None) => Err(Miss::Unguarded),
-            Err(error) => Err(Miss::Bad(error)),
+            Ok(None) => Err(NoKey::LockNotNeeded),
+            Err(error) => Err(NoKey::Invalid(error)),
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{
     Key, RequestHead,
     head_sources::BLANK,
     names::Names,
-    source::{Miss, sealed::Find},
+    source::{NoKey, sealed::Find},
 };
 
 /// Maximum length of the value of `Idempotency-Key`, in bytes and without its quotes.
@@ -22,11 +22,11 @@ const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 /// clients omit the quotes, a bare value of visible ASCII without `"`, `\`, `,` and `;` is accepted too. With
 /// and without quotes the name is the same: the text inside, 1 to 255 bytes of printable ASCII.
 ///
-/// A request with two values is rejected, in two lines or joined by a comma, and so is one with text after
-/// the closing quote: parameters have no meaning here.
+/// A request with two values is rejected, whether in two lines or joined by a comma. So is one with
+/// text after the closing quote, as this header has no parameters.
 ///
-/// Clients choose the name: [join](super::joined) it with the caller, or two callers with the same value
-/// share a record.
+/// Clients choose the name. [Join](super::joined) it with the caller; otherwise two callers with
+/// the same value share a record.
 ///
 /// Sources: J. Jena, S. Dalal, *The Idempotency-Key HTTP Header Field*
 /// (draft-ietf-httpapi-idempotency-key-header-07), section 2.1; M. Nottingham, P.-H. Kamp,
@@ -51,47 +51,49 @@ pub const fn idempotency_key() -> Key<IdempotencyKey> {
 pub struct IdempotencyKey(());
 
 impl Find for IdempotencyKey {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         parse(head.headers()).map(Names::One)
     }
 }
 
-fn parse(headers: &HeaderMap) -> Result<Cow<'_, str>, Miss> {
+fn parse(headers: &HeaderMap) -> Result<Cow<'_, str>, NoKey> {
     let mut values = headers.get_all(HEADER).iter();
-    let Some(value) = values.next() else { return Err(miss(Miss::absent, "is missing")) };
+    let Some(value) = values.next() else { return Err(no_key(NoKey::missing, "is missing")) };
     if values.next().is_some() {
-        return Err(miss(Miss::bad, "is given more than once"));
+        return Err(no_key(NoKey::invalid, "is given more than once"));
     }
     let Some(value) = std::str::from_utf8(value.as_bytes()).ok().filter(|value| value.is_ascii())
     else {
-        return Err(miss(Miss::bad, "is not ASCII"));
+        return Err(no_key(NoKey::invalid, "is not ASCII"));
     };
     let value = value.trim_matches(BLANK);
     let key = match value.strip_prefix('"') {
-        Some(quoted) => unquoted(quoted).map_err(|fault| miss(Miss::bad, fault))?,
+        Some(quoted) => unquoted(quoted).map_err(|fault| no_key(NoKey::invalid, fault))?,
         None if value.bytes().all(may_be_bare) => Cow::Borrowed(value),
-        None => return Err(miss(Miss::bad, "is not a string in double quotes")),
+        None => return Err(no_key(NoKey::invalid, "is not a string in double quotes")),
     };
     match key.len() {
-        0 => Err(miss(Miss::bad, "is empty")),
+        0 => Err(no_key(NoKey::invalid, "is empty")),
         1..=MAX_IDEMPOTENCY_KEY_BYTES => Ok(key),
-        _ => Err(miss(Miss::bad, "is longer than 255 bytes")),
+        _ => Err(no_key(NoKey::invalid, "is longer than 255 bytes")),
     }
 }
 
-fn miss(kind: impl Fn(String) -> Miss, fault: &str) -> Miss {
+fn no_key(kind: impl Fn(String) -> NoKey, fault: &str) -> NoKey {
     kind(format!("the header {HEADER} {fault}"))
 }
 
-/// Visible, without the characters that begin a string, an escape, parameters or another value.
+/// Returns whether a byte is visible and does not begin a string, an escape, parameters or another
+/// value.
 const fn may_be_bare(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b',' | b';')
 }
 
 /// Returns the text of a string. `quoted` begins after the opening quote.
 fn unquoted(quoted: &str) -> Result<Cow<'_, str>, &'static str> {
-    let end = |rest: &str| if rest.is_empty() { Ok(()) } else { Err("has text behind its quotes") };
-    // The usual case, such as a UUID, has no escapes.
+    let end =
+        |rest: &str| if rest.is_empty() { Ok(()) } else { Err("has text after its closing quote") };
+    // The usual value, such as a UUID, has no escapes.
     let plain = quoted.bytes().take_while(|byte| *byte != b'\\' && is_printable(*byte));
     let (plain, rest) = quoted.split_at(plain.take_while(|byte| *byte != b'"').count());
     if let Some(rest) = rest.strip_prefix('"') {

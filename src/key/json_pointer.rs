@@ -7,20 +7,21 @@ use super::{
     body::{decode_first, read_body},
     json_walk::{Found, walk},
     names::Names,
-    source::{Miss, sealed::Find},
+    source::{NoKey, sealed::Find},
 };
 
 /// Takes the name from a value inside of a JSON body: a string that is not empty, or an integer.
 ///
-/// `/id` is the member `id` of the outermost object, `/data/0/id` that of the first element of its
-/// member `data`, and the empty pointer the whole document. In a member's name, `~1` is `/` and `~0` is
-/// `~`. The string `"42"` and the integer `42` are one name. Integers from −2⁶³ to 2⁶⁴−1 are accepted;
-/// others, and numbers with a fraction or an exponent, are rejected: they would lose digits, so that two
-/// events share a name.
+/// `/id` is the member `id` of the outermost object, `/data/0/id` is the member `id` of the first
+/// element of the array `data`, and the empty pointer is the whole document. In a member's name,
+/// `~1` stands for `/` and `~0` for `~`. The string `"42"` and the integer `42` are one name.
+/// Integers from −2⁶³ to 2⁶⁴−1 are accepted. Others, and numbers with a fraction or an exponent,
+/// are rejected: they would lose digits, so that two events would share a name.
 ///
-/// A request with a value of another kind, or with a body that is not JSON, is rejected, and so is one with
-/// a duplicate member on the path, as other readers may take another value. `null` and an empty body count as
-/// missing, which [`optional()`](Key::optional) lets pass. The rest of the body is parsed and not stored.
+/// A request with a value of another kind, or with a body that is not JSON, is rejected. So is a
+/// request with a duplicate member on the path, as other readers may take the other value. `null`
+/// and an empty body count as missing, which [`optional()`](Key::optional) lets pass. The rest of
+/// the body is parsed and not stored.
 ///
 /// It needs the body, so a layer that reads only heads does not accept it:
 ///
@@ -45,7 +46,7 @@ use super::{
 /// let head = RequestHead::from(&request);
 /// let resource = key.body_key(&head, br#"{"id": "evt_1", "type": "charge.failed"}"#).unwrap();
 /// assert_eq!(resource.unwrap().to_string(), "stripe:evt_1");
-/// assert_eq!(key.body_key(&head, b"{}").unwrap_err().to_string(), "the body has nothing at /id");
+/// assert_eq!(key.body_key(&head, b"{}").unwrap_err().to_string(), "the body has no value at /id");
 /// # Ok::<(), http::Error>(())
 /// ```
 pub fn json_pointer(pointer: impl Into<Arc<str>>) -> Key<JsonPointer> {
@@ -63,7 +64,7 @@ pub struct JsonPointer {
 
 /// # Panics
 ///
-/// If it is no pointer.
+/// If `pointer` is not a valid pointer.
 pub(crate) fn pointer_steps(pointer: &str) -> Arc<[String]> {
     steps(pointer).unwrap_or_else(|why| panic!("the JSON pointer {pointer:?} {why}"))
 }
@@ -92,22 +93,22 @@ fn unescaped(step: &str) -> Result<String, &'static str> {
 }
 
 impl Find for JsonPointer {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let place = self.place();
         let body = read_body(head, place)?;
         match walk(body, &self.steps) {
             Ok(Found::Name(name)) if name.is_empty() => {
-                Err(Miss::bad(format!("the body has an empty string at {place}")))
+                Err(NoKey::invalid(format!("the body has an empty string at {place}")))
             }
             Ok(Found::Name(name)) => Ok(Names::One(Cow::Owned(name))),
-            Ok(Found::Nothing) => Err(Miss::absent(format!("the body has nothing at {place}"))),
+            Ok(Found::Nothing) => Err(NoKey::missing(format!("the body has no value at {place}"))),
             Ok(Found::Twice) => {
-                Err(Miss::bad(format!("the body has more than one value at {place}")))
+                Err(NoKey::invalid(format!("the body has more than one value at {place}")))
             }
-            Ok(Found::Other) => Err(Miss::bad(format!(
-                "what the body has at {place} is neither a string nor an integer"
+            Ok(Found::Other) => Err(NoKey::invalid(format!(
+                "the value at {place} in the body is neither a string nor an integer"
             ))),
-            Err(error) => Err(decode_first(head).unwrap_or_else(|| Miss::bad(error))),
+            Err(error) => Err(decode_first(head).unwrap_or_else(|| NoKey::invalid(error))),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::de::{
 };
 use serde_json::Number;
 
-/// The value of a document at a place.
+/// The result of a search in a document.
 #[derive(Debug, PartialEq)]
 pub(super) enum Found {
     Nothing,
@@ -20,10 +20,10 @@ pub(super) enum Found {
     Twice,
 }
 
-/// Follows `steps` into a document. The rest is checked to be JSON and not stored, so that the memory is
-/// bounded by the size of the body.
+/// Follows `steps` into a document. The rest is only checked to be JSON and not stored, so that the
+/// memory is bounded by the size of the body.
 ///
-/// The error's text has only a position, and nothing of the body.
+/// The error's text has only a position, and no part of the body.
 pub(super) fn walk(body: &[u8], steps: &[String]) -> Result<Found, String> {
     let Ok(text) = std::str::from_utf8(body) else {
         return Err("the body is not JSON: it is not UTF-8".to_owned());
@@ -49,7 +49,8 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    /// A value without anything inside: what it is if the walk ends here.
+    /// Returns the result for a value without members or elements, depending on whether the path
+    /// ends here.
     fn leaf(self, found: Found) -> Found {
         if self.steps.is_empty() { found } else { Found::Nothing }
     }
@@ -109,8 +110,8 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Found, A::Error> {
         let Some((name, steps)) = self.steps.split_first() else {
-            // A number comes as an object too, if any crate of the program has switched on
-            // `serde_json`'s arbitrary precision.
+            // If any crate of the program enables the feature `arbitrary_precision` of
+            // `serde_json`, numbers are passed as objects too.
             let number = Number::deserialize(MapAccessDeserializer::new(members));
             let number = number.inspect_err(|_| self.is_object.set(true))?;
             let integer = match (number.as_u64(), number.as_i64()) {
@@ -120,12 +121,12 @@ impl<'de> Visitor<'de> for Walk<'_> {
             return Ok(integer.map_or(Found::Other, Found::Name));
         };
         let mut found = None;
-        while let Some(is_it) = members.next_key_seed(IsNamed(name))? {
-            if is_it && found.is_none() {
+        while let Some(has_name) = members.next_key_seed(IsNamed(name))? {
+            if has_name && found.is_none() {
                 found = Some(members.next_value_seed(Walk { steps, ..self })?);
             } else {
                 members.next_value::<IgnoredAny>()?;
-                if is_it {
+                if has_name {
                     found = Some(Found::Twice);
                 }
             }
@@ -134,7 +135,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// The element that a step names: decimal digits without leading zeros (RFC 6901, section 4).
+/// Returns the index that a step names: decimal digits without leading zeros (RFC 6901, section 4).
 fn into_element<'s>((step, rest): (&String, &'s [String])) -> Option<(usize, &'s [String])> {
     let is_index = step.bytes().all(|byte| byte.is_ascii_digit());
     let has_zeros = step.len() > 1 && step.starts_with('0');

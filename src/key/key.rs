@@ -6,7 +6,7 @@ use http::{Method, Request};
 
 use super::{
     BodyKey, BodySource, Hashed, HashedWith, Only, Optional, Parsed, Prefixed, RequestHead, Source,
-    When, source::Miss,
+    When, source::NoKey,
 };
 use crate::{
     layer::{KeyError, ResourceKey},
@@ -192,8 +192,8 @@ impl<S: BodySource> Key<S> {
     fn resource(&self, head: &RequestHead<'_>) -> Result<Option<Resource>, KeyError> {
         match self.source.find(head) {
             Ok(names) => Ok(Some(names.into_resource()?)),
-            Err(Miss::Unguarded) => Ok(None),
-            Err(Miss::Absent(error) | Miss::Bad(error)) => Err(error),
+            Err(NoKey::LockNotNeeded) => Ok(None),
+            Err(NoKey::Missing(error) | NoKey::Invalid(error)) => Err(error),
         }
     }
 }

@@ -7,15 +7,15 @@ use crate::resource::{Resource, ResourceError};
 /// The names of a request's resource, before their length is checked: a hash shortens a long one.
 #[derive(Debug)]
 pub enum Names<'r> {
-    /// The usual case.
+    /// A single name, the usual case.
     One(Cow<'r, str>),
     Many(Vec<Cow<'r, str>>),
-    /// A lock of the crate itself. A changed name, or one among others, is an ordinary one.
+    /// A lock of this crate. With a prefix, or in a set of names, it becomes an ordinary name.
     Own(Resource),
 }
 
 impl<'r> Names<'r> {
-    /// Converts the name of an own lock to text.
+    /// Converts the name of a lock of this crate to text.
     fn text(self) -> Self {
         match self {
             Self::Own(resource) => Self::of(resource.shared_names()),

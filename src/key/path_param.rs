@@ -8,23 +8,25 @@ use super::{
     Key, RequestHead,
     decode::percent_decoded,
     names::Names,
-    source::{Miss, sealed::Find},
+    source::{NoKey, sealed::Find},
 };
 use crate::layer::KeyError;
 
 /// Takes the name from a parameter of axum's matched route: `{id}` in `/accounts/{id}`, or `{*rest}` in
 /// `/files/{*rest}`.
 ///
-/// It is percent-decoded exactly once, as by axum's `Path`. Parameters of nested routers are found on each
-/// of the routers. It is text: for handlers that take a number, add [`parsed`](Key::parsed).
+/// The value is percent-decoded exactly once, as by axum's `Path`. Parameters of nested routers are
+/// found in each of the routers. The name is text: for handlers that take a number, add
+/// [`parsed`](Key::parsed).
 ///
-/// The layer must run after the route was matched. Add it with `Router::route_layer` or on a route's method
-/// router. With `Router::layer`, it rejects requests without a route with 404, and the router's fallback is
-/// not called. Around a whole `Router` it runs before the route is matched, and rejects each request with
-/// 500, also with `optional()`, which only lets requests pass whose route has no such parameter.
+/// The layer must run after the route was matched. Add it with `Router::route_layer` or on a
+/// route's method router. With `Router::layer`, it rejects requests without a route with 404, and
+/// the router's fallback is not called. Around a whole `Router` it runs before the route is
+/// matched, and rejects each request with 500. `optional()` does not change that: it only lets
+/// requests pass whose route has no such parameter.
 ///
-/// A route with two parameters of this name (nested routers can make one) is an error of the setup:
-/// extractors differ in which of the values they take.
+/// A route with two parameters of this name (nested routers can make one) is an error of the setup,
+/// as extractors differ in which value they take.
 ///
 /// ```
 /// use axum::{Router, routing::post};
@@ -47,7 +49,7 @@ pub struct PathParam {
 }
 
 impl Find for PathParam {
-    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss> {
+    fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey> {
         let name = &*self.name;
         let Some(route) = head.extensions().get::<MatchedPath>() else {
             return Err(unmatched(name, head));
@@ -55,31 +57,32 @@ impl Find for PathParam {
         let raw = match find(name, route.as_str(), head.uri().path()) {
             Ok(raw) => raw,
             Err(Unfound::NoSuchParam) => {
-                return Err(Miss::misplaced(format!(
+                return Err(NoKey::misplaced(format!(
                     "the matched route has no parameter {name}: name it as the route does, or put \
                      the layer on routes that have it"
                 )));
             }
             Err(Unfound::Ambiguous) => {
-                // Bad, not absent: an optional key must not let such requests pass.
-                return Err(Miss::Bad(KeyError::setup(format!(
+                // The error is `Invalid`, not `Missing`, as an optional key must not let such
+                // requests pass.
+                return Err(NoKey::Invalid(KeyError::setup(format!(
                     "the matched route has more than one parameter {name}, and its handler may \
                      read another one than this key: give each a name of its own"
                 ))));
             }
             Err(Unfound::OtherPath) => {
-                return Err(Miss::bad(format!(
+                return Err(NoKey::invalid(format!(
                     "the path's parameter {name} was not found, as the path is not that of the \
                      matched route: do not rewrite the path between routers"
                 )));
             }
         };
         if raw.is_empty() {
-            return Err(Miss::bad(format!("the path's parameter {name} is empty")));
+            return Err(NoKey::invalid(format!("the path's parameter {name} is empty")));
         }
         match percent_decoded(raw) {
             Some(value) => Ok(Names::One(value)),
-            None => Err(Miss::bad(format!("the path's parameter {name} is not UTF-8"))),
+            None => Err(NoKey::invalid(format!("the path's parameter {name} is not UTF-8"))),
         }
     }
 }
@@ -135,15 +138,15 @@ fn count(route: &str, name: &str) -> usize {
     route.split('/').map(Pattern::of).filter(is_named).count()
 }
 
-/// Returns the reason for a missing route. A router sets `OriginalUri` before it matches the route, and
-/// removes the prefix of a nested service from the path. So a request with its original path is in a router
-/// without a route for it. It does not pass: the fallback may be a service with routes of its own, which
-/// would run without the lock.
-fn unmatched(name: &str, head: &RequestHead<'_>) -> Miss {
+/// Returns the reason for a missing route. A router sets `OriginalUri` before it matches the route,
+/// and removes the prefix of a nested service from the path. So a request with its original path is
+/// in a router that has no route for it. Such a request is rejected, as the fallback may be a
+/// service with its own routes, which would run without the lock.
+fn unmatched(name: &str, head: &RequestHead<'_>) -> NoKey {
     if head.is_in_router() {
-        return Miss::Bad(KeyError::not_found("no route was matched"));
+        return NoKey::Invalid(KeyError::not_found("no route was matched"));
     }
-    Miss::Bad(KeyError::setup(format!(
+    NoKey::Invalid(KeyError::setup(format!(
         "the path's parameter {name} is not known, as no route was matched: put the layer on the \
          routes (Router::route_layer), not around the router"
     )))
@@ -152,7 +155,7 @@ fn unmatched(name: &str, head: &RequestHead<'_>) -> Miss {
 /// A segment of a route, in axum's syntax.
 enum Pattern<'a> {
     Literal(&'a str),
-    /// `{param}`, perhaps with text around it.
+    /// `{param}`, possibly with text around it.
     Param {
         before: &'a str,
         param: &'a str,
@@ -227,6 +230,7 @@ mod tests {
             ("id", "/{id}/{*id}", "/a/b", Err(Unfound::Ambiguous)),
             ("other", "/{id}/{id}/{other}", "/a/b/c", Ok("c")),
         ];
+
         for (name, route, path, found) in cases {
             assert_eq!(find(name, route, path), found, "{name} of {route} in {path}");
         }

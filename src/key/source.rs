@@ -10,9 +10,9 @@ use crate::{
 
 /// A source of names for a [`Key`](super::Key) that needs only a request's head. Sealed; for other sources,
 /// a closure is a [`ResourceKey`](crate::layer::ResourceKey).
-pub trait Source: BodySource + sealed::OfHead {}
+pub trait Source: BodySource + sealed::HeadOnly {}
 
-impl<S: sealed::Find + sealed::OfHead> Source for S {}
+impl<S: sealed::Find + sealed::HeadOnly> Source for S {}
 
 /// A source of names for a [`Key`](super::Key) that may need the request's whole body. Every [`Source`] is
 /// one. Sealed; for other sources, a closure is a [`BodyKey`](super::BodyKey).
@@ -58,27 +58,27 @@ where
 }
 
 pub(super) mod sealed {
-    use super::{Miss, Names, RequestHead};
+    use super::{Names, NoKey, RequestHead};
 
     /// Finds names in a request.
     pub trait Find {
-        /// Whether the names have a prefix or parts, so that `:` and `%` of the request's text are already
-        /// escaped.
-        const IS_JOINED: bool = false;
+        /// Whether `:` and `%` of the request's text are already escaped, as the names have a
+        /// prefix or parts.
+        const IS_ESCAPED: bool = false;
 
-        fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, Miss>;
+        fn find<'r>(&self, head: &RequestHead<'r>) -> Result<Names<'r>, NoKey>;
     }
 
-    /// Does so without the body.
-    pub trait OfHead {}
+    /// A [`Find`] that does not read the body.
+    pub trait HeadOnly {}
 }
 
-macro_rules! of_head {
+macro_rules! head_only {
     ($([$($generics:tt)*] $source:ty),* $(,)?) => {$(
-        impl<$($generics)*> sealed::OfHead for $source {}
+        impl<$($generics)*> sealed::HeadOnly for $source {}
     )*};
 }
-of_head!(
+head_only!(
     [] super::Header,
     [] super::IdempotencyKey,
     [] super::MethodAndPath,
@@ -86,39 +86,39 @@ of_head!(
     [] super::Query,
     [F] super::FromFn<F>,
     [T, F] super::Extension<T, F>,
-    [S: sealed::OfHead] super::Hashed<S>,
-    [S: sealed::OfHead] super::HashedWith<S>,
-    [S: sealed::OfHead] super::Only<S>,
-    [S: sealed::OfHead] super::Optional<S>,
-    [S: sealed::OfHead, T] super::Parsed<S, T>,
-    [S: sealed::OfHead] super::Prefixed<S>,
-    [S: sealed::OfHead, P] super::When<S, P>,
+    [S: sealed::HeadOnly] super::Hashed<S>,
+    [S: sealed::HeadOnly] super::HashedWith<S>,
+    [S: sealed::HeadOnly] super::Only<S>,
+    [S: sealed::HeadOnly] super::Optional<S>,
+    [S: sealed::HeadOnly, T] super::Parsed<S, T>,
+    [S: sealed::HeadOnly] super::Prefixed<S>,
+    [S: sealed::HeadOnly, P] super::When<S, P>,
 );
 #[cfg(feature = "axum")]
-of_head!([] super::PathParam);
+head_only!([] super::PathParam);
 
 /// The reason for a request without names.
 #[derive(Debug)]
-pub enum Miss {
+pub enum NoKey {
     /// The request needs no lock.
-    Unguarded,
-    /// The key is missing; an optional one lets the request pass.
-    Absent(KeyError),
+    LockNotNeeded,
+    /// The key is missing; an optional key lets the request pass.
+    Missing(KeyError),
     /// The key is malformed.
-    Bad(KeyError),
+    Invalid(KeyError),
 }
 
-impl Miss {
-    pub(super) fn absent(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::Absent(KeyError::missing(reason))
+impl NoKey {
+    pub(super) fn missing(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Missing(KeyError::missing(reason))
     }
 
-    /// The layer is at the wrong place, so that the key finds nothing: an error of the setup.
+    /// The layer is at a position where the key is never found, which is an error of the setup.
     pub(super) fn misplaced(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::Absent(KeyError::setup(reason))
+        Self::Missing(KeyError::setup(reason))
     }
 
-    pub(super) fn bad(reason: impl Into<Cow<'static, str>>) -> Self {
-        Self::Bad(KeyError::new(reason))
+    pub(super) fn invalid(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Invalid(KeyError::new(reason))
     }
 }

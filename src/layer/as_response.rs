@@ -5,10 +5,10 @@ use std::{convert::Infallible, fmt::Display};
 use super::GuardError;
 
 /// Implemented by no type. If a router requires a service that never fails, the diagnostics of this
-/// trait name the call that the layer lacks.
+/// trait name the missing call on the layer.
 #[diagnostic::on_unimplemented(
-    message = "the errors of a lock are no responses here",
-    label = "this service may fail, with the errors of a lock",
+    message = "lock errors are not responses here",
+    label = "this service can fail with a lock error",
     note = "call `.http()` (or `.grpc()`) on the layer: lock errors are responses then",
     note = "or handle them outside of the layer, with axum's `HandleErrorLayer`"
 )]

@@ -47,8 +47,8 @@ macro_rules! extractor {
 }
 
 extractor!(
-    /// The lock that the handler runs under, from the innermost layer around it, over any protocol.
-    /// [`LockContexts`] has the locks of other layers.
+    /// The lock that the handler runs under: the lock of the innermost layer around it, over any
+    /// protocol. [`LockContexts`] has the locks of the other layers.
     ///
     /// `Option<LockContext>` is an extractor too, for handlers of requests that may be unguarded.
     ///
@@ -72,8 +72,8 @@ extractor!(
     /// [`MissingLockContext`], a 500, if the handler runs without a lock.
     LockContext,
     MissingLockContext,
-    // The guard that polls the handler is the innermost, with or without extensions; a task that the
-    // request was moved to has only the extensions.
+    // The guard that polls the handler is the innermost one, with or without extensions. A task
+    // that the request was moved to has only the extensions.
     |parts: &Parts| LockContext::current().or_else(|| parts.extensions.get().cloned())
 );
 
@@ -122,7 +122,8 @@ extractor!(
     |parts: &Parts| HeldUpgrade::take(&parts.extensions)
 );
 
-/// Implements the rejection of an extractor: a 500 with the correct setup of the routes.
+/// Implements the rejection of an extractor: a 500 whose text describes the correct setup of the
+/// routes.
 macro_rules! missing {
     ($type:ident, $text:literal) => {
         impl fmt::Display for $type {

@@ -25,7 +25,7 @@ pub(super) trait Protocol<Request> {
     fn prepare(&self, request: &mut Request, layer: Option<Arc<str>>, context: &LockContext);
 }
 
-/// A response, and the hold on the lock that covers it.
+/// A response, and the hold on its lock.
 type HeldResponse<R, E> = Result<(R, Option<Hold>), GuardError<E>>;
 
 /// One request: acquires the lock, calls the service, and polls it while the lock is valid.
@@ -165,8 +165,8 @@ where
     }
 }
 
-/// The future of a request behind a [`RedlockLayer`](super::RedlockLayer): acquires the lock, then
-/// calls the service and polls it while the lock is valid.
+/// The future of a request that passes a [`RedlockLayer`](super::RedlockLayer): acquires the lock,
+/// then calls the service and polls it while the lock is valid.
 ///
 /// # Cancel safety
 ///

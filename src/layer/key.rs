@@ -6,15 +6,15 @@ use crate::resource::{Resource, ResourceError};
 
 /// Finds the resource that a request is about.
 ///
-/// Implemented by closures from `&Request` to a name, several names, a [`Resource`], or an `Option` or
-/// `Result` of one. Names are owned. `None` lets the request pass without a lock, for example a read. An
-/// error rejects it.
+/// Implemented by closures from `&Request` to a name, several names, a [`Resource`], or an `Option`
+/// or `Result` of one. Names are owned. `None` lets the request, for example a read, pass without a
+/// lock. An error rejects it.
 ///
 /// Closures need the type of their argument: `|request: &http::Request<_>| …`. Without it, the compiler
 /// infers a single lifetime, and refuses the layer: "implementation of `FnOnce` is not general enough".
 /// Closures of `key::from_fn` (feature `http`) need no types.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no key of a `{Request}`",
+    message = "`{Self}` is not a key for `{Request}`",
     label = "its key does not say what to lock",
     note = "`OnceLayer::idempotency(…)` is a layer after `.scope(…)`, which says whose keys they are: a \
             key that finds the caller, or `Scope::none()` where all callers share them",
@@ -96,8 +96,8 @@ impl KeyError {
         Self(ResourceError::Missing(reason.into()))
     }
 
-    /// Creates an error of the service, whose setup gives such requests no key. The text is for the log;
-    /// the response is an internal error (500, `INTERNAL`).
+    /// Creates an error of the service, whose setup provides no key for such requests. The text is
+    /// for the log; the response is an internal error (500, `INTERNAL`).
     pub fn setup(reason: impl Into<Cow<'static, str>>) -> Self {
         Self(ResourceError::Setup(reason.into()))
     }
@@ -156,8 +156,9 @@ mod tests {
     }
 
     #[test]
-    fn closures_return_what_comes_naturally() {
+    fn closures_return_names_options_and_results() {
         let some = |text: &str| Ok(Some(text.to_owned()));
+
         assert_eq!(key(|n| format!("account:{n}")), some("account:7"));
         assert_eq!(key(|_| "fixed"), some("fixed"));
         assert_eq!(key(|_| ["b", "a"]), some("a + b"));
@@ -165,6 +166,7 @@ mod tests {
         assert_eq!(key(|n| (*n > 9).then_some("big")), Ok(None));
         assert_eq!(key(|_| Ok::<_, KeyError>("x")), some("x"));
         assert_eq!(key(|_| Ok::<_, KeyError>(None::<String>)), Ok(None));
+
         let error = KeyError::new("no account");
         assert_eq!(key(|_| Err::<String, _>(KeyError::new("no account"))), Err(error));
         assert_eq!(key(|_| String::new()), Err(ResourceError::EmptyName.into()));

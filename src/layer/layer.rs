@@ -28,10 +28,10 @@ pub struct RedlockLayer<K, P = Plain> {
     pub(super) name: Option<Arc<str>>,
 }
 
-/// The outcomes of a layer are part of the types of its service.
+/// Marks a layer whose outcomes are part of the types of its service.
 ///
-/// Errors are [`GuardError`](super::GuardError) behind a [`RedlockLayer`], `OnceError` behind an
-/// `OnceLayer`, whose responses are `Once`, and `FencingServiceError` behind a `FencingLayer`.
+/// Its errors are [`GuardError`](super::GuardError) in a [`RedlockLayer`], `OnceError` in an
+/// `OnceLayer`, whose responses are `Once`, and `FencingServiceError` in a `FencingLayer`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain(pub(crate) ());
 
@@ -87,8 +87,8 @@ impl<K, P> RedlockLayer<K, P> {
 
 /// # Name and check
 impl<K, P> RedlockLayer<K, P> {
-    /// Sets the name by which handlers behind several layers find the lock of this one in `LockContexts`
-    /// (feature `http`). Default: none. The name is not part of what is locked.
+    /// Sets the name by which handlers inside several layers find the lock of this one in
+    /// `LockContexts` (feature `http`). Default: none. The name is not part of what is locked.
     pub fn named(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
@@ -139,7 +139,7 @@ impl<S, K: Clone, P: Clone> Layer<S> for RedlockLayer<K, P> {
 
     fn layer(&self, inner: S) -> Self::Service {
         if let Err(error) = self.check() {
-            crate::log::error!(%error, "a RedlockLayer turns every request away");
+            crate::log::error!(%error, "a RedlockLayer rejects every request");
         }
         RedlockService::new(inner, self.clone())
     }

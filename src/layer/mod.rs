@@ -22,6 +22,12 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # A request
+//!
+//! One path serves all protocols (`call`): it finds the key, acquires the lock, makes the service
+//! ready and calls it (a clone stays in its place), and polls the call under a hold of
+//! [`guard`](crate::guard), which moves into the response's body.
 
 mod as_response;
 #[cfg(feature = "axum")]

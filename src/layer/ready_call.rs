@@ -1,4 +1,4 @@
-//! A call of a service that is made ready first.
+//! A call of a service that is first made ready.
 
 use std::{
     fmt,
@@ -12,8 +12,9 @@ use tower_service::Service;
 
 /// A request to a service that need not be ready yet.
 ///
-/// Services whose requests wait for a lock make the inner service ready after that: its readiness may be a
-/// permit of a `ConcurrencyLimit` or a place in a `Buffer`, which requests that only wait must not occupy.
+/// Services whose requests wait for a lock make the inner service ready after the wait. Its
+/// readiness may be a permit of a `ConcurrencyLimit` or a place in a `Buffer`, which waiting
+/// requests must not occupy.
 #[pin_project]
 pub(crate) struct ReadyCall<S: Service<Request>, Request> {
     #[pin]

@@ -12,9 +12,9 @@ use crate::{error::LockError, lock::LockRequest, resource::Resource};
 
 /// A service whose requests run under a lock. Created by [`RedlockLayer`](super::RedlockLayer).
 ///
-/// It is always ready: the inner service is made ready under the lock, so that requests that wait for one
-/// occupy no permit of a `ConcurrencyLimit` and no place of a `Buffer` inside. If the inner service fails
-/// to become ready, its error is the request's error.
+/// The service is always ready. The inner service is made ready under the lock, so that waiting
+/// requests occupy no permit of an inner `ConcurrencyLimit` and no place of a `Buffer`. An error of
+/// the inner service's readiness becomes the error of the request.
 #[derive(Clone, Debug)]
 pub struct RedlockService<S, K, P = Plain> {
     pub(super) inner: S,

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::token::FencingToken;
 
-/// The name of that header, if it is set.
+/// The name of the header, if it is set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TokenHeader(Option<HeaderName>);
 
@@ -22,7 +22,7 @@ impl TokenHeader {
         Self(Some(name.try_into().expect("the name of a header")))
     }
 
-    /// Removes the value of the client: only the layer sets the token.
+    /// Removes the client's value, as only the layer may set the token.
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         if let Some(name) = &self.0 {
             headers.remove(name);

@@ -297,7 +297,7 @@ impl Leader {
     }
 
     pub(crate) fn is_of(&self, redlock: &Redlock) -> bool {
-        self.request.is_of(redlock)
+        redlock.made(&self.request)
     }
 
     /// Checks the name and the options. Sends nothing.

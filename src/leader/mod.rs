@@ -86,6 +86,19 @@
 //! | what the clones of a candidate share | `shared` |
 //! | a term as the work sees it | [`Term`] |
 //! | leadership as others see it | [`Leadership`] |
+//!
+//! # How it works
+//!
+//! A leader is a lock without a limit for its hold. Work that hangs must not keep it: the background
+//! thread reads the poll mark every quarter of `stall_limit`, and stops the renewal after it has seen
+//! the same poll for that long. A grant that the candidate has not taken counts as a poll. A
+//! candidate makes single attempts from its own task; a waiting request would be granted the lock by
+//! the background thread, even if the candidate's runtime hangs. Between attempts it pauses for a
+//! renewal interval, or until the nodes send a release hint, in the same order and with the same lead
+//! node as waiting requests (R5). A candidate that resigned or hung does not campaign until it has
+//! read another key with a greater token, or for a TTL. A led scheduler runs its jobs only while its
+//! candidate leads; each run still has its own lock and claim. Its heartbeats come from its own
+//! tasks, and only while the task that wakes the jobs is polled.
 
 mod backoff;
 pub(crate) mod candidate;

@@ -14,7 +14,7 @@ use tracing::{Span, field};
 use super::{
     LockOptions,
     core::Core,
-    lease::ActiveLease,
+    lease::{ActiveLease, SharedLease},
     lock::Lock,
     queue::{Admission, QueueWait, Ticket},
     settings::InternalOptions,
@@ -70,8 +70,8 @@ struct Acquisition {
 }
 
 enum AcquireStep {
-    QueueWait(QueueWait),
-    Ready(Ticket),
+    QueueWait(QueueWait<SharedLease>),
+    Ready(Ticket<SharedLease>),
     Asking { lease: Arc<ActiveLease>, watch: WakerKey },
     Pausing(Arc<RetryTask>),
     Done,
@@ -84,9 +84,9 @@ impl Acquire {
         options: &LockOptions,
         internal: &InternalOptions,
     ) -> Self {
-        let plan = core.settings.plan(options, internal);
-        let started = core.clock().now();
-        let open = core.is_open_at(started);
+        let plan = core.client.settings.plan(options, internal);
+        let started = core.client.clock().now();
+        let open = core.client.is_open_at(started);
         let (resource, plan) = match open.and(resource).and_then(|r| plan.map(|p| (r, p))) {
             Ok(checked) => checked,
             Err(error) => return Self::failed(error),
@@ -148,10 +148,11 @@ impl Acquisition {
                         self.line_timeout = None;
                         // Other processes that wait may have had no turn for long.
                         let yields = !self.tries.plan.wait.is_zero()
-                            && self.tries.core.wakeups.may_yield(&self.tries.resource);
+                            && self.tries.core.client.wakeups.may_yield(&self.tries.resource);
                         self.step = if yields {
                             let RetryState { core, resource, plan, .. } = &self.tries;
-                            let yielding = Yield::new(core, resource, plan, self.deadline());
+                            let yielding =
+                                Yield::new(&core.client, resource, plan, self.deadline());
                             self.pause(RetryWait::Yield(yielding), self.deadline(), ticket)
                         } else {
                             AcquireStep::Ready(ticket)
@@ -232,8 +233,8 @@ impl Acquisition {
     }
 
     /// Begins the first try, or waits for a permit for it.
-    fn begin(&mut self, ticket: Ticket) -> Result<AcquireStep, LockError> {
-        if let Some(permit) = self.tries.core.attempts.try_enter() {
+    fn begin(&mut self, ticket: Ticket<SharedLease>) -> Result<AcquireStep, LockError> {
+        if let Some(permit) = self.tries.core.client.attempts.try_enter() {
             let lease = self.tries.begin(ticket, permit)?;
             return Ok(AcquireStep::Asking { lease, watch: WakerKey::default() });
         }
@@ -242,21 +243,26 @@ impl Acquisition {
             return Err(self.tries.turned_away(&ticket));
         }
         let deadline = if plan.wait.is_zero() {
-            core.clock().now() + plan.node_timeout
+            core.client.clock().now() + plan.node_timeout
         } else {
             self.started + plan.wait
         };
         Ok(self.pause(RetryWait::Permit, deadline, ticket))
     }
 
-    fn pause(&mut self, wait: RetryWait, deadline: Timestamp, ticket: Ticket) -> AcquireStep {
+    fn pause(
+        &mut self,
+        wait: RetryWait,
+        deadline: Timestamp,
+        ticket: Ticket<SharedLease>,
+    ) -> AcquireStep {
         AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.hand_over())))
     }
 
     /// Returns the pause after a failed attempt, or the error that ends the request.
     fn after_failure(
         &mut self,
-        ticket: Ticket,
+        ticket: Ticket<SharedLease>,
         error: LockError,
         lease: &ActiveLease,
     ) -> Result<AcquireStep, LockError> {
@@ -266,7 +272,7 @@ impl Acquisition {
         {
             return Err(error);
         }
-        if self.deadline() <= self.tries.core.clock().now() {
+        if self.deadline() <= self.tries.core.client.clock().now() {
             return Err(self.timed_out(error));
         }
         let RetryState { core, retries, .. } = &mut self.tries;
@@ -293,8 +299,9 @@ impl Acquisition {
         } else {
             self.deadline()
         };
-        let timeout =
-            self.line_timeout.get_or_insert_with(|| self.tries.core.timers.sleep_until(deadline));
+        let timeout = self
+            .line_timeout
+            .get_or_insert_with(|| self.tries.core.client.timers.sleep_until(deadline));
         Pin::new(timeout).poll(cx).is_pending()
     }
 
@@ -304,7 +311,7 @@ impl Acquisition {
     }
 
     fn elapsed(&self) -> Duration {
-        self.tries.core.clock().now().saturating_duration_since(self.started)
+        self.tries.core.client.clock().now().saturating_duration_since(self.started)
     }
 
     fn send_event(&self, result: &Result<Lock, LockError>) {
@@ -313,7 +320,7 @@ impl Acquisition {
         if result.is_ok() && !has_waited {
             return;
         }
-        core.send_event(|| {
+        core.client.send_event(|| {
             let (resource, waited) = (resource.clone(), self.elapsed());
             match result {
                 Ok(lock) => {
@@ -330,7 +337,7 @@ impl Acquisition {
             let RetryState { core, resource, plan, .. } = &self.tries;
             error.set_retry_after(|expires_in| {
                 let ahead = core.queue.turn_away(resource);
-                core.hold_times.retry_after(resource, ahead, expires_in, plan.retry_after)
+                core.client.hold_times.retry_after(resource, ahead, expires_in, plan.retry_after)
             });
         }
         metrics::acquire(result.as_ref().map(|_| ()), || self.elapsed());

@@ -79,7 +79,7 @@ impl RedlockBuilder {
     ///
     /// `redis+sentinel://host,host/service` and `redis+cluster://host,host` (and with `rediss+`) are
     /// nodes whose server is whoever Sentinels or a Cluster say at the time: see
-    /// [docs/servers.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/servers.md#sentinel-and-cluster).
+    /// [docs/production.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/production.md#sentinel-and-cluster).
     ///
     /// A `redis::ConnectionInfo` or a `redis::Client` is accepted in place of a URL, a live connection is
     /// not: [`NodeAddress`] says what is read from them, and why.

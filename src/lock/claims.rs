@@ -2,11 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    Redlock,
-    core::Core,
-    query::{no_quorum, query},
-};
+use super::{Redlock, client::Client, query::query};
 use crate::{
     error::{LockError, Reason},
     protocol::{Answer, ClaimOp, ClaimsAnswer, Op, PrepareOp, PromisedAnswer, TickClaim, formulas},
@@ -29,12 +25,12 @@ pub(crate) async fn read(
     jobs: &[Arc<str>],
     never_started: &[u64],
 ) -> Result<Vec<JobHistory>, LockError> {
-    let core = redlock.core();
+    let client = redlock.client();
     let mut histories = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
         let op = Op::Claims(jobs.into());
         let of = |job: usize, answers: &[Result<Answer, Reason>]| {
-            claim_status(core, answers, never_started, |answer| match answer {
+            claim_status(client, answers, never_started, |answer| match answer {
                 Answer::Claims(ClaimsAnswer { floor, claims }) => {
                     Some((*floor, claims.get(job)?.as_ref()))
                 }
@@ -44,9 +40,9 @@ pub(crate) async fn read(
         let known = |answers: &[Result<Answer, Reason>]| {
             (0..jobs.len()).all(|job| matches!(of(job, answers), (ClaimStatus::Known(_), _)))
         };
-        let answers = query(core, &op, known).await;
+        let answers = query(client, &op, known).await;
         for job in 0..jobs.len() {
-            histories.push(history(core, &answers, of(job, &answers))?);
+            histories.push(history(client, &answers, of(job, &answers))?);
         }
     }
     Ok(histories)
@@ -60,16 +56,17 @@ pub(crate) async fn prepare(
     token: u64,
     never_started: &[u64],
 ) -> Result<JobHistory, LockError> {
-    let core = redlock.core();
-    let op = Op::Prepare(PrepareOp { job: Arc::clone(job), token, patience: patience(core) });
+    let client = redlock.client();
+    let op = Op::Prepare(PrepareOp { job: Arc::clone(job), token, patience: patience(client) });
     let of = |answers: &[Result<Answer, Reason>]| {
-        claim_status(core, answers, never_started, |answer| match answer {
+        claim_status(client, answers, never_started, |answer| match answer {
             Answer::Promised(PromisedAnswer { floor, claim }) => Some((*floor, claim.as_deref())),
             _ => None,
         })
     };
-    let answers = query(core, &op, |answers| matches!(of(answers).0, ClaimStatus::Known(_))).await;
-    history(core, &answers, of(&answers))
+    let answers =
+        query(client, &op, |answers| matches!(of(answers).0, ClaimStatus::Known(_))).await;
+    history(client, &answers, of(&answers))
 }
 
 /// Stores a claim on a quorum, after [`prepare`] with its token.
@@ -78,33 +75,33 @@ pub(crate) async fn claim(
     job: &Arc<str>,
     claim: TickClaim,
 ) -> Result<(), LockError> {
-    let core = redlock.core();
-    let (claim, patience) = (Arc::new(claim), patience(core));
+    let client = redlock.client();
+    let (claim, patience) = (Arc::new(claim), patience(client));
     let op = Op::Claim(ClaimOp { job: Arc::clone(job), claim, patience });
-    let quorum = formulas::quorum(core.nodes.len());
+    let quorum = formulas::quorum(client.nodes.len());
     let is_claimed = |answers: &[Result<Answer, Reason>]| {
         answers.iter().filter(|answer| matches!(answer, Ok(Answer::Claimed))).count() >= quorum
     };
-    let answers = query(core, &op, is_claimed).await;
-    if is_claimed(&answers) { Ok(()) } else { Err(no_quorum(core, &answers)) }
+    let answers = query(client, &op, is_claimed).await;
+    if is_claimed(&answers) { Ok(()) } else { Err(client.no_quorum(&answers)) }
 }
 
 /// How long after it was sent a node may still store a claim: two node timeouts, as for grants.
-pub(super) fn patience(core: &Core) -> Duration {
-    core.settings.node_timeout * 2
+pub(super) fn patience(client: &Client) -> Duration {
+    client.settings.node_timeout * 2
 }
 
 /// Returns the status of a job's claims, and the floor of their tokens.
 fn claim_status<'a>(
-    core: &Core,
+    client: &Client,
     answers: &'a [Result<Answer, Reason>],
     never_started: &[u64],
     of: impl Fn(&'a Answer) -> Option<(u64, Option<&'a TickClaim>)>,
 ) -> (ClaimStatus, u64) {
     let reported = || answers.iter().flatten().filter_map(&of);
     // A floor further ahead comes from a wrong clock.
-    let clock = core.clock();
-    let wall = core.nodes_wall(clock.now(), clock.wall());
+    let clock = client.clock();
+    let wall = client.nodes_wall(clock.now(), clock.wall());
     let limit = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX).saturating_add(2 * TOKEN_LEAD);
     let floors = reported().map(|(floor, _)| floor).filter(|floor| *floor <= limit);
     let floor = floors.max().unwrap_or(0);
@@ -112,12 +109,12 @@ fn claim_status<'a>(
 }
 
 fn history(
-    core: &Core,
+    client: &Client,
     answers: &[Result<Answer, Reason>],
     (status, floor): (ClaimStatus, u64),
 ) -> Result<JobHistory, LockError> {
     let latest = match status {
-        ClaimStatus::TooFew => return Err(no_quorum(core, answers)),
+        ClaimStatus::TooFew => return Err(client.no_quorum(answers)),
         ClaimStatus::Known(latest) => latest,
         ClaimStatus::Likely(latest) => Some(latest),
     };

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc};
 
 use super::{
     Redlock, claims,
-    query::{no_quorum, query, votes},
+    query::{query, votes},
 };
 use crate::{
     error::{LockError, Reason, Votes},
@@ -20,15 +20,15 @@ pub(crate) async fn read(
     document: JobDocument,
     jobs: &[Arc<str>],
 ) -> Result<Vec<Arc<str>>, LockError> {
-    let core = redlock.core();
+    let client = redlock.client();
     let mut documents = Vec::with_capacity(jobs.len());
     for jobs in jobs.chunks(Op::MAX_JOBS_A_CALL) {
         let op = Op::Claims(jobs.iter().map(|job| document.register(job)).collect());
         let answers =
-            query(core, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
+            query(client, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
         for job in 0..jobs.len() {
             match latest(&answers, job) {
-                DocumentStatus::TooFew => return Err(no_quorum(core, &answers)),
+                DocumentStatus::TooFew => return Err(client.no_quorum(&answers)),
                 DocumentStatus::Known(claim) => documents.push(text(claim)),
             }
         }
@@ -44,12 +44,12 @@ pub(crate) async fn prepare(
     job: &str,
     token: u64,
 ) -> Result<Arc<str>, LockError> {
-    let core = redlock.core();
-    let patience = claims::patience(core);
+    let client = redlock.client();
+    let patience = claims::patience(client);
     let op = Op::Prepare(PrepareOp::new(document.register(job), token, patience));
-    let answers = query(core, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
+    let answers = query(client, &op, |answers| latest(answers, 0) != DocumentStatus::TooFew).await;
     match latest(&answers, 0) {
-        DocumentStatus::TooFew => Err(no_quorum(core, &answers)),
+        DocumentStatus::TooFew => Err(client.no_quorum(&answers)),
         DocumentStatus::Known(claim) => Ok(text(claim)),
     }
 }
@@ -75,14 +75,14 @@ pub(crate) fn store(
 ///
 /// The votes, if some nodes did not confirm it.
 pub(crate) async fn forget(redlock: &Redlock, job: &Arc<str>, token: u64) -> Result<bool, Votes> {
-    let core = redlock.core();
-    let op = Op::ForgetJob(ForgetJobOp::new(Arc::clone(job), token, claims::patience(core)));
-    let answers = query(core, &op, |_| false).await;
+    let client = redlock.client();
+    let op = Op::ForgetJob(ForgetJobOp::new(Arc::clone(job), token, claims::patience(client)));
+    let answers = query(client, &op, |_| false).await;
     let mut existed = false;
     for answer in &answers {
         match answer {
             Ok(Answer::Forgotten(kept)) => existed |= kept,
-            _ => return Err(votes(core, &answers)),
+            _ => return Err(votes(client, &answers)),
         }
     }
     Ok(existed)

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::{
+    hash::fnv,
     random,
     resource::Resource,
-    stripe::{STRIPES, fnv},
+    stripe::STRIPES,
     sync::atomic::{AtomicU64, Ordering},
 };
 

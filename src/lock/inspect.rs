@@ -1,4 +1,4 @@
-//! Finds the holder of a name, and revokes its lock.
+//! Finds the holder of a name.
 
 use std::{
     fmt,
@@ -6,15 +6,11 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::{
-    LockRequest, Released,
-    core::Core,
-    query::{query, votes},
-};
+use super::{client::Client, query::query};
 use crate::{
-    error::{LockError, Reason, ReleaseError, VoteOutcome, Votes},
-    protocol::{Answer, LeaseId, Op, ReleasedAnswer, Stored, StoredLease, formulas},
-    resource::{Resource, ResourceError},
+    error::{LockError, Reason, VoteOutcome, Votes},
+    protocol::{Answer, Op, Stored, StoredLease, formulas},
+    resource::Resource,
     token::FencingToken,
 };
 
@@ -51,7 +47,7 @@ pub struct Holder {
     /// What each node keeps: [`VoteOutcome::Held`] with the key's owner, or
     /// [`Reason::KeyGone`](crate::error::Reason::KeyGone) if there is no key.
     pub votes: Votes,
-    lease: Option<StoredLease>,
+    pub(super) lease: Option<StoredLease>,
 }
 
 impl fmt::Debug for Holder {
@@ -72,9 +68,12 @@ impl fmt::Debug for Holder {
 }
 
 /// Returns the holder of the first name of a resource that is held.
-pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<Holder>, LockError> {
+pub(crate) async fn inspect(
+    client: &Client,
+    resource: &Resource,
+) -> Result<Option<Holder>, LockError> {
     for name in resource.shared_names() {
-        let found = inspect_name(core, name).await;
+        let found = inspect_name(client, name).await;
         if let Some(holder) = found.map_err(|votes| LockError::NoQuorum { votes })? {
             return Ok(Some(holder));
         }
@@ -83,32 +82,40 @@ pub(crate) async fn inspect(core: &Core, resource: &Resource) -> Result<Option<H
 }
 
 /// Returns the holder of one name, or the votes if too few nodes answered.
-pub(super) async fn inspect_name(core: &Core, name: &Arc<str>) -> Result<Option<Holder>, Votes> {
-    inspect_names(core, &[Arc::clone(name)].into()).await.map(|mut holders| holders.pop().flatten())
+pub(super) async fn inspect_name(
+    client: &Client,
+    name: &Arc<str>,
+) -> Result<Option<Holder>, Votes> {
+    inspect_names(client, &[Arc::clone(name)].into())
+        .await
+        .map(|mut holders| holders.pop().flatten())
 }
 
 /// Returns the holder of each name, or the votes if too few nodes answered.
 pub(super) async fn inspect_names(
-    core: &Core,
+    client: &Client,
     names: &Arc<[Arc<str>]>,
 ) -> Result<Vec<Option<Holder>>, Votes> {
     let op = Op::Inspect(Arc::clone(names));
-    let answers: Vec<_> =
-        query(core, &op, |_| false).await.into_iter().map(|answer| found(names, answer)).collect();
+    let answers: Vec<_> = query(client, &op, |_| false)
+        .await
+        .into_iter()
+        .map(|answer| found(names, answer))
+        .collect();
     if answers.iter().flatten().count() < formulas::quorum(answers.len()) {
         // Of several names, the first one's.
         let first = |answer: &KeysOfNode| match answer {
             Ok(found) => vote(&Ok(found[0].as_ref())),
             Err(reason) => VoteOutcome::NotCounted(reason.clone()),
         };
-        return Err(core.votes(answers.iter().map(first).collect()));
+        return Err(client.votes(answers.iter().map(first).collect()));
     }
     let holders = names.iter().enumerate().map(|(nth, name)| {
         let keys: Vec<_> = answers
             .iter()
             .map(|answer| answer.as_ref().map(|found| found[nth].as_ref()).map_err(Clone::clone))
             .collect();
-        holder(core, name, &keys)
+        holder(client, name, &keys)
     });
     Ok(holders.collect())
 }
@@ -124,12 +131,12 @@ fn found(names: &[Arc<str>], answer: Result<Answer, Reason>) -> KeysOfNode {
 }
 
 fn holder(
-    core: &Core,
+    client: &Client,
     name: &Arc<str>,
     keys: &[Result<Option<&Stored>, Reason>],
 ) -> Option<Holder> {
     let quorum = formulas::quorum(keys.len());
-    let votes = core.votes(keys.iter().map(vote).collect());
+    let votes = client.votes(keys.iter().map(vote).collect());
     let stored: Vec<&Stored> = keys.iter().flatten().copied().flatten().collect();
     // The nonce tells leases of one owner apart. Foreign keys are all alike.
     let same = |a: &Stored, b: &Stored| {
@@ -167,81 +174,5 @@ fn vote(key: &Result<Option<&Stored>, Reason>) -> VoteOutcome {
         },
         Ok(None) => VoteOutcome::NotCounted(Reason::KeyGone),
         Err(reason) => VoteOutcome::NotCounted(reason.clone()),
-    }
-}
-
-/// The lock to revoke: that of a [`Holder`], or whichever holds a resource's names.
-#[derive(Clone, Debug)]
-pub struct RevokeTarget(RevokeBy);
-
-#[derive(Clone, Debug)]
-enum RevokeBy {
-    Holder(Holder),
-    Resource(Result<Resource, ResourceError>),
-}
-
-impl From<&Holder> for RevokeTarget {
-    fn from(holder: &Holder) -> Self {
-        Self(RevokeBy::Holder(holder.clone()))
-    }
-}
-
-macro_rules! revoke_by_name {
-    ($($name:ty),*) => {$(
-        impl From<$name> for RevokeTarget {
-            fn from(name: $name) -> Self {
-                Self(RevokeBy::Resource(Resource::try_from(name).map_err(Into::into)))
-            }
-        }
-    )*};
-}
-revoke_by_name!(Resource, &Resource, &str, String);
-
-pub(super) async fn revoke(
-    core: &Arc<Core>,
-    target: RevokeTarget,
-) -> Result<Released, ReleaseError> {
-    let resource = match target.0 {
-        RevokeBy::Holder(holder) => return revoke_lease(core, &holder).await,
-        RevokeBy::Resource(resource) => resource.map_err(ReleaseError::InvalidResource)?,
-    };
-    let mut revoked = Released::AlreadyLost;
-    for name in resource.shared_names() {
-        let holder =
-            inspect_name(core, name).await.map_err(|votes| ReleaseError::NoQuorum { votes })?;
-        if let Some(holder) = holder
-            && revoke_lease(core, &holder).await? == Released::Released
-        {
-            revoked = Released::Released;
-        }
-    }
-    Ok(revoked)
-}
-
-/// Deletes the lease's keys on every node.
-async fn revoke_lease(core: &Arc<Core>, holder: &Holder) -> Result<Released, ReleaseError> {
-    let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
-    let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
-    if holder.lingers {
-        // Its process would take it over without asking the nodes. A refused attempt ends that.
-        let attempt = LockRequest::own(Arc::clone(core), Ok(resource.clone()));
-        if attempt.wait(Duration::ZERO).await.is_ok() {
-            return Ok(Released::Released);
-        }
-    }
-    let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
-    let answers = query(core, &Op::Release(Arc::new(id)), |_| false).await;
-    let quorum = formulas::quorum(answers.len());
-    let count = |wanted: bool| {
-        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released(ReleasedAnswer { existed, .. })) if *existed == wanted);
-        answers.iter().filter(is).count()
-    };
-    let deleted = count(true);
-    if deleted >= quorum {
-        Ok(Released::Released)
-    } else if deleted + count(false) >= quorum {
-        Ok(Released::AlreadyLost)
-    } else {
-        Err(ReleaseError::NoQuorum { votes: votes(core, &answers) })
     }
 }

@@ -19,15 +19,15 @@ use crate::{
 
 impl Redlock {
     pub(crate) fn now(&self) -> Timestamp {
-        self.core().clock().now()
+        self.client().clock().now()
     }
 
     pub(crate) fn sleep_until(&self, at: Timestamp) -> Sleep {
-        self.core().timers.sleep_until(at)
+        self.client().timers.sleep_until(at)
     }
 
     pub(crate) fn node_timeout(&self) -> Duration {
-        self.core().settings.node_timeout
+        self.client().settings.node_timeout
     }
 
     /// A request for one of the crate's own locks; an error shows when it is awaited.
@@ -36,32 +36,32 @@ impl Redlock {
     }
 
     pub(crate) async fn holder(&self, resource: &Resource) -> Result<Option<Holder>, LockError> {
-        inspect::inspect(self.core(), resource).await
+        inspect::inspect(self.client(), resource).await
     }
 
     /// See [`records::read`].
     pub(crate) fn read_record(&self, name: &Arc<str>) -> Asked {
-        records::read(self.core(), name)
+        records::read(self.client(), name)
     }
 
     /// See [`records::read_all`].
     pub(crate) fn read_all_records(&self, name: &Arc<str>) -> Asked {
-        records::read_all(self.core(), name)
+        records::read_all(self.client(), name)
     }
 
     /// See [`records::forget_and_hear`].
     pub(crate) fn forget_record(&self, name: &Arc<str>, nonce: Nonce) -> Asked {
-        records::forget_and_hear(self.core(), name, nonce)
+        records::forget_and_hear(self.client(), name, nonce)
     }
 
     /// The error for a question that too few nodes answered.
     pub(crate) fn no_quorum(&self, answers: &QueryAnswers) -> LockError {
-        records::no_quorum(self.core(), answers)
+        self.client().no_quorum(answers)
     }
 
     #[cfg(feature = "http")]
     pub(crate) fn body_room(&self) -> &Arc<super::BodyRoom> {
-        &self.core().body_room
+        &self.client().body_room
     }
 }
 
@@ -69,28 +69,28 @@ impl Redlock {
 impl Redlock {
     /// Completes after `time`. Needs no runtime in the task that awaits it.
     pub(crate) fn sleep(&self, time: Duration) -> Sleep {
-        self.core().sleep(time)
+        self.client().sleep(time)
     }
 
     pub(crate) fn default_ttl(&self) -> Duration {
-        self.core().settings.ttl
+        self.client().settings.ttl
     }
 
     pub(crate) fn max_ttl(&self) -> Duration {
-        self.core().settings.max_ttl
+        self.client().settings.max_ttl
     }
 
     pub(crate) fn has_restart_guard(&self) -> bool {
-        self.core().settings.restart_guard != RestartGuard::Off
+        self.client().settings.restart_guard != RestartGuard::Off
     }
 
     pub(crate) fn key_prefix(&self) -> &Arc<str> {
-        &self.core().settings.key_prefix
+        &self.client().settings.key_prefix
     }
 
     /// Whether all nodes are embedded ones.
     pub(crate) fn is_embedded(&self) -> bool {
-        self.core().settings.is_embedded
+        self.client().settings.is_embedded
     }
 
     /// Counts the lock keys of a node, which has to be a server.
@@ -108,63 +108,68 @@ impl Redlock {
 
     /// Returns the set of a server, and its index there.
     fn server(&self, node: usize) -> Result<(&NodeSet, usize), Reason> {
-        let core = self.core();
-        if core.is_forked() {
-            return Err(core.not_in_fork());
+        let client = self.client();
+        if client.is_forked() {
+            return Err(client.not_in_fork());
         }
-        let set = core.set.as_ref().ok_or(Reason::Unknown)?;
+        let set = client.set.as_ref().ok_or(Reason::Unknown)?;
         // The servers are the last nodes.
-        let server = node.checked_sub(core.nodes.len() - set.len()).ok_or(Reason::Unknown)?;
+        let server = node.checked_sub(client.nodes.len() - set.len()).ok_or(Reason::Unknown)?;
         Ok((set, server))
     }
 
     /// See [`test_vote`].
     pub(crate) async fn test_vote(&self, node: usize) -> Result<Duration, Reason> {
-        test_vote(self.core(), node).await
+        test_vote(self.client(), node).await
     }
 }
 
 #[cfg(feature = "scheduler")]
 impl Redlock {
     pub(crate) fn wall(&self) -> Duration {
-        self.core().clock().wall()
+        self.client().clock().wall()
     }
 
     /// The wall clock that most nodes agree on; this process's, where they have no clocks of their own.
     pub(crate) fn nodes_wall(&self) -> Duration {
-        let clock = self.core().clock();
-        self.core().nodes_wall(clock.now(), clock.wall())
+        let clock = self.client().clock();
+        self.client().nodes_wall(clock.now(), clock.wall())
     }
 
     /// The wall clock that a quorum of nodes agrees on, by clocks of their own; `None` while fewer
     /// are connected.
     pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {
-        self.core().common_wall(now)
+        self.client().common_wall(now)
     }
 
     pub(crate) fn has_fencing(&self) -> bool {
-        self.core().settings.fencing
+        self.client().settings.fencing
     }
 
     pub(crate) fn spawner(&self) -> &Arc<dyn Spawner> {
-        &self.core().spawner
+        &self.client().spawner
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.core().is_closed()
+        self.client().is_closed()
     }
 
     pub(crate) fn is_forked(&self) -> bool {
-        self.core().is_forked()
+        self.client().is_forked()
+    }
+
+    /// Whether this manager made a request.
+    pub(crate) fn made(&self, request: &LockRequest) -> bool {
+        Arc::ptr_eq(self.core(), &request.core)
     }
 
     /// The id of the process that built the manager.
     pub(crate) fn built_in(&self) -> u32 {
-        self.core().process
+        self.client().process
     }
 
     /// Waits until all releases are answered.
     pub(crate) async fn drain(&self) {
-        self.core().drain().await;
+        self.client().drain().await;
     }
 }

@@ -1,8 +1,7 @@
 //! Requests of other processes for leases that linger with this one.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
-use super::queue::Queue;
 use crate::{
     node::{Hint, HintSink, Hints, Node, Subscription, owner_channel},
     protocol::formulas,
@@ -26,6 +25,14 @@ const MEMORY: Duration = Duration::from_secs(60);
 /// Number of names at which those that are over are removed first.
 const FIRST_SWEEP: usize = 64;
 
+/// The leases of a manager that may linger.
+pub(crate) trait LingeringLeases: fmt::Debug + Send + Sync {
+    /// Notes that another process was refused this name.
+    fn asked(&self, name: &str);
+    /// Releases all leases that linger.
+    fn end_all(&self);
+}
+
 /// The subscription to requests of other processes for leases of this manager.
 ///
 /// A node reports to the owner of a lease that may linger that another client was refused it. A quorum
@@ -41,7 +48,7 @@ pub(crate) struct LingerAsks {
 
 #[derive(Debug)]
 struct AskReports {
-    queue: Arc<Queue>,
+    leases: Arc<dyn LingeringLeases>,
     timers: Arc<Timers>,
     state: Mutex<AskState>,
     /// Since when a quorum of nodes reports, in ns; the maximum while fewer do.
@@ -70,14 +77,18 @@ struct AskedName {
 }
 
 impl LingerAsks {
-    pub(crate) fn new(queue: &Arc<Queue>, timers: &Arc<Timers>, nodes: usize) -> Self {
+    pub(crate) fn new(
+        leases: Arc<dyn LingeringLeases>,
+        timers: &Arc<Timers>,
+        nodes: usize,
+    ) -> Self {
         let state = AskState {
             nodes: vec![None; nodes].into(),
             names: HashMap::new(),
             sweep_at: FIRST_SWEEP,
         };
         let reports = Arc::new(AskReports {
-            queue: Arc::clone(queue),
+            leases,
             timers: Arc::clone(timers),
             state: Mutex::new(state),
             since: AtomicU64::new(u64::MAX),
@@ -150,9 +161,7 @@ impl AskReports {
             state.note(name, now);
             self.any.store(true, Ordering::Release);
         }
-        if let Some(lease) = self.queue.holder(name) {
-            lease.asked();
-        }
+        self.leases.asked(name);
     }
 }
 
@@ -198,7 +207,7 @@ impl HintSink for AskReports {
         };
         if since == u64::MAX {
             // Other processes would wait for the end of what lingers.
-            self.queue.end_lingers();
+            self.leases.end_all();
         }
     }
 }

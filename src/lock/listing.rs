@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::{Stream, stream::try_unfold};
 
-use super::{Holder, core::Core, inspect::inspect_names, query::ask};
+use super::{Holder, client::Client, inspect::inspect_names, query::ask};
 use crate::{
     error::{LockError, Reason, VoteOutcome, Votes},
     protocol::{Answer, JobDocument, Op, ScanKind, ScanOp, ScannedAnswer, formulas},
@@ -27,50 +27,50 @@ const PAUSES: u32 = 9;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Enumerates the holders of locks.
-pub(super) fn locks(core: Arc<Core>) -> impl Stream<Item = Result<Holder, LockError>> + Send {
-    let names = StoredNames::new(core, ScanKind::Locks);
+pub(super) fn locks(client: Arc<Client>) -> impl Stream<Item = Result<Holder, LockError>> + Send {
+    let names = StoredNames::new(client, ScanKind::Locks);
     try_unfold((names, VecDeque::new()), |(mut names, mut holders)| async move {
         loop {
             if let Some(holder) = holders.pop_front() {
                 return Ok(Some((holder, (names, holders))));
             }
             let Some(page) = names.page().await? else { return Ok(None) };
-            let (core, begun) = (&names.core, names.core.clock().now());
-            let found = holders_of(core, page.into()).await;
-            names.busy += core.clock().now().saturating_duration_since(begun);
+            let (client, begun) = (&names.client, names.client.clock().now());
+            let found = holders_of(client, page.into()).await;
+            names.busy += client.clock().now().saturating_duration_since(begun);
             let found = found.map_err(|votes| LockError::NoQuorum { votes })?;
             holders.extend(found.into_iter().flatten());
         }
     })
 }
 
-async fn holders_of(core: &Core, names: Arc<[Arc<str>]>) -> Result<Vec<Option<Holder>>, Votes> {
+async fn holders_of(client: &Client, names: Arc<[Arc<str>]>) -> Result<Vec<Option<Holder>>, Votes> {
     for _ in 1..TRIES {
-        if let Ok(holders) = inspect_names(core, &names).await {
+        if let Ok(holders) = inspect_names(client, &names).await {
             return Ok(holders);
         }
     }
-    inspect_names(core, &names).await
+    inspect_names(client, &names).await
 }
 
 /// Enumerates names.
 pub(super) fn names(
-    core: Arc<Core>,
+    client: Arc<Client>,
     kind: ScanKind,
 ) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send {
-    names_of(StoredNames::new(core, kind))
+    names_of(StoredNames::new(client, kind))
 }
 
 /// Enumerates the jobs of which the nodes keep something, also those without a claim.
 #[cfg(feature = "scheduler")]
 pub(super) fn job_registers(
-    core: Arc<Core>,
+    client: Arc<Client>,
 ) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send {
     let name_of = |register: &Arc<str>| match JobDocument::job_of(register) {
         Some(job) => name(&job.into()),
         None => name(register),
     };
-    names_of(StoredNames { name_of, ..StoredNames::new(core, ScanKind::Jobs) })
+    names_of(StoredNames { name_of, ..StoredNames::new(client, ScanKind::Jobs) })
 }
 
 fn names_of(names: StoredNames) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send {
@@ -88,7 +88,7 @@ fn names_of(names: StoredNames) -> impl Stream<Item = Result<Arc<str>, LockError
 /// The names that the nodes keep, each once: those of the first node, then those that only later nodes
 /// have.
 struct StoredNames {
-    core: Arc<Core>,
+    client: Arc<Client>,
     kind: ScanKind,
     /// The name that a key stands for, if any.
     name_of: fn(&Arc<str>) -> Option<Arc<str>>,
@@ -103,22 +103,22 @@ struct StoredNames {
 }
 
 impl StoredNames {
-    fn new(core: Arc<Core>, kind: ScanKind) -> Self {
+    fn new(client: Arc<Client>, kind: ScanKind) -> Self {
         let (seen, busy) = (HashSet::new(), Duration::ZERO);
-        Self { core, kind, name_of: name, read: Vec::new(), cursor: None, pages: 0, seen, busy }
+        Self { client, kind, name_of: name, read: Vec::new(), cursor: None, pages: 0, seen, busy }
     }
 
     /// Returns new names; `None` at the end.
     ///
     /// Every quorum has one of any N−q+1 nodes, so that fewer are not enough.
     async fn page(&mut self) -> Result<Option<Vec<Arc<str>>>, LockError> {
-        let nodes = self.core.nodes.len();
+        let nodes = self.client.nodes.len();
         while self.read.len() < nodes {
             let pause = std::mem::take(&mut self.busy).saturating_mul(PAUSES);
-            self.core.sleep(pause.min(LONGEST_PAUSE)).await;
-            let begun = self.core.clock().now();
+            self.client.sleep(pause.min(LONGEST_PAUSE)).await;
+            let begun = self.client.clock().now();
             let scanned = self.scan(self.read.len()).await;
-            self.busy = self.core.clock().now().saturating_duration_since(begun);
+            self.busy = self.client.clock().now().saturating_duration_since(begun);
             let page = match scanned {
                 Ok(page) => page,
                 Err(reason) => {
@@ -142,7 +142,7 @@ impl StoredNames {
         }
         let needed = nodes - formulas::quorum(nodes) + 1;
         if self.read.iter().filter(|read| **read == VoteOutcome::Granted).count() < needed {
-            return Err(LockError::NoQuorum { votes: self.core.votes(self.read.clone()) });
+            return Err(LockError::NoQuorum { votes: self.client.votes(self.read.clone()) });
         }
         Ok(None)
     }
@@ -156,7 +156,7 @@ impl StoredNames {
         let op = Op::Scan(ScanOp::new(self.kind, self.cursor.clone(), PAGE));
         let mut tries = 1;
         loop {
-            match ask(&self.core, node, op.clone()).await {
+            match ask(&self.client, node, op.clone()).await {
                 Ok(Answer::Scanned(page)) => return Ok(page),
                 Ok(_) => return Err(Reason::Protocol("not what was asked for".into())),
                 Err(_) if tries < TRIES => tries += 1,

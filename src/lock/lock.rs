@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::{lease::ActiveLease, waker_set::WakerKey};
+use super::{lease::ActiveLease, released::Released, waker_set::WakerKey};
 use crate::{
     error::{LockError, LossCause, ReleaseError},
     resource::Resource,
@@ -74,7 +74,7 @@ impl Lock {
     /// Safe: the renewal continues without the future.
     pub async fn extend(&self) -> Result<Duration, LockError> {
         if self.lease.is_forked() {
-            return Err(LockError::Forked { built_in: self.lease.core().process });
+            return Err(LockError::Forked { built_in: self.lease.client().process });
         }
         if !self.is_valid() {
             return Err(LockError::lost(self.lease.loss()));
@@ -196,18 +196,6 @@ impl Future for Lost {
     }
 }
 
-/// The result of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Released {
-    /// A quorum of nodes deleted the key, or the lock went to another task of this process, or it
-    /// [lingers](crate::LockOptions::linger) there.
-    Released,
-    /// The lock had been lost before: too few nodes had its key. Another client may have held the
-    /// resource in the meantime. For a revocation by name: nobody held it.
-    AlreadyLost,
-}
-
 /// Waits until a quorum of nodes acknowledged a release. Made by [`Lock::release`].
 ///
 /// # Errors
@@ -229,7 +217,7 @@ impl Future for Release {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let lease = &self.watch.lease;
         if lease.is_forked() {
-            let votes = lease.core().votes_in_fork();
+            let votes = lease.client().votes_in_fork();
             return Poll::Ready(Err(ReleaseError::NoQuorum { votes }));
         }
         self.watch.poll(cx, ActiveLease::poll_released)

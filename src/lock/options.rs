@@ -2,13 +2,32 @@
 
 use std::time::Duration;
 
-use super::overrun::Overrun;
-#[cfg(doc)]
-use crate::{error::LockError, lock::LockRequest};
+/// What happens if guarded work is inside a poll when its lock has ended: it blocks, so it can't be
+/// dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Deserialize, serde::Serialize),
+    serde(rename_all = "lowercase")
+)]
+#[non_exhaustive]
+pub enum Overrun {
+    /// The crate's thread logs it at WARN, with the resource and the time, again at increasing
+    /// intervals while the poll lasts.
+    #[default]
+    Warn,
+    /// The process is aborted, after a line at ERROR, so that it does not write under a lock that another
+    /// process may have. No destructor runs.
+    ///
+    /// This happens when the key may have expired: the TTL's drift allowance (1 % and 2 ms by default)
+    /// after the end. It also happens if the thread gets no processor for that time, and after a
+    /// suspension of the machine or process inside a poll.
+    Abort,
+}
 
 /// Options of a lock: the same for each way to take one.
 ///
-/// Taken by `options` of [`LockRequest`](LockRequest::options),
+/// Taken by `options` of [`LockRequest`](crate::LockRequest::options),
 /// [`RedlockLayer`](crate::RedlockLayer), [`OnceRequest`](crate::once::OnceRequest),
 /// [`OnceLayer`](crate::OnceLayer), [`Job`](crate::Job) and [`Leader`](crate::Leader), and as
 /// defaults by [`RedlockBuilder`](crate::RedlockBuilder::options). What is not set is as the manager
@@ -114,7 +133,7 @@ impl LockOptions {
     /// A request for other names, among them one of these, or with another TTL gives it back first.
     ///
     /// A client elsewhere that is refused the lock asks for it over the servers
-    /// ([`LockError::Held::lingers`](LockError::Held)). The process then gives it back, at once or at the
+    /// ([`LockError::Held::lingers`](crate::LockError::Held)). The process then gives it back, at once or at the
     /// end of its present use, and keeps none of these names for a second: longer if they are asked for
     /// again within a minute, up to a minute. So a first request elsewhere takes one round trip longer,
     /// or fails if it makes a single attempt, and the next one finds the lock as without the option.
@@ -138,7 +157,7 @@ impl LockOptions {
     }
 
     /// Maximum of the time after which a request that met a holder should retry
-    /// ([`LockError::Held::retry_after`](LockError::Held), `Retry-After`, `RetryInfo`). Default: 30 s.
+    /// ([`LockError::Held::retry_after`](crate::LockError::Held), `Retry-After`, `RetryInfo`). Default: 30 s.
     ///
     /// The time is estimated: about one usual holding time for the holder, and one for each request
     /// before this one that waits or was turned away here, with jitter. The usual time is a mean of
@@ -192,7 +211,7 @@ impl LockOptions {
     /// Time in which the machine was suspended, or the process stopped, counts for a quarter at most.
     /// A poll that hangs can't be dropped: see [`on_overrun`](Self::on_overrun).
     ///
-    /// An error for a [`LockRequest`] that is awaited: a lock that is held by hand has no work that
+    /// An error for a [`LockRequest`](crate::LockRequest) that is awaited: a lock that is held by hand has no work that
     /// is polled.
     pub const fn stall_limit(mut self, limit: Duration) -> Self {
         self.stall_limit = Some(limit);

@@ -6,31 +6,8 @@ use std::{
     time::Duration,
 };
 
-use super::lease::ActiveLease;
+use super::{lease::ActiveLease, options::Overrun};
 use crate::{events::LockEventKind, sync::Mutex, time::Timestamp};
-
-/// What happens if guarded work is inside a poll when its lock has ended: it blocks, so it can't be
-/// dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    feature = "config",
-    derive(serde::Deserialize, serde::Serialize),
-    serde(rename_all = "lowercase")
-)]
-#[non_exhaustive]
-pub enum Overrun {
-    /// The crate's thread logs it at WARN, with the resource and the time, again at increasing
-    /// intervals while the poll lasts.
-    #[default]
-    Warn,
-    /// The process is aborted, after a line at ERROR, so that it does not write under a lock that another
-    /// process may have. No destructor runs.
-    ///
-    /// This happens when the key may have expired: the TTL's drift allowance (1 % and 2 ms by default)
-    /// after the end. It also happens if the thread gets no processor for that time, and after a
-    /// suspension of the machine or process inside a poll.
-    Abort,
-}
 
 /// Checks, on the crate's thread, whether a poll continues after the end of its lock.
 pub(super) struct OverrunWatch {

@@ -11,7 +11,7 @@ use std::{
 use futures_util::future::{self, Either};
 use tokio::sync::{mpsc, oneshot};
 
-use super::core::Core;
+use super::client::Client;
 use crate::{
     error::{LockError, Reason, VoteOutcome, Votes},
     node::Reply,
@@ -29,25 +29,25 @@ pub(crate) type QueryAnswers = Vec<Result<Answer, Reason>>;
 /// the answers so far are `enough`.
 ///
 /// It is sent at the call, not at the first poll. Dropping the future does not undo it.
-pub(crate) fn query<F>(core: &Core, op: &Op, enough: F) -> NodeQuery<F>
+pub(crate) fn query<F>(client: &Client, op: &Op, enough: F) -> NodeQuery<F>
 where
     F: Fn(&[Result<Answer, Reason>]) -> bool,
 {
-    query_each(core, op, enough, |_, _| {})
+    query_each(client, op, enough, |_, _| {})
 }
 
 /// As [`query`]. Calls `on_answer` with every answer, on the thread that receives it, also after
 /// the future is ready or dropped.
-pub(crate) fn query_each<F, H>(core: &Core, op: &Op, enough: F, on_answer: H) -> NodeQuery<F>
+pub(crate) fn query_each<F, H>(client: &Client, op: &Op, enough: F, on_answer: H) -> NodeQuery<F>
 where
     F: Fn(&[Result<Answer, Reason>]) -> bool,
     H: Fn(usize, &Result<Answer, Reason>) + Clone + Send + 'static,
 {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let is_forked = core.is_forked();
-    let unanswered = if is_forked { core.not_in_fork() } else { Reason::TimedOut };
-    let answers = vec![Err(unanswered); core.nodes.len()];
-    for (node, to) in core.nodes.iter().enumerate().filter(|_| !is_forked) {
+    let is_forked = client.is_forked();
+    let unanswered = if is_forked { client.not_in_fork() } else { Reason::TimedOut };
+    let answers = vec![Err(unanswered); client.nodes.len()];
+    for (node, to) in client.nodes.iter().enumerate().filter(|_| !is_forked) {
         let (sender, on_answer) = (sender.clone(), on_answer.clone());
         let reply = Reply::from_fn_with_view(move |answer, view| {
             on_answer(node, &answer);
@@ -55,43 +55,45 @@ where
         });
         to.send(op.clone(), reply);
     }
-    let timeout = core.sleep(core.settings.node_timeout);
+    let timeout = client.sleep(client.settings.node_timeout);
     let views = vec![None; answers.len()];
     NodeQuery { answers, views, receiver, timeout, enough }
 }
 
 /// Sends an operation to one node, and waits for its answer until the node timeout.
-pub(crate) async fn ask(core: &Core, node: usize, op: Op) -> Result<Answer, Reason> {
-    if core.is_forked() {
-        return Err(core.not_in_fork());
+pub(crate) async fn ask(client: &Client, node: usize, op: Op) -> Result<Answer, Reason> {
+    if client.is_forked() {
+        return Err(client.not_in_fork());
     }
     let (sender, receiver) = oneshot::channel();
-    core.nodes[node].send(op, Reply::from_fn(move |answer| drop(sender.send(answer))));
-    match future::select(receiver, core.sleep(core.settings.node_timeout)).await {
+    client.nodes[node].send(op, Reply::from_fn(move |answer| drop(sender.send(answer))));
+    match future::select(receiver, client.sleep(client.settings.node_timeout)).await {
         Either::Left((answer, _)) => answer.unwrap_or(Err(Reason::Unknown)),
         Either::Right(_) => Err(Reason::TimedOut),
     }
 }
 
 /// Sends an operation to every node, and waits for no answer.
-pub(crate) fn broadcast(core: &Core, op: &Op) {
-    for node in &core.nodes {
+pub(crate) fn broadcast(client: &Client, op: &Op) {
+    for node in &client.nodes {
         node.send(op.clone(), Reply::from_fn(|_| {}));
     }
 }
 
-/// The error of a query that too few nodes answered.
-pub(crate) fn no_quorum(core: &Core, answers: &[Result<Answer, Reason>]) -> LockError {
-    LockError::NoQuorum { votes: votes(core, answers) }
+impl Client {
+    /// The error of a query that too few nodes answered.
+    pub(crate) fn no_quorum(&self, answers: &[Result<Answer, Reason>]) -> LockError {
+        LockError::NoQuorum { votes: votes(self, answers) }
+    }
 }
 
 /// The votes of a query that too few nodes answered.
-pub(crate) fn votes(core: &Core, answers: &[Result<Answer, Reason>]) -> Votes {
+pub(crate) fn votes(client: &Client, answers: &[Result<Answer, Reason>]) -> Votes {
     let vote = |answer: &Result<Answer, Reason>| match answer {
         Ok(_) => VoteOutcome::Granted,
         Err(reason) => VoteOutcome::NotCounted(reason.clone()),
     };
-    core.votes(answers.iter().map(vote).collect())
+    client.votes(answers.iter().map(vote).collect())
 }
 
 /// See [`query`].

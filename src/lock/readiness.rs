@@ -3,11 +3,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    core::{Core, POLL_INTERVAL},
+    client::{Client, POLL_INTERVAL},
     settings::Settings,
 };
 use crate::{
-    error::Reason,
+    error::{Reason, prospect},
     membership::other_sets,
     node::{CopyProgress, NodeHealth, NodeState},
     protocol::formulas,
@@ -62,7 +62,7 @@ impl fmt::Display for NotReady {
             f.write_str(", and waiting does not help")?;
         }
         let missing: Vec<_> = self.nodes.iter().filter(|node| !node.is_voting()).collect();
-        let prospects = missing.iter().map(|node| Some(reason(node)?.prospect(&self.prefix)));
+        let prospects = missing.iter().map(|node| Some(prospect(reason(node)?, &self.prefix)));
         let prospects: Vec<_> = prospects.collect();
         for (i, node) in missing.into_iter().enumerate() {
             write!(f, "{} {node}", if i == 0 { ':' } else { ';' })?;
@@ -97,7 +97,7 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     else {
         return true;
     };
-    let Some(lasts_after) = reason.prospect(&settings.key_prefix).lasts_after else { return true };
+    let Some(lasts_after) = prospect(reason, &settings.key_prefix).lasts_after else { return true };
     let taken_over = match reason {
         // A set that is not in use is taken over.
         Reason::OtherLayout { .. } => {
@@ -109,7 +109,7 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     *since <= taken_over + lasts_after
 }
 
-impl Core {
+impl Client {
     pub(crate) fn readiness(&self) -> Result<(), NotReady> {
         let quorum = formulas::quorum(self.nodes.len());
         let nodes = self.health();
@@ -182,7 +182,7 @@ mod tests {
 
     /// For a `max_ttl` of 10 s.
     fn heals(node: &NodeHealth) -> bool {
-        super::heals(node, &Redlock::embedded().core().settings)
+        super::heals(node, &Redlock::embedded().client().settings)
     }
 
     #[test]

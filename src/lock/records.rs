@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     ActiveLease,
-    core::Core,
+    client::Client,
     query::{NodeQuery, broadcast, query, query_each},
 };
 use crate::{
@@ -15,36 +15,36 @@ use crate::{
     sync::Mutex,
 };
 
-pub(crate) use super::query::{QueryAnswers, no_quorum};
+pub(crate) use super::query::QueryAnswers;
 
 /// A query about a record.
 pub(crate) type Asked = NodeQuery<fn(&[Result<Answer, Reason>]) -> bool>;
 
 /// Reads the record of a name until its status is known, and repairs it: where a node has the record
 /// of finished work, it is written to those that lack it, also to those that answer later.
-pub(crate) fn read(core: &Arc<Core>, name: &Arc<str>) -> Asked {
+pub(crate) fn read(client: &Arc<Client>, name: &Arc<str>) -> Asked {
     let op = Op::ReadRecord(Arc::clone(name));
     let enough = |answers: &[Result<Answer, Reason>]| status(answers).is_settled();
-    query_and_repair(core, name, &op, enough)
+    query_and_repair(client, name, &op, enough)
 }
 
 fn query_and_repair(
-    core: &Arc<Core>,
+    client: &Arc<Client>,
     name: &Arc<str>,
     op: &Op,
     enough: fn(&[Result<Answer, Reason>]) -> bool,
 ) -> Asked {
     let repair = Arc::new(Repair {
-        core: Arc::clone(core),
+        client: Arc::clone(client),
         name: Arc::clone(name),
         state: Mutex::default(),
     });
-    query_each(core, op, enough, move |node, answer| repair.on_answer(node, answer))
+    query_each(client, op, enough, move |node, answer| repair.on_answer(node, answer))
 }
 
 /// Reads the record of every node.
-pub(crate) fn read_all(core: &Core, name: &Arc<str>) -> Asked {
-    query(core, &Op::ReadRecord(Arc::clone(name)), |_| false)
+pub(crate) fn read_all(client: &Client, name: &Arc<str>) -> Asked {
+    query(client, &Op::ReadRecord(Arc::clone(name)), |_| false)
 }
 
 pub(crate) fn status(answers: &[Result<Answer, Reason>]) -> RecordStatus {
@@ -67,9 +67,11 @@ pub(crate) fn record(lease: &ActiveLease, record: &Arc<Record>, retain: Duration
         until: lease.valid_until(),
         patience: lease.patience(),
     });
-    let [name] = lease.resource().shared_names() else { return query(lease.core(), &op, is_kept) };
+    let [name] = lease.resource().shared_names() else {
+        return query(lease.client(), &op, is_kept);
+    };
     lease.charge().write(name, record, retain);
-    query_and_repair(lease.core(), name, &op, is_kept)
+    query_and_repair(lease.client(), name, &op, is_kept)
 }
 
 /// Whether a quorum keeps a record: this one, or one of finished work.
@@ -81,22 +83,22 @@ pub(crate) fn is_kept(answers: &[Result<Answer, Reason>]) -> bool {
 /// Reserves quota for the record of a lease, before its work begins.
 pub(crate) fn reserve(lease: &ActiveLease) -> Result<(), LockError> {
     let [name] = lease.resource().shared_names() else { return Ok(()) };
-    lease.charge().reserve(lease.core(), name, lease.id().owner())
+    lease.charge().reserve(&lease.client().nodes, name, lease.id().owner())
 }
 
 /// Deletes the record of a lease, without waiting for answers.
-pub(crate) fn forget(core: &Core, name: &Arc<str>, nonce: Nonce) {
-    broadcast(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }));
+pub(crate) fn forget(client: &Client, name: &Arc<str>, nonce: Nonce) {
+    broadcast(client, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }));
 }
 
 /// Deletes the record of a lease, and waits for all answers.
-pub(crate) fn forget_and_hear(core: &Core, name: &Arc<str>, nonce: Nonce) -> Asked {
-    query(core, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }), |_| false)
+pub(crate) fn forget_and_hear(client: &Client, name: &Arc<str>, nonce: Nonce) -> Asked {
+    query(client, &Op::Forget(ForgetOp { name: Arc::clone(name), nonce }), |_| false)
 }
 
 /// Writes the record of finished work to the nodes that lack it.
 struct Repair {
-    core: Arc<Core>,
+    client: Arc<Client>,
     name: Arc<str>,
     state: Mutex<RepairState>,
 }
@@ -114,7 +116,7 @@ impl Repair {
         let mut state = crate::sync::lock(&self.state);
         match kept {
             // Expires before it could be written elsewhere: a repair would prolong it.
-            Some((_, remaining)) if *remaining <= self.core.settings.node_timeout => {}
+            Some((_, remaining)) if *remaining <= self.client.settings.node_timeout => {}
             Some((record, remaining)) if record.is_done => {
                 state.done.get_or_insert_with(|| (Arc::clone(record), *remaining));
             }
@@ -125,9 +127,16 @@ impl Repair {
         drop(state);
         for node in lacking {
             let (name, record) = (Arc::clone(&self.name), Arc::clone(&record));
-            crate::log::debug!(%name, node = %self.core.node_name(node), "record repaired");
+            crate::log::debug!(%name, node = %self.client.node_name(node), "record repaired");
             let op = Op::Repair(RepairOp { name, record, retain });
-            self.core.nodes[node].send(op, Reply::from_fn(|_| {}));
+            self.client.nodes[node].send(op, Reply::from_fn(|_| {}));
         }
+    }
+}
+
+impl ActiveLease {
+    /// Deletes the record of the lease on the nodes. Waits for no answer.
+    pub(crate) fn forget_record(&self, name: &Arc<str>) {
+        forget(self.client(), name, self.id().nonce());
     }
 }

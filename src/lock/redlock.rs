@@ -6,8 +6,8 @@ use futures_util::{Stream, TryStreamExt};
 use tokio::sync::broadcast;
 
 use super::{
-    Holder, NotReady, Released, RevokeTarget, Snapshot, builder::RedlockBuilder, core::Core,
-    request::LockRequest,
+    Holder, NotReady, Released, RevokeTarget, Snapshot, builder::RedlockBuilder, client::Client,
+    core::Core, request::LockRequest,
 };
 use crate::{
     error::{AdoptError, LockError, LowerError, Reason, ReleaseError},
@@ -61,6 +61,10 @@ impl Redlock {
         &self.core
     }
 
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.core.client
+    }
+
     /// Requests a lock on one name or a set of names.
     ///
     /// Awaiting a request for an invalid name fails with [`LockError::InvalidResource`]; nothing is
@@ -89,12 +93,12 @@ impl Redlock {
     ///
     /// Safe: releases continue without the future.
     pub async fn shutdown(&self) {
-        self.core.close();
-        if !self.core.is_forked() {
+        self.core.client.close();
+        if !self.core.client.is_forked() {
             self.core.queue.end_lingers();
         }
-        self.core.detached_work_ended().await;
-        self.core.drain().await;
+        self.core.client.detached_work_ended().await;
+        self.core.client.drain().await;
     }
 }
 
@@ -118,7 +122,7 @@ impl Redlock {
     ///
     /// Safe: it only watches.
     pub async fn ready(&self) -> Result<(), NotReady> {
-        self.core.ready(Timestamp::MAX).await
+        self.core.client.ready(Timestamp::MAX).await
     }
 
     /// Waits like [`ready`](Self::ready), at most for `limit`.
@@ -131,7 +135,7 @@ impl Redlock {
     ///
     /// Safe: it only watches.
     pub async fn ready_within(&self, limit: Duration) -> Result<(), NotReady> {
-        self.core.ready(self.core.clock().now() + limit).await
+        self.core.client.ready(self.core.client.clock().now() + limit).await
     }
 
     /// Returns whether a quorum of nodes votes, as last seen, even while records are copied to them.
@@ -153,23 +157,23 @@ impl Redlock {
     ///
     /// [`NotReady`], with the reasons.
     pub fn readiness(&self) -> Result<(), NotReady> {
-        self.core.readiness()
+        self.core.client.readiness()
     }
 
     /// Returns the health of each node, as last seen. Sends nothing.
     pub fn health(&self) -> Vec<NodeHealth> {
-        self.core.health()
+        self.core.client.health()
     }
 
     /// Returns what others see as the holder of this manager's locks: the
     /// [`owner`](RedlockBuilder::owner) that was set, by default `program@host:pid`.
     pub fn owner(&self) -> &Arc<str> {
-        &self.core.settings.owner
+        &self.core.client.settings.owner
     }
 
     /// Returns the nodes, in the order of their votes.
     pub fn nodes(&self) -> &[Arc<dyn Node>] {
-        &self.core.nodes
+        &self.core.client.nodes
     }
 }
 
@@ -191,7 +195,7 @@ impl Redlock {
     {
         let resource =
             resource.try_into().map_err(|error| LockError::InvalidResource(error.into()))?;
-        super::inspect::inspect(&self.core, &resource).await
+        super::inspect::inspect(&self.core.client, &resource).await
     }
 
     /// Revokes a lock: that of a [`Holder`], and no later one, or whichever holds a name.
@@ -227,7 +231,7 @@ impl Redlock {
     ///
     /// Dropping it does not undo it.
     pub async fn revoke(&self, target: impl Into<RevokeTarget>) -> Result<Released, ReleaseError> {
-        super::inspect::revoke(&self.core, target.into()).await
+        super::revoke::revoke(&self.core, target.into()).await
     }
 
     /// Enumerates the locks that are held, in no order.
@@ -263,21 +267,21 @@ impl Redlock {
     ///
     /// Safe: it only reads, and a page under way belongs to the stream.
     pub fn locks(&self) -> impl Stream<Item = Result<Holder, LockError>> + Send + use<> {
-        super::listing::locks(Arc::clone(&self.core))
+        super::listing::locks(Arc::clone(&self.core.client))
     }
 
     /// Enumerates the keys of work that is done or was begun ([`once`](Self::once)), as
     /// [`locks`](Self::locks) does. What is known of a key is told by
     /// [`OnceRequest::status`](crate::once::OnceRequest::status).
     pub fn once_keys(&self) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
-        let names = super::listing::names(Arc::clone(&self.core), ScanKind::Records);
+        let names = super::listing::names(Arc::clone(&self.core.client), ScanKind::Records);
         names.map_ok(|name| name.strip_prefix("once:").map_or(Arc::clone(&name), Into::into))
     }
 
     /// Enumerates the jobs whose ticks were claimed, also those that no scheduler has any more, as
     /// [`locks`](Self::locks) does.
     pub fn claimed_jobs(&self) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
-        super::listing::names(Arc::clone(&self.core), ScanKind::Jobs)
+        super::listing::names(Arc::clone(&self.core.client), ScanKind::Jobs)
     }
 
     /// Enumerates the jobs of which the nodes keep something, also those whose ticks were never claimed.
@@ -285,7 +289,7 @@ impl Redlock {
     pub(crate) fn job_registers(
         &self,
     ) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
-        super::listing::job_registers(Arc::clone(&self.core))
+        super::listing::job_registers(Arc::clone(&self.core.client))
     }
 
     /// Returns the locks that this manager holds, the requests that wait, and the releases that are not
@@ -301,7 +305,7 @@ impl Redlock {
     /// An event costs a few nanoseconds until the first receiver. They are not a log of all locks: one
     /// that is granted at once and released in time causes none.
     pub fn events(&self) -> broadcast::Receiver<LockEvent> {
-        self.core.events.listen()
+        self.core.client.events.listen()
     }
 
     /// Counts the lock keys of each node, in the order of [`nodes`](Self::nodes). Scans all keys of each
@@ -311,7 +315,7 @@ impl Redlock {
     ///
     /// Safe: it only reads.
     pub async fn key_counts(&self) -> Vec<Result<u64, Reason>> {
-        let nodes = 0..self.core.nodes.len();
+        let nodes = 0..self.core.client.nodes.len();
         futures_util::future::join_all(nodes.map(|node| self.key_count(node))).await
     }
 
@@ -341,11 +345,11 @@ impl Redlock {
     ///
     /// Not safe: some nodes may have been moved. Run it again.
     pub async fn adopt(&self, old: &Self) -> Result<Duration, AdoptError> {
-        if let Some(core) = [&old.core, &self.core].into_iter().find(|core| core.is_forked()) {
-            let needed = core.nodes.len();
-            return Err(AdoptError::OldSet { needed, votes: core.votes_in_fork() });
+        if let Some(client) = [old.client(), self.client()].into_iter().find(|of| of.is_forked()) {
+            let needed = client.nodes.len();
+            return Err(AdoptError::OldSet { needed, votes: client.votes_in_fork() });
         }
-        let (Some(new), Some(old)) = (&self.core.set, &old.core.set) else {
+        let (Some(new), Some(old)) = (&self.core.client.set, &old.core.client.set) else {
             return Err(AdoptError::NotGuarded);
         };
         adopt(new, old).await
@@ -368,13 +372,13 @@ impl Redlock {
     /// Dropping it does not undo it: longer TTLs stay refused, and probations keep their length. Run it
     /// again.
     pub async fn lower_max_ttl(&self) -> Result<(), LowerError> {
-        if self.core.is_forked() {
-            return Err(LowerError::Incomplete { votes: self.core.votes_in_fork() });
+        if self.core.client.is_forked() {
+            return Err(LowerError::Incomplete { votes: self.core.client.votes_in_fork() });
         }
-        let set = self.core.set.as_ref().ok_or(LowerError::NoServers)?;
+        let set = self.core.client.set.as_ref().ok_or(LowerError::NoServers)?;
         let lowering = Lowering::begin(set).await;
         while lowering.remaining() > Duration::ZERO {
-            self.core.sleep(lowering.remaining()).await;
+            self.core.client.sleep(lowering.remaining()).await;
         }
         lowering.end().await.map_err(|votes| LowerError::Incomplete { votes })
     }

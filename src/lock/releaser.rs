@@ -58,7 +58,7 @@ impl Releaser {
 
     /// Number of releases that are not acknowledged.
     pub(crate) fn pending(&self, node: usize) -> usize {
-        self.nodes[node].backlog().len()
+        self.nodes[node].backlog().unacknowledged()
     }
 }
 

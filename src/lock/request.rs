@@ -3,7 +3,7 @@
 use std::{future::IntoFuture, sync::Arc, time::Duration};
 
 use super::{
-    LockOptions, acquire::Acquire, core::Core, overrun::Overrun, settings::InternalOptions,
+    LockOptions, acquire::Acquire, core::Core, options::Overrun, settings::InternalOptions,
 };
 use crate::{error::LockError, resource::Resource};
 
@@ -107,7 +107,7 @@ impl LockRequest {
     /// Returns the error of an invalid request. Sends nothing.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         self.resource.as_ref().map_err(Clone::clone)?;
-        self.core.settings.plan(&self.options, &self.internal).map(|_| ())
+        self.core.client.settings.plan(&self.options, &self.internal).map(|_| ())
     }
 
     /// Starts the request, for work that runs under the lock.
@@ -144,26 +144,21 @@ impl LockRequest {
 impl LockRequest {
     /// Returns the checked settings of this request.
     pub(crate) fn plan(&self) -> Result<super::settings::Plan, LockError> {
-        self.core.settings.plan(&self.options, &self.internal)
+        self.core.client.settings.plan(&self.options, &self.internal)
     }
 
     pub(crate) fn is_forked(&self) -> bool {
-        self.core.is_forked()
+        self.core.client.is_forked()
     }
 
     pub(crate) fn timers(&self) -> &Arc<crate::time::Timers> {
-        &self.core.timers
-    }
-
-    /// Whether it goes to the nodes of this manager.
-    pub(crate) fn is_of(&self, redlock: &super::Redlock) -> bool {
-        Arc::ptr_eq(&self.core, redlock.core())
+        &self.core.client.timers
     }
 
     /// Returns the holder of the resource, as a quorum of nodes reports it.
     pub(crate) async fn holder(&self) -> Option<super::Holder> {
         let resource = self.resource.as_ref().ok()?;
-        let found = super::inspect::inspect(&self.core, resource).await.ok().flatten();
+        let found = super::inspect::inspect(&self.core.client, resource).await.ok().flatten();
         found.filter(|holder| holder.is_quorum)
     }
 }

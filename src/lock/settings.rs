@@ -2,7 +2,11 @@
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
-use super::{LockOptions, fences::Proposal, overrun::Overrun, quota::RecordBounds};
+use super::{
+    fences::Proposal,
+    options::{LockOptions, Overrun},
+    quota::RecordBounds,
+};
 use crate::{
     error::LockError,
     node::redis::RestartGuard,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use super::core::Core;
+use super::{core::Core, queue::HeldLease};
 use crate::{FencingToken, Resource, sync::atomic::Ordering};
 
 /// The locks and requests of this process at one moment. Those of other processes are on the servers:
@@ -56,11 +56,11 @@ pub struct WaitingName {
 }
 
 pub(super) fn snapshot(core: &Core) -> Snapshot {
-    if core.is_forked() {
+    if core.client.is_forked() {
         // Its mutexes may be locked for ever.
         return Snapshot::default();
     }
-    let (held, mut waiting) = core.queue.snapshot(core.clock().now());
+    let (held, mut waiting) = core.queue.snapshot(core.client.clock().now());
     let held: Vec<_> = held.iter().filter_map(std::sync::Weak::upgrade).collect();
     let lingering = held.iter().filter(|lease| lease.is_lingering());
     let mut lingering: Vec<_> = lingering.map(|lease| lease.resource().clone()).collect();
@@ -85,7 +85,9 @@ pub(super) fn snapshot(core: &Core) -> Snapshot {
         locks,
         lingering,
         waiting,
-        releasing: core.releasing.load(Ordering::Acquire),
-        unacknowledged: (0..core.nodes.len()).map(|node| core.releaser.pending(node)).collect(),
+        releasing: core.client.releasing.load(Ordering::Acquire),
+        unacknowledged: (0..core.client.nodes.len())
+            .map(|node| core.client.releaser.pending(node))
+            .collect(),
     }
 }

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
-use super::core::Core;
+use super::client::Client;
 use crate::{
     error::Reason,
     node::Reply,
-    protocol::{AcquireOp, Answer, LeaseId, Nonce, Op},
+    protocol::{AcquireOp, Answer, LeaseId, Op},
     resource::Resource,
     sync::atomic::Ordering,
     time::Timestamp,
@@ -22,12 +22,12 @@ const MAX_TTL: Duration = Duration::from_secs(1);
 
 /// Asks a node for its vote on a name that no user can give, and gives the vote back. Returns the time
 /// from the request to the answer.
-pub(super) async fn test_vote(core: &Arc<Core>, node: usize) -> Result<Duration, Reason> {
-    if core.is_forked() {
-        return Err(core.not_in_fork());
+pub(super) async fn test_vote(client: &Arc<Client>, node: usize) -> Result<Duration, Reason> {
+    if client.is_forked() {
+        return Err(client.not_in_fork());
     }
-    let mut key = TestKey::new(core, node)?;
-    let begun = core.clock().now();
+    let mut key = TestKey::new(client, node)?;
+    let begun = client.clock().now();
     match key.acquire().await {
         Ok((Answer::Granted(_), at)) => {
             let took = at.saturating_duration_since(begun);
@@ -40,7 +40,7 @@ pub(super) async fn test_vote(core: &Arc<Core>, node: usize) -> Result<Duration,
 
 /// The key of a test vote. Dropping it sends the release.
 struct TestKey {
-    core: Arc<Core>,
+    client: Arc<Client>,
     node: usize,
     lease: Arc<LeaseId>,
     ttl: Duration,
@@ -49,33 +49,33 @@ struct TestKey {
 }
 
 impl TestKey {
-    fn new(core: &Arc<Core>, node: usize) -> Result<Self, Reason> {
-        let nonce = Nonce::random().map_err(|_| Reason::Unknown)?;
+    fn new(client: &Arc<Client>, node: usize) -> Result<Self, Reason> {
+        let nonce = crate::random::nonce().map_err(|_| Reason::Unknown)?;
         let name = format!("\u{1}test-vote:{:016x}", crate::random::number());
-        let owner = Arc::clone(&core.settings.owner);
-        let wall = core.clock().wall();
+        let owner = Arc::clone(&client.settings.owner);
+        let wall = client.clock().wall();
         let lease = LeaseId::new(Resource::of_invalid(&name), nonce, owner, wall);
-        let ttl = core.settings.ttl.min(MAX_TTL);
-        Ok(Self { core: Arc::clone(core), node, lease: Arc::new(lease), ttl, may_exist: false })
+        let ttl = client.settings.ttl.min(MAX_TTL);
+        Ok(Self { client: Arc::clone(client), node, lease: Arc::new(lease), ttl, may_exist: false })
     }
 
     /// Returns the answer, and the time at which it came.
     async fn acquire(&mut self) -> Result<(Answer, Timestamp), Reason> {
         let lease = Arc::clone(&self.lease);
         let mut acquire = AcquireOp::new(lease, self.ttl, Timestamp::MAX);
-        if self.core.settings.fencing {
+        if self.client.settings.fencing {
             let token = self.token();
             acquire = acquire.fencing(token, token);
         }
         let (sender, receiver) = oneshot::channel();
-        let timers = Arc::clone(&self.core.timers);
+        let timers = Arc::clone(&self.client.timers);
         // The clock is read where the answer arrives: the caller's runtime may be busy.
         let reply = Reply::from_fn(move |answer| {
             let at = timers.clock().now();
             drop(sender.send(answer.map(|answer| (answer, at))));
         });
         self.may_exist = true;
-        self.core.nodes[self.node].send(Op::Acquire(acquire), reply);
+        self.client.nodes[self.node].send(Op::Acquire(acquire), reply);
         let answer = self.answer(receiver).await;
         self.may_exist = answer.as_ref().err().is_none_or(Reason::may_have_run);
         answer
@@ -83,9 +83,9 @@ impl TestKey {
 
     /// Returns a token by the node's clock: a node refuses one that is far ahead of that.
     fn token(&self) -> u64 {
-        let clock = self.core.clock();
+        let clock = self.client.clock();
         let (now, wall) = (clock.now(), clock.wall());
-        let wall = self.core.nodes[self.node].wall(now, wall).unwrap_or(wall);
+        let wall = self.client.nodes[self.node].wall(now, wall).unwrap_or(wall);
         u64::try_from(wall.as_micros()).unwrap_or(0)
     }
 
@@ -100,18 +100,18 @@ impl TestKey {
         self.may_exist = false;
         let (sender, receiver) = oneshot::channel();
         self.lease.end();
-        self.core.releasing.fetch_add(1, Ordering::AcqRel);
-        let (core, node, lease) = (Arc::clone(&self.core), self.node, Arc::clone(&self.lease));
+        self.client.releasing.fetch_add(1, Ordering::AcqRel);
+        let (client, node, lease) = (Arc::clone(&self.client), self.node, Arc::clone(&self.lease));
         // The acquire may take effect as late as its patience allows; then the TTL starts.
         let longest = self.ttl + ANSWER_TIMEOUT * 2;
         let reply = Reply::from_fn(move |answer| {
             if answer.is_err() {
-                core.releaser.push(node, lease, longest);
+                client.releaser.push(node, lease, longest);
             }
-            core.releasing.fetch_sub(1, Ordering::AcqRel);
+            client.releasing.fetch_sub(1, Ordering::AcqRel);
             drop(sender.send(answer.map(|_| ())));
         });
-        self.core.nodes[self.node].send(Op::Release(Arc::clone(&self.lease)), reply);
+        self.client.nodes[self.node].send(Op::Release(Arc::clone(&self.lease)), reply);
         receiver
     }
 
@@ -119,7 +119,7 @@ impl TestKey {
         tokio::select! {
             biased;
             answer = receiver => answer.unwrap_or(Err(Reason::Unknown)),
-            () = self.core.sleep(ANSWER_TIMEOUT) => Err(Reason::TimedOut),
+            () = self.client.sleep(ANSWER_TIMEOUT) => Err(Reason::TimedOut),
         }
     }
 }
@@ -127,7 +127,7 @@ impl TestKey {
 impl Drop for TestKey {
     fn drop(&mut self) {
         // After a fork the node's mutexes may be locked for ever.
-        if self.may_exist && !self.core.is_forked() {
+        if self.may_exist && !self.client.is_forked() {
             drop(self.send_release());
         }
     }

@@ -14,27 +14,26 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ClockJumps {
     timers: Arc<Timers>,
-    /// Number of jumps so far, which every lease compares first.
+    /// Number of jumps so far. Every lease compares it before its list of jumps.
     epoch: AtomicU64,
     jumps: Mutex<Box<[VecDeque<Numbered>]>>,
 }
 
-/// A jump, and the epoch that it began.
+/// A jump, and the epoch that it started.
 #[derive(Clone, Copy, Debug)]
 struct Numbered(u64, ClockJump);
 
 /// A jump of a server's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockJump {
-    /// When it was seen.
+    /// Time at which the jump was observed.
     pub(crate) seen: Timestamp,
     pub(crate) by_micros: i64,
-    /// Maximum size, in either direction.
+    /// Maximum size of the jump, in either direction.
     pub(crate) at_most: Duration,
 }
 
-/// Maximum number of jumps that are kept for each node; earlier ones are added to the oldest of
-/// these.
+/// Maximum number of jumps kept for each node. Earlier jumps are added to the oldest one kept.
 const RECENT: usize = 16;
 
 impl ClockJumps {
@@ -62,8 +61,8 @@ impl ClockJumps {
         self.timers.wake_all();
     }
 
-    /// Has every lease check its deadline, after the clock was put forward.
-    pub(crate) fn look_again(&self) {
+    /// Makes every lease check its deadline again, after the clock was put forward.
+    pub(crate) fn recheck(&self) {
         self.timers.wake_all();
     }
 
@@ -95,10 +94,12 @@ mod tests {
         let total = |epoch| -> Duration {
             clock_jumps.jumps_since(epoch).0.iter().map(|(_, jump)| jump.at_most).sum()
         };
+
         for second in 1..=100 {
             let seen = Timestamp::ZERO + ms(second * 1_000);
             clock_jumps.jumped(1, ClockJump { seen, by_micros: 1_000, at_most: ms(1) });
         }
+
         assert_eq!(clock_jumps.epoch(), 100);
         assert_eq!(total(0), ms(100), "none is forgotten");
         assert_eq!(total(99), ms(1), "only the last one counts for a young lock");

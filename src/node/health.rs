@@ -10,14 +10,14 @@ use crate::error::Reason;
 pub struct NodeHealth {
     /// The node's name: `host:port/db`, or a given name.
     pub name: Arc<str>,
-    /// Where its server is, or was when it was last connected: `host:port`, or the path of a socket. Changes
-    /// with each failover of a node that Sentinels or a Cluster find.
+    /// Address of the server, now or when it was last connected: `host:port`, or the path of a
+    /// socket. Changes with each failover of a node that is located by Sentinels or a Cluster.
     pub address: Option<Arc<str>>,
-    /// Whether it votes.
+    /// Whether the node votes.
     pub state: NodeState,
     /// The latest round trip, if one was measured.
     pub round_trip: Option<Duration>,
-    /// The kind of the server, as far as it says so.
+    /// The kind of the server, as far as the server reports it.
     pub kind: Option<ServerKind>,
     /// The version that the server reports.
     pub version: Option<Arc<str>>,
@@ -29,17 +29,19 @@ pub struct NodeHealth {
     pub clock: Option<ClockOffset>,
     /// The server's memory limit and eviction policy.
     pub memory: Option<Memory>,
-    /// What the server keeps when it restarts.
+    /// What the server persists across a restart.
     pub persistence: Option<Persistence>,
     /// The longest TTL that the node grants.
     pub max_ttl: Option<Duration>,
-    /// Commands listed under "Permissions" in docs/servers.md that the server is known to deny to this
-    /// client's user: by their names in ACL rules, in alphabetical order. Those that the latest
-    /// [diagnosis](crate::Redlock::diagnosis) found; those that the connection or an operation met, until one
-    /// of the kind succeeds, as far as the server named them; and `subscribe` and `unsubscribe`, which are
-    /// sent when a request waits for another process.
+    /// Commands that the server is known to deny to this client's user, of those listed under
+    /// "Permissions" in docs/security.md. They are named as in ACL rules, in alphabetical order. The
+    /// list has the commands that the latest [diagnosis](crate::Redlock::diagnosis) found to be
+    /// denied; those that the server named when it refused the connection or an operation, until an
+    /// operation of the same kind succeeds; and `subscribe` and `unsubscribe`, which are sent when
+    /// a request waits for another process.
     pub denied: Arc<[Arc<str>]>,
-    /// Records of work that is done are being copied to the node, which forgot them.
+    /// Progress of copying records of finished work to the node, which lost its own; `None` if
+    /// nothing is copied.
     pub copying: Option<CopyProgress>,
     /// Number of operations that wait for an answer of this node.
     pub in_flight: usize,
@@ -48,12 +50,12 @@ pub struct NodeHealth {
     pub queue_delay: Duration,
     /// Number of releases that the node has not acknowledged.
     pub pending_releases: usize,
-    /// Problems for an operator that do not affect the node's votes at present.
+    /// Problems that an operator should know and that do not affect the node's votes at present.
     pub findings: Vec<Finding>,
 }
 
 impl NodeHealth {
-    /// Creates the health of a node that votes, without further facts.
+    /// Creates the health of a node that votes, without any other information.
     pub fn voting(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -77,7 +79,7 @@ impl NodeHealth {
         }
     }
 
-    /// Returns whether its votes count at present.
+    /// Returns whether the node's votes count at present.
     pub fn is_voting(&self) -> bool {
         self.state == NodeState::Voting
     }
@@ -98,9 +100,9 @@ impl NodeHealth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// It accepts writes, and may vote.
+    /// The server accepts writes, and may vote.
     Master,
-    /// It replicates another server and never votes.
+    /// The server replicates another one and never votes.
     Replica,
 }
 
@@ -129,11 +131,11 @@ impl ClockOffset {
     }
 }
 
-/// The kind of a server, by its answer to INFO.
+/// The kind of a server, as reported by INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerKind {
-    /// Redis, or a service that names itself so.
+    /// Redis, or a service that reports itself as Redis.
     Redis,
     /// Valkey.
     Valkey,
@@ -143,7 +145,7 @@ pub enum ServerKind {
     Dragonfly,
     /// Garnet.
     Garnet,
-    /// It names no version.
+    /// The server reports no version.
     Other,
 }
 
@@ -164,33 +166,33 @@ impl fmt::Display for ServerKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
-    /// This process's wall clock is off by more than 60 s from those of a quorum of servers. Reported
-    /// for each of its nodes.
+    /// This process's wall clock differs by more than 60 s from the wall clocks of a quorum of
+    /// servers. Reported for each of its nodes.
     ///
     /// Locks and fencing tokens don't depend on it; dates and schedules do.
     OwnClock {
         /// Microseconds by which it is ahead; negative if it is behind.
         ahead_micros: i64,
     },
-    /// The server's wall clock is off by more than 60 s from those of a quorum of servers. If it is
-    /// behind, the server refuses their fencing tokens; if it is ahead, only its own votes are
-    /// affected.
+    /// The server's wall clock differs by more than 60 s from the wall clocks of a quorum of
+    /// servers. If it is behind, the server refuses their fencing tokens. If it is ahead, only its
+    /// own votes are affected.
     ServerClock {
         /// Microseconds by which it is ahead; negative if it is behind.
         ahead_micros: i64,
     },
-    /// The server tells no run id: two names of one server would vote twice, unnoticed.
+    /// The server reports no run id. Two names of one server would vote twice, undetected.
     NoRunId,
-    /// Connections to the server break again and again: at least three did within the last minute. It votes
-    /// between one and the next.
+    /// Connections to the server break repeatedly: at least three did within the last minute. The
+    /// server votes while it is connected.
     UnstableConnection {
         /// Number of connections that broke within the last minute, at most 100.
         broken: usize,
         /// Why the latest one broke.
         reason: Reason,
     },
-    /// The same of the connection by which the server reports releases to those who wait, while the server
-    /// is up. Whoever waits for another process tries again from time to time instead.
+    /// The connection by which the server reports releases to waiters breaks repeatedly while the
+    /// server is up. Waiters for a lock of another process retry at intervals instead.
     UnstableWakeUps {
         /// Number of connections that broke, or were not opened, within the last minute; at most 100.
         broken: usize,
@@ -206,7 +208,7 @@ impl fmt::Display for Finding {
             Self::ServerClock { ahead_micros } => ("its", ahead_micros),
             Self::NoRunId => {
                 return f.write_str(
-                    "it tells no run id: two names of one server would not be recognised as one",
+                    "it reports no run id, so two names of one server would not be detected",
                 );
             }
             Self::UnstableConnection { broken, reason } => {
@@ -221,7 +223,7 @@ impl fmt::Display for Finding {
         };
         let off = Duration::from_micros(micros.unsigned_abs());
         let way = if *micros < 0 { "behind" } else { "ahead of" };
-        write!(f, "{whose} wall clock is {off:.1?} {way} those of a quorum of servers")
+        write!(f, "{whose} wall clock is {off:.1?} {way} the clocks of a quorum of servers")
     }
 }
 
@@ -244,7 +246,7 @@ impl Memory {
         Self { limit, policy, used, uncounted: 0 }
     }
 
-    /// Returns whether the server has the same limit and policy.
+    /// Returns whether both servers have the same limit and policy.
     pub(crate) fn is_set_as(&self, other: &Self) -> bool {
         self.limit == other.limit && self.policy == other.policy
     }
@@ -264,9 +266,9 @@ impl Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Persistence {
-    /// Whether the append-only file is on.
+    /// Whether the append-only file is enabled.
     pub aof: bool,
-    /// Whether snapshots are on; `None` if the server does not report it.
+    /// Whether snapshots are enabled; `None` if the server does not report it.
     pub snapshots: Option<bool>,
 }
 
@@ -278,15 +280,15 @@ impl Persistence {
 
 /// The progress of copying records to a node.
 ///
-/// The node votes meanwhile, but does not answer that a key has no record. One client at a time
-/// copies, over separate connections and at most 10 MB a second; the others see its progress within
-/// 2 s.
+/// The node votes meanwhile, but does not confirm that a key has no record. One client at a time
+/// copies, over separate connections and at most 10 MB a second. The other clients see its progress
+/// within 2 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CopyProgress {
     /// Number of records that the copying client has stored on the node.
     pub records: u64,
-    /// Their bytes, keys included.
+    /// Total size of these records in bytes, keys included.
     pub bytes: u64,
     /// Time for which this process has seen the copying.
     pub since: Duration,
@@ -298,7 +300,7 @@ impl CopyProgress {
     }
 }
 
-/// Whether a node votes, and why not.
+/// Whether a node votes, and why it does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeState {
@@ -306,18 +308,18 @@ pub enum NodeState {
     Voting,
     /// The first connection is being opened; operations wait for it.
     Connecting,
-    /// Connected, and does not vote until all locks that it may have forgotten have expired.
+    /// Connected; does not vote until all locks that the node may have forgotten have expired.
     Probation {
-        /// Remaining time, by the local clock; zero while it waits for other nodes.
+        /// Remaining time, by the local clock; zero while the node waits for other nodes.
         remaining: Duration,
-        /// Time since its start.
+        /// Time since the probation began.
         since: Duration,
-        /// The failure of the last attempt to end it; `None` before the first one.
+        /// The failure of the latest attempt to end the probation; `None` before the first one.
         blocked: Option<Blocked>,
     },
-    /// Connected, but it refused a vote. It is still asked. Ends with the next vote that counts, or with a
-    /// health check: when that shows that the cause is gone, or otherwise 1 s after the latest refusal,
-    /// unless the server is full. Renewals may still succeed.
+    /// Connected, but the node refused a vote. Requests are still sent to it. The state ends with
+    /// the next vote that counts, with a health check that shows that the cause has ended, or 1 s
+    /// after the latest refusal, unless the server is full. Renewals may still succeed.
     Refusing {
         /// The latest reason.
         reason: Reason,
@@ -326,18 +328,18 @@ pub enum NodeState {
     },
     /// Not usable at present; operations fail at once.
     Down {
-        /// The failure of the last attempt to connect.
+        /// The failure of the latest attempt to connect.
         reason: Reason,
-        /// Time since it went down.
+        /// Time since the node went down.
         since: Duration,
     },
 }
 
-/// Why a node's probation can't be ended.
+/// The reason why a node's probation can't end yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Blocked {
-    /// The node that answered: this one, or another one that has to report its state first.
+    /// The node that answered: this node, or another one that has to report its state first.
     pub asked: Arc<str>,
     /// Its answer.
     pub reason: Reason,
@@ -361,7 +363,7 @@ impl fmt::Display for NodeState {
             Self::Voting => f.write_str("voting"),
             Self::Connecting => f.write_str("connecting"),
             Self::Probation { blocked: Some(blocked), .. } => {
-                write!(f, "in probation, which can't be ended: {blocked}")
+                write!(f, "in probation, which can't end yet:  {blocked}")
             }
             Self::Probation { remaining, .. } if remaining.is_zero() => {
                 f.write_str("in probation until enough other nodes vote")

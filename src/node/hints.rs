@@ -1,29 +1,30 @@
-//! Hints from a node: of releases to a waiter, and of refused requests to a holder.
+//! Hints from a node: releases, for waiters, and refused requests, for owners of idle leases.
 
 use std::{fmt, sync::Arc};
 
-/// A node's hint to a waiter, which then tries again, or to the owner of leases that may linger. Hints
-/// are not guaranteed.
+/// A hint from a node. A waiter retries when it gets one; the owner of an idle lease releases it.
+/// Hints may be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hint {
-    /// Releases of the name are reported from now on; earlier ones were not.
+    /// The node reports releases of the name from now on; earlier releases were not reported.
     Listening,
-    /// Releases may be missed from now on.
+    /// The node may miss releases from now on.
     Deaf,
     /// A lease released the name on this node.
     Freed {
         /// Number of processes that listen for the name on the node, if known.
         listening: Option<usize>,
     },
-    /// Another client was refused a name whose lease may linger. Sent at its first refusal.
+    /// Another client was refused a name whose lease may be idle. Sent at that client's first
+    /// refusal.
     Asked {
         /// The name.
         name: Arc<str>,
     },
 }
 
-/// The receiver of a node's hints about one name, or to one owner.
+/// The receiver of a node's hints about one name, or for one owner.
 #[derive(Clone)]
 pub struct Hints(HintTarget);
 

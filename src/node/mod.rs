@@ -2,6 +2,9 @@
 //!
 //! A node takes typed operations ([`Op`]), not raw commands, so that faults can be injected and
 //! other drivers be written. Both nodes of this crate pass the same conformance suite.
+//!
+//! Operations are acquire, raise, extend and release of a lease; claims of jobs; records. A
+//! subscription delivers hints of releases, and is optional.
 
 use std::{sync::Arc, time::Duration};
 

@@ -34,14 +34,15 @@ enum ReplyTarget {
 type Closure = dyn FnOnce(Result<Answer, Reason>, Option<Arc<View>>) + Send;
 
 impl Reply {
-    /// Creates a reply that calls a closure: for calling a node directly, and for tests of one.
+    /// Creates a reply that calls a closure, to call a node directly or to test one.
     ///
     /// The closure is called exactly once, with [`Reason::Unknown`] if the reply is dropped.
     pub fn from_fn(f: impl FnOnce(Result<Answer, Reason>) + Send + 'static) -> Self {
         Self::from_fn_with_view(move |result, _| f(result))
     }
 
-    /// As [`from_fn`](Self::from_fn); the closure also gets the view under which the node answered.
+    /// Like [`from_fn`](Self::from_fn); the closure also gets the view under which the node
+    /// answered.
     pub(crate) fn from_fn_with_view(
         f: impl FnOnce(Result<Answer, Reason>, Option<Arc<View>>) + Send + 'static,
     ) -> Self {
@@ -110,8 +111,11 @@ mod tests {
             let tx = tx.clone();
             Reply::from_fn(move |result| tx.send(result).unwrap())
         };
+
         drop(reply());
+
         assert_eq!(rx.try_recv(), Ok(Err(Reason::Unknown)));
+
         reply().send(Ok(Answer::Extended));
         assert_eq!(rx.try_recv(), Ok(Ok(Answer::Extended)));
         assert!(rx.try_recv().is_err());

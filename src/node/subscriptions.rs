@@ -1,5 +1,5 @@
-//! Subscriptions to hints on one node: to the releases of names, and to requests for the leases of an
-//! owner.
+//! Subscriptions to the hints of one node: to releases of names, and to requests for an owner's
+//! idle leases.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -12,14 +12,14 @@ pub(crate) struct Subscriptions {
     /// Whether a server has to confirm a subscription before it takes effect.
     is_remote: bool,
     state: Mutex<SubscriptionState>,
-    /// Notified when channels are to be entered or left, and when the node is dropped.
+    /// Notified when channels have to be subscribed or unsubscribed, and when the node is dropped.
     pub(crate) changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct SubscriptionState {
     names: HashMap<Arc<str>, Channel>,
-    /// Names whose first subscriber came or whose last one left.
+    /// Names that got their first subscriber or lost their last one.
     changes: Vec<Arc<str>>,
     next_id: u64,
     is_closed: bool,
@@ -28,15 +28,15 @@ struct SubscriptionState {
 #[derive(Debug, Default)]
 struct Channel {
     hints: Vec<(u64, Hints)>,
-    /// Whether a SUBSCRIBE was sent on the present connection.
+    /// Whether SUBSCRIBE was sent on the current connection.
     requested: bool,
-    /// Number of SUBSCRIBEs that the server has not confirmed.
+    /// Number of SUBSCRIBE commands that the server has not confirmed.
     unconfirmed: u32,
     listening: bool,
 }
 
-/// Returns the name under which the owner of leases that may linger subscribes. No name of a lock
-/// contains a control character.
+/// Returns the name under which an owner subscribes to requests for its idle leases. Names of locks
+/// do not contain control characters.
 pub(crate) fn owner_channel(owner: &str) -> Arc<str> {
     format!("\r{owner}").into()
 }
@@ -49,12 +49,12 @@ pub(crate) struct ChannelChanges {
 }
 
 impl Subscriptions {
-    /// Subscriptions that take effect at once.
+    /// Creates subscriptions that take effect at once.
     pub(crate) fn local() -> Arc<Self> {
         Self::new(false)
     }
 
-    /// Subscriptions that take effect once a server has confirmed them.
+    /// Creates subscriptions that take effect once a server has confirmed them.
     pub(crate) fn remote() -> Arc<Self> {
         Self::new(true)
     }
@@ -89,8 +89,8 @@ impl Subscriptions {
         })
     }
 
-    /// Passes a release on. `listening`: the number of processes that listen on the server; a local
-    /// table counts its subscribers.
+    /// Reports a release. `listening` is the number of processes that listen on the server; a local
+    /// table counts its own subscribers.
     pub(crate) fn released(&self, name: &str, listening: Option<usize>) {
         let Some(channel) = self.state().names.get(name).map(|channel| channel.hints.clone())
         else {
@@ -102,7 +102,7 @@ impl Subscriptions {
         }
     }
 
-    /// Passes on that another client was refused `name`, whose lease of `owner` may linger.
+    /// Reports to `owner` that another client was refused `name`, whose lease may be idle.
     pub(crate) fn asked(&self, owner: &str, name: &Arc<str>) {
         let channel = owner_channel(owner);
         let Some(hints) = self.state().names.get(&*channel).map(|channel| channel.hints.clone())
@@ -114,7 +114,7 @@ impl Subscriptions {
         }
     }
 
-    /// Takes a server's confirmation of a SUBSCRIBE.
+    /// Handles a server's confirmation of a SUBSCRIBE.
     pub(crate) fn confirmed(&self, name: &str) {
         let subscribers = {
             let mut state = self.state();
@@ -137,7 +137,7 @@ impl Subscriptions {
         }
     }
 
-    /// Takes the changes since the last call.
+    /// Returns the changes since the last call.
     pub(crate) fn take_changes(&self) -> ChannelChanges {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -154,7 +154,8 @@ impl Subscriptions {
                     changes.leave.push(Arc::clone(&name));
                 }
                 (channel.requested, channel.listening) = (false, false);
-                // An outstanding confirmation must not count as that of the next SUBSCRIBE.
+                // An outstanding confirmation must not be taken for the confirmation of the next
+                // SUBSCRIBE.
                 if channel.unconfirmed == 0 {
                     state.names.remove(&name);
                 }
@@ -163,21 +164,21 @@ impl Subscriptions {
         changes
     }
 
-    /// Starts over for a new connection, on which nothing is subscribed yet.
+    /// Resets the state for a new connection, which has no subscriptions yet.
     pub(crate) fn reset(&self) {
         self.state().names.values_mut().for_each(|channel| channel.unconfirmed = 0);
         self.repeat();
     }
 
-    /// Starts over on a connection that leaves all channels. Its outstanding confirmations do not count as
-    /// those of the next SUBSCRIBE.
+    /// Resets the state of a connection that unsubscribes from all channels. Its outstanding
+    /// confirmations are not counted for the next SUBSCRIBE.
     pub(crate) fn repeat(&self) {
         let mut deaf = Vec::new();
         {
             let mut guard = self.state();
             let state = &mut *guard;
             state.names.retain(|_, channel| !channel.hints.is_empty() || channel.unconfirmed > 0);
-            // In an order that a seed repeats.
+            // Sorted, so that a test with a seed is repeatable.
             state.changes = state.names.keys().cloned().collect();
             state.changes.sort_unstable();
             for name in &state.changes {
@@ -203,7 +204,7 @@ impl Subscriptions {
         self.state().is_closed
     }
 
-    /// Whether no name has a subscriber.
+    /// Returns whether no name has a subscriber.
     pub(crate) fn is_idle(&self) -> bool {
         self.state().names.values().all(|channel| channel.hints.is_empty())
     }
@@ -233,7 +234,7 @@ impl Drop for SubscriptionGuard {
                 state.names.remove(&self.name);
             }
         }
-        // A hint's drop is foreign code.
+        // Dropping a hint runs code outside this crate.
         drop(guard);
         drop(hints);
         self.subscriptions.changed.notify_one();
@@ -250,20 +251,26 @@ mod tests {
         let received = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&received);
         let hints = Hints::from_fn(move |hint| sink.lock().unwrap().push(hint));
+
         let first = subscriptions.add(&"x".into(), &hints);
+
         assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+
         drop(first);
         assert_eq!(subscriptions.take_changes().leave, [Arc::from("x")]);
+
         let _second = subscriptions.add(&"x".into(), &hints);
         assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+
         subscriptions.confirmed("x");
         assert!(received.lock().unwrap().is_empty());
+
         subscriptions.confirmed("x");
         assert_eq!(received.lock().unwrap()[..], [Hint::Listening]);
     }
 
     #[test]
-    fn repeated_subscription_is_confirmed_anew() {
+    fn repeated_subscription_is_confirmed_again() {
         let subscriptions = Subscriptions::remote();
         let received = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&received);
@@ -273,12 +280,17 @@ mod tests {
         subscriptions.take_changes();
         subscriptions.confirmed("x");
         drop(left);
+
+        subscriptions.repeat();
+
+        assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+
         subscriptions.repeat();
         assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
-        subscriptions.repeat();
-        assert_eq!(subscriptions.take_changes().enter, [Arc::from("x")]);
+
         subscriptions.confirmed("x");
         assert_eq!(received.lock().unwrap()[..], [Hint::Listening, Hint::Deaf]);
+
         subscriptions.confirmed("x");
         subscriptions.confirmed("y");
         assert_eq!(received.lock().unwrap()[..], [Hint::Listening, Hint::Deaf, Hint::Listening]);
@@ -290,15 +302,21 @@ mod tests {
         let subscriptions = Subscriptions::remote();
         let hints = Hints::from_fn(|hint| panic!("{hint:?}"));
         let early = subscriptions.add(&"x".into(), &hints);
+
         drop(early);
+
         assert!(subscriptions.is_idle());
+
         subscriptions.take_changes();
         assert!(subscriptions.state().names.is_empty(), "never requested");
+
         let first = subscriptions.add(&"x".into(), &hints);
         subscriptions.take_changes();
         drop(first);
         subscriptions.take_changes();
+
         assert!(subscriptions.is_idle());
+
         subscriptions.confirmed("x");
         assert!(subscriptions.state().names.is_empty());
     }

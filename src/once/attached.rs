@@ -66,7 +66,7 @@ impl<T: 'static, E: 'static> Drop for Attached<T, E> {
             key = %lease.resource(),
             "the caller dropped the work; it continues as a task"
         );
-        let counted = DetachedWork::begin(&lease);
+        let counted = DetachedWork::begin(lease.client(), lease.over_at());
         let task = async move {
             telemetry::ended(lease.resource(), &work.await);
             // After the record and the release.

@@ -152,12 +152,12 @@ fn pause(
     answers: &QueryAnswers,
     started_at: Timestamp,
 ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-    let redlock = lease.redlock();
-    let now = redlock.now();
+    let client = lease.client();
+    let now = client.now();
     let sleep = if now >= started_at + lease.wait() || !lease.is_valid() {
-        Err(redlock.no_quorum(answers))
+        Err(client.no_quorum(answers))
     } else {
-        Ok(redlock.sleep_until(now + redlock.node_timeout() / 2))
+        Ok(client.sleep_until(now + client.node_timeout() / 2))
     };
     async move {
         sleep?.await;

@@ -34,6 +34,33 @@
 //! "Once" applies to recorded work: if the process crashes between the effect and the record, the work
 //! runs again. Effects that must not happen twice need a check: see [`OnceRequest::unless`].
 //!
+//! # Records (R13)
+//!
+//! A key has a lock, and a record that lives longer. First the lock is acquired; then, under it, the
+//! record is read from a quorum. A record of work that is *done* counts wherever it is found. A
+//! script stores it that compares the lock's nonce first, with the end of the lock's validity as its
+//! deadline: so only the holder can store it, and only while no other client holds the lock. Every
+//! later holder sees what a quorum keeps. What fewer nodes keep may be seen, and is then copied to
+//! the others. The lock is renewed while the record is stored, and released afterwards.
+//!
+//! *Held outcomes.* If an unknown outcome must block the key, a record that the work was *begun* is
+//! stored on a quorum before the work starts. It is taken back if the work fails or did not begin,
+//! but not if it is dropped or panics: so it exists after a crash, and nothing has to be stored at
+//! the moment in which a lock is lost. It counts if a quorum may keep it, together with the silent
+//! nodes. A copy in flight may restore what a person has just forgotten.
+//!
+//! *Detached work.* A call may be dropped while its handler runs, by a disconnect or a timeout. Its
+//! work then moves to a task of the runtime that polled it, with its lock, and is counted for the
+//! shutdown. It moves when it is dropped, not before: until then it runs in its caller's task, with
+//! its task-local values. A call that panicked does not move. Services have to be `Send` for that.
+//!
+//! *Scope.* The scope of a key is one name. A `Resource` is a set, sorted and without duplicates,
+//! which is right for locks and wrong for callers: (acme, bob) and (bob, acme) would share their
+//! responses. So a set is refused, and `key::joined` keeps the parts apart.
+//!
+//! Invariants: a record of done work is stored only under the nonce of a valid lock; a record is
+//! never replaced by one that expires earlier; what cannot be recorded does not run.
+//!
 //! # For HTTP
 //!
 //! For webhooks, [`OnceLayer::http`] and [`OnceLayer::by_body`]; for requests with an

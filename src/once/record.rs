@@ -152,8 +152,8 @@ pub(super) fn store(
     record: Arc<Record>,
     retain: Duration,
 ) -> impl Future<Output = Result<(), LockError>> + Send + use<> {
-    let redlock = lease.redlock();
-    let deadline = redlock.now() + redlock.node_timeout() * STORE_TIMEOUTS;
+    let client = Arc::clone(lease.client());
+    let deadline = client.now() + client.node_timeout() * STORE_TIMEOUTS;
     let send = move |lease: &ActiveLease| {
         lease.is_valid().then(|| records::record(lease, &record, retain))
     };
@@ -169,15 +169,15 @@ pub(super) fn store(
             if !lease.is_valid() {
                 break;
             }
-            let now = redlock.now();
+            let now = client.now();
             if now >= deadline {
-                return Err(redlock.no_quorum(&answers));
+                return Err(client.no_quorum(&answers));
             }
             // Stores the lock's key again on nodes that lost it.
             if answers.contains(&Err(Reason::KeyGone)) {
                 lease.extend();
             }
-            redlock.sleep_until(now + redlock.node_timeout() / 2).await;
+            client.sleep_until(now + client.node_timeout() / 2).await;
             round = send(&lease);
         }
         Err(LockError::lost(lease.loss()))

@@ -68,22 +68,22 @@ impl Rejection<'_> {
     }
 }
 
-/// Details with an `ErrorInfo` that has the outcome in its metadata.
+/// Creates details with an `ErrorInfo` whose metadata has the outcome.
 pub(crate) fn error_info(reason: &str, outcome: &str) -> ErrorDetails {
     let metadata = HashMap::from([("outcome".to_owned(), outcome.to_owned())]);
     ErrorDetails::with_error_info(reason, DOMAIN, metadata)
 }
 
-/// The status of a [`RedlockLayer`](crate::RedlockLayer), for a method that acquires its lock itself before
-/// any effect.
+/// Converts to the status of a [`RedlockLayer`](crate::RedlockLayer), for a method that acquires
+/// its lock itself before it has any effect.
 impl From<LockError> for Status {
     fn from(error: LockError) -> Self {
         Rejection::new(RejectReason::Lock(&error), None).grpc_status()
     }
 }
 
-/// The method's own status unchanged, or that of a [`RedlockLayer`](crate::RedlockLayer) for a lock error:
-/// for `try_run(…).await?` in a method.
+/// Returns the method's own status unchanged, or for a lock error the status of a
+/// [`RedlockLayer`](crate::RedlockLayer), so that a method can use `try_run(…).await?`.
 impl From<GuardError<Status>> for Status {
     fn from(error: GuardError<Status>) -> Self {
         match error {
@@ -93,8 +93,8 @@ impl From<GuardError<Status>> for Status {
     }
 }
 
-/// Returns the outcome of a method whose own status was made from the error of a lost lock. tonic's servers
-/// keep the status in the response's extensions.
+/// Returns the outcome of a method whose own status was made from the error of a lost lock. tonic's
+/// servers keep the status in the response's extensions.
 pub(super) fn outcome_among(extensions: &Extensions) -> Option<RequestOutcome> {
     let status = extensions.get::<Status>().filter(|status| status.code() == Code::Unknown)?;
     let info = status.get_details_error_info()?;

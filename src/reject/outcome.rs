@@ -2,14 +2,15 @@
 
 use http::Response;
 
-/// The outcome of a request that does not follow from the status of its response: an extension of the
-/// response, for an [`OnceLayer`](crate::OnceLayer) outside.
+/// The outcome of a request, if it does not follow from the status of the response: an extension of
+/// the response, for an outer [`OnceLayer`](crate::OnceLayer).
 ///
-/// It takes precedence over the status and over [`complete_when`](crate::OnceLayer::complete_when). This
-/// crate's layers set it on responses to requests that they refuse, or whose outcome is unknown. A handler
-/// sets it only if its status does not express the outcome. A response that is made from a lock's error by
-/// hand, for example by axum's `HandleErrorLayer`, has none: set [`Unknown`](Self::Unknown) after
-/// [`LockError::Lost`](crate::LockError::Lost). It is not sent over the network.
+/// It takes precedence over the status and over [`complete_when`](crate::OnceLayer::complete_when).
+/// This crate's layers set it on responses to requests that they refuse, or whose outcome is
+/// unknown. A handler sets it only if its status does not express the outcome. A response that is
+/// made from a lock error outside this crate, for example by axum's `HandleErrorLayer`, has none:
+/// set [`Unknown`](Self::Unknown) after [`LockError::Lost`](crate::LockError::Lost). It is not sent
+/// over the network.
 ///
 /// ```
 /// use axum::{Extension, http::StatusCode, response::{IntoResponse, Response}};
@@ -32,13 +33,13 @@ use http::Response;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestOutcome {
-    /// Done, and so is its key, whatever the status. A layer for `Idempotency-Key` keeps the response
-    /// and replays it.
+    /// The request is done, and so is its key, regardless of the status. A layer for
+    /// `Idempotency-Key` keeps the response and replays it.
     Done,
-    /// Refused without an effect: its key is free, whatever the status.
+    /// The request was refused without an effect, so its key is free, regardless of the status.
     Refused,
-    /// It may have happened, or happened in part. [`unknown`](crate::OnceLayer::unknown) decides on the
-    /// key.
+    /// The request may have happened, or happened in part. [`unknown`](crate::OnceLayer::unknown)
+    /// decides on the key.
     Unknown,
 }
 

@@ -5,8 +5,9 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::RequestOutcome;
 
-/// Makes a problem of the type `about:blank`, with the members `code` and `outcome` of this crate. A
-/// response whose outcome is not `unknown` is marked as refused: the request itself had no effect.
+/// Creates a problem of the type `about:blank`, with the members `code` and `outcome` of this
+/// crate. A response whose outcome is not `unknown` is marked as refused, as the request itself had
+/// no effect.
 pub(crate) fn problem(
     status: StatusCode,
     code: &str,
@@ -39,7 +40,7 @@ mod tests {
         let marked = |outcome| RequestOutcome::of(&problem(status, "x", "x", outcome));
         assert_eq!(marked("unknown"), Some(RequestOutcome::Unknown));
         assert_eq!(marked("not-run"), Some(RequestOutcome::Refused));
-        // Done by another request; this one did nothing.
+        // Another request did the work; this one had no effect.
         assert_eq!(marked("done"), Some(RequestOutcome::Refused));
         assert_eq!(RequestOutcome::of(&Response::new(())), None);
     }

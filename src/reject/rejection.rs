@@ -19,18 +19,18 @@ pub struct Rejection<'a> {
     resource: Option<&'a Resource>,
 }
 
-/// The reason why a request is rejected. For logs, not for clients: it may name nodes and owners.
+/// Why a request is rejected. For logs, not for clients, as it may name nodes and owners.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum RejectReason<'a> {
-    /// An error of the key, its lock, the body of the request ([`ResourceError::Body`]), or the key's
-    /// record. The service was not called. With [`LockError::Lost`] it was called and stopped: the outcome
-    /// is unknown.
+    /// An error of the key, its lock, the body of the request ([`ResourceError::Body`]), or the
+    /// key's record. The service was not called, except with [`LockError::Lost`]: then it was
+    /// called and stopped, and the outcome is unknown.
     Lock(&'a LockError),
     /// Another request with the key is running.
     #[non_exhaustive]
     InProgress {
-        /// Estimated time until its end, from the usual duration of such work.
+        /// Estimated time until it ends, from the usual duration of such work.
         retry_after: Option<Duration>,
         /// The owner name of the client that runs it.
         by: Option<&'a str>,
@@ -46,8 +46,8 @@ pub enum RejectReason<'a> {
     },
     /// The key was used for a request with another method, path or body.
     KeyReused,
-    /// The work is done, and its response cannot be replayed: it was too large, the quota for responses
-    /// was used up, its process ended before it was stored, or the store lost it.
+    /// The work is done, and its response cannot be replayed: it was too large, the quota for
+    /// responses was used up, its process ended before it was stored, or the store lost it.
     #[non_exhaustive]
     NotKept {
         /// Status of that response, if known.
@@ -83,10 +83,10 @@ pub enum RejectReason<'a> {
 /// `Retry-After` without an estimate.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Maximum `Retry-After` until records expire, as an operator may make room earlier.
+/// Maximum `Retry-After` until records expire, as an operator may raise the limit earlier.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// Rounds up to the whole seconds of `Retry-After`, one at least.
+/// Rounds up to whole seconds of `Retry-After`, at least one.
 fn in_whole_seconds(after: Option<Duration>) -> Duration {
     let after = after.unwrap_or(RETRY_AFTER);
     let seconds = after.as_secs().saturating_add((after.subsec_nanos() > 0).into());
@@ -126,7 +126,7 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// Returns the resource of the request; `None` if it has no usable key. Behind a
+    /// Returns the resource of the request; `None` if it has no usable key. In a
     /// [`OnceLayer`](crate::OnceLayer) its name is `once:` and the key.
     pub const fn resource(&self) -> Option<&'a Resource> {
         self.resource
@@ -140,8 +140,8 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// Returns the outcome of the request's work, as far as the layer knows: `not-run`, `unknown` or `done`.
-    /// `not-run` means that *this* request had no effect.
+    /// Returns the outcome of the request's work, as known to the layer: `not-run`, `unknown` or
+    /// `done`. `not-run` means that *this* request had no effect.
     pub fn outcome(&self) -> &'static str {
         match self.reason {
             RejectReason::UnknownOutcome { .. } => "unknown",
@@ -153,12 +153,12 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// The status of the response.
+    /// Returns the status of the response.
     pub fn status(&self) -> StatusCode {
         self.status_and_code().0
     }
 
-    /// An identifier of the reason, for programs: the member `code` of a problem body.
+    /// Returns an identifier of the reason, for programs: the member `code` of a problem body.
     pub fn code(&self) -> &'static str {
         self.status_and_code().1
     }
@@ -183,7 +183,7 @@ impl<'a> Rejection<'a> {
                     BodyFault::Crowded { .. } => {
                         (StatusCode::SERVICE_UNAVAILABLE, "too-many-bodies")
                     }
-                    BodyFault::Failed => (StatusCode::BAD_REQUEST, "body-failed"),
+                    _ => (StatusCode::BAD_REQUEST, "body-failed"),
                 },
                 LockError::InvalidResource(_) => (StatusCode::BAD_REQUEST, "bad-key"),
                 LockError::TooManyRecords { .. } => {
@@ -206,8 +206,8 @@ impl<'a> Rejection<'a> {
         }
     }
 
-    /// Returns the time after which the client may repeat the request: whole seconds, one at least. `None`
-    /// if it is unknown, or if the same request can't succeed.
+    /// Returns the time after which the client may repeat the request, in whole seconds, at least
+    /// one. `None` if it is unknown, or if the same request can't succeed.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.reason {
             RejectReason::Lock(error) => match error.root() {
@@ -233,27 +233,29 @@ impl<'a> Rejection<'a> {
     pub fn detail(&self) -> Cow<'static, str> {
         let detail = match self.reason {
             RejectReason::Lock(error) => match error.root() {
-                LockError::Held { .. } => "another request is at work on this; nothing was done",
+                LockError::Held { .. } => {
+                    "another request is using this resource; nothing was done"
+                }
                 LockError::Lost { .. } => {
                     "the lock was lost while the request ran: it may have happened, or happened in part"
                 }
                 LockError::InvalidResource(ResourceError::Setup(_)) => {
-                    "the service is set up wrongly: this request cannot have a key; nothing was done"
+                    "the service is misconfigured and finds no key in this request; nothing was done"
                 }
                 LockError::InvalidResource(error) => {
                     return format!("{error}; nothing was done").into();
                 }
                 LockError::InvalidRequest(_) => {
-                    "the lock's settings do not fit together; nothing was done"
+                    "the lock's settings contradict each other; nothing was done"
                 }
                 LockError::TooManyRecords { .. } => {
-                    "the service remembers as many requests as it may; nothing was done"
+                    "the service has reached its limit of stored requests; nothing was done"
                 }
                 LockError::Closed => "the service is shutting down; nothing was done",
-                _ => "the lock could not be taken at present; nothing was done",
+                _ => "the lock could not be acquired at present; nothing was done",
             },
             RejectReason::InProgress { .. } => {
-                "another request with this key is being handled; nothing was done"
+                "another request with this key is running; nothing was done"
             }
             RejectReason::UnknownOutcome { .. } => {
                 "an earlier request with this key was stopped in the middle: it may have happened, \
@@ -265,29 +267,29 @@ impl<'a> Rejection<'a> {
             }
             RejectReason::NotKept { status: Some(status) } => {
                 return format!(
-                    "this is done already, and was answered {}; that answer was not kept, so it \
+                    "this was done already, and the response was {}; that response was not kept, so it \
                      can't be sent again: don't retry",
                     status.as_u16()
                 )
                 .into();
             }
             RejectReason::NotKept { status: None } => {
-                "this is done already; its answer was not kept, so it can't be sent again: don't \
+                "this was done already; its response was not kept, so it can't be sent again: don't \
                  retry"
             }
             RejectReason::NotAcceptable => {
-                "this is done already; its answer has a content coding that the request's \
+                "this was done already; its response has a content coding that the request's \
                  Accept-Encoding does not allow"
             }
             RejectReason::StoreFailed(_) => {
-                "this is done already; its answer can't be read at present"
+                "this was done already; its response can't be read at present"
             }
-            // Without the newest token: an overtaken holder must acquire the lock again.
+            // The newest token is omitted, as an overtaken holder must acquire the lock again.
             RejectReason::StaleToken { .. } => {
                 "the fencing token is stale: a newer one was seen before; nothing was done"
             }
             RejectReason::Overtaken { .. } => {
-                "a newer fencing token came while the request ran: it may have happened, or \
+                "a newer fencing token arrived while the request ran: it may have happened, or \
                  happened in part"
             }
             RejectReason::MissingToken(text) | RejectReason::InvalidToken(text) => {
@@ -297,9 +299,10 @@ impl<'a> Rejection<'a> {
         detail.into()
     }
 
-    /// Makes the default response: a problem body after RFC 9457 (of the type `about:blank`, so the title is
-    /// that of the status), with the members [`code`](Self::code) and [`outcome`](Self::outcome) of this
-    /// crate, and the `Retry-After` of [`retry_after`](Self::retry_after).
+    /// Creates the default response: a problem body after RFC 9457 (of the type `about:blank`, so
+    /// the title is the reason phrase of the status), with the members [`code`](Self::code) and
+    /// [`outcome`](Self::outcome) of this crate, and the `Retry-After` of
+    /// [`retry_after`](Self::retry_after).
     pub fn response(&self) -> Response<Bytes> {
         let mut response = problem(self.status(), self.code(), &self.detail(), self.outcome());
         if let Some(after) = self.retry_after() {
@@ -308,7 +311,7 @@ impl<'a> Rejection<'a> {
         response
     }
 
-    /// Makes the response. The outcome is to be marked on it.
+    /// Creates the response, and returns the outcome that the caller must mark on it.
     pub(crate) fn answer<T>(self, on_reject: &impl OnReject<T>) -> (T, RequestOutcome) {
         let outcome = RequestOutcome::of_rejection(self.outcome() == "unknown");
         (on_reject.respond(self), outcome)
@@ -322,32 +325,32 @@ impl<'a> Rejection<'a> {
             RejectReason::Lock(error) => error,
             RejectReason::StoreFailed(error) => {
                 let error = error.source().unwrap_or(error);
-                crate::log::warn!(resource, %error, outcome, "request turned away");
+                crate::log::warn!(resource, %error, outcome, "request rejected");
                 return;
             }
-            // Logged by the fence.
+            // The fencing layer logs this.
             RejectReason::StaleToken { .. }
             | RejectReason::Overtaken { .. }
             | RejectReason::MissingToken(_)
             | RejectReason::InvalidToken(_) => return,
             reason => {
-                crate::log::debug!(resource, ?reason, outcome, "request turned away");
+                crate::log::debug!(resource, ?reason, outcome, "request rejected");
                 return;
             }
         };
         match error.root() {
             LockError::InvalidResource(ResourceError::Setup(_)) => {
-                crate::log::error!(resource, %error, outcome, "request turned away");
+                crate::log::error!(resource, %error, outcome, "request rejected");
             }
-            // The quota warns of full records.
+            // The quota warns when the records are full.
             LockError::Held { .. }
             | LockError::InvalidResource(_)
             | LockError::TooManyRecords { .. } => {
-                crate::log::debug!(resource, %error, outcome, "request turned away");
+                crate::log::debug!(resource, %error, outcome, "request rejected");
             }
-            // Logged by the hard stop.
+            // The hard stop logs this.
             LockError::Lost { .. } => {}
-            _ => crate::log::warn!(resource, %error, outcome, "request turned away"),
+            _ => crate::log::warn!(resource, %error, outcome, "request rejected"),
         }
     }
 }

@@ -166,7 +166,7 @@ mod tests {
 
     /// Stored text outlives the program that wrote it.
     #[test]
-    fn the_form_is_this_one() {
+    fn text_form_is_stable() {
         let text = "1\no svc 1\nj a b\nj c\ne \n";
         assert_eq!(&*jobs(&["c", "a b"]).to_text(), text);
         assert_eq!(LeaderJobs::from_text(text), jobs(&["a b", "c"]));

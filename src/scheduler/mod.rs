@@ -34,6 +34,71 @@
 //!   schedules are in use under one name, each replica warns of it.
 //! * A run that lasts beyond the next tick makes that tick overlap, even if the run started late:
 //!   with [`Overlap::Queue`] it still runs.
+//!
+//! # How a job runs (R12)
+//!
+//! A run of a job is a call of a `tower::Service` under the same guard as a request. Each replica has
+//! one task for each job with this loop: ask the policy what is due, wait for it, acquire the job's
+//! lock, read what the fleet has run, claim the tick, run, store the end, release the lock. The
+//! policy is called while idle, and again under the lock with the answers of a majority.
+//!
+//! * **Waiting.** One task waits for the wall clock of the nodes on behalf of all jobs. It reads that
+//!   clock at least once a second, because it may be set; while fewer than a quorum of nodes are
+//!   connected, the monotonic clock advances it. At startup, one operation for 500 jobs reads what
+//!   the nodes store. While another replica runs a job, a replica asks again when the key it met
+//!   would expire, not earlier: a runner continues with the schedule when its run ends, so only its
+//!   crash leaves work to others. If the options leave work after the run (a queued or missed tick, a
+//!   run that must be repeated), its release wakes the waiting replicas, because the runner may be
+//!   shutting down. They wait 50 to 250 ms for it, and then read the nodes before they request the
+//!   lock.
+//! * **Slots.** With `max_concurrent_runs`, a run waits for a slot *before* it requests the lock:
+//!   another replica may run it meanwhile, and no lock is renewed for nothing.
+//! * **Control.** Every 4 to 5 s a replica reads the control of all its jobs. While the fleet has
+//!   paused a job, its task reads the control at each tick, without a lock.
+//! * **Missed ticks.** Before they are reported, the replica reads the nodes, as another replica may
+//!   have run them. While too few nodes answer, that is reported at WARN, and the replica reads them
+//!   again every 2.5 to 5 s.
+//! * **Ends.** An end that too few nodes accepted while the lock was held is stored once they answer,
+//!   under the same token: a replica that prepared a claim meanwhile has it refused, and if the end
+//!   is refused, its replica stores it under a lock of its own. A replica that knows of an end counts
+//!   the run as ended whatever nodes report later. The ends of runs elsewhere are read once a minute,
+//!   then with increasing intervals, up to 10 min; one operation for 500 jobs.
+//! * **Hangs.** The job's task polls the work, and wakes itself every quarter of `stall_limit`. The
+//!   count of polls therefore stops only if a poll or the runtime hangs, and then the background
+//!   thread stops the renewal. The same applies after the work, while the end is stored and the lock
+//!   is held. Heartbeats are not expected between attempts, nor after the end of the work; polls are
+//!   not expected while a blocking job runs on its thread.
+//! * **Panics.** Each iteration of the loop is guarded, as schedules, subscribers and the drop of an
+//!   error are foreign code. After a panic the state is restored, and the loop continues after a
+//!   pause.
+//!
+//! A claim names the schedule by which it was made: a fingerprint (a hash of period and offset,
+//! delay, moment or expression with its zone; of a custom rule its name; not of the jitter), since
+//! when the job has it, and which replica introduced it. All jobs are registered so at their first
+//! start. Ticks up to that moment, the *base*, do not belong to the job. A replica that finds another
+//! fingerprint at its start has a changed schedule: its base is that moment, and it stores that once,
+//! within 5 s or with its first claim, with an INFO. If it finds another one after its own was
+//! stored, both are in use: it stores its own with its claims and keeps its base, and each side warns
+//! of the other at first sight and once an hour. So a change makes up for no earlier ticks, and a
+//! restart or a rolling upgrade moves no base. A claim without a fingerprint (of an earlier version)
+//! is not a change. The claim also has the text that the fingerprint is made of, and the version of
+//! the author's time zone database, if the ticks depend on it: two versions are reported as two
+//! schedules are, but run each other's ticks as their own.
+//!
+//! Where one replica leads for all jobs, it stores their names under the token of its term, as a
+//! document on a register of the leader's name. A replica that stands by reads it once it has seen
+//! that leader for a minute, and every 10 min, and reports its own jobs that the leader does not
+//! have. A list that is too long for a document is stored as far as it fits, in the order of the
+//! names, and covers no later ones.
+//!
+//! Claims: `docs/decisions/005-claims-apart-from-locks.md`.
+//!
+//! # Invariants
+//!
+//! * A run starts only after a quorum accepted its claim, under the token of the lock that it holds.
+//! * A requested run is removed from the control, under both locks, before it starts.
+//! * Two runs of a job never overlap, and the lock is released after the end of a run is stored or
+//!   handed to the task that stores it later.
 #![cfg_attr(
     feature = "cron",
     doc = r#"
@@ -85,7 +150,7 @@ mod leader_jobs;
 mod options;
 mod outcome_hook;
 mod paused;
-mod policy;
+use redlock_core::policy;
 mod reporting;
 mod run;
 #[expect(clippy::module_inception, reason = "the file of the type that the module is about")]

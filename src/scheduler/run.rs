@@ -244,7 +244,7 @@ impl Driver {
                 let until = self.shared.redlock.now() + self.options.stop_grace;
                 watching.ask_to_stop(Some(until));
             }
-            Overlap::Skip | Overlap::Queue => {
+            _ => {
                 if self.options.policy.overlap == Overlap::Skip {
                     self.obstacle = Some(MissReason::Overlap);
                     self.job.count(|counts| counts.skipped += 1);

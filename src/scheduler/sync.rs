@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     error::{LockError, ServerText},
+    hash::fnv,
     lock::claims::{self, JobHistory},
     protocol::{ScheduleMark, TickRun},
     quorum::claims::LatestClaim,
     random,
     schedule::{Schedule, WallTime},
-    stripe::fnv,
     time::Timestamp,
 };
 
@@ -222,7 +222,7 @@ impl Driver {
         };
         let conflict = if stored.fingerprint == own.mark.fingerprint {
             own.mark.adopt(stored);
-            own.mark.zone_conflict(latest, self.shared.redlock.owner())
+            zone_conflict(&own.mark, latest, self.shared.redlock.owner())
         } else {
             let (by, other) = (Arc::clone(&stored.owner), stored.text.clone());
             Some(JobConflict::Schedule { by, other })
@@ -307,23 +307,17 @@ impl OwnSchedule {
     }
 }
 
-impl ScheduleMark {
-    /// Takes over since when the job has the same schedule, and by whom.
-    pub(super) fn adopt(&mut self, stored: &Self) {
-        if stored.since <= self.since {
-            self.since = stored.since;
-            self.owner = Arc::clone(&stored.owner);
-        }
-    }
-
-    /// Returns the conflict if the author of the stored mark, of the same schedule, has another version of
-    /// the time zone database.
-    /// `owner`: that of this replica.
-    pub(super) fn zone_conflict(&self, latest: &LatestClaim, owner: &str) -> Option<JobConflict> {
-        let (own, other) = (self.zones.clone()?, latest.schedule.as_ref()?.zones.clone()?);
-        // A replica that stores its schedule leaves the claim to the one that ran the tick.
-        let by = latest.owner.clone().filter(|by| **by != *owner);
-        let by = by.unwrap_or_else(|| "another replica".into());
-        (own != other).then_some(JobConflict::ZoneDatabase { by, own, other })
-    }
+/// Returns the conflict if the author of the stored mark, of the same schedule, has another version of
+/// the time zone database.
+/// `owner`: that of this replica.
+pub(super) fn zone_conflict(
+    mark: &ScheduleMark,
+    latest: &LatestClaim,
+    owner: &str,
+) -> Option<JobConflict> {
+    let (own, other) = (mark.zones.clone()?, latest.schedule.as_ref()?.zones.clone()?);
+    // A replica that stores its schedule leaves the claim to the one that ran the tick.
+    let by = latest.owner.clone().filter(|by| **by != *owner);
+    let by = by.unwrap_or_else(|| "another replica".into());
+    (own != other).then_some(JobConflict::ZoneDatabase { by, own, other })
 }

@@ -1,12 +1,14 @@
 //! Mutexes, atomics, threads and wakers: the only module that names those of the standard library.
 //!
 //! Subscribers, metrics recorders and wakers may call this crate again: under a mutex they could
-//! deadlock. Builds with debug assertions count the mutexes that a thread holds, and panic if an event,
-//! a metric, a wake-up or a clone of a waker finds one held.
+//! deadlock. Builds with debug assertions count the mutexes that a thread holds, and panic if an
+//! event, a metric, a wake-up or a clone of a waker finds one held. Events are collected under a
+//! mutex and reported after it is unlocked; for a node, by one thread at a time, in their order.
+//! `log` sends events, `metrics` sends metrics, this module wakes tasks.
 //!
 //! With `--cfg redlock_shuttle` the types are those of the `shuttle` crate, so that
-//! `verify/schedules` can explore the schedules of threads (`docs/proof.md`). Other builds have plain
-//! re-exports.
+//! `verify/schedules` can explore the schedules of threads (`verify/schedules/README.md`). Other
+//! builds have plain re-exports.
 
 mod mutex;
 #[cfg(redlock_shuttle)]

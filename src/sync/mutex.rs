@@ -1,4 +1,4 @@
-//! Mutexes that ignore poisoning, and the count of those that a thread holds.
+//! Mutexes that ignore poisoning, and the number of them that a thread holds.
 
 use std::ops::{Deref, DerefMut};
 
@@ -115,6 +115,7 @@ mod tests {
             let _guard = lock(&mutex);
             crate::log::debug!("too early");
         });
+
         refused.unwrap_err();
     }
 

@@ -1,5 +1,5 @@
-//! Types that `shuttle` lacks: those of the standard library and tokio, each operation after a point at
-//! which the scheduler may run another thread.
+//! Types that `shuttle` lacks. They wrap the types of the standard library and tokio, and add
+//! before each operation a point at which the scheduler may run another thread.
 
 use std::sync::OnceLock as StdOnceLock;
 
@@ -61,8 +61,8 @@ impl<T> OnceLock<T> {
         self.inner.set(value)
     }
 
-    /// `init` must not use a type of this module: the scheduler cannot run the thread for which another
-    /// one waits here.
+    /// `init` must not use a type of this module: the scheduler could then not run the thread that
+    /// another thread waits for here.
     pub(crate) fn get_or_init(&self, init: impl FnOnce() -> T) -> &T {
         self.point.pass();
         self.inner.get_or_init(init)

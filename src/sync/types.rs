@@ -1,5 +1,5 @@
-//! The types that a scheduler of threads has to see: the standard library's and tokio's, or those of
-//! `shuttle`.
+//! The types whose operations a scheduler of threads has to see: the standard library's and
+//! tokio's, or those in `shuttle`.
 //!
 //! `Arc` and `Weak` are the standard library's in both cases, as `shuttle` has none of its own.
 

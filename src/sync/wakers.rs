@@ -1,4 +1,5 @@
-//! Wakers, which are user code: not called while the thread holds a mutex of the crate.
+//! Calls of wakers, which are user code and must not run while the thread holds a mutex of the
+//! crate.
 
 use std::task::Waker;
 

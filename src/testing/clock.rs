@@ -14,26 +14,28 @@ use crate::{
 /// A clock that moves only when a test moves it.
 ///
 /// Clones are the same clock. [`ahead_by`](Self::ahead_by), [`behind_by`](Self::behind_by) and
-/// [`running_fast_by`](Self::running_fast_by) give *views*: what another machine reads at the same
-/// moment. All views share one time, whichever of them moves it.
+/// [`running_fast_by`](Self::running_fast_by) create *views*: the readings of another machine at
+/// the same moment. All views share one time, whichever of them moves it.
 ///
-/// The first moment is the same in every run: a day after the origin, with 2025-01-01 00:00 UTC on
-/// the wall.
+/// The first moment is the same in every run: a day after the origin, with a wall clock of
+/// 2025-01-01 00:00 UTC.
 ///
-/// # What is done when `advance` returns
+/// # Effects of `advance`
+///
+/// When `advance` returns, these have happened:
 ///
 /// * Everything that waited for a moment up to now was woken: tasks of any runtime, and the threads
 ///   of managers.
-/// * [Tasks of the clock](Self::spawn), and those of managers with its
-///   [`spawner`](Self::spawner), have run until each of them waits. They ran on the thread that moved
-///   the clock, each at the moment that it waited for, in the order of these moments and of their
-///   wake-ups.
+/// * [Tasks of the clock](Self::spawn), and the tasks of managers with its
+///   [`spawner`](Self::spawner), have run until each of them waits. They ran on the thread that
+///   moved the clock, each at the moment that it waited for, in the order of these moments and of
+///   their wake-ups.
 ///
-/// Tasks of other runtimes were woken, but may not have run: await them. A manager without the clock's
-/// spawner runs its timers on its own thread, some time after `advance`.
+/// Tasks of other runtimes were woken, but may not have run: await them. A manager without the
+/// clock's spawner runs its timers on its own thread, some time after `advance`.
 ///
-/// Several threads may move it, one at a time. A task of the clock must not block on another thread
-/// that moves it.
+/// Several threads may move the clock, one at a time. A task of the clock must not block on another
+/// thread that moves it.
 #[derive(Clone, Debug)]
 pub struct ManualClock {
     time: Arc<CommonTime>,
@@ -41,12 +43,12 @@ pub struct ManualClock {
     view: Arc<ClockView>,
 }
 
-/// What one machine reads: its own time, and its wall clock.
+/// The readings of one machine: its own time, and its wall clock.
 #[derive(Debug)]
 struct ClockView {
-    /// When the view was created: in common time, and in its own.
+    /// The time at which the view was created: in common time, and in its own.
     made: (u64, u64),
-    /// Its rate above the common one, in millionths.
+    /// Its rate relative to the common time, in millionths.
     fast_by: i32,
     /// The wall clock at a moment of its own time.
     wall: Mutex<(Duration, u64)>,
@@ -62,13 +64,13 @@ impl ClockView {
         self.made.1.saturating_add(narrow(passed / u128::from(MILLION)))
     }
 
-    /// The first common moment at which the view shows `own`.
+    /// Returns the first common moment at which the view shows `own`.
     fn common_at(&self, own: u64) -> u64 {
         let to_pass = u128::from(own.saturating_sub(self.made.1)) * u128::from(MILLION);
         self.made.0.saturating_add(narrow(to_pass.div_ceil(u128::from(self.rate()))))
     }
 
-    /// Its nanoseconds in a common millisecond.
+    /// Returns its nanoseconds in a common millisecond.
     fn rate(&self) -> u64 {
         MILLION.saturating_add_signed(i64::from(self.fast_by)).max(1)
     }
@@ -89,15 +91,15 @@ fn narrow(nanos: u128) -> u64 {
 }
 
 impl ManualClock {
-    /// A clock at its first moment, with the [seed](Self::with_seed) zero.
+    /// Creates a clock at its first moment, with the [seed](Self::with_seed) zero.
     pub fn new() -> Self {
         Self::with_seed(0)
     }
 
-    /// A clock with other random numbers: managers draw their backoffs and nonces from `seed` while
-    /// the clock is moved or settled. The same test with the same seed has the same outcome; a loop
-    /// over seeds tries different orders of events. Futures that are polled elsewhere draw from the
-    /// system.
+    /// Creates a clock with other random numbers: managers draw their backoffs and nonces from
+    /// `seed` while the clock is moved or settled. The same test with the same seed has the same
+    /// outcome; a loop over seeds tries different orders of events. Futures that are polled
+    /// elsewhere draw from the system.
     pub fn with_seed(seed: u64) -> Self {
         let wall = Mutex::new((START_WALL, START));
         Self {
@@ -107,8 +109,8 @@ impl ManualClock {
         }
     }
 
-    /// Moves time step by step: to each moment that something waits for, where it wakes the waiting
-    /// tasks and runs the clock's. Locks are renewed meanwhile if their manager has the clock's
+    /// Moves time step by step. At each moment that something waits for, it wakes the waiting tasks
+    /// and runs the clock's tasks. Locks are renewed meanwhile if their manager has the clock's
     /// [`spawner`](Self::spawner).
     ///
     /// # Panics
@@ -130,12 +132,12 @@ impl ManualClock {
         self.tasks.run_ready();
     }
 
-    /// [Advances](Self::advance) together with tokio's time: for work that sleeps by
-    /// `tokio::time`, has timeouts, or spawns tasks of its own.
+    /// [Advances](Self::advance) together with tokio's time, for work that sleeps with
+    /// `tokio::time`, has timeouts, or spawns tasks.
     ///
     /// For tests on a runtime whose time is paused (`#[tokio::test(start_paused = true)]`): as soon
     /// as every task waits, both clocks move to the next moment that something waits for, on either
-    /// of them. The outcome is the same in every run. Where tokio's time is not paused, this takes
+    /// of them. The outcome is the same in every run. If tokio's time is not paused, this takes
     /// `by` in real time, and the order of events is not fixed.
     ///
     /// Tokio's timers count whole milliseconds: they fire up to 1 ms late.
@@ -152,9 +154,10 @@ impl ManualClock {
         let target = from.saturating_add(narrow(by.as_nanos()));
         loop {
             let passed = narrow(began.elapsed().as_nanos());
-            // Before tokio polls the tasks that it woke, or these would run at an earlier moment.
+            // Done before tokio polls the tasks that it woke, as these would otherwise run at an
+            // earlier moment.
             self.advance_to(target.min(from.saturating_add(passed)));
-            // Tasks of the runtime that were woken, and what they wake.
+            // Lets tasks of the runtime run that were woken, and tasks that these wake.
             tokio::task::yield_now().await;
             if self.tasks.is_any_ready() {
                 continue;
@@ -175,8 +178,8 @@ impl ManualClock {
         }
     }
 
-    /// Moves time at once, and only then runs everything that was due, as after a pause of the process
-    /// or a suspended machine. No lock is renewed in between.
+    /// Moves time at once, and only then runs everything that was due, like after a pause of the
+    /// process or a suspension of the machine. No lock is renewed in between.
     ///
     /// # Panics
     ///
@@ -197,27 +200,27 @@ impl ManualClock {
         self.tasks.run_ready();
     }
 
-    /// Sets the wall clock of this view, as the time since the Unix epoch. It runs on from there;
-    /// deadlines don't depend on it.
+    /// Sets the wall clock of this view, as the time since the Unix epoch. It continues from there.
+    /// Deadlines do not depend on it.
     pub fn set_wall(&self, wall: Duration) {
         let now = self.now().as_nanos();
         *crate::sync::lock(&self.view.wall) = (wall, now);
     }
 
-    /// A view whose wall clock is ahead of this one's.
+    /// Creates a view whose wall clock is ahead of this one.
     #[must_use]
     pub fn ahead_by(&self, ahead: Duration) -> Self {
         self.view(self.wall().saturating_add(ahead), self.view.fast_by)
     }
 
-    /// A view whose wall clock is behind this one's, at most back at the epoch.
+    /// Creates a view whose wall clock is behind this one, and not before the epoch.
     #[must_use]
     pub fn behind_by(&self, behind: Duration) -> Self {
         self.view(self.wall().saturating_sub(behind), self.view.fast_by)
     }
 
-    /// A view whose time and wall clock run faster than the common time by `millionths`, or slower if
-    /// negative. The minimum rate is one millionth.
+    /// Creates a view whose time and wall clock run faster than the common time by `millionths`, or
+    /// slower if negative. The minimum rate is one millionth.
     #[must_use]
     pub fn running_fast_by(&self, millionths: i32) -> Self {
         self.view(self.wall(), millionths)
@@ -230,12 +233,12 @@ impl ManualClock {
         Self { view: Arc::new(view), ..self.clone() }
     }
 
-    /// Completes when `by` has passed on this view.
+    /// Returns a future that completes when `by` has passed on this view.
     pub fn sleep(&self, by: Duration) -> ManualSleep {
         self.sleep_until(self.now() + by)
     }
 
-    /// Completes when this view shows `at`.
+    /// Returns a future that completes when this view shows `at`.
     pub fn sleep_until(&self, at: Timestamp) -> ManualSleep {
         ManualSleep::new(Arc::clone(&self.time), self.view.common_at(at.as_nanos()))
     }
@@ -249,8 +252,8 @@ impl ManualClock {
         self.tasks.spawn(future)
     }
 
-    /// A spawner for a manager over nodes of this process: its timers become tasks of the clock, in
-    /// place of a thread. Not for servers: connections need a runtime that polls them.
+    /// Returns a spawner for a manager over nodes of this process: its timers become tasks of the
+    /// clock, in place of a thread. Not for servers, as connections need a runtime that polls them.
     pub fn spawner(&self) -> ManualSpawner {
         ManualSpawner::new(Arc::clone(&self.tasks))
     }

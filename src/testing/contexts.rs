@@ -19,8 +19,8 @@ use crate::{
     time::Clock as _,
 };
 
-/// A [`JobContext`] for testing a job's function by itself: the first attempt of a punctual run of the
-/// job `test`, with a tick at the clock's present, under its own lock.
+/// Creates a [`JobContext`] for testing a job's function alone: the first attempt of a punctual run
+/// of the job `test`, with a tick at the clock's current time, under its own lock.
 ///
 /// ```
 /// use tower_redlock::{JobContext, testing};
@@ -58,7 +58,8 @@ pub fn job_context() -> JobContextBuilder {
     }
 }
 
-/// A [`Term`] for testing a leader's work by itself, begun at the first moment of its own clock.
+/// Creates a [`Term`] for testing a leader's work alone, begun at the first moment of its own
+/// clock.
 ///
 /// ```
 /// use tower_redlock::{Term, testing};
@@ -85,7 +86,7 @@ pub fn term() -> UnderLock<Term> {
     UnderLock::new(&clock, Resource::of_leader("test"), |lock| Term::new(lock, started))
 }
 
-/// See [`job_context`].
+/// A builder of a job's context. Created by [`job_context`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it builds"]
 pub struct JobContextBuilder {
@@ -98,47 +99,47 @@ pub struct JobContextBuilder {
 }
 
 impl JobContextBuilder {
-    /// The clock of the lock. Default: a new one, which nothing moves.
+    /// Sets the clock of the lock. Default: a new clock that does not move.
     pub fn clock(mut self, clock: &ManualClock) -> Self {
         self.clock = Some(clock.clone());
         self
     }
 
-    /// The job's name.
+    /// Sets the job's name.
     pub fn job(mut self, name: impl Into<String>) -> Self {
         self.job = name.into();
         self
     }
 
-    /// The tick.
+    /// Sets the tick.
     pub fn tick(mut self, tick: impl Into<WallTime>) -> Self {
         self.tick = Some(tick.into());
         self
     }
 
-    /// The delay of the run after its tick.
+    /// Sets the delay of the run after its tick.
     pub fn lateness(mut self, lateness: Duration) -> Self {
         self.lateness = lateness;
         self
     }
 
-    /// The number of the attempt, from 1.
+    /// Sets the number of the attempt, from 1.
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
         self
     }
 
-    /// A run that was triggered by hand.
+    /// Makes it a run that was triggered by hand.
     pub fn triggered(mut self) -> Self {
         self.is_triggered = true;
         self
     }
 
-    /// Takes the lock.
+    /// Acquires the lock.
     ///
     /// # Panics
     ///
-    /// If the name can't be one of a job.
+    /// If the name is not valid for a job.
     pub fn build(self) -> UnderLock<JobContext> {
         let clock = self.clock.unwrap_or_default();
         let now = WallTime::since_epoch(clock.wall());
@@ -157,7 +158,7 @@ impl JobContextBuilder {
     }
 }
 
-/// A context, and its lock, which the drop releases.
+/// A context and its lock, which is released on drop.
 pub struct UnderLock<C> {
     context: C,
     inner: LockContext,
@@ -173,7 +174,8 @@ impl<C> UnderLock<C> {
         let redlock = Nodes::new(1, clock).replica("test").redlock();
         let mut acquired = clock.spawn(redlock.lock_own(resource).into_future());
         clock.settle();
-        let acquired = acquired.take().expect("nobody else wants the lock, and the node answers");
+        let acquired =
+            acquired.take().expect("no other client wants the lock, and the node answers");
         let lock = acquired.unwrap_or_else(|error| panic!("{error}"));
         let inner = lock.context();
         Self { context: make(inner.clone()), inner, lock: Mutex::new(Some(lock)) }
@@ -194,7 +196,7 @@ impl<C> UnderLock<C> {
 }
 
 impl<C: Clone> UnderLock<C> {
-    /// The context, for the work.
+    /// Returns the context, for the work.
     pub fn context(&self) -> C {
         self.context.clone()
     }

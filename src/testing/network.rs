@@ -1,4 +1,4 @@
-//! Between a replica and its nodes: links that can be cut, and hints in flight.
+//! The connections between a replica and its nodes: links that can be cut, and hints in flight.
 
 use std::{
     collections::VecDeque,
@@ -58,7 +58,7 @@ impl HintQueue {
         subscriber
     }
 
-    /// Queues what the embedded node sends to `client`.
+    /// Returns the hints that queue the messages of the embedded node to `client`.
     pub(super) fn inbox(self: &Arc<Self>, subscriber: &Arc<HintSubscriber>) -> Hints {
         let (queue, subscriber) = (Arc::clone(self), Arc::downgrade(subscriber));
         Hints::from_fn(move |hint| {

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The probations of a set of servers that may have forgotten locks, as under
-/// [`RestartGuard::Probation`](crate::node::redis::RestartGuard): see R6 in `docs/design.md`.
+/// [`RestartGuard::Probation`](crate::node::redis::RestartGuard): see R6 in `docs/guarantees.md`.
 #[derive(Debug)]
 pub(super) struct Probations {
     servers: OnceLock<Vec<Weak<SimServer>>>,
@@ -56,7 +56,7 @@ impl Probations {
     }
 
     /// Ends the probations that are over: the servers learn from the others if enough vote, or a
-    /// quorum begins anew.
+    /// quorum starts with an empty state.
     pub(super) fn end(&self, now: Timestamp) {
         let _ending = crate::sync::lock(&self.ending);
         let servers: Vec<_> =

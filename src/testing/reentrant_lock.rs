@@ -1,4 +1,4 @@
-//! A lock that its thread may take again.
+//! A lock that its thread may acquire again.
 
 use crate::{
     random::seeded,
@@ -8,7 +8,8 @@ use crate::{
     },
 };
 
-/// A mutex that its thread may lock again: a task that runs while the clock is moved may move it.
+/// A mutex that its thread may lock again, as a task that runs while the clock is moved may move
+/// the clock.
 ///
 /// The thread that holds it draws its random numbers from the lock's seed.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ struct LockOwner {
     thread: ThreadId,
     /// Number of guards.
     depth: usize,
-    /// The thread's former seed.
+    /// The previous seed of the thread.
     before: Option<u64>,
 }
 

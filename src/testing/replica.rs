@@ -1,4 +1,4 @@
-//! The nodes as one manager sees them.
+//! The nodes from the view of one manager.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// [Nodes](super::Nodes) as one manager sees them: it can be cut off from some of them while others
-/// are not. Clones are the same replica.
+/// The connections of one manager to its [nodes](super::Nodes), which can be cut separately. Clones
+/// are the same replica.
 #[derive(Clone, Debug)]
 pub struct Replica {
     owner: String,
@@ -34,8 +34,8 @@ impl Replica {
         Self { owner, nodes: servers.iter().map(node).collect(), clock }
     }
 
-    /// The same replica on a machine whose clock is another view, perhaps
-    /// [ahead](ManualClock::ahead_by) or [fast](ManualClock::running_fast_by): to be set before a
+    /// Returns the same replica on a machine whose clock is another view, perhaps
+    /// [ahead](ManualClock::ahead_by) or [fast](ManualClock::running_fast_by). Set it before a
     /// manager is built.
     #[must_use]
     pub fn with_clock(mut self, clock: ManualClock) -> Self {
@@ -43,26 +43,27 @@ impl Replica {
         self
     }
 
-    /// A builder for this replica's manager, with its nodes, clock, owner, and the clock's
-    /// [spawner](ManualClock::spawner), and defaults for the rest. The nodes ignore `key_prefix`:
-    /// all managers share their keys.
+    /// Returns a builder for this replica's manager, with its nodes, clock, owner, the clock's
+    /// [spawner](ManualClock::spawner), and otherwise default settings. The nodes ignore
+    /// `key_prefix`: all managers share their keys.
     pub fn builder(&self) -> RedlockBuilder {
         let clock = self.clock.clone();
         let builder = Redlock::builder().owner(&self.owner).spawner(clock.spawner()).clock(clock);
         self.nodes.iter().cloned().fold(builder, RedlockBuilder::node)
     }
 
-    /// A manager with the default settings.
+    /// Builds a manager with the default settings.
     ///
     /// # Panics
     ///
-    /// If there are no nodes, or if the owner's name is longer than a manager takes.
+    /// If there are no nodes, or if the owner's name is too long for a manager.
     pub fn redlock(&self) -> Redlock {
         self.builder().build().expect("the default settings are valid")
     }
 
-    /// Cuts this replica off from nodes: operations are refused at once, as over a broken connection,
-    /// and pending answers are lost. Operations queued on a frozen node still run there.
+    /// Cuts this replica off from nodes: operations are refused at once, as over a broken
+    /// connection, and pending answers are lost. Operations queued on a frozen node still run
+    /// there.
     ///
     /// # Panics
     ///
@@ -74,7 +75,7 @@ impl Replica {
         }
     }
 
-    /// Connects this replica to nodes again.
+    /// Reconnects this replica to nodes.
     ///
     /// # Panics
     ///

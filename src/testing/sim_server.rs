@@ -19,7 +19,7 @@ use crate::{
     time::{Clock, Timestamp},
 };
 
-/// Timeout after which a client gives up an operation on a silent server.
+/// Timeout after which a client abandons an operation on a silent server.
 pub(super) const GIVE_UP: Duration = Duration::from_secs(1);
 
 /// A node that can be stopped and frozen.
@@ -44,7 +44,7 @@ struct SimState {
     probation: Option<(Timestamp, Timestamp)>,
     /// Operations that were received and not run, in order.
     queue: VecDeque<QueuedOp>,
-    /// The queue is being run: new operations go behind it.
+    /// Whether the queue is being run, so that new operations are added to it.
     is_draining: bool,
     next_id: u64,
 }
@@ -56,7 +56,7 @@ enum ServerMode {
     Stopped,
 }
 
-/// Whether a server votes, as clients see it.
+/// The voting state of a server, as clients see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VoteState {
     /// Stopped or frozen.
@@ -71,7 +71,7 @@ pub(super) enum VoteState {
 struct QueuedOp {
     id: u64,
     op: Op,
-    /// `None` once the client gave up.
+    /// `None` once the client stopped waiting.
     reply: Option<Reply>,
     sent: Timestamp,
     from: Arc<Link>,
@@ -143,7 +143,7 @@ impl SimServer {
         }));
     }
 
-    /// Answers clients with an error. Their operations stay queued.
+    /// Answers the clients of some operations with an error. The operations stay queued.
     fn give_up(&self, which: impl Fn(&QueuedOp) -> bool) {
         let replies: Vec<_> = {
             let mut state = self.state();
@@ -216,7 +216,7 @@ impl SimServer {
         }
     }
 
-    /// Runs the queued operations in order. Replies are sent with the mutex unlocked.
+    /// Runs the queued operations in order. Replies are sent after the mutex is unlocked.
     pub(super) fn thaw(self: &Arc<Self>) {
         let mut state = self.state();
         if state.mode != ServerMode::Frozen {
@@ -235,7 +235,7 @@ impl SimServer {
             let result = if state.is_late(&op, waited) {
                 Err(Reason::Late)
             } else {
-                // Keys expire when they would have if it had run at once.
+                // The keys expire at the same time as if the operation had run at once.
                 if let Op::Acquire(AcquireOp { ttl, .. }) = &mut op {
                     *ttl = ttl.saturating_sub(waited);
                 }
@@ -255,7 +255,7 @@ impl SimServer {
         self.state().set.forget(0);
     }
 
-    /// Forgets everything, and begins a probation.
+    /// Deletes everything, and begins a probation.
     pub(super) fn forget(self: &Arc<Self>) {
         let mut state = self.state();
         state.set.forget(0);
@@ -263,7 +263,7 @@ impl SimServer {
         self.restart_probation(&mut state);
     }
 
-    /// Restarts the probation: it counts from when clients reach the server.
+    /// Restarts the probation, which counts from the time at which clients reach the server.
     fn restart_probation(self: &Arc<Self>, state: &mut SimState) {
         let Some((since, _)) = state.probation else { return };
         let until = self.clock.now() + self.probations.length();
@@ -307,7 +307,7 @@ impl SimServer {
         self.state().set.key_counts().into_iter().sum()
     }
 
-    /// The server's wall clock, for a client that is connected to it.
+    /// Returns the server's wall clock for a connected client.
     pub(super) fn wall(&self, link: &Link) -> Option<Duration> {
         let state = self.state();
         let is_there = state.mode != ServerMode::Stopped && link.cut_since().is_none();
@@ -341,7 +341,7 @@ impl SimServer {
     }
 }
 
-/// Key prefix of the embedded node; the prefixes of the managers don't matter here.
+/// Key prefix of the embedded node. The managers' prefixes have no effect here.
 const PREFIX: &str = "redlock";
 
 impl SimState {
@@ -365,8 +365,8 @@ impl SimState {
         answered.try_recv().unwrap_or(Err(Reason::Unknown))
     }
 
-    /// Whether a server refuses the operation `waited` after it was sent: it stores no key then, but
-    /// renews one that is still there.
+    /// Returns whether a server refuses the operation `waited` after it was sent: it then stores no
+    /// key, but renews an existing one.
     fn is_late(&self, op: &Op, waited: Duration) -> bool {
         match op {
             Op::Acquire(AcquireOp { ttl, .. }) => waited >= *ttl,

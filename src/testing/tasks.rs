@@ -21,7 +21,8 @@ use crate::{
 
 type BoxTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Maximum number of polls without a move of the clock; more mean that a task wakes itself forever.
+/// Maximum number of polls without a move of the clock. More polls mean that a task wakes itself
+/// forever.
 const MAX_POLLS: usize = 1_000_000;
 
 /// Tasks that run while the clock is moved or settled, on the thread that does so.
@@ -39,10 +40,10 @@ struct ReadyQueue {
 }
 
 struct TaskCell {
-    /// `None` while it is polled, and once it is done.
+    /// `None` while the task is polled, and once it is done.
     future: Mutex<Option<BoxTask>>,
     queued: AtomicBool,
-    /// Was woken while it was polled further up the stack.
+    /// Whether the task was woken while it was polled further up the stack.
     missed: AtomicBool,
     tasks: Weak<Tasks>,
 }
@@ -56,7 +57,7 @@ impl Tasks {
         !crate::sync::lock(&self.ready).entries.is_empty()
     }
 
-    /// Completes when a task is to be polled.
+    /// Completes when a task has to be polled.
     pub(super) async fn woken(&self) {
         poll_fn(|cx| {
             let waker = cx.waker().clone();
@@ -71,7 +72,7 @@ impl Tasks {
     }
 
     fn start(self: &Arc<Self>, future: BoxTask) -> Arc<TaskCell> {
-        // Otherwise it would use up the budget of the tokio task that moves the clock.
+        // A budget would be shared with the tokio task that moves the clock.
         let future: BoxTask = Box::pin(tokio::task::unconstrained(future));
         let entry = Arc::new(TaskCell {
             future: Mutex::new(Some(future)),
@@ -159,7 +160,7 @@ impl fmt::Debug for TaskCell {
 
 /// A task of a clock: see [`ManualClock::spawn`](super::ManualClock::spawn).
 ///
-/// It can be awaited, on any runtime, or asked for its output. Dropping it leaves the task running.
+/// Await it on any runtime, or take its output. Dropping it leaves the task running.
 #[must_use = "ask it for the output of the task, or drop it on purpose"]
 pub struct Task<T> {
     slot: Arc<Mutex<OutputSlot<T>>>,
@@ -171,12 +172,12 @@ struct OutputSlot<T> {
 }
 
 impl<T> Task<T> {
-    /// Whether the output is there to be taken.
+    /// Returns whether the output is ready.
     pub fn is_finished(&self) -> bool {
         crate::sync::lock(&self.slot).output.is_some()
     }
 
-    /// The output, once, if the task is done.
+    /// Returns the output, once, if the task is done.
     pub fn take(&mut self) -> Option<T> {
         crate::sync::lock(&self.slot).output.take()
     }
@@ -184,7 +185,7 @@ impl<T> Task<T> {
 
 /// # Cancel safety
 ///
-/// Safe: the task runs on, and the output stays until it is taken.
+/// Safe: the task continues, and the output stays until it is taken.
 impl<T> Future for Task<T> {
     type Output = T;
 
@@ -208,7 +209,8 @@ impl<T> fmt::Debug for Task<T> {
 }
 
 /// Runs a manager's own tasks while its clock is moved: see
-/// [`ManualClock::spawner`](super::ManualClock::spawner). For one manager: its drop drops the tasks.
+/// [`ManualClock::spawner`](super::ManualClock::spawner). It serves one manager: its drop drops the
+/// tasks.
 #[derive(Debug)]
 pub struct ManualSpawner {
     tasks: Arc<Tasks>,
@@ -229,7 +231,7 @@ impl Spawner for ManualSpawner {
         spawned.push(Arc::downgrade(&entry));
     }
 
-    /// Runs it as a task of the clock: time does not move while it blocks.
+    /// Runs the task as a task of the clock, so time does not move while it blocks.
     fn spawn_blocking(&self, _name: &str, task: BoxTask) -> io::Result<()> {
         self.spawn(task);
         Ok(())

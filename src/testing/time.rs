@@ -40,8 +40,8 @@ impl CommonTime {
         self.state().waits.keys().next().map(|(at, _)| *at)
     }
 
-    /// Moves to the end of the earliest wait, at most to `target`, and wakes its task. Returns false if
-    /// there is nothing left to do up to `target`.
+    /// Moves to the end of the earliest wait, at most to `target`, and wakes its task. Returns
+    /// false if there is nothing left to do up to `target`.
     pub(super) fn step(&self, target: u64) -> bool {
         let mut state = self.state();
         let next = state.waits.keys().next().map_or(target, |(at, _)| *at).min(target);
@@ -50,7 +50,7 @@ impl CommonTime {
         wake_due(state) || moved
     }
 
-    /// Moves at once.
+    /// Moves time at once, without waking tasks in between.
     pub(super) fn leap(&self, by: u64) {
         let mut state = self.state();
         state.now = state.now.saturating_add(by);
@@ -62,7 +62,7 @@ impl CommonTime {
     }
 }
 
-/// Wakes what is due, in the order of the ends. Returns whether anything was.
+/// Wakes the waits that are due, in the order of their ends. Returns whether there were any.
 fn wake_due(mut state: Guard<'_, PendingWaits>) -> bool {
     let now = state.now;
     let later = now.checked_add(1).map(|next| state.waits.split_off(&(next, 0)));
@@ -73,7 +73,7 @@ fn wake_due(mut state: Guard<'_, PendingWaits>) -> bool {
     any
 }
 
-/// Completes when the clock reaches a moment, and not before.
+/// Completes when the clock reaches a moment.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct ManualSleep {
@@ -94,7 +94,8 @@ impl Future for ManualSleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         let mut state = this.time.state();
-        // Under the same mutex as a move, so that none is missed between the check and the entry.
+        // Checked under the mutex that a move takes, so that no move is missed before the entry is
+        // made.
         if state.now >= this.at {
             return Poll::Ready(());
         }

@@ -22,30 +22,30 @@ pub(super) const MAX_TIMER: Duration = Duration::from_millis(250);
 /// while internal mutexes are held: an implementation must not call this crate from them, and must
 /// not block.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The present moment. Never goes back, and counts suspended time.
+    /// Returns the current moment. Never moves back, and counts suspended time.
     fn now(&self) -> Timestamp;
 
-    /// The wall clock, as the time since the Unix epoch.
+    /// Returns the wall clock, as the time since the Unix epoch.
     fn wall(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
-    /// Waits until about `until`. May return early: the caller reads [`now`](Clock::now) again. The
+    /// Waits until about `until`. May return early; the caller reads [`now`](Clock::now) again. The
     /// default is a tokio timer of at most 250 ms.
     ///
-    /// Called inside the crate's own runtime only.
+    /// Called only inside the crate's own runtime.
     fn wait(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let left = until.saturating_duration_since(self.now()).min(MAX_TIMER);
         Box::pin(async move { tokio::time::sleep(left).await })
     }
 
-    /// Maximum delay of [`wait`](Clock::wait) on an idle machine. The hard stop aims earlier by this
-    /// delay and by the recent lateness beyond it, so that guarded work is dropped before the end of
-    /// its validity.
+    /// Returns the maximum delay of [`wait`](Clock::wait) on an idle machine. The hard stop is
+    /// scheduled earlier by this delay and by the recent lateness beyond it, so that guarded work
+    /// is dropped before the end of its validity.
     ///
-    /// The default is 2 ms: tokio rounds both a deadline and the present to whole milliseconds. Zero
-    /// means that waits end exactly on time, as on a manual clock; the hard stop then comes at the end
-    /// of the validity.
+    /// The default is 2 ms, as tokio rounds both a deadline and the current time to whole
+    /// milliseconds. Zero means that waits end exactly on time, as on a manual clock; the hard stop
+    /// is then at the end of the validity.
     fn granularity(&self) -> Duration {
         Duration::from_millis(2)
     }

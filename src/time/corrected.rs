@@ -1,11 +1,12 @@
-//! Clocks that correct another clock: for pauses it did not count, and for steps back.
+//! Clocks that correct another clock for pauses that it did not count, or for steps back.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use super::{Clock, Timestamp};
 use crate::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// A clock that is put forward by pauses it did not count, such as those of a virtual machine.
+/// A clock that is put forward by pauses that it did not count, such as pauses of a virtual
+/// machine.
 #[derive(Debug)]
 pub(crate) struct AdjustedClock {
     clock: Arc<dyn Clock>,
@@ -47,7 +48,7 @@ impl Clock for AdjustedClock {
     }
 }
 
-/// A wall clock that never goes back, also where the clock's is set back.
+/// A wall clock that does not move back when the system's clock is set back.
 #[derive(Debug)]
 pub(crate) struct MonotonicWall {
     clock: Arc<dyn Clock>,
@@ -68,7 +69,7 @@ impl MonotonicWall {
         self.clock.now()
     }
 
-    /// The time since the Unix epoch at `now`, which was just read.
+    /// Returns the time since the Unix epoch at `now`, which was just read.
     pub(crate) fn read(&self, now: Timestamp) -> Duration {
         let wall = i64::try_from(self.clock.wall().as_micros()).unwrap_or(i64::MAX);
         let now = i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX);
@@ -84,7 +85,7 @@ impl MonotonicWall {
         Duration::from_micros(u64::try_from(now.saturating_add(most)).unwrap_or(0))
     }
 
-    /// How far the wall clock was behind its maximum when it was last read.
+    /// Returns how far the wall clock was below its maximum when it was last read.
     pub(crate) fn set_back_by(&self) -> Duration {
         Duration::from_micros(self.back.load(Ordering::Relaxed))
     }
@@ -94,7 +95,7 @@ impl MonotonicWall {
 mod tests {
     use super::*;
 
-    /// Shows 10 s, and records the ends of waits, which no other mock clock does.
+    /// A clock that shows 10 s and records the ends of waits, which no other mock clock does.
     #[derive(Debug, Default)]
     struct FixedClock(std::sync::Mutex<Vec<Timestamp>>);
 
@@ -155,14 +156,20 @@ mod wall_tests {
         clock.set_wall(NOON);
         let steady = MonotonicWall::new(Arc::new(clock.clone()));
         let read = || steady.read(steady.now());
+
         clock.advance(SECOND);
+
         assert_eq!((read(), steady.set_back_by()), (NOON + SECOND, Duration::ZERO));
+
         clock.set_wall(NOON.saturating_sub(SECOND));
         assert_eq!((read(), steady.set_back_by()), (NOON + SECOND, 2 * SECOND));
+
         clock.advance(SECOND);
         assert_eq!((read(), steady.set_back_by()), (NOON + 2 * SECOND, 2 * SECOND));
+
         clock.set_wall(Duration::ZERO);
         assert_eq!(read(), NOON + 2 * SECOND);
+
         clock.set_wall(NOON + 60 * SECOND);
         assert_eq!((read(), steady.set_back_by()), (NOON + 60 * SECOND, Duration::ZERO));
     }

@@ -1,4 +1,4 @@
-//! The lateness of timers, and how much earlier than a deadline they are set for it.
+//! The lateness of timers, and how much earlier than a deadline they are set.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::Timestamp;
 /// Minimum assumed lateness beyond the timers' granularity: the time to wake a thread on an idle
 /// machine.
 const MIN_LATENESS: Duration = Duration::from_micros(500);
-/// Maximum assumed lateness; more is a pause of the process.
+/// Maximum assumed lateness; a longer delay is a pause of the process.
 const MAX_LATENESS: Duration = Duration::from_millis(10);
 /// Time in which the worst lateness is halved.
 const HALF_LIFE: Duration = Duration::from_secs(10);
@@ -47,8 +47,8 @@ impl Lateness {
     }
 }
 
-/// How long before a deadline a timer must be due, for the woken task to finish in time. Zero for
-/// timers that fire exactly on time.
+/// Returns how long before a deadline a timer must be due for the woken task to finish in time.
+/// Zero for timers that fire exactly on time.
 fn lead(granularity: Duration, late: Duration) -> Duration {
     if granularity.is_zero() {
         return Duration::ZERO;
@@ -56,12 +56,12 @@ fn lead(granularity: Duration, late: Duration) -> Duration {
     granularity + late.max(MIN_LATENESS) * HOPS
 }
 
-/// The lead before the first timer fired; the minimum.
+/// Returns the lead before the first timer has fired; the minimum.
 pub(super) fn min_lead(granularity: Duration) -> Duration {
     lead(granularity, MIN_LATENESS)
 }
 
-/// The maximum lead.
+/// Returns the maximum lead.
 pub(super) fn max_lead(granularity: Duration) -> Duration {
     lead(granularity, MAX_LATENESS)
 }

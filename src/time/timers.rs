@@ -20,8 +20,8 @@ use crate::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// Maximum number of entries that fire before other tasks run, such as those that write to the nodes:
-/// with 100,000 locks, a thousand renewals may be due at a time. A renewal takes some 30 µs.
+/// Maximum number of entries that fire before other tasks run, such as the tasks that write to the
+/// nodes. With 100,000 locks, a thousand renewals may be due at a time. A renewal takes some 30 µs.
 const BATCH: usize = 32;
 
 /// The wakers of renewals, deadlines and retries, ordered by time.
@@ -31,7 +31,8 @@ const BATCH: usize = 32;
 pub(crate) struct Timers {
     clock: Arc<dyn Clock>,
     state: Mutex<TimerTable>,
-    /// When `run` reads the entries next, in nanoseconds; an entry due later needs no notification.
+    /// The time at which `run` reads the entries next, in nanoseconds. An entry that is due later
+    /// needs no notification.
     armed: AtomicU64,
     changed: Notify,
     /// See [`Clock::granularity`].
@@ -47,7 +48,7 @@ struct TimerTable {
     closed: bool,
 }
 
-/// Whether an entry was inserted that is due before [`Timers::run`] reads the entries next.
+/// Whether the inserted entry is due before [`Timers::run`] reads the entries next.
 #[derive(Debug, Default)]
 #[must_use = "the entry may fire late without it"]
 pub(crate) struct Nudge(bool);
@@ -76,14 +77,14 @@ impl Timers {
         &*self.clock
     }
 
-    /// How long before a deadline a timer must be due, for the woken task to be polled in time: the
-    /// granularity of the clock's waits, and their recent lateness. Zero where waits end exactly on
-    /// time.
+    /// Returns how long before a deadline a timer must be due for the woken task to be polled in
+    /// time: the granularity of the clock's waits, and their recent lateness. Zero if waits end
+    /// exactly on time.
     pub(crate) fn lead(&self) -> Duration {
         Duration::from_nanos(self.lead.load(Ordering::Relaxed))
     }
 
-    /// Maximum of [`lead`](Self::lead).
+    /// Returns the maximum of [`lead`](Self::lead).
     pub(crate) fn max_lead(&self) -> Duration {
         max_lead(self.granularity)
     }
@@ -96,8 +97,8 @@ impl Timers {
         key
     }
 
-    /// As [`insert`](Self::insert), for callers that hold a mutex; they call [`nudge`](Self::nudge)
-    /// after they unlocked it.
+    /// Like [`insert`](Self::insert), for callers that hold a mutex; they call
+    /// [`nudge`](Self::nudge) after they unlocked it.
     pub(crate) fn insert_locked(&self, at: Timestamp, waker: Waker) -> (TimerKey, Nudge) {
         let key = {
             let mut state = self.lock();
@@ -117,15 +118,15 @@ impl Timers {
         }
     }
 
-    /// Removes an entry; has no effect if it fired already.
+    /// Removes an entry; has no effect if it has fired.
     pub(crate) fn remove(&self, key: TimerKey) {
         let waker = self.lock().entries.remove(&key);
         drop(waker);
     }
 
-    /// Replaces the waker of an entry. Returns false if it fired already.
+    /// Replaces the waker of an entry. Returns false if it has fired.
     fn rewake(&self, key: TimerKey, waker: &Waker) -> bool {
-        // A waker is a user's code: cloned before the mutex is locked, dropped after.
+        // A waker is user code, so it is cloned before the mutex is locked, and dropped after.
         let waker = crate::sync::clone_waker(waker);
         let mut state = self.lock();
         let Some(entry) = state.entries.get_mut(&key) else { return false };
@@ -152,7 +153,8 @@ impl Timers {
         // The intended end of the wait that has just ended.
         let mut waited_until = None;
         loop {
-            // Set before the entries are read, so that an entry inserted in between notifies.
+            // Set before the entries are read, so that an entry that is inserted in between
+            // notifies.
             self.armed.store(u64::MAX, Ordering::SeqCst);
             let now = self.clock.now();
             if let Some(until) = waited_until.take() {
@@ -174,7 +176,8 @@ impl Timers {
             };
             if !due.is_empty() {
                 wake_each(due.drain(..));
-                // More may be due by now, and always: what they send has to be written meanwhile.
+                // More entries may be due by now, repeatedly; the operations that they send have to
+                // be written meanwhile.
                 let_others_run().await;
                 continue;
             }
@@ -190,7 +193,7 @@ impl Timers {
             let until = if self.granularity.is_zero() {
                 earliest
             } else {
-                // Short, to measure the lateness of its end.
+                // A short wait, to measure the lateness of its end.
                 earliest.min(now + MAX_TIMER)
             };
             tokio::select! {
@@ -216,8 +219,8 @@ impl Timers {
     }
 }
 
-/// Pending once. That of tokio would wait for the runtime of the thread, which need not be the one that
-/// polls.
+/// Pending once. `tokio::task::yield_now` would need the runtime of the thread, which may not be
+/// the one that polls.
 async fn let_others_run() {
     let mut has_yielded = false;
     poll_fn(|cx| {
@@ -230,7 +233,7 @@ async fn let_others_run() {
     .await;
 }
 
-/// Wakes all, also where one panics.
+/// Wakes all wakers, even if one of them panics.
 fn wake_each(wakers: impl Iterator<Item = Waker>) {
     for waker in wakers {
         let _ = catch_unwind(AssertUnwindSafe(|| crate::sync::wake(waker)));
@@ -297,10 +300,13 @@ mod tests {
                 order.lock().unwrap().push(ms);
             })
         });
+
         for sleep in sleeps {
             sleep.await.unwrap();
         }
+
         assert_eq!(*order.lock().unwrap(), [10, 20, 30]);
+
         timers.close();
         task.await.unwrap();
     }
@@ -317,7 +323,7 @@ mod tests {
         assert!(timers.lock().entries.is_empty());
     }
 
-    /// An entry that is due again as soon as it fires, as a renewal that nobody writes.
+    /// An entry that is due again as soon as it fires, like a renewal that is never written.
     struct Again {
         timers: Arc<Timers>,
         left: AtomicU64,
@@ -353,13 +359,16 @@ mod tests {
             }
             turns
         });
+
         let turns = turns.await.unwrap();
+
         assert!(turns >= ENTRIES * TIMES / 32, "{turns} turns");
+
         timers.close();
         task.await.unwrap();
     }
 
-    /// A task that its last waker drops, and its sleep with it.
+    /// A task that its last waker drops, together with its sleep.
     struct SleepOwner {
         _sleep: Mutex<Sleep>,
     }
@@ -382,7 +391,9 @@ mod tests {
         let task = Waker::from(Arc::new(SleepOwner { _sleep: Mutex::new(first) }));
         poll(&mut second, &task);
         drop(task);
+
         poll(&mut second, Waker::noop());
+
         assert_eq!(timers.lock().entries.len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Servers that are given as what the `redis` crate made of a URL.
+//! Servers given as types of the `redis` crate instead of URLs.
 
 use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 use tower_redlock::{Redlock, error::BuildError, node::redis::NodeAddress};
@@ -27,6 +27,7 @@ fn every_form_is_the_same_server() {
         ("10.0.0.1", 6379).into(),
         String::from("redis://10.0.0.1").into(),
     ];
+
     for form in forms {
         let error = build_error(|b| b.nodes([NodeAddress::from("redis://10.0.0.1/3"), form]));
         assert!(matches!(error, BuildError::DuplicateNode { .. }), "{error:?}");

@@ -14,7 +14,7 @@ use tower_redlock::{
 use crate::recorder::Recorder;
 
 #[tokio::test]
-async fn names_that_are_none_are_refused() {
+async fn invalid_names_are_refused() {
     let cases = [
         (String::new(), ResourceError::EmptyName, "empty"),
         ("x".repeat(513), ResourceError::NameTooLong { bytes: 513 }, "512 bytes"),
@@ -28,7 +28,7 @@ async fn names_that_are_none_are_refused() {
         let error = refusal(name.clone()).await;
         assert_eq!(error, LockError::InvalidResource(expected));
         assert!(error.to_string().contains(text), "{error}");
-        // In a set as well.
+        // An invalid name in a set is refused too.
         assert_eq!(refusal(vec!["fine".to_owned(), name]).await, error);
     }
 }
@@ -51,7 +51,7 @@ async fn names_at_the_limits() {
 }
 
 #[tokio::test]
-async fn invisible_header_is_no_key() {
+async fn invisible_header_is_not_a_key() {
     let key = |request: &Request<()>| -> Result<String, KeyError> {
         let value =
             request.headers().get("x-account").ok_or(KeyError::new("x-account is missing"))?;
@@ -70,6 +70,7 @@ async fn invisible_header_is_no_key() {
         (Some(b""), "a resource's name is empty"),
         (Some(&[b'x'; 513]), "at most 512 bytes"),
     ];
+
     for (value, text) in cases {
         let mut request = Request::new(());
         if let Some(value) = value {
@@ -80,19 +81,24 @@ async fn invisible_header_is_no_key() {
         let error = service.clone().oneshot(request).await.unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
+
     assert_eq!(recorder.count(), 0);
 }
 
 #[tokio::test]
 async fn invalid_options_are_named() {
     let ms = Duration::from_millis;
+
     assert!(invalid_request(|r| r.ttl(Duration::ZERO)).await.contains("TTL is zero"));
+
     let text = invalid_request(|r| r.ttl(ms(2))).await;
     assert!(text.contains("TTL of 2ms") && text.contains("drift"), "{text}");
+
     for ttl in [ms(10_001), Duration::MAX] {
         let text = invalid_request(|r| r.ttl(ttl)).await;
         assert!(text.contains("max_ttl (10s)"), "{text}");
     }
+
     assert!(invalid_request(|r| r.max_hold(Duration::ZERO)).await.contains("max_hold"));
     assert!(invalid_request(|r| r.max_attempts(0)).await.contains("max_attempts"));
 }
@@ -109,19 +115,24 @@ async fn longest_options_do_not_overflow() {
         .retry_delay(Duration::ZERO..=century)
         .build()
         .unwrap();
+
     let lock = redlock.lock("a").max_hold(Duration::MAX).await.unwrap();
+
     assert!(lock.remaining() > century / 2);
+
     lock.extend().await.unwrap();
     let busy = redlock.lock("a").wait(Duration::ZERO).await.unwrap_err();
     assert!(matches!(busy, LockError::Held { .. }), "{busy:?}");
+
     lock.release().await.unwrap();
 }
 
 #[tokio::test]
-async fn longest_wait_is_no_limit() {
+async fn longest_wait_does_not_limit() {
     let builder = || Redlock::builder().nodes_from(&EmbeddedNodes::new(3));
     let by_default = builder().wait(Duration::MAX).max_hold(Duration::MAX).build().unwrap();
     let by_request = builder().build().unwrap();
+
     for redlock in [by_default, by_request] {
         let request = || redlock.lock("a").wait(Duration::MAX).max_hold(Duration::MAX);
         let lock = redlock.lock("a").await.unwrap();

@@ -77,7 +77,7 @@ const WITHOUT_HOST: &[&str] = &[
     "rediss://default:{}",
 ];
 
-/// Passwords of parts that no message has, with URL separators between them.
+/// Passwords from parts that occur in no message, with URL separators between them.
 fn password(separators: &'static str) -> impl Strategy<Value = (String, Vec<String>)> {
     let part = "[0-9]{0,2}[QXZ]{3}[0-9]?";
     let separators = separators.chars().map(String::from).chain(["://".into(), "%zz".into()]);
@@ -133,7 +133,7 @@ fn urls_given_as_names_stay_hidden() {
 }
 
 #[test]
-fn faulty_urls_are_told_by_number() {
+fn faulty_urls_are_named_by_number() {
     let shown = all_shown(|builder| builder.nodes(["redis://10.0.0.1", "redis://u:3cret-9"]));
     assert!(shown.contains("node URL 2 (redis://***)"), "{shown}");
 }

@@ -30,6 +30,7 @@ fn an_embedded_set_is_used_alone() {
         assert_eq!(setting_of(&error), "nodes");
         assert!(error.to_string().contains("embedded"), "{error}");
     }
+
     Redlock::builder().nodes_from(&one).build().unwrap();
 }
 
@@ -42,14 +43,17 @@ fn invalid_durations_are_named() {
         ("max_hold", RedlockBuilder::max_hold),
         ("node_timeout", RedlockBuilder::node_timeout),
     ];
+
     for (name, set) in settings.into_iter().filter(|(name, _)| *name != "max_hold") {
         assert_eq!(setting_of(&build_error(|b| set(b, Duration::MAX))), name);
     }
+
     let zero: [(&str, Set); 4] =
         [("ttl", RedlockBuilder::ttl), settings[1], settings[2], settings[3]];
     for (name, set) in zero {
         assert_eq!(setting_of(&build_error(|b| set(b, Duration::ZERO))), name);
     }
+
     let below = build_error(|b| b.max_ttl(Duration::from_secs(9)));
     assert_eq!(setting_of(&below), "max_ttl");
     assert!(below.to_string().contains("9s") && below.to_string().contains("10s"), "{below}");
@@ -111,11 +115,13 @@ fn invalid_retries() {
 #[test]
 fn invalid_owners_and_prefixes() {
     let bad = [String::new(), "a\nb".into(), "a\u{0}".into(), "x".repeat(129)];
+
     for text in bad {
         assert_eq!(setting_of(&build_error(|b| b.owner(text.clone()))), "owner");
         assert_eq!(setting_of(&build_error(|b| b.key_prefix(text))), "key_prefix");
     }
     assert_eq!(setting_of(&build_error(|b| b.key_prefix("x".repeat(65)))), "key_prefix");
+
     Redlock::builder()
         .node(Recorder::default().node())
         .owner("o".repeat(128))

@@ -117,18 +117,24 @@ async fn passwords_are_never_shown() {
     let credentials = Credentials::new("app", "s3cret");
     let callback = Credentials::callback(|| Credentials::password("s3cret"));
     let token = AuthToken::new("app", "s3cret");
+
     let tokens = Credentials::token_callback(|| async { Ok(AuthToken::new("app", "s3cret")) });
+
     assert!(!format!("{credentials:?} {callback:?} {token:?} {tokens:?}").contains("s3cret"));
+
     let recorder = Recorder::default();
     let builder = Redlock::builder()
         .nodes(["redis://u:s3cret@h1", "redis://:s3cret@h2/3", "redis+unix:///s?pass=s3cret"])
         .credentials(credentials)
         .connector(recorder.clone());
+
     assert!(!format!("{builder:?}").contains("s3cret"));
+
     let redlock = builder.build().unwrap();
     let error = redlock.lock("a").await.unwrap_err();
     let nodes: Vec<_> = redlock.nodes().iter().map(|node| node.name()).collect();
     let shown = format!("{redlock:?} {:?} {nodes:?} {error} {error:?}", redlock.health());
+
     assert!(!shown.contains("s3cret"), "{shown}");
     assert!(shown.contains("h2:6379/3"), "{shown}");
 }

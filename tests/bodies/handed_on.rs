@@ -1,4 +1,4 @@
-//! Every kind of service gets the whole body behind a layer that has read it.
+//! Every kind of service gets the whole body inside a layer that has read it.
 
 use std::convert::Infallible;
 
@@ -24,7 +24,7 @@ fn keyed() -> Keyed<impl BodyKey + Clone + Send + Sync + 'static> {
     Keyed { key: key::json_pointer("/id").prefixed("evt:"), limit: LIMIT }
 }
 
-/// `{"id": 7, "fill": "xxx…"}` of so many bytes, in pieces.
+/// `{"id": 7, "fill": "xxx…"}` with a length of `len` bytes, in pieces.
 fn event(len: usize) -> Vec<Bytes> {
     let start = r#"{"id": 7, "fill": ""#;
     let body = format!("{start}{}\"}}", "x".repeat(len - start.len() - 2));
@@ -66,6 +66,7 @@ async fn axum_takes_it_everywhere() {
     }
     let routes = || Router::new().route("/hook", post(handler));
     let method = post(handler).layer(keyed());
+
     for router in [
         routes().route_layer(keyed()),
         routes().layer(keyed()),
@@ -104,7 +105,7 @@ async fn invalid_bodies_never_reach_the_handler() {
     }
     let app = Router::new().route("/hook", post(handler)).route_layer(keyed());
     let answer = send(serve(app.clone()).await, event(LIMIT + 1)).await;
-    let text = "the body is too large: at most 100000 bytes are taken";
+    let text = "the body is too large: at most 100000 bytes are accepted";
     assert_eq!((answer.status, &*answer.text), (413, text.as_bytes()));
     let answer = send(serve(app.clone()).await, vec!["{".into()]).await;
     let text = "the body is not JSON: see line 1, column 1";

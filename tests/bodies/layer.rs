@@ -15,7 +15,7 @@ use tower_redlock::{
     once::{Fingerprint, Intact, ReadBody, ReadBodyError},
 };
 
-/// Tells the handler the key and the fingerprint, by headers.
+/// Passes the key and the fingerprint to the handler in headers.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyed<K> {
     pub(crate) key: K,

@@ -1,4 +1,4 @@
-//! Bodies that are read whole and handed on as they were.
+//! Bodies that are read whole and passed on unchanged.
 #![cfg(feature = "http")]
 
 mod handed_on;

@@ -1,4 +1,4 @@
-//! Any body, read and handed on, against the body itself.
+//! Any body that is read and passed on, compared with the original body.
 
 use http::HeaderMap;
 use http_body::{Body, SizeHint};
@@ -33,11 +33,12 @@ proptest! {
             Scripted { tells_its_end, hint, ..Scripted::new(steps.clone()) }
         };
         let expected = drain(body());
+
         let again = match poll_to_end(ReadBody::new(&HeaderMap::new(), body(), limit)) {
             Ok(whole) => {
                 prop_assert!(len <= limit && !expected.failed);
                 let again = Intact::from(whole);
-                // HTTP/1 has no trailers behind a body whose length was announced.
+                // HTTP/1 allows no trailers after a body of announced length.
                 let exact = expected.trailers.is_empty().then_some(len as u64);
                 prop_assert_eq!(again.size_hint().exact(), exact);
                 prop_assert_eq!(again.size_hint().lower(), len as u64);
@@ -52,6 +53,7 @@ proptest! {
                 short.into_body()
             }
         };
+
         prop_assert_eq!(drain(again), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! What is read of a body, and what is not.
+//! Which parts of a body are read.
 
 use std::{
     pin::pin,
@@ -14,7 +14,7 @@ use tower_redlock::once::{Intact, ReadBody, ReadBodyError};
 
 use crate::scripted::{Broken, Scripted, Step, drain, poll_to_end, trailers};
 
-/// Far longer than anything here takes.
+/// Longer than any operation here takes.
 const HANG: Duration = Duration::from_secs(30);
 
 fn none() -> HeaderMap {
@@ -48,11 +48,15 @@ fn data_and_trailers_are_read() {
 fn one_byte_above_limit_passes_intact() {
     let steps = [data("ab"), data("cde"), Step::Pending, data("fg"), Step::Trailers(7)];
     let short = poll_to_end(ReadBody::new(&none(), Scripted::new(steps), 4)).unwrap_err();
+
     assert_eq!(short.error(), &ReadBodyError::TooLarge { limit: 4 });
-    let text = "the body is too large: at most 4 bytes are taken";
+
+    let text = "the body is too large: at most 4 bytes are accepted";
     assert_eq!(short.error().to_string(), text);
+
     let body = short.into_body();
     assert_eq!((body.size_hint().lower(), body.size_hint().upper()), (5, None));
+
     let seen = drain(body);
     assert_eq!((seen.data, seen.trailers), (b"abcdefg".to_vec(), vec![trailers(7)]));
 }
@@ -70,12 +74,14 @@ fn announced_excess_is_never_polled() {
         read.map(|whole| whole.data().len())
             .map_err(|short| (format!("{short:?}"), short.into_error()))
     };
+
     for (headers, lower) in [(none(), 5), (none(), u64::MAX), (length("5"), 0)] {
         let (shown, error) = read(&headers, lower).unwrap_err();
         assert_eq!(error, ReadBodyError::TooLarge { limit: 4 });
         assert!(shown.contains("bytes: 0"), "{shown}");
     }
-    // A length that no number can hold is the server's to refuse; the body is bounded nevertheless.
+
+    // The server has to refuse a length that no integer can hold; the body is still bounded.
     for (headers, lower) in [(none(), 4), (length("4"), 0), (length("x"), 0), (length(""), 0)] {
         assert_eq!(read(&headers, lower).unwrap(), 4);
     }
@@ -85,11 +91,14 @@ fn announced_excess_is_never_polled() {
 fn error_is_replayed_after_data() {
     let body = || Scripted::new([data("ab"), Step::Error]);
     let error = poll_to_end(ReadBody::new(&none(), body(), 9)).unwrap_err().into_error();
+
     assert_eq!(error, ReadBodyError::Body(Broken));
     assert_eq!(error.to_string(), "the body failed: broken on purpose");
+
     let again = poll_to_end(ReadBody::new(&none(), body(), 9)).unwrap_err().into_body();
     assert_eq!((again.size_hint().lower(), again.size_hint().upper()), (2, None));
     assert!(!again.is_end_stream());
+
     let seen = drain(again);
     assert_eq!((seen.data, seen.failed), (b"ab".to_vec(), true));
 }
@@ -106,7 +115,9 @@ fn known_end_is_not_polled() {
     read(&[]);
     read(&[Step::Pending]);
     read(&[data("a"), Step::Pending]);
+
     let whole = poll_to_end(ReadBody::new(&none(), Empty::<Bytes>::new(), 0)).unwrap();
+
     assert_eq!((whole.data().len(), whole.trailers()), (0, None));
     assert!(Intact::<Empty<Bytes>>::from(whole).is_end_stream());
 }
@@ -122,12 +133,15 @@ fn single_frame_is_not_copied() {
 async fn always_ready_body_yields() {
     let body = || Scripted::new(std::iter::repeat_n(Step::Data(Vec::new()), 1000));
     let whole = tokio::time::timeout(HANG, ReadBody::new(&none(), body(), 9)).await;
+
     assert!(whole.expect("nobody woke it").is_ok());
+
     let mut read = pin!(ReadBody::new(&none(), body(), 9));
     let mut polls = 1;
     while read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         polls += 1;
     }
+
     assert!(polls > 10, "{polls} polls");
 }
 
@@ -136,11 +150,15 @@ fn untouched_body_is_unchanged() {
     let mut body = Scripted::new([data("ab"), Step::Trailers(1)]);
     body.hint = SizeHint::with_exact(2);
     body.tells_its_end = true;
+
     let body = Intact::untouched(body);
+
     assert_eq!(body.size_hint().exact(), Some(2));
+
     let seen = drain(body);
     assert_eq!((seen.data, seen.trailers), (b"ab".to_vec(), vec![trailers(1)]));
     assert!(Intact::<Scripted>::default().is_end_stream());
+
     let mut end = Scripted::new([]);
     end.tells_its_end = true;
     assert!(Intact::untouched(end).is_end_stream());

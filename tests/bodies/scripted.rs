@@ -1,4 +1,4 @@
-//! A body made by hand, and what can be seen of a body.
+//! A scripted body, and the observable properties of a body.
 
 use std::{
     collections::VecDeque,
@@ -19,15 +19,15 @@ pub(crate) enum Step {
     Pending,
 }
 
-/// Does what its script says.
+/// A body that follows a script.
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
     pub(crate) steps: VecDeque<Step>,
-    /// `is_end_stream` tells the truth; else it always says no, as it may.
+    /// Whether `is_end_stream` is exact; otherwise it always returns false, which is allowed.
     pub(crate) tells_its_end: bool,
-    /// What `size_hint` says.
+    /// The result of `size_hint`.
     pub(crate) hint: SizeHint,
-    /// How often it was polled.
+    /// Number of polls.
     pub(crate) polls: usize,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn trailers(value: u8) -> HeaderMap {
     [("x-sum".parse().expect("a header's name"), value)].into_iter().collect()
 }
 
-/// Its data is in two pieces each.
+/// Each data buffer consists of two pieces.
 impl Body for Scripted {
     type Data = Chain<Bytes, Bytes>;
     type Error = Broken;
@@ -88,7 +88,7 @@ impl Body for Scripted {
     }
 }
 
-/// All that comes out of a body.
+/// Everything that a body yields.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) data: Vec<u8>,
@@ -96,7 +96,7 @@ pub(crate) struct Seen {
     pub(crate) failed: bool,
 }
 
-/// Polls a future without a runtime, at most so many times.
+/// Polls a future without a runtime, up to a maximum number of times.
 pub(crate) fn poll_to_end<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
@@ -108,7 +108,7 @@ pub(crate) fn poll_to_end<F: Future>(future: F) -> F::Output {
     panic!("it is not ready after 10,000 polls");
 }
 
-/// Takes a body to its end, and checks on the way what it says of itself.
+/// Reads a body to its end, and checks its properties at each step.
 pub(crate) fn drain<B: Body>(body: B) -> Seen {
     let mut body = pin!(body);
     let mut seen = Seen::default();

@@ -31,7 +31,7 @@ where
         let (stream, _) = listener.accept().await.expect("a client");
         let builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
         let service = TowerToHyperService::new(service);
-        // How the connection ends is the client's to tell.
+        // The client checks how the connection ends.
         let _ = builder.serve_connection(TokioIo::new(stream), service).await;
     });
     addr
@@ -49,7 +49,7 @@ pub(crate) async fn send(addr: SocketAddr, pieces: Vec<Bytes>) -> Answer {
     let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
     tokio::spawn(async move {
         for piece in pieces {
-            // A server that has answered reads no more.
+            // A server that has responded may stop reading.
             if sender.send_data(piece).await.is_err() {
                 return;
             }

@@ -47,6 +47,7 @@ fn auto_traits_follow_the_body() {
     error::<ReadBodyError<std::fmt::Error>>();
     error::<DecodeResponseError>();
     error::<ParseFingerprintError>();
+
     error::<StoreError>();
 }
 

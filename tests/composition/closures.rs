@@ -1,5 +1,4 @@
-//! Closures as keys, where a layer is written into a router: their types are inferred, as far as that
-//! goes.
+//! Closures as keys of layers in a router, and how far their types are inferred.
 
 use axum::{
     Router,
@@ -26,7 +25,7 @@ fn caller<B>(request: &http::Request<B>) -> Option<String> {
     request.headers().get("x-caller")?.to_str().ok().map(str::to_owned)
 }
 
-/// Two requests of one caller: the second is answered as a repeated one.
+/// Sends two requests of one caller; the second one is answered with the stored response.
 async fn replays(app: Router) {
     for is_replayed in [false, true] {
         let request = Request::post("/pay")
@@ -101,7 +100,7 @@ async fn body_closures_tell_their_types() {
 }
 
 #[tokio::test]
-async fn closures_say_what_is_missing() {
+async fn closures_report_what_is_missing() {
     let key = key::from_fn(|head| match head.headers().get("x-key") {
         Some(_) => Ok("x"),
         None => Err(KeyError::missing("there is no x-key")),
@@ -111,8 +110,11 @@ async fn closures_say_what_is_missing() {
         app.oneshot(request).await.unwrap().status()
     };
     let app = || Router::new().route("/", any(async || "ran"));
+
     let lenient = app().route_layer(RedlockLayer::new(redlock(), key.optional()).http());
+
     assert_eq!(status(lenient).await, StatusCode::OK);
+
     let strict = app().route_layer(RedlockLayer::new(redlock(), key).http());
     assert_eq!(status(strict).await, StatusCode::BAD_REQUEST);
 }

@@ -1,4 +1,4 @@
-//! A service for requests of any body, and what a server asks of a stack.
+//! A service for requests of any body, and the bounds that a server puts on a stack.
 
 use std::{
     convert::Infallible,
@@ -18,7 +18,7 @@ use tower_redlock::{
     once::{self, Always, http::Scope},
 };
 
-/// Answers "done", whatever the request's body is.
+/// Responds with "done", whatever the request's body is.
 #[derive(Clone, Debug)]
 pub(crate) struct Echo;
 
@@ -36,7 +36,7 @@ impl<B> Service<Request<B>> for Echo {
     }
 }
 
-/// What hyper and axum ask of a service, but for `Clone`.
+/// The bounds that hyper and axum put on a service, except `Clone`.
 pub(crate) fn is_served<S, A>(service: S) -> S
 where
     S: Service<Request<Body>, Response = Response<A>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! One test for each layer of tower and tower-http: over each of ours and under it.
+//! One test for each layer of tower and tower-http, around and inside each layer of this crate.
 
 use std::{future::ready, time::Duration};
 
@@ -49,7 +49,7 @@ use crate::echo::{Echo, calls, grpc, http, is_served, payments, plain, webhooks}
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The layer over one of ours.
+/// The layer around one of this crate's layers.
 macro_rules! over {
     ($layer:expr => $($ours:ident)*) => {
         $(drop(is_served(ServiceBuilder::new().layer($layer).layer($ours()).service(Echo)));)*
@@ -58,7 +58,7 @@ macro_rules! over {
     };
 }
 
-/// The layer under one of ours.
+/// The layer inside one of this crate's layers.
 macro_rules! under {
     ($layer:expr => $($ours:ident)*) => {
         $(drop(is_served(ServiceBuilder::new().layer($ours()).layer($layer).service(Echo)));)*
@@ -125,7 +125,7 @@ both! {
 
 const X: HeaderName = HeaderName::from_static("x-set");
 
-/// Answers with what layers answer with that ask for a body's default.
+/// Responds with layers that need a default for the body.
 #[tokio::test]
 async fn require_authorization() {
     async fn authorize<B>(request: Request<B>) -> Result<Request<B>, Response<Full<Bytes>>> {
@@ -134,7 +134,7 @@ async fn require_authorization() {
     under!(AsyncRequireAuthorizationLayer::new(authorize) => plain http grpc webhooks calls payments);
 }
 
-/// They are no `Clone`: ours stand under them, or have a buffer between.
+/// These layers are not `Clone`, so they are outermost, or have a buffer around them.
 #[tokio::test]
 async fn services_that_are_not_cloned() {
     over!(RateLimitLayer::new(8, SECOND) => plain http grpc webhooks calls payments);
@@ -142,7 +142,7 @@ async fn services_that_are_not_cloned() {
     under!(ServiceBuilder::new().buffer(8).rate_limit(8, SECOND).into_inner() => plain http grpc webhooks calls payments);
 }
 
-/// Tries nothing again.
+/// A policy that never retries.
 #[derive(Clone)]
 struct Never;
 

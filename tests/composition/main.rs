@@ -1,6 +1,6 @@
-//! The layers over and under every layer of tower and tower-http, in one `ServiceBuilder`.
+//! The layers around and inside every layer of tower and tower-http, in one `ServiceBuilder`.
 //!
-//! Most of it is whether it compiles; one stack of many is run.
+//! Most of these tests check that it compiles; one stack of many layers is run.
 
 mod closures;
 mod echo;

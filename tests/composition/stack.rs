@@ -1,4 +1,4 @@
-//! A stack of many layers, which is run.
+//! A stack of many layers that handles requests.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn responses_pass_and_locks_are_released() {
     const SECOND: Duration = Duration::from_secs(1);
     let redlock = Redlock::embedded();
     let stack = ServiceBuilder::new()
-        // Its own body has no default, which CORS asks for.
+        // Its own body has no default, which CORS needs.
         .layer(RequestBodyLimitLayer::new(1 << 10))
         .layer(TraceLayer::new_for_http())
         .layer(CatchPanicLayer::new())
@@ -51,6 +51,8 @@ async fn responses_pass_and_locks_are_released() {
         let body = answer.into_body().collect().await;
         assert_eq!(body.unwrap().to_bytes(), "done");
     }
+
     let free = redlock.lock("POST /pay").wait(SECOND).await;
+
     assert!(free.is_ok(), "{free:?}");
 }

@@ -1,4 +1,4 @@
-//! Requests that wait for a lock occupy nothing of the services inside.
+//! Requests that wait for a lock occupy no resource of the inner services.
 
 use std::{
     convert::Infallible,
@@ -23,7 +23,7 @@ use tower::{
 };
 use tower_redlock::{OnceLayer, Redlock, RedlockLayer, key, once::http::Scope};
 
-/// How long a request waits for its lock: to the end of the test.
+/// Time for which a request waits for its lock: beyond the end of the test.
 const PATIENT: Duration = Duration::from_secs(600);
 const HANG_GUARD: Duration = Duration::from_secs(60);
 
@@ -63,7 +63,7 @@ fn request(id: &str) -> Request<Body> {
     request.body(body).expect("a request")
 }
 
-/// While one request runs and another waits for its lock, a third with a key of its own passes.
+/// While one request runs and another waits for its lock, a third one with another key passes.
 async fn others_pass<S>(name: &str, site: Site, service: S)
 where
     S: Service<Request<Body>> + Clone + Send + 'static,
@@ -108,7 +108,7 @@ macro_rules! under_each {
     )*};
 }
 
-/// One runs, and one may besides.
+/// One request runs, and a second one may run at the same time.
 #[tokio::test]
 async fn waiting_requests_occupy_no_permit() {
     under_each!(ConcurrencyLimitLayer::new(2));

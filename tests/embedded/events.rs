@@ -53,7 +53,7 @@ async fn refusals_and_waits_are_reported() {
     assert!(matches!(error, LockError::Held { .. }), "{error}");
 
     let waiting = tokio::spawn(ours.lock("a").wait(LONG).into_future());
-    // In this process's line behind it.
+    // It waits in this process's queue, after the first one.
     let behind = tokio::spawn(ours.lock("a").wait(LONG).into_future());
     // Both are polled.
     tokio::task::yield_now().await;
@@ -99,16 +99,19 @@ async fn losses_and_hard_stops_are_reported() {
 }
 
 #[tokio::test]
-async fn receivers_that_are_behind_are_told() {
+async fn lagging_receivers_are_notified() {
     let (ours, other) = managers();
     let (mut first, mut second) = (ours.events(), ours.events());
     let _held = other.lock("a").await.unwrap();
+
     for _ in 0..1_030 {
         ours.lock("a").await.unwrap_err();
     }
+
     assert_eq!(first.try_recv(), Err(TryRecvError::Lagged(6)));
     assert!(first.try_recv().is_ok());
     assert_eq!(second.try_recv(), Err(TryRecvError::Lagged(6)));
+
     drop((first, second));
     ours.lock("a").await.unwrap_err();
 }
@@ -130,8 +133,11 @@ async fn raised_fence_is_reported_once() {
     }
     let redlock = Redlock::builder().nodes_from(&nodes).build().unwrap();
     let mut events = redlock.events();
+
     let lock = redlock.lock("a").await.unwrap();
+
     assert!(lock.fencing_token().get() > token);
+
     let raised = next(&mut events).await;
     let LockEventKind::FenceRaised { resource, token } = &raised else { panic!("{raised:?}") };
     assert_eq!((resource.to_string().as_str(), *token), ("a", lock.fencing_token()));

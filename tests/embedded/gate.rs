@@ -16,8 +16,9 @@ use crate::{
     },
 };
 
-/// Five nodes as a manager sees them: a stranger has the key of the first, the second is free, and
-/// the others can't be reached. The votes are split, and the next try asks the first node alone.
+/// Five nodes, as a manager sees them: another client has the key of the first, the second is free,
+/// and the others can't be reached. The votes are split, and the next attempt asks only the first
+/// node.
 struct Scene {
     clock: HandClock,
     redlock: Redlock,
@@ -37,7 +38,7 @@ impl Scene {
         Self { clock: scene.clock, redlock, _strangers: (stranger, lock) }
     }
 
-    /// A try is due behind every pause.
+    /// Waits until the pause before the next attempt is over.
     fn pause(&self) {
         // Pauses grow while no quorum answers, up to a second.
         self.clock.advance(Duration::from_secs(1));
@@ -45,7 +46,7 @@ impl Scene {
 }
 
 #[tokio::test]
-async fn one_nodes_answer_is_no_verdict() {
+async fn answer_of_one_node_is_not_decisive() {
     let scene = Scene::new();
     let mut waiting = waiting(scene.redlock.lock("x").wait(HANG_GUARD));
     for _ in 0..4 {
@@ -55,7 +56,9 @@ async fn one_nodes_answer_is_no_verdict() {
         assert!(poll(&mut waiting).is_pending());
     }
     scene.clock.advance(HANG_GUARD);
+
     let told = timeout(HANG_GUARD, waiting).await.expect("the wait is over");
+
     let Err(LockError::WaitTimedOut { last, .. }) = told else { panic!("{told:?}") };
     assert!(matches!(*last, LockError::NoQuorum { .. }), "{last:?}");
 }

@@ -40,8 +40,11 @@ fn twenty_short_calls_return_in_turn() {
     }
     drop(lock);
     let lock = scene.lock("order:100");
+
     let after = turned_away(&scene.redlock, "order:100", Duration::ZERO).expect("an estimate");
+
     assert!(after <= HOLD * 2, "those of before came back: {after:?}");
+
     drop(lock);
 }
 

@@ -1,4 +1,4 @@
-//! One name that is leased again and again without a pause.
+//! One name that is leased repeatedly without a pause.
 
 use std::{
     future::{Future, IntoFuture},
@@ -20,6 +20,7 @@ fn hot_name_gets_growing_tokens() {
     // The machine's speed does not matter.
     let Scene { clock, redlock, .. } = Scene::by_hand(3);
     let mut last = FencingToken::default();
+
     for lease in 0..LEASES {
         let granted =
             pin!(redlock.lock("hot").into_future()).poll(&mut Context::from_waker(Waker::noop()));

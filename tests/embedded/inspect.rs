@@ -38,17 +38,22 @@ async fn revocation_spares_the_next_holder() {
 async fn whoever_holds_a_name_is_revoked() {
     let nodes = EmbeddedNodes::new(5);
     let manager = |owner: &str| Redlock::builder().nodes_from(&nodes).owner(owner).build().unwrap();
+
     let (holder, other) = (manager("holder"), manager("other"));
+
     assert_eq!(other.revoke("a").await, Ok(Released::AlreadyLost));
+
     let lock = holder.lock("a").await.unwrap();
     assert_eq!(other.revoke("a").await, Ok(Released::Released));
     assert_eq!(nodes.key_counts(), [0; 5]);
     assert!(other.lock("a").await.is_ok());
+
     drop(lock);
     let _set = holder.lock(["b", "c"]).await.unwrap();
     let names = Resource::try_from(["b", "c"]).unwrap();
     assert_eq!(other.revoke(names).await, Ok(Released::Released));
     assert!(other.lock(["b", "c"]).await.is_ok());
+
     let invalid = other.revoke(String::new()).await;
     assert_eq!(invalid, Err(ReleaseError::InvalidResource(ResourceError::EmptyName)));
 }

@@ -1,4 +1,4 @@
-//! Enumerating what the nodes keep.
+//! Enumerating what the nodes store.
 
 use std::sync::{
     Arc,
@@ -23,14 +23,17 @@ async fn locks_and_once_keys_are_listed() {
     redlock.once("d").run(|_| async { Ok::<_, ()>(()) }).await.unwrap();
     let mut listed: Vec<Holder> = redlock.locks().try_collect().await.unwrap();
     listed.sort_by(|a, b| a.name.cmp(&b.name));
+
     let names: Vec<_> = listed.iter().map(|holder| &*holder.name).collect();
+
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(listed[0].token, locks[0].fencing_token());
+
     let keys: Vec<Arc<str>> = redlock.once_keys().try_collect().await.unwrap();
     assert_eq!(keys, [Arc::from("d")]);
 }
 
-/// A manager over three nodes, the first of which refuses so many scans.
+/// A manager over three nodes, the first of which refuses a number of scans.
 fn refusing(scans: usize) -> (Redlock, Arc<AtomicUsize>) {
     let asked = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&asked);
@@ -44,7 +47,7 @@ fn refusing(scans: usize) -> (Redlock, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn busy_node_is_asked_again() {
+async fn busy_node_is_scanned_again() {
     let (redlock, asked) = refusing(2);
     let _lock = redlock.lock("a").await.unwrap();
     let listed: Vec<Holder> = redlock.locks().try_collect().await.unwrap();
@@ -61,7 +64,7 @@ async fn refusing_node_is_left_out() {
     assert_eq!(asked.load(Ordering::SeqCst), 3, "three times, then no more");
 }
 
-/// It would otherwise be read for ever.
+/// Otherwise the scan would not end.
 #[tokio::test]
 async fn endless_node_is_left_out() {
     let nodes: Vec<_> = EmbeddedNodes::new(3).nodes("redlock").collect();
@@ -79,7 +82,9 @@ async fn endless_node_is_left_out() {
     let _locks = (redlock.lock("a").await.unwrap(), redlock.lock("b").await.unwrap());
     let mut names: Vec<_> =
         redlock.locks().map_ok(|holder| holder.name.to_string()).try_collect().await.unwrap();
+
     names.sort();
+
     assert_eq!(names, ["a", "b"]);
 }
 
@@ -95,6 +100,8 @@ async fn invalid_names_are_left_out() {
         op => inner.send(op, reply),
     });
     let redlock = Redlock::builder().node(odd).build().unwrap();
+
     let keys: Vec<_> = redlock.claimed_jobs().try_collect().await.unwrap();
+
     assert_eq!(keys, [Arc::from("a")]);
 }

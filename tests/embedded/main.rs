@@ -1,4 +1,4 @@
-//! Locks over nodes inside the process, which answer within the call that asks them.
+//! Locks over nodes inside the process, which answer within the call of `send`.
 
 #[path = "../support/mod.rs"]
 mod support;

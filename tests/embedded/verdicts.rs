@@ -1,4 +1,4 @@
-//! What an attempt that fails says of the nodes.
+//! The votes in the error of a failed attempt.
 
 use std::{
     future::IntoFuture,
@@ -34,7 +34,7 @@ fn orders(items: &[MockNode]) -> Vec<Vec<MockNode>> {
     starts.collect()
 }
 
-/// Nodes on which `other` holds "a", and further ones.
+/// Nodes on which `other` holds "a", and additional ones.
 async fn held_on(held: usize, further: &[MockNode]) -> (Lock, Vec<MockNode>) {
     let set = EmbeddedNodes::new(held);
     let other = Redlock::builder().nodes_from(&set).owner("other").build().unwrap();
@@ -55,10 +55,10 @@ async fn three_held_answers_outweigh_two_errors() {
     assert_held_in_every_order(&nodes).await;
 }
 
-/// One is free, one held and one down: in any order of answers, a quorum answered, and another
-/// holder is the reason.
+/// One node is free, one held and one down: in any order of answers, a quorum answered, and the
+/// error is that another client holds the lock.
 #[tokio::test]
-async fn split_vote_says_held_anyway() {
+async fn split_vote_reports_held() {
     let free = EmbeddedNodes::new(1);
     let (_lock, nodes) = held_on(1, &[shared(&free).remove(0), erring(gone())]).await;
     assert_held_in_every_order(&nodes).await;
@@ -82,7 +82,7 @@ async fn assert_held_in_every_order(nodes: &[MockNode]) {
     }
 }
 
-/// The outcome of the last node, which answers nothing, where the others have decided.
+/// The outcome of the last node, which does not answer, when the other nodes have decided.
 async fn not_awaited(state: NodeState) -> VoteOutcome {
     let redlock = manager([erring(Reason::Loading), erring(Reason::Busy), silent(state)]);
     let said = redlock.lock("a").await;
@@ -109,17 +109,21 @@ async fn unawaited_live_node_is_shown_unawaited() {
     }
 }
 
-/// The grant was there in time, and its task came too late.
+/// The grant arrived in time, but its task was polled too late.
 #[test]
 fn late_task_learns_the_shorter_limit() {
     let clock = ManualClock::new();
     let redlock = Nodes::new(3, &clock).replica("a").redlock();
     let max_hold = Duration::from_millis(10);
     let mut task = Context::from_waker(Waker::noop());
+
     let mut poll = |request: &mut Acquire| Pin::new(request).poll(&mut task);
+
     let Poll::Ready(Ok(lock)) = poll(&mut redlock.lock("x").into_future()) else { panic!() };
+
     let mut waiting = redlock.lock("x").wait(Duration::MAX).max_hold(max_hold).into_future();
     assert!(poll(&mut waiting).is_pending());
+
     drop(lock);
     clock.advance(max_hold * 2);
     let Poll::Ready(Err(LockError::TooSlow { elapsed, validity, .. })) = poll(&mut waiting) else {

@@ -1,4 +1,4 @@
-//! Wall clocks that are wrong for a while.
+//! Wall clocks that are temporarily wrong.
 
 use std::{
     sync::{
@@ -57,11 +57,13 @@ mod set_back {
         let first = token(&redlock).await;
         wall.set_wall(NOON.saturating_sub(2 * HOUR));
         let mut last = first;
+
         for _ in 0..20 {
             let next = token(&redlock).await;
             assert!(next > last, "{next} after {last}");
             last = next;
         }
+
         assert!(last < first + micros(Duration::from_secs(10)), "they go on from there");
     }
 
@@ -70,8 +72,11 @@ mod set_back {
         let (wall, redlock) = manager();
         let first = token(&redlock).await;
         wall.set_wall(NOON + 24 * HOUR);
+
         let ahead = token(&redlock).await;
+
         assert!(ahead >= first + micros(24 * HOUR));
+
         wall.set_wall(NOON);
         let back = token(&redlock).await;
         assert!(back > ahead);
@@ -94,6 +99,7 @@ mod unknown_to_the_client {
     async fn refused_proposals_are_not_remembered() {
         let (wall, redlock) = manager();
         let first = token(&redlock).await;
+
         for ahead in [2 * HOUR, 24 * HOUR, Duration::from_secs(61)] {
             wall.set_wall(NOON + ahead);
             for _ in 0..3 {
@@ -110,7 +116,8 @@ mod unknown_to_the_client {
     }
 }
 
-/// A node that grants nothing can't be the lead node: the contenders would split their votes again.
+/// A node that grants nothing must not be the lead node, as the contenders would split their votes
+/// again.
 #[tokio::test]
 async fn late_node_is_no_lead() {
     let [clock, behind] = [NOON, NOON.saturating_sub(HOUR)].map(|wall| {

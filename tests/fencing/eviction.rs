@@ -18,11 +18,15 @@ async fn evicts_least_recently_used_resource() {
     let service = layer.layer(service_fn(|_: Write| async { Ok::<_, Infallible>(()) }));
     let write = async |name, token| service.clone().oneshot(Write::new([name], token)).await;
     write("a", 9).await.unwrap();
+
     write("b", 9).await.unwrap();
-    // Being turned away is a use as well: now `b` is the one that was not used for longest.
+
+    // A refused request counts as a use, so now `b` is the least recently used one.
     assert_eq!(write("a", 8).await, Err(FencingServiceError::Fencing(stale(8, 9))));
+
     write("c", 9).await.unwrap();
     assert_eq!(write("a", 8).await, Err(FencingServiceError::Fencing(stale(8, 9))), "a stayed");
+
     write("b", 3).await.unwrap();
     assert_eq!(
         write("b", 2).await,
@@ -38,6 +42,7 @@ async fn running_requests_are_never_evicted() {
     let mut service = layer.layer(service_fn(|write: Write| async move {
         if write.token == Some(5) { pending().await } else { Ok::<_, Infallible>(()) }
     }));
+
     let names = ["a", "b", "c", "d"];
     {
         let mut running = Vec::new();
@@ -59,6 +64,7 @@ async fn running_requests_are_never_evicted() {
         assert_eq!(running.remove(0).await, Err(FencingServiceError::Fencing(overtaken(5, 6))));
         newer.await.unwrap();
     }
+
     assert!(format!("{layer:?}").contains("resources: 2"), "{layer:?}");
 }
 

@@ -63,8 +63,11 @@ async fn overtaken_method_has_unknown_outcome() {
     ));
     let old = service.call(request(&["1"]));
     service.call(request(&["2"])).await.unwrap();
+
     let overtaken = old.await.unwrap();
+
     assert_eq!(RequestOutcome::of(&overtaken), Some(RequestOutcome::Unknown));
+
     let overtaken = status(&overtaken);
     assert_eq!(overtaken.code(), Code::FailedPrecondition);
     assert_eq!(overtaken.get_details_error_info().unwrap().metadata["outcome"], "unknown");

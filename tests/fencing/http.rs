@@ -40,7 +40,7 @@ fn layer() -> FencingLayer<ByPath> {
 }
 
 impl Storage {
-    /// `PUT /files/{name}` writes, with the content `stuck` for ever.
+    /// `PUT /files/{name}` writes; with the content `stuck` it does not end.
     async fn open<T>(layer: FencingLayer<ByPath, T, FencingHttp>) -> Self
     where
         T: TokenSource<axum::extract::Request> + Clone + Send + Sync + 'static,
@@ -104,8 +104,11 @@ async fn stale_write_gets_412() {
         let answer = storage.put(token, "x").await;
         assert_eq!((answer.status, answer.body.as_str()), (StatusCode::OK, "x"));
     }
+
     let late = storage.put("8", "y").await;
+
     assert_eq!(late.status, StatusCode::PRECONDITION_FAILED);
+
     let expected = json!({
         "title": "Precondition Failed",
         "status": 412,
@@ -113,13 +116,17 @@ async fn stale_write_gets_412() {
         "code": "stale-token",
         "outcome": "not-run",
     });
+
     assert_eq!(late.problem, Some(expected));
     assert_eq!(storage.writes(), 3);
-    // However its path is spelled, it is the same file.
+
+    // All spellings of its path are the same file.
     let spelled = storage.send("PUT", "/files/%61", &[("fencing-token", "8")], "y").await;
     assert_eq!(spelled.status, StatusCode::PRECONDITION_FAILED);
+
     let other = storage.send("PUT", "/files/b", &[("fencing-token", "8")], "y").await;
     assert_eq!(other.status, StatusCode::OK);
+
     let read = storage.send("GET", "/files/a", &[], "").await;
     assert_eq!((read.status, read.body.as_str()), (StatusCode::OK, "read"));
 }
@@ -132,8 +139,11 @@ async fn missing_and_invalid_tokens_differ() {
         assert_eq!(problem["outcome"], "not-run");
         (answer.status.as_u16(), problem["code"].as_str().unwrap().to_owned())
     };
+
     let missing = storage.send("PUT", "/files/a", &[], "x").await;
+
     assert_eq!(answer(missing), (428, "missing-token".into()));
+
     for token in
         ["", "x", "-1", "+1", "1.0", "0x1", "0", "9007199254740992", "99999999999999999999"]
     {
@@ -142,7 +152,9 @@ async fn missing_and_invalid_tokens_differ() {
     }
     let twice = [("fencing-token", "1"), ("fencing-token", "1")];
     let twice = storage.send("PUT", "/files/a", &twice, "x").await;
+
     assert_eq!(answer(twice), (400, "bad-token".into()));
+
     let unnamed = storage.send("PUT", "/files/%FF", &[("fencing-token", "1")], "x").await;
     assert_eq!(answer(unnamed), (400, "bad-key".into()));
     assert_eq!(storage.writes(), 0);
@@ -154,14 +166,18 @@ async fn overtaken_write_gets_412_outcome_unknown() {
     let storage = Arc::new(Storage::open(layer().http()).await);
     let slow = Arc::clone(&storage);
     let stuck = tokio::spawn(async move { slow.put("1", "stuck").await });
+
     while storage.writes() == 0 {
         tokio::task::yield_now().await;
     }
+
     assert_eq!(storage.put("2", "x").await.status, StatusCode::OK);
+
     let overtaken = stuck.await.unwrap();
     assert_eq!(overtaken.status, StatusCode::PRECONDITION_FAILED);
+
     let problem = overtaken.problem.unwrap();
-    let detail = "a newer fencing token came while the request ran: it may have happened, or \
+    let detail = "a newer fencing token arrived while the request ran: it may have happened, or \
                   happened in part";
     assert_eq!(problem["detail"], detail);
     assert_eq!((&problem["code"], &problem["outcome"]), (&json!("stale-token"), &json!("unknown")));

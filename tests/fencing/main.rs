@@ -1,4 +1,4 @@
-//! The fence in front of a resource: no request passes that is older than one that passed.
+//! The fence of a resource: no request passes that is older than one that has passed.
 
 mod eviction;
 #[cfg(feature = "tonic")]

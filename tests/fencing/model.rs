@@ -1,4 +1,4 @@
-//! Any order of beginnings and ends, against a list that is searched from end to end.
+//! Any order of begins and ends, compared with a list that is searched linearly.
 
 use std::{
     future::{Future, Pending, pending},
@@ -62,7 +62,7 @@ impl Model {
         idle.map(|i| self.known.remove(i)).is_some()
     }
 
-    /// The newest token, if the request is to be turned away.
+    /// Returns the newest token if the request must be refused.
     fn begin(&mut self, names: &[&'static str], token: u64) -> Option<u64> {
         let mut newest = 0;
         for name in names {
@@ -126,6 +126,7 @@ proptest! {
         let mut service = layer.layer(service_fn(|_: Write| pending::<Result<(), &'static str>>()));
         let mut model = Model { known: Vec::new(), capacity };
         let mut running: Vec<Running> = Vec::new();
+
         for step in steps {
             match step {
                 Step::Begin(bits, token) => {

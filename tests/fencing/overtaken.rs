@@ -54,7 +54,7 @@ async fn overtaken_request_is_woken_and_dropped() {
     }
     assert_eq!(polls.load(Ordering::SeqCst), 6);
 
-    // An equal token, and one that is turned away, disturb nobody.
+    // An equal token, and one that is refused, do not affect the running request.
     let mut equal = pin!(service.call(Write::new(["b"], 5)));
     assert!(poll(equal.as_mut()).is_pending());
     assert_eq!(
@@ -76,7 +76,7 @@ async fn overtaken_request_is_woken_and_dropped() {
     assert_eq!(polls.load(Ordering::SeqCst), before, "none of them was polled");
     assert_eq!(newer.await, Ok(()));
     assert!(poll(other.as_mut()).is_pending());
-    // The part of the old one in `a` has ended as well.
+    // The part of the old request in `a` has ended as well.
     assert_eq!(service.call(Write::new(["a"], 7)).await, Ok(()));
 }
 
@@ -91,7 +91,9 @@ async fn overtaken_before_first_poll_never_polls() {
             Ok::<_, Infallible>(())
         }
     }));
+
     let old = service.call(Write::new(["a"], 1));
+
     assert_eq!(service.call(Write::new(["a"], 2)).await, Ok(()));
     assert_eq!(old.await, Err(FencingServiceError::Fencing(overtaken(1, 2))));
     assert_eq!(polls.load(Ordering::SeqCst), 1);
@@ -99,7 +101,7 @@ async fn overtaken_before_first_poll_never_polls() {
 
 #[test]
 fn running_poll_keeps_its_result() {
-    // Each poll lets a newer request in, from inside.
+    // Each poll admits a newer request from inside the service.
     type Shared = Arc<Mutex<Option<Box<dyn FnMut() + Send>>>>;
     for finishes in [true, false] {
         let inside: Shared = Arc::default();

@@ -23,8 +23,10 @@ async fn only_older_tokens_are_refused() {
         assert_eq!(fenced(late.unwrap_err()), stale(token - 1, token));
         assert!(handle.poll_request().is_pending(), "the service was not called");
     }
+
     // Another resource has tokens of its own.
     let answer = send(&mut service, Write::new(["b"], 1));
+
     assert_request_eq!(handle, Write::new(["b"], 1)).send_response("done");
     assert_eq!(answer.await.unwrap(), "done");
 }
@@ -33,7 +35,9 @@ async fn only_older_tokens_are_refused() {
 async fn set_is_checked_by_newest_name() {
     let service = layer().layer(service_fn(|_: Write| async { Ok::<_, Infallible>(()) }));
     let write = async |write: Write| service.clone().oneshot(write).await;
+
     let is_stale = |token, newest| Err(FencingServiceError::Fencing(stale(token, newest)));
+
     assert_eq!(write(Write::new(["a"], 5)).await, Ok(()));
     assert_eq!(write(Write::new(["b"], 8)).await, Ok(()));
     assert_eq!(write(Write::new(["a", "b", "c"], 7)).await, is_stale(7, 8));
@@ -65,8 +69,11 @@ async fn needs_a_usable_token_and_key() {
         let write = Write { names: names.to_vec(), token };
         fenced(send(&mut service, write).await.unwrap_err())
     };
+
     let missing = error(&["a"], None).await;
+
     assert!(matches!(missing, FencingError::Token(TokenError::Missing(_))), "{missing}");
+
     for (token, text) in [
         (0, "the fencing token is zero: the lock's manager was built without fencing"),
         (1 << 53, "the fencing token is not below 2^53"),
@@ -77,11 +84,14 @@ async fn needs_a_usable_token_and_key() {
         assert_eq!(invalid.to_string(), text);
     }
     let unnamed = error(&[], Some(1)).await;
+
     assert!(matches!(unnamed, FencingError::Key(_)), "{unnamed}");
     assert!(handle.poll_request().is_pending());
-    // Nor was anything remembered.
+
+    // Nothing was remembered either.
     let answer = send(&mut service, Write::new(["a"], 1));
     assert_request_eq!(handle, Write::new(["a"], 1)).send_response("done");
+
     answer.await.unwrap();
 }
 
@@ -110,7 +120,7 @@ async fn readiness_and_errors_pass_through() {
     };
     assert_eq!(error.to_string(), "the service's own");
 
-    // A request that is turned away takes nothing of the readiness.
+    // A refused request does not use up the readiness.
     handle.allow(1);
     assert!(service.poll_ready().is_ready());
     assert!(service.call(Write { names: vec!["a"], token: None }).await.is_err());
@@ -136,9 +146,11 @@ async fn closures_return_tokens_in_many_forms() {
                 .await
         };
     }
+
     assert_eq!(passes!(|n: &u8| u64::from(*n)), Ok(7));
     assert_eq!(passes!(|n: &u8| FencingToken::new((*n).into())), Ok(7));
     assert_eq!(passes!(|n: &u8| Ok::<_, TokenError>(u64::from(*n))), Ok(7));
+
     let error = TokenError::Invalid("no".into());
     let refused = Err(FencingServiceError::Fencing(FencingError::Token(error.clone())));
     assert_eq!(passes!(move |_: &u8| Err::<u64, _>(error.clone())), refused);

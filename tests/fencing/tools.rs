@@ -1,4 +1,4 @@
-//! A request that is no HTTP request, and a mock service behind the fence.
+//! A request type outside HTTP, and a mock service inside the fence.
 
 use std::{
     sync::Arc,
@@ -57,13 +57,13 @@ pub(crate) type Mock = mock::Spawn<
     >,
 >;
 
-/// A mock service behind a fence, and the handle by which the test plays it.
+/// A mock service inside a fence, and the handle by which the test controls it.
 pub(crate) fn mocked(layer: &Layered) -> (Mock, mock::Handle<Write, &'static str>) {
     let (service, handle) = mock::pair();
     (mock::Spawn::new(layer.layer(service)), handle)
 }
 
-/// Ready, and called.
+/// Waits until the service is ready, and calls it.
 pub(crate) fn send(
     service: &mut Mock,
     write: Write,
@@ -91,7 +91,7 @@ pub(crate) fn overtaken(token: u64, newest: u64) -> FencingError {
     FencingError::Overtaken { token, newest }
 }
 
-/// Counts how often it is woken.
+/// Counts wake-ups.
 #[derive(Default)]
 pub(crate) struct Woken(AtomicUsize);
 

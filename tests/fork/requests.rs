@@ -80,6 +80,7 @@ async fn the_parent_keeps_its_lock() {
     redlock.ready().await.unwrap();
     let lock = redlock.lock("a").await.unwrap();
     let (parent, of_parent) = (process::id(), redlock.clone());
+
     let lock = tokio::task::spawn_blocking(move || {
         let mut lock = Some(lock);
         in_child(|| {
@@ -95,7 +96,9 @@ async fn the_parent_keeps_its_lock() {
     })
     .await
     .unwrap();
+
     assert!(lock.is_valid() && server.exists("redlock:lock:a"));
+
     lock.extend().await.unwrap();
     lock.release().await.unwrap();
     redlock.lock("a").await.unwrap().release().await.unwrap();
@@ -106,6 +109,7 @@ fn a_manager_of_the_child_works() {
     let server = RedisServer::start();
     let build = |server: &RedisServer| over(Redlock::builder(), [server.url()]).build().unwrap();
     let _parents = build(&server);
+
     in_child(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -150,6 +154,7 @@ fn busy_parents_children_do_not_hang() {
         });
     }
     over.store(true, Ordering::Relaxed);
+
     for task in tasks {
         runtime.block_on(task).unwrap();
     }
@@ -168,10 +173,12 @@ async fn lock_lingers_on_in_the_parent() {
     })
     .await;
     let (copy, parent) = (redlock.clone(), process::id());
+
     in_child(|| {
         assert_all_fail(&copy, parent);
         drop(copy);
     });
+
     assert_eq!(redlock.snapshot().lingering.len(), 1);
     assert!(redlock.inspect("a").await.unwrap().is_some_and(|holder| holder.lingers));
 }

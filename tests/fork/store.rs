@@ -37,9 +37,12 @@ fn earlier_queries_fail_in_child() {
     server.freeze();
     let (parent, token) = (process::id(), FencingToken::new(1));
     let (mut put, mut get) = (pin!(store.put("a", response(), DAY, token)), pin!(store.get("a")));
+
     let mut cx = Context::from_waker(Waker::noop());
+
     // Waits with a timer.
     assert!(put.as_mut().poll(&mut cx).is_pending() && get.as_mut().poll(&mut cx).is_pending());
+
     let mut unpolled = Some(store.get("a"));
     in_child(|| {
         let mut cx = Context::from_waker(Waker::noop());
@@ -90,6 +93,7 @@ fn children_drop_requests_of_busy_parent() {
         in_child(|| drop(got.take()));
     }
     over.store(true, std::sync::atomic::Ordering::Relaxed);
+
     for asking in asking {
         asking.join().unwrap();
     }

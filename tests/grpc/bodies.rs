@@ -1,4 +1,5 @@
-//! The body of an answer, polled by hand: what a transport sees of it, and when the lock is free.
+//! The body of a response, polled manually: the frames that a transport gets, and when the lock is
+//! released.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +22,7 @@ use crate::site::{assert_lost, order_id};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Knows its end with its last frame.
+/// Reports its end with its last frame.
 struct Frames(VecDeque<Frame<Bytes>>);
 
 impl Body for Frames {
@@ -75,12 +76,15 @@ async fn next(body: &mut Pin<Box<GrpcBody<Frames>>>) -> Option<Frame<Bytes>> {
 async fn last_frame_frees_the_order() {
     let redlock = Redlock::embedded();
     let frames = [data(), Frame::trailers(HeaderMap::new())];
+
     let mut body = answer(&redlock, LONG, frames).await;
+
     assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(2), false));
     assert!(next(&mut body).await.unwrap().is_data());
     assert!(redlock.lock("7").await.is_err(), "held");
     assert!(next(&mut body).await.unwrap().is_trailers());
     assert_eq!((body.size_hint().exact(), body.is_end_stream()), (Some(0), true));
+
     drop(redlock.lock("7").await.expect("free"));
     assert!(next(&mut body).await.is_none());
 }

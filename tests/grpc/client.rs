@@ -1,4 +1,4 @@
-//! The layer around a client's channel: calls go out one at a time.
+//! The layer around a client's channel: calls are sent one at a time.
 
 use std::{error::Error as _, time::Duration};
 
@@ -43,14 +43,18 @@ async fn with_statuses() {
     let mut second = OrdersClient::new(layer(&other).layer(channel));
     let call = tokio::spawn(async move { first.place(request("stuck")).await });
     eventually_async("the call is there", async || orders.entered() == 1).await;
+
     let status = second.place(request("")).await.unwrap_err();
+
     assert!(details(&status, Code::Aborted).retry_info().is_some());
     assert_eq!(orders.entered(), 1, "nothing was sent");
+
     orders.let_go();
     call.await.unwrap().unwrap();
     redlock.shutdown().await;
     second.place(request("")).await.expect("free");
     let status = second.place(PlaceRequest::default()).await.unwrap_err();
+
     assert_eq!(status.code(), Code::InvalidArgument);
 }
 
@@ -62,11 +66,14 @@ async fn response_stream_ends_with_the_lock() {
     let mut client = OrdersClient::new(layer.layer(channel));
     let sender = orders.stream("7");
     sender.send(Ok(event(1))).await.unwrap();
+
     let mut stream = client.track(of("7", TrackRequest {})).await.unwrap().into_inner();
+
     assert_eq!(stream.message().await.unwrap().unwrap().line, 1);
     assert!(redlock.inspect("7").await.unwrap().is_some(), "held");
     assert_eq!(client.place(request("")).await.unwrap_err().code(), Code::Aborted);
     assert_lost(&stream.message().await.unwrap_err());
+
     let dropped = tokio::time::timeout(HANG_GUARD, sender.closed()).await;
     dropped.expect("the server hears of it");
     client.place(request("")).await.expect("free");
@@ -82,11 +89,14 @@ async fn with_lock_errors_in_the_errors() {
     let call = tokio::spawn(async move { first.place(request("stuck")).await });
     eventually_async("the call is there", async || orders.entered() == 1).await;
     let status = client.clone().place(request("")).await.unwrap_err();
+
     let error = status.source().and_then(|error| error.downcast_ref());
+
     let Some(GuardError::<tonic::transport::Error>::Lock(LockError::Held { .. })) = error else {
         panic!("{status:?}");
     };
     assert_eq!(orders.entered(), 1, "nothing was sent");
+
     orders.let_go();
     call.await.unwrap().unwrap();
     client.clone().place(request("")).await.expect("free");

@@ -1,4 +1,4 @@
-//! What the wrapped service must keep to, and may rely on.
+//! The requirements on the wrapped service, and the guarantees to it.
 
 use std::{
     cell::Cell,
@@ -28,7 +28,7 @@ type Answer = fn(Rejection<'_>) -> Status;
 const fn shared<T: Clone + Send + Sync + std::fmt::Debug + 'static>() {}
 const fn sent<T: Send + std::fmt::Debug + 'static>() {}
 
-/// What tonic's `Server` asks for.
+/// The bounds of tonic's `Server`.
 #[test]
 fn types_are_cloned_shared_and_sent() {
     shared::<RedlockGrpc>();
@@ -68,23 +68,28 @@ async fn inner_readiness_is_awaited_without_bounds() {
     let layer = RedlockLayer::new(Redlock::embedded(), order_id::<Errand>).grpc();
     let mut service = layer.layer(Local(Rc::clone(&mood)));
     let mut cx = Context::from_waker(Waker::noop());
+
     let errand = || {
         let mut request = Request::new(Errand);
         request.headers_mut().insert("order-id", "7".parse().unwrap());
         request
     };
+
     assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
+
     let mut call = Box::pin(service.call(errand()));
     assert!(call.as_mut().poll(&mut cx).is_pending());
+
     mood.set(Poll::Ready(Ok(())));
     let response = call.await.unwrap();
     assert!(response.headers().get("grpc-status").is_none(), "it ran");
+
     drop(response);
     mood.set(Poll::Ready(Err(broken)));
     assert!(matches!(service.call(errand()).await, Err(error) if error == broken));
 }
 
-/// Whoever calls can't set the token: neither under a lock nor without one.
+/// A caller can't set the token, neither under a lock nor without one.
 #[tokio::test]
 async fn token_comes_from_layer_alone() {
     let seen = |request: Request<Option<&'static str>>| {
@@ -94,12 +99,15 @@ async fn token_comes_from_layer_alone() {
     let key = |request: &Request<Option<&'static str>>| request.body().map(str::to_owned);
     let layer = RedlockLayer::new(Redlock::embedded(), key).grpc().token_header("fencing-token");
     let mut service = layer.layer(tower::service_fn(seen));
+
     let mut told = async |key| {
         let request = Request::builder().header("fencing-token", "999").body(key).unwrap();
         let response = service.call(request).await.unwrap();
         http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes()
     };
+
     assert_eq!(&told(None).await[..], b"none");
+
     let token = told(Some("7")).await;
     assert!(token.len() > 10, "{token:?}");
 }

@@ -49,8 +49,10 @@ async fn calls_exclude_each_other_without_starvation() {
             }
         });
     }
+
     while let Some(call) = calls.join_next().await {
         call.unwrap();
     }
+
     assert_eq!((orders.entered(), orders.left(), orders.overlaps()), (CALLS, CALLS, 0));
 }

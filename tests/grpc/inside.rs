@@ -1,4 +1,4 @@
-//! What a method sees, and what passes through untouched.
+//! The request as a method gets it, and the parts that the layer does not change.
 
 use tonic::{Code, metadata::MetadataValue};
 

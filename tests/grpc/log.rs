@@ -20,11 +20,11 @@ pub(crate) type Sent = Result<Event, Status>;
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) entered: usize,
-    /// How many methods and streams have come to an end, or were dropped.
+    /// Number of methods and streams that have ended or were dropped.
     pub(crate) left: usize,
-    /// How often somebody came in while another was inside of the same order.
+    /// Number of methods that began while another one was running for the same order.
     pub(crate) overlaps: usize,
-    /// Of the last request.
+    /// The context of the last request.
     pub(crate) context: Option<LockContext>,
     pub(crate) contexts: Option<LockContexts>,
     pub(crate) metadata: MetadataMap,
@@ -66,7 +66,7 @@ impl Drop for Inside {
     }
 }
 
-/// What a stream says, and the visit that ends with it.
+/// The events of a stream, and its entry in the log, which ends with it.
 #[derive(Debug)]
 pub(crate) struct Events {
     stream: ReceiverStream<Sent>,

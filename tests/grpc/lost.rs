@@ -15,7 +15,9 @@ async fn dead_servers_leave_an_unknown_outcome() {
     let mut site = Site::over(servers, redlock, |layer| layer).await;
     let call = site.stuck("7").await;
     site.kill_a_majority();
+
     let status = timeout(HANG_GUARD, call).await.expect("stopped").unwrap().unwrap_err();
+
     assert_lost(&status);
     assert!(status.message().contains("it may have happened"), "{}", status.message());
     assert_eq!((site.orders.entered(), site.orders.left()), (1, 1), "the method was dropped");

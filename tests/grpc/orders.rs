@@ -1,4 +1,4 @@
-//! A service whose methods do what the request's `item` says, and keep a log.
+//! A service whose methods follow the request's `item`, and write a log.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ pub(crate) mod generated {
 #[derive(Clone, Debug)]
 pub(crate) struct Orders {
     log: Arc<Mutex<Log>>,
-    /// Opened for as many "stuck" methods as may go on.
+    /// Has a permit for each "stuck" method that may continue.
     gate: Arc<Semaphore>,
     streams: Arc<Mutex<HashMap<String, mpsc::Receiver<Sent>>>>,
 }
@@ -46,7 +46,7 @@ impl Orders {
         self.log.lock().unwrap().overlaps
     }
 
-    /// Lets one "stuck" method go on.
+    /// Lets one "stuck" method continue.
     pub(crate) fn let_go(&self) {
         self.gate.add_permits(1);
     }
@@ -56,7 +56,7 @@ impl Orders {
         self.log.lock().unwrap().context.clone()
     }
 
-    /// Those of all layers.
+    /// The contexts of all layers.
     pub(crate) fn contexts(&self) -> Option<LockContexts> {
         self.log.lock().unwrap().contexts.clone()
     }
@@ -66,7 +66,7 @@ impl Orders {
         log.metadata.get(name).map(|value| value.to_str().unwrap().to_owned())
     }
 
-    /// What the next `track` of this order answers with. The sender sees when it is dropped.
+    /// Sets the events of the next `track` of this order. The sender detects when it is dropped.
     pub(crate) fn stream(&self, order: &str) -> mpsc::Sender<Sent> {
         let (sender, receiver) = mpsc::channel(8);
         self.streams.lock().unwrap().insert(order.to_owned(), receiver);
@@ -74,7 +74,7 @@ impl Orders {
     }
 }
 
-/// What a method says that fails by itself.
+/// The status of a method that fails without the layer.
 pub(crate) fn own_failure() -> Status {
     let mut metadata = MetadataMap::new();
     metadata.insert("shelf", "7".parse().unwrap());
@@ -110,7 +110,7 @@ impl orders_server::Orders for Orders {
         Ok(Response::new(Receipt { lines: 1, token }))
     }
 
-    /// What the test prepared; else a few events, one after the other.
+    /// Sends the events that the test prepared, or else a few events one after the other.
     async fn track(&self, request: Request<TrackRequest>) -> Result<Response<Events>, Status> {
         let inside = Inside::enter(&self.log, &request);
         let prepared = self.streams.lock().unwrap().remove(inside.order());

@@ -30,12 +30,12 @@ pub(crate) type Client = OrdersClient<Channel>;
 pub(crate) type Key = fn(&http::Request<Body>) -> Result<Option<String>, KeyError>;
 pub(crate) type Layer = RedlockLayer<Key, RedlockGrpc>;
 
-/// Longer than any test runs: what is free before its end was given back.
+/// Longer than any test runs: a name that is free before was released.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
 
 pub(crate) struct Site {
     pub(crate) servers: Vec<RedisServer>,
-    /// The gRPC server's own.
+    /// The manager of the gRPC server.
     pub(crate) redlock: Redlock,
     pub(crate) orders: Orders,
     pub(crate) client: Client,
@@ -59,7 +59,7 @@ impl Site {
         Self { servers, redlock, orders, client: Client::new(channel) }
     }
 
-    /// Another process' manager, over the same servers.
+    /// The manager of another process, over the same servers.
     pub(crate) fn other(&self) -> Redlock {
         manager(&self.servers, TTL)
     }
@@ -86,7 +86,7 @@ impl Site {
         self.client.clone().track(request).await.expect("tracked").into_inner()
     }
 
-    /// At once, and not at the end of its TTL.
+    /// Checks that the order is released at once, and not at the end of its TTL.
     pub(crate) async fn is_free(&self, order: &str) {
         let lock = self.redlock.lock(order).await.expect("free");
         assert_eq!(lock.release().await, Ok(Released::Released));
@@ -122,7 +122,7 @@ pub(crate) fn order_id<B>(request: &http::Request<B>) -> Result<Option<String>, 
     Ok((order != "none").then(|| order.to_owned()))
 }
 
-/// Starts a server on a port of its own, and connects to it.
+/// Starts a server on its own port, and connects to it.
 pub(crate) async fn serve<F>(run: impl FnOnce(TcpIncoming) -> F) -> Channel
 where
     F: Future<Output = Result<(), Error>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Lock errors of a method that takes its lock by itself are statuses too.
+//! Lock errors of a method that acquires its own lock are statuses too.
 
 use std::{convert::Infallible, future::pending, time::Duration};
 
@@ -66,11 +66,13 @@ fn each_error_has_its_status() {
         assert!(details.error_info().is_none(), "{error:?}");
         assert!(!status.message().contains("secret"), "{}", status.message());
     }
+
     let lost = LockError::Lost { cause: LossCause::Released };
+
     assert_lost(&layer::GuardError::<Status>::Lock(lost).into());
 }
 
-/// The outcome that a layer outside sees of a method with its own lock.
+/// The outcome that an outer layer gets from a method with its own lock.
 fn said_by(status: Status) -> Option<RequestOutcome> {
     RequestOutcome::of(&status.into_http::<tonic::body::Body>())
 }
@@ -95,10 +97,14 @@ async fn outcome_is_marked_for_outer_layers() {
     let stuck =
         service_fn(|_: http::Request<Body>| pending::<Result<http::Response<Body>, Infallible>>());
     let send = || http::Request::new(Body::empty());
+
     let lost = layer.layer(stuck).oneshot(send()).await.unwrap();
+
     assert_eq!(RequestOutcome::of(&lost), Some(RequestOutcome::Unknown));
+
     let lost = own.layer(stuck).oneshot(send()).await.unwrap();
     assert_eq!(RequestOutcome::of(&lost), Some(RequestOutcome::Unknown));
+
     let _lock = redlock.lock("7").await.unwrap();
     let held = layer.layer(stuck).oneshot(send()).await.unwrap();
     assert_eq!(RequestOutcome::of(&held), Some(RequestOutcome::Refused));

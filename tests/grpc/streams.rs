@@ -1,4 +1,4 @@
-//! Streaming answers: under the lock until their trailers.
+//! Streaming responses: under the lock until their trailers.
 
 use std::{error::Error, time::Duration};
 
@@ -25,8 +25,11 @@ async fn lock_is_held_until_the_trailers() {
         assert_eq!(site.place("7", "").await.unwrap_err().code(), Code::Aborted);
         assert!(other.lock("7").await.is_err());
     }
+
     drop(sender);
+
     assert_eq!(stream.message().await.unwrap(), None);
+
     site.is_free("7").await;
     assert_eq!(site.orders.entered(), 1, "nobody else came in");
 }
@@ -49,11 +52,12 @@ async fn dropped_stream_frees_the_order() {
     drop(stream);
     let dropped = tokio::time::timeout(HANG_GUARD, sender.closed()).await;
     dropped.expect("the service's stream is dropped");
+
     site.becomes_free("7").await;
 }
 
-/// The connection is as good as it was, and what the stream ended with came in its trailers: a
-/// reset has no details, and has an error of the transport as its source.
+/// The connection is still usable, and the end of the stream came in its trailers: a reset has no
+/// details, and has an error of the transport as its source.
 async fn ends_as_lost(site: &Site, mut stream: Streaming<Event>) {
     let ended = tokio::time::timeout(HANG_GUARD, stream.message()).await;
     let status = ended.expect("the stream ends").unwrap_err();
@@ -95,16 +99,21 @@ async fn stalled_reader_holds_until_max_hold() {
     let large = Event { item: "x".repeat(64 * 1024), ..Event::default() };
     let endless =
         tokio::spawn(async move { while sender.send(Ok(large.clone())).await.is_ok() {} });
-    // The transport's windows are full, so nobody polls the stream when its lock ends.
+
+    // The transport's windows are full, so the stream is not polled when its lock ends.
     let next = site.redlock.lock("7").wait(HANG_GUARD).await.expect("free");
+
     assert!(!endless.is_finished());
+
     let status = loop {
         match stream.message().await {
             Ok(event) => assert!(event.is_some(), "no good end"),
             Err(status) => break status,
         }
     };
+
     assert_lost(&status);
+
     endless.await.unwrap();
     assert!(next.is_valid(), "what was given back late was not the next one's");
 }
@@ -115,10 +124,14 @@ async fn failed_stream_keeps_its_status() {
     let sender = site.orders.stream("7");
     sender.send(Ok(event(1))).await.unwrap();
     sender.send(Err(own_failure())).await.unwrap();
+
     let mut stream = site.track("7").await;
+
     assert_eq!(stream.message().await.unwrap().unwrap().line, 1);
+
     let status = stream.message().await.unwrap_err();
     assert_eq!((status.code(), status.message()), (Code::FailedPrecondition, "sold out"));
     assert_eq!(status.details(), b"sold");
+
     site.is_free("7").await;
 }

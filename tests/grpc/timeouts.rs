@@ -1,4 +1,4 @@
-//! Requests whose callers say how long they wait.
+//! Requests with a timeout that the caller sets.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use tower_redlock::{Redlock, RedlockLayer};
 
 use crate::support::HANG_GUARD;
 
-/// A server without a time-out of its own, or a client's side of the connection.
+/// A server without its own timeout, or a client's side of the connection.
 #[tokio::test]
 async fn wait_ends_with_callers_timeout() {
     let redlock = Redlock::embedded();
@@ -22,6 +22,8 @@ async fn wait_ends_with_callers_timeout() {
     let request = Request::post("/").header("grpc-timeout", "100m").body(()).unwrap();
     let call = layer.layer(method).oneshot(request);
     let response = tokio::time::timeout(HANG_GUARD, call).await.expect("in time").unwrap();
+
     let status = Status::from_header_map(response.headers()).expect("a status");
+
     assert_eq!(status.code(), Code::Aborted, "{status:?}");
 }

@@ -25,7 +25,7 @@ async fn held_elsewhere(site: &Site) -> Status {
     let lock = other.lock("7").ttl(ttl).auto_extend(false).await.unwrap();
     let status = site.place("7", "").await.unwrap_err();
     let delay = retry_delay(&status, Code::Aborted);
-    // Nothing was measured: about a second, whatever is left of the TTL.
+    // Without a measurement the delay is about a second, regardless of the remaining TTL.
     assert!(delay <= Duration::from_millis(1_500), "{delay:?}");
     drop(lock);
     assert_eq!(site.orders.entered(), 0);
@@ -36,7 +36,7 @@ async fn held_elsewhere(site: &Site) -> Status {
 async fn held_is_aborted_with_retry_info() {
     let site = Site::open(|layer| layer).await;
     let status = held_elsewhere(&site).await;
-    assert_eq!(status.message(), "another request is at work on this; nothing was done");
+    assert_eq!(status.message(), "another request is using this resource; nothing was done");
     site.becomes_free("7").await;
     assert_ne!(site.place("7", "").await.unwrap(), 0, "there is a token");
 }
@@ -53,7 +53,7 @@ async fn no_quorum(site: &Site, order: &str) {
     let before = site.orders.entered();
     let status = site.place(order, "").await.unwrap_err();
     assert_eq!(retry_delay(&status, Code::Unavailable), Duration::from_secs(1));
-    assert_eq!(status.message(), "the lock could not be taken at present; nothing was done");
+    assert_eq!(status.message(), "the lock could not be acquired at present; nothing was done");
     assert_eq!(site.orders.entered(), before);
 }
 
@@ -81,12 +81,14 @@ async fn no_usable_key_is_invalid_argument() {
     let site = Site::open(|layer| layer).await;
     let missing = site.client.clone().place(PlaceRequest::default()).await.unwrap_err();
     let long = site.place(&"x".repeat(513), "").await.unwrap_err();
+
     for (status, reason) in [(missing, "the metadata order-id is missing"), (long, "bytes")] {
         let details = details(&status, Code::InvalidArgument);
         assert!(details.retry_info().is_none() && details.error_info().is_none());
         assert!(status.message().contains(reason), "{}", status.message());
         assert!(status.message().ends_with("; nothing was done"), "{}", status.message());
     }
+
     assert_eq!(site.orders.entered(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! Calls of methods that no service has: a layer leaves `UNIMPLEMENTED` what it is.
+//! Calls of methods that no service has: a layer does not change `UNIMPLEMENTED`.
 
 use tonic::{
     Code, Status,
@@ -43,6 +43,7 @@ async fn unimplemented_passes_around_a_server() {
     let locked = serve(|incoming| locked.serve_with_incoming(incoming)).await;
     let once = Server::builder().layer(once).add_service(service());
     let once = serve(|incoming| once.serve_with_incoming(incoming)).await;
+
     for channel in [&locked, &once] {
         for path in PATHS {
             for order in [Some("7"), None] {
@@ -50,11 +51,12 @@ async fn unimplemented_passes_around_a_server() {
             }
         }
     }
+
     assert_eq!(redlock.lock("7").await.map(drop), Ok(()));
     assert_eq!(redlock.once("orders:7").status().await, Ok(None));
 }
 
-/// What a service needs is no matter of the others.
+/// A missing key fails only the calls of the service that needs it.
 #[tokio::test]
 async fn unimplemented_passes_around_one_service() {
     let (_servers, redlock) = locks(TTL).await;
@@ -66,6 +68,7 @@ async fn unimplemented_passes_around_one_service() {
     let locked = serve(|incoming| locked.serve_with_incoming(incoming)).await;
     let once = Server::builder().add_service(once);
     let once = serve(|incoming| once.serve_with_incoming(incoming)).await;
+
     for channel in [&locked, &once] {
         let [inside, outside] = PATHS;
         assert_eq!(call(channel, outside, None).await.code(), Code::Unimplemented);

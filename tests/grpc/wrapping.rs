@@ -1,4 +1,4 @@
-//! Where the layer may stand: around a server, around one service, among other layers.
+//! Valid positions of the layer: around a server, around one service, among other layers.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn site(make: impl AsyncFnOnce(crate::site::Layer, Orders) -> Channel) -> 
     Site { servers, redlock, orders, client: Client::new(channel) }
 }
 
-/// One at a time, and the lock given back.
+/// Calls run one at a time, and the lock is released.
 async fn excludes(site: &Site) {
     let first = site.stuck("7").await;
     assert_eq!(site.place("7", "").await.unwrap_err().code(), Code::Aborted);
@@ -77,8 +77,11 @@ async fn interceptor_sees_the_context() {
     })
     .await;
     excludes(&site).await;
+
     let barred = site.place("barred", "").await.unwrap_err();
+
     assert_eq!(barred.code(), Code::PermissionDenied);
+
     site.is_free("barred").await;
     assert_eq!(site.place("none", "").await.unwrap_err().message(), "no lock");
 }
@@ -94,7 +97,9 @@ async fn server_timeout_frees_the_order() {
     })
     .await;
     let status = site.stuck("7").await.await.unwrap().unwrap_err();
+
     assert_eq!(status.message(), "Timeout expired");
+
     eventually_async("the method is dropped", async || site.orders.left() == 1).await;
     site.becomes_free("7").await;
 }
@@ -119,7 +124,9 @@ async fn on_reject_replaces_the_status() {
     })
     .await;
     let stuck = site.stuck("7").await;
+
     let busy = site.place("7", "").await.unwrap_err();
+
     assert_eq!((busy.code(), busy.message()), (Code::ResourceExhausted, "7 is busy"));
     assert_eq!(stuck.await.unwrap().unwrap_err().code(), Code::DataLoss);
     assert_eq!(site.place("", "").await.unwrap_err().code(), Code::InvalidArgument);

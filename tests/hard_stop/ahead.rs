@@ -1,4 +1,4 @@
-//! With inexact timers, the hard stop comes earlier by their lead.
+//! With inexact timers, the hard stop is scheduled earlier by their lead.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -87,17 +87,21 @@ fn the_soft_stop_keeps_its_distance() {
     clock.settle();
     let lock = acquired.take().unwrap().unwrap();
     let (stopping, lost) = (clock.spawn(lock.context().stopping()), clock.spawn(lock.lost()));
+
     clock.advance(VALIDITY.saturating_sub(LEAD + MS + NANO));
+
     assert!(!stopping.is_finished());
+
     clock.advance(NANO);
     assert!(stopping.is_finished());
     assert_eq!(lock.remaining(), LEAD + MS, "the validity is not shorter");
+
     clock.advance(MS);
     assert!(lost.is_finished());
 }
 
 #[test]
-fn renewed_work_goes_on() {
+fn renewed_work_continues() {
     let (clock, redlock) = scene(|builder| builder);
     let work = idle(&clock, &redlock, |request| request.auto_extend(true));
     clock.advance(TTL * 10);

@@ -16,6 +16,7 @@ fn nested_guards_restore_the_context() {
     let Scene { redlock, .. } = Scene::without_timers(5);
     let name = || LockContext::current().map(|cx| cx.resource().to_string());
     let inner = redlock.clone();
+
     let mut run = pin!(redlock.lock("outer").run(|_| async move {
         assert_eq!(name().as_deref(), Some("outer"));
         let mut run = pin!(inner.lock("inner").run(|_| async move {
@@ -36,6 +37,7 @@ fn nested_guards_restore_the_context() {
         assert_eq!(name().as_deref(), Some("outer"));
         name()
     }));
+
     assert!(poll(run.as_mut()).is_pending());
     assert_eq!(name(), None, "between two polls of the outer work");
     assert_eq!(poll(run.as_mut()), Poll::Ready(Ok(Some("outer".into()))));

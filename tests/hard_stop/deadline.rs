@@ -66,8 +66,11 @@ fn ready_work_is_not_polled_late() {
                 if is_ready.load(Ordering::SeqCst) { Poll::Ready("done") } else { Poll::Pending }
             },
         );
+
     let mut run = pin!(redlock.lock("x").run(|_| work));
+
     assert!(poll(run.as_mut()).is_pending());
+
     ready.store(true, Ordering::SeqCst);
     clock.advance(VALIDITY);
     let polled = poll(run.as_mut());
@@ -81,10 +84,14 @@ fn max_hold_is_a_deadline() {
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
     let work = endless(&polls, &waker, flag);
+
     let mut run = pin!(redlock.lock("x").max_hold(limit).run(|_| work));
+
     assert!(poll(run.as_mut()).is_pending());
+
     clock.advance(just_before(limit));
     assert!(poll(run.as_mut()).is_pending());
+
     clock.advance(NANO);
     let Poll::Ready(Err(LockError::Lost { cause })) = poll(run.as_mut()) else { panic!() };
     assert_eq!(cause, LossCause::MaxHold { limit });
@@ -93,14 +100,16 @@ fn max_hold_is_a_deadline() {
 }
 
 #[test]
-fn ready_overrun_gives_its_output() {
+fn ready_overrun_returns_its_output() {
     let Scene { clock, redlock, nodes } = Scene::without_timers(5);
     let in_poll = clock.clone();
     let work = poll_fn(move |_| {
         in_poll.advance(VALIDITY * 2);
         Poll::Ready("done")
     });
+
     let mut run = pin!(redlock.lock("x").run(|_| work));
+
     assert_eq!(poll(run.as_mut()), Poll::Ready(Ok("done")));
     assert_eq!(nodes.key_counts(), [0; 5]);
 }
@@ -116,7 +125,9 @@ fn pending_overrun_is_the_last_poll() {
         Poll::<()>::Pending
     });
     let mut run = pin!(redlock.lock("x").run(|_| work));
+
     let polled = poll(run.as_mut());
+
     assert!(is_expired(&polled), "{polled:?}");
     assert!(is_dropped.load(Ordering::SeqCst));
 }
@@ -133,7 +144,9 @@ fn late_made_work_is_not_polled() {
         assert_eq!(cx.remaining(), Duration::ZERO);
         endless(&polls, &waker, flag)
     }));
+
     let polled = poll(run.as_mut());
+
     assert!(is_expired(&polled), "{polled:?}");
     assert_eq!(polls.load(Ordering::SeqCst), 0);
     assert!(is_dropped.load(Ordering::SeqCst));
@@ -172,11 +185,14 @@ fn renewal_moves_the_deadline() {
     let (polls, waker) = (Arc::default(), Arc::default());
     let (flag, is_dropped) = Flag::new();
     let (send, contexts) = std::sync::mpsc::channel();
+
     let mut run = pin!(redlock.lock("x").run(|cx| {
         send.send(cx).unwrap();
         endless(&polls, &waker, flag)
     }));
+
     assert!(poll(run.as_mut()).is_pending());
+
     let context = contexts.recv().unwrap();
     for _ in 0..10 {
         clock.advance(VALIDITY / 2);
@@ -186,5 +202,6 @@ fn renewal_moves_the_deadline() {
             assert!(poll(run.as_mut()).is_pending());
         }
     }
+
     assert!(!is_dropped.load(Ordering::SeqCst));
 }

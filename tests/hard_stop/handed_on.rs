@@ -1,4 +1,4 @@
-//! Work under a lock that another task of the process handed on.
+//! Work under a lock that another task of the process handed over.
 
 use std::{
     future::{Future, IntoFuture},
@@ -20,7 +20,7 @@ use crate::tools::{
 const WAIT: Duration = Duration::from_secs(3_600);
 const EARLIER: Duration = Duration::from_millis(90);
 
-/// Endless work under a lock that is handed on `EARLIER` after the start of the lease.
+/// Endless work under a lock that is handed over `EARLIER` after the start of the lease.
 fn handed_on<F: Future>(
     redlock: &Redlock,
     clock: &HandClock,
@@ -69,8 +69,11 @@ fn no_poll_at_own_max_hold() {
     let (polls, waker) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<_>>::default());
     let (flag, _dropped) = Flag::new();
     let mut run = handed_on(&redlock, &clock, HOLD, endless(&polls, &waker, flag));
+
     clock.advance(just_before(HOLD));
+
     assert!(poll(run.as_mut()).is_pending());
+
     let before = polls.load(Ordering::SeqCst);
     clock.advance(NANO);
     let polled = poll(run.as_mut());

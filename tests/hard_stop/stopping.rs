@@ -1,4 +1,4 @@
-//! The soft deadline, at which guarded work has to stop by itself.
+//! The soft deadline, at which guarded work should end by itself.
 
 use std::{
     future::{Future, IntoFuture, poll_fn},
@@ -30,10 +30,14 @@ fn stops(stopping: &mut Stopping) -> bool {
 fn default_margin_is_a_tenth() {
     let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let lock = taken(&redlock);
+
     let mut stopping = lock.context().stopping();
+
     assert!(!stops(&mut stopping));
+
     clock.advance(just_before(BEFORE));
     assert!(!stops(&mut stopping) && !stops(&mut stopping.clone()));
+
     clock.advance(NANO);
     assert!(stops(&mut stopping.clone()) && stops(&mut stopping));
     assert!(lock.is_valid(), "the hard stop is later");
@@ -65,11 +69,15 @@ fn a_renewal_moves_the_soft_deadline() {
     let Scene { clock, redlock, .. } = Scene::without_timers(5);
     let lock = taken(&redlock);
     let mut stopping = lock.context().stopping();
+
     clock.advance(VALIDITY / 2);
+
     assert!(!stops(&mut stopping));
     assert!(matches!(poll(pin!(lock.extend())), Poll::Ready(Ok(_))));
+
     clock.advance(VALIDITY / 2);
     assert!(!stops(&mut stopping), "it was renewed");
+
     clock.advance(BEFORE.saturating_sub(VALIDITY / 2));
     assert!(stops(&mut stopping));
 }
@@ -91,8 +99,11 @@ fn release_completes_stopping() {
     let lock = taken(&redlock);
     let mut stopping = lock.context().stopping();
     let woken = Arc::<Woken>::default();
+
     let task = Waker::from(Arc::clone(&woken));
+
     assert!(Pin::new(&mut stopping).poll(&mut Context::from_waker(&task)).is_pending());
+
     drop(lock);
     assert_eq!(woken.0.load(Ordering::SeqCst), 1);
     assert!(stops(&mut stopping));
@@ -103,6 +114,7 @@ fn release_completes_stopping() {
 async fn work_that_stops_is_not_dropped() {
     let Scene { clock, redlock, nodes } = Scene::by_hand(5);
     let moving = clock.clone();
+
     let saved = redlock
         .lock("x")
         .auto_extend(false)
@@ -119,6 +131,7 @@ async fn work_that_stops_is_not_dropped() {
             cx.ensure_valid().map(|()| "saved")
         })
         .await;
+
     assert_eq!(saved, Ok(Ok("saved")));
     assert_eq!(nodes.key_counts(), [0; 5]);
 }

@@ -20,7 +20,7 @@ pub(crate) use crate::{
 
 pub(crate) const NANO: Duration = Duration::from_nanos(1);
 
-/// A nanosecond before.
+/// One nanosecond before `moment`.
 pub(crate) fn just_before(moment: Duration) -> Duration {
     moment.saturating_sub(NANO)
 }

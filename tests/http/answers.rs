@@ -1,4 +1,4 @@
-//! Responses to requests that did not get, or keep, their lock: each documented status.
+//! Responses to requests that did not get, or lost, their lock: each documented status.
 
 use std::{
     convert::Infallible,
@@ -45,7 +45,7 @@ struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Bytes,
-    /// How often the service was called.
+    /// Number of calls of the service.
     calls: usize,
 }
 
@@ -77,7 +77,8 @@ impl Answer {
 
 type Layers<K, R> = RedlockLayer<K, RedlockHttp<R>>;
 
-/// A request to a service that is never done. `meanwhile` is called while there is no answer.
+/// Sends a request to a service that does not respond. `meanwhile` is called until there is a
+/// response.
 fn ask<K, R>(layer: &Layers<K, R>, mut meanwhile: impl FnMut()) -> Answer
 where
     K: ResourceKey<Request<()>> + Clone,
@@ -99,7 +100,7 @@ where
     let body = collected.to_bytes();
     assert_eq!(size, Some(body.len() as u64));
     let calls = calls.load(Ordering::SeqCst);
-    // For a layer outside, also where the answer is another's.
+    // Marked for an outer layer, even if another layer made the response.
     let [not_run, unknown] = [RequestOutcome::Refused, RequestOutcome::Unknown];
     assert_eq!(said, Some(if calls == 0 { not_run } else { unknown }));
     Answer { status: head.status, headers: head.headers, body, calls }
@@ -121,7 +122,7 @@ fn eventually_ready(
         if polls <= 10 {
             meanwhile();
         } else {
-            // The manager's thread may be beginning the last try.
+            // The manager's thread may be about to begin the last attempt.
             thread::yield_now();
         }
     }
@@ -136,7 +137,7 @@ fn never() {
     panic!("the answer is there at once");
 }
 
-/// Nodes, a manager over them, and another of whom nobody is to hear.
+/// Nodes, a manager over them, and another manager whose owner must not be reported.
 fn two() -> (HandClock, Redlock, Redlock) {
     let scene = Scene::without_timers(5);
     let other = scene.manager(|builder| builder.owner(OWNER));
@@ -148,7 +149,7 @@ fn hold(redlock: &Redlock) -> tower_redlock::Lock {
     lock
 }
 
-/// The same, where locks of ours are held for a time before.
+/// The same, with a manager whose locks were held for `time` before.
 fn usually(time: Duration) -> (HandClock, Redlock, Redlock) {
     let (clock, ours, other) = two();
     let lock = hold(&ours);
@@ -175,9 +176,12 @@ fn held_is_409_with_estimated_delay() {
         let after = || ask(layer, never).headers[header::RETRY_AFTER].clone();
         (0..100).map(|_| after().to_str().unwrap().parse().unwrap()).collect()
     };
+
     let told = seconds(&layer(&ours));
+
     assert!(told.iter().all(|told| (3..=9).contains(told)), "{told:?}");
     assert!(told.iter().any(|other| *other != told[0]), "jitter: {told:?}");
+
     let told = seconds(&layer(&ours).retry_after(Duration::from_secs(2)));
     assert!(told.iter().all(|told| (1..=2).contains(told)), "{told:?}");
 }
@@ -307,10 +311,14 @@ fn on_reject_replaces_the_response() {
         response
     });
     let lock = hold(&other);
+
     let answer = ask(&teapot, never);
+
     assert_eq!((answer.status, answer.calls), (StatusCode::IM_A_TEAPOT, 0));
+
     let text = "held x true began: false; held by secret-owner on ";
     assert!(answer.body.starts_with(text.as_bytes()), "{:?}", answer.body);
+
     drop(lock);
     let answer = ask(&teapot, || clock.advance(VALIDITY));
     assert_eq!((answer.status, answer.calls), (StatusCode::IM_A_TEAPOT, 1));
@@ -326,6 +334,8 @@ fn an_override_may_have_no_body() {
         *response.status_mut() = rejection.status();
         response
     });
+
     let answer = ask(&empty, never);
+
     assert_eq!((answer.status, answer.body.len()), (StatusCode::CONFLICT, 0));
 }

@@ -1,5 +1,5 @@
-//! One service behind the layer, over nodes inside the process and a clock that is moved by hand:
-//! everything that can happen at once happens at the first poll.
+//! One service inside the layer, over nodes inside the process and a manual clock: everything that
+//! can happen at once happens at the first poll.
 
 use std::{
     convert::Infallible,
@@ -56,7 +56,7 @@ pub(crate) fn x(request: &Request<()>) -> Option<&'static str> {
     (request.method() != http::Method::GET).then_some("x")
 }
 
-/// What the layer makes of a service's response that is there at once.
+/// The layer's response for a service's response that is ready at once.
 pub(crate) fn answer<B: Body>(
     layer: &HttpLayer,
     request: Request<()>,

@@ -1,5 +1,4 @@
-//! The layer over HTTP: what is answered, what becomes of bodies, and locks over real servers and
-//! real connections.
+//! The layer over HTTP: responses, bodies, and locks over real servers and real connections.
 
 #[path = "../support/mod.rs"]
 mod support;

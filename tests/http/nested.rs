@@ -1,4 +1,4 @@
-//! Handlers behind several layers: each layer's lock by its name.
+//! Handlers inside several layers: each layer's lock by its name.
 
 use axum::{
     Router,
@@ -32,8 +32,8 @@ fn names<'a>(contexts: impl IntoIterator<Item = &'a LockContext>) -> Vec<String>
     contexts.into_iter().map(|context| context.resource().to_string()).collect()
 }
 
-/// What a handler behind these layers finds: all locks in their order, then that of the innermost, by
-/// its extractor and in the extensions.
+/// The locks that a handler inside these layers finds: all locks in order, then the lock of the
+/// innermost layer, by its extractor and in the extensions.
 async fn found(add: impl FnOnce(Router) -> Router) -> Vec<String> {
     async fn handle(locks: LockContexts, innermost: LockContext, request: Request) -> String {
         let mut found = names(locks.iter());
@@ -80,7 +80,7 @@ async fn once_inside_of_a_lock() {
 #[tokio::test]
 async fn locks_inside_of_each_other() {
     let redlock = Redlock::embedded();
-    // Named, and in another mode.
+    // The layer has a name, and another mode.
     let all = RedlockLayer::new(redlock.clone(), |_: &Request| "everything").http();
     let all = all.named("all").read_body_first(1 << 10);
     let found = found(|app| app.layer(account(&redlock)).layer(all)).await;
@@ -95,7 +95,9 @@ async fn nested_once_layers_of_every_kind() {
     let idempotent = OnceLayer::idempotency(redlock.clone(), "charges").scope(Scope::none());
     let found =
         found(|app| app.layer(unnamed).layer(by_body).layer(account(&redlock)).layer(idempotent));
+
     let found = found.await;
+
     assert!(found[0].starts_with("once:idempotency:"), "{found:?}");
     assert_eq!(found[1..], [ACCOUNT, "once:events:p2", "unnamed", "unnamed", "unnamed"]);
 }
@@ -109,12 +111,14 @@ async fn innermost_layer_wins_a_shared_name() {
     let outer = RedlockLayer::new(redlock.clone(), |_: &Request| "outer").named("account").http();
     let app = Router::new().route("/accounts/{id}", post(handle));
     let app = app.layer(account(&redlock)).layer(outer);
+
     let response = app.oneshot(request()).await.unwrap();
+
     assert_eq!(to_bytes(response.into_body(), 10).await.unwrap(), ACCOUNT);
 }
 
 #[tokio::test]
-async fn without_a_lock_there_are_none() {
+async fn unguarded_request_has_no_contexts() {
     async fn perhaps(locks: Option<LockContexts>) -> String {
         locks.is_some().to_string()
     }
@@ -125,7 +129,9 @@ async fn without_a_lock_there_are_none() {
     let send = async |path: &str| {
         app.clone().oneshot(Request::post(path).body(Body::empty()).unwrap()).await.unwrap()
     };
+
     let perhaps = send("/perhaps").await;
+
     assert_eq!(to_bytes(perhaps.into_body(), 10).await.unwrap(), "false");
     assert_eq!(send("/surely").await.status(), StatusCode::INTERNAL_SERVER_ERROR);
 }

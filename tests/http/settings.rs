@@ -1,4 +1,4 @@
-//! What the service finds in its request.
+//! The parts of the request that the layer sets for the service.
 
 use std::{
     convert::Infallible,

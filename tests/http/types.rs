@@ -65,6 +65,7 @@ fn auto_traits_follow_the_inner_types() {
     empty::<HttpBody<Odd>>();
     error::<BodyError<std::fmt::Error>>();
     error::<MissingLockContext>();
+
     cloned::<LockContext>();
 }
 
@@ -80,7 +81,9 @@ async fn thread_local_key_and_service_compile() {
         }
     });
     let key = move |_: &Request<()>| (*name).clone();
+
     let service = RedlockLayer::new(Redlock::embedded(), key).http().layer(service);
+
     assert_eq!(service.oneshot(Request::new(())).await.unwrap().status(), 200);
     assert_eq!(seen.get(), 1);
 }

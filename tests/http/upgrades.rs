@@ -1,4 +1,4 @@
-//! Locks of upgraded connections, on a clock that is moved by hand.
+//! Locks of upgraded connections, on a manual clock.
 
 use std::{
     convert::Infallible,
@@ -23,7 +23,7 @@ use crate::{
     tools::{VALIDITY, poll},
 };
 
-/// The status that a request is answered with by a handler that takes the handle, and the handle.
+/// Returns the status of a response by a handler that takes the handle, and the handle.
 fn answered(
     bench: &Bench,
     method: Method,
@@ -66,12 +66,15 @@ fn work_is_dropped_at_the_end() {
     let bench = Bench::new();
     let inside = Arc::new(());
     let count = Arc::clone(&inside);
+
     let mut run = pin!(upgraded(&bench).run(async move |_| {
         pending::<()>().await;
         drop(count);
     }));
+
     assert!(poll(run.as_mut()).is_pending());
     assert!(bench.is_held() && Arc::strong_count(&inside) == 2);
+
     bench.clock.advance(VALIDITY);
     let end = poll(run.as_mut());
     assert!(matches!(end, Poll::Ready(Err(LockError::Lost { .. }))), "{end:?}");
@@ -79,7 +82,7 @@ fn work_is_dropped_at_the_end() {
 }
 
 #[test]
-fn work_does_not_begin_behind_end() {
+fn work_does_not_begin_after_the_end() {
     let bench = Bench::new();
     let handle = upgraded(&bench);
     bench.clock.advance(VALIDITY);
@@ -88,7 +91,7 @@ fn work_does_not_begin_behind_end() {
 }
 
 #[test]
-fn work_that_ends_gives_lock_back() {
+fn work_that_ends_releases_the_lock() {
     let bench = Bench::new();
     let end = poll(pin!(upgraded(&bench).run(async |cx| cx.ensure_valid().is_ok())));
     assert_eq!(end, Poll::Ready(Ok(true)));
@@ -103,7 +106,8 @@ fn requests_without_lock_have_no_handle() {
     assert!(handle.is_none());
 }
 
-/// The answer to a request whose lock was lost while it ran, of a closure that sets its length.
+/// The response to a request whose lock was lost while it ran, by a closure that sets the
+/// response's length.
 fn lost(request: Request<()>) -> Response<HttpBody<Empty<Bytes>>> {
     let bench = Bench::new();
     let layer = bench.layer().on_reject(|_| {
@@ -130,11 +134,12 @@ async fn response_to_possible_upgrade_fails_last() {
         // A stream that is not upgraded is dropped with its response.
         (connect().version(Version::HTTP_2), false),
     ];
+
     for (request, fails) in requests {
         let request = request.body(()).unwrap();
         let asked = format!("{request:?}");
         let (head, mut body) = lost(request).into_parts();
-        // The length is that of the bytes, or one that is never reached.
+        // The length counts the bytes, plus one that is never sent.
         assert_eq!(body.size_hint().exact(), Some(4 + u64::from(fails)), "{asked}");
         assert_eq!(head.headers.contains_key("content-length"), !fails, "{asked}");
         assert_eq!(head.headers.contains_key("connection"), fails, "{asked}");

@@ -1,4 +1,4 @@
-//! All the ways in which axum takes a layer, and the extractor.
+//! All positions in which axum accepts a layer, and the extractor.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -22,7 +22,7 @@ fn layer(redlock: &Redlock) -> RedlockLayer<fn(&Request) -> Option<String>> {
     RedlockLayer::new(redlock.clone(), path)
 }
 
-/// Shows that its lock is held, and by whom.
+/// Responds whether its lock is held, and by which owner.
 async fn show(State(redlock): State<Redlock>, lock: LockContext) -> String {
     lock.ensure_valid().unwrap();
     let again = redlock.lock(lock.resource()).wait(Duration::ZERO).await;
@@ -88,6 +88,7 @@ async fn every_placement_guards_its_routes() {
             ),
         ),
     ];
+
     for (way, app) in apps {
         println!("{way}");
         let app = app.with_state(redlock.clone());
@@ -107,6 +108,7 @@ async fn extractor_without_lock_explains() {
         .layer(layer(&redlock).http())
         .route("/outside", any(show))
         .with_state(redlock);
+
     for (method, path) in [(Method::GET, "/a"), (Method::POST, "/outside")] {
         let (status, body) = text(&app, method, path).await;
         assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
@@ -139,11 +141,13 @@ async fn innermost_lock_is_extracted() {
 async fn innermost_may_be_plain_layer() {
     let redlock = Redlock::embedded();
     let plain = ServiceBuilder::new().layer(HandleErrorLayer::new(refusal)).layer(layer(&redlock));
+
     let app = Router::new()
         .route("/a", any(show))
         .layer(plain)
         .layer(RedlockLayer::new(redlock.clone(), |_: &Request| "all").http())
         .with_state(redlock);
+
     assert_shown(text(&app, Method::POST, "/a").await, "/a");
     assert_shown(text(&app, Method::GET, "/a").await, "all");
 }

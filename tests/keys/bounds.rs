@@ -1,4 +1,4 @@
-//! Names that are too long, or unfit.
+//! Names that are too long or invalid.
 
 use axum::{Router, routing::get};
 use tower_redlock::key;

@@ -1,4 +1,4 @@
-//! Keys behind axum's routers: the name that a request's lock gets, as its handler sees it.
+//! Keys inside axum's routers: the name that a request's lock gets, as its handler sees it.
 #![cfg(feature = "axum")]
 
 mod bounds;

@@ -22,7 +22,9 @@ async fn client_keys_never_reach_own_locks() {
     refused(&app, "/?a=x&b=job:report").await;
     let prefixed = locked(key::query("id").prefixed("invoice:"));
     let app = Router::new().route("/", get(resource)).route_layer(prefixed);
+
     let (status, _) = crate::site::get(&app, "/?id=job:report").await;
+
     assert_eq!(status, 200);
 }
 
@@ -45,10 +47,11 @@ async fn code_reaches_them_by_their_kind() {
         assert!(redlock.inspect(name).await.unwrap().is_none());
         drop(lock);
     }
-    // A layer of the service's own may have such a key on purpose.
+    // A layer of the service itself may have such a key.
     let job = |_: &axum::extract::Request| Resource::of_job("report");
     let layer = RedlockLayer::new(redlock, job).http();
     let app = Router::new().route("/", get(resource)).route_layer(layer);
+
     expect(&app, "/", "job:report").await;
 }
 
@@ -63,7 +66,7 @@ async fn closures_reach_own_locks_by_kind() {
         .route("/prefixed", get(resource).layer(locked(job().prefixed("no-"))))
         .route("/joined", get(resource).layer(locked(key::joined((job(), key::query("id"))))))
         .route("/hashed", get(resource).layer(locked(job().hashed())))
-        // As text it is what a client might have sent.
+        // As text, the name is what a client might have sent.
         .route("/text", get(resource).layer(locked(key::from_fn(|_| "job:report"))))
         .route("/parsed", get(resource).layer(locked(job().parsed::<String>())))
         .route("/set", get(resource).layer(locked(key::all((job(), key::query("id"))))))
@@ -75,6 +78,7 @@ async fn closures_reach_own_locks_by_kind() {
     expect(&app, "/joined?id=7", "job%3Areport:7").await;
     let sha256 = "7e31c9b0c801f98a99d0ec1e73579f2e45c57978424eba279d3cae16da9f9d5d";
     expect(&app, "/hashed", sha256).await;
+
     for path in ["/text", "/parsed", "/set?id=7"] {
         let detail = refused(&app, path).await;
         assert!(detail.contains("begins with job:"), "{path}: {detail}");

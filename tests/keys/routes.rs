@@ -1,4 +1,4 @@
-//! Keys from the path, wherever the layer is put.
+//! Keys from the path, at each position of the layer.
 
 use axum::{
     Router,
@@ -50,6 +50,7 @@ async fn parameter_equals_the_handlers() {
             ),
         ),
     ];
+
     for (place, app) in places {
         println!("{place}");
         for (sent, seen) in [
@@ -66,7 +67,7 @@ async fn parameter_equals_the_handlers() {
     }
 }
 
-/// Else whoever sends requests passes by the lock with another spelling.
+/// Otherwise a client could evade the lock by another spelling.
 #[tokio::test]
 async fn number_spellings_are_one_name() {
     let number = async |Path(id): Path<u64>| format!("{id} under {}", resource().await);
@@ -76,7 +77,9 @@ async fn number_spellings_are_one_name() {
     for id in ["42", "042", "+42", "%2b0%342"] {
         expect(&app, &format!("/accounts/{id}"), "42 under account:42").await;
     }
-    let text = "what names the resource is not of the form that it must have; nothing was done";
+
+    let text = "the lock key in this request is malformed; nothing was done";
+
     assert_eq!(refused(&app, "/accounts/x").await, text);
 }
 
@@ -99,6 +102,7 @@ async fn segment_counts_in_the_sent_path() {
     expect(&service, "/v1/accounts/%34%32", "42").await;
     let path =
         Router::new().route("/{id}", get(resource)).route_layer(locked(key::method_and_path()));
+
     expect(&Router::new().nest("/v1", path), "/v1/%61?q", "GET /v1/a").await;
 }
 
@@ -108,17 +112,17 @@ async fn missing_parameter_error_explains() {
         || Router::new().route("/a/{id}", get(resource)).route("/b/{other}", get(resource));
     let app = routes().route_layer(locked(key::path_param("id")));
     expect(&app, "/a/1", "1").await;
-    // What is wrong is for the log: who sent the request can't help it.
+    // The cause is logged only, as the client can't correct it.
     let detail = misplaced(&app, "/b/1").await;
     assert!(!detail.contains("parameter"), "{detail}");
     let app = routes().route_layer(locked(key::path_param("id").optional()));
     expect(&app, "/b/1", "unguarded").await;
 
-    // Around the router: not even an optional one may let every request pass.
+    // Around the router, even an optional key must not let every request pass.
     let around = locked(key::path_param("id").optional()).layer(routes());
     let response = around.oneshot(Request::get("/a/1").body(Body::empty()).unwrap()).await;
     assert_eq!(response.unwrap().status(), 500);
-    // Nested, or as a fallback, the router inside may have routes: none of them runs unguarded.
+    // Nested, or as a fallback, the inner router may have routes: none of them may run unguarded.
     let around = locked(key::path_param("id").optional()).layer(routes());
     let nested = Router::new().nest_service("/v1", around.clone());
     misplaced(&nested, "/v1/a/1").await;
@@ -136,7 +140,7 @@ async fn path_without_route_stays_not_found() {
     assert_eq!((&problem["code"], &problem["outcome"]), (&"not-found".into(), &"not-run".into()));
 }
 
-/// The handler's extractor may take the other value.
+/// The handler's extractor may take another value.
 #[tokio::test]
 async fn repeated_parameter_name_is_refused() {
     let accounts = || Router::new().route("/{id}", get(resource_and_param));

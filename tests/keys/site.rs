@@ -1,4 +1,4 @@
-//! Handlers that answer with what is locked, over embedded nodes.
+//! Handlers that respond with the locked resource, over embedded nodes.
 
 use axum::{
     Router,
@@ -17,12 +17,12 @@ pub(crate) fn locked<S: Source>(key: Key<S>) -> RedlockLayer<Key<S>, RedlockHttp
     RedlockLayer::new(Redlock::embedded(), key).http()
 }
 
-/// What is locked around the handler.
+/// The resource that is locked around the handler.
 pub(crate) async fn resource() -> String {
     LockContext::current().map_or("unguarded".into(), |cx| cx.resource().to_string())
 }
 
-/// What is locked, and what axum makes of the path's last parameter: the two are to be the same.
+/// The locked resource, and axum's value of the path's last parameter: both must be equal.
 pub(crate) async fn resource_and_param(Path(params): Path<Vec<(String, String)>>) -> String {
     let (_, last) = params.last().expect("the route has a parameter");
     let resource = resource().await;
@@ -42,7 +42,7 @@ pub(crate) async fn expect(app: &Router, uri: &str, body: &str) {
     assert_eq!(get(app, uri).await, (StatusCode::OK, body.to_owned()), "{uri}");
 }
 
-/// The detail of the answer where the key is at the wrong place.
+/// The detail of the response if the key is at the wrong position.
 pub(crate) async fn misplaced(app: &Router, uri: &str) -> String {
     let (status, body) = get(app, uri).await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{uri}: {body}");

@@ -1,5 +1,5 @@
-//! Requests for which a router has no route: a layer around it leaves the 404 what it is, or
-//! answers it by itself, and nothing is recorded.
+//! Requests for which a router has no route: a layer around it passes on the 404, or responds
+//! itself, and nothing is recorded.
 
 use axum::{Router, body::Body, extract::Request, http::StatusCode, routing::post};
 use tower::ServiceExt;
@@ -15,7 +15,7 @@ fn routes() -> Router {
     Router::new().route("/accounts/{id}", post(async || "done"))
 }
 
-/// The routes behind a layer with this kind and key, around all of them.
+/// The routes inside a layer with this kind and key, which is around all of them.
 fn around<S: Source + Clone + Send + Sync + 'static>(
     kind: &str,
     redlock: &Redlock,
@@ -73,7 +73,7 @@ async fn a_routes_parameter_leaves_the_404() {
     }
 }
 
-/// The layer can't know: the router's fallback may be a service with routes of its own.
+/// The layer can't know the routes, as the router's fallback may be a service with its own routes.
 #[tokio::test]
 async fn missing_key_precedes_the_404() {
     for kind in LAYERS {
@@ -82,17 +82,19 @@ async fn missing_key_precedes_the_404() {
     }
 }
 
-/// As with any layer that answers by itself: see `Router::route_layer`.
+/// As with any layer that responds itself: see `Router::route_layer`.
 #[tokio::test]
 async fn route_layer_leaves_the_404() {
     let redlock = Redlock::embedded();
     let key = || key::header("x-id");
+
     let apps = [
         routes().route_layer(RedlockLayer::new(redlock.clone(), key()).http()),
         routes().route_layer(OnceLayer::new(redlock.clone(), "hooks", key()).http()),
         routes().route_layer(OnceLayer::by_body(redlock.clone(), "hooks", key())),
         routes().route_layer(OnceLayer::idempotency(redlock.clone(), "pay").scope(Scope::none())),
     ];
+
     for (app, kind) in apps.iter().zip(LAYERS) {
         assert_eq!(status(app, request("/nowhere", false)).await, 404, "{kind}");
         assert_eq!(status(app, request("/accounts/1", false)).await, 400, "{kind}");

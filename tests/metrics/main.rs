@@ -153,7 +153,7 @@ async fn nodes_up_and_voting(numbers: &Numbers) {
         (up, numbers.get("redlock_node_voting", label))
     };
     eventually_async("it is up and votes", async || both() == (1, 1)).await;
-    // By a health check of the server, once a second.
+    // The value comes from the server's health check, once a second.
     eventually_async("its queue is measured", async || {
         numbers.all().iter().any(|series| series.name == "redlock_node_queue_seconds")
     })
@@ -174,9 +174,9 @@ async fn failed_activations(numbers: &Numbers) {
     let redlock = servers.iter().enumerate().fold(builder, named).build().unwrap();
     eventually_async("all vote", async || redlock.health().iter().all(NodeHealth::is_voting)).await;
     let failed = || numbers.get("redlock_failed_activations_total", Some(("node", "guarded-2")));
-    // One may fail while the set starts.
+    // An activation may fail while the set starts.
     let before = failed();
-    // It can't read from the others.
+    // The node can't read from the other nodes.
     let rules: Vec<_> = acl::rules().into_iter().filter(|rule| *rule != "+hgetall").collect();
     for server in &servers[..2] {
         server.set_rules(&rules);

@@ -48,7 +48,7 @@ fn held_renewed_and_lost_locks() {
         let lock = block_on(redlock.lock("x").wait(PATIENT).into_future()).unwrap();
         use_context(lock.context());
         block_on(lock.extend()).unwrap();
-        // With watchers that come and go.
+        // Futures that watch the lock are created and dropped meanwhile.
         let (mut renewals, mut left) = (0, lock.remaining());
         eventually("the lock is renewed twice", || {
             poll_once(lock.lost());
@@ -81,7 +81,7 @@ fn held_renewed_and_lost_locks() {
             "renewing",
             "renewed",
             "lock ended",
-            "hard stop: guarded work is dropped",
+            "hard stop: guarded work was dropped",
         ]);
     });
 }
@@ -160,7 +160,8 @@ fn requests_that_wait_in_line() {
         }
         let full = block_on(redlock.lock("line").wait(MS).into_future());
         assert!(matches!(full, Err(LockError::Held { .. })), "{full:?}");
-        // One leaves the line, one gets a hand-off, and a single attempt gets the head's verdict.
+        // One waiter leaves the queue, one gets a handover, and a single attempt gets the result of
+        // the first waiter.
         drop(waiting.pop());
         drop(lock);
         let next = block_on(waiting.pop().unwrap()).unwrap();

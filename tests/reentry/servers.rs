@@ -66,12 +66,12 @@ fn servers_that_restart_refuse_and_forget() {
         servers[2].restart();
         told("node is up again");
         told("the node may have forgotten locks, and is in probation");
-        told("the node's probation can't be ended");
+        told("the node's probation can't end yet");
         for server in &servers[..2] {
             server.set_rules(&rules);
         }
         told("probation ended");
-        told("long-lived records were taken over");
+        told("long-lived records were copied");
         all_vote(&redlock);
         // Refusals.
         for server in &servers {
@@ -82,7 +82,7 @@ fn servers_that_restart_refuse_and_forget() {
         for server in &servers {
             server.set_config("maxmemory", "0");
         }
-        told("node refuses no longer");
+        told("node no longer refuses");
         servers[0].set_config("maxmemory", "1gb");
         servers[0].set_config("maxmemory-policy", "allkeys-lru");
         told("the server may evict locks: set maxmemory-policy noeviction");
@@ -118,7 +118,7 @@ fn clocks_that_jump() {
 }
 
 #[test]
-fn releases_that_are_told_or_not() {
+fn releases_with_and_without_hints() {
     without_deadlock(|| {
         let servers = RedisServer::start_n(3);
         let (holder, waiter) = (guarded(&servers), guarded(&servers));
@@ -139,7 +139,7 @@ fn releases_that_are_told_or_not() {
             let waiting = thread::spawn(move || drop(block_on(waiting).unwrap()));
             if denied {
                 told(
-                    "the server denies our user a command that wake-ups need: waiting works by trying",
+                    "the server denies a command that wake-ups need: waiters retry at intervals instead",
                 );
             } else {
                 let listens = |server: &RedisServer| {

@@ -45,6 +45,7 @@ fn starred_field_does_not_widen_days() {
 #[test]
 fn list_entries_are_all_kept() {
     assert_eq!(days("0 0 L,LW * *"), [31]);
+
     let august = |expression: &str| {
         let schedule: Schedule = Schedule::cron(expression).unwrap().into();
         // 2025-08-31 is a Sunday.
@@ -52,6 +53,7 @@ fn list_entries_are_all_kept() {
         let found = ticks(&schedule, start - 1, start + 31 * DAY - 1);
         found.into_iter().map(|tick| (tick - start) / DAY + 1).collect::<Vec<_>>()
     };
+
     assert_eq!(august("0 0 L,LW * *"), [29, 31]);
     assert_eq!(august("0 0 L,15W * *"), [15, 31]);
     assert_eq!(august("0 0 13 * 7L"), [13, 31]);
@@ -75,6 +77,7 @@ fn sunday_begins_or_ends_a_range() {
             .filter(|day| *day <= 31)
             .collect()
     };
+
     // The first Sunday is the 5th.
     assert_eq!(days("0 0 * * SAT-SUN"), week(&[4, 5]));
     assert_eq!(days("0 0 * * SUN-MON"), week(&[5, 6]));

@@ -1,4 +1,4 @@
-//! Cron expressions against the manual crontab(5): each date and time is checked by itself.
+//! Cron expressions compared with the manual crontab(5): each date and time is checked separately.
 //!
 //! It shares nothing with the crate: a field is read character by character, as Vixie cron does it,
 //! dates are counted on from one whose weekday is known, and `L`, `W` and `#` are found by looking
@@ -25,7 +25,7 @@ struct Date {
     month: u32,
     day: u32,
     weekday: u32,
-    /// Of the month.
+    /// Number of days of the month.
     length: u32,
 }
 
@@ -280,7 +280,7 @@ fn mixed() -> BoxedStrategy<String> {
     proptest::collection::vec(part, 1..6).prop_map(|parts| parts.concat()).boxed()
 }
 
-/// Every day of the years matches, by one field alone, where both are restricted: refused.
+/// Every day of the years matches by one field alone, although both are restricted: refused.
 fn makes_the_other_useless(day: &str, weekday: &str) -> bool {
     let restricted = |text: &str| !text.starts_with(['*', '+']);
     let always = |day: &str, weekday: &str| days(day, "*", weekday).unwrap().len() == DAYS;

@@ -19,15 +19,18 @@ fn period_counts_from_the_epoch() {
 #[test]
 fn offset_moves_every_tick() {
     let schedule = Schedule::every(Duration::from_millis(250)).offset(Duration::from_millis(40));
+
     assert_eq!(ticks(&schedule, 0, 1_000), [40, 290, 540, 790]);
     assert_eq!(ticks(&schedule, 39, 40), [40]);
     assert_eq!(ticks(&schedule, 40, 290), [290]);
     assert_eq!(schedule.latest(at(289)), Some(at(40)));
     assert_eq!(schedule.latest(at(39)), None);
+
     let hour = Duration::from_secs(3_600);
     let daily = Schedule::every(24 * hour).offset(3 * hour);
     let next = daily.next(at(1_763_715_286_123), None).unwrap();
     assert_eq!(next.to_string(), "2025-11-22T03:00:00Z");
+
     let back = daily.offset(Duration::ZERO);
     assert_eq!(back.next(at(0), None), Some(at(86_400_000)), "the last one given counts");
 }
@@ -36,12 +39,15 @@ fn offset_moves_every_tick() {
 fn ticks_iterate_from_both_ends() {
     let schedule = Schedule::every(Duration::from_millis(1));
     let mut missed = schedule.ticks(WallTime::ZERO, WallTime::MAX);
+
     assert_eq!(missed.next(), Some(at(1)));
     assert_eq!(missed.next_back(), Some(WallTime::MAX));
     assert_eq!(missed.next_back(), Some(at(WallTime::MAX.as_millis() - 1)));
     assert_eq!(missed.next(), Some(at(2)));
+
     let few: Vec<_> = schedule.ticks(at(10), at(13)).rev().collect();
     assert_eq!(few, [at(13), at(12), at(11)]);
+
     let mut few = schedule.ticks(at(10), at(13));
     assert_eq!(
         (few.next_back(), few.next(), few.next()),
@@ -55,6 +61,7 @@ fn ticks_iterate_from_both_ends() {
 #[test]
 fn delay_counts_from_last_end() {
     let schedule = Schedule::every_after(Duration::from_secs(10));
+
     assert_eq!(schedule.next(at(5_000), None), Some(at(5_001)), "the first is due at once");
     assert_eq!(schedule.next(at(5_000), Some(at(7_500))), Some(at(17_500)));
     // Long after the last end it is due, and still after the given moment.

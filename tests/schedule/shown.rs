@@ -29,6 +29,7 @@ fn periods_are_shown_in_words() {
         assert_eq!(Schedule::every(period).to_string(), text);
     }
     let moved = |period, offset| Schedule::every(period).offset(offset).to_string();
+
     assert_eq!(moved(5 * MINUTE, 30 * SECOND), "every 5 min, offset 30 s");
     assert_eq!(moved(DAY, 3 * HOUR), "every day at 03:00 (UTC)");
     assert_eq!(moved(DAY, 3 * HOUR + 1_250 * MS), "every day at 03:00:01.250 (UTC)");
@@ -54,6 +55,7 @@ fn cron_is_shown_with_its_zone() {
         (Schedule::from(schedule.clone()).to_string(), schedule.jitter(MINUTE).to_string())
     };
     let berlin = |expression| text(expression, "Europe/Berlin").0;
+
     assert_eq!(berlin("0 3 * * *"), "every day at 03:00 (Europe/Berlin)");
     assert_eq!(berlin("15 30 14 * * *"), "every day at 14:30:15 (Europe/Berlin)");
     assert_eq!(berlin("@daily"), "every day at 00:00 (Europe/Berlin)");
@@ -84,5 +86,6 @@ fn moments_are_shown_as_dates() {
     ] {
         assert_eq!(at(millis).to_string(), text);
     }
+
     assert_eq!(WallTime::MAX.to_string(), "9999-12-31T23:59:59.999Z");
 }

@@ -106,7 +106,7 @@ fn job_beyond_name_limit_is_logged() {
         let logged = lines.take("WARN");
         let mut refused = logged.iter().filter(|line| line.contains("can't be scheduled"));
         assert_eq!(refused.clone().count(), 1, "once: {logged:?}");
-        assert!(has(refused.next_back().unwrap(), &["job=j", "forget unused ones"]), "{logged:?}");
+        assert!(has(refused.next_back().unwrap(), &["job=j", "forget unused jobs"]), "{logged:?}");
     });
 }
 

@@ -135,7 +135,7 @@ async fn send(request: request::Builder, body: &str) -> (StatusCode, bool, Strin
     (head.status, is_repeat, String::from_utf8(text.into()).unwrap())
 }
 
-/// Nobody drives it: it moves by itself, and serves what moves.
+/// The demo runs without a user: its state changes, and it serves the changes.
 #[tokio::test]
 async fn demo() {
     let mut example = Example::start_with("demo", &["--port", "0"]);
@@ -177,13 +177,17 @@ async fn demo() {
 async fn axum() {
     let mut example = Example::start("axum");
     let url = example.url().await;
+
     let post = async |path: &str| send(Request::post(format!("{url}{path}")), "").await.0;
+
     assert_eq!(post("/accounts/1/deposit/100").await, StatusCode::OK);
     assert_eq!(post("/accounts/1/withdraw/101").await, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(post("/transfers/1/2/30").await, StatusCode::OK);
     assert_eq!(post("/accounts/x/deposit/1").await, StatusCode::BAD_REQUEST);
+
     let balance = send(Request::get(format!("{url}/accounts/1")), "").await;
     assert_eq!((balance.0, &*balance.2), (StatusCode::OK, "70\n"));
+
     example.interrupt().await;
 }
 
@@ -200,13 +204,17 @@ async fn tonic() {
     track.metadata_mut().insert("order-id", 7.into());
     let mut events = client.track(track).await.unwrap().into_inner();
     let mut count = 0;
+
     while let Some(event) = events.message().await.unwrap() {
         count += 1;
         assert_eq!((event.line, event.lines, &*event.item), (count, 2, "tea"));
     }
+
     assert_eq!(count, 2);
+
     let nameless = client.track(TrackRequest {}).await.unwrap_err();
     assert_eq!(nameless.code(), tonic::Code::InvalidArgument);
+
     drop(client);
     example.interrupt().await;
 }
@@ -225,12 +233,16 @@ async fn webhooks() {
         let request = Request::post(&url);
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
     };
+
     let first = send(request(), body).await;
+
     assert_eq!((first.0, first.1), (StatusCode::NO_CONTENT, false));
+
     let second = send(request(), body).await;
     assert_eq!((second.0, second.1), (StatusCode::OK, true));
     assert_eq!(send(request(), "{}").await.0, StatusCode::UNAUTHORIZED);
     assert_eq!(send(Request::post(&url), body).await.0, StatusCode::BAD_REQUEST);
+
     example.interrupt().await;
 }
 
@@ -242,12 +254,16 @@ async fn idempotency() {
         let request = Request::post(&url).header("idempotency-key", "\"8e03978e\"");
         request.header("authorization", format!("Bearer {user}"))
     };
+
     let first = send(request("alice"), "amount=7").await;
+
     assert_eq!((first.0, first.1), (StatusCode::CREATED, false));
+
     let again = send(request("alice"), "amount=7").await;
     assert_eq!((again.0, again.1, again.2), (StatusCode::CREATED, true, first.2.clone()));
     assert_eq!(send(request("alice"), "amount=8").await.0, StatusCode::UNPROCESSABLE_ENTITY);
     assert_ne!(send(request("bob"), "amount=7").await.2, first.2);
+
     example.interrupt().await;
 }
 

@@ -22,7 +22,7 @@ use crate::{
 const CANDIDATES: usize = 3;
 const ROUNDS: usize = 3;
 const TTL: Duration = Duration::from_secs(2);
-/// How long each leader works before it is killed: it has renewed its lock by then.
+/// Time for which each leader works before it is killed; it has renewed its lock by then.
 const AT_WORK: Duration = Duration::from_millis(1_500);
 /// Pause between two steps of a leader's work.
 const STEP: Duration = Duration::from_millis(5);
@@ -44,7 +44,7 @@ async fn takeovers_over_servers() {
 /// A step of a leader's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
-    /// In ns since the machine was started, which all processes have in common.
+    /// Time in ns since the machine was started, which is the same for all processes.
     at: u64,
     token: u64,
 }
@@ -82,7 +82,7 @@ pub(crate) async fn stand(builder: RedlockBuilder, io: Io) -> Result<(), Failure
     Ok(())
 }
 
-/// The candidates, and what is seen of them.
+/// The candidates, and their observed steps.
 struct Election {
     nodes: Nodes,
     candidates: BTreeMap<usize, Member>,

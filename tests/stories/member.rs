@@ -30,7 +30,7 @@ use crate::{
 };
 
 const VARIABLE: &str = "TOWER_REDLOCK_MEMBER";
-/// Distinguishes a member's lines from those of the test harness.
+/// Distinguishes a member's lines from the test harness's lines.
 const PREFIX: &str = "> ";
 /// Limit for the next line, and for the end, of a member.
 pub(crate) const HANG_GUARD: Duration = Duration::from_secs(60);
@@ -97,7 +97,9 @@ impl Io {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn member() {
     let Ok(text) = env::var(VARIABLE) else { return };
+
     let [role, name, arg, urls] = text.split(' ').collect::<Vec<_>>()[..] else { panic!("{text}") };
+
     let roles = [Role::Candidate, Role::Receiver, Role::Replica, Role::Worker];
     let role = roles.into_iter().find(|known| format!("{known:?}") == role).expect("a role");
     let (sender, input) = mpsc::channel();
@@ -170,7 +172,7 @@ impl Member {
         }
     }
 
-    /// SIGSTOP or SIGCONT to a process. Has no effect on a runtime, whose work blocks by itself.
+    /// Sends SIGSTOP or SIGCONT to a process. Has no effect on a runtime, whose work blocks itself.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Failure> {
         if let Some(Body::Process { child, .. }) = &self.body {
             let id = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
@@ -179,8 +181,8 @@ impl Member {
         Ok(())
     }
 
-    /// SIGKILL to a process. A runtime is cut off from the nodes before it is dropped, so that they
-    /// hear nothing of its end either.
+    /// Sends SIGKILL to a process. A runtime is cut off from the nodes before it is dropped, so
+    /// that they are not notified of its end either.
     pub(crate) async fn kill(mut self) -> Result<(), Failure> {
         match self.body.take().expect("it runs") {
             Body::Process { mut child, .. } => child.kill().await?,

@@ -91,7 +91,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// From now on the nodes receive nothing, as from a process that was killed.
+    /// The nodes receive nothing from now on, as from a process that was killed.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::SeqCst);
     }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::SeqCst},
 };
 
-/// Counts visits, of which one at a time is expected.
+/// Counts visits, which should not overlap.
 #[derive(Clone, Default)]
 pub(crate) struct Room(Arc<Counts>);
 
@@ -29,7 +29,7 @@ impl Room {
     }
 }
 
-/// Ends when it is dropped, so also where the work is cancelled.
+/// A visit. It ends on drop, so also if the work is cancelled.
 pub(crate) struct Visit(Room);
 
 impl Drop for Visit {

@@ -1,9 +1,9 @@
-//! The permissions that `docs/servers.md` lists, read from the page, so that every test checks them.
+//! The permissions that `docs/security.md` lists, read from the page, so that every test checks them.
 
 use super::resp::Resp;
 use super::server::RedisServer;
 
-const PAGE: &str = include_str!("../../docs/servers.md");
+const PAGE: &str = include_str!("../../docs/security.md");
 /// Part of each secret in the tests, so that their whole output can be searched for it.
 const PASSWORD: &str = "s3cret";
 
@@ -45,7 +45,7 @@ pub fn cluster_rules() -> Vec<String> {
         Some("~" | "&") => rule.replace("redlock", "{redlock}"),
         _ => rule.to_owned(),
     });
-    let further = spans_of("* **User and password**").concat();
+    let further = spans_of("* **Sentinel and Cluster**").concat();
     tagged
         .chain(further.into_iter().filter(|rule| rule.contains("cluster")).map(Into::into))
         .collect()
@@ -53,7 +53,7 @@ pub fn cluster_rules() -> Vec<String> {
 
 /// The rules for a user of Sentinels.
 pub fn sentinel_rules() -> Vec<&'static str> {
-    let spans = spans_of("* **User and password**");
+    let spans = spans_of("* **Sentinel and Cluster**");
     spans.into_iter().find(|span| span[0] == "-@all").expect("the page has the rules")
 }
 
@@ -62,20 +62,20 @@ pub fn password() -> &'static str {
     PASSWORD
 }
 
-/// What a server is started with.
+/// The arguments that a server is started with.
 pub(super) fn args() -> Vec<String> {
     let all = ["--user", USER].into_iter().chain(rules()).chain(further_rules());
     all.map(ToOwned::to_owned).collect()
 }
 
-/// How a client logs in as the user.
+/// The part of a URL with which a client logs in as the user.
 pub fn login() -> String {
     assert!(rules().contains(&&*format!(">{PASSWORD}")), "the password of the page");
     format!("redis://{USER}:{PASSWORD}@")
 }
 
 impl RedisServer {
-    /// Sets the user's rules from here on: `rules` alone.
+    /// Sets the user's rules to exactly these.
     #[track_caller]
     pub fn set_rules(&self, rules: &[&str]) {
         let command: Vec<&str> =

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::background::Background;
 use super::port;
 
-/// What a [`Breaker`] does with each connection.
+/// The behaviour of a [`Breaker`] towards each connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breaks {
     /// Accepts it, and closes it at once.
@@ -26,7 +26,7 @@ pub enum Breaks {
     Idle(Duration),
     /// Keeps it open, and sends nothing.
     Silent,
-    /// Passes one byte from the server in each of these times.
+    /// Forwards one byte from the server in each interval.
     Dripping(Duration),
 }
 

@@ -29,7 +29,7 @@ impl RedisServer {
         }
     }
 
-    /// Until the server is restarted.
+    /// Sets a configuration parameter until the server is restarted.
     #[track_caller]
     pub fn set_config(&self, name: &str, value: &str) {
         self.order(&["CONFIG", "SET", name, value]);
@@ -64,7 +64,7 @@ impl RedisServer {
         self.cli(&["EXISTS", key]).int() == 1
     }
 
-    /// Sorted.
+    /// Returns the keys that match a pattern, sorted.
     #[track_caller]
     pub fn keys(&self, pattern: &str) -> Vec<String> {
         let mut keys: Vec<_> =
@@ -73,7 +73,7 @@ impl RedisServer {
         keys
     }
 
-    /// Milliseconds to live; -1 without an expiry, -2 without the key.
+    /// Returns the remaining milliseconds; -1 without an expiry, -2 without the key.
     #[track_caller]
     pub fn pttl(&self, key: &str) -> i64 {
         self.cli(&["PTTL", key]).int()

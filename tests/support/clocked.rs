@@ -24,16 +24,16 @@ impl RedisServer {
         Self::start_at(home, Some(clock), args)
     }
 
-    /// Lets the server's wall clock differ from the system's by so many seconds, and returns when the
-    /// server shows it: Valkey 9 reads the clock at most once in a millisecond. A restarted server has
-    /// the same clock. Its monotonic clock is left alone.
+    /// Makes the server's wall clock differ from the system's by this number of seconds, and
+    /// returns when the server shows it: Valkey 9 reads the clock at most once in a millisecond. A
+    /// restarted server has the same clock. Its monotonic clock is not changed.
     #[track_caller]
     pub fn set_clock_offset(&self, seconds: f64) {
         self.set_clock_offset_unseen(seconds);
         eventually("the server shows the time that is set", || self.shows_offset(seconds));
     }
 
-    /// The same for a server that does not answer at present: it reads the clock later.
+    /// Does the same for a server that does not answer at present: it reads the clock later.
     #[track_caller]
     pub fn set_clock_offset_unseen(&self, seconds: f64) {
         self.clock.as_ref().expect("a server that was started with a clock").set(seconds);

@@ -1,4 +1,4 @@
-//! A server that says what the test wants it to say.
+//! A server with scripted answers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use super::resp::{Resp, decode};
 /// A command's name and arguments.
 pub type Command = Vec<Vec<u8>>;
 
-/// What a [`FakeServer`] does about a command.
+/// The reaction of a [`FakeServer`] to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Sends these bytes, which should be RESP.
@@ -91,8 +91,8 @@ struct Seen {
 }
 
 impl FakeServer {
-    /// Asks `script` about every command of every connection, in the order of their arrival. A
-    /// script that panics closes that connection.
+    /// Starts a server that calls `script` for every command of every connection, in the order of
+    /// their arrival. A script that panics closes its connection.
     pub fn start(script: impl Fn(&[Vec<u8>]) -> Reaction + Send + Sync + 'static) -> Self {
         let seen = Arc::<Seen>::default();
         let script: Arc<Script> = Arc::new(script);
@@ -116,13 +116,13 @@ impl FakeServer {
         self.seen.commands.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many commands so far were `name`, in whatever case.
+    /// Returns the number of commands with this name so far, ignoring case.
     pub fn count(&self, name: &str) -> usize {
         self.commands().iter().filter(|command| is(command, name)).count()
     }
 
-    /// Connections that the client has not closed, nor the script. One that is closed in silence counts until the
-    /// server next reads or writes.
+    /// Returns the number of connections that neither the client nor the script has closed. A
+    /// connection that is closed without data counts until the server next reads or writes.
     pub fn open_connections(&self) -> usize {
         self.seen.open.load(Ordering::SeqCst)
     }

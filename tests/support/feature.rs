@@ -1,5 +1,5 @@
-//! What a server may lack. A test states what it needs, and says that it was not run where that is
-//! missing; `scripts/test-matrix` counts these lines.
+//! Optional features of servers. A test states the features that it needs, and reports that it was
+//! not run if one is missing; `scripts/test-matrix` counts these lines.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -7,8 +7,8 @@ use std::{env, fmt};
 
 use super::program::program;
 
-/// The variable that lists what the chosen server lacks, as `clock tls`. It is not found out: a
-/// defect of the tests would look the same.
+/// The variable that lists the missing features of the chosen server, such as `clock tls`. They are
+/// not detected, as a defect of the tests would look the same.
 const LACKING: &str = "REDLOCK_TEST_LACKING";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,8 @@ pub fn is_lacking(feature: Feature) -> bool {
     }
 }
 
-/// Whether the servers have all of that. Otherwise prints that the test is not run.
+/// Returns whether the servers have all of these features. Otherwise prints that the test is not
+/// run.
 #[must_use]
 pub fn has(features: &[Feature]) -> bool {
     let missing = features.iter().find(|&&feature| is_lacking(feature));

@@ -1,4 +1,4 @@
-//! One clock that is moved by hand, or runs apart from another clock.
+//! A manual clock, which may also run with an offset from another clock.
 #![allow(dead_code, reason = "several test binaries share this file, and each uses a part of it")]
 
 use std::{
@@ -64,7 +64,7 @@ impl HandClock {
         Self { times, granularity: Duration::ZERO, ..Self::system() }
     }
 
-    /// For a manager without timers: only readings of the clock stop anything.
+    /// Creates a clock for a manager without timers: only readings of the clock stop work.
     pub(crate) fn unwatched() -> Self {
         Self { is_watched: false, ..Self::new() }
     }
@@ -138,7 +138,7 @@ impl HandClock {
         if self.is_watched { builder } else { builder.spawner(NoSpawner) }
     }
 
-    /// Whether a clone is left shows in the reference.
+    /// The reference shows whether a clone still exists.
     pub(crate) fn downgrade(&self) -> Weak<dyn Clock> {
         Arc::downgrade(&self.base)
     }

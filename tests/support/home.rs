@@ -28,7 +28,7 @@ impl Home {
         self.0.path().join(name)
     }
 
-    /// Leaves no data; a test may already have removed the directory.
+    /// Deletes all data; a test may already have removed the directory.
     pub fn wipe(&self) {
         let _ = fs::remove_dir_all(self.data());
         fs::create_dir(self.data()).expect("the directory is ours");

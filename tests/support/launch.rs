@@ -1,4 +1,4 @@
-//! Starting a server process, and telling that it is up.
+//! Starts a server process, and detects that it is up.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub fn launch(
     command.extend_from_slice(args);
 
     let log = home.log();
-    // What an earlier process said there must not be taken for this one's.
+    // Output of an earlier process must not be taken for this one's.
     fs::write(&log, "").expect("the directory is ours");
     let mut process = Process::spawn(&command, &log);
     let started = Instant::now();
@@ -68,7 +68,7 @@ pub fn launch(
     }
 }
 
-/// Any answer will do, also one that asks for a password.
+/// Any answer counts, including one that requires a password.
 fn answers(addr: SocketAddr) -> bool {
     match cli::roundtrip(addr, None, &["PING"]) {
         Ok(Resp::Error(message)) => !message.starts_with("LOADING"),

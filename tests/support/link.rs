@@ -1,4 +1,4 @@
-//! A connection through a proxy whose client can be taken away while its bytes are on their way.
+//! A connection through a proxy whose client can be disconnected while its bytes are in flight.
 
 use std::io;
 use std::net::{Shutdown, TcpStream};
@@ -7,13 +7,13 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::watch;
 
-/// What becomes of a connection's bytes to the server.
+/// How a connection's bytes to the server are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Way {
     #[default]
     Open,
     Held,
-    /// They go on to the server. The client is gone.
+    /// They are forwarded to the server. The client is gone.
     Late,
 }
 
@@ -51,16 +51,16 @@ impl Link {
         *self.way.borrow() == Way::Held
     }
 
-    /// The client sees the end of the stream, and what it sends from now on is lost. What it has
-    /// sent is still read.
+    /// Closes the client's side. Bytes that the client sends from now on are lost; bytes that it
+    /// has sent are still read.
     pub fn drop_client(&self) {
         if let Some(client) = self.client.upgrade() {
-            // Not if the client was faster.
+            // Fails if the client was faster.
             let _ = client.shutdown(Shutdown::Both);
         }
     }
 
-    /// Returns when the server has closed the connection, at whose end it has read all.
+    /// Returns when the server has closed the connection, and so has read all bytes.
     pub async fn deliver(self) {
         self.drop_client();
         self.way.send_replace(Way::Late);

@@ -12,11 +12,11 @@ use tower_redlock::{
 
 use super::{Proxy, RedisServer, eventually_async, wait::HANG_GUARD};
 
-/// Longer than any test runs: keys that go within it were released.
+/// Longer than any test runs: keys that disappear before were released.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// A manager over servers that are thrown away: they vote at once, and have names by their order,
-/// so that two ways to one server are the same node.
+/// A manager over disposable servers: they vote at once, and are named by their order, so that two
+/// paths to one server are the same node.
 pub fn over<I>(builder: RedlockBuilder, urls: I) -> RedlockBuilder
 where
     I: IntoIterator,
@@ -28,7 +28,7 @@ where
     urls.into_iter().enumerate().fold(builder.restart_guard(RestartGuard::Off), named)
 }
 
-/// Settings under which a busy machine times nothing out and nothing expires.
+/// Settings under which nothing times out or expires on a busy machine.
 pub fn patient() -> RedlockBuilder {
     Redlock::builder().ttl(LONG).node_timeout(Duration::from_secs(3))
 }
@@ -51,7 +51,7 @@ pub async fn all_vote(redlock: &Redlock) {
     .await;
 }
 
-/// Panics if it hangs.
+/// Panics if the work hangs.
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG_GUARD, work).await.expect("it hangs")
 }

@@ -1,4 +1,4 @@
-//! Servers whose memory is used up, by keys that are nobody's lock.
+//! Servers whose memory is filled with keys that are not locks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -7,7 +7,7 @@ use super::resp::Resp;
 use super::server::RedisServer;
 use super::wait::HANG_GUARD;
 
-/// As much as the buffers of some clients: their end must not make room.
+/// The size of the buffers of some clients, whose end must not free enough memory.
 const SLACK: u64 = 512 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]

@@ -16,7 +16,8 @@ use tower_redlock::{
 
 type Handler = dyn Fn(Op, Reply, &dyn Node) + Send + Sync;
 
-/// A node whose operations a closure handles. Everything else is that of the inner node.
+/// A node whose operations are handled by a closure. Everything else is delegated to the inner
+/// node.
 #[derive(Clone)]
 pub(crate) struct MockNode {
     name: Arc<str>,
@@ -111,7 +112,7 @@ impl MockNode {
         self
     }
 
-    /// Has no wall clock of its own, but that of its client.
+    /// Removes its wall clock, so that its client's clock is used.
     pub(crate) fn without_wall(mut self) -> Self {
         self.has_wall = false;
         self

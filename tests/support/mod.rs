@@ -1,19 +1,19 @@
-//! What the integration tests share: servers, nodes, clocks, and managers over them.
+//! The tools that the integration tests share: servers, nodes, clocks, and managers over them.
 //!
 //! - [`RedisServer`]: a real server process (`redis-server`, or what `REDLOCK_TEST_SERVER` names)
 //!   that can be frozen, killed, restarted with or without its data, full, a replica, or have a
 //!   wrong clock.
 //! - [`Proxy`]: a network between a client and a server that can be slow, silent or down, and that
 //!   can deliver a request after the client has closed the connection.
-//! - [`Breaker`]: a network that ends connections early, again and again.
+//! - [`Breaker`]: a network that repeatedly ends connections early.
 //! - [`FakeServer`]: a scripted server, for replies that a real one rarely gives.
-//! - [`Sentinels`], [`Cluster`]: a master that others may replace.
+//! - [`Sentinels`], [`Cluster`]: a master that another server may replace.
 //! - [`ServerScene`]: servers behind proxies, and managers over them.
 //! - [`scene::Scene`]: a clock that is moved by hand, nodes inside the process, and a manager.
 //! - [`mock_node::MockNode`]: a node whose operations a closure handles.
 //! - [`hand_clock::HandClock`]: a clock that is moved by hand, or runs apart from another.
 //! - [`intercept::Interceptor`]: a connector that may answer in place of a server.
-//! - [`has`]: what a test needs of its servers.
+//! - [`has`]: the features that a test needs of its servers.
 //! - [`acl`]: the user that the README describes; [`RedisServer::url`] logs in as it.
 //! - [`eventually`], [`eventually_async`]: wait for a condition, with a guard against hanging.
 //!

@@ -1,7 +1,7 @@
 //! Prints what the crate logs, so that the output of the tests has it.
 //!
-//! `scripts/test` searches all output for secrets. A test with a subscriber of its own sees its events
-//! there and not here.
+//! `scripts/test` searches all output for secrets. The events of a test with its own subscriber are
+//! searched there and not here.
 
 use std::{
     fmt::{Debug, Write},

@@ -1,4 +1,4 @@
-//! Two replicas in virtual time, and a count of the runs of their work.
+//! Two replicas in virtual time, and the number of runs of their work.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! Ports that stay ours while nobody listens on them.
+//! Ports that stay reserved while there is no listener on them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -11,9 +11,9 @@ use super::wait::HANG_GUARD;
 
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Below the ports that systems hand out by themselves (from 32768 on Linux, from 49152 on macOS):
-/// a port of a server that is down for a while can't become the local end of somebody's connection,
-/// nor can a client connect to itself.
+/// Below the ports that systems assign automatically (from 32768 on Linux, from 49152 on macOS). So
+/// the port of a server that is down for a while can't become the local end of another connection,
+/// and a client can't connect to itself.
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 
@@ -21,8 +21,8 @@ const COUNT: u16 = 12_000;
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// The claim: the UDP port of the same number, which has one owner however TCP is used, and
-    /// which the system takes back when the process ends.
+    /// The reservation: the UDP port of the same number, which has one owner regardless of the use
+    /// of TCP, and which the system releases when the process ends.
     _claim: UdpSocket,
 }
 
@@ -40,8 +40,8 @@ fn address(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }
 
-/// A port without a listener. A stranger may still be faster, so whoever hands it to a server must
-/// be ready to come back for another.
+/// Returns a port without a listener. Another program may still be faster, so the caller that
+/// passes it to a server must be able to retry with another port.
 pub fn unused() -> Port {
     listen().1
 }
@@ -75,8 +75,8 @@ pub fn await_refusal(address: SocketAddr) {
     }
 }
 
-/// The next connection. A client that hung up early, or a want of descriptors, is no reason to stop
-/// listening.
+/// Accepts the next connection. Continues to listen if a client closed its connection early, or if
+/// descriptors are short.
 pub async fn accept(listener: &tokio::net::TcpListener) -> tokio::net::TcpStream {
     loop {
         match listener.accept().await {

@@ -1,4 +1,4 @@
-//! A child process that is gone when its handle is dropped, and also when the test process is
+//! A child process that is killed when its handle is dropped, and also when the test process is
 //! killed.
 
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The shell's standard input is a pipe whose only writer is the test process: it ends when that
-/// process does, however it does. The shell ends when the program has ended, for whatever reason.
+/// process ends for any reason. The shell ends when the program has ended for any reason.
 ///
 /// The signals are ignored because a process group that loses its parent while a member is stopped
 /// gets a hang-up, which would end the shell before it could end a frozen server.
@@ -44,7 +44,8 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Whatever ends the test process by its group must leave the shell alive to clean up.
+            // The shell must stay alive to clean up, even if a signal to the process group ends the
+            // test process.
             .process_group(0)
             .spawn()
             .expect("sh starts");

@@ -1,4 +1,4 @@
-//! A network with moods.
+//! A network whose faults a test controls.
 
 use std::future::pending;
 use std::io;
@@ -19,11 +19,11 @@ use super::wait::HANG_GUARD;
 
 /// A TCP proxy in front of one server, on a thread of its own.
 ///
-/// All methods take effect before they return. The moods are independent: `heal` ends a `cut`, not
+/// All methods take effect before they return. The faults are independent: `heal` ends a `cut`, not
 /// a `stall`.
 ///
-/// A request that reaches the server after its client has gone on to other connections is made by
-/// [`hold`](Self::hold), [`drop_clients`](Self::drop_clients) and [`deliver`](Self::deliver).
+/// A request that reaches the server after its client has switched to other connections is made
+/// with [`hold`](Self::hold), [`drop_clients`](Self::drop_clients) and [`deliver`](Self::deliver).
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
@@ -69,22 +69,22 @@ impl Proxy {
         self.shared.rules.send_modify(|rules| rules.delay = delay);
     }
 
-    /// Lets at most so many bytes pass in a second, each way of each connection; zero: all.
+    /// Limits the bytes per second, in each direction of each connection; zero means no limit.
     pub fn set_rate(&self, rate: u64) {
         self.shared.rules.send_modify(|rules| rules.rate = rate);
     }
 
-    /// Holds back all bytes, both ways. Connections stay open, and new ones are accepted.
+    /// Holds back all bytes in both directions. Connections stay open, and new ones are accepted.
     pub fn stall(&self) {
         self.shared.rules.send_modify(|rules| rules.stalled = true);
     }
 
-    /// Lets the bytes go that were held, and those that follow.
+    /// Forwards the bytes that were held, and those that follow.
     pub fn resume(&self) {
         self.shared.rules.send_modify(|rules| rules.stalled = false);
     }
 
-    /// Closes every connection, loses what was on its way, and refuses new ones until
+    /// Closes every connection, loses the bytes in flight, and refuses new connections until
     /// [`heal`](Self::heal).
     pub fn cut(&self) {
         self.order(Order::Cut);
@@ -96,9 +96,9 @@ impl Proxy {
         self.order(Order::Heal);
     }
 
-    /// Holds back, on the connections that are open now, all bytes to the server that come from now
-    /// on. New connections are not concerned. A client may close such a connection: to the server
-    /// it stays open.
+    /// Holds back, on the connections that are open now, all bytes to the server that arrive from
+    /// now on. New connections are not affected. If a client closes such a connection, it stays
+    /// open for the server.
     pub fn hold(&self) {
         self.order(Order::Hold);
     }
@@ -109,15 +109,15 @@ impl Proxy {
         self.shared.with_held(|held| held.windows(bytes.len()).any(|window| window == bytes))
     }
 
-    /// Closes the clients' ends of the held connections. What the server still has to say there is
-    /// lost, and what the clients have sent stays held.
+    /// Closes the clients' ends of the held connections. Later answers of the server on them are
+    /// lost, and the bytes that the clients have sent stay held.
     pub fn drop_clients(&self) {
         self.order(Order::DropClients);
     }
 
-    /// Sends what was held to the server, one connection after the other in the order of their
-    /// beginnings, and returns when the server has worked it off. The clients' ends are closed
-    /// where they are still open.
+    /// Sends the held bytes to the server, one connection after the other in the order of their
+    /// begins, and returns when the server has processed them. Clients' ends that are still open
+    /// are closed.
     pub fn deliver(&self) {
         self.order(Order::Deliver);
     }

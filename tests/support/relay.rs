@@ -23,7 +23,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// With what has been received from clients whose bytes are held.
+    /// Calls `look` with the bytes that were received from clients and are held.
     pub fn with_held<T>(&self, look: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         look(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -33,7 +33,7 @@ impl Shared {
 pub struct Rules {
     pub delay: Duration,
     pub stalled: bool,
-    /// Bytes per second, each way of each connection; zero: no limit.
+    /// Bytes per second, in each direction of each connection; zero means no limit.
     pub rate: u64,
 }
 
@@ -61,7 +61,7 @@ pub async fn relay(
     Ok(())
 }
 
-/// What the network does to the bytes that go one way.
+/// The effect of the network on the bytes of one direction.
 #[derive(Clone)]
 struct Direction {
     is_up: bool,
@@ -71,7 +71,7 @@ struct Direction {
 }
 
 impl Direction {
-    /// Takes note of a chunk, and tells how long it is on its way.
+    /// Records a chunk, and returns its time in transit.
     fn arrival(&self, chunk: &[u8]) -> Duration {
         if !self.is_up {
             return self.shared.rules.borrow().delay;
@@ -90,7 +90,7 @@ impl Direction {
         let _ = self.rules.wait_for(|rules| !rules.stalled).await;
     }
 
-    /// One end may be gone long before the other one is: its errors are then no more than an end.
+    /// Treats an error as an end if the other end is already gone.
     fn forgive<T: Default>(&self, result: io::Result<T>) -> io::Result<T> {
         match result {
             Err(_) if self.relayed.outlives_client() => Ok(T::default()),
@@ -99,8 +99,8 @@ impl Direction {
     }
 }
 
-/// Carries chunks, and the end of the stream as an empty one, each held back by what was decided
-/// at its arrival, and until it may pass.
+/// Forwards chunks, and the end of the stream as an empty chunk. Each is delayed as decided at its
+/// arrival, and until it may pass.
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,

@@ -1,4 +1,4 @@
-//! Servers that follow others.
+//! Servers that replicate others.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ impl RedisServer {
         self.follow(master, master.addr());
     }
 
-    /// The same through a proxy in front of the master, by which writes can be kept from the
+    /// Does the same through a proxy in front of the master, which can withhold writes from the
     /// replica.
     #[track_caller]
     pub fn replica_through(&self, proxy: &Proxy, master: &RedisServer) {
@@ -23,7 +23,7 @@ impl RedisServer {
 
     #[track_caller]
     fn follow(&self, master: &RedisServer, at: SocketAddr) {
-        // The master would wait 5 s for others that want to be replicas too.
+        // Otherwise the master would wait 5 s for further replicas.
         master.set_config("repl-diskless-sync-delay", "0");
         if let Some(password) = master.password() {
             self.set_config("masterauth", password);
@@ -45,7 +45,7 @@ impl RedisServer {
         });
     }
 
-    /// Makes a replica a master, with whatever it has by now.
+    /// Makes a replica a master, with the data that it has by now.
     #[track_caller]
     pub fn promote(&self) {
         self.order(&["REPLICAOF", "NO", "ONE"]);

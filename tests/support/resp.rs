@@ -61,8 +61,8 @@ pub fn encode(args: &[impl AsRef<[u8]>]) -> Vec<u8> {
     out
 }
 
-/// The value at the start of `input` and its length, or `None` while it is incomplete. Panics for
-/// what is not RESP2.
+/// Parses the value at the start of `input`, and returns it with its length, or `None` while it is
+/// incomplete. Panics if the input is not RESP2.
 pub fn decode(input: &[u8]) -> Option<(Resp, usize)> {
     let end = input.windows(2).position(|pair| pair == b"\r\n")?;
     let line = std::str::from_utf8(&input[..end]).expect("a line is UTF-8");

@@ -1,4 +1,4 @@
-//! Servers that come back, with or without what they knew.
+//! Restarts of servers, with or without their data.
 
 use std::fs;
 use std::time::Instant;
@@ -7,31 +7,31 @@ use super::resp::Resp;
 use super::server::RedisServer;
 use super::wait::{HANG_GUARD, eventually};
 
-/// The name that a server looks for when it starts, unless told otherwise.
+/// The file that a server loads when it starts, by default.
 const FILE: &str = "dump.rdb";
 
-/// What a server knew at some moment.
+/// The data of a server at some moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot(Vec<u8>);
 
 impl RedisServer {
-    /// Starts a blank server on the same port and with the same arguments, after a kill where it is
-    /// still running.
+    /// Starts a blank server on the same port and with the same arguments. Kills the running server
+    /// before that.
     pub fn restart(&mut self) {
         self.kill();
         self.home.wipe();
         self.start_again();
     }
 
-    /// The same, but the server finds what it had written to its disk: everything that it answered
-    /// if it has `--appendonly yes`, or else what the last `SAVE` saw.
+    /// Does the same, but the server loads the data on its disk: everything that it acknowledged if
+    /// it has `--appendonly yes`, or else the data of the last `SAVE`.
     pub fn restart_keeping_data(&mut self) {
         self.kill();
         self.start_again();
     }
 
-    /// The same, but the server finds the snapshot, which may be another server's. It must not have
-    /// `--appendonly yes`: such a server doesn't look at snapshots.
+    /// Does the same, but the server loads the snapshot, which may come from another server. The
+    /// server must not have `--appendonly yes`, which makes it ignore snapshots.
     pub fn restart_from(&mut self, snapshot: &Snapshot) {
         let appends = self.args.windows(2).any(|pair| pair == ["--appendonly", "yes"]);
         assert!(!appends, "{} would ignore the snapshot", self.addr());
@@ -41,7 +41,7 @@ impl RedisServer {
         self.start_again();
     }
 
-    /// Saves what the server knows, and sets it aside.
+    /// Saves the server's data as a snapshot.
     pub fn save_snapshot(&self) -> Snapshot {
         eventually("the server saves", || match self.cli(&["SAVE"]) {
             Resp::Simple(_) => true,
@@ -51,7 +51,7 @@ impl RedisServer {
         Snapshot(fs::read(self.home.data().join(FILE)).expect("it was just saved"))
     }
 
-    /// The port is still ours, but a stranger may have it for a moment.
+    /// The port is still reserved, but another program may use it for a moment.
     fn start_again(&mut self) {
         let started = Instant::now();
         while self.launch().is_err() {

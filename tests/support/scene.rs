@@ -1,4 +1,4 @@
-//! One builder of scenes inside the process: a clock, nodes on it, and a manager over them.
+//! A builder of scenes inside the process: a clock, nodes on it, and a manager over them.
 #![allow(dead_code, reason = "several test binaries share this file, and each uses a part of it")]
 
 use std::{sync::Arc, time::Duration};
@@ -32,7 +32,7 @@ impl Scene {
         Self::on(HandClock::new(), nodes)
     }
 
-    /// On a clock that no timer notices.
+    /// Creates a scene on a clock that notifies no timer.
     pub(crate) fn without_timers(nodes: usize) -> Self {
         Self::on(HandClock::unwatched(), nodes)
     }

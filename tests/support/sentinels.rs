@@ -35,7 +35,7 @@ type Password = Option<&'static str>;
 
 #[derive(Debug)]
 pub struct Sentinel {
-    // Before the home, as for servers.
+    // Declared before the home, as in servers.
     process: Process,
     port: Port,
     password: Password,
@@ -48,7 +48,7 @@ impl Sentinels {
         Self::with(None)
     }
 
-    /// The same, where the Sentinels have a password.
+    /// Starts them like [`start`](Self::start), with a password for the Sentinels.
     pub fn with(password: Password) -> Self {
         let servers = [RedisServer::start(), RedisServer::start()];
         servers[1].replica_of(&servers[0]);
@@ -74,7 +74,7 @@ impl Sentinels {
         Self::url_over(self.addresses())
     }
 
-    /// The same by these Sentinels, or what is in front of them.
+    /// Returns the URL of the master by these Sentinels, or by proxies in front of them.
     pub fn url_over(sentinels: impl IntoIterator<Item = SocketAddr>) -> String {
         let addresses: Vec<_> = sentinels.into_iter().map(|it| it.to_string()).collect();
         format!("redis+sentinel://{}/{SERVICE}", addresses.join(","))
@@ -120,12 +120,12 @@ impl Sentinels {
         self.sentinels.pop();
     }
 
-    /// Stops all Sentinels, so that they say nothing.
+    /// Stops all Sentinels, so that they do not answer.
     pub fn freeze_sentinels(&self) {
         self.sentinels.iter().for_each(|sentinel| sentinel.process.signal(Signal::STOP));
     }
 
-    /// Stops the first one, which is counted no longer.
+    /// Stops the first Sentinel and removes it from the set.
     pub fn freeze_first(&mut self) -> Sentinel {
         let frozen = self.sentinels.remove(0);
         frozen.process.signal(Signal::STOP);

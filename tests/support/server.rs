@@ -14,14 +14,14 @@ use super::server_clock::Clock;
 
 /// A `redis-server` (or `valkey-server`) on 127.0.0.1, without persistence unless told otherwise.
 ///
-/// Every method blocks, and returns when its effect is there. Dropping the server kills it; if the
+/// Every method blocks, and returns when it has taken effect. Dropping the server kills it; if the
 /// test process itself is killed, the server dies too.
 #[derive(Debug)]
 pub struct RedisServer {
     port: Port,
     pub(super) args: Vec<String>,
     pub(super) clock: Option<Clock>,
-    /// Before the home: it must be gone before its directory is removed.
+    /// Declared before the home, as the process must end before its directory is removed.
     running: Option<Process>,
     pub(super) home: Home,
 }
@@ -68,8 +68,8 @@ impl RedisServer {
         })
     }
 
-    /// The URL by which clients log in as the README says, with its permissions and no others. To a
-    /// server with a password, without credentials.
+    /// Returns the URL by which clients log in as the README describes, with its permissions and no
+    /// others. The URL of a server with a password has no credentials.
     pub fn url(&self) -> String {
         format!("{}{}", self.login(), self.addr())
     }
@@ -106,13 +106,13 @@ impl RedisServer {
         self.process().pid().as_raw_pid().unsigned_abs()
     }
 
-    /// Stops the process (SIGSTOP): connections stay open and new ones are accepted by the system,
-    /// but nothing is answered until [`thaw`](Self::thaw). Keys go on ageing.
+    /// Stops the process (SIGSTOP): connections stay open and the system accepts new ones, but
+    /// nothing is answered until [`thaw`](Self::thaw). Keys continue to expire.
     pub fn freeze(&self) {
         self.process().signal(Signal::STOP);
     }
 
-    /// Lets a frozen server go on; it then works off what it was sent.
+    /// Continues a frozen server, which then processes the commands that it was sent.
     pub fn thaw(&self) {
         self.process().signal(Signal::CONT);
     }

@@ -1,4 +1,4 @@
-//! A wall clock for a server, which is set by libfaketime.
+//! A wall clock for a server, which libfaketime sets.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -13,27 +13,27 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// What is set is kept in the file.
+    /// Creates a clock whose offset is stored in the file.
     pub fn new(file: PathBuf) -> Self {
         let clock = Self { file };
         clock.set(0.0);
         clock
     }
 
-    /// Whether servers can have such a clock here, or what is missing for that.
+    /// Returns whether servers can have such a clock here, or what is missing.
     pub fn check() -> Result<(), String> {
         libraries().map(|_| ())
     }
 
-    /// By how many seconds it differs from the system's, from the server's next look on.
+    /// Sets the difference from the system's clock in seconds, from the server's next reading on.
     pub fn set(&self, seconds: f64) {
         self.write(&format!("{seconds:+.6}"));
     }
 
-    /// To be called when a server is up: until then its clock may be late. The library starts twice,
-    /// and where it has no memory for itself (see [`remove_shared_memory`]) it adds the offset to
-    /// the time of its first start, and what has passed since its second. Another spelling of the
-    /// same offset is added to the latter.
+    /// Must be called when a server is up; until then its clock may be late. The library starts
+    /// twice. If it has no memory of its own (see [`remove_shared_memory`]), it adds the offset to
+    /// the time of its first start, and the time that has passed since its second one. If the same
+    /// offset is written in another form, it is added to the current time.
     pub fn settle(&self, server: Pid) {
         let offset = fs::read_to_string(&self.file).expect("the directory is ours");
         self.write(&format!("{offset}0"));
@@ -47,8 +47,8 @@ impl Clock {
         fs::rename(&new, &self.file).expect("the directory is ours");
     }
 
-    /// What goes before a program and its arguments. By `env`, so that the shell that watches the
-    /// program keeps the system's clock.
+    /// Returns the words before a program and its arguments. They use `env`, so that the shell that
+    /// watches the program keeps the system's clock.
     pub fn prefix(&self) -> Vec<String> {
         let preload = if IS_MAC { "DYLD_INSERT_LIBRARIES" } else { "LD_PRELOAD" };
         let file = self.file.to_str().expect("the temporary directory's name is UTF-8");
@@ -63,9 +63,9 @@ impl Clock {
     }
 }
 
-/// Versions that don't know `FAKETIME_DISABLE_SHM` name two objects after the process. A killed one
-/// leaves them behind, and a later one of the same id goes without. Once it is up, a process needs
-/// the names no more.
+/// Versions without `FAKETIME_DISABLE_SHM` create two named objects for the process. A killed
+/// process leaves them, and a later process with the same id runs without them. Once it is up, a
+/// process no longer needs the names.
 fn remove_shared_memory(pid: Pid) {
     let pid = pid.as_raw_pid();
     for name in [format!("faketime_shm_{pid}"), format!("sem.faketime_sem_{pid}")] {
@@ -73,8 +73,8 @@ fn remove_shared_memory(pid: Pid) {
     }
 }
 
-/// What is to be preloaded. The C library comes second: where jemalloc comes before it, the two
-/// call each other without end while they start. It has no path, as a server may bring its own.
+/// Returns the libraries to preload. The C library comes second: if jemalloc comes before it, the
+/// two call each other endlessly while they start. It has no path, as a server may have its own.
 fn libraries() -> Result<String, String> {
     if IS_MAC {
         return find("faketime/libfaketime.1.dylib");

@@ -1,9 +1,9 @@
-//! Waiting for a condition without guessing how long it takes.
+//! Waits for conditions without assuming how long they take.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long any wait of the tests may take before it counts as hanging. No test's outcome depends
+/// Time after which any wait of the tests counts as hanging. The outcome of a test does not depend
 /// on it.
 pub const HANG_GUARD: Duration = Duration::from_secs(10);
 

@@ -36,7 +36,7 @@ fn promised(token: Option<u64>) -> Said {
     Ok(Answer::Promised(PromisedAnswer::new(0, token.map(kept).map(Box::new))))
 }
 
-/// One node, asked directly.
+/// One node, called directly.
 struct Asked {
     clock: ManualClock,
     nodes: Nodes,
@@ -58,7 +58,7 @@ impl Asked {
         self.redlock.nodes()[0].send(op, reply);
     }
 
-    /// What was said since the last time.
+    /// Returns the answers since the last call.
     fn said(&self) -> Vec<Said> {
         std::mem::take(&mut *self.said.lock().unwrap())
     }
@@ -85,8 +85,11 @@ fn frozen_node_runs_timely_claims() {
     for op in [prepare(5), claim(5), prepare(7), claim(5), claim(7)] {
         asked.send(op);
     }
+
     asked.clock.advance(PATIENCE);
+
     assert!(asked.said().is_empty(), "it is silent");
+
     asked.nodes.thaw([0]);
     let expected = [
         promised(None),
@@ -95,6 +98,7 @@ fn frozen_node_runs_timely_claims() {
         Err(Reason::Superseded),
         Ok(Answer::Claimed),
     ];
+
     assert_eq!(asked.said(), expected);
     assert_eq!(asked.kept(), Some(kept(7)));
 }
@@ -102,7 +106,9 @@ fn frozen_node_runs_timely_claims() {
 #[test]
 fn frozen_node_refuses_late_claims() {
     let asked = Asked::new();
+
     assert_eq!(asked.ask(claim(5)), Ok(Answer::Claimed));
+
     asked.nodes.freeze([0]);
     asked.send(prepare(8));
     asked.send(claim(9));
@@ -112,18 +118,23 @@ fn frozen_node_refuses_late_claims() {
     asked.nodes.thaw([0]);
     let told = Ok(Answer::Claims(ClaimsAnswer::new(0, vec![Some(kept(5))])));
     let expected = [Err(Reason::Late), Err(Reason::Late), told, promised(Some(5))];
+
     assert_eq!(asked.said(), expected, "6 is taken: neither 8 nor 9 was promised");
 }
 
 #[test]
 fn forgetful_node_forgets_claims() {
     let asked = Asked::new();
+
     assert_eq!(asked.ask(claim(5)), Ok(Answer::Claimed));
+
     asked.nodes.stop([0]);
     assert!(matches!(asked.ask(prepare(6)), Err(Reason::NotConnected(_))));
+
     asked.nodes.start([0]);
     assert_eq!(asked.kept(), Some(kept(5)), "a stopped one keeps them");
     assert_eq!(asked.ask(prepare(4)), Err(Reason::Superseded));
+
     asked.nodes.forget_unguarded([0]);
     assert_eq!(asked.kept(), None);
     assert_eq!(asked.ask(prepare(4)), promised(None));

@@ -42,7 +42,9 @@ async fn running_nodes_are_healthy() {
     let nodes = Nodes::new(3, &clock);
     let redlock = nodes.replica("blue").redlock();
     let held = redlock.lock("x").await.unwrap();
+
     let diagnosis = redlock.diagnosis().await;
+
     assert_eq!(diagnosis.verdict(), Verdict::Healthy);
     assert_eq!(codes(&diagnosis), []);
     assert!(diagnosis.nodes.iter().all(|node| node.test_vote == Some(Ok(Duration::ZERO))));
@@ -86,9 +88,12 @@ async fn frozen_node_is_silent() {
     nodes.freeze([1]);
     let mut examined = clock.spawn(redlock.diagnosis().into_future());
     clock.advance(2 * SECOND);
+
     let diagnosis = examined.take().expect("a node has 2 s to answer");
+
     assert_eq!(codes(&diagnosis), [("silent", Some("node-1"))]);
     assert_eq!((diagnosis.verdict(), diagnosis.voting()), (Verdict::Degraded, 2));
+
     nodes.thaw([1]);
     assert_eq!(nodes.key_counts(), [0; 3]);
 }
@@ -116,9 +121,12 @@ async fn lost_release_is_repeated() {
             matches!(op, Op::Release(_)) && count.fetch_add(1, Ordering::SeqCst) == 0
         })
     });
+
     let diagnosis = redlock.diagnosis().await;
+
     assert_eq!(codes(&diagnosis), [("silent", Some("node-2"))]);
     assert_eq!((nodes.key_counts(), releases.load(Ordering::SeqCst)), (vec![0, 0, 1], 1));
+
     clock.advance(SECOND / 2);
     assert_eq!((nodes.key_counts(), releases.load(Ordering::SeqCst)), (vec![0, 0, 0], 2));
 }
@@ -130,8 +138,11 @@ async fn key_expires_without_release() {
     let redlock = over(&clock, &nodes, |inner| {
         MockNode::refusing(inner, Reason::Disconnected, |op| matches!(op, Op::Release(_)))
     });
+
     let _ = redlock.diagnosis().await;
+
     assert_eq!(nodes.key_counts(), [0, 0, 1]);
+
     clock.advance(SECOND);
     assert_eq!(nodes.key_counts(), [0; 3]);
 }
@@ -148,9 +159,12 @@ async fn nothing_is_sent_without_probe() {
         })
     });
     let redlock = with_nodes(Redlock::builder(), observed).build().unwrap();
+
     let diagnosis = redlock.diagnosis().probe(false).await;
+
     assert_eq!(sent.load(Ordering::SeqCst), 0);
     assert!(diagnosis.nodes.iter().all(|node| node.votes && node.test_vote.is_none()));
+
     let _ = redlock.diagnosis().await;
     assert_eq!(sent.load(Ordering::SeqCst), 6, "an acquire and a release to each");
 }
@@ -193,7 +207,7 @@ fn examine_slow(slow_votes: usize) -> (Diagnosis, usize) {
 }
 
 #[test]
-fn slow_vote_is_asked_again() {
+fn slow_vote_is_requested_again() {
     let (diagnosis, acquires) = examine_slow(1);
     assert_eq!((codes(&diagnosis), acquires), (vec![], 2));
     assert_eq!(diagnosis.nodes[2].test_vote, Some(Ok(Duration::ZERO)));

@@ -38,21 +38,28 @@ async fn stopped_majority_is_named_in_error() {
     clock.advance(SECOND);
     drop(redlock.lock("x").await.unwrap());
     nodes.stop([2]);
+
     let stopped = Some(Reason::NotConnected("stopped".into()));
+
     let Err(LockError::NoQuorum { votes }) = redlock.lock("x").await else { panic!() };
+
     let names: Vec<_> = votes.iter().map(|vote| &*vote.node).collect();
     assert_eq!(names, ["node-0", "node-1", "node-2", "node-3", "node-4"]);
     for node in [0, 2, 4] {
         assert_eq!(reasons(&votes)[node], stopped);
     }
     assert_eq!(nodes.key_counts(), [0; 5], "the others were released again");
+
     let voting = NodeState::Voting;
     let gone = |since| down("stopped", since);
     let expected =
         [gone(SECOND), voting.clone(), gone(Duration::ZERO), voting.clone(), gone(SECOND)];
+
     assert_eq!(states(&redlock), expected);
+
     nodes.start([0, 1]);
     assert_eq!(states(&redlock)[0], voting);
+
     drop(redlock.lock("x").await.unwrap());
 }
 
@@ -113,6 +120,7 @@ async fn healed_partition_costs_no_lock() {
     let blue = nodes.replica("blue");
     let redlock = blue.redlock();
     let lock = redlock.lock("x").await.unwrap();
+
     for _ in 0..10 {
         blue.partition(0..5);
         clock.advance(5 * SECOND);
@@ -120,6 +128,7 @@ async fn healed_partition_costs_no_lock() {
         clock.advance(SECOND);
         assert!(lock.is_valid());
     }
+
     assert_eq!(lock.release().await, Ok(Released::Released));
 }
 
@@ -129,9 +138,12 @@ async fn unguarded_blank_majority_grants_twice() {
     let nodes = Nodes::new(5, &clock);
     let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
     let first = blue.lock("x").await.unwrap();
+
     nodes.forget_unguarded([0, 1]);
+
     assert_eq!(nodes.key_counts(), [0, 0, 1, 1, 1]);
     assert!(matches!(green.lock("x").await, Err(LockError::Held { .. })));
+
     nodes.forget_unguarded([2]);
     let second = green.lock("x").await.unwrap();
     assert!(first.is_valid() && second.is_valid());
@@ -147,9 +159,13 @@ async fn shutdown_ends_after_releases() {
     drop(lock);
     let closing = redlock.clone();
     let mut closed = clock.spawn(async move { closing.shutdown().await });
+
     clock.advance(Duration::from_millis(900));
+
     assert!(!closed.is_finished(), "two nodes may still answer");
-    // After a second they are given up, and are not waited for while they are down.
+
+    // The operations are abandoned after a second, and the nodes are not waited for while they are
+    // down.
     clock.advance(Duration::from_millis(200));
     assert_eq!(closed.take(), Some(()));
     assert!(redlock.lock("x").into_future().await.is_err());

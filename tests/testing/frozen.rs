@@ -1,4 +1,4 @@
-//! Nodes that take operations and answer none.
+//! Nodes that accept operations and answer none.
 
 use std::{
     future::IntoFuture,
@@ -24,18 +24,24 @@ async fn frozen_majority_costs_node_timeout() {
     let nodes = Nodes::new(5, &clock);
     let redlock = nodes.replica("blue").redlock();
     nodes.freeze([1, 3]);
+
     let lock = redlock.lock("x").await.unwrap();
+
     assert_eq!(nodes.key_counts(), [1, 0, 1, 0, 1]);
+
     drop(lock);
     nodes.freeze([0]);
     let mut asked = clock.spawn(redlock.lock("y").into_future());
     clock.advance(NODE_TIMEOUT.saturating_sub(MS));
+
     assert!(!asked.is_finished());
+
     clock.advance(MS);
     let Some(Err(LockError::NoQuorum { votes })) = asked.take() else { panic!() };
     for node in [0, 1, 3] {
         assert_eq!(votes[node].outcome, VoteOutcome::NotCounted(Reason::TimedOut));
     }
+
     let health = redlock.health();
     let down = NodeState::Down { reason: Reason::TimedOut, since: NODE_TIMEOUT };
     assert_eq!((&health[0].state, health[0].in_flight), (&down, 2), "the request and its release");
@@ -69,7 +75,7 @@ fn lease(clock: &ManualClock) -> Arc<LeaseId> {
     Arc::new(LeaseId::new(resource, Nonce::from_bytes([7; 16]), "test".into(), clock.wall()))
 }
 
-/// Asks the first node of a replica directly.
+/// Calls the first node of a replica directly.
 struct Asked {
     replies: Arc<Mutex<Vec<Result<Answer, Reason>>>>,
     redlock: tower_redlock::Redlock,
@@ -104,7 +110,8 @@ fn late_grant_ends_in_time() {
     let nodes = Nodes::new(1, &clock);
     let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };
     let lease = lease(&clock);
-    // The connection has ended by then; what was sent still runs.
+
+    // The connection has ended by then; operations that were sent still run.
     for (waited, stored) in [(2 * SECOND, 1), (3 * SECOND, 0)] {
         nodes.freeze([0]);
         asked.send(acquire(&lease, &clock));
@@ -160,12 +167,16 @@ fn abandoned_operation_still_runs() {
     asked.replies();
     nodes.freeze([0]);
     asked.send(Op::Release(lease));
+
     clock.advance(SECOND.saturating_sub(MS));
+
     assert!(asked.replies().is_empty());
+
     clock.advance(MS);
     assert_eq!(asked.replies(), [Err(Reason::Disconnected)]);
     assert_eq!(asked.redlock.health()[0].in_flight, 0);
     assert_eq!(nodes.key_counts(), [1]);
+
     nodes.thaw([0]);
     assert_eq!(nodes.key_counts(), [0]);
     assert!(asked.replies().is_empty(), "answered once");
@@ -181,15 +192,19 @@ fn partition_drops_answers_keeps_operations() {
     nodes.freeze([0]);
     asked.send(acquire(&lease(&clock), &clock));
     other.send(Op::Inspect(["x".into()].into()));
+
     blue.partition([0]);
+
     assert_eq!(asked.replies(), [Err(Reason::Disconnected)]);
     assert!(other.replies().is_empty(), "the other one still waits");
+
     nodes.thaw([0]);
     assert_eq!(nodes.key_counts(), [1]);
     assert!(
         matches!(&other.replies()[..], [Ok(Answer::Inspected(found))] if found[0].is_some()),
         "behind it"
     );
+
     asked.send(Op::Inspect(["x".into()].into()));
     assert_eq!(asked.replies(), [Err(Reason::NotConnected("partitioned".into()))]);
 }
@@ -201,14 +216,19 @@ fn stop_drops_queued_operations() {
     let asked = Asked { replies: Arc::default(), redlock: nodes.replica("blue").redlock() };
     nodes.freeze([0]);
     nodes.start([0]);
+
     asked.send(acquire(&lease(&clock), &clock));
+
     assert!(asked.replies().is_empty(), "a frozen one can't be started");
+
     nodes.stop([0]);
     assert_eq!(asked.replies(), [Err(Reason::Disconnected)]);
+
     nodes.freeze([0]);
     nodes.thaw([0]);
     asked.send(acquire(&lease(&clock), &clock));
     assert_eq!(asked.replies(), [Err(Reason::NotConnected("stopped".into()))]);
+
     nodes.start([0]);
     assert_eq!(nodes.key_counts(), [0]);
 }

@@ -1,4 +1,4 @@
-//! Thousands of waiters over nodes that answer only so much, in virtual time.
+//! Thousands of waiters over nodes with a limited rate of answers, in virtual time.
 
 use std::{
     collections::VecDeque,
@@ -53,7 +53,7 @@ fn clients<const N: usize>(clock: &ManualClock, nodes: &Nodes, waiters: usize) -
     }
     std::array::from_fn(|client| {
         let builder = Redlock::builder().clock(clock.clone()).spawner(clock.spawner());
-        // What a client sends to a node waits there for its turn.
+        // The operations of a client wait at a node for their turn.
         let connections = (0..nodes.len()).map(|node| {
             let waiting = Arc::clone(&queues[node][client]);
             MockNode::over(&lenders[client].nodes()[node], move |op, reply, _| {
@@ -65,7 +65,7 @@ fn clients<const N: usize>(clock: &ManualClock, nodes: &Nodes, waiters: usize) -
     })
 }
 
-/// Grants in a second, after all names were given back at once.
+/// Returns the grants per second after all names were released at once.
 #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
 fn goodput(waiters: usize) -> f64 {
     let clock = ManualClock::new();

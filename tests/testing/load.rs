@@ -1,4 +1,4 @@
-//! More attempts than the nodes answer, in virtual time.
+//! More attempts than the nodes can answer, in virtual time.
 
 use std::{future::IntoFuture, sync::atomic::Ordering, time::Duration};
 
@@ -12,7 +12,7 @@ use super::wakeups::{MINUTE, SECOND, counted};
 
 const TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Initial limit of attempts under way.
+/// Initial limit of attempts in flight.
 const LIMIT: usize = 256;
 
 fn attempt_each(clock: &ManualClock, redlock: &Redlock, names: usize) -> Vec<Task<Error>> {
@@ -38,8 +38,11 @@ async fn attempts_beyond_the_limit_wait() {
     let (redlock, acquires) = counted(&clock, &nodes, |builder| builder);
     nodes.freeze(0..3);
     let tasks = attempt_each(&clock, &redlock, LIMIT + 100);
+
     clock.settle();
+
     assert_eq!(acquires.load(Ordering::Relaxed), 3 * LIMIT);
+
     nodes.thaw(0..3);
     clock.settle();
     assert_eq!(acquires.load(Ordering::Relaxed), 3 * (LIMIT + 100));
@@ -56,9 +59,12 @@ async fn single_attempts_without_permit_end() {
     clock.advance(3 * TIMEOUT);
     let errors = tasks.into_iter().map(|mut task| task.take().expect("time is over"));
     let overloaded = errors.filter(is_overloaded).count();
+
     let sent = acquires.load(Ordering::Relaxed) / nodes.len();
+
     assert_eq!(sent, 4 * LIMIT - overloaded);
     assert!(sent <= LIMIT * 3 / 2, "the limit is lower after time-outs: {sent}");
+
     nodes.thaw(0..3);
     clock.settle();
     drop(redlock.lock("after").await.unwrap());
@@ -72,9 +78,12 @@ async fn tries_without_answers_back_off() {
     nodes.freeze(0..3);
     let mut waiting = clock.spawn(redlock.lock("x").wait(10 * MINUTE).into_future());
     clock.advance(MINUTE);
-    // A second and a time-out each, after some shorter ones.
+
+    // A second and a timeout each, after some shorter ones.
     let tries = acquires.load(Ordering::Relaxed) / nodes.len();
+
     assert!((50..80).contains(&tries), "{tries} tries");
+
     nodes.thaw(0..3);
     clock.advance(2 * SECOND);
     drop(waiting.take().expect("the nodes answer again").unwrap());
@@ -98,10 +107,13 @@ async fn many_waiters_share_the_fallback() {
     clock.advance(SECOND / 2);
     acquires.store(0, Ordering::Relaxed);
     clock.advance(SECOND / 2);
+
     let tries = acquires.load(Ordering::Relaxed) / nodes.len();
+
     // After a third of the TTL each, it would be 4,000.
     // One a millisecond at most, with jitter.
     assert!((300..1_000).contains(&tries), "{tries} tries in half a second");
+
     drop(held);
     clock.settle();
     for mut task in waiting {

@@ -26,16 +26,20 @@ async fn advance_renews_locks_leap_loses_them() {
     let nodes = Nodes::new(5, &clock);
     let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
     let lock = blue.lock("x").await.unwrap();
+
     for _ in 0..28 {
         clock.advance(TTL);
         assert!(lock.is_valid());
         assert!(is_held(&green.lock("x").await.unwrap_err(), "blue"));
     }
+
     assert_eq!(nodes.key_counts(), [1; 5]);
+
     clock.leap(VALIDITY);
     let mut lost = clock.spawn(lock.lost());
     clock.settle();
     assert!(matches!(lost.take(), Some(LossCause::Expired { .. })), "stopped for too long");
+
     drop(green.lock("x").await.unwrap());
 }
 
@@ -45,13 +49,16 @@ async fn unrenewed_lock_expires_at_its_ttl() {
     let nodes = Nodes::new(5, &clock);
     let (blue, green) = (nodes.replica("blue").redlock(), nodes.replica("green").redlock());
     let lock = blue.lock("x").auto_extend(false).await.unwrap();
-    // It crashes: nobody gives it back.
+    // The holder crashes, so the lock is not released.
     let token = lock.fencing_token();
     std::mem::forget(lock);
     nodes.stop(0..5);
     clock.advance(TTL.saturating_sub(Duration::from_nanos(1)));
+
     nodes.start(0..5);
+
     assert!(is_held(&green.lock("x").await.unwrap_err(), "blue"));
+
     clock.advance(Duration::from_nanos(1));
     assert!(green.lock("x").await.unwrap().fencing_token() > token);
 }
@@ -63,8 +70,11 @@ async fn hard_stop_is_exact() {
     let work = clock.sleep(Duration::MAX);
     let mut run = clock.spawn(redlock.lock("x").auto_extend(false).run(|_| work));
     clock.settle();
+
     clock.advance(VALIDITY.saturating_sub(Duration::from_nanos(1)));
+
     assert!(!run.is_finished());
+
     clock.advance(Duration::from_nanos(1));
     let lost = run.take().expect("stopped");
     assert!(matches!(lost, Err(LockError::Lost { cause: LossCause::Expired { .. } })));
@@ -80,9 +90,12 @@ async fn waiting_takes_clock_time() {
     let mut patient = clock.spawn(patient.into_future());
     let mut hasty = clock.spawn(hasty.into_future());
     clock.advance(2 * SECOND);
+
     let timed_out = hasty.take().expect("its wait is over").unwrap_err();
+
     assert!(matches!(timed_out, LockError::WaitTimedOut { waited, .. } if waited == 2 * SECOND));
     assert!(!patient.is_finished());
+
     drop(lock);
     // The longest pause between two tries.
     clock.advance(Duration::from_millis(40));
@@ -95,6 +108,7 @@ async fn tokens_follow_wall_clocks() {
     let nodes = Nodes::new(3, &clock);
     let day = 24 * 3_600 * SECOND;
     let mut last = 0;
+
     for view in [clock.ahead_by(day), clock.clone(), clock.behind_by(day), clock.ahead_by(day)] {
         let redlock = nodes.replica("a").with_clock(view).redlock();
         let token = redlock.lock("x").await.unwrap().fencing_token().get();
@@ -104,7 +118,7 @@ async fn tokens_follow_wall_clocks() {
     }
 }
 
-/// The drift that a lock sets aside is there for this: a holder whose clock is slow.
+/// The drift allowance of a lock covers a holder whose clock is slow.
 #[tokio::test]
 async fn drift_bounds_slow_replica() {
     for (millionths, is_in_time) in [(-9_000, true), (-20_000, false)] {
@@ -127,8 +141,11 @@ fn dropped_manager_leaves_nothing() {
     let redlock = replica.builder().clock(managers).build().unwrap();
     let mut lock = clock.spawn(redlock.lock("x").into_future());
     clock.advance(5 * SECOND);
+
     drop(lock.take().expect("taken").unwrap());
+
     assert!(of_clock.upgrade().is_some());
+
     drop(redlock);
     assert!(of_clock.upgrade().is_none(), "the timers are gone before the clock is moved again");
 }

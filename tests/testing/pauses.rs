@@ -1,4 +1,4 @@
-//! What runs while a request pauses.
+//! Work that runs while a request pauses.
 
 use std::{
     future::{IntoFuture, poll_fn},
@@ -66,19 +66,24 @@ async fn manager_task_ends_when_request_retries() {
     let timers = kept.lock().unwrap()[0].clone();
     let before = Arc::strong_count(&tasks);
     let mut waiting = green.lock("x").wait(60 * MINUTE).into_future();
+
     for _ in 0..2 {
         assert!(poll(&mut waiting).is_pending());
         clock.settle();
     }
+
     assert_eq!(Arc::strong_count(&tasks), before + 1, "it pauses");
+
     is_busy.store(true, Ordering::SeqCst);
     clock.leap(6 * MINUTE);
-    // The pause is over, and whoever polls is the first to see it. It is refused again.
+    // The pause is over, and the next task that is polled notices it. Its request is refused again.
     assert!(poll(&mut waiting).is_pending());
+
     is_busy.store(false, Ordering::SeqCst);
     timers.wake_by_ref();
     clock.settle();
     assert_eq!(Arc::strong_count(&tasks), before + 1, "nothing is left of the first pause");
+
     drop(waiting);
     clock.settle();
     assert_eq!(Arc::strong_count(&tasks), before, "nor of the second");

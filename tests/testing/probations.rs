@@ -27,15 +27,21 @@ fn fresh_nodes_vote_after_probation() {
     let clock = ManualClock::new();
     let nodes = Nodes::fresh(3, &clock);
     let redlock = nodes.replica("a").redlock();
+
     clock.advance(PROBATION.saturating_sub(MS));
+
     let Err(LockError::NoQuorum { votes }) = locks(&clock, &redlock) else { panic!() };
+
     let refused = VoteOutcome::NotCounted(Reason::Probation { remaining: MS });
     assert_eq!(votes[0].outcome, refused);
+
     let state = redlock.health()[0].state.clone();
     assert!(matches!(state, NodeState::Probation { remaining, .. } if remaining == MS), "{state}");
     assert!(redlock.readiness().is_err());
+
     clock.advance(MS);
     assert!(redlock.readiness().is_ok());
+
     let token = locks(&clock, &redlock).unwrap();
     let wall = u64::try_from(clock.wall().as_micros()).unwrap();
     assert!(token > wall + 59_000_000, "tokens of before may be as far ahead");
@@ -57,7 +63,9 @@ fn delayed_job_runs_after_probation() {
         clock.advance(60 * SECOND);
         told.try_recv().expect("it ran")
     };
+
     assert!(first_run(&|clock| Nodes::new(3, clock)) < SECOND);
+
     let after = first_run(&|clock| Nodes::fresh(3, clock));
     assert!(after >= PROBATION && after < PROBATION + 10 * SECOND, "{after:?}");
 }
@@ -70,16 +78,21 @@ fn forgetful_node_learns_from_others() {
     let first = locks(&clock, &redlock).unwrap();
     nodes.forget([0]);
     clock.advance(PROBATION);
-    // The one that forgot is needed now.
+    // Now the node that forgot is needed.
     nodes.stop([1]);
+
     let second = locks(&clock, &redlock).unwrap();
+
     assert!(second > first);
+
     clock.advance(SECOND);
     nodes.forget([2]);
     let stays = locks(&clock, &redlock);
     assert!(matches!(stays, Err(LockError::NoQuorum { .. })), "one votes: {stays:?}");
+
     clock.advance(2 * PROBATION);
     assert!(locks(&clock, &redlock).is_err(), "nobody knows enough");
+
     nodes.start([1]);
     assert!(locks(&clock, &redlock).unwrap() > second);
 }
@@ -116,16 +129,19 @@ fn probation_lasts_longest_ttl_after_restart() {
     clock.advance(3600 * SECOND);
     nodes.start([0]);
     clock.advance(60 * SECOND);
+
     let remaining = |node: usize| match redlock.health()[node].state {
         NodeState::Probation { remaining, .. } => Some(remaining),
         _ => None,
     };
+
     assert_eq!(remaining(0), Some(602 * MS));
+
     clock.advance(602 * MS);
     assert_eq!(remaining(0), None);
 }
 
-/// Ticks of before a majority forgot count as started: nobody knows better.
+/// Ticks before a majority forgot count as started, as no node knows whether they ran.
 #[test]
 fn ticks_before_bootstrap_count_as_started() {
     let clock = ManualClock::new();
@@ -141,7 +157,9 @@ fn ticks_before_bootstrap_count_as_started() {
     let _jobs = Scheduler::new(redlock).job(job).start().unwrap();
     clock.advance(12 * SECOND);
     nodes.forget([0, 1]);
+
     clock.advance(20 * SECOND);
+
     // From 12 s to 22.102 s no quorum knew which ticks had run.
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [5, 10, 25, 30]);
 }

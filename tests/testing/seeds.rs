@@ -1,4 +1,4 @@
-//! The same outcome in every run, out of a seed.
+//! A seed gives the same outcome in every run.
 
 use std::{
     collections::HashSet,

@@ -13,10 +13,11 @@ use tower_redlock::{testing::ManualClock, time::Clock};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn tasks_run_at_their_moments() {
+fn tasks_run_at_their_times() {
     let clock = ManualClock::new();
     let start = clock.now();
     let seen = Arc::new(Mutex::new(Vec::new()));
+
     for (name, first, second) in [("a", 3, 4), ("b", 1, 5), ("c", 2, 0)] {
         let (of_task, seen) = (clock.clone(), Arc::clone(&seen));
         drop(clock.spawn(async move {
@@ -28,11 +29,14 @@ fn tasks_run_at_their_moments() {
             }
         }));
     }
+
     assert!(seen.lock().unwrap().is_empty(), "nothing runs before the clock is moved");
+
     clock.advance(6 * SECOND);
     let expected = [("b", 1), ("c", 2), ("c", 2), ("a", 3), ("b", 6)];
     assert_eq!(*seen.lock().unwrap(), expected);
     assert_eq!(clock.now(), start + 6 * SECOND);
+
     clock.advance(SECOND);
     assert_eq!(seen.lock().unwrap().last(), Some(&("a", 7)));
 }
@@ -49,8 +53,11 @@ fn leap_runs_nothing_in_between() {
         (first, of_task.now())
     });
     clock.settle();
+
     clock.leap(10 * SECOND);
+
     assert!(!task.is_finished());
+
     clock.advance(SECOND);
     assert_eq!(task.take(), Some((start + 10 * SECOND, start + 11 * SECOND)));
     assert_eq!(task.take(), None, "once");
@@ -61,7 +68,7 @@ fn settle_runs_woken_tasks_only() {
     let clock = ManualClock::new();
     let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
     let (answer, mut answers) = tokio::sync::mpsc::unbounded_channel();
-    // Far more than the budget of a tokio task, which these are not.
+    // Far more than the budget of a tokio task, which does not apply to these tasks.
     let echo = async move {
         while let Some(number) = receive.recv().await {
             answer.send(number).unwrap();
@@ -78,10 +85,14 @@ fn settle_runs_woken_tasks_only() {
     clock.settle();
     (0..1_000_u64).for_each(|number| send.send(number).unwrap());
     let now = clock.now();
+
     clock.settle();
+
     assert!(!echo.is_finished());
+
     drop(send);
     assert!(!echo.is_finished(), "only when it is settled");
+
     clock.settle();
     assert!(echo.is_finished());
     assert_eq!(sum.take(), Some(499_500));
@@ -108,10 +119,14 @@ async fn task_runs_with_or_without_await() {
         7
     });
     let waiting = tokio::spawn(task);
+
     tokio::task::yield_now().await;
+
     assert!(!waiting.is_finished());
+
     clock.advance(SECOND);
     assert_eq!(waiting.await.unwrap(), 7);
+
     receive.try_recv().unwrap();
 }
 
@@ -132,7 +147,9 @@ fn task_may_move_clock() {
         blocking.advance(5 * SECOND);
         blocking.now()
     });
+
     clock.advance(SECOND);
+
     assert_eq!(other.take(), Some(start + 2 * SECOND));
     assert_eq!(task.take(), Some(start + 5 * SECOND));
     assert_eq!(clock.now(), start + 5 * SECOND, "it was past the target, and does not go back");
@@ -152,7 +169,9 @@ fn task_woken_while_polled_runs_again() {
         }
         polled
     }));
+
     clock.settle();
+
     assert_eq!(task.take(), Some(()));
 }
 
@@ -164,13 +183,17 @@ fn panic_of_task_leaves_clock_usable() {
         sleep.await;
         panic!("of the task");
     });
+
     let moved = catch_unwind(AssertUnwindSafe(|| clock.advance(2 * SECOND)));
+
     assert_eq!(moved.unwrap_err().downcast_ref::<&str>(), Some(&"of the task"));
     assert_eq!(task.take(), None::<()>);
-    // From another thread: the turn was given back.
+
+    // Another thread can move the clock, as the lock was released.
     let moving = clock.clone();
     let start = clock.now();
     std::thread::spawn(move || moving.advance(SECOND)).join().unwrap();
+
     assert_eq!(clock.now(), start + SECOND);
 }
 
@@ -183,6 +206,8 @@ fn endless_task_panics() {
     })));
     let settled = catch_unwind(AssertUnwindSafe(|| clock.settle()));
     let message = settled.unwrap_err();
+
     let message = message.downcast_ref::<&str>().expect("a panic with a text");
+
     assert!(message.contains("wakes itself for ever"), "{message}");
 }

@@ -54,8 +54,8 @@ fn threads_move_clock_in_turn() {
     }
 }
 
-/// The look at the time and the entry into the waits are one step, or a wait would be slept
-/// through now and then.
+/// Reading the time and registering the wait are one step; otherwise a wait would sometimes be
+/// missed.
 #[test]
 fn wait_begun_during_move_ends() {
     for _ in 0..ROUNDS {
@@ -77,7 +77,7 @@ fn wait_begun_during_move_ends() {
     }
 }
 
-/// What is due was woken when `advance` returns, so that nothing has to be polled for.
+/// Everything that is due was woken when `advance` returns, so no polling is needed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clock_wakes_managers_thread() {
     for _ in 0..ROUNDS {
@@ -118,8 +118,8 @@ async fn clock_tasks_wake_runtime_work() {
     }
 }
 
-/// Operations of several threads, with freezing and thawing in between: none is lost, and what is
-/// given back is given back.
+/// Operations of several threads, with freezing and thawing in between: none is lost, and releases
+/// take effect.
 #[test]
 fn freezing_under_load_leaves_no_key() {
     for _ in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! Work that sleeps by tokio's timers, and work that blocks.
+//! Work that sleeps with tokio's timers, and work that blocks.
 
 use std::{
     sync::{Arc, Mutex, mpsc},
@@ -14,7 +14,7 @@ use tower_redlock::{
 
 const SECOND: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
-/// What races shows in one run of so many.
+/// Number of runs in which a race would show.
 const RUNS: usize = 100;
 
 type Seen = Arc<Mutex<Vec<Duration>>>;
@@ -37,7 +37,7 @@ impl Scene {
         Self { start: clock.now(), events: jobs.events(), clock, seen, jobs }
     }
 
-    /// When the work noted something, counted from the beginning.
+    /// The times at which the work recorded an event, counted from the beginning.
     fn seen(&self) -> Vec<Duration> {
         self.seen.lock().unwrap().clone()
     }
@@ -55,7 +55,7 @@ fn note(clock: &ManualClock, start: Timestamp, seen: &Seen) {
     seen.lock().unwrap().push(clock.now().saturating_duration_since(start));
 }
 
-/// Each tick is followed by a sleep of tokio's.
+/// Each tick is followed by a sleep of tokio.
 fn sleeps(takes: Duration) -> impl FnOnce(ManualClock, Seen) -> Job {
     move |clock, seen| {
         let start = clock.now();
@@ -192,7 +192,9 @@ fn blocking_work_may_move_clock() {
         job.overlap(Overlap::Stop).stop_grace(SECOND)
     });
     scene.clock.advance(10 * SECOND);
+
     assert_eq!(scene.seen(), [22 * SECOND], "it can't be dropped");
+
     let status = &scene.jobs.jobs()[0];
     assert_eq!((status.counts.started, status.counts.finished), (2, 2), "{status:?}");
 }
@@ -207,13 +209,18 @@ fn blocking_work_stops_between_attempts() {
         });
         job.retries(5).backoff(10 * SECOND)
     });
+
     scene.clock.advance(3_615 * SECOND);
+
     assert_eq!(told.try_iter().collect::<Vec<_>>(), [1, 2]);
+
     let handle = scene.jobs.clone();
     let mut report = scene.clock.spawn(async move { handle.shutdown(SECOND).await });
     scene.clock.advance(2 * SECOND);
     let ShutdownReport { still_running, .. } = report.take().expect("it returns");
+
     assert!(still_running.is_empty());
+
     scene.clock.advance(60 * SECOND);
     assert_eq!(told.try_iter().count(), 0);
 }

@@ -12,7 +12,7 @@ use tower_redlock::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOLD: Duration = Duration::from_millis(2);
-/// Whether others wait is not known at first.
+/// It is not known at first whether other processes wait.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Log {
     }
 }
 
-/// What becomes of so many processes with so many tasks each in some seconds.
+/// Runs processes with this number of tasks each for some seconds, and returns their log.
 fn contend(processes: usize, tasks: usize) -> Log {
     let clock = ManualClock::new();
     let nodes = Nodes::new(3, &clock);
@@ -77,7 +77,7 @@ fn contend(processes: usize, tasks: usize) -> Log {
     std::mem::take(&mut *log.lock().unwrap())
 }
 
-/// The mean wait of a line of all tasks, each served in its turn.
+/// Returns the mean wait in a queue of all tasks, each served in its turn.
 fn fair(processes: usize, tasks: usize) -> Duration {
     HOLD * u32::try_from(processes * tasks - 1).unwrap()
 }
@@ -95,9 +95,9 @@ fn assert_is_fair(processes: usize, tasks: usize) -> Log {
 #[test]
 fn processes_share_as_one_line() {
     let log = assert_is_fair(4, 4);
-    // In 20 ms, and one that began before.
+    // The grants in 20 ms, and one that began before.
     assert!(log.longest_turn() <= 11, "{} grants in a row", log.longest_turn());
-    // Nothing is lost where servers answer at once.
+    // No attempt is lost if the servers answer at once.
     assert!(log.waits.len() > 1_900, "{} grants in 4 s", log.waits.len());
 }
 

@@ -35,8 +35,11 @@ async fn release_wakes_waiter_at_once() {
     let green = builder(&nodes.replica("green")).build().unwrap();
     let lock = blue.lock("x").await.unwrap();
     let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
+
     clock.advance(SECOND);
+
     assert!(!waiting.is_finished());
+
     drop(lock);
     clock.settle();
     drop(waiting.take().expect("time stood still").unwrap());
@@ -54,8 +57,11 @@ async fn missed_hint_is_recovered_on_return() {
     clock.settle();
     replica.partition(0..3);
     drop(lock);
+
     clock.settle();
+
     assert!(!waiting.is_finished(), "two nodes are not enough");
+
     replica.heal([0]);
     clock.settle();
     drop(waiting.take().expect("a quorum is heard again").unwrap());
@@ -73,6 +79,7 @@ async fn a_stopped_minority_is_not_missed() {
     nodes.stop(0..2);
     drop(lock);
     clock.settle();
+
     drop(waiting.take().expect("three nodes tell").unwrap());
 }
 
@@ -86,10 +93,13 @@ async fn lost_hint_costs_one_second() {
     let lock = blue.lock("x").await.unwrap();
     let mut waiting = clock.spawn(green.lock("x").wait(10 * MINUTE).into_future());
     clock.settle();
-    // The keys go, and nobody gave them back.
+    // The keys disappear without a release.
     nodes.forget_unguarded(0..3);
+
     clock.settle();
+
     assert!(!waiting.is_finished());
+
     clock.advance(SECOND + Duration::from_millis(41));
     drop(waiting.take().expect("the fallback").unwrap());
     drop(lock);
@@ -125,9 +135,12 @@ async fn long_held_lock_is_rarely_requested() {
     clock.settle();
     acquires.store(0, Ordering::Relaxed);
     clock.advance(10 * SECOND);
+
     // A third of the TTL, and 40 ms at most: by polling it would be 250 tries and more.
     let tries = acquires.load(Ordering::Relaxed) / nodes.len();
+
     assert!((14..=15).contains(&tries), "{tries} tries");
+
     drop(lock);
     clock.settle();
     drop(waiting.take().expect("woken").unwrap());
@@ -141,10 +154,11 @@ async fn the_holders_ttl_bounds_the_pause() {
     let green = nodes.replica("green").redlock();
     let ttl = Duration::from_millis(300);
     let lock = blue.lock("x").ttl(ttl).auto_extend(false).await.unwrap();
-    // It crashes.
+    // The holder crashes.
     std::mem::forget(lock);
     let mut waiting = clock.spawn(green.lock("x").wait(MINUTE).into_future());
     clock.advance(ttl + Duration::from_millis(41));
+
     drop(waiting.take().expect("free once the TTL is over").unwrap());
 }
 
@@ -157,7 +171,7 @@ async fn long_streak_yields_to_waiters() {
     let lock = blue.lock("x").await.unwrap();
     let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
     clock.advance(SECOND);
-    // The release is on its way when blue asks again.
+    // The release is in flight when blue retries.
     nodes.freeze(0..5);
     drop(lock);
     let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
@@ -165,8 +179,11 @@ async fn long_streak_yields_to_waiters() {
     nodes.thaw(0..5);
     clock.settle();
     let lock = waiting.take().expect("its turn").unwrap();
+
     clock.advance(SECOND);
+
     assert!(!again.is_finished());
+
     drop(lock);
     clock.settle();
     drop(again.take().expect("green gave it back").unwrap());
@@ -197,6 +214,7 @@ async fn yields_once_without_waiters() {
     clock.settle();
     nodes.thaw(0..5);
     clock.settle();
+
     drop(again.take().expect("nobody waits").unwrap());
 }
 
@@ -224,6 +242,7 @@ async fn yields_without_retry_delay() {
     drop(waiting.take().expect("its turn").unwrap());
     clock.settle();
     clock.advance(SECOND);
+
     drop(again.take().expect("green gave it back").unwrap());
 }
 
@@ -237,8 +256,11 @@ async fn long_streak_reacquires_without_waiters() {
     nodes.freeze(0..5);
     drop(lock);
     let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
+
     clock.settle();
+
     assert!(!again.is_finished());
+
     nodes.thaw(0..5);
     clock.settle();
     drop(again.take().expect("nobody waits").unwrap());
@@ -259,6 +281,7 @@ async fn yield_does_not_await_silent_nodes() {
     clock.settle();
     replica.heal(0..5);
     clock.advance(Duration::from_millis(10));
+
     drop(again.take().expect("its patience is over").unwrap());
 }
 
@@ -270,17 +293,20 @@ async fn next_try_precedes_poll() {
     let green = builder(&nodes.replica("green")).build().unwrap();
     let lock = blue.lock("x").await.unwrap();
     let mut waiting = green.lock("x").wait(60 * MINUTE).into_future();
-    // Refused, and told so.
+    // The request is refused, and gets a hint.
     for _ in 0..2 {
         assert!(poll(&mut waiting).is_pending());
         clock.settle();
     }
     drop(lock);
     clock.settle();
+
     let owner = async || blue.inspect("x").await.unwrap().map(|holder| holder.owner);
+
     assert_eq!(owner().await, Some(Some("green".into())));
     assert_eq!(nodes.key_counts(), [1; 5]);
-    // Who leaves then gives it back.
+
+    // A waiter that leaves then releases it.
     drop(waiting);
     clock.settle();
     assert_eq!(nodes.key_counts(), [0; 5]);
@@ -296,9 +322,10 @@ async fn every_long_streak_yields() {
     let green = builder(&replica).build().unwrap();
     let mut lock = blue.lock("x").await.unwrap();
     let mut waiting = clock.spawn(green.lock("x").wait(60 * MINUTE).into_future());
+
     for is_last in [false, false, true] {
         clock.advance(LONG);
-        // The release is on its way when blue asks again.
+        // The release is in flight when blue retries.
         nodes.freeze(0..5);
         drop(lock);
         let mut again = clock.spawn(blue.lock("x").wait(60 * MINUTE).into_future());
@@ -317,7 +344,7 @@ async fn every_long_streak_yields() {
         clock.advance(SECOND / 10);
         lock = again.take().expect("nobody took it").unwrap();
         replica.heal(0..5);
-        // The answer is that it must wait on.
+        // The answer is that the waiter has to continue waiting.
         clock.advance(SECOND);
         assert!(!waiting.is_finished());
     }

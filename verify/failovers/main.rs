@@ -1,14 +1,14 @@
 //! Failovers under load: locks over a node behind Sentinels, one in a Cluster and a fixed server,
-//! while the masters are killed, stopped and replaced. See `docs/failovers.md`.
+//! while the masters are killed, stopped and replaced. See `verify/failovers/README.md`.
 
 #[path = "../../tests/support/hand_clock.rs"]
 mod hand_clock;
+mod observations;
 mod options;
 mod outcome;
 mod plan;
 mod report;
 mod run;
-mod sights;
 mod site;
 mod worker;
 
@@ -24,7 +24,7 @@ use worker::{WORKER, WorkerOptions};
 fn main() -> ExitCode {
     let mut args = env::args().skip(1).peekable();
     if args.next_if(|first| first == WORKER).is_some() {
-        let options = WorkerOptions::parse(args).ok_or("not a worker's arguments".to_owned());
+        let options = WorkerOptions::parse(args).ok_or("invalid arguments of a worker".to_owned());
         return match options.and_then(|options| worker::run(&options)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(problem) => fail(&problem, 1),
@@ -47,7 +47,7 @@ fn failovers(options: &Options) -> Result<ExitCode, String> {
     let outcome = run::run(options, &stop)?;
     println!("\n{}", Report(&outcome));
     if outcome.is_interrupted {
-        return Ok(fail("interrupted: nothing is judged", 130));
+        return Ok(fail("interrupted: no verdict", 130));
     }
     let problems = outcome.problems();
     if problems.is_empty() {

@@ -34,13 +34,13 @@ impl Options {
                     let value = value()?;
                     let seed = value.parse();
                     options.seed =
-                        seed.map_err(|_| format!("--seed wants a whole number, not {value:?}"))?;
+                        seed.map_err(|_| format!("--seed needs a whole number, not {value:?}"))?;
                 }
                 "--workers" => options.workers = count(&arg, &value()?)?,
                 "--tasks" => options.tasks = count(&arg, &value()?)?,
                 "--without" => match value()?.as_str() {
                     "restart-guard" => options.is_guarded = false,
-                    other => return Err(format!("there is no {other} to do without")),
+                    other => return Err(format!("--without {other} is unknown")),
                 },
                 "--help" | "-h" => return Ok(None),
                 other => return Err(format!("unknown argument: {other}")),
@@ -52,10 +52,10 @@ impl Options {
 
 fn count(arg: &str, value: &str) -> Result<usize, String> {
     let count = value.parse().ok().filter(|&count| count > 0);
-    count.ok_or(format!("{arg} wants a whole number from 1 on, not {value:?}"))
+    count.ok_or(format!("{arg} needs a whole number from 1 on, not {value:?}"))
 }
 
-/// Short enough to be typed again.
+/// Returns a random seed that is short enough to type.
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or_default();

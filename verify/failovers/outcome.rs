@@ -1,4 +1,4 @@
-//! What came of the failovers.
+//! The outcome of the failovers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,21 +8,22 @@ use crate::plan::Planned;
 use tower_redlock_verify::checker::check;
 use tower_redlock_verify::history::Hold;
 
-/// A second. With fewer acquisitions, locks may have kept their promises by doing nothing.
+/// Minimum number of acquisitions per second. With fewer, the locks may have kept their promises by
+/// being idle.
 const LEAST_RATE: f64 = 5.0;
 
-/// One failover. Moments are nanoseconds of the clock that all processes of the machine share.
+/// One failover. Times are nanoseconds of the clock that all processes of the machine share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) planned: Planned,
-    /// It began while the node that failed over before was in its probation.
+    /// Whether it began while the node that failed over before was in its probation.
     pub(crate) is_within_probation: bool,
     pub(crate) struck: u64,
-    /// The first server of the directory named the new master.
+    /// The time at which the first server of the directory reported the new master.
     pub(crate) named: u64,
-    /// All workers were connected to it.
+    /// The time at which all workers were connected to it.
     pub(crate) connected: u64,
-    /// It voted for all workers.
+    /// The time at which it voted for all workers.
     pub(crate) voting: u64,
 }
 
@@ -61,7 +62,7 @@ impl fmt::Display for Row {
 }
 
 impl Outcome {
-    /// Why the run failed, if it did.
+    /// Returns why the run failed, if it did.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let findings = check(&self.holds);
@@ -91,8 +92,8 @@ fn count(number: usize) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-/// The longest time between two grants of any names, of which the second was after `from` and the
-/// first before `until`.
+/// Returns the longest time between two grants of any names, of which the second was after `from`
+/// and the first before `until`.
 pub(crate) fn longest_gap(holds: &[Hold], from: u64, until: u64) -> Duration {
     let mut grants: Vec<u64> = holds.iter().map(|hold| hold.acquired).collect();
     grants.sort_unstable();
@@ -131,10 +132,12 @@ mod tests {
         let overlapping = vec![hold(0, 10, 20, 1), hold(1, 15, 40, 2)];
         let disordered = vec![hold(0, 10, 20, 2), hold(1, 30, 40, 2)];
         let time = Duration::from_millis(100);
+
         let problems = |holds: &[Hold], control: &[Hold]| {
             let (holds, control) = (holds.to_vec(), control.to_vec());
             Outcome { rows: Vec::new(), holds, control, time, is_interrupted: false }.problems()
         };
+
         assert_eq!(problems(&sound, &overlapping), Vec::<String>::new());
         assert_eq!(problems(&sound, &sound).len(), 1);
         assert_eq!(problems(&overlapping, &overlapping), ["1 overlapping holds"]);

@@ -1,14 +1,14 @@
-//! Which failovers there are, out of a seed.
+//! The plan of failovers, determined by a seed.
 
 use std::time::Duration;
 
 use crate::site::Name;
 use tower_redlock_verify::random::Random;
 
-/// How a failover comes about.
+/// The cause of a failover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// The directory is told to promote the replica.
+    /// The directory is ordered to promote the replica.
     Order,
     /// The master is stopped, and continues after the promotion.
     Stop,
@@ -45,10 +45,11 @@ pub(crate) struct Planned {
 /// Failovers of which each begins while the previous one's server is in its probation.
 pub(crate) type Step = Vec<Planned>;
 
-/// Of this many pairs of failovers, one is within a probation.
+/// One of this many pairs of failovers is within a probation.
 const ONE_PAIR_OF: usize = 4;
 
-/// Sentinel and Cluster in turn; each kind as often as the others. The seed determines the times.
+/// Sentinel and Cluster take turns, with the same number of failovers of each kind. The seed
+/// determines the times.
 pub(crate) fn plan(seed: u64, failovers: usize) -> Vec<Step> {
     let mut random = Random::stream(seed, 0);
     let mut steps: Vec<Step> = Vec::new();
@@ -96,7 +97,7 @@ mod tests {
     fn few_failovers_include_each_case() {
         let steps = plan(1, 6);
         assert_eq!(steps.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
-        // With two masters for seconds, which the control does not survive.
+        // Two masters exist for seconds, which the control does not survive.
         assert_eq!((steps[0][0].name, steps[0][0].kind), (Name::Sentinel, Kind::Order));
     }
 

@@ -10,16 +10,16 @@ use crate::site::Name;
 use tower_redlock_verify::checker::check;
 use tower_redlock_verify::history::Hold;
 
-/// How many contradictions are shown in full.
+/// Maximum number of violations that are shown in full.
 const EXAMPLES: usize = 5;
 
-/// What the run shows, for people.
+/// The results of the run for display.
 pub(crate) struct Report<'a>(pub(crate) &'a Outcome);
 
 /// Rows of the table: failovers alone by name and kind, and those within a probation by name.
 type Group = (bool, Name, Option<Kind>);
 
-/// What is counted of a group.
+/// The counts of a group.
 #[derive(Debug, Default)]
 struct Sums {
     named: Vec<Duration>,
@@ -107,14 +107,14 @@ impl Report<'_> {
             sums.connected.push(row.until(row.connected));
             sums.voting.push(row.until(row.voting));
             sums.gaps.push(longest_gap(holds, row.struck, row.voting));
-            // What comes to light until the next one counts as this one's.
+            // Violations found before the next failover count for this one.
             let count = |moments: &[u64], next: Option<&Row>| {
                 let until = next.map_or(u64::MAX, |next| next.struck);
                 moments.iter().filter(|&&it| row.struck <= it && it < until).count()
             };
             sums.overlaps += count(&overlaps, next);
             sums.disorders += count(&disorders, next);
-            // The control knows of the Sentinels only.
+            // The control uses only the node behind Sentinels.
             if row.planned.name == Name::Sentinel {
                 let next = rows[at + 1..].iter().find(|row| row.planned.name == Name::Sentinel);
                 sums.control += count(&control, next);

@@ -1,14 +1,14 @@
-//! The failovers, one after the other, and what the workers see of them.
+//! Carries out the failovers one after the other, and collects the workers' observations.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tower_redlock::time::{Clock, SystemClock};
 
+use crate::observations::Observations;
 use crate::options::Options;
 use crate::outcome::{Outcome, Row, longest_gap};
 use crate::plan::{Kind, Planned, plan};
-use crate::sights::Sights;
 use crate::site::{PATIENCE, STEP, Site, await_that};
 use crate::worker::{Client, WorkerOptions};
 use tower_redlock_verify::stop::Stop;
@@ -17,17 +17,17 @@ use tower_redlock_verify::workers::{Heard, Workers};
 /// Processes of the control, and tasks in each of them.
 const CONTROL: (usize, usize) = (4, 6);
 
-/// Servers are started, and kept from voting for the longest TTL.
+/// Timeout for servers to start, which do not vote for the longest TTL.
 const PATIENCE_FOR_READY: Duration = Duration::from_secs(30);
 
-/// Time after which an order that had no effect is given again.
+/// Time after which an order without effect is repeated.
 const ORDER_AGAIN: Duration = Duration::from_secs(8);
 
-/// Interval between looks at the directory after a promotion: where a machine has no processor time,
-/// a directory may take the promoted server for dead, too.
+/// Interval between queries of the directory after a promotion. On a machine without processor
+/// time, a directory may consider the promoted server dead, too.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// All that is done. Returns early, with what there is, when a signal asks for an end.
+/// Runs all failovers. Returns early, with the results so far, when a signal requests an end.
 pub(crate) fn run(options: &Options, stop: &Stop) -> Result<Outcome, String> {
     let mut run = Run::start(options)?;
     let started = Instant::now();
@@ -54,25 +54,25 @@ pub(crate) fn run(options: &Options, stop: &Stop) -> Result<Outcome, String> {
 }
 
 struct Run {
-    // Before the servers: without them, workers have nothing to say.
+    // Declared before the servers, as workers are useless without them.
     workers: Workers,
     heard: Heard,
     control: Workers,
     control_heard: Heard,
-    sights: Sights,
+    observations: Observations,
     site: Site,
 }
 
-/// A failover that has begun.
+/// A failover in progress.
 struct Underway {
     planned: Planned,
     is_within_probation: bool,
     /// The server that was the master.
     former: usize,
-    /// The server that takes its place.
+    /// The server that is promoted.
     promoted: usize,
     ordered: Instant,
-    /// The latest look at the directory, from the promotion on.
+    /// The time of the latest query of the directory, from the promotion on.
     looked: Instant,
     struck: u64,
     named: Option<u64>,
@@ -80,7 +80,7 @@ struct Underway {
     run_id: Option<String>,
     connected: Option<u64>,
     voting: Option<u64>,
-    /// When the former master comes back; `None` when it is back.
+    /// The time at which the former master returns; `None` once it has returned.
     back_at: Option<Instant>,
 }
 
@@ -100,11 +100,12 @@ impl Run {
         let (mut heard, mut control_heard) = (Heard::default(), Heard::default());
         workers.await_ready(&mut heard, PATIENCE_FOR_READY)?;
         control.await_ready(&mut control_heard, PATIENCE_FOR_READY)?;
-        let sights = Sights::new(options.workers, site.urls().len());
-        Ok(Self { workers, heard, control, control_heard, sights, site })
+        let observations = Observations::new(options.workers, site.urls().len());
+        Ok(Self { workers, heard, control, control_heard, observations, site })
     }
 
-    /// Waits until all is as if nothing had happened. False if a signal asks for an end.
+    /// Waits until the effects of earlier failovers have ended. Returns false if a signal requests
+    /// an end.
     fn await_settled(&mut self, next: &[Planned], stop: &Stop) -> Result<bool, String> {
         let started = Instant::now();
         loop {
@@ -113,11 +114,11 @@ impl Run {
                 return Ok(false);
             }
             let is_settled = |planned: &Planned| self.site.is_settled(planned.name);
-            if self.sights.all_vote() && next.iter().all(is_settled) {
+            if self.observations.all_vote() && next.iter().all(is_settled) {
                 return Ok(true);
             }
             if started.elapsed() > PATIENCE {
-                let (votes, count) = (self.sights.all_vote(), next.len());
+                let (votes, count) = (self.observations.all_vote(), next.len());
                 return Err(format!(
                     "not settled after {PATIENCE:?}: all vote: {votes}, before {count} failovers"
                 ));
@@ -126,7 +127,7 @@ impl Run {
         }
     }
 
-    /// Carries failovers out, each within the probation of the one before.
+    /// Carries out failovers, each within the probation of the previous one.
     fn step(&mut self, step: &[Planned]) -> Result<Vec<Row>, String> {
         let started = Instant::now();
         let mut planned = step.iter();
@@ -139,7 +140,7 @@ impl Run {
             if underway.last().is_none_or(|last| last.connected.is_some())
                 && let Some(&next) = planned.next()
             {
-                // The one before may have come through its probation already.
+                // The previous failover's probation may have ended already.
                 let in_probation = underway.last().is_some_and(|last| last.voting.is_none());
                 underway.push(self.begin(next, in_probation)?);
             } else if let Some(rows) =
@@ -165,7 +166,7 @@ impl Run {
             former = self.site.named(name).first().copied();
             former.is_some()
         })?;
-        let former = former.ok_or("nobody says where a node is")?;
+        let former = former.ok_or("no server reports the address of a node")?;
         let struck = self.site.strike(name, kind, former, now)?;
         Ok(Underway {
             planned,
@@ -215,19 +216,19 @@ impl Run {
         }
         if let Some(run_id) = &failover.run_id {
             let node = name as usize;
-            failover.connected = failover.connected.or(self.sights.connected(node, run_id));
-            // It may lose its vote again, where another one fails over in its probation.
-            failover.voting = self.sights.voting(node, run_id);
+            failover.connected = failover.connected.or(self.observations.connected(node, run_id));
+            // It may lose its vote again if another node fails over during its probation.
+            failover.voting = self.observations.voting(node, run_id);
         }
         Ok(())
     }
 
-    /// Reads what the workers have said.
+    /// Reads the output of the workers.
     fn listen(&mut self) -> Result<(), String> {
         self.workers.listen(&mut self.heard)?;
         self.control.listen(&mut self.control_heard)?;
         for (worker, note) in self.heard.notes.drain(..) {
-            let taken = self.sights.take(worker, &note);
+            let taken = self.observations.take(worker, &note);
             taken.ok_or_else(|| format!("worker {worker} said {note:?}"))?;
         }
         Ok(())
@@ -235,7 +236,7 @@ impl Run {
 }
 
 impl Underway {
-    /// `None` until it is over.
+    /// Returns the row; `None` until the failover is over.
     fn row(&self) -> Option<Row> {
         if self.back_at.is_some() {
             return None;

@@ -7,28 +7,28 @@ use crate::fault::{Fault, Promise};
 
 pub(crate) const SERVERS: usize = 5;
 
-/// One of them follows orders, the others contend with it.
+/// Number of workers. One of them follows orders, the others contend with it.
 pub(crate) const WORKERS: usize = 3;
 
 /// The worker that follows orders.
 pub(crate) const SUBJECT: usize = 0;
 
-/// What all keys begin with.
+/// The prefix of all keys.
 pub(crate) const PREFIX: &str = "faults";
 
 /// The name that the workers contend for.
 pub(crate) const NAME: &str = "shared";
 
-/// Its key, of either client.
+/// The key of that name, for either client.
 pub(crate) const LOCK_KEY: &str = "faults:lock:shared";
 
 /// TTL of every lock.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 
-/// Time that a server has for an answer.
+/// Timeout for an answer of a server.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Time from the end of the strike to the beginning of the repair. Longer than a lock lives without
+/// Time from the end of the strike to the beginning of the repair, longer than a lock lives without
 /// renewal.
 pub(crate) const FAULT_TIME: Duration = Duration::from_millis(1_500);
 
@@ -44,13 +44,13 @@ pub(crate) struct Cell {
 pub(crate) enum Phase {
     /// No lock was requested yet.
     Before,
-    /// One server has granted, the requests to the others are on their way.
+    /// One server has granted, and the requests to the others are in flight.
     Acquire,
     /// A quorum has granted.
     Held,
-    /// One server has extended, the requests to the others are on their way.
+    /// One server has extended, and the requests to the others are in flight.
     Renewing,
-    /// One server has released, the requests to the others are on their way.
+    /// One server has released, and the requests to the others are in flight.
     Releasing,
     /// The release was acknowledged.
     After,
@@ -58,11 +58,11 @@ pub(crate) enum Phase {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
-    /// The crate.
+    /// This crate.
     Redlock,
-    /// The crate without its restart guard.
+    /// This crate without its restart guard.
     Unguarded,
-    /// Redlock as it is commonly written.
+    /// Redlock as it is commonly implemented.
     Plain,
 }
 
@@ -81,12 +81,12 @@ impl Phase {
         }
     }
 
-    /// A request of the subject is held by the proxies while the fault strikes.
+    /// Returns whether the proxies hold a request of the subject while the fault strikes.
     pub(crate) fn is_in_flight(self) -> bool {
         matches!(self, Self::Acquire | Self::Renewing | Self::Releasing)
     }
 
-    /// The subject holds its lock when the fault strikes, and does not release it.
+    /// Returns whether the subject holds its lock when the fault strikes, and does not release it.
     pub(crate) fn is_held(self) -> bool {
         matches!(self, Self::Held | Self::Renewing)
     }
@@ -105,12 +105,13 @@ impl Client {
 }
 
 impl Cell {
-    /// A control that has no overlap in any of these cells shows that the harness is blind.
+    /// Returns whether the control should overlap. If it overlaps in no such cell, the harness
+    /// detects nothing.
     pub(crate) fn must_overlap(&self) -> bool {
         let is_broken = self.fault.breaks_control && self.phase.is_held();
         match self.client {
             Client::Redlock => false,
-            // What is beyond the promise does not show what the guard is for.
+            // Faults beyond the promise do not show the use of the guard.
             Client::Unguarded => is_broken && self.fault.promise == Promise::Exclusion,
             Client::Plain => is_broken,
         }

@@ -11,7 +11,7 @@ use tower_redlock_verify::support::port::{self, Port};
 use crate::ledger::Ledger;
 use crate::message::{Order, Report};
 
-/// Writes what the workers report into the ledger.
+/// Writes the workers' reports to the ledger.
 #[derive(Debug)]
 pub(crate) struct Control {
     port: Port,
@@ -51,7 +51,7 @@ impl Control {
 }
 
 impl Drop for Control {
-    /// Lets a thread that still accepts come to its end.
+    /// Ends a thread that still accepts connections.
     fn drop(&mut self) {
         let _ = TcpStream::connect(self.addr());
     }

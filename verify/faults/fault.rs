@@ -1,4 +1,4 @@
-//! The faults: what is done to how many servers, and what is promised under them.
+//! The faults: their effect, the number of servers, and the promises that hold under them.
 
 use Kind as K;
 
@@ -6,12 +6,12 @@ use Kind as K;
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
     pub(crate) name: &'static str,
-    /// What is done, for people.
+    /// A description of the fault.
     pub(crate) what: &'static str,
-    /// Number of servers that it is done to, the first ones.
+    /// Number of servers that it affects, the first ones.
     pub(crate) servers: usize,
     pub(crate) promise: Promise,
-    /// The control has overlaps if the fault strikes while its lock is held.
+    /// Whether the control has overlaps if the fault strikes while its lock is held.
     pub(crate) breaks_control: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
     DiskFull,
 }
 
-/// What holds under a fault (`docs/design.md`, section 1).
+/// The promises that hold under a fault (`docs/guarantees.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
     /// P1 and P5: no overlap, no stale write past the fence.
@@ -51,7 +51,7 @@ pub(crate) enum Promise {
     Fencing,
 }
 
-/// What the servers of a fault are started with.
+/// The options that the servers of a fault are started with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     pub(crate) clock: bool,
@@ -64,9 +64,9 @@ pub(crate) struct Needs {
 pub(crate) enum Spares {
     #[default]
     None,
-    /// One for each server that the fault is done to, blank.
+    /// One blank server for each affected server.
     Blank,
-    /// The same as replicas.
+    /// One replica for each affected server.
     Replicas,
 }
 
@@ -83,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// There is nothing to repair, and the recovery begins with the strike.
+    /// Returns whether there is nothing to repair, so that the recovery begins with the strike.
     pub(crate) fn is_momentary(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What the workers report: holds, attempts on names of their own, writes.
+//! The workers' reports: holds, attempts on their own names, writes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub(crate) struct Entries {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) resource: Resource,
     pub(crate) events: Vec<(usize, Event)>,
-    /// Requests that took longer than they may.
+    /// Requests that took longer than allowed.
     pub(crate) slow: Vec<String>,
 }
 
@@ -27,11 +27,11 @@ pub(crate) struct Entries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
     pub(crate) worker: usize,
-    /// In nanoseconds, as in [`Hold`].
+    /// Start of the attempt in nanoseconds, as in [`Hold`].
     pub(crate) from: u64,
     pub(crate) until: u64,
     pub(crate) granted: bool,
-    /// Number of servers that vote, as the worker knew then; the control knows of no votes.
+    /// Number of voting servers that the worker knew then; the control has no votes.
     pub(crate) voting: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum Event {
     Granted,
     /// The subject's release is over.
     Released,
-    /// Nothing more will come.
+    /// There are no more reports.
     Ended,
 }
 
@@ -54,7 +54,7 @@ impl Ledger {
         result
     }
 
-    /// Waits until the entries are as wanted, and returns whether they became so in time.
+    /// Waits until the entries satisfy a condition, and returns whether they did in time.
     pub(crate) fn wait(
         &self,
         patience: Duration,

@@ -1,5 +1,5 @@
 //! A matrix of faults over real servers: each fault strikes in each phase of a lock. See
-//! `docs/faults.md`.
+//! `verify/faults/README.md`.
 
 mod cell;
 mod control;
@@ -36,7 +36,7 @@ use worker::{WORKER, WorkerOptions};
 fn main() -> ExitCode {
     let mut args = env::args().skip(1).peekable();
     if args.next_if(|first| first == WORKER).is_some() {
-        let options = WorkerOptions::parse(args).ok_or("not a worker's arguments".to_owned());
+        let options = WorkerOptions::parse(args).ok_or("invalid arguments of a worker".to_owned());
         return match options.and_then(|options| worker::run(&options)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(problem) => fail(&problem, 1),
@@ -68,7 +68,7 @@ fn matrix(options: &Options) -> Result<ExitCode, String> {
     }
     eprint!("{program}, {} s, {} at a time\n{report}", started.elapsed().as_secs(), options.jobs);
     if stop.is_asked_for() {
-        return Ok(fail("interrupted: nothing is judged", 130));
+        return Ok(fail("interrupted: no verdict", 130));
     }
     let problems = report.problems();
     if problems.is_empty() {

@@ -12,13 +12,13 @@ use crate::resource::Write;
 pub(crate) enum Order {
     /// Acquire the contended name and keep it.
     Acquire,
-    /// Release it.
+    /// Release the contended name.
     Release,
-    /// Acquire and release it again and again.
+    /// Acquire and release the contended name repeatedly.
     Contend,
-    /// Attempt a name of its own again and again.
+    /// Attempt its own name repeatedly.
     Probe,
-    /// Report what is left and end.
+    /// Send the remaining reports and end.
     Stop,
     /// The resource has accepted or refused the write of this number.
     Written(u64, bool),
@@ -31,7 +31,7 @@ pub(crate) enum Report {
     Event(Event),
     Hold(Hold),
     Attempt(Attempt),
-    /// With its number, for the answer.
+    /// A write, with its number for the answer.
     Write(u64, Write),
     Slow(String),
 }
@@ -157,6 +157,7 @@ mod tests {
         let attempt = |voting| {
             Report::Attempt(Attempt { worker: 1, from: 2, until: 3, granted: true, voting })
         };
+
         let reports = [
             Report::Hello(1),
             Report::Event(Event::Ready),
@@ -169,6 +170,7 @@ mod tests {
             attempt(None),
             Report::Slow("9 s for a".into()),
         ];
+
         for report in reports {
             assert_eq!(Report::from_line(&report.to_line()), Some(report));
         }

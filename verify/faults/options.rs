@@ -11,7 +11,7 @@ usage: scripts/faults [options]
   --phase P[,P…]   before, acquire, held, renewing, releasing, after (all)
   --client C[,C…]  redlock, and the controls: unguarded, plain (all)
   --jobs N         cells at the same time (twice the number of processors)
-  --markdown       the table for docs/faults.md on the standard output
+  --markdown       the table for verify/faults/results.md on the standard output
   --list           the faults, and what is promised under each";
 
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ impl Options {
                 "--jobs" => {
                     let jobs = value()?;
                     let number = jobs.parse().ok().filter(|&jobs| jobs > 0);
-                    options.jobs = number.ok_or(format!("--jobs wants a number, not {jobs:?}"))?;
+                    options.jobs = number.ok_or(format!("--jobs needs a number, not {jobs:?}"))?;
                 }
                 "--markdown" => options.markdown = true,
                 "--list" => return Ok(Request::List),
@@ -65,7 +65,7 @@ impl Options {
         Ok(Request::Run(options))
     }
 
-    /// The cells, those of the controls after those of the crate.
+    /// Returns the cells of this crate, followed by the cells of the controls.
     pub(crate) fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for &client in &self.clients {
@@ -76,7 +76,7 @@ impl Options {
         cells.retain(|cell| match cell.client {
             Client::Redlock => true,
             Client::Unguarded => cell.must_overlap(),
-            // Its driver is built without TLS.
+            // The control's driver is built without TLS.
             Client::Plain => cell.fault.kind != Kind::CertificateExpired,
         });
         cells

@@ -1,4 +1,4 @@
-//! What was found in a cell, and whether it breaks a promise.
+//! The findings in a cell, and whether they violate a promise.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::fault::Promise;
 use crate::ledger::Entries;
 use crate::run::Recovery;
 
-/// How many contradictions are shown.
+/// Maximum number of violations that are shown.
 const EXAMPLES: usize = 3;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Outcome {
     pub(crate) grants: usize,
     pub(crate) stale_refused: usize,
     pub(crate) stale_accepted: usize,
-    /// Attempts on names of their own during the fault: granted, and all.
+    /// Attempts on separate names during the fault: granted, and total.
     pub(crate) available: (usize, usize),
     pub(crate) recovery: Recovery,
     slow: Vec<String>,
@@ -74,7 +74,7 @@ impl Outcome {
         }
     }
 
-    /// What contradicts the promises that hold in the cell. The controls have none.
+    /// Returns the violations of the promises that hold in the cell. The controls have none.
     pub(crate) fn problems(&self, cell: &Cell) -> Vec<String> {
         if cell.client != Client::Redlock {
             return Vec::new();
@@ -121,7 +121,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// In ms, or "never".
+/// A time in ms, or "never".
 pub(crate) struct Millis(pub(crate) Option<Duration>);
 
 impl fmt::Display for Millis {
@@ -133,7 +133,7 @@ impl fmt::Display for Millis {
     }
 }
 
-/// A hold with its moments in seconds since the first request.
+/// A hold, with times in seconds since the first request.
 struct Moments<'a>(&'a Hold, u64);
 
 impl fmt::Display for Moments<'_> {

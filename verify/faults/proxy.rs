@@ -1,5 +1,5 @@
 //! A TCP proxy between one worker and one server: it blocks either direction, delays replies, and
-//! holds the request in whose middle a fault is to strike.
+//! holds the request during which a fault strikes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ pub(crate) struct Proxy {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// Where new connections lead.
+    /// The address for new connections.
     pub(crate) upstream: SocketAddr,
-    /// No bytes pass to the server. They are kept, as TCP keeps them.
+    /// Whether bytes to the server are kept, as in TCP's buffers.
     pub(crate) blocks_requests: bool,
-    /// No bytes pass to the client.
+    /// Whether bytes to the client are kept.
     pub(crate) blocks_replies: bool,
     /// Latency of replies.
     pub(crate) delay: Duration,
@@ -37,7 +37,7 @@ pub(crate) struct Rules {
     pub(crate) generation: u64,
 }
 
-/// What happens to the next request that the trigger matches.
+/// The treatment of the next request that the trigger matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     Open,
@@ -47,18 +47,18 @@ pub(crate) enum Gate {
     HoldReply,
 }
 
-/// How a request about the contended name is recognized.
+/// The way to recognise a request about the contended name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trigger {
     Text(&'static str),
-    /// Number of bytes, where the text is encrypted.
+    /// Number of bytes, if the text is encrypted.
     Length(usize),
 }
 
 #[derive(Debug)]
 pub(crate) struct GateState {
     pub(crate) trigger: Trigger,
-    /// A request was held, or the reply of one.
+    /// Whether a request or its reply was held.
     pub(crate) is_reached: AtomicBool,
 }
 
@@ -99,7 +99,7 @@ impl Proxy {
         self.rules.send_modify(change);
     }
 
-    /// Closes all connections, and loses what is on its way.
+    /// Closes all connections, and loses the bytes in flight.
     pub(crate) fn disconnect(&self) {
         self.set(|rules| rules.generation += 1);
     }
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// A proxy before a server that sends back what it gets, and a connection to it.
+    /// A proxy in front of an echo server, and a connection to it.
     async fn scene() -> (Proxy, TcpStream) {
         let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let upstream = server.local_addr().expect("a bound listener");
@@ -171,7 +171,7 @@ mod tests {
         reply(client).await
     }
 
-    /// What arrives; nothing at the end of the connection.
+    /// Returns the received data; empty at the end of the connection.
     async fn reply(client: &mut TcpStream) -> String {
         let mut buffer = [0; 64];
         let count = in_time(client.read(&mut buffer)).await.unwrap_or_default();
@@ -222,7 +222,7 @@ mod tests {
             };
             set(true);
             client.write_all(b"late").await.expect("the proxy reads");
-            // A connection that is not blocked would have had its reply by then.
+            // A connection that is not blocked gets its reply before this.
             let (_other, mut unblocked) = scene().await;
             assert_eq!(echo(&mut unblocked, "prompt").await, "prompt");
             assert!(!has_reply(&client));

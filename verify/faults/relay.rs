@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::proxy::{Gate, GateState, Rules};
 
-/// Ends with the first of the two directions.
+/// Ends when one of the two directions ends.
 pub(crate) async fn relay(
     client: TcpStream,
     server: TcpStream,
@@ -40,12 +40,12 @@ struct Direction {
     is_request: bool,
     rules: watch::Receiver<Rules>,
     gate: Arc<GateState>,
-    /// The request that the gate waited for has passed.
+    /// Whether the request that the gate waited for has passed.
     holds_reply: Arc<AtomicBool>,
 }
 
 impl Direction {
-    /// When a chunk may be passed on at the earliest.
+    /// Returns the earliest time at which a chunk may be forwarded.
     fn due(&self) -> Instant {
         let now = Instant::now();
         if self.is_request { now } else { now + self.rules.borrow().delay }
@@ -80,7 +80,7 @@ impl Direction {
     }
 }
 
-/// Passes chunks on in order. Chunks are read while others wait, so that the sender does not notice.
+/// Forwards chunks in order. Chunks are read while others wait, so that the sender is not blocked.
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,

@@ -1,4 +1,4 @@
-//! The table of all cells, and the judgement.
+//! The table of all cells, and the verdict.
 
 use std::fmt::{self, Write as _};
 
@@ -6,10 +6,10 @@ use crate::cell::{Cell, Client};
 use crate::fault::FAULTS;
 use crate::outcome::{Millis, Outcome};
 
-/// Number of cells of the crate without its guard.
+/// Number of cells of this crate without its guard.
 pub(crate) const UNGUARDED_CELLS: usize = 6;
 
-/// In the order of the matrix, whatever order the cells ended in.
+/// The cells in the order of the matrix, regardless of the order in which they ended.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     cells: Vec<(usize, Cell, Result<Outcome, String>)>,
@@ -40,8 +40,9 @@ impl Report {
         problems
     }
 
-    /// A control ran under faults that break it, and nothing was seen. A single cell without the
-    /// guard may show nothing, as the holder stores its lock again on servers that lost it.
+    /// Returns whether a control ran under faults that break it, and nothing was detected. A single
+    /// cell without the guard may show nothing, as the holder stores its lock again on servers that
+    /// lost it.
     fn is_blind(&self, client: Client) -> bool {
         let control = self.cells.iter().filter(|(_, cell, _)| cell.client == client);
         let control = control.filter(|(_, cell, _)| cell.must_overlap());
@@ -60,7 +61,7 @@ impl Report {
         self.cells.iter().find(|(_, cell, _)| is_it(cell)).map(|(_, _, outcome)| outcome)
     }
 
-    /// One line for each fault and phase.
+    /// Returns one line for each fault and phase.
     pub(crate) fn markdown(&self) -> String {
         let mut table = "| fault | phase | overlaps | control | tokens out of order \
              | stale writes refused | accepted | control | granted during the fault | control \
@@ -117,7 +118,7 @@ fn millis(time: Option<std::time::Duration>) -> String {
     Millis(time).to_string().replace(" ms", "")
 }
 
-/// Sums, for a look at a run.
+/// Totals, for a quick check of a run.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for client in Client::ALL {
@@ -143,7 +144,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The faults, as a table.
+/// Returns a table of the faults.
 pub(crate) fn list() -> String {
     let mut table = "| fault | servers | what is done | promised |\n|---|--:|---|---|\n".to_owned();
     for fault in &FAULTS {
@@ -170,7 +171,7 @@ mod tests {
         Cell { fault, phase: Phase::Held, client }
     }
 
-    /// Two workers hold from 10 and from `second` on, for ten each, under growing tokens.
+    /// Two workers hold from 10 and from `second` on, for ten each, with growing tokens.
     fn entries(second: u64) -> Entries {
         let hold = |worker: usize, from: u64, token| Hold {
             lease: Lease { worker, number: 0 },
@@ -218,7 +219,9 @@ mod tests {
                 token: Some(token),
             });
         }
+
         let found = problems(cell(Kind::Eviction, Client::Redlock), Ok(outcome(&entries)));
+
         assert_eq!(found, ["eviction held (redlock): 1 stale writes past the fence"]);
     }
 
@@ -235,7 +238,7 @@ mod tests {
             assert_eq!(control(client, Kind::FlushAll, 15, count), [""; 0]);
             assert_eq!(control(client, Kind::FlushAll, 30, count).len(), 1);
             assert_eq!(control(client, Kind::FlushAll, 30, count - 1), [""; 0]);
-            // Nothing is expected under a fault that the control survives.
+            // No overlap is expected under a fault that the control survives.
             assert_eq!(control(client, Kind::Stop, 30, count), [""; 0]);
         }
     }
@@ -256,9 +259,12 @@ mod tests {
         report.add(0, cell(Kind::FlushAll, Client::Redlock), Ok(outcome(&entries(30))));
         report.add(2, cell(Kind::FlushAll, Client::Plain), Ok(outcome(&entries(15))));
         let table = report.markdown();
+
         let lines: Vec<_> = table.lines().collect();
+
         assert!(lines[2].starts_with("| flushall | held | 0 | 1 |"), "{table}");
         assert!(lines[3].starts_with("| stop | held | not carried out |"), "{table}");
+
         let columns = |line: &str| line.matches('|').count();
         assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{table}");
     }

@@ -1,14 +1,14 @@
-//! The resource that the lock guards: a fence, and what it lets pass.
+//! The resource that the lock guards: a fence, and the writes that it accepts.
 
 use tower_redlock_verify::history::Lease;
 
-/// A write of a holder. Moments are those of [`Hold`](tower_redlock_verify::history::Hold).
+/// A write of a holder. Times are as in [`Hold`](tower_redlock_verify::history::Hold).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) lease: Lease,
     pub(crate) asked: u64,
     pub(crate) acquired: u64,
-    /// Without a token there is no fence.
+    /// Without a token, the write is not fenced.
     pub(crate) token: Option<u64>,
 }
 
@@ -19,16 +19,16 @@ pub(crate) struct Resource {
     /// Start of the latest request whose lease has written.
     newest: u64,
     pub(crate) writes: usize,
-    /// Refused writes of leases that a later one had followed.
+    /// Number of refused writes of leases that a later lease had followed.
     pub(crate) stale_refused: usize,
-    /// The same, but accepted.
+    /// Number of accepted writes of such leases.
     pub(crate) stale_accepted: usize,
 }
 
 impl Resource {
     pub(crate) fn write(&mut self, write: &Write) -> bool {
         self.writes += 1;
-        // The other lease was requested when this one had been granted.
+        // The other lease was requested after this one had been granted.
         let is_stale = self.newest > write.acquired;
         let is_accepted = write.token.is_none_or(|token| Some(token) >= self.highest);
         if is_accepted {
@@ -48,7 +48,7 @@ impl Resource {
 mod tests {
     use super::*;
 
-    /// A write under a lease requested at `asked` and granted one later.
+    /// A write under a lease that was requested at `asked` and granted one later.
     fn write(asked: u64, token: Option<u64>) -> Write {
         let lease = Lease { worker: 0, number: asked };
         Write { lease, asked, acquired: asked + 1, token }

@@ -1,4 +1,4 @@
-//! One cell, from the start of its servers to what is found.
+//! One cell, from the start of its servers to its findings.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ use crate::strike;
 /// Maximum time of a step that the fault does not hinder.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// After this time, a cell has not recovered.
+/// Time after which a cell has not recovered.
 const RECOVERY: Duration = Duration::from_secs(60);
 
-/// From the recovery to the end, for late writes.
+/// Time from the recovery to the end, for late writes.
 const SETTLE: Duration = Duration::from_millis(200);
 
 const STEP: Duration = Duration::from_millis(10);
@@ -91,8 +91,8 @@ fn stage(site: &Site) -> Result<(), String> {
     Ok(())
 }
 
-/// Passes on what the proxies hold, and lets the others contend, and every worker attempt a name
-/// of its own.
+/// Forwards the held data, and lets the other workers contend and every worker attempt its own
+/// name.
 fn proceed(site: &Site) -> Result<(), String> {
     site.open();
     for worker in (0..WORKERS).filter(|&worker| worker != SUBJECT) {
@@ -106,15 +106,15 @@ fn proceed(site: &Site) -> Result<(), String> {
     site.order_all(Order::Probe)
 }
 
-/// Times from the repair, or from the strike where nothing is to be repaired; `None` for what did
-/// not come.
+/// Times from the repair, or from the strike if there is nothing to repair; `None` for an event
+/// that did not occur.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recovery {
-    /// Until every worker was granted a name of its own.
+    /// Until every worker was granted its own name.
     pub(crate) granted: Option<Duration>,
-    /// Until all servers voted, and every worker knew it.
+    /// Until all servers voted, and every worker knew that.
     pub(crate) voting: Option<Duration>,
-    /// Until every worker was granted the contended name. It depends on the others' holds.
+    /// Until every worker was granted the contended name, which depends on the others' holds.
     pub(crate) shared: Option<Duration>,
 }
 
@@ -136,7 +136,8 @@ impl Recovery {
     }
 }
 
-/// When the last worker was first granted its own name, by an attempt made at `from` or later.
+/// Returns when the last worker was first granted its own name, by an attempt made at `from` or
+/// later.
 fn granted(entries: &Entries, from: u64) -> Option<u64> {
     let is_granted = |attempt: &&Attempt| attempt.granted && attempt.from >= from;
     let granted = || entries.attempts.iter().filter(is_granted);
@@ -146,7 +147,7 @@ fn granted(entries: &Entries, from: u64) -> Option<u64> {
     })
 }
 
-/// When the last worker was first granted the contended name at `from` or later.
+/// Returns when the last worker was first granted the contended name at `from` or later.
 fn shared(entries: &Entries, from: u64) -> Option<u64> {
     let granted = || entries.holds.iter().filter(|hold| hold.acquired >= from);
     latest(|worker| {
@@ -158,7 +159,7 @@ fn latest(first: impl Fn(usize) -> Option<u64>) -> Option<u64> {
     (0..WORKERS).map(first).try_fold(0, |latest, first| Some(first?.max(latest)))
 }
 
-/// Whether every worker knew last that all servers vote.
+/// Returns whether the latest report of every worker says that all servers vote.
 fn all_known(entries: &Entries, from: u64) -> bool {
     (0..WORKERS).all(|worker| {
         let mut own = entries.attempts.iter().rev().filter(|attempt| attempt.worker == worker);
@@ -167,7 +168,7 @@ fn all_known(entries: &Entries, from: u64) -> bool {
     })
 }
 
-/// In nanoseconds of the clock that all processes of the machine share.
+/// Returns nanoseconds of the clock that all processes of the machine share.
 fn now() -> u64 {
     SystemClock::new().now().as_nanos()
 }
@@ -192,20 +193,22 @@ mod tests {
         assert_eq!(granted(&some, 10), None);
         some.attempts.extend([attempt(0, 20, false, None), attempt(0, 30, true, None)]);
         assert_eq!(granted(&some, 10), Some(31));
-        // What was requested earlier does not count.
+        // Earlier requests do not count.
         assert_eq!(granted(&some, 11), None);
     }
 
     #[test]
-    fn last_attempts_show_who_votes() {
+    fn last_attempts_show_voting_servers() {
         let known = |voting| {
             let attempts = (0..WORKERS).map(|worker| attempt(worker, 10, false, voting));
             entries(attempts.collect())
         };
+
         assert!(all_known(&known(Some(SERVERS)), 10));
         assert!(!all_known(&known(Some(SERVERS)), 11));
         assert!(!all_known(&known(Some(SERVERS - 1)), 10));
         assert!(all_known(&known(None), 10));
+
         let mut later = known(Some(SERVERS));
         later.attempts.push(attempt(1, 20, false, Some(2)));
         assert!(!all_known(&later, 10));

@@ -22,10 +22,10 @@ use crate::fault::Needs;
 pub(crate) const USER: &str = "locks";
 pub(crate) const PASSWORD: &str = "first";
 
-/// A write beyond a limit on the size of files fails instead of ending the server.
+/// Makes a write beyond a limit on the size of files fail instead of ending the server.
 const WITHOUT_SIGNAL: [&str; 4] = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
 
-/// The process first: it must be gone before its directory is removed.
+/// The process is declared first, as it must end before its directory is removed.
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Option<Process>,
@@ -65,17 +65,17 @@ impl Server {
         Ok(server)
     }
 
-    /// Where the driver connects.
+    /// The address for the driver.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.port.addr()
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub(crate) fn client_addr(&self) -> SocketAddr {
         self.tls_port.as_ref().unwrap_or(&self.port).addr()
     }
 
-    /// `SIGKILL`.
+    /// Sends `SIGKILL`.
     pub(crate) fn kill(&mut self) {
         self.process = None;
     }
@@ -119,7 +119,7 @@ impl Server {
         options
     }
 
-    /// Removes what a server would load at its start.
+    /// Removes the data that a server would load at its start.
     pub(crate) fn wipe(&self) -> Result<(), String> {
         let data = self.dir.path().join("data");
         fs::remove_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))
@@ -157,8 +157,8 @@ impl Server {
         Ok(())
     }
 
-    /// Sets a soft limit of the process, such as `nofile=3`. The hard limit stays as it is, so that
-    /// an unprivileged user can lift the soft one.
+    /// Sets a soft limit of the process, such as `nofile=3`. The hard limit is not changed, so that
+    /// an unprivileged user can raise the soft one again.
     pub(crate) fn limit(&self, limit: &str) -> Result<(), String> {
         let pid = self.process()?.pid().as_raw_pid().to_string();
         let set = Command::new("prlimit").args(["--pid", &pid, &format!("--{limit}:")]).output();
@@ -169,7 +169,7 @@ impl Server {
         }
     }
 
-    /// Its clock shows the right time and `ahead` seconds from now on.
+    /// Sets its clock `ahead` seconds ahead of the correct time.
     pub(crate) fn set_clock(&self, ahead: f64) {
         if let Some(clock) = &self.clock {
             clock.set(ahead);
@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-/// The path of a file of `tls/`.
+/// Returns the path of a file in `tls/`.
 pub(crate) fn certificate(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("faults/tls").join(file);
     path.display().to_string()

@@ -1,4 +1,4 @@
-//! Everything that a cell needs: servers, proxies, names, workers.
+//! The servers, proxies, names and workers of a cell.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -20,10 +20,10 @@ use crate::proxy::{Gate, Proxy, Trigger};
 use crate::server::{PASSWORD, Server};
 use crate::worker::WorkerOptions;
 
-/// A blank set waits for one TTL, and for everything else on a busy machine.
+/// Timeout for a blank set, which waits for one TTL, and for other steps on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Longer than a health check over TLS, shorter than a request for a lock.
+/// Minimum length in bytes of an encrypted request for a lock; health checks over TLS are shorter.
 const ENCRYPTED_REQUEST: usize = 430;
 
 /// The workers and servers end before the directory is removed.
@@ -32,11 +32,11 @@ pub(crate) struct Site {
     pub(crate) cell: Cell,
     workers: Vec<Process>,
     pub(crate) servers: Vec<Server>,
-    /// Servers that take over, one for each that the fault is done to.
+    /// Servers that take over, one for each affected server.
     pub(crate) spares: Vec<Server>,
-    /// For each worker, one for each server.
+    /// The proxies by worker, one for each server.
     pub(crate) proxies: Vec<Vec<Proxy>>,
-    /// For each worker, one for each spare.
+    /// The proxies by worker, one for each spare.
     pub(crate) spare_proxies: Vec<Vec<Proxy>>,
     /// The servers that the names lead to.
     pub(crate) current: Vec<SocketAddr>,
@@ -124,7 +124,7 @@ impl Site {
         Ok(())
     }
 
-    /// Without the guard, servers do not know whether they vote.
+    /// Without the guard, servers have no state that says whether they vote.
     pub(crate) fn all_vote(&self) -> bool {
         self.cell.client != Client::Redlock || self.current.iter().all(|&at| votes(at, PREFIX))
     }
@@ -141,7 +141,7 @@ impl Site {
         &self.workers[worker]
     }
 
-    /// The servers that the fault is done to.
+    /// Returns the affected servers.
     pub(crate) fn targets(&self) -> &[Server] {
         &self.servers[..self.cell.fault.servers]
     }
@@ -151,14 +151,14 @@ impl Site {
         self.proxies.iter().map(move |proxies| &proxies[server])
     }
 
-    /// The proxies of all workers to the servers that the fault is done to.
+    /// Returns the proxies of all workers to the affected servers.
     pub(crate) fn target_proxies(&self) -> impl Iterator<Item = &Proxy> {
         let servers = self.cell.fault.servers;
         self.proxies.iter().flat_map(move |proxies| &proxies[..servers])
     }
 
-    /// Holds the subject's next request for the contended name in the middle: the first server
-    /// carries it out, and the others do not get it.
+    /// Holds the subject's next request for the contended name: the first server runs it, and the
+    /// others do not get it.
     pub(crate) fn arm(&self) {
         for (server, proxy) in self.proxies[0].iter().enumerate() {
             let gate = if server == 0 { Gate::HoldReply } else { Gate::Hold };
@@ -183,7 +183,8 @@ impl Site {
         self.proxies[0].iter().for_each(|proxy| proxy.set(|rules| rules.gate = Gate::Open));
     }
 
-    /// Writes the addresses of the names; those for which `is_moved` holds lead to the spares.
+    /// Writes the addresses of the names. The names for which `is_moved` returns true lead to the
+    /// spares.
     pub(crate) fn write_hosts(&self, is_moved: impl Fn(usize) -> bool) -> Result<(), String> {
         for (worker, proxies) in self.proxies.iter().enumerate() {
             let mut text = String::new();
@@ -214,7 +215,7 @@ impl Site {
     }
 }
 
-/// Renamed into place, so that no reader finds half of it.
+/// Renames the file into place, so that readers never see a part of it.
 fn replace(file: &PathBuf, text: &str) -> Result<(), String> {
     let new = file.with_extension("new");
     let written = fs::write(&new, text).and_then(|()| fs::rename(&new, file));

@@ -1,4 +1,4 @@
-//! Carries the faults out, and repairs what they did.
+//! Carries out the faults, and repairs their effects.
 
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const NEW_PASSWORD: &str = "second";
 /// Time after which a server answers `BUSY`, in ms.
 const BUSY_AFTER: &str = "50";
 
-/// Time to wait for a command that is not answered.
+/// Timeout for a command that is not answered.
 const UNANSWERED: Duration = Duration::from_millis(100);
 
 /// Returns when the fault is in effect.
@@ -65,7 +65,7 @@ pub(crate) fn strike(site: &mut Site) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns when the fault is over, but for what clients and servers have to do themselves.
+/// Returns when the fault has ended, except for steps that clients and servers take on their own.
 pub(crate) fn repair(site: &mut Site) -> Result<(), String> {
     let targets = site.cell.fault.servers;
     match site.cell.fault.kind {
@@ -77,7 +77,7 @@ pub(crate) fn repair(site: &mut Site) -> Result<(), String> {
         }
         K::Split => split(site, false),
         K::Delay => delay(site, Duration::ZERO),
-        // Answered when the pause is over.
+        // The PING is answered when the pause is over.
         K::ClientPause => on_all(site, &["PING"])?,
         K::MemoryFull => on_all(site, &["CONFIG", "SET", "maxmemory", "0"])?,
         K::Eviction => on_all(site, &["CONFIG", "SET", "maxmemory-policy", "noeviction"])?,
@@ -100,7 +100,7 @@ pub(crate) fn repair(site: &mut Site) -> Result<(), String> {
     Ok(())
 }
 
-/// Detaches the replicas: from now on they lag.
+/// Detaches the replicas, which lag from then on.
 pub(crate) fn detach(site: &Site) -> Result<(), String> {
     for spare in site.spares.iter().filter(|_| site.cell.fault.kind == K::Promotion) {
         if site.cell.client == Client::Redlock {
@@ -117,7 +117,7 @@ fn on_all(site: &Site, command: &[&str]) -> Result<(), String> {
     site.targets().iter().try_for_each(|server| server.command(command).map(|_| ()))
 }
 
-/// Side by side: a start takes longer than a client should have to notice the first one.
+/// Runs in parallel, as a start takes longer than a client should have to detect the first one.
 fn on_each(
     servers: &mut [Server],
     act: impl Fn(&mut Server) -> Result<(), String> + Sync,
@@ -146,7 +146,7 @@ fn delay(site: &Site, delay: Duration) {
     site.target_proxies().for_each(|proxy| proxy.set(|rules| rules.delay = delay));
 }
 
-/// Keeps each worker from two servers, each from others.
+/// Cuts each worker off from two servers, a different pair for each.
 fn split(site: &Site, is_split: bool) {
     for (worker, proxies) in site.proxies.iter().enumerate() {
         let lost = [2 * worker % SERVERS, (2 * worker + 1) % SERVERS];
@@ -158,7 +158,7 @@ fn disconnect<'a>(proxies: impl Iterator<Item = &'a Proxy>) {
     proxies.for_each(Proxy::disconnect);
 }
 
-/// Lowers the limit until the key is gone, as a peak of other keys would.
+/// Lowers the limit until the key is evicted, as a peak of other keys would.
 fn evict(server: &Server) -> Result<(), String> {
     server.command(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"])?;
     server.command(&["CONFIG", "SET", "maxmemory", "1"])?;
@@ -174,12 +174,12 @@ fn run_without_end(server: &Server) -> Result<(), String> {
 }
 
 fn end_script(server: &Server) -> Result<(), String> {
-    // An error where the server has ended it.
+    // Fails if the server has ended the script.
     let _ = server.command(&["SCRIPT", "KILL"]);
     server.await_reply(|reply| matches!(reply, Resp::Simple(_)), &["PING"])
 }
 
-/// A password as `ACL SETUSER` adds it.
+/// Formats a password as `ACL SETUSER` adds it.
 fn added(password: &str) -> String {
     format!(">{password}")
 }

@@ -1,8 +1,8 @@
-//! What can happen to a server or a worker.
+//! The faults of servers and workers.
 
 use std::time::Duration;
 
-/// What happens to one process.
+/// A fault of one process.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Strike {
     Server(usize, Fault),
@@ -20,25 +20,26 @@ pub(crate) enum Fault {
     Flush,
     /// Stopped for a while. It keeps its data.
     Freeze { lasts: Duration },
-    /// Its clock jumps ahead by `by` seconds and is set right again.
+    /// Its clock jumps ahead by `by` seconds and is later corrected.
     Excursion { by: i32, lasts: Duration },
-    /// Made a replica of another server, and a master again: its data are the other's. The other is
-    /// faulty as well: with its first replica, a master gets a new replication id.
+    /// It is made a replica of another server, and a master again, so it has the other's data. The
+    /// other server is faulty as well, as a master gets a new replication id with its first
+    /// replica.
     Copy { from: usize },
     /// Its clients' connections are closed. It keeps its data.
     Disconnect,
 }
 
-/// For how long a copy may take until it is given up.
+/// Time after which a copy is abandoned.
 pub(crate) const LONGEST_COPY: Duration = Duration::from_secs(1);
 
-/// What a fault may begin and end too late.
+/// Maximum delay of the begin and the end of a fault.
 const SLACK: Duration = Duration::from_millis(30);
 
-/// What a server takes to start, more or less.
+/// Approximate time for a server to start.
 const START: Duration = Duration::from_millis(150);
 
-/// What it takes until somebody has noticed that a server forgot, more or less.
+/// Approximate time until a client has detected that a server forgot.
 const NOTICE: Duration = Duration::from_millis(200);
 
 impl Fault {
@@ -65,10 +66,11 @@ impl Fault {
             }
     }
 
-    /// How long the server counts as faulty after it. What it forgot may be held by somebody until
-    /// the longest TTL is over, and whatever keeps it from voting until then needs time to notice:
-    /// where that takes longer, the [`Ledger`](crate::ledger::Ledger) waits for it. One that kept
-    /// its data is as good as before.
+    /// Returns the time for which the server counts as faulty after the fault. A client may hold a
+    /// lock that the server forgot until the longest TTL is over, and the guard that keeps it from
+    /// voting until then needs time to detect the loss. If that takes longer, the
+    /// [`Ledger`](crate::ledger::Ledger) waits for it. A server that kept its data is sound at
+    /// once.
     pub(crate) fn recovery(&self, max_ttl: Duration) -> Duration {
         match self {
             Self::Freeze { .. } | Self::Disconnect => Duration::ZERO,
@@ -76,7 +78,7 @@ impl Fault {
         }
     }
 
-    /// Which servers it is done to, if it is done to `server`.
+    /// Returns the affected servers, if the fault happens to `server`.
     pub(crate) fn concerns(&self, server: usize) -> Vec<usize> {
         match *self {
             Self::Copy { from } => vec![server, from],
@@ -84,8 +86,8 @@ impl Fault {
         }
     }
 
-    /// Whether the server can't be relied upon meanwhile. Closed connections harm nobody's data,
-    /// and are back at once.
+    /// Returns whether the server is unreliable meanwhile. Closed connections affect no data, and
+    /// are reopened at once.
     pub(crate) fn makes_faulty(&self) -> bool {
         *self != Self::Disconnect
     }

@@ -1,4 +1,4 @@
-//! Carries a plan out.
+//! Carries out a plan.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,13 +15,13 @@ use tower_redlock_verify::workers::Workers;
 
 const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(600);
 
-/// What was done, by name.
+/// The number of faults, by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) done: BTreeMap<&'static str, usize>,
     /// A majority of sound servers would not have been left, or the target was busy.
     pub(crate) put_off: usize,
-    /// It could not be done.
+    /// The fault could not be carried out.
     pub(crate) failed: usize,
 }
 
@@ -63,8 +63,8 @@ impl<'a> Injector<'a> {
         }
     }
 
-    /// Returns when all that was planned has happened and is over. `look` is called a few times a
-    /// second, and ends it early by `false`.
+    /// Returns when all planned faults have happened and ended. `look` is called a few times a
+    /// second; returning `false` ends the plan early.
     pub(crate) fn run(
         &self,
         plan: &[Planned],
@@ -78,7 +78,8 @@ impl<'a> Injector<'a> {
             let mut planned = plan.iter().peekable();
             while started.elapsed() < length {
                 let now = started.elapsed();
-                // What comes together begins together, however long it takes to ask who votes.
+                // Simultaneous faults begin together, regardless of how long the query for voting
+                // servers takes.
                 let mut begun = Vec::new();
                 while let Some(due) = planned.next_if(|due| due.at <= now) {
                     if self.may_begin(&due.strike) {
@@ -105,7 +106,7 @@ impl<'a> Injector<'a> {
             }
             Ok(())
         })?;
-        // What the last faults had to say.
+        // Checks the errors of the last faults.
         match lock(&self.broken).take() {
             Some(problem) => Err(problem),
             None => Ok(mem::take(&mut lock(&self.tally))),
@@ -140,7 +141,7 @@ impl<'a> Injector<'a> {
     fn strike_server(&self, server: usize, fault: &Fault) -> Result<(), String> {
         let result = lock(&self.servers[server]).strike(fault, &self.addrs);
         self.ledger.end(server, fault, Instant::now() + fault.recovery(self.max_ttl));
-        // Without its servers a run proves nothing; none is down once its fault is over.
+        // Without its servers a run proves nothing, and none is down once its fault is over.
         if let (Err(problem), Fault::Blank { .. } | Fault::Restore { .. }) = (&result, fault) {
             *lock(&self.broken) = Some(problem.clone());
         }

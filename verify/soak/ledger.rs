@@ -10,7 +10,7 @@ use tower_redlock_verify::standing::votes;
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Servers say whether they vote.
+    /// Whether servers report whether they vote.
     is_guarded: bool,
     entries: Mutex<Vec<Entry>>,
 }
@@ -18,9 +18,9 @@ pub(crate) struct Ledger {
 #[derive(Debug)]
 struct Entry {
     server: SocketAddr,
-    /// A fault is under way.
+    /// Whether a fault is in progress.
     busy: bool,
-    /// It is not over, or it is not over for long enough.
+    /// Whether the fault is not over, or ended too recently.
     faulty: Faulty,
 }
 
@@ -37,9 +37,9 @@ impl Ledger {
         Self { is_guarded, entries: Mutex::new(servers.iter().map(entry).collect()) }
     }
 
-    /// Whether the fault may begin: not while another is under way on this server, nor where a
-    /// majority would not be left. The plan sees to that; but what it allots to a fault may have
-    /// been too little.
+    /// Returns whether the fault may begin: not while another one is in progress on this server,
+    /// nor if a majority would not be left. The plan ensures that, but it may have allotted too
+    /// little time to a fault.
     pub(crate) fn begin(&self, server: usize, fault: &Fault) -> bool {
         let mut entries = self.entries();
         let concerned = fault.concerns(server);
@@ -63,7 +63,7 @@ impl Ledger {
         true
     }
 
-    /// The fault that began is over, and the server counts as faulty until `until`.
+    /// Records that the fault has ended, and that the server counts as faulty until `until`.
     pub(crate) fn end(&self, server: usize, fault: &Fault, until: Instant) {
         let mut entries = self.entries();
         for server in fault.concerns(server) {
@@ -74,7 +74,7 @@ impl Ledger {
         }
     }
 
-    /// Keeps faults away from an idle server meanwhile.
+    /// Prevents faults of an idle server meanwhile.
     pub(crate) fn while_idle(&self, server: usize, act: impl FnOnce()) {
         if self.begin(server, &Fault::Disconnect) {
             act();
@@ -88,7 +88,7 @@ impl Ledger {
 }
 
 impl Entry {
-    /// Time heals, unless the server itself says that it does not vote yet.
+    /// A server recovers with time, unless it reports that it does not vote yet.
     fn look(&mut self, is_guarded: bool) {
         if let Faulty::Until(until) = self.faulty
             && until <= Instant::now()

@@ -1,5 +1,5 @@
 //! Locks under faults: five real servers that are killed, emptied, frozen and whose clocks jump,
-//! and processes that contend for a few names all the while. See `docs/soak.md`.
+//! while processes contend for a few names. See `verify/soak/README.md`.
 
 mod fault;
 #[path = "../../tests/support/hand_clock.rs"]
@@ -26,7 +26,7 @@ use worker::{WORKER, WorkerOptions};
 fn main() -> ExitCode {
     let mut args = env::args().skip(1).peekable();
     if args.next_if(|first| first == WORKER).is_some() {
-        let options = WorkerOptions::parse(args).ok_or("not a worker's arguments".to_owned());
+        let options = WorkerOptions::parse(args).ok_or("invalid arguments of a worker".to_owned());
         return match options.and_then(|options| worker::run(&options)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(problem) => fail(&problem, 1),
@@ -54,7 +54,7 @@ fn soak(options: &Options) -> Result<ExitCode, String> {
     let report = run_all(options, &stop)?;
     println!("\n{report}");
     if stop.is_asked_for() {
-        return Ok(fail("interrupted: nothing is judged", 130));
+        return Ok(fail("interrupted: no verdict", 130));
     }
     let problems = report.problems();
     if problems.is_empty() {

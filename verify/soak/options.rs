@@ -57,7 +57,7 @@ impl Options {
                 "--without" => match value()?.as_str() {
                     "restart-guard" => options.left_out.restart_guard = true,
                     "clock-faults" => options.left_out.clock_faults = true,
-                    other => return Err(format!("there is no {other} to do without")),
+                    other => return Err(format!("--without {other} is unknown")),
                 },
                 "--verbose" => options.verbose = true,
                 "--help" | "-h" => return Ok(None),
@@ -77,15 +77,15 @@ impl Options {
 
 fn number(arg: &str, value: &str, least: u64) -> Result<u64, String> {
     let number = value.parse().ok().filter(|&number| number >= least);
-    number.ok_or(format!("{arg} wants a whole number from {least} on, not {value:?}"))
+    number.ok_or(format!("{arg} needs a whole number from {least} on, not {value:?}"))
 }
 
 fn index(arg: &str, value: &str) -> Result<usize, String> {
     let number = number(arg, value, 1)?;
-    usize::try_from(number).map_err(|_| format!("{arg} wants a smaller number than {value}"))
+    usize::try_from(number).map_err(|_| format!("{arg} needs a smaller number than {value}"))
 }
 
-/// Short enough to be typed again.
+/// Returns a random seed that is short enough to type.
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_nanos()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which fault comes when: all that a seed determines, before anything has happened.
+//! The plan of faults, completely determined by a seed.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tower_redlock_verify::random::Random;
 
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// In ms. Every client looks at every server's clock once a second at least.
+/// In ms. Every client checks every server's clock at least once a second.
 const SEEN_BY_ALL: Range<u64> = 1_200..2_000;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Planned {
-    /// Since the start.
+    /// Time since the start.
     pub(crate) at: Duration,
     pub(crate) strike: Strike,
 }
@@ -46,7 +46,7 @@ struct Planner<'a> {
     random: Random,
     servers: [ServerState; SERVERS],
     worker_again: Duration,
-    /// When two servers come back that were silent, which two of the others wait for.
+    /// The time at which two silent servers return, for which two of the others wait.
     ambush: Option<Duration>,
 }
 
@@ -56,7 +56,7 @@ struct ServerState {
     faulty_until: Duration,
 }
 
-/// The kinds of faults by which a server forgets what it has granted, or may do so.
+/// The kinds of faults by which a server forgets grants, or may do so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Loss {
     Blank,
@@ -74,13 +74,13 @@ impl<'a> Planner<'a> {
         Self { scene, random, servers, worker_again, ambush: None }
     }
 
-    /// Servers fail in twos, mostly.
+    /// Usually, two servers fail at the same time.
     fn next(&mut self, at: Duration) -> Vec<Strike> {
         let (faulty, sound) = self.faulty_and_sound(at);
         let strikes = match MOST_FAULTY - faulty.len() {
             0 if self.random.one_in(10) => return self.again(&faulty, at),
             0 => 0,
-            // For two at once, one has to wait for the other.
+            // If two servers fail at once, one has to wait for the other.
             1 => usize::from(self.random.one_in(3)),
             free => free - usize::from(self.random.one_in(4)),
         };
@@ -95,8 +95,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The worst that the rule allows: two are silent until all locks stand on the other three
-    /// only, and as soon as they are back, two of these three forget.
+    /// The worst case that the rule allows: two servers are silent until all locks are only on the
+    /// other three, and as soon as they return, two of these three forget.
     fn prepare_ambush(&mut self, sound: Vec<usize>, at: Duration) -> Vec<Strike> {
         let lasts = self.random.times(self.scene.max_ttl, 1.1, 1.6);
         let strikes = self.strike_some(sound, MOST_FAULTY, at, |_, _| Fault::Freeze { lasts });
@@ -104,7 +104,7 @@ impl<'a> Planner<'a> {
         strikes
     }
 
-    /// What was prepared, where it is due by then.
+    /// Returns the prepared faults, if they are due by then.
     fn ambush(&mut self, by: Duration) -> Option<(Duration, Vec<Strike>)> {
         let at = self.ambush.take_if(|at| *at <= by)?;
         let was_silent = |server: &usize| self.servers[*server].busy_until == at;
@@ -113,7 +113,7 @@ impl<'a> Planner<'a> {
         Some((at, self.lose_some(sound, MOST_FAULTY, at)))
     }
 
-    /// What fails together fails alike.
+    /// Servers that fail together fail in the same way.
     fn lose_some(&mut self, mut sound: Vec<usize>, strikes: usize, at: Duration) -> Vec<Strike> {
         let loss = self.pick_loss(strikes == MOST_FAULTY);
         if loss == Loss::Copy {
@@ -158,7 +158,7 @@ impl<'a> Planner<'a> {
         Strike::Server(server, fault)
     }
 
-    /// One that is faulty anyway loses its data once more.
+    /// A faulty server loses its data once more.
     fn again(&mut self, faulty: &[usize], at: Duration) -> Vec<Strike> {
         let idle = faulty.iter().filter(|&&server| self.servers[server].busy_until <= at);
         let idle: Vec<_> = idle.copied().collect();
@@ -173,7 +173,7 @@ impl<'a> Planner<'a> {
             .collect()
     }
 
-    /// A copy takes two servers.
+    /// A copy needs two servers.
     fn pick_loss(&mut self, has_two: bool) -> Loss {
         let mut kinds = vec![Loss::Blank, Loss::Restore, Loss::Flush];
         if has_two {
@@ -185,7 +185,7 @@ impl<'a> Planner<'a> {
         *self.random.pick(&kinds).expect("there are some")
     }
 
-    /// What is done to one server by itself.
+    /// Returns a fault of one server alone.
     fn lose(&mut self, loss: Loss) -> Fault {
         let random = &mut self.random;
         match loss {
@@ -198,7 +198,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Forward, and back to the right time after a while.
+    /// A jump forward, and a correction after a while.
     fn excursion(&mut self) -> Fault {
         let minutes = 60 + self.random.below(540);
         Fault::Excursion {
@@ -207,7 +207,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What makes no server faulty.
+    /// Returns a fault that makes no server faulty.
     fn bystander(&mut self, at: Duration) -> Strike {
         if self.worker_again <= at && self.random.one_in(3) {
             let worker = self.random.index(self.scene.workers);

@@ -1,4 +1,4 @@
-//! What came of the trials, as a table and as a judgement.
+//! The results of the trials: a table and a verdict.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -9,10 +9,11 @@ use crate::trial::{Expect, LocksKind, Trial};
 use tower_redlock_verify::checker::{Findings, check};
 use tower_redlock_verify::history::Hold;
 
-/// A second. With fewer acquisitions, locks may have kept their promises by doing nothing.
+/// Minimum number of acquisitions per second. With fewer, the locks may have kept their promises by
+/// being idle.
 const LEAST_RATE: f64 = 5.0;
 
-/// How many contradictions are shown in full.
+/// Maximum number of violations that are shown in full.
 const EXAMPLES: usize = 5;
 
 #[derive(Debug)]
@@ -89,7 +90,7 @@ impl Report {
         self.outcomes.push((trial.clone(), outcome));
     }
 
-    /// Why the run failed, if it did.
+    /// Returns why the run failed, if it did.
     pub(crate) fn problems(&self) -> Vec<String> {
         self.outcomes.iter().flat_map(|(trial, outcome)| outcome.problems(trial)).collect()
     }
@@ -131,7 +132,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// A hold with its moments in seconds since the first request.
+/// A hold, with times in seconds since the first request.
 struct Moments<'a>(&'a Hold, u64);
 
 impl fmt::Display for Moments<'_> {

@@ -1,4 +1,4 @@
-//! One trial, from the start of its servers to what is found in its history.
+//! One trial, from the start of its servers to the findings in its history.
 
 use std::sync::Mutex;
 use std::thread;
@@ -18,7 +18,7 @@ use tower_redlock_verify::workers::{Heard, Workers};
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Blank servers may be kept from voting for the longest TTL.
+/// Timeout for servers to vote: blank ones may not vote for the longest TTL.
 const PATIENCE_FOR_READY: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(trial: &Trial, options: &Options, stop: &Stop) -> Result<Outcome, String> {

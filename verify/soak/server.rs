@@ -1,4 +1,4 @@
-//! A server, and what can be done to it.
+//! A server, and the operations on it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use tower_redlock_verify::support::temp_dir::TempDir;
 
 const SNAPSHOTS: usize = 5;
 
-/// The process first: it must be gone before its directory is removed.
+/// The process is declared first, as it must end before its directory is removed.
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Option<Process>,
@@ -27,7 +27,7 @@ pub(crate) struct Server {
     dir: TempDir,
     clock: Option<Clock>,
     launches: u32,
-    /// The oldest first.
+    /// The snapshots, oldest first.
     snapshots: Vec<PathBuf>,
     saved: u32,
 }
@@ -87,7 +87,7 @@ impl Server {
         }
     }
 
-    /// Keeps what it holds now, for a restart from it later on.
+    /// Saves the current data, for a later restart from it.
     pub(crate) fn take_snapshot(&mut self) -> Result<(), String> {
         self.command(&["SAVE"])?;
         self.saved += 1;
@@ -125,7 +125,7 @@ impl Server {
         Ok(())
     }
 
-    /// The other's data come over; one that is not itself in order is no source.
+    /// Copies the other server's data; a server that is not itself sound is not a source.
     fn copy(&self, other: SocketAddr) -> Result<(), String> {
         let (host, port) = (other.ip().to_string(), other.port().to_string());
         self.command(&["REPLICAOF", &host, &port])?;
@@ -139,7 +139,7 @@ impl Server {
         if copied { Ok(()) } else { Err(format!("no copy from {other}")) }
     }
 
-    /// Its clock shows the right time and `ahead` seconds from now on.
+    /// Sets its clock `ahead` seconds ahead of the correct time.
     fn set_clock(&self, ahead: i32) {
         if let Some(clock) = &self.clock {
             clock.set(f64::from(ahead));

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 pub(crate) const SERVERS: usize = 5;
 
-/// No more of them are faulty at once.
+/// Maximum number of servers that are faulty at once.
 pub(crate) const MOST_FAULTY: usize = (SERVERS - 1) / 2;
 
-/// What the keys of a run begin with.
+/// The prefix of the keys of a run.
 pub(crate) const PREFIX: &str = "soak";
 
-/// Of every lock. The shorter, the sooner a server is sound again; but renewals come every third of
-/// it, and in between there must be time for servers to forget and for somebody to ask them.
+/// TTL of every lock. With a shorter TTL, a server is sound again sooner. But renewals are made
+/// every third of it, and between two of them servers must have time to forget and clients time to
+/// request the lock.
 const TTL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
@@ -19,13 +20,14 @@ pub(crate) struct Trial {
     pub(crate) name: String,
     pub(crate) locks: LocksKind,
     pub(crate) ttl: Duration,
-    /// Whether servers' clocks jump: forward, and back after longer than anybody looks away.
+    /// Whether servers' clocks jump: forward, and back after more than the interval between health
+    /// checks.
     pub(crate) has_clock_faults: bool,
     pub(crate) expect: Expect,
 }
 
 impl Trial {
-    /// The crate's locks; without a guard where the user wants to see what it is worth.
+    /// Returns the crate's locks; without a guard if the user wants to see its effect.
     pub(crate) fn locks(left_out: LeftOut) -> Self {
         let (name, expect) = if left_out.restart_guard {
             ("default, no restart guard", Expect::Overlaps)
@@ -36,7 +38,7 @@ impl Trial {
         Self::new(name, locks, expect, left_out)
     }
 
-    /// The plain algorithm under the same faults.
+    /// Returns the plain algorithm under the same faults.
     pub(crate) fn control(left_out: LeftOut) -> Self {
         Self::new("control", LocksKind::Plain, Expect::Overlaps, left_out)
     }
@@ -57,7 +59,7 @@ impl Trial {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LocksKind {
-    /// The algorithm as it is commonly written, and nothing else.
+    /// The algorithm as it is commonly implemented.
     Plain,
     Redlock {
         restart_guard: bool,
@@ -66,13 +68,14 @@ pub(crate) enum LocksKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// No overlap, no disorder, and enough acquisitions to mean something.
+    /// No overlap, no disorder, and enough acquisitions to be meaningful.
     Clean,
-    /// Overlaps, as something was left out: else these faults are harmless, and prove nothing.
+    /// Overlaps, as a guard is missing. Without overlaps, these faults are harmless and prove
+    /// nothing.
     Overlaps,
 }
 
-/// What the user wants to do without.
+/// The guards and faults that the user disables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     pub(crate) restart_guard: bool,

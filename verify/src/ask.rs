@@ -1,4 +1,4 @@
-//! One command to a server, over a connection of its own.
+//! Sends one command to a server, over a separate connection.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ pub fn ask(server: SocketAddr, patience: Duration, args: &[&str]) -> io::Result<
     }
 }
 
-/// The same, where an error as a reply is an error.
+/// Like [`ask`], but an error reply is an error.
 pub fn command(server: SocketAddr, patience: Duration, args: &[&str]) -> io::Result<Resp> {
     match ask(server, patience, args)? {
         Resp::Error(message) => Err(io::Error::other(format!("{}: {message}", args.join(" ")))),

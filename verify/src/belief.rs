@@ -1,22 +1,23 @@
-//! When a holder believed that it held.
+//! The times at which a holder believed that it held its lock.
 
 use std::time::Duration;
 
 use tower_redlock::time::Timestamp;
 
-/// Made of moments at which the lock was valid: no more is claimed than what the library told.
+/// The times at which the lock was valid, as the library reported them, and no more.
 ///
-/// A lock that is valid at two moments was valid in between, as none comes back to life. But that
-/// is part of what is tested: moments further apart than the validity that was known at the first
-/// stand in different stretches, so that a worker that was frozen claims nothing for that time.
+/// A lock that is valid at two moments was valid in between, as a lost lock never becomes valid
+/// again. As this is under test too, two moments that are further apart than the validity known at
+/// the first one belong to different stretches. So a worker that was frozen claims nothing for that
+/// time.
 #[derive(Debug)]
 pub struct Belief {
     stretches: Vec<Stretch>,
-    /// What was known at the last moment.
+    /// End of the validity that was known at the last moment.
     certain_until: Timestamp,
 }
 
-/// Moments between which the lock counts as held.
+/// A time between two moments in which the lock counts as held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// First moment at which the lock was valid.
@@ -26,13 +27,13 @@ pub struct Stretch {
 }
 
 impl Belief {
-    /// Nothing is believed yet; the lock was granted before `acquired`.
+    /// Creates a belief without moments; the lock was granted before `acquired`.
     pub fn new(acquired: Timestamp, remaining: Duration) -> Self {
         let stretches = vec![Stretch { from: acquired, until: acquired }];
         Self { stretches, certain_until: acquired + remaining }
     }
 
-    /// The lock was valid for `remaining` after `now` was read.
+    /// Records that the lock was valid for `remaining` after `now` was read.
     pub fn valid_at(&mut self, now: Timestamp, remaining: Duration) {
         match self.stretches.last_mut() {
             Some(last) if now <= self.certain_until => last.until = now,

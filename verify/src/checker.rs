@@ -1,19 +1,20 @@
-//! Whether a history keeps the promises: one holder at a time (P1), and tokens that grow (P5).
+//! Checks whether a history keeps the promises: one holder at a time (P1), and growing tokens (P5).
 
 use std::collections::BTreeMap;
 
 use crate::history::Hold;
 
-/// What contradicts the promises: pairs of positions in the history, the earlier hold first.
+/// Violations of the promises: pairs of positions in the history, the earlier hold first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Two holders believed to hold the same resource at the same time.
     pub overlaps: Vec<(usize, usize)>,
-    /// The second was requested after the first had been granted, and its token is not greater.
+    /// The second lease was requested after the first one had been granted, and its token is not
+    /// greater.
     pub disorders: Vec<(usize, usize)>,
 }
 
-/// Returns what contradicts the promises in a history, in any order of its holds.
+/// Returns the violations in a history, in any order of its holds.
 pub fn check(holds: &[Hold]) -> Findings {
     let mut by_resource: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (position, hold) in holds.iter().enumerate() {
@@ -29,12 +30,12 @@ pub fn check(holds: &[Hold]) -> Findings {
 
 fn find_overlaps(holds: &[Hold], mut order: Vec<usize>, found: &mut Vec<(usize, usize)>) {
     order.sort_by_key(|&position| holds[position].from);
-    // Those that began before the one at hand and have not ended.
+    // The holds that began before the current one and have not ended.
     let mut open: Vec<usize> = Vec::new();
     for position in order {
         let hold = &holds[position];
         open.retain(|&other| holds[other].until > hold.from);
-        // A lock that was valid for a moment only was held at no instant beside another.
+        // A lock that was valid only for a moment overlaps no other hold.
         if hold.until > hold.from {
             let others = open.iter().filter(|&&other| holds[other].lease != hold.lease);
             found.extend(others.map(|&other| (other, position)));
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
     use crate::history::Lease;
 
-    /// A hold of `a` by a worker, asked for 2 before `from` and granted 1 before it.
+    /// A hold of `a` by a worker, requested 2 before `from` and granted 1 before it.
     fn hold(worker: usize, number: u64, from: u64, until: u64, token: u64) -> Hold {
         Hold {
             lease: Lease { worker, number },

@@ -1,4 +1,4 @@
-//! Whether the clock of a server can be set.
+//! Checks whether the clock of a server can be set.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -8,12 +8,13 @@ use crate::ask::command;
 use crate::launch::PATIENCE;
 use crate::support::server_clock::Clock;
 
-/// Time within which a server shows the time that is set: Valkey 9 reads the clock at most once in a
+/// Timeout for a server to show a new time: Valkey 9 reads the clock at most once in a millisecond.
 /// millisecond.
 const SEEN_WITHIN: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(2);
 
-/// Moves the clock and compares what the server shows: libfaketime may be there and have no effect.
+/// Moves the clock and compares the server's time, as libfaketime may be installed without having
+/// an effect.
 pub fn check(server: SocketAddr, clock: &Clock) -> Result<(), String> {
     let before = time(server)?;
     clock.set(1_000.0);

@@ -1,23 +1,23 @@
-//! What the workers say about their locks.
+//! The workers' reports about their locks.
 
 use std::str::FromStr;
 
-/// One stretch of time in which a holder believed that it held a resource.
+/// A stretch of time in which a holder believed that it held a resource.
 ///
-/// Moments are nanoseconds of the clock that all processes of the machine share.
+/// Times are nanoseconds of the clock that all processes of the machine share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The holder.
     pub lease: Lease,
     /// The name of the lock.
     pub resource: String,
-    /// Without fencing there is none.
+    /// The token; `None` without fencing.
     pub token: Option<u64>,
-    /// Before the request for the lock.
+    /// A time before the request for the lock.
     pub asked: u64,
-    /// After it was granted.
+    /// A time after it was granted.
     pub acquired: u64,
-    /// The library called the lock valid at `from`, at `until`, and in between.
+    /// The library reported the lock as valid at `from`, at `until`, and in between.
     pub from: u64,
     /// See `from`.
     pub until: u64,
@@ -33,7 +33,7 @@ pub struct Lease {
 }
 
 impl Hold {
-    /// One line without a line break.
+    /// Formats the hold as a line without a line break.
     pub fn to_line(&self) -> String {
         let token = self.token.map_or_else(|| "-".into(), |token| token.to_string());
         format!(
@@ -48,7 +48,7 @@ impl Hold {
         )
     }
 
-    /// `None` for a line that is no hold.
+    /// Parses a hold; `None` if the line is not a hold.
     pub fn from_line(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix("hold ")?.split(' ');
         let lease = Lease { worker: next(&mut words)?, number: next(&mut words)? };
@@ -89,13 +89,15 @@ mod tests {
             from: 3,
             until: 4,
         };
+
         assert_eq!(Hold::from_line(&hold.to_line()), Some(hold.clone()));
+
         hold.token = None;
         assert_eq!(Hold::from_line(&hold.to_line()), Some(hold));
     }
 
     #[test]
-    fn other_lines_are_no_holds() {
+    fn other_lines_are_not_holds() {
         for line in ["", "ready", "hold", "hold 1 2 a - 1 2 3", "hold 1 2 a - 1 2 3 4 5", "hold x"]
         {
             assert_eq!(Hold::from_line(line), None, "{line}");

@@ -1,4 +1,4 @@
-//! Starting a server, and telling that it is up.
+//! Starts a server, and detects that it is up.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,11 +11,11 @@ pub use crate::support::program::program;
 use crate::support::resp::Resp;
 use crate::support::server_clock::Clock;
 
-/// After this time, what has not happened will not happen.
+/// Timeout for any event.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Starts a server with the data that the directory holds, and waits until it answers. `before`
-/// goes before the program, `extra` after its own arguments.
+/// Starts a server with the data in the directory, and waits until it answers. `before` precedes
+/// the program, `extra` follows its own arguments.
 pub fn launch(
     addr: SocketAddr,
     dir: &Path,
@@ -42,7 +42,7 @@ pub fn launch(
             "",
             "--appendonly",
             "no",
-            // Who copies from it need not wait for others.
+            // Replicas need not wait for further ones.
             "--repl-diskless-sync",
             "yes",
             "--repl-diskless-sync-delay",

@@ -1,4 +1,4 @@
-//! What the programs that check the crate over real servers share.
+//! Shared code of the programs that check the crate over real servers.
 #![allow(clippy::missing_panics_doc, reason = "the programs are the only callers")]
 
 pub mod ask;

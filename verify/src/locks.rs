@@ -1,4 +1,4 @@
-//! The locks under test, and the control, behind one face.
+//! The locks under test, and the control, with a common interface.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::plain::{Plain, PlainLock};
 /// The client of a process.
 #[derive(Debug)]
 pub enum Locks {
-    /// The crate.
+    /// This crate.
     Redlock(Redlock),
     /// The control.
     Plain(Arc<Plain>),
@@ -19,9 +19,9 @@ pub enum Locks {
 /// A lock of either client.
 #[derive(Debug)]
 pub enum Held {
-    /// Of the crate.
+    /// A lock of this crate.
     Redlock(Lock),
-    /// Of the control.
+    /// A lock of the control.
     Plain(PlainLock),
 }
 
@@ -34,7 +34,7 @@ impl Locks {
         }
     }
 
-    /// Number of servers that vote, as this client knows; the control knows of no votes.
+    /// Returns the number of servers that vote, as known to this client; the control has no votes.
     pub fn voting(&self) -> Option<usize> {
         match self {
             Self::Redlock(redlock) => {
@@ -44,7 +44,7 @@ impl Locks {
         }
     }
 
-    /// `None` if it was not to be had within the wait.
+    /// Acquires a lock; `None` if it was not available within the wait.
     pub async fn acquire(&self, name: &str, wait: Duration) -> Option<Held> {
         match self {
             Self::Redlock(redlock) => redlock.lock(name).wait(wait).await.ok().map(Held::Redlock),
@@ -52,7 +52,7 @@ impl Locks {
         }
     }
 
-    /// Waits until what was given back is given back.
+    /// Waits until all releases are done.
     pub async fn shutdown(&self) {
         if let Self::Redlock(redlock) = self {
             redlock.shutdown().await;
@@ -85,14 +85,14 @@ impl Held {
         }
     }
 
-    /// To be called now and then: the plain lock does not renew itself.
+    /// Must be called regularly, as the plain lock does not renew itself.
     pub async fn keep(&mut self) {
         if let Self::Plain(lock) = self {
             lock.keep().await;
         }
     }
 
-    /// Waits for the servers' acknowledgement, or for the time that they have for it.
+    /// Waits for the servers' acknowledgement, up to their timeout.
     pub async fn release(self) {
         match self {
             Self::Redlock(lock) => drop(lock.release().await),
@@ -100,7 +100,7 @@ impl Held {
         }
     }
 
-    /// Gives it back in the background.
+    /// Releases it in the background.
     pub fn drop(self) {
         match self {
             Self::Redlock(lock) => drop(lock),

@@ -1,5 +1,5 @@
-//! The control: Redlock as it is commonly written. A quorum of `SET NX PX`, renewed by a quorum of
-//! `PEXPIRE`, and given back by compare-and-delete.
+//! The control: Redlock as it is commonly implemented. A quorum of `SET NX PX`, renewed by a quorum
+//! of `PEXPIRE`, and released by compare-and-delete.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,11 +26,11 @@ pub type Url = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
 pub struct PlainOptions {
     /// TTL of every key.
     pub ttl: Duration,
-    /// Time that a server has for an answer.
+    /// Timeout for an answer of a server.
     pub node_timeout: Duration,
-    /// What the keys begin with.
+    /// The prefix of the keys.
     pub prefix: &'static str,
-    /// Maximum age of a connection, as pools have it; each lives for a tenth to all of it.
+    /// Maximum age of a connection, as in connection pools; each lives for a tenth to all of it.
     pub lifetime: Option<Duration>,
     /// Determines nonces and pauses.
     pub seed: u64,
@@ -41,7 +41,7 @@ pub struct PlainOptions {
 pub struct Plain {
     options: PlainOptions,
     nodes: Vec<Node>,
-    /// The TTL less what is set aside for clocks of different rates.
+    /// The TTL minus the allowance for clocks of different rates.
     validity: Duration,
     random: Mutex<Random>,
 }
@@ -56,7 +56,7 @@ pub struct PlainLock {
 }
 
 impl Plain {
-    /// A client that connects to each server with its first command.
+    /// Creates a client that connects to each server with its first command.
     pub fn new(urls: impl IntoIterator<Item = Url>, options: PlainOptions) -> Self {
         let drift = options.ttl.mul_f64(0.01) + Duration::from_millis(2);
         Self {
@@ -70,7 +70,7 @@ impl Plain {
         }
     }
 
-    /// Tries until the wait is over, at least once.
+    /// Retries until the wait is over, at least once.
     pub async fn acquire(self: &Arc<Self>, name: &str, wait: Duration) -> Option<PlainLock> {
         let key = format!("{}:lock:{name}", self.options.prefix);
         let give_up = now() + wait;
@@ -94,7 +94,7 @@ impl Plain {
         }
     }
 
-    /// Whether a quorum gave the answer.
+    /// Returns whether a quorum gave the answer.
     async fn ask_all(&self, command: &Cmd, answer: &Value) -> bool {
         let answers =
             join_all(self.nodes.iter().map(|node| node.ask(command, self.options.node_timeout)))
@@ -118,7 +118,7 @@ impl PlainLock {
         self.valid_until.saturating_duration_since(now())
     }
 
-    /// Renews it at a third of its validity, as this crate does.
+    /// Renews it after a third of its validity, as this crate does.
     pub async fn keep(&mut self) {
         let remaining = self.remaining();
         if remaining.is_zero() || remaining > self.plain.validity * 2 / 3 {
@@ -128,7 +128,7 @@ impl PlainLock {
         let mut renew = self.script(RENEW);
         renew.arg(self.plain.ttl_millis());
         let renewed = self.plain.ask_all(&renew, &Value::Int(1)).await;
-        // What is over stays over.
+        // An ended lock stays ended.
         if renewed && !self.remaining().is_zero() {
             self.valid_until = start + self.plain.validity;
         }
@@ -146,7 +146,7 @@ impl PlainLock {
     }
 }
 
-/// A server and the connection to it, which is opened anew when it was closed.
+/// A server and the connection to it, which is reopened after it was closed.
 struct Node {
     url: Url,
     lifetime: Option<Duration>,
@@ -176,7 +176,7 @@ impl Node {
         }
     }
 
-    /// `None` without an answer in time.
+    /// Returns `None` without an answer in time.
     async fn ask(&self, command: &Cmd, patience: Duration) -> Option<Value> {
         timeout(patience, self.ask_patiently(command)).await.ok()?
     }
@@ -196,7 +196,7 @@ impl Node {
         match command.query_async(&mut connection).await {
             Ok(answer) => Some(answer),
             Err(error) => {
-                // A former master that was made a replica answers so for ever.
+                // A former master that was made a replica gives this answer permanently.
                 if error.is_unrecoverable_error() || error.code() == Some("READONLY") {
                     self.keep(None);
                 }

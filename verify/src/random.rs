@@ -22,7 +22,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Zero to `limit - 1`; zero for a limit of zero.
+    /// Returns a number from zero to `limit - 1`; zero for a limit of zero.
     pub fn below(&mut self, limit: u64) -> u64 {
         let product = u128::from(self.number()) * u128::from(limit);
         u64::try_from(product >> 64).expect("the upper half of 128 bits")
@@ -34,7 +34,7 @@ impl Random {
         usize::try_from(self.below(len)).expect("less than a length")
     }
 
-    /// `None` of nothing.
+    /// Returns an element; `None` for an empty slice.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.index(items.len()))
     }
@@ -44,7 +44,7 @@ impl Random {
         self.below(n) == 0
     }
 
-    /// A time of whole milliseconds.
+    /// Returns a random time of whole milliseconds.
     pub fn millis(&mut self, range: Range<u64>) -> Duration {
         Duration::from_millis(range.start + self.below(range.end.saturating_sub(range.start)))
     }

@@ -1,4 +1,4 @@
-//! Whether a server votes, as it says itself.
+//! Checks whether a server votes, by its own data.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,8 +9,8 @@ use crate::support::resp::Resp;
 
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Whether its tag is that of an active node, in its present run and with its present data. Whoever
-/// does not answer doesn't vote either.
+/// Returns whether its tag belongs to an active node, in its present run and with its present data.
+/// A server that does not answer does not vote.
 pub fn votes(server: SocketAddr, prefix: &str) -> bool {
     ask(server, prefix).unwrap_or(false)
 }

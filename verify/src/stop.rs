@@ -1,4 +1,4 @@
-//! Ctrl-C, and being told to terminate.
+//! Ctrl-C, and requests to terminate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,12 @@ use std::thread;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Whether to come to an end. All processes end with this one, in whatever way it does.
+/// Whether the program should end. All its processes end with this one, for any reason.
 #[derive(Clone, Debug)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// From now on, the first signal asks for an end and the second one ends the process.
+    /// Makes the first signal request an end, and the second one end the process.
     pub fn listen(program: &'static str) -> Result<Self, String> {
         let problem = |error| format!("no signals: {error}");
         let asked = Arc::new(AtomicBool::new(false));
@@ -40,12 +40,12 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Asks for an end, as a signal does.
+    /// Requests an end, like a signal.
     pub fn ask(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a signal or [`ask`](Self::ask) has asked for an end.
+    /// Returns whether a signal or [`ask`](Self::ask) has requested an end.
     pub fn is_asked_for(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

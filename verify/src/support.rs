@@ -1,4 +1,4 @@
-//! The integration tests' own modules for real servers, as far as they are used here.
+//! The integration tests' modules for real servers that are used here.
 #![allow(
     dead_code,
     missing_docs,

@@ -1,4 +1,4 @@
-//! One task of a worker: it takes a lock, believes in it for a while, gives it back, and tells.
+//! One task of a worker: it acquires a lock, holds it for a while, releases it, and reports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,13 +12,13 @@ use crate::history::{Hold, Lease};
 use crate::locks::{Held, Locks};
 use crate::random::Random;
 
-/// So few names that somebody always waits.
+/// Number of names, so few that a task always waits.
 const QUICK_NAMES: u64 = 4;
 const SLOW_NAMES: u64 = 8;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Which task of which worker it is, and how long locks live.
+/// The identity of a task, and the TTL of its locks.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskOptions {
     /// Number of the worker process.
@@ -33,12 +33,12 @@ pub struct TaskOptions {
     pub ttl: Duration,
 }
 
-/// See the module.
+/// A task, as described in the module's docs.
 #[derive(Debug)]
 pub struct Task {
     options: TaskOptions,
-    /// Two of three tasks hold locks for long, so that these are renewed while servers forget; the
-    /// others give theirs back quickly, so that many are taken.
+    /// Whether the task holds locks for long. Two of three tasks do, so that these locks are
+    /// renewed while servers forget; the others release theirs quickly, so that many are acquired.
     is_slow: bool,
     locks: Arc<Locks>,
     stop: Arc<AtomicBool>,
@@ -59,7 +59,7 @@ impl Task {
         }
     }
 
-    /// Takes locks, and prints a line for each stretch of a hold, until it is stopped.
+    /// Acquires locks, and prints a line for each stretch of a hold, until it is stopped.
     pub async fn run(mut self) {
         while !self.stop.load(Ordering::Relaxed) {
             self.cycle().await;
@@ -83,7 +83,8 @@ impl Task {
         let acquired = clock.now();
         let mut belief = Belief::new(acquired, held.remaining());
         loop {
-            // The clock first: whatever stops the process in between, the lock was valid by then.
+            // The clock is read first: even if the process is stopped afterwards, the lock was
+            // valid at that time.
             let now = clock.now();
             if !held.is_valid() {
                 break;

@@ -1,4 +1,4 @@
-//! The worker processes, as their parent sees them.
+//! The worker processes, from the view of their parent.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -17,10 +17,10 @@ use crate::support::temp_dir::TempDir;
 /// The line that a worker prints once a quorum of servers votes.
 pub const READY: &str = "ready";
 
-/// What a line begins with that the parent keeps as it is.
+/// The prefix of lines that the parent keeps unchanged.
 pub const NOTE: &str = "note ";
 
-/// Processes of this program. They are gone when this is dropped.
+/// Processes of this program, which are killed on drop.
 #[derive(Debug)]
 pub struct Workers {
     processes: Vec<Mutex<Process>>,
@@ -28,10 +28,10 @@ pub struct Workers {
     dir: TempDir,
 }
 
-/// What the workers have said so far.
+/// The output of the workers so far.
 #[derive(Debug, Default)]
 pub struct Heard {
-    /// In the order in which they were read.
+    /// The holds, in the order in which they were read.
     pub holds: Vec<Hold>,
     /// Worker and text of each line that began with [`NOTE`].
     pub notes: Vec<(usize, String)>,
@@ -70,7 +70,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Reads what is new. A worker that has ended is an error.
+    /// Reads new output. A worker that has ended is an error.
     pub fn listen(&self, heard: &mut Heard) -> Result<(), String> {
         self.read(heard)?;
         for (index, process) in self.processes.iter().enumerate() {
@@ -89,7 +89,7 @@ impl Workers {
         self.signal(worker, Signal::CONT)
     }
 
-    /// Lets the workers give back what they hold and end, and reads their last words.
+    /// Makes the workers release their locks and end, and reads their last output.
     pub fn end(self, heard: &mut Heard) -> Result<(), String> {
         for worker in 0..self.processes.len() {
             self.signal(worker, Signal::TERM)?;
@@ -120,7 +120,7 @@ impl Workers {
         for (worker, log) in self.logs.iter().enumerate() {
             let text = match read_from(log, heard.read[worker]) {
                 Ok(text) => text,
-                // It is just being started.
+                // It is still being started.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(format!("{}: {error}", log.display())),
             };

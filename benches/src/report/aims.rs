@@ -1,4 +1,4 @@
-//! What is wanted, and whether it was met.
+//! The aims, and whether they are met.
 
 use super::{distance::to_third, format::significant, table::Table};
 use crate::{
@@ -264,7 +264,8 @@ fn of_many(samples: &Samples, add: &mut impl FnMut(String, Limit, Option<Spread>
     }
 }
 
-/// Whether servers, clients and the benchmark share so few cores that processor time decides.
+/// Returns whether servers, clients and the benchmark share so few cores that processor time limits
+/// the rates.
 fn has_few_cores(samples: &Samples) -> bool {
     let cores = samples.spread(&key(MACHINE, MACHINE, CORES));
     cores.is_some_and(|cores| cores.median <= 2.0)
@@ -278,7 +279,7 @@ fn to_rslock(samples: &Samples, case: &str, what: &str) -> Option<Spread> {
     samples.ratio(&ours(case, what), &key(case, Kind::Rslock.name(), what))
 }
 
-/// To what the service alone takes.
+/// Returns the difference from the service alone.
 pub(crate) fn added(samples: &Samples, subject: layer::Subject, what: &str) -> Option<Spread> {
     let of = |subject: layer::Subject| key(layer::CASE, &subject.name(), what);
     samples.difference(&of(subject), &of(layer::Subject::Bare))

@@ -1,4 +1,4 @@
-//! Tables of what locks cost: processor time, memory, and requests per second of a service.
+//! Tables of the cost of locks: processor time, memory, and requests per second of a service.
 
 use super::{
     format::{bytes, median, significant, time, times, with_spread},
@@ -17,7 +17,7 @@ use crate::{
     waits,
 };
 
-/// Processor time of a cycle in several cases: the client's, and the servers' together.
+/// Processor time of a cycle in several cases, for the client and for all servers together.
 pub(crate) fn processor(samples: &Samples, cases: &[String]) -> Table {
     let who = KINDS.into_iter().flat_map(|kind| {
         let name = kind.name();

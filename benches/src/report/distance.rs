@@ -13,14 +13,15 @@ use crate::{
     spread::Spread,
 };
 
-/// All cases, those with the shortest distance first.
+/// All cases, the shortest distances first.
 fn cases() -> impl Iterator<Item = (Far, Load)> {
     Load::ALL.into_iter().flat_map(|load| Far::ALL.map(|far| (far, load)))
 }
 
-/// As multiples of what the third-fastest server takes to answer, in the same round.
+/// Returns the values as multiples of the answer time of the third-fastest server in the same
+/// round.
 pub(crate) fn to_third(samples: &Samples, case: &str, who: Who, what: &str) -> Option<Spread> {
-    // A client that only waits for answers has no cycles of its own.
+    // A client that only waits for answers has no cycles.
     let of_third = if what == P99 || what == CYCLE_P99 { P99 } else { P50 };
     samples.ratio(&key(case, who.name(), what), &key(case, Who::Third.name(), of_third))
 }
@@ -84,7 +85,7 @@ pub(crate) fn cycles(samples: &Samples) -> Table {
     table
 }
 
-/// How exactly the forwarders deliver, beside the shortest delay that they could add.
+/// The delays of the forwarders beyond the due times, in addition to the shortest delay.
 pub(crate) fn lateness(samples: &Samples) -> Table {
     let mut table = Table::new(["the forwarder is late by", "p50", "p99"]);
     for (far, load) in cases() {

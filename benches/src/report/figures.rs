@@ -33,7 +33,7 @@ pub(crate) const DISTINCT: &str = "distinct.svg";
 pub(crate) const FAULTS: &str = "faults.svg";
 pub(crate) const MANY: &str = "many.svg";
 
-/// Names and contents of files; those without values are left out.
+/// Returns names and contents of files, without plots that have no values.
 pub(crate) fn all(samples: &Samples) -> Vec<(&'static str, String)> {
     let kinds = |kinds: &[Kind]| -> Vec<_> {
         kinds.iter().map(|kind| (kind.name(), color(*kind))).collect()
@@ -52,7 +52,7 @@ pub(crate) fn all(samples: &Samples) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Told apart by those who don't see all colours.
+/// Distinguishable for people with colour blindness.
 fn color(kind: Kind) -> RGBColor {
     match kind {
         Kind::Ours | Kind::Awaited | Kind::OnRuntime | Kind::OnRuntimeAwaited => {
@@ -81,7 +81,7 @@ fn contended(samples: &Samples) -> Vec<Panel> {
         .collect();
     let categories = ["1 × 16", "1 × 256", "4 × 1", "4 × 4"].map(String::from).to_vec();
     let of = |case: &str, kind: Kind, what| samples.spread(&key(case, kind.name(), what));
-    // Of the medians of the rounds.
+    // Computed from the medians of the rounds.
     let wait = |case: &str, kind| {
         let [p50, mean, p99] =
             [waits::P50, waits::MEAN, waits::P99].map(|what| Some(of(case, kind, what)?.median));
@@ -180,7 +180,7 @@ const PANEL_WIDTH: u32 = 420;
 const HEIGHT: u32 = 360;
 const HEAD: i32 = 34;
 
-/// A legend, and the panels side by side.
+/// A legend, and the panels next to each other.
 fn draw(legend: &[(&str, RGBColor)], panels: &[Panel]) -> Result<String, Box<dyn Error>> {
     let columns = u32::try_from(panels.len())?;
     let mut svg = String::new();
@@ -193,7 +193,7 @@ fn draw(legend: &[(&str, RGBColor)], panels: &[Panel]) -> Result<String, Box<dyn
             let square = [(x, HEAD / 2 - 5), (x + 12, HEAD / 2 + 7)];
             root.draw(&Rectangle::new(square, color.filled()))?;
             root.draw(&Text::new(*name, (x + 18, HEAD / 2 - 5), font(13.0)))?;
-            // Letters are not measured: as wide as wide ones are.
+            // The width of letters is not measured: all count as wide ones.
             x += 44 + 7 * i32::try_from(name.len())?;
         }
         let (_, body) = root.split_vertically(HEAD);
@@ -206,7 +206,7 @@ fn draw(legend: &[(&str, RGBColor)], panels: &[Panel]) -> Result<String, Box<dyn
 }
 
 fn number(value: f64) -> String {
-    // The grid's are powers of ten there.
+    // The grid lines are powers of ten in this range.
     if value < 0.01 { value.to_string() } else { trimmed(significant(value)) }
 }
 
@@ -214,7 +214,7 @@ fn seconds(value: f64) -> String {
     trimmed(super::format::time(value))
 }
 
-/// `1.00 k` as `1 k`.
+/// Formats `1.00 k` as `1 k`.
 fn trimmed(text: String) -> String {
     let (digits, unit) = text.split_once(' ').unwrap_or((&text, ""));
     if !digits.contains('.') || digits.contains('e') {

@@ -1,8 +1,8 @@
-//! Numbers for people.
+//! Formats numbers for display.
 
 use crate::spread::Spread;
 
-/// Two or three digits.
+/// Formats a number with two or three digits.
 pub(crate) fn significant(value: f64) -> String {
     match value {
         f64::INFINITY => "∞".into(),
@@ -29,7 +29,7 @@ pub(crate) fn time(seconds: f64) -> String {
     }
 }
 
-/// In multiples of 1,024.
+/// Formats a size in multiples of 1,024.
 pub(crate) fn bytes(number: f64) -> String {
     match number {
         1_048_576.0.. => format!("{} MiB", significant(number / 1_048_576.0)),
@@ -38,7 +38,7 @@ pub(crate) fn bytes(number: f64) -> String {
     }
 }
 
-/// The median, and in brackets the least and the most.
+/// Formats the median, followed by the minimum and maximum in brackets.
 pub(crate) fn with_spread(spread: Option<Spread>, format: fn(f64) -> String) -> String {
     spread.map_or_else(missing, |Spread { least, median, most }| {
         format!("{} ({} to {})", format(median), format(least), format(most))

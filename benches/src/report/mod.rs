@@ -24,15 +24,15 @@ use crate::{
     },
 };
 
-/// Makes `results.md` and the plots in `folder`, of the samples in a file.
+/// Writes `results.md` and the plots to `folder`, from the samples in a file.
 ///
 /// # Errors
 ///
-/// Where a file can't be read or written.
+/// If a file can't be read or written.
 ///
 /// # Panics
 ///
-/// Where the file is not one of samples.
+/// If the file does not contain samples.
 pub fn report(file: &Path, folder: &Path) -> io::Result<()> {
     let samples = Samples::read(&fs::read_to_string(file)?);
     let mut markdown = heading(&samples);

@@ -28,13 +28,13 @@ type Drawn = Result<(), Box<dyn Error>>;
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) title: String,
-    /// What the categories are.
+    /// The quantity of the categories.
     pub(crate) x: &'static str,
     pub(crate) y: &'static str,
     pub(crate) categories: Vec<String>,
     pub(crate) rows: Vec<Row>,
     pub(crate) shape: Shape,
-    /// Writes the numbers beside the axis.
+    /// Formats the numbers of the axis.
     pub(crate) tick: fn(f64) -> String,
 }
 
@@ -47,15 +47,15 @@ pub(crate) struct Row {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Medians, joined, with their spread.
+    /// Medians connected by lines, with their spread.
     Lines,
-    /// Bars as high as the median, with its spread.
+    /// Bars of the height of the median, with its spread.
     Bars,
-    /// From the least to the most, with a mark.
+    /// Ranges from the minimum to the maximum, with a mark.
     Ranges,
 }
 
-/// A linear axis for values that differ by no more than this.
+/// Maximum ratio of the values on a linear axis.
 const DECADE: f64 = 12.0;
 
 pub(crate) fn font(size: f64) -> TextStyle<'static> {
@@ -74,7 +74,7 @@ impl Panel {
         self.rows.iter().flat_map(|row| row.values.iter().flatten()).copied()
     }
 
-    /// `root` is the whole figure, of which `area` is a part.
+    /// Draws into `area`, a part of the figure `root`.
     pub(crate) fn draw(&self, root: &Area<'_>, area: &Area<'_>) -> Drawn {
         let least = self.values().map(|value| value.least).fold(f64::INFINITY, f64::min);
         let most = self.values().map(|value| value.most).fold(0.0, f64::max);
@@ -87,7 +87,7 @@ impl Panel {
         let x = -0.5..self.places() - 0.5;
         if most / least > DECADE {
             let low = 10_f64.powf((least * 0.8).log10().floor());
-            // Two decades have three numbers on the axis, one would be short of them.
+            // With two decades the axis has three numbers; with one it would have too few.
             let y = low..(most * 1.7).max(low * 100.0);
             self.draw_on(root, builder.build_cartesian_2d(x, y.log_scale())?, low)
         } else {
@@ -129,7 +129,7 @@ impl Panel {
         Ok(())
     }
 
-    /// Where each row has its place about the middle of a category.
+    /// Returns the position of each row around the middle of a category.
     fn offsets(&self) -> Vec<Range<f64>> {
         let width = match self.shape {
             Shape::Lines => 0.0,

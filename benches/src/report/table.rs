@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A Markdown table; the first column is on the left, the others are on the right.
+/// A Markdown table; the first column is left-aligned, the others right-aligned.
 #[derive(Debug)]
 pub(crate) struct Table {
     head: Vec<String>,
@@ -14,7 +14,7 @@ impl Table {
         Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Not a row of which nothing was measured.
+    /// Adds a row, unless it has no values.
     pub(crate) fn add(&mut self, row: impl IntoIterator<Item = String>) {
         let row: Vec<_> = row.into_iter().collect();
         if row.iter().skip(1).any(|cell| !cell.is_empty() && cell != "–") {

@@ -18,7 +18,7 @@ use crate::{
     waits,
 };
 
-/// Of cases in which many want one name.
+/// The waits of cases in which many tasks contend for one name.
 pub(crate) fn waits(samples: &Samples, cases: &[String], served: &str) -> Table {
     let mut table = Table::new([
         "",
@@ -163,8 +163,8 @@ pub(crate) fn allocations(samples: &Samples) -> Table {
     table
 }
 
-/// Cycles per second of several cases, told by what differs between them. Both forms of our cycle are
-/// compared where both were measured: the others await their releases.
+/// Cycles per second of several cases, named by their differences. Both forms of this crate's cycle
+/// are compared if both were measured, as the other contestants await their releases.
 pub(crate) fn rates(samples: &Samples, cases: &[(String, String)], kinds: &[Kind]) -> Table {
     let mut to = vec![
         ("to rslock's", Kind::Ours, Kind::Rslock),

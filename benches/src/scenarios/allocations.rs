@@ -1,4 +1,4 @@
-//! What a cycle over real servers allocates, by all threads of the client's process.
+//! The allocations of a cycle over real servers, by all threads of the client's process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(crate) const TASKS: [usize; 2] = [1, 64];
-/// Counts are hardly different from one time to another.
+/// A short time is enough, as the counts hardly differ between runs.
 const ENOUGH: Duration = Duration::from_millis(500);
 /// The reported quantities, by the names that the report uses.
 pub(crate) const ALLOCATIONS: &str = "allocations";
@@ -42,7 +42,7 @@ fn measure_one(servers: &Servers, kind: Kind, tasks: usize, counter: &Counter, o
         run(&contestant, kind, tasks, WARM_UP).await;
         counter.begin();
         let outcome = run(&contestant, kind, tasks, options.time.min(ENOUGH)).await;
-        // What is done in the background belongs to it.
+        // Work in the background belongs to the cycle.
         contestant.close().await;
         counter.end().per(outcome.cycles)
     });

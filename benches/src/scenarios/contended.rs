@@ -1,4 +1,4 @@
-//! Many tasks of one process that want the same name, again and again.
+//! Many tasks of one process that repeatedly contend for the same name.
 
 use std::{
     sync::Arc,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(crate) const TASKS: [usize; 2] = [16, 256];
-/// Those who can wait.
+/// The contestants that can wait.
 pub(crate) const KINDS: [Kind; 2] = [Kind::Ours, Kind::Rslock];
 const NAME: &str = "bench:contended";
 
@@ -49,7 +49,7 @@ fn measure_one(servers: &Servers, kind: Kind, tasks: usize, time: Duration) -> W
     Waits::of(&groups, time)
 }
 
-/// What each task waited.
+/// Runs the tasks, and returns the waits of each.
 async fn run(contestant: &Arc<Contestant>, tasks: usize, time: Duration) -> Vec<Vec<Wait>> {
     let mut running = JoinSet::new();
     let started = Instant::now();

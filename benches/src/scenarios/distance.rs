@@ -22,17 +22,17 @@ use crate::{
 /// Number of tasks and their pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// One task, cycle after cycle.
+    /// One task that repeats cycles.
     One,
-    /// Tasks that begin a cycle at an interval: the processor is not always busy.
+    /// Tasks that begin a cycle at an interval, so the processor is not always busy.
     Paced,
-    /// The same tasks, cycle after cycle.
+    /// The same tasks without pauses.
     Full,
 }
 
 impl Load {
     pub(crate) const ALL: [Self; 3] = [Self::One, Self::Paced, Self::Full];
-    /// Of each of the tasks: 2,000 cycles a second of them all.
+    /// Interval of each task; all tasks together have 2,000 cycles a second.
     const INTERVAL: Duration = Duration::from_millis(32);
 
     const fn tasks(self) -> u32 {
@@ -50,7 +50,8 @@ impl Load {
         }
     }
 
-    /// At shorter distances the processor alone decides.
+    /// Returns whether the case is measured; at shorter distances the rate depends on the processor
+    /// only.
     fn is_measured(self, far: Far) -> bool {
         self != Self::Full || far == Far::ALL_ALIKE || far == Far::FARTHEST
     }
@@ -60,7 +61,7 @@ impl Load {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Lock(Kind),
-    /// Waits for three of five answers to a `PING`: the third-fastest server.
+    /// A client that waits for three of five answers to a `PING`: the third-fastest server.
     Third,
 }
 
@@ -76,7 +77,7 @@ impl Who {
     }
 }
 
-/// How far away the servers are.
+/// The distance of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Far {
     micros: u64,
@@ -86,7 +87,7 @@ pub(crate) struct Far {
 impl Far {
     pub(crate) const ALL: [Self; 5] =
         [Self::of(0), Self::of(500), Self::ALL_ALIKE, Self::ONE_SLOW, Self::FARTHEST];
-    /// Compared with each other.
+    /// All servers at the same distance, which are compared with each other.
     pub(crate) const ALL_ALIKE: Self = Self::of(2_000);
     pub(crate) const ONE_SLOW: Self = Self { micros: 2_000, is_one_slow: true };
     const FARTHEST: Self = Self::of(10_000);
@@ -120,7 +121,7 @@ pub(crate) const P99: &str = "p99 of an acquire";
 pub(crate) const CYCLE_P50: &str = "p50 of a cycle";
 pub(crate) const CYCLE_P99: &str = "p99 of a cycle";
 pub(crate) const RATE: &str = "cycles a second";
-/// Set round trip, of which the forwarder makes the others.
+/// The configured round trip, from which the forwarder derives the delays.
 pub(crate) const NOMINAL: &str = "set round trip";
 pub(crate) const LATE_P50: &str = "p50 of the forwarder's lateness";
 pub(crate) const LATE_P99: &str = "p99 of the forwarder's lateness";
@@ -145,14 +146,14 @@ pub(crate) fn measure(_: &Servers, options: &Options) {
 
 #[derive(Debug, Default)]
 struct Outcome {
-    /// How long each took, in seconds, sorted.
+    /// Duration of each acquire, in seconds, sorted.
     acquires: Vec<f64>,
     cycles: Vec<f64>,
-    /// Cycles that failed, which have no times.
+    /// Number of cycles that failed, whose times are not recorded.
     failures: u32,
     first_failure: Option<String>,
     elapsed: Duration,
-    /// Of the forwarders, sorted.
+    /// Delays of the forwarders, sorted.
     lateness: Vec<f64>,
 }
 
@@ -183,7 +184,7 @@ impl Outcome {
     }
 }
 
-/// Whose time is measured.
+/// The client whose time is measured.
 #[derive(Debug)]
 enum Subject {
     Lock(Contestant),
@@ -236,7 +237,7 @@ async fn run(subject: &Arc<Subject>, load: Load, time: Duration) -> Outcome {
         running.spawn(async move {
             let name = format!("distance:{task}");
             let mut outcome = Outcome::default();
-            // The tasks are spread over the interval.
+            // The starts of the tasks are distributed over the interval.
             let mut due = started + Load::INTERVAL * task / load.tasks();
             while started.elapsed() < time {
                 if load == Load::Paced {
@@ -270,7 +271,7 @@ async fn run(subject: &Arc<Subject>, load: Load, time: Duration) -> Outcome {
     total
 }
 
-/// Acquires and releases. Returns when it was acquired.
+/// Acquires and releases. Returns the time at which the lock was acquired.
 async fn cycle(subject: &Subject, name: &str) -> Result<Instant, String> {
     match subject {
         Subject::Lock(contestant) => {

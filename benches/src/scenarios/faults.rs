@@ -16,11 +16,11 @@ const DELAY: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Healthy,
-    /// Stopped (SIGSTOP) when the measurement begins.
+    /// The server is stopped (SIGSTOP) when the measurement begins.
     Frozen,
-    /// Killed before: its port refuses connections.
+    /// The server was killed before, so its port refuses connections.
     Dead,
-    /// One is behind a proxy, which adds nothing but its own work.
+    /// One server is behind a proxy, which adds only its own work.
     Proxied,
     /// The answers of one server are delayed.
     Slow,
@@ -40,7 +40,7 @@ impl Condition {
         }
     }
 
-    /// What it is compared with, if it is not sound itself.
+    /// Returns the condition to compare with, unless this is the sound one.
     pub(crate) fn sound(self) -> Option<Self> {
         match self {
             Self::Healthy | Self::Proxied => None,
@@ -54,9 +54,9 @@ pub(crate) fn case(tasks: usize, condition: Condition) -> String {
     format!("{}, {}", super::tasks(tasks), condition.name())
 }
 
-/// Over the five servers that other scenarios use, and two sets more.
+/// Measures over the five servers of other scenarios, and over two more sets.
 pub(crate) fn measure(healthy: &Servers, options: &Options) {
-    // New sets vote after a while: both at once.
+    // New sets vote after a while, so both are started at once.
     let proxied = thread::spawn(|| Servers::start_proxied(1));
     let [mut maimed] = Servers::start([5]);
     maimed.kill_one();
@@ -64,7 +64,7 @@ pub(crate) fn measure(healthy: &Servers, options: &Options) {
     for round in 0..options.rounds {
         for tasks in TASKS {
             for kind in rotated(&KINDS, round) {
-                // Interleaved, because one is reported as a ratio to another.
+                // Interleaved, because the results are reported as ratios.
                 for condition in Condition::ALL {
                     let outcome = sets.measure(condition, kind, tasks, options.time);
                     outcome.tell(&case(tasks, condition), kind);

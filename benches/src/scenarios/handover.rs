@@ -1,4 +1,4 @@
-//! From the release in one process to the grant in another one that waits.
+//! The time from the release in one process to the grant in another one that waits.
 
 use std::time::{Duration, Instant};
 
@@ -14,17 +14,17 @@ use crate::{
     spread::rank,
 };
 
-/// Long enough that the other one waits when it ends.
+/// Long enough for the other process to wait when the hold ends.
 const HOLD: Duration = Duration::from_millis(10);
 
-/// How late what far servers say is: many times what it takes to wake a thread.
+/// Delay of the answers of distant servers: many times the time to wake a thread.
 const DISTANCE: Duration = Duration::from_millis(2);
 
-/// Where the servers are.
+/// The location of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Here,
-    /// Each behind a proxy that delays what it says.
+    /// Each server is behind a proxy that delays its answers.
     Far,
 }
 
@@ -76,7 +76,7 @@ fn measure_at(place: Place, servers: &Servers, options: &Options) {
     });
 }
 
-/// Of the grants in `to` that came after a release in `from`, with nothing in between; in seconds.
+/// Returns the delays of the grants in `to` that directly followed a release in `from`, in seconds.
 fn latencies(from: &[Turn], to: &[Turn]) -> Vec<f64> {
     let last = |turns: &[Turn], until: u64| {
         turns.iter().map(|turn| turn.released).filter(|at| *at <= until).max()
@@ -92,14 +92,15 @@ fn latencies(from: &[Turn], to: &[Turn]) -> Vec<f64> {
         .collect()
 }
 
-/// Of a command over a connection of the redis crate, from a task, at the median; in seconds.
+/// Returns the median round trip of a command over a connection of the redis crate, from a task, in
+/// seconds.
 fn round_trip(url: &str) -> f64 {
     let mut trips = Runtime::new().expect("the system gives threads").block_on(async {
         let client = redis::Client::open(url).expect("a valid URL");
         let mut node = client.get_multiplexed_async_connection().await.expect("it is up");
         let mut trips = Vec::new();
         for _ in 0..100 {
-            // As rarely as hand-overs are, so that threads sleep in between.
+            // As rare as handovers are, so that threads sleep in between.
             tokio::time::sleep(HOLD).await;
             let sent = Instant::now();
             let () = redis::cmd("PING").query_async(&mut node).await.expect("it is up");

@@ -1,5 +1,5 @@
-//! What the layer adds to a request, without any network: over nodes inside the process, around a
-//! service that answers at once.
+//! The cost of the layer for a request without a network: over nodes inside the process, around a
+//! service that responds at once.
 
 use std::{
     convert::Infallible,
@@ -21,7 +21,7 @@ pub(crate) const TIME: &str = "seconds";
 pub(crate) const ALLOCATIONS: &str = "allocations";
 pub(crate) const BYTES: &str = "bytes";
 
-/// A measurement is short, so there are more than with servers.
+/// A measurement is short, so there are more of them than with servers.
 const TURNS: usize = 5;
 const WARM_UP: u32 = 2_000;
 const REQUESTS: u32 = 20_000;
@@ -29,9 +29,9 @@ const REQUESTS: u32 = 20_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Bare,
-    /// The layer over so many nodes.
+    /// The layer over this number of nodes.
     Layer(usize),
-    /// `lock()` and drop, over so many nodes.
+    /// `lock()` and drop, over this number of nodes.
     Lock(usize),
 }
 
@@ -49,7 +49,7 @@ impl Subject {
 
     const fn nodes(self) -> usize {
         match self {
-            // It asks none.
+            // This case uses no node.
             Self::Bare => 1,
             Self::Layer(nodes) | Self::Lock(nodes) => nodes,
         }
@@ -73,7 +73,7 @@ fn measure_one(runtime: &Runtime, subject: Subject, counter: &Counter) {
         let seconds = started.elapsed().as_secs_f64() / f64::from(REQUESTS);
         counter.begin();
         run(subject, &redlock, REQUESTS).await;
-        // What is done in the background belongs to it.
+        // Work in the background belongs to the measurement.
         redlock.shutdown().await;
         let [allocations, bytes] = counter.end().per(REQUESTS);
         let who = subject.name();
@@ -100,7 +100,7 @@ async fn run(subject: Subject, redlock: &Redlock, requests: u32) {
     }
 }
 
-/// As a request's key comes: a string of its own.
+/// Returns the key of a request as a newly allocated string.
 fn name(request: u32) -> String {
     format!("account:{request}")
 }
@@ -111,7 +111,7 @@ fn service() -> ServiceFn<fn(u32) -> Answer> {
     service_fn(|request| ready(Ok(request)))
 }
 
-/// One after the other.
+/// Sends the requests one after the other.
 async fn call<S>(mut service: S, requests: u32)
 where
     S: Service<u32, Error: Debug>,

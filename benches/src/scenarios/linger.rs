@@ -1,4 +1,4 @@
-//! The same names again and again, with locks that linger in between and without.
+//! The same names repeatedly, with and without idle locks that stay with the process.
 
 use std::{thread, time::Duration};
 
@@ -27,8 +27,8 @@ pub(crate) fn cases() -> impl Iterator<Item = (String, Duration, usize)> {
     ROUND_TRIPS.into_iter().flat_map(move |trip| TASKS.map(|tasks| case(trip, tasks)))
 }
 
-/// Time after which the clocks of a new set of servers have caught up with its tokens, which start a minute
-/// ahead: before that, a lease has few of them.
+/// Time after which the clocks of a new set of servers have reached its tokens, which start a
+/// minute ahead. Before that, a lease has few tokens.
 const YOUTH: Duration = Duration::from_secs(65);
 
 pub(crate) fn measure(_: &Servers, options: &Options) {

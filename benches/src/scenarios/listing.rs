@@ -1,4 +1,4 @@
-//! Locks that are listed while other locks go on.
+//! Locks that are listed while other locks are acquired and released.
 
 use std::{
     future::IntoFuture,
@@ -23,9 +23,9 @@ use crate::{
 
 /// Number of locks that are held and listed.
 const HELD: usize = 10_000;
-/// Longer than a measurement. The locks are not renewed.
+/// TTL of the listed locks, longer than a measurement, as they are not renewed.
 const HELD_TTL: Duration = Duration::from_secs(120);
-/// Tasks that acquire and release a name each.
+/// Number of tasks that acquire and release their own names.
 const TASKS: usize = 16;
 
 pub(crate) const CASE: &str = "10,000 locks are listed, 16 tasks";

@@ -1,4 +1,4 @@
-//! Many locks of one process, many names wanted by several processes, many managers.
+//! Many locks of one process, many names that several processes contend for, many managers.
 
 use std::time::{Duration, Instant};
 
@@ -14,22 +14,22 @@ use crate::{
     waits::{Wait, Waits},
 };
 
-/// TTL of the locks that are held: 100,000 of them are 10,000 renewals a second.
+/// TTL of the held locks: 100,000 of them need 10,000 renewals a second.
 const TTL: Duration = Duration::from_secs(30);
-/// For a run that only shows that all of it works.
+/// TTL in a run that only shows that everything works.
 const QUICK_TTL: Duration = Duration::from_secs(3);
 const QUICK: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crowd {
-    /// So many locks of one manager.
+    /// This number of locks of one manager.
     Locks(u32),
-    /// So many managers of one process, with a lock each.
+    /// This number of managers of one process, with one lock each.
     Managers(u32),
 }
 
 impl Crowd {
-    /// Compared with each other.
+    /// The cases that are compared with each other.
     pub(crate) const FULL: [Self; 3] =
         [Self::Locks(1_000), Self::Locks(10_000), Self::Locks(100_000)];
     const QUICK: [Self; 3] = [Self::Locks(100), Self::Locks(1_000), Self::Managers(20)];
@@ -72,15 +72,15 @@ pub(crate) const MEMORY: &str = "bytes of a lock";
 pub(crate) const SERVER_MEMORY: &str = "bytes of a lock on each server";
 /// In processor seconds per second and lock.
 pub(crate) const CLIENT: &str = "client's processor time for a lock";
-/// The same, of all servers together.
+/// Like [`CLIENT`], of all servers together.
 pub(crate) const SERVERS: &str = "servers' processor time for a lock";
 pub(crate) const THREADS: &str = "threads";
 pub(crate) const LOST: &str = "locks lost";
-/// As a share of the TTL.
+/// Least remaining validity as a fraction of the TTL.
 pub(crate) const LEAST_REMAINING: &str = "least remaining validity";
 pub(crate) const RELEASED: &str = "time until all are released";
 
-/// Names that several processes want, with a task for each name.
+/// Names that several processes contend for, with a task for each name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     names: u32,
@@ -101,7 +101,7 @@ impl Wanted {
     }
 }
 
-/// Share of the time in which a name is held, at the mean of all names.
+/// Mean fraction of the time in which a name is held.
 pub(crate) const HELD: &str = "share of the time held";
 
 pub(crate) fn measure(servers: &Servers, options: &Options) {
@@ -112,13 +112,13 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
     } else {
         Crowd::FULL.into_iter().chain([Crowd::Managers(200)]).collect()
     };
-    // Once in the run of all scenarios.
+    // Measured once if all scenarios are run.
     let rounds = if options.is_named("many") { options.rounds } else { 1 };
     for _ in 0..rounds {
         for &crowd in &crowds {
             measure_crowd(servers, crowd, ttl);
         }
-        // Longer than a line of all processes takes.
+        // Longer than a queue of all processes takes.
         let time = if is_quick { QUICK * 3 } else { 5 * options.time };
         measure_wanted(servers, wanted, time);
     }
@@ -129,7 +129,7 @@ fn measure_crowd(servers: &Servers, crowd: Crowd, ttl: Duration) {
     let tell = |what, value| tell(&case, Kind::Ours.name(), what, value);
     let [locks, managers] = [crowd.locks(), crowd.managers()].map(f64::from);
     tell(TTL_OF_ALL, ttl.as_secs_f64());
-    // A renewal of each.
+    // The window has one renewal of each lock.
     let window = ttl / 3;
     let orders = Orders {
         managers: crowd.managers() as usize,
@@ -199,7 +199,7 @@ fn measure_wanted(servers: &Servers, wanted: Wanted, time: Duration) {
     tell(&case, Kind::Ours.name(), HELD, share);
 }
 
-/// `100,000`.
+/// Formats a number as `100,000`.
 fn thousands(number: u32) -> String {
     if number < 1_000 {
         number.to_string()

@@ -1,4 +1,4 @@
-//! What is measured, a module each: cases, and how one of them is measured.
+//! The scenarios, a module each: their cases, and how a case is measured.
 
 pub(crate) mod allocations;
 pub(crate) mod contended;
@@ -14,12 +14,12 @@ pub(crate) mod processes;
 pub(crate) mod service;
 pub(crate) mod waiters;
 
-/// So many tasks, in words.
+/// Formats a number of tasks.
 pub(crate) fn tasks(count: usize) -> String {
     if count == 1 { "1 task".into() } else { format!("{count} tasks") }
 }
 
-/// As they are called on the command line.
+/// The names of the scenarios on the command line.
 pub(crate) const NAMES: [&str; 13] = [
     "layer",
     "allocations",

@@ -11,13 +11,13 @@ use crate::{
     waits::{Wait, Waits},
 };
 
-/// Of each process.
+/// Numbers of tasks in each process.
 pub(crate) const TASKS: [usize; 2] = [1, 4];
 const PROCESSES: usize = 4;
 
-/// How long the name is held in the last case.
+/// Duration of a hold in the last case.
 const HOLD: Duration = Duration::from_millis(2);
-/// The longest wait, as a multiple of the mean wait in a line that serves all tasks in turn.
+/// The longest wait, as a multiple of the mean wait in a queue that serves all tasks in turn.
 pub(crate) const LONGEST_TO_FAIR: &str = "longest wait to the mean of a fair line";
 
 pub(crate) fn case(tasks: usize) -> String {

@@ -28,9 +28,9 @@ pub(crate) fn case(connections: usize) -> String {
 pub(crate) const RATE: &str = "requests per s";
 pub(crate) const P50: &str = "p50 of a request";
 pub(crate) const P99: &str = "p99 of a request";
-/// For each request.
+/// Processor time per request.
 pub(crate) const PROCESSOR: &str = "service's processor time";
-/// For each request, of all servers together.
+/// Processor time per request, of all servers together.
 pub(crate) const SERVERS: &str = "servers' processor time";
 
 pub(crate) fn measure(_: &Servers, options: &Options) {
@@ -73,8 +73,8 @@ fn measure_one(servers: &Servers, guard: Guard, connections: usize, time_of_all:
     }
 }
 
-/// Sends requests over so many connections, on each one after the other to an account of its own.
-/// Returns how long each took, in seconds.
+/// Sends requests over a number of connections, one after the other on each, to an account per
+/// connection. Returns the duration of each request in seconds.
 async fn run(service: &Service, connections: usize, time: Duration) -> Vec<f64> {
     let mut clients = Vec::new();
     for _ in 0..connections {

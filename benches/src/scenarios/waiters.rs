@@ -1,5 +1,5 @@
-//! Requests of one process that wait for as many names, which another one gives back: all at once, or
-//! some at a time, so that only the number of those that wait differs.
+//! Requests of one process that wait for as many names, which another process releases: all at
+//! once, or some at a time, so that only the number of waiters differs.
 
 use std::{
     future::IntoFuture,
@@ -28,19 +28,21 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// TTL of the lock that the waiting process holds.
 const RENEWED_TTL: Duration = Duration::from_secs(3);
 
-/// TTL of the locks that are given back. They are not renewed: 20,000 renewals would be a load of
+/// TTL of the locks that are released. They are not renewed, as 20,000 renewals would be a load of
 /// their own.
 const HELD_TTL: Duration = LIMIT;
-/// Names that are given back and not yet granted again, where it is not all of them.
+/// Number of names that are released and not yet granted again, if they are not released all at
+/// once.
 const AT_A_TIME: usize = 64;
 
-/// How the names are given back.
+/// The way in which the names are released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Course {
     AllAtOnce,
-    /// Three of the five servers are stopped (SIGSTOP) and go on; then all at once.
+    /// Three of the five servers are stopped (SIGSTOP) and continued; then all names are released
+    /// at once.
     AfterPause,
-    /// One for each that is granted.
+    /// One name for each that is granted.
     SomeAtATime,
 }
 
@@ -83,7 +85,7 @@ pub(crate) fn measure(servers: &Servers, options: &Options) {
 
 #[derive(Debug)]
 struct Outcome {
-    /// From the release to each grant, in seconds.
+    /// Time from the release to each grant, in seconds, sorted.
     sorted: Vec<f64>,
     is_kept: bool,
 }

@@ -1,58 +1,49 @@
 //! `redlock jobs list`.
 
-use std::{process::ExitCode, sync::Arc, time::SystemTime};
+use std::{sync::Arc, time::SystemTime};
 
 use futures_util::{StreamExt, TryStreamExt};
 use serde_json::json;
 use tower_redlock::{
     LockError, Redlock, Resource,
+    lock::Holder,
     scheduler::{JobControl, JobRun},
 };
 
-use super::history::{result, took};
+use super::show::{result, took};
 use crate::{
+    client::Client,
     exit::Failure,
     glob::Glob,
-    locks::LockRow,
-    output::{Column, Table, print, print_json_line, say, short, shown, unix_millis},
+    output::{Table, age, print, print_json_line, say, short, shown, shown_or, unix_millis},
 };
 
 /// Number of jobs in one query.
 const BATCH: usize = 50;
 
-pub(crate) const COLUMNS: [Column; 6] = [
-    Column::left("JOB"),
-    Column::left("STATE"),
-    Column::right("LAST RUN"),
-    Column::left("RESULT"),
-    Column::right("TOOK"),
-    Column::left("BY"),
-];
+pub(crate) const COLUMNS: [&str; 6] = ["JOB", "STATE", ">LAST RUN", "RESULT", ">TOOK", "BY"];
 
 /// What is known of a job.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct JobRow {
     pub(crate) name: Arc<str>,
     /// Its lock, while it runs.
-    runs: Option<LockRow>,
+    runs: Option<Holder>,
     control: JobControl,
     last: Option<JobRun>,
 }
 
-pub(super) async fn list(redlock: &Redlock, glob: &Glob, json: bool) -> Result<ExitCode, Failure> {
-    let names = redlock.claimed_jobs().try_filter(|name| {
-        let matches = glob.matches(name);
-        async move { matches }
-    });
+pub(super) async fn list(client: &Client, glob: &Glob) -> Result<(), Failure> {
+    let matches = |name: &Arc<str>| std::future::ready(glob.matches(name));
+    let names = client.redlock.claimed_jobs().try_filter(matches);
     let mut batches = std::pin::pin!(names.chunks(BATCH));
     let mut table = Table::new(COLUMNS);
     let mut failed = None;
     while let Some(batch) = batches.next().await {
         let (names, errors): (Vec<_>, Vec<_>) = batch.into_iter().partition(Result::is_ok);
-        let names: Vec<Arc<str>> = names.into_iter().flatten().collect();
         failed = failed.or(errors.into_iter().find_map(Result::err));
-        for job in look(redlock, names).await? {
-            if json {
+        for job in look(&client.redlock, names.into_iter().flatten().collect()).await? {
+            if client.output.json {
                 print_json_line(&job.json())?;
             } else {
                 print(&table.row(job.cells()))?;
@@ -60,13 +51,9 @@ pub(super) async fn list(redlock: &Redlock, glob: &Glob, json: bool) -> Result<E
         }
     }
     print(&table.end())?;
-    match failed {
-        None => Ok(ExitCode::SUCCESS),
-        Some(error) => {
-            say("redlock: jobs may be missing from this list");
-            Err(error.into())
-        }
-    }
+    let Some(error) = failed else { return Ok(()) };
+    say("redlock: jobs may be missing from this list");
+    Err(error.into())
 }
 
 /// Reads the first jobs, in the order of their names, and whether there are further ones.
@@ -86,7 +73,7 @@ async fn look(redlock: &Redlock, names: Vec<Arc<str>>) -> Result<Vec<JobRow>, Lo
     let mut jobs = Vec::with_capacity(names.len());
     for (name, control) in names.into_iter().zip(controls) {
         let runs = redlock.inspect(Resource::of_job(&name)?).await?;
-        let runs = runs.filter(|runs| runs.is_quorum).as_ref().map(LockRow::from);
+        let runs = runs.filter(|runs| runs.is_quorum);
         let last = redlock.job_history(&name).await?.pop();
         jobs.push(JobRow { name, runs, control, last });
     }
@@ -110,25 +97,20 @@ impl JobRow {
     }
 
     pub(crate) fn cells(&self) -> [String; 6] {
-        let none = || "-".to_owned();
-        let age = |at| short(SystemTime::now().duration_since(at).unwrap_or_default());
-        let runs = self.runs.as_ref().and_then(|runs| runs.owner.clone());
-        let by = runs.or_else(|| self.last.as_ref().map(|last| last.owner.to_string()));
-        [
-            shown(&self.name),
-            self.state().into(),
-            self.last.as_ref().map_or_else(none, |last| format!("{} ago", age(last.started))),
-            self.last.as_ref().map_or_else(none, |last| result(last.result)),
-            self.last.as_ref().map_or_else(none, took),
-            by.as_deref().map_or_else(none, shown),
-        ]
+        let holder = self.runs.as_ref().and_then(|runs| runs.owner.as_deref());
+        let by = holder.or_else(|| self.last.as_ref().map(|last| &*last.owner));
+        let last = self.last.as_ref().map(|last| {
+            [format!("{} ago", short(age(last.started))), result(last.result), took(last)]
+        });
+        let [start, result, took] = last.unwrap_or_else(|| ["-"; 3].map(str::to_owned));
+        [shown(&self.name), self.state().into(), start, result, took, shown_or(by, "-")]
     }
 
     pub(crate) fn json(&self) -> serde_json::Value {
         let running = self.runs.as_ref().map(|runs| {
             json!({
                 "owner": runs.owner.as_deref(),
-                "token": runs.token,
+                "token": runs.token.get(),
                 "since_unix_ms": runs.since.and_then(unix_millis),
             })
         });

@@ -1,41 +1,52 @@
-//! The holder of a name: asking for it, and showing it.
+//! `redlock inspect`: the holder of a name, node by node.
 
-use std::{
-    fmt::Write,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::time::Duration;
 
 use humantime::format_rfc3339_seconds;
 use serde_json::{Value, json};
 use tower_redlock::{
     LockError, Redlock,
-    error::{Reason, VoteOutcome, Votes},
+    error::{Reason, Vote, VoteOutcome},
     lock::Holder,
 };
 
 use crate::{
+    client::Client,
     exit::Failure,
-    output::{millis, print, print_json, shown, time, unix_millis},
+    options::SharedArgs,
+    output::{age, indented, millis, shown, shown_or, time, unix_millis},
 };
 
 /// Number of tries while a node is too busy to answer.
 const TRIES: usize = 5;
+/// Interval between tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks again until every node has answered, a few times.
+/// Shows the holder of a name, node by node
+///
+/// The lock of a job, a leader or a once key has a name that begins with `job:`, `leader:` or `once:`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InspectArgs {
+    /// The name of the lock
+    name: String,
+}
+
+pub(crate) async fn inspect(shared: &SharedArgs, args: &InspectArgs) -> Result<(), Failure> {
+    let client = Client::settled(shared).await?;
+    let (name, holder) = (&args.name, look(&client, &args.name).await?);
+    client.output.show(&holder_json(name, holder.as_ref()), &text(name, holder.as_ref()))
+}
+
+/// Asks for the holder, a few times until every node has answered.
 pub(crate) async fn ask(redlock: &Redlock, name: &str) -> Result<Option<Holder>, LockError> {
+    let timed_out = |vote: &Vote| matches!(vote.outcome, VoteOutcome::NotCounted(Reason::TimedOut));
+    let is_incomplete = |result: &Result<Option<Holder>, LockError>| match result {
+        Ok(holder) => holder.as_ref().is_some_and(|holder| holder.votes.iter().any(timed_out)),
+        Err(error) => matches!(error, LockError::NoQuorum { .. }),
+    };
     let mut result = redlock.inspect(name).await;
     for _ in 1..TRIES {
-        let incomplete = match &result {
-            Ok(Some(holder)) => holder
-                .votes
-                .iter()
-                .any(|vote| matches!(vote.outcome, VoteOutcome::NotCounted(Reason::TimedOut))),
-            Ok(None) => false,
-            Err(error) => matches!(error, LockError::NoQuorum { .. }),
-        };
-        if !incomplete {
+        if !is_incomplete(&result) {
             break;
         }
         tokio::time::sleep(PAUSE).await;
@@ -44,68 +55,44 @@ pub(crate) async fn ask(redlock: &Redlock, name: &str) -> Result<Option<Holder>,
     result
 }
 
-/// Asks for the holder. Prints that it is unknown where too few nodes answered.
-pub(super) async fn look(
-    redlock: &Redlock,
-    name: &str,
-    json: bool,
-) -> Result<Option<Holder>, Failure> {
-    let holder = ask(redlock, name).await;
-    if let Err(error @ LockError::NoQuorum { .. }) = &holder {
-        if json {
-            print_json(&unknown_json(name, error))?;
-        }
-        let mut failure = Failure::from(error.clone());
-        failure.message = format!("the holder of {name:?} is unknown: {}", failure.message);
-        return Err(failure);
-    }
-    Ok(holder?)
-}
-
-pub(super) fn show(name: &str, holder: Option<&Holder>, json: bool) -> Result<(), Failure> {
-    if json { print_json(&holder_json(name, holder)) } else { print(&text(name, holder)) }
+/// Asks for the holder. Prints that it is unknown if too few nodes answered.
+pub(super) async fn look(client: &Client, name: &str) -> Result<Option<Holder>, Failure> {
+    let holder = ask(&client.redlock, name).await;
+    let Err(error @ LockError::NoQuorum { .. }) = holder else { return Ok(holder?) };
+    client.output.show_json(&unknown_json(name, &error))?;
+    let mut failure = Failure::from(error);
+    failure.message = format!("the holder of {name:?} is unknown: {}", failure.message);
+    Err(failure)
 }
 
 pub(super) fn text(name: &str, holder: Option<&Holder>) -> String {
     let Some(holder) = holder else { return format!("{name:?} is free\n") };
-    let owner = holder
-        .owner
-        .as_deref()
-        .map_or_else(|| "a key that tower-redlock did not write".into(), shown);
-    let mut text = if holder.is_quorum {
+    let owner = shown_or(holder.owner.as_deref(), "a key that tower-redlock did not write");
+    let state = if holder.is_quorum {
         format!("{name:?} is held by {owner}\n")
     } else {
         format!(
-            "{name:?} is not held; fewer than a quorum of nodes have a key of {owner}: of an attempt under way, or left by a crash\n"
+            "{name:?} is not held; fewer than a quorum of nodes have a key of {owner}: an attempt is under way, \
+             or a client crashed\n"
         )
     };
-    if let Some(since) = holder.since {
-        let ago = SystemTime::now().duration_since(since).unwrap_or_default();
-        // Writing to a string does not fail.
+    let since = holder.since.map(|since| {
         let at = format_rfc3339_seconds(since);
-        let _ = writeln!(text, "    since {at}, {} ago by the holder's clock", time(ago));
-    }
-    match holder.remaining {
-        Some(left) => {
-            let _ = writeln!(text, "    free in {} unless it is renewed", time(left));
-        }
-        None => text.push_str("    without a TTL: it stays until it is deleted\n"),
-    }
-    match holder.token.get() {
-        0 => text.push_str("    without a fencing token\n"),
-        token => {
-            let _ = writeln!(text, "    fencing token {token}");
-        }
-    }
-    for vote in holder.votes.iter() {
-        let _ = match &vote.outcome {
-            VoteOutcome::NotCounted(Reason::KeyGone) => {
-                writeln!(text, "    {}: no key", shown(&vote.node))
-            }
-            _ => writeln!(text, "    {}", shown(&vote.to_string())),
-        };
-    }
-    text
+        format!("since {at}, {} ago by the holder's clock", time(age(since)))
+    });
+    let end = holder.remaining.map_or_else(
+        || "without a TTL: it stays until it is deleted".into(),
+        |left| format!("free in {} unless it is renewed", time(left)),
+    );
+    let token = match holder.token.get() {
+        0 => "without a fencing token".into(),
+        token => format!("fencing token {token}"),
+    };
+    let votes = holder.votes.iter().map(|vote| match &vote.outcome {
+        VoteOutcome::NotCounted(Reason::KeyGone) => format!("{}: no key", shown(&vote.node)),
+        _ => shown(&vote.to_string()),
+    });
+    state + &indented(since.into_iter().chain([end, token]).chain(votes))
 }
 
 /// The holder of a name, or that the name is free.
@@ -122,33 +109,29 @@ pub(super) fn holder_json(name: &str, holder: Option<&Holder>) -> Value {
             "remaining_ms": holder.remaining.map(millis),
             "token": holder.token.get(),
             "quorum": holder.is_quorum,
-            "nodes": votes(&holder.votes),
+            "nodes": holder.votes.iter().map(vote_json).collect::<Vec<_>>(),
         },
     })
 }
 
-/// Says that too few nodes answered.
+/// The document for a holder that is unknown, as too few nodes answered.
 pub(super) fn unknown_json(name: &str, error: &LockError) -> Value {
     json!({ "resource": name, "held": null, "error": error.to_string() })
 }
 
-fn votes(votes: &Votes) -> Vec<Value> {
-    let one = |(node, outcome): (&Arc<str>, &VoteOutcome)| match outcome {
+fn vote_json(vote: &Vote) -> Value {
+    let node = &*vote.node;
+    match &vote.outcome {
         VoteOutcome::Held { owner, remaining } => json!({
-            "node": &**node,
+            "node": node,
             "held": true,
             "owner": owner.as_deref(),
             "remaining_ms": remaining.map(millis),
         }),
-        VoteOutcome::NotCounted(Reason::KeyGone) => json!({ "node": &**node, "held": false }),
-        other => json!({
-            "node": &**node,
-            "held": null,
-            "reason": match other {
-                VoteOutcome::NotCounted(reason) => reason.to_string(),
-                _ => "granted".to_owned(),
-            },
-        }),
-    };
-    votes.iter().map(|vote| one((&vote.node, &vote.outcome))).collect()
+        VoteOutcome::NotCounted(Reason::KeyGone) => json!({ "node": node, "held": false }),
+        VoteOutcome::NotCounted(reason) => {
+            json!({ "node": node, "held": null, "reason": reason.to_string() })
+        }
+        _ => json!({ "node": node, "held": null, "reason": "granted" }),
+    }
 }

@@ -1,35 +1,35 @@
-//! `redlock ls`: all locks, as they are read.
+//! `redlock ls`: all locks, as they are read, as rows of a table or objects of JSON.
 
-use std::{process::ExitCode, time::SystemTime};
+use std::time::SystemTime;
 
 use futures_util::TryStreamExt;
+use serde_json::{Value, json};
+use tower_redlock::lock::Holder;
 
-use super::{COLUMNS, LockRow};
 use crate::{
-    args::SharedArgs,
+    client::Client,
     exit::Failure,
     glob::Glob,
-    output::{Table, print, print_json_line, say},
-    settings::Settings,
-    settle::settle,
+    options::SharedArgs,
+    output::{Table, millis, print, print_json_line, say, short, shown, shown_or, unix_millis},
 };
 
 /// Lists the locks that are held
 ///
 /// Reads the servers in small steps, so that locks are not delayed. A lock that is acquired or released
-/// meanwhile may be missing. Keys that only a minority of the nodes keeps are marked: they are of an
-/// attempt under way, or left by a crash. With --json, one object a line.
+/// meanwhile may be missing. Keys that only a minority of the nodes keeps are marked: an attempt is under
+/// way, or a client crashed. Prints one object per line with
+/// --json.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// Only names that match: * is any text, ? is any character, \ takes the next one as it is
-    #[arg(value_parser = Glob::parse, default_value = "*")]
+    #[arg(default_value = "*")]
     glob: Glob,
 }
 
-pub(crate) async fn ls(shared: &SharedArgs, args: &LsArgs) -> Result<ExitCode, Failure> {
-    let redlock = Settings::new(shared)?.build()?;
-    settle(&redlock).await;
-    let mut locks = std::pin::pin!(redlock.locks());
+pub(crate) async fn ls(shared: &SharedArgs, args: &LsArgs) -> Result<(), Failure> {
+    let client = Client::settled(shared).await?;
+    let mut locks = std::pin::pin!(client.redlock.locks());
     let mut table = Table::new(COLUMNS);
     let ended = loop {
         let holder = match locks.try_next().await {
@@ -40,16 +40,106 @@ pub(crate) async fn ls(shared: &SharedArgs, args: &LsArgs) -> Result<ExitCode, F
         if !args.glob.matches(&holder.name) {
             continue;
         }
-        let row = LockRow::from(&holder);
         if shared.json {
-            print_json_line(&row.json())?;
+            print_json_line(&lock_json(&holder))?;
         } else {
-            print(&table.row(row.cells(SystemTime::now())))?;
+            print(&table.row(lock_cells(&holder, SystemTime::now())))?;
         }
     };
     print(&table.end())?;
     if ended.is_err() {
         say("redlock: locks may be missing from this list");
     }
-    Ok(ended.map(|()| ExitCode::SUCCESS)?)
+    Ok(ended?)
+}
+
+/// The columns of [`lock_cells`].
+pub(crate) const COLUMNS: [&str; 7] =
+    ["NAME", "OWNER", ">TOKEN", ">HELD", ">ENDS IN", "NODES", "WAITERS"];
+
+pub(crate) fn lock_cells(holder: &Holder, now: SystemTime) -> [String; 7] {
+    let nodes = format!("{}/{}", holder.kept, holder.votes.len());
+    // Zero for a holder whose clock is ahead of ours.
+    let held = holder.since.map(|at| short(now.duration_since(at).unwrap_or_default()));
+    let token = Some(holder.token.get()).filter(|token| *token > 0);
+    [
+        shown(&holder.name),
+        shown_or(holder.owner.as_deref(), "(foreign key)"),
+        token.map_or_else(|| "-".into(), |token| token.to_string()),
+        held.unwrap_or_else(|| "-".into()),
+        holder.remaining.map_or_else(|| "never".into(), short),
+        if holder.is_quorum { nodes } else { nodes + " minority" },
+        if holder.is_awaited { "yes" } else { "" }.into(),
+    ]
+}
+
+pub(crate) fn lock_json(holder: &Holder) -> Value {
+    json!({
+        "name": &*holder.name,
+        "owner": holder.owner.as_deref(),
+        "token": holder.token.get(),
+        "since_unix_ms": holder.since.and_then(unix_millis),
+        "remaining_ms": holder.remaining.map(millis),
+        "quorum": holder.is_quorum,
+        "awaited": holder.is_awaited,
+        "lingers": holder.lingers,
+        "kept": holder.kept,
+        "nodes": holder.votes.len(),
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use tower_redlock::{FencingToken, Redlock};
+
+    use super::*;
+
+    /// A lock with fixed values.
+    pub(crate) async fn holder() -> Holder {
+        let redlock = Redlock::embedded();
+        let _lock = redlock.lock("a").await.unwrap();
+        let mut holder = redlock.inspect("a").await.unwrap().unwrap();
+        holder.name = "invoice:42".into();
+        holder.owner = Some("night-shift".into());
+        holder.token = FencingToken::new(17);
+        holder.since = Some(UNIX_EPOCH + Duration::from_secs(100));
+        holder.remaining = Some(Duration::from_millis(9_870));
+        holder.is_awaited = true;
+        holder
+    }
+
+    #[tokio::test]
+    async fn cells_of_a_lock() {
+        let holder = holder().await;
+        let now = UNIX_EPOCH + Duration::from_secs(175);
+        let nodes = format!("{0}/{0}", holder.votes.len());
+        let cells = ["invoice:42", "night-shift", "17", "1m15s", "9.8s", &nodes, "yes"];
+        assert_eq!(lock_cells(&holder, now), cells);
+        // A holder whose clock is ahead.
+        assert_eq!(lock_cells(&holder, UNIX_EPOCH)[3], "0ms");
+    }
+
+    #[tokio::test]
+    async fn cells_of_a_foreign_minority() {
+        let mut holder = holder().await;
+        holder.name = "odd\u{202e}".into();
+        holder.owner = None;
+        holder.token = FencingToken::new(0);
+        (holder.since, holder.remaining) = (None, None);
+        (holder.kept, holder.is_quorum, holder.is_awaited) = (0, false, false);
+        let nodes = format!("0/{} minority", holder.votes.len());
+        let cells = [r"odd\u{202e}", "(foreign key)", "-", "-", "never", &nodes, ""];
+        assert_eq!(lock_cells(&holder, UNIX_EPOCH), cells);
+        assert_eq!(lock_json(&holder)["owner"], Value::Null);
+        assert_eq!(lock_json(&holder)["name"], "odd\u{202e}");
+    }
+
+    #[tokio::test]
+    async fn owners_are_escaped() {
+        let mut holder = holder().await;
+        holder.owner = Some("a\x1b[2Jb\n".into());
+        assert_eq!(lock_cells(&holder, UNIX_EPOCH)[1], r"a\u{1b}[2Jb\n");
+    }
 }

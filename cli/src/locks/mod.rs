@@ -2,22 +2,16 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | `ls` | `ls` |
-//! | `inspect` | `inspect` |
+//! | `ls`: a lock as a row of a table | `ls` |
+//! | `inspect`: a holder, node by node | `holder` |
 //! | `break` | `revoke` |
-//! | a lock as a row of a table | `row` |
-//! | a holder, node by node | `holder` |
 
 mod holder;
-mod inspect;
-mod ls;
+pub(crate) mod ls;
 mod revoke;
-mod row;
 
 pub(crate) use self::{
-    holder::ask,
-    inspect::{InspectArgs, inspect},
-    ls::{LsArgs, ls},
+    holder::{InspectArgs, ask, inspect},
+    ls::{COLUMNS, LsArgs, lock_cells, lock_json, ls},
     revoke::{BreakArgs, take_away},
-    row::{COLUMNS, LockRow},
 };

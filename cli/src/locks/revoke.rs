@@ -3,23 +3,22 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use tower_redlock::{Redlock, error::ReleaseError, lock::Released};
+use tower_redlock::{error::ReleaseError, lock::Released};
 
 use super::holder::{ask, holder_json, look, text, unknown_json};
 use crate::{
-    args::SharedArgs,
+    client::Client,
     exit::{FOREIGN, Failure, UNAVAILABLE, USAGE},
-    output::{confirm, print, print_json, say, shown},
-    settings::Settings,
-    settle::settle,
+    options::SharedArgs,
+    output::{confirm, shown_or},
 };
 
 /// Takes a lock away from its holder, after a confirmation
 ///
-/// Only for holders that are known to be dead. Shows the holder first; deletes that holder's keys, and
-/// no later one's.
+/// Use it only if the holder is known to be dead. Shows the holder first, and deletes only its keys.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BreakArgs {
+    /// The name of the lock
     name: String,
     /// Confirm; required without a terminal
     #[arg(long)]
@@ -33,69 +32,43 @@ takes the lock back if it is still free, or else at most until its validity ends
 work at the same time, and only fencing tokens keep them apart. If you are not sure that it is dead,
 stop it, or wait until its lock expires.";
 
-/// What became of the holder's keys.
-struct Revoked {
-    result: &'static str,
-    said: String,
-    code: u8,
-}
-
-impl From<Result<Released, ReleaseError>> for Revoked {
-    fn from(released: Result<Released, ReleaseError>) -> Self {
-        let (result, said, code) = match released {
-            Ok(Released::AlreadyLost) => {
-                ("gone", "the holder had already lost it; no other holder was affected".into(), 0)
-            }
-            Ok(_) => ("broken", "deleted on a quorum of nodes".into(), 0),
-            Err(error @ ReleaseError::Foreign) => ("foreign", error.to_string(), FOREIGN),
-            Err(error @ ReleaseError::InvalidResource(_)) => ("invalid", error.to_string(), USAGE),
-            Err(error) => ("no quorum", error.to_string(), UNAVAILABLE),
-        };
-        Self { result, said, code }
-    }
-}
-
 pub(crate) async fn take_away(shared: &SharedArgs, args: &BreakArgs) -> Result<ExitCode, Failure> {
-    let redlock = Settings::new(shared)?.build()?;
-    settle(&redlock).await;
-    let name = &args.name;
-    let Some(holder) = look(&redlock, name, shared.json).await? else {
-        if shared.json {
-            print_json(&json!({ "before": holder_json(name, None), "result": "free" }))?;
-        } else {
-            print(&format!("{name:?} is free: there is nothing to break\n"))?;
-        }
+    let client = Client::settled(shared).await?;
+    let (redlock, output, name) = (&client.redlock, client.output, &args.name);
+    let Some(holder) = look(&client, name).await? else {
+        output.show(
+            &json!({ "before": holder_json(name, None), "result": "free" }),
+            &format!("{name:?} is free: there is nothing to break\n"),
+        )?;
         return Ok(ExitCode::SUCCESS);
     };
-    let explained = format!("{}\n{MEANING}\n", text(name, Some(&holder)));
-    if shared.json {
-        say(&explained);
-    } else {
-        print(&format!("{explained}\n"))?;
-    }
-    let owner = holder.owner.as_deref().map_or_else(|| "a foreign key".into(), shown);
+    output.explain(&format!("{}\n{MEANING}", text(name, Some(&holder))))?;
+    let owner = shown_or(holder.owner.as_deref(), "a foreign key");
     confirm(&format!("Take {name:?} away from {owner}?"), args.yes).await?;
 
-    let revoked = Revoked::from(redlock.revoke(&holder).await);
-    if shared.json {
-        let after = match ask(&redlock, name).await {
-            Ok(after) => holder_json(name, after.as_ref()),
-            Err(error) => unknown_json(name, &error),
-        };
-        let before = holder_json(name, Some(&holder));
-        let Revoked { result, said, .. } = &revoked;
-        print_json(&json!({ "before": before, "result": result, "text": said, "after": after }))?;
-    } else {
-        print(&format!("{}\n{}", revoked.said, now(&redlock, name).await))?;
-    }
-    Ok(ExitCode::from(revoked.code))
-}
-
-/// Describes the holder afterwards.
-async fn now(redlock: &Redlock, name: &str) -> String {
-    match ask(redlock, name).await {
-        Ok(Some(next)) if next.is_quorum => format!("now: {}", text(name, Some(&next))),
-        Ok(_) => format!("now: {name:?} is free\n"),
-        Err(error) => format!("the holder is unknown now: {error}\n"),
-    }
+    let (result, said, code) = match redlock.revoke(&holder).await {
+        Ok(Released::AlreadyLost) => {
+            ("gone", "the holder had already lost it; no other holder was affected".into(), 0)
+        }
+        Ok(_) => ("broken", "deleted on a quorum of nodes".into(), 0),
+        Err(error @ ReleaseError::Foreign) => ("foreign", error.to_string(), FOREIGN),
+        Err(error @ ReleaseError::InvalidResource(_)) => ("invalid", error.to_string(), USAGE),
+        Err(error) => ("no quorum", error.to_string(), UNAVAILABLE),
+    };
+    let (after, now) = match ask(redlock, name).await {
+        Ok(after) => {
+            let text = match after.as_ref().filter(|next| next.is_quorum) {
+                None => format!("now: {name:?} is free\n"),
+                next => format!("now: {}", text(name, next)),
+            };
+            (holder_json(name, after.as_ref()), text)
+        }
+        Err(error) => (unknown_json(name, &error), format!("the holder is unknown now: {error}\n")),
+    };
+    let before = holder_json(name, Some(&holder));
+    output.show(
+        &json!({ "before": before, "result": result, "text": said, "after": after }),
+        &format!("{said}\n{now}"),
+    )?;
+    Ok(ExitCode::from(code))
 }

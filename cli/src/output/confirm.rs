@@ -2,11 +2,10 @@
 
 use std::{
     io::{IsTerminal, Write, stderr, stdin},
-    thread,
     time::Duration,
 };
 
-use tokio::sync::oneshot;
+use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::exit::Failure;
 
@@ -16,7 +15,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 ///
-/// A failure of usage without one, and where there is no terminal.
+/// A usage failure if the answer is not yes, or without a terminal.
 pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
@@ -26,17 +25,13 @@ pub(crate) async fn confirm(question: &str, yes: bool) -> Result<(), Failure> {
             "not confirmed, and nothing was done: there is no terminal to ask; --yes confirms",
         ));
     }
-    // Where the standard error is closed, nobody reads the question, and nobody answers.
+    // With a closed standard error the question stays unanswered.
     let _ = write!(stderr(), "{question} Type yes: ");
-    let (sender, receiver) = oneshot::channel();
     // On a thread that may outlive the timeout.
-    thread::spawn(move || {
-        let mut line = String::new();
-        let read = stdin().read_line(&mut line);
-        let _ = sender.send(read.is_ok() && line.trim().eq_ignore_ascii_case("yes"));
-    });
-    match tokio::time::timeout(ANSWER_TIMEOUT, receiver).await {
-        Ok(Ok(true)) => Ok(()),
+    let answer = spawn_blocking(|| stdin().lines().next());
+    let is_yes = |line: &str| line.trim().eq_ignore_ascii_case("yes");
+    match timeout(ANSWER_TIMEOUT, answer).await {
+        Ok(Ok(Some(Ok(line)))) if is_yes(&line) => Ok(()),
         Ok(_) => Err(Failure::usage("not confirmed, and nothing was done")),
         Err(_) => Err(Failure::usage(format!(
             "not confirmed within {ANSWER_TIMEOUT:?}, and nothing was done"

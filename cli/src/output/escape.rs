@@ -1,4 +1,4 @@
-//! Text from servers and command lines, which may hold anything.
+//! Text from servers and command lines, which may contain any characters.
 
 /// Characters that Rust's escapes change, and a terminal does not.
 const HARMLESS: [char; 3] = ['"', '\'', '\\'];
@@ -13,6 +13,16 @@ pub(crate) fn shown(text: &str) -> String {
         shown.push_str(&part[end..]);
     }
     shown
+}
+
+/// Returns the text [on one line](shown), or what stands for none.
+pub(crate) fn shown_or(text: Option<&str>, none: &str) -> String {
+    text.map_or_else(|| none.to_owned(), shown)
+}
+
+/// Returns these lines, indented.
+pub(crate) fn indented(lines: impl IntoIterator<Item = String>) -> String {
+    lines.into_iter().fold(String::new(), |text, line| text + "    " + &line + "\n")
 }
 
 #[cfg(test)]

@@ -2,32 +2,32 @@
 //!
 //! | to find | look in |
 //! |---|---|
-//! | the standard output, and what happens where nobody reads it | `stdout` |
-//! | names and owners that may hold anything | `escape` |
+//! | the standard output, as text or JSON, and the standard error | `stdout`, `stderr` |
+//! | names and owners that may contain any characters | `escape` |
 //! | tables of rows that arrive one by one | `table` |
 //! | times, ages | `time` |
-//! | colours | `style` |
-//! | the size and the mode of a terminal | `terminal` |
-//! | what takes long | `progress` |
+//! | colours, the size and the mode of a terminal | `terminal` |
+//! | the progress of slow work | `progress` |
 //! | actions that cannot be undone | `confirm` |
 
 mod confirm;
 mod escape;
 mod progress;
+mod stderr;
 mod stdout;
-mod style;
 mod table;
 pub(crate) mod terminal;
 mod time;
 
 pub(crate) use self::{
     confirm::confirm,
-    escape::shown,
-    progress::{Progress, say},
-    stdout::{print, print_json, print_json_line},
-    style::{Color, Style},
-    table::{Column, Table, fit},
-    time::{millis, short, time, unix_millis},
+    escape::{indented, shown, shown_or},
+    progress::Progress,
+    stderr::say,
+    stdout::{Output, error_text, print, print_json_line},
+    table::{Table, fit},
+    terminal::paint,
+    time::{age, millis, short, time, unix_millis},
 };
 
 #[cfg(test)]

@@ -6,19 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{table::fit, terminal};
+use super::{stderr::say, table::fit, terminal};
 
 /// Interval between lines while nothing changes.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// Time that work may take without a line.
 const GRACE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(200);
-
-/// Prints a line that stays, to the standard error.
-pub(crate) fn say(line: &str) {
-    // Where the standard error is closed, nobody reads it.
-    let _ = writeln!(stderr(), "{line}");
-}
 
 /// The progress of something that takes longer than a second.
 #[derive(Debug)]
@@ -51,12 +45,12 @@ impl Progress {
         self.begun.elapsed()
     }
 
-    /// Shows a line behind the time so far. Without a terminal, only if `state` is not what it was, or
-    /// after an interval.
+    /// Shows the time so far and a line. Without a terminal, only if `state` has changed, or after an
+    /// interval.
     pub(crate) fn tell(&mut self, state: &str, line: &str) {
         let line = format!("{:5.1} s  {line}", self.elapsed().as_secs_f64());
         if self.is_terminal {
-            let columns = terminal::size().unwrap_or_default().columns;
+            let columns = terminal::size().columns;
             let _ = write!(stderr(), "\r\x1b[K{}", fit(&line, columns.saturating_sub(1)));
             let _ = stderr().flush();
             self.drawn = true;
@@ -67,12 +61,6 @@ impl Progress {
             say(&line);
             self.last = Some((state.to_owned(), Instant::now()));
         }
-    }
-
-    /// Shows a line that stays.
-    pub(crate) fn end(&mut self, line: &str) {
-        self.clear();
-        say(&format!("{:5.1} s  {line}", self.elapsed().as_secs_f64()));
     }
 
     /// Shows the line while the work takes longer than a moment.
@@ -89,7 +77,8 @@ impl Progress {
         }
     }
 
-    fn clear(&mut self) {
+    /// Clears the line on the terminal.
+    pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.drawn) {
             let _ = write!(stderr(), "\r\x1b[K");
         }

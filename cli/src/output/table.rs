@@ -8,42 +8,35 @@ const SAMPLE: usize = 50;
 const WIDEST: usize = 40;
 const GAP: &str = "  ";
 
-/// A column of a [`Table`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
-    pub(crate) title: &'static str,
-    /// Whether the cells end, rather than begin, at the same place.
-    pub(crate) right: bool,
-}
-
-impl Column {
-    pub(crate) const fn left(title: &'static str) -> Self {
-        Self { title, right: false }
-    }
-
-    pub(crate) const fn right(title: &'static str) -> Self {
-        Self { title, right: true }
-    }
-}
-
 /// A table whose first rows determine its widths.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
-    columns: [Column; N],
+    columns: [&'static str; N],
     /// Set after the first rows.
     widths: Option<[usize; N]>,
     first: Vec<[String; N]>,
 }
 
 impl<const N: usize> Table<N> {
-    pub(crate) fn new(columns: [Column; N]) -> Self {
+    /// Begins a table with these titles. A `>` before a title aligns its column to the right.
+    pub(crate) fn new(columns: [&'static str; N]) -> Self {
         Self { columns, widths: None, first: Vec::new() }
+    }
+
+    /// Returns a table of these rows.
+    pub(crate) fn of(
+        columns: [&'static str; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) -> String {
+        let mut table = Self::new(columns);
+        let text: String = rows.into_iter().map(|row| table.row(row)).collect();
+        text + &table.end()
     }
 
     /// Adds a row. Returns the lines that can be printed now.
     pub(crate) fn row(&mut self, cells: [String; N]) -> String {
         if let Some(widths) = &self.widths {
-            return self.line(widths, &cells.each_ref().map(String::as_str));
+            return self.line(widths, cells.each_ref().map(String::as_str));
         }
         self.first.push(cells);
         if self.first.len() < SAMPLE { String::new() } else { self.end() }
@@ -55,38 +48,29 @@ impl<const N: usize> Table<N> {
         if first.is_empty() {
             return String::new();
         }
-        let titles = self.columns.map(|column| column.title);
-        let mut widths = titles.map(width);
-        for row in &first {
-            for (widest, cell) in widths.iter_mut().zip(row) {
-                *widest = (*widest).max(width(cell).min(WIDEST));
-            }
-        }
-        let mut text = self.line(&widths, &titles);
-        for row in &first {
-            text.push_str(&self.line(&widths, &row.each_ref().map(String::as_str)));
-        }
+        assert!(self.widths.is_none(), "rows are kept until the widths are known");
+        let titles = self.columns.map(|column| column.trim_start_matches('>'));
+        let widths = std::array::from_fn(|i| {
+            let cells = first.iter().map(|row| width(&row[i]).min(WIDEST));
+            cells.fold(width(titles[i]), usize::max)
+        });
+        let rows = first.iter().map(|row| row.each_ref().map(String::as_str));
+        let text =
+            std::iter::once(titles).chain(rows).map(|cells| self.line(&widths, cells)).collect();
         self.widths = Some(widths);
         text
     }
 
-    fn line(&self, widths: &[usize; N], cells: &[&str; N]) -> String {
+    fn line(&self, widths: &[usize; N], cells: [&str; N]) -> String {
         let mut line = String::new();
-        for (i, cell) in cells.iter().enumerate() {
-            let padding = " ".repeat(widths[i].saturating_sub(width(cell)));
-            let gap = if i == 0 { "" } else { GAP };
-            line.push_str(gap);
-            if self.columns[i].right {
-                line.push_str(&padding);
-                line.push_str(cell);
-            } else {
-                line.push_str(cell);
-                line.push_str(&padding);
-            }
+        for ((cell, column), widest) in cells.iter().zip(self.columns).zip(widths) {
+            let padding = " ".repeat(widest.saturating_sub(width(cell)));
+            let (before, after) =
+                if column.starts_with('>') { (&*padding, "") } else { ("", &*padding) };
+            line.extend([before, cell, after, GAP]);
         }
         line.truncate(line.trim_end().len());
-        line.push('\n');
-        line
+        line + "\n"
     }
 }
 
@@ -95,7 +79,7 @@ pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// Cuts a line that is wider than so many columns; its end is then `…`.
+/// Cuts a line to this number of columns. The end of a line that was cut is `…`.
 pub(crate) fn fit(line: &str, columns: usize) -> String {
     if width(line) <= columns {
         return line.to_owned();
@@ -118,7 +102,7 @@ mod tests {
     use super::*;
 
     fn table() -> Table<3> {
-        Table::new([Column::left("NAME"), Column::right("TOKEN"), Column::left("NODES")])
+        Table::new(["NAME", ">TOKEN", "NODES"])
     }
 
     fn cells(name: &str, token: &str, nodes: &str) -> [String; 3] {

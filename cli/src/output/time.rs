@@ -21,6 +21,11 @@ pub(crate) fn short(time: Duration) -> String {
     }
 }
 
+/// Returns the time since then; zero for a clock that is ahead of ours.
+pub(crate) fn age(at: SystemTime) -> Duration {
+    at.elapsed().unwrap_or_default()
+}
+
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

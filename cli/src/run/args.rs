@@ -1,4 +1,4 @@
-//! The options of `run`.
+//! The options of `run`, and the task that they describe.
 
 use std::{
     ffi::OsString,
@@ -6,19 +6,23 @@ use std::{
 };
 
 use rustix::process::Signal;
+use tower_redlock::{LockError, Redlock, Resource, Schedule, scheduler::TickRequest};
 
 use super::signals;
-use crate::{args::time, exit};
+use crate::{
+    exit::{self, Failure},
+    options::{moment, time},
+};
 
 const MODES: &str = "\
 Exit codes: the command's own; 128+n if signal n ended it; 126 if it can't be run, 127 if it is not \
-found; 75 (-E) if the lock is held, or the wait is over; 69 without a quorum; 70 if the lock was lost, \
-or somebody stopped the job's run, and the command stopped; 64 for wrong usage, or if a redlock run above holds a name; 78 for wrong or \
-missing settings, or servers that can't vote. With --once or --tick, 0 if it is done already.
+found; 75 (-E) if the lock is held, or the wait is over; 69 without a quorum; 70 if the lock was lost \
+or the job's run was stopped, and the command ended; 64 for wrong usage, or if a redlock run above holds a \
+name; 78 for wrong or missing settings, or servers that can't vote. With --once or --tick, 0 if it is done already.
 
 The command runs in a process group of its own. What it leaves running there is ended before the lock \
 is released. The environment has REDLOCK_NAME, REDLOCK_TOKEN, REDLOCK_OWNER and REDLOCK_HELD. \
-That of --notify-failure has REDLOCK_JOB, REDLOCK_TICK, REDLOCK_ATTEMPT, REDLOCK_OUTCOME and REDLOCK_ERROR.";
+The environment of --notify-failure has REDLOCK_JOB, REDLOCK_TICK, REDLOCK_ATTEMPT, REDLOCK_OUTCOME and REDLOCK_ERROR.";
 
 /// Run a command while a lock is held, and end it before the lock can be another client's
 #[derive(Debug, clap::Args)]
@@ -39,9 +43,9 @@ pub(crate) struct RunArgs {
     /// Run the command unless it has succeeded under this key before
     #[arg(long, value_name = "KEY")]
     pub(crate) once: Option<String>,
-    /// With --once: for how long success is remembered [default: 7d]
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "once")]
-    pub(crate) retain: Option<Duration>,
+    /// With --once: how long success is remembered
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "once", default_value = "7d")]
+    pub(crate) retain: Duration,
     /// Run the command for the job's latest tick, unless another host has: for several hosts with the same
     /// crontab
     #[arg(long, value_name = "JOB", requires = "cron")]
@@ -52,21 +56,21 @@ pub(crate) struct RunArgs {
     /// With --cron: the time zone [default: UTC]
     #[arg(long, value_name = "ZONE", requires = "cron")]
     pub(crate) tz: Option<String>,
-    /// With --tick: the time whose latest tick is run, like 2026-03-01T03:00:00Z; an empty one is now
+    /// With --tick: run the latest tick at this time, such as 2026-03-01T03:00:00Z; an empty text means now
     /// [default: now]
-    #[arg(long, value_name = "TIME", value_parser = moment, requires = "tick")]
+    #[arg(long, value_name = "TIME", value_parser = at, requires = "tick")]
     pub(crate) at: Option<Moment>,
-    /// With --tick: a start this long before a tick, or less, means that tick, and waits for it; always less
-    /// than half of the time between two ticks [default: 5s]
+    /// With --tick: a start at most this long before a tick waits for that tick and runs it; always less than
+    /// half of the time between two ticks [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = time, requires = "tick", conflicts_with = "at")]
     pub(crate) early: Option<Duration>,
-    /// With --tick: how often a tick is tried, over all hosts, if the command fails or is killed
+    /// With --tick: maximum number of attempts at a tick, over all hosts, if the command fails or is killed
     #[arg(long, value_name = "NUMBER", requires = "tick", default_value_t = 1)]
     pub(crate) attempts: u32,
-    /// Run the command while this process is the leader of that name
+    /// Run the command while this process is the leader of this name
     #[arg(long, value_name = "NAME")]
     pub(crate) leader: Option<String>,
-    /// For how long to wait for the lock [default: without limit]
+    /// Maximum wait for the lock [default: without limit]
     #[arg(short, long, value_name = "TIME", value_parser = time, conflicts_with = "no_wait")]
     pub(crate) wait: Option<Duration>,
     /// Do not wait for the lock
@@ -75,83 +79,105 @@ pub(crate) struct RunArgs {
     /// Exit code if the lock is held, or the wait is over
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::HELD)]
     pub(crate) conflict_exit_code: u8,
-    /// For how long the lock is held at most [default: without limit]
+    /// Maximum time to hold the lock [default: without limit]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) max_hold: Option<Duration>,
     /// The signal that asks the command to stop, before the lock ends
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signals::parse)]
     pub(crate) stop_signal: Signal,
-    /// Kill the command that long after the signal [default: 100 ms before the lock ends, and 10s after
+    /// Time from the signal until the command is killed [default: 100 ms before the lock ends, and 10s after
     /// `redlock jobs stop`]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) kill_after: Option<Duration>,
-    /// What sh(1) executes after the lock was lost and the command stopped
+    /// Shell command to run after the lock was lost and the command stopped
     #[arg(long, value_name = "COMMAND")]
     pub(crate) on_lost: Option<OsString>,
-    /// With --tick: what sh(1) executes where the tick failed or was missed, once for all hosts
+    /// With --tick: shell command to run after the tick failed or was missed, once for all hosts
     #[arg(long, value_name = "COMMAND", requires = "tick")]
     pub(crate) notify_failure: Option<OsString>,
     /// Leave the command in the process group of this program, as with a terminal on the standard input
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// Run the command at once where a process above this one holds a name: by default that is an error, as
-    /// the two would wait for each other
+    /// Run the command at once if a process above this one holds a name: by default that is an error, as the
+    /// two would wait for each other
     #[arg(long)]
     pub(crate) pass_through: bool,
-    /// Let processes run on that the command leaves behind: they run without the lock
+    /// Do not end processes that outlive the command: they run without the lock
     #[arg(long)]
     pub(crate) leave_daemons: bool,
-    /// Stop the command when the standard input ends, as it does when an ssh client is gone; the command has
-    /// none then
+    /// Stop the command when the standard input ends, as it does when an ssh client is gone; the command's own
+    /// standard input is empty
     #[arg(long)]
     pub(crate) end_with_stdin: bool,
     /// Print nothing but errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// What others see as the holder of the lock [default: redlock@host:pid]
+    /// Name of this client, which others see as the holder of the lock [default: redlock@host:pid]
     #[arg(long, value_name = "TEXT")]
     pub(crate) owner: Option<String>,
 }
 
-/// A time, or `None` for now: what starts the program may have none to tell.
+/// A time, or `None` for now: the program that starts this one may have no time to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment(pub(crate) Option<SystemTime>);
+pub(crate) struct Moment(Option<SystemTime>);
 
-/// Parses a date and time, with its distance from UTC or without.
-fn moment(text: &str) -> Result<Moment, String> {
-    if text.is_empty() {
-        return Ok(Moment(None));
-    }
-    let with_offset = text.parse::<jiff::Timestamp>().map(SystemTime::from);
-    let time = with_offset.or_else(|_| humantime::parse_rfc3339_weak(text));
-    time.map(|time| Moment(Some(time))).map_err(|_| "no time like 2026-03-01T03:00:00Z".into())
-}
-
-/// How a wait for a lock is limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    No,
-    AtMost(Duration),
-    Unlimited,
+fn at(text: &str) -> Result<Moment, &'static str> {
+    if text.is_empty() { Ok(Moment(None)) } else { moment(text).map(|time| Moment(Some(time))) }
 }
 
 impl RunArgs {
     /// The names of the locks that the command runs under.
     pub(crate) fn lock_names(&self) -> Vec<String> {
-        let one =
-            |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
-        let special =
-            [one("once", &self.once), one("job", &self.tick), one("leader", &self.leader)];
-        self.names.iter().cloned().chain(special.into_iter().flatten()).collect()
+        let special = [("once", &self.once), ("job", &self.tick), ("leader", &self.leader)];
+        let special = special
+            .into_iter()
+            .filter_map(|(kind, name)| Some(format!("{kind}:{}", name.as_ref()?)));
+        self.names.iter().cloned().chain(special).collect()
     }
 
-    pub(crate) fn wait(&self) -> Wait {
-        match self.wait {
-            None if self.no_wait => Wait::No,
-            None => Wait::Unlimited,
-            Some(time) => Wait::AtMost(time),
-        }
+    /// The limit for the wait for the lock; [`Duration::MAX`] means without a limit.
+    pub(crate) fn wait(&self) -> Duration {
+        if self.no_wait { Duration::ZERO } else { self.wait.unwrap_or(Duration::MAX) }
     }
+}
+
+/// What the command is run for.
+pub(crate) enum Task<'a> {
+    Lock(Resource),
+    Once(&'a str),
+    Tick(&'a str, Box<TickRequest>),
+}
+
+impl<'a> Task<'a> {
+    pub(crate) fn new(redlock: &Redlock, args: &'a RunArgs) -> Result<Self, Failure> {
+        if let Some(key) = &args.once {
+            return Ok(Self::Once(key));
+        }
+        if let Some(job) = &args.tick {
+            return tick_request(redlock, job, args).map(|request| Self::Tick(job, request.into()));
+        }
+        let resource = match &args.leader {
+            Some(name) => Resource::of_leader(name),
+            None => Resource::new(args.names.iter().map(String::as_str)),
+        };
+        Ok(Self::Lock(resource.map_err(LockError::from)?))
+    }
+}
+
+fn tick_request(redlock: &Redlock, job: &str, args: &RunArgs) -> Result<TickRequest, Failure> {
+    let expression = args.cron.as_deref().unwrap_or_default();
+    let zone = args.tz.as_deref().unwrap_or("UTC");
+    let schedule = Schedule::cron(expression).and_then(|cron| cron.in_tz(zone));
+    let schedule = schedule.map_err(|error| Failure::usage(error.to_string()))?;
+    let mut request = redlock.job_tick(job, schedule).attempts(args.attempts);
+    if let Some(Moment(Some(at))) = args.at {
+        request = request.at(at);
+    }
+    if let Some(early) = args.early {
+        request = request.early(early);
+    }
+    // This program kills its command itself.
+    Ok(request.stop_grace(Duration::MAX))
 }
 
 #[cfg(test)]
@@ -159,12 +185,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_have_zones_or_not() {
-        let three = humantime::parse_rfc3339("2026-03-01T03:00:00Z").unwrap();
-        for text in ["2026-03-01T03:00:00Z", "2026-03-01T04:00:00+01:00", "2026-03-01 03:00:00"] {
-            assert_eq!(moment(text), Ok(Moment(Some(three))), "{text}");
-        }
-        assert_eq!(moment(""), Ok(Moment(None)));
-        assert!(moment("soon").is_err() && moment("2026-03-01").is_err());
+    fn empty_time_means_now() {
+        assert_eq!(at(""), Ok(Moment(None)));
+        assert!(matches!(at("2026-03-01T03:00:00Z"), Ok(Moment(Some(_)))));
+        assert!(at("soon").is_err());
     }
 }

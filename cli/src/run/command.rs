@@ -6,17 +6,12 @@ use std::{
     io::{self, IsTerminal, stdin},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::{
-            net::UnixStream as StdUnixStream,
-            process::{CommandExt, ExitStatusExt},
-        },
+        unix::{net::UnixStream as StdUnixStream, process::CommandExt},
     },
-    process::{Child, ExitStatus, Stdio},
+    process::{Child, Stdio},
     time::Duration,
 };
 
-#[cfg(target_os = "linux")]
-use rustix::process::getpid;
 use rustix::process::{Pid, Signal, getpgrp, kill_process};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
@@ -26,18 +21,18 @@ use tokio::{
 
 use super::{
     args::RunArgs,
-    group::Group,
+    clock::KILL_AGAIN,
     messages::{Order, Report, Sender, send_descriptor},
+    processes::{Group, descendants},
+    start::this_program,
     watchdog,
 };
 use crate::output::say;
 
 /// Interval between messages about processes that do not end.
 pub(super) const TELL: Duration = Duration::from_secs(5);
-/// Time for the watchdog to kill the command, where the lock is not about to end.
+/// Time for the watchdog to kill the command if the lock is not about to end.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Interval between signals to processes that are being killed.
-const KILL_AGAIN: Duration = Duration::from_millis(5);
 
 /// The command and its watchdog.
 #[derive(Debug)]
@@ -62,40 +57,24 @@ enum State {
     Gone,
 }
 
-/// What the watchdog reports of the command.
-#[derive(Debug)]
-pub(super) enum Event {
-    Started,
-    NotStarted(io::Error),
-    /// Whether it was killed for the end of the lock.
-    FirstEnded {
-        status: ExitStatus,
-        killed: bool,
-    },
-    /// No process of the command is left.
-    Gone,
-}
-
 impl WatchedCommand {
     /// Starts the watchdog, and waits until it is ready.
     pub(super) async fn prepare(args: &RunArgs) -> io::Result<Self> {
         let others = descendants(&[]);
-        // What survives the watchdog is this process's.
+        // This process adopts what survives the watchdog.
         #[cfg(target_os = "linux")]
-        rustix::process::set_child_subreaper(Some(getpid()))?;
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         let (ours, theirs) = StdUnixStream::pair()?;
         // A terminal's signals, and reads from it, are for its foreground group.
         let shares_group = args.foreground || stdin().is_terminal();
         let joins = if shares_group { getpgrp().as_raw_nonzero().get() } else { 0 };
-        let watchdog = super::this_program()?
+        let options = [joins, args.stop_signal.as_raw(), args.leave_daemons.into()];
+        let watchdog = this_program()?
             .arg(watchdog::ARGUMENT)
-            .args(
-                [joins, args.stop_signal.as_raw(), args.leave_daemons.into()]
-                    .map(|n| n.to_string()),
-            )
+            .args(options.map(|option| option.to_string()))
             .args(&args.command)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            // What is sent to the group of `run` must not stop it.
+            // A signal to the group of `run` must not stop it.
             .process_group(0)
             .spawn()?;
         if args.end_with_stdin {
@@ -124,7 +103,8 @@ impl WatchedCommand {
     }
 
     /// Notes that the watchdog was ordered to start the command.
-    pub(super) const fn note_starting(&mut self) {
+    pub(super) fn note_starting(&mut self) {
+        assert_eq!(self.state, State::Idle, "the command is started once");
         self.state = State::Starting;
     }
 
@@ -134,53 +114,48 @@ impl WatchedCommand {
         serde_json::from_str(&line).map_err(io::Error::other)
     }
 
-    /// Waits for an event.
+    /// Waits for a report about the command.
     ///
     /// # Cancel safety
     ///
-    /// No event is lost.
-    pub(super) async fn event(&mut self) -> io::Result<Event> {
-        match (self.report().await?, self.state) {
+    /// No report is lost.
+    pub(super) async fn event(&mut self) -> io::Result<Report> {
+        let report = self.report().await?;
+        self.state = match (&report, self.state) {
             (Report::Started { pid }, State::Starting) => {
-                let leader = Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidData)?;
-                self.state = State::Running(Group::new(leader, !self.shares_group));
-                Ok(Event::Started)
+                let leader = Pid::from_raw(*pid).ok_or(io::ErrorKind::InvalidData)?;
+                State::Running(Group::new(leader, !self.shares_group))
             }
-            (Report::NotStarted { error }, State::Starting) => {
-                self.state = State::Gone;
-                Ok(Event::NotStarted(io::Error::other(error)))
+            (Report::FirstEnded { .. }, State::Running(group)) => {
+                State::Running(group.without_leader())
             }
-            (Report::FirstEnded { status, killed }, State::Running(group)) => {
-                self.state = State::Running(group.without_leader());
-                Ok(Event::FirstEnded { status: ExitStatus::from_raw(status), killed })
+            (Report::NotStarted { .. }, State::Starting) | (Report::Gone, State::Running(_)) => {
+                State::Gone
             }
-            (Report::Gone, State::Running(_)) => {
-                self.state = State::Gone;
-                Ok(Event::Gone)
-            }
-            (other, _) => Err(unexpected(&other)),
-        }
+            _ => return Err(unexpected(&report)),
+        };
+        Ok(report)
     }
 
     /// Kills the command: by the watchdog, and its group from here as well, as the watchdog may be
     /// suspended.
     pub(super) fn kill(&self) {
-        // Where the watchdog has ended, its socket says so.
+        // An ended watchdog is reported when its socket is read.
         let _ = self.orders.send(&Order::Kill);
         if let State::Running(group) = self.state {
             group.signal(Signal::KILL);
         }
     }
 
-    /// Kills the watchdog, as it does not do what it should: then its children are this process's, and
+    /// Kills a watchdog that does not do its work: this process adopts its children, and
     /// [`event`](Self::event) fails.
     pub(super) fn kill_watchdog(&mut self) {
         // It may have ended.
         let _ = self.watchdog.kill();
     }
 
-    /// Kills what is left of the command, and returns when nothing is. As long as processes can't be
-    /// killed, says so.
+    /// Kills the processes of the command, and returns when none is left. Prints a line from time to time
+    /// while processes can't be killed.
     pub(super) async fn kill_all(&mut self) {
         while matches!(self.state, State::Starting | State::Running(_)) {
             self.kill();
@@ -192,7 +167,7 @@ impl WatchedCommand {
         }
     }
 
-    /// The watchdog has ended, and its children are this process's.
+    /// Kills the descendants of this process, which has adopted the children of its watchdog.
     async fn kill_without_watchdog(&mut self) {
         let (begun, mut told, mut none) = (Instant::now(), Instant::now(), 0);
         // Again after a look that found none: a process may have started another meanwhile.
@@ -220,19 +195,8 @@ fn unexpected(report: &Report) -> io::Error {
     io::Error::other(format!("the watchdog reports {report:?} unexpectedly"))
 }
 
-/// Returns the living descendants of this process, but for these and theirs.
-#[cfg(target_os = "linux")]
-fn descendants(others: &[Pid]) -> Vec<Pid> {
-    super::proc::descendants(getpid(), others)
-}
-
-#[cfg(not(target_os = "linux"))]
-const fn descendants(_: &[Pid]) -> Vec<Pid> {
-    Vec::new()
-}
-
 impl Drop for WatchedCommand {
-    /// Ends the watchdog if nothing is left that it watches; otherwise it notices that it is alone.
+    /// Ends the watchdog unless it watches processes: then it notices the end of this one.
     fn drop(&mut self) {
         if matches!(self.state, State::Idle | State::Gone) {
             let _ = self.watchdog.kill();
@@ -241,7 +205,7 @@ impl Drop for WatchedCommand {
     }
 }
 
-/// The command as it is shown to people.
+/// Returns the command as messages have it.
 pub(super) fn shown(command: &[OsString]) -> String {
     command.first().map_or_else(String::new, |first| first.display().to_string())
 }

@@ -4,21 +4,19 @@ use std::{ffi::OsStr, io, process::Stdio, time::Duration};
 
 use tower_redlock::{LockOptions, Redlock, once::OnceError};
 
-use super::signals::Signals;
+use super::signals::SignalRouter;
 use crate::output::say;
 
-/// For how long it is remembered that a tick's failure was reported.
+/// Retention of the record that the failure of a tick was reported.
 const REMEMBERED: Duration = Duration::from_secs(7 * 86_400);
 
-/// Executes a command by sh(1), with additions to its environment. Says so if it fails, and returns whether it
-/// succeeded. A signal ends it.
-///
-/// `option` is the option of the command line that has the command.
+/// Executes the command of an option by sh(1), with additions to its environment. Reports a failure on the
+/// standard error, and returns whether it succeeded. A signal ends it.
 pub(super) async fn shell(
     option: &str,
     command: &OsStr,
     environment: &[(&str, &str)],
-    signals: &Signals,
+    signals: &SignalRouter,
 ) -> bool {
     let mut shell = tokio::process::Command::new("sh");
     shell.arg("-c").arg(command).kill_on_drop(true).stdin(Stdio::null());
@@ -42,7 +40,7 @@ pub(super) struct TickFailure {
     /// `failed`, `lost`, `missed`, `unknown` or `unavailable`.
     pub(super) outcome: &'static str,
     pub(super) error: String,
-    /// The number of the attempt, from 1; 0 where none was made here or elsewhere.
+    /// The number of the attempt, from 1; 0 without an attempt, here or elsewhere.
     pub(super) attempt: u32,
 }
 
@@ -53,7 +51,7 @@ impl TickFailure {
         redlock: &Redlock,
         command: &OsStr,
         (job, tick): (&str, &str),
-        signals: &Signals,
+        signals: &SignalRouter,
     ) {
         let attempt = self.attempt.to_string();
         let environment = [
@@ -66,11 +64,11 @@ impl TickFailure {
         let report = || shell("--notify-failure", command, &environment, signals);
         let key = format!("notify:{job}:{tick}:{attempt}");
         let once = redlock.once(key).options(LockOptions::new().wait(Duration::ZERO));
-        // A report that failed is for the next host.
-        let told =
+        // After a failed report, the next host tries.
+        let reported =
             once.retain(REMEMBERED).run(|_| async { report().await.then_some(()).ok_or("") });
-        // Twice is better than not at all.
-        if let Err(OnceError::Lock(_)) = told.await {
+        // A second report is better than none.
+        if let Err(OnceError::Lock(_)) = reported.await {
             report().await;
         }
     }

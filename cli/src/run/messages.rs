@@ -1,4 +1,4 @@
-//! What `run` and its watchdog tell each other: one JSON document a line, over a socket.
+//! The messages between `run` and its watchdog: one JSON document per line, over a socket.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -8,7 +8,6 @@ use std::{
         unix::net::UnixStream,
     },
     sync::Arc,
-    time::Duration,
 };
 
 use rustix::net::{
@@ -17,13 +16,15 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::clock::LockEnd;
+
 /// From `run` to the watchdog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Start the command, with additions to its environment.
-    Start { lock_ends: Duration, environment: Vec<(String, String)> },
-    /// When the lock ends, by the clock that all processes of the machine share.
-    LockEnds(Duration),
+    Start { lock_end: LockEnd, environment: Vec<(String, String)> },
+    /// The lock ends at another time.
+    LockEnds(LockEnd),
     /// Send a signal to the command.
     Signal(i32),
     /// Kill all processes of the command.
@@ -90,7 +91,7 @@ pub(super) fn receive_descriptor(socket: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    // The command gets it as its standard input alone.
+    // The command gets it only as its standard input.
     #[cfg(target_os = "linux")]
     let flags = RecvFlags::CMSG_CLOEXEC;
     #[cfg(not(target_os = "linux"))]
@@ -128,7 +129,7 @@ mod tests {
         let (one, other) = UnixStream::pair().unwrap();
         let sender = Sender::new(&one).unwrap();
         let refused = (0..100_000).find_map(|_| sender.send(&Order::Kill).err());
-        assert!(refused.is_some(), "nobody reads");
+        assert!(refused.is_some(), "the socket is full");
         drop(other);
         assert!(sender.send(&Order::Kill).is_err());
     }

@@ -1,23 +1,18 @@
 //! Signals: forwarded to the command while it runs; before that they end the wait for the lock.
 
 use std::{
-    future::poll_fn,
     io::{self, IsTerminal, stdin},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Poll,
+    sync::Arc,
 };
 
 use rustix::{
     process::{Signal, getpgrp},
     termios::tcgetpgrp,
 };
-use tokio::{
-    signal::unix::{self, SignalKind},
-    sync::watch,
-};
+use tokio::sync::watch;
 
 use super::messages::{Order, Sender};
-use crate::signals::is_ignored;
+use crate::signals::{Signals, is_ignored};
 
 /// The signals that are forwarded.
 pub(super) const FORWARDED: [Signal; 9] = [
@@ -32,76 +27,71 @@ pub(super) const FORWARDED: [Signal; 9] = [
     Signal::WINCH,
 ];
 
-const NAMES: [(&str, Signal); 8] = [
-    ("HUP", Signal::HUP),
-    ("INT", Signal::INT),
-    ("QUIT", Signal::QUIT),
-    ("KILL", Signal::KILL),
-    ("TERM", Signal::TERM),
-    ("USR1", Signal::USR1),
-    ("USR2", Signal::USR2),
-    ("ALRM", Signal::ALARM),
-];
-
 /// Parses `TERM` or `SIGTERM`.
-pub(super) fn parse(text: &str) -> Result<Signal, String> {
+pub(super) fn parse(text: &str) -> Result<Signal, &'static str> {
     let upper = text.to_ascii_uppercase();
-    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let found = NAMES.iter().find(|(of, _)| *of == name).map(|(_, signal)| *signal);
-    let known = || NAMES.map(|(name, _)| name).join(", ");
-    found.ok_or_else(|| format!("not one of {}", known()))
+    Ok(match upper.strip_prefix("SIG").unwrap_or(&upper) {
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "QUIT" => Signal::QUIT,
+        "KILL" => Signal::KILL,
+        "TERM" => Signal::TERM,
+        "USR1" => Signal::USR1,
+        "USR2" => Signal::USR2,
+        "ALRM" => Signal::ALARM,
+        _ => return Err("expected one of HUP, INT, QUIT, KILL, TERM, USR1, USR2, ALRM"),
+    })
 }
 
-/// Whether a process that does not handle the signal ends by it.
+/// Returns whether the default action of the signal ends a process.
 pub(super) fn terminates(signal: Signal) -> bool {
     signal != Signal::CONT && signal != Signal::WINCH
 }
 
 /// Receives this process's signals from its start on.
-pub(super) struct Signals {
-    target: Arc<Mutex<Target>>,
-    /// The first signal that came before the command.
-    interrupted: watch::Receiver<Option<Signal>>,
-    /// The first signal that came after it.
-    hurried: watch::Receiver<Option<Signal>>,
-}
+pub(super) struct SignalRouter(Arc<watch::Sender<Target>>);
 
 /// Where signals go.
 enum Target {
-    /// To nobody: they end the wait for the lock.
-    Waiting,
+    /// The first one ends the wait for the lock.
+    Wait { first: Option<Signal> },
+    /// The command.
     Command {
         orders: Sender,
-        /// It is in the process group of this process.
+        /// The command is in the process group of this process.
         shares_group: bool,
     },
-    /// To nobody: they end what this process still waits for.
-    Ended,
+    /// The command's first process has ended. The first signal ends what this process still waits for.
+    End { first: Option<Signal> },
 }
 
-impl Signals {
+impl SignalRouter {
     pub(super) fn start() -> io::Result<Self> {
-        let mut streams = Vec::with_capacity(FORWARDED.len());
-        for signal in FORWARDED {
-            if !is_ignored(signal) {
-                streams.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
-            }
-        }
-        let target = Arc::new(Mutex::new(Target::Waiting));
-        let (interrupt, interrupted) = watch::channel(None);
-        let (hurry, hurried) = watch::channel(None);
-        tokio::spawn(forward(streams, Arc::clone(&target), interrupt, hurry));
-        Ok(Self { target, interrupted, hurried })
+        let signals = Signals::new(FORWARDED.into_iter().filter(|signal| !is_ignored(*signal)))?;
+        let target = Arc::new(watch::Sender::new(Target::Wait { first: None }));
+        tokio::spawn(forward(signals, Arc::clone(&target)));
+        Ok(Self(target))
     }
 
     /// Waits for a signal that comes before the command is started.
     pub(super) async fn interrupted(&self) -> Signal {
-        first(self.interrupted.clone()).await
+        self.first(|target| if let Target::Wait { first } = target { *first } else { None }).await
     }
 
     /// Waits for a signal that comes after the command's first process has ended.
     pub(super) async fn hurried(&self) -> Signal {
-        first(self.hurried.clone()).await
+        self.first(|target| if let Target::End { first } = target { *first } else { None }).await
+    }
+
+    async fn first(&self, of: impl Fn(&Target) -> Option<Signal>) -> Signal {
+        let mut targets = self.0.subscribe();
+        loop {
+            if let Some(signal) = of(&targets.borrow_and_update()) {
+                return signal;
+            }
+            // Fails without a sender, and this is one.
+            let _ = targets.changed().await;
+        }
     }
 
     /// Starts the command, and forwards signals from then on. No signal is handled between the two.
@@ -114,82 +104,64 @@ impl Signals {
         orders: Sender,
         start: &Order,
     ) -> Result<io::Result<()>, Signal> {
-        let mut target = lock(&self.target);
-        if let Some(signal) = *self.interrupted.borrow() {
-            return Err(signal);
-        }
-        let started = orders.send(start);
-        if started.is_ok() {
-            // Until it is known to be in the group.
-            *target = Target::Command { orders, shares_group: false };
-        }
-        Ok(started)
+        let mut started = Ok(Ok(()));
+        self.0.send_modify(|target| {
+            let Target::Wait { first } = target else { panic!("the command is started once") };
+            started = first.map_or_else(|| Ok(orders.send(start)), Err);
+            if let Ok(Ok(())) = started {
+                // Until the start is reported.
+                *target = Target::Command { orders, shares_group: false };
+            }
+        });
+        started
     }
 
-    /// The command has started: what a terminal sends to its foreground group reaches it.
+    /// Notes that the command has started: in its foreground group it gets a terminal's signals.
     pub(super) fn note_started(&self, in_own_group: bool) {
-        if let Target::Command { shares_group, .. } = &mut *lock(&self.target) {
-            *shares_group = !in_own_group;
-        }
+        self.0.send_modify(|target| {
+            assert!(!matches!(target, Target::Wait { .. }), "a command was ordered to start");
+            if let Target::Command { shares_group, .. } = target {
+                *shares_group = !in_own_group;
+            }
+        });
     }
 
     /// Forwards no more signals: the command has ended.
     pub(super) fn end_command(&self) {
-        *lock(&self.target) = Target::Ended;
+        self.0.send_modify(|target| {
+            if !matches!(target, Target::End { .. }) {
+                *target = Target::End { first: None };
+            }
+        });
     }
 }
 
-async fn first(mut signals: watch::Receiver<Option<Signal>>) -> Signal {
-    loop {
-        if let Some(signal) = *signals.borrow_and_update() {
-            return signal;
-        }
-        if signals.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-/// Whether the signal came from the terminal, which sends it to the whole foreground group.
+/// Returns whether the signal came from the terminal, which sends it to the whole foreground group.
 fn is_of_terminal(signal: Signal) -> bool {
     [Signal::INT, Signal::QUIT, Signal::WINCH].contains(&signal)
         && stdin().is_terminal()
         && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp())
 }
 
-async fn forward(
-    mut streams: Vec<(Signal, unix::Signal)>,
-    target: Arc<Mutex<Target>>,
-    interrupt: watch::Sender<Option<Signal>>,
-    hurry: watch::Sender<Option<Signal>>,
-) {
-    let note = |first: &watch::Sender<Option<Signal>>, signal| {
-        if terminates(signal) {
-            first.send_if_modified(|first| first.replace(signal).is_none());
-        }
-    };
+async fn forward(mut signals: Signals, target: Arc<watch::Sender<Target>>) {
     loop {
-        let signal = poll_fn(|cx| {
-            let mut ready = streams.iter_mut().filter_map(|(signal, stream)| {
-                matches!(stream.poll_recv(cx), Poll::Ready(Some(()))).then_some(*signal)
-            });
-            ready.next().map_or(Poll::Pending, Poll::Ready)
-        })
-        .await;
-        match &*lock(&target) {
-            Target::Command { shares_group: true, .. } if is_of_terminal(signal) => {}
+        let signal = signals.recv().await;
+        target.send_if_modified(|target| match target {
+            Target::Command { shares_group: true, .. } if is_of_terminal(signal) => false,
             Target::Command { orders, .. } => {
-                // Where the watchdog has ended, the command does as well.
+                // If the watchdog has ended, the command ends as well.
                 let _ = orders.send(&Order::Signal(signal.as_raw()));
+                false
             }
-            Target::Waiting => note(&interrupt, signal),
-            Target::Ended => note(&hurry, signal),
-        }
+            Target::Wait { first } | Target::End { first } => {
+                let is_first = first.is_none() && terminates(signal);
+                if is_first {
+                    *first = Some(signal);
+                }
+                is_first
+            }
+        });
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, getppid};
 
-use crate::{exit::Failure, output::say};
+use crate::exit::Failure;
 
 /// The argument that makes this program the process of a command.
 pub(super) const ARGUMENT: &str = "__start";
@@ -28,30 +28,23 @@ pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(command) = args.next() else { return ExitCode::from(CANNOT_RUN) };
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(Signal::KILL)) {
-        return failed(&command, &error.into());
+        return failure(&command, &error.into()).report();
     }
     // It may have ended before the signal was set.
     if getppid() != parent {
         return ExitCode::from(CANNOT_RUN);
     }
-    failed(&command, &Command::new(&command).args(args).exec())
+    failure(&command, &Command::new(&command).args(args).exec()).report()
 }
 
 /// Replaces this process by a command. Returns if that fails.
 pub(super) fn replace(command: &[OsString]) -> Failure {
     let Some((program, args)) = command.split_first() else { return Failure::usage("no command") };
-    let error = Command::new(program).args(args).exec();
-    let is_missing = error.kind() == io::ErrorKind::NotFound;
-    let code = if is_missing { NOT_FOUND } else { CANNOT_RUN };
-    Failure::new(code, format!("{}: {error}", program.display()))
+    failure(program, &Command::new(program).args(args).exec())
 }
 
-/// Looks whether the program of a command is there and may be executed, as execvp(3) would find it.
-///
-/// # Errors
-///
-/// The exit code, after the reason was printed.
-pub(super) fn check(command: &[OsString]) -> Result<(), ExitCode> {
+/// Checks that the program of a command exists and may be executed, as execvp(3) would find it.
+pub(super) fn check(command: &[OsString]) -> Result<(), Failure> {
     let Some(program) = command.first() else { return Ok(()) };
     let path = Path::new(program);
     let candidates: Vec<PathBuf> = if program.as_encoded_bytes().contains(&b'/') {
@@ -71,11 +64,22 @@ pub(super) fn check(command: &[OsString]) -> Result<(), ExitCode> {
             Err(_) => {}
         }
     }
-    Err(failed(program, &reason))
+    Err(failure(program, &reason))
 }
 
-fn failed(command: &OsString, error: &io::Error) -> ExitCode {
-    say(&format!("redlock: {}: {error}", command.display()));
+fn failure(program: &OsString, error: &io::Error) -> Failure {
     let is_missing = error.kind() == io::ErrorKind::NotFound;
-    ExitCode::from(if is_missing { NOT_FOUND } else { CANNOT_RUN })
+    let code = if is_missing { NOT_FOUND } else { CANNOT_RUN };
+    Failure::new(code, format!("{}: {error}", program.display()))
+}
+
+/// Returns a command that starts this program, even if its file was replaced meanwhile.
+pub(super) fn this_program() -> io::Result<Command> {
+    if cfg!(target_os = "linux") {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("redlock");
+        Ok(command)
+    } else {
+        env::current_exe().map(Command::new)
+    }
 }

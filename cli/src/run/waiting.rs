@@ -1,9 +1,6 @@
-//! What a wait is for, on the standard error, once it takes long.
+//! The reason of a long wait, on the standard error.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{cell::RefCell, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
@@ -11,86 +8,66 @@ use crate::output::{Progress, say, shown};
 
 /// Time that a wait may take without a line.
 const SILENT: Duration = Duration::from_secs(2);
-/// Interval between looks at the clock on a terminal.
+/// Interval between updates of the time on a terminal.
 const TICK: Duration = Duration::from_millis(200);
-/// Limit for finding out what the wait is for.
+/// Limit for finding out the reason.
 const ASK: Duration = Duration::from_secs(2);
 
-/// The wait of a process, from its start to the start of its command.
+/// The wait of a process, from its start to the start of its command. `None` once nothing more is printed.
 #[derive(Debug)]
-pub(super) struct Waiting(Mutex<State>);
-
-#[derive(Debug)]
-enum State {
-    /// Nothing was said yet.
-    Silent,
-    /// A line is on the terminal.
-    Shown(Progress),
-    /// Nothing is to be said.
-    Over,
-}
+pub(super) struct Waiting(RefCell<Option<Progress>>);
 
 impl Waiting {
-    pub(super) const fn new(is_quiet: bool) -> Self {
-        Self(Mutex::new(if is_quiet { State::Over } else { State::Silent }))
+    pub(super) fn new(is_quiet: bool) -> Self {
+        Self(RefCell::new((!is_quiet).then(Progress::new)))
     }
 
     /// Ends the line on the terminal, before the command writes there.
     pub(super) fn end(&self) {
-        *self.state() = State::Over;
+        self.0.take();
     }
 
-    /// Waits, and says after [`SILENT`] what for: once, or on a terminal with a clock that runs.
+    /// Waits. After [`SILENT`], prints the reason: once, or on a terminal with the time so far.
     pub(super) async fn during<T>(
         &self,
         wait: impl Future<Output = T>,
-        what: impl AsyncFn() -> String,
+        reason: impl AsyncFn() -> String,
     ) -> T {
         let tell = async {
             sleep(SILENT).await;
-            let Ok(what) = timeout(ASK, what()).await else { return };
-            let line = format!("redlock: waiting for {}", shown(&what));
+            let Ok(reason) = timeout(ASK, reason()).await else { return };
+            let line = format!("redlock: waiting for {}", shown(&reason));
+            if let Some(progress) = &mut *self.0.borrow_mut() {
+                *progress = Progress::since(SILENT);
+            }
             while self.tell(&line) {
                 sleep(TICK).await;
             }
         };
-        let done = {
-            let mut wait = std::pin::pin!(wait);
-            tokio::select! {
-                biased;
-                done = &mut wait => done,
-                () = tell => wait.await,
-            }
+        let mut wait = std::pin::pin!(wait);
+        let done = tokio::select! {
+            biased;
+            done = &mut wait => done,
+            () = tell => wait.await,
         };
-        let mut state = self.state();
-        if matches!(&*state, State::Shown(_)) {
-            *state = State::Silent;
+        if let Some(progress) = &mut *self.0.borrow_mut() {
+            progress.clear();
         }
         done
     }
 
-    /// Says it, or shows how long it has taken; returns whether there is more to show.
+    /// Prints the line, or updates its time. Returns whether there is more to show.
     fn tell(&self, line: &str) -> bool {
-        let mut state = self.state();
-        match &mut *state {
-            State::Over => return false,
-            State::Silent => {
-                let progress = Progress::since(SILENT);
-                if !progress.is_on_terminal() {
-                    say(line);
-                    return false;
-                }
-                *state = State::Shown(progress);
+        match &mut *self.0.borrow_mut() {
+            None => false,
+            Some(progress) if progress.is_on_terminal() => {
+                progress.tell("", line);
+                true
             }
-            State::Shown(_) => {}
+            Some(_) => {
+                say(line);
+                false
+            }
         }
-        if let State::Shown(progress) = &mut *state {
-            progress.tell("", line);
-        }
-        true
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,7 @@
-//! The process beside `run` that starts the command, and ends it also where `run` itself can't: it was
-//! killed or suspended.
+//! The process beside `run` that starts the command, and ends it even if `run` was killed or suspended.
 //!
-//! It is the parent of the command, and on Linux it adopts the command's orphans: so once it has no
-//! children, no process of the command is left, whatever groups and sessions these made.
+//! It is the parent of the command, and on Linux it adopts the command's orphans: once it has no children,
+//! no process of the command is left, in whatever groups and sessions.
 
 use std::{
     ffi::OsString,
@@ -18,7 +17,7 @@ use std::{
 use futures_util::FutureExt as _;
 use rustix::{
     io::Errno,
-    process::{Pid, Signal, WaitOptions, WaitStatus, getpid, wait},
+    process::{Pid, Signal, WaitOptions, getpid, wait},
 };
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
@@ -28,24 +27,23 @@ use tokio::{
 };
 
 use super::{
-    KILL_MARGIN, clock,
-    group::Group,
+    clock::{KILL_AGAIN, LockEnd},
     messages::{Order, Report, Sender, receive_descriptor},
-    signals, start, this_program,
+    processes::Group,
+    signals::{FORWARDED, terminates},
+    start::{self, this_program},
 };
-use crate::signals::is_ignored;
+use crate::signals::{Signals, is_ignored};
 
 /// The argument that makes this program a watchdog. The next ones: the process group of the command, or 0
-/// for one of its own; the stop signal; 1 if what the command leaves behind runs on, else 0; the command and
+/// for one of its own; the stop signal; 1 to leave the command's leftovers running, else 0; the command and
 /// its arguments.
 pub(super) const ARGUMENT: &str = "__watchdog";
 
-/// Maximum time between looks at the clock: timers do not count the time for which a machine is
+/// Maximum time between checks of the clock: timers do not count the time for which a machine is
 /// suspended, while the clock does.
-const LOOK: Duration = Duration::from_millis(50);
-/// Interval between signals to processes that are being killed.
-const KILL_AGAIN: Duration = Duration::from_millis(5);
-/// How long what the command left behind has to end by itself.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// Time for the command's leftovers to end by themselves.
 const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 
 /// The main function of the watchdog.
@@ -57,7 +55,17 @@ pub(super) fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     if watched.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// A watchdog.
 struct Watch {
+    launch: Launch,
+    orders: Lines<BufReader<UnixStream>>,
+    reports: Sender,
+    /// `None` before the command is started.
+    command: Option<Running>,
+}
+
+/// How the command is started, and how its leftovers end.
+struct Launch {
     command: Vec<OsString>,
     /// The standard input of the command.
     stdin: Option<OwnedFd>,
@@ -65,16 +73,16 @@ struct Watch {
     joins: Option<i32>,
     stop_signal: Signal,
     leaves_daemons: bool,
-    orders: Lines<BufReader<UnixStream>>,
-    reports: Sender,
-    /// When the lock ends, by [`clock::now`].
-    lock_ends: Option<Duration>,
-    group: Option<Group>,
+}
+
+/// The processes of the command.
+struct Running {
+    group: Group,
+    lock_end: LockEnd,
+    /// When the first process ended.
     first_ended: Option<Instant>,
-    /// Everything is to be killed.
-    kills: bool,
-    /// SIGKILL was sent.
-    has_killed: bool,
+    /// SIGKILL was sent, and is sent again until no process is left.
+    is_killed: bool,
 }
 
 impl Watch {
@@ -85,71 +93,58 @@ impl Watch {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         let socket = StdUnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        let stdin = receive_descriptor(&socket)?;
+        let launch = Launch {
+            command: args.collect(),
+            stdin: Some(receive_descriptor(&socket)?),
+            joins: Some(joins).filter(|group| *group > 0),
+            stop_signal,
+            leaves_daemons: leaves == 1,
+        };
         // The command's orphans are adopted from now on.
         #[cfg(target_os = "linux")]
         rustix::process::set_child_subreaper(Some(getpid()))?;
         let reports = Sender::new(&socket)?;
         socket.set_nonblocking(true)?;
         let orders = BufReader::new(UnixStream::from_std(socket)?).lines();
-        Ok(Self {
-            command: args.collect(),
-            stdin: Some(stdin),
-            joins: Some(joins).filter(|group| *group > 0),
-            stop_signal,
-            leaves_daemons: leaves == 1,
-            orders,
-            reports,
-            lock_ends: None,
-            group: None,
-            first_ended: None,
-            kills: false,
-            has_killed: false,
-        })
+        Ok(Self { launch, orders, reports, command: None })
     }
 
-    /// Obeys orders until the command is gone, or there is nobody to run it for.
+    /// Follows orders until no process of the command is left, or `run` has ended before it was started.
     async fn watch(mut self) -> io::Result<()> {
-        // Otherwise the kernel reaps children itself where this signal is ignored.
+        // With a handler, the kernel leaves children to be reaped here even if the signal was ignored.
         let mut ended = signal(SignalKind::child())?;
-        // What is sent to all processes of a service must not end the one that lets them end in time.
-        let _survived: Vec<_> = signals::FORWARDED
-            .into_iter()
-            .filter(|of| !is_ignored(*of))
-            .map(|of| signal(SignalKind::from_raw(of.as_raw())))
-            .collect::<io::Result<_>>()?;
+        // A signal to all processes of a service must not end the one that lets them end in time.
+        let _survived = Signals::new(FORWARDED.into_iter().filter(|signal| !is_ignored(*signal)))?;
         self.reports.send(&Report::Ready)?;
         loop {
-            // All orders are read before the clock is judged: newer ones may be behind an older end.
+            // All orders are read before the clock is checked: a later order may prolong the lock.
             while let Some(line) = self.orders.next_line().now_or_never() {
-                match line {
-                    Ok(Some(line)) => self.obey(&line)?,
+                match (line, &mut self.command) {
+                    (Ok(Some(line)), _) => self.follow(&line)?,
                     // `run` was killed.
-                    Ok(None) | Err(_) if self.group.is_none() => return Ok(()),
-                    Ok(None) | Err(_) => {
-                        self.kills = true;
+                    (Ok(None) | Err(_), None) => return Ok(()),
+                    (Ok(None) | Err(_), Some(command)) => {
+                        command.kill();
                         break;
                     }
                 }
             }
-            if let Some(group) = self.group
-                && !self.reap(group)
-            {
-                // Where `run` was killed, nobody reads it.
+            if !self.reap() {
+                // A killed `run` does not read it.
                 let _ = self.reports.send(&Report::Gone);
                 return Ok(());
             }
-            let pause = self.act();
-            if self.kills {
-                // Orders may be at their end, which is always there to be read.
+            let pause = self.command.as_mut().map_or(INTERVAL, Running::kill_if_due);
+            if self.command.as_ref().is_some_and(|command| command.is_killed) {
+                // The end of the orders, if it was reached, would be read again at once.
                 sleep(pause).await;
                 continue;
             }
             tokio::select! {
                 biased;
-                // The end is there to be read again.
+                // The end of the orders is read again above.
                 line = self.orders.next_line() => if let Ok(Some(line)) = line {
-                    self.obey(&line)?;
+                    self.follow(&line)?;
                 },
                 _ = ended.recv() => {}
                 () = sleep(pause) => {}
@@ -157,44 +152,69 @@ impl Watch {
         }
     }
 
-    fn obey(&mut self, line: &str) -> io::Result<()> {
-        match serde_json::from_str(line).map_err(io::Error::other)? {
-            Order::Start { lock_ends, environment } => {
-                self.lock_ends = Some(lock_ends);
-                // It may be long since the order was given.
-                let is_late = self.kills || self.time_left().is_zero();
-                let started = if is_late {
-                    Err(io::Error::other("the lock has ended, or is about to"))
-                } else {
-                    self.start(&environment)
-                };
-                let report = match started {
+    fn follow(&mut self, line: &str) -> io::Result<()> {
+        let order = serde_json::from_str(line).map_err(io::Error::other)?;
+        match (order, &mut self.command) {
+            (Order::Start { lock_end, environment }, None) => {
+                let report = match self.launch.start(lock_end, &environment) {
                     Ok(group) => {
-                        self.group = Some(group);
-                        Report::Started { pid: group.leader().as_raw_nonzero().get() }
+                        let (first_ended, is_killed) = (None, false);
+                        let pid = group.leader().as_raw_nonzero().get();
+                        self.command = Some(Running { group, lock_end, first_ended, is_killed });
+                        Report::Started { pid }
                     }
                     Err(error) => Report::NotStarted { error: error.to_string() },
                 };
-                // Where `run` was killed, the end of its orders says so, and ends the command.
+                // If `run` was killed, the end of its orders ends the command.
                 let _ = self.reports.send(&report);
             }
-            Order::LockEnds(at) => self.lock_ends = Some(at),
-            Order::Signal(number) => {
-                let signal = Signal::from_named_raw(number);
-                if let (Some(group), Some(signal)) = (self.group, signal) {
-                    match self.first_ended {
-                        None => group.signal(signal),
-                        // The user does not want to wait for what is left.
-                        Some(_) => self.kills |= signals::terminates(signal),
-                    }
-                }
-            }
-            Order::Kill => self.kills = true,
+            (Order::LockEnds(at), Some(command)) => command.lock_end = at,
+            (Order::Kill, Some(command)) => command.kill(),
+            (Order::Signal(number), Some(command)) => match Signal::from_named_raw(number) {
+                Some(signal) if command.first_ended.is_none() => command.group.signal(signal),
+                // The user does not want to wait for what is left.
+                Some(signal) if terminates(signal) => command.kill(),
+                _ => {}
+            },
+            // The command was not started, or is started already.
+            _ => {}
         }
         Ok(())
     }
 
-    fn start(&mut self, environment: &[(String, String)]) -> io::Result<Group> {
+    /// Reaps processes that have ended. Returns whether there is something to watch.
+    fn reap(&mut self) -> bool {
+        let Some(command) = &mut self.command else { return true };
+        loop {
+            let is_left = match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    if command.first_ended.is_none() && pid == command.group.leader() {
+                        command.first_ended = Some(Instant::now());
+                        command.group = command.group.without_leader();
+                        let (status, killed) = (status.as_raw(), command.is_killed);
+                        let _ = self.reports.send(&Report::FirstEnded { status, killed });
+                        if !command.is_released(&self.launch) {
+                            command.group.signal_all(self.launch.stop_signal);
+                            command.group.signal_all(Signal::CONT);
+                        }
+                    }
+                    continue;
+                }
+                Err(Errno::INTR) => continue,
+                Ok(None) => true,
+                Err(_) => command.group.is_left(),
+            };
+            return is_left && !command.is_released(&self.launch);
+        }
+    }
+}
+
+impl Launch {
+    fn start(&mut self, end: LockEnd, environment: &[(String, String)]) -> io::Result<Group> {
+        // Much time may have passed since the order was given.
+        if end.kill_in().is_zero() {
+            return Err(io::Error::other("the lock has ended, or is about to"));
+        }
         let mut command: Command = this_program()?;
         command.arg(start::ARGUMENT).arg(getpid().as_raw_nonzero().to_string());
         command.args(&self.command);
@@ -206,58 +226,27 @@ impl Watch {
         let child = command.spawn()?;
         Ok(Group::new(Pid::from_child(&child), self.joins.is_none()))
     }
+}
 
-    /// Reaps what has ended. Returns whether a process of the command is left.
-    fn reap(&mut self, group: Group) -> bool {
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == group.leader() => {
-                    self.note_first_ended(group, status);
-                }
-                Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => return !self.leaves_now(),
-                Err(_) => return !self.leaves_now() && self.group.is_some_and(Group::is_left),
-            }
+impl Running {
+    /// Returns whether the processes that are left are no longer part of the command.
+    const fn is_released(&self, launch: &Launch) -> bool {
+        launch.leaves_daemons && self.first_ended.is_some() && !self.is_killed
+    }
+
+    fn kill(&mut self) {
+        self.is_killed = true;
+        self.group.signal_all(Signal::KILL);
+    }
+
+    /// Kills the command if it is due. Returns the time until the next check.
+    fn kill_if_due(&mut self) -> Duration {
+        let grace = |at: Instant| LEFTOVER_GRACE.saturating_sub(at.elapsed());
+        let kill_in = self.lock_end.kill_in().min(self.first_ended.map_or(Duration::MAX, grace));
+        if self.is_killed || kill_in.is_zero() {
+            self.kill();
+            return KILL_AGAIN;
         }
-    }
-
-    /// Whether what is left of the command is no longer part of it.
-    const fn leaves_now(&self) -> bool {
-        self.leaves_daemons && self.first_ended.is_some() && !self.has_killed
-    }
-
-    fn note_first_ended(&mut self, group: Group, status: WaitStatus) {
-        self.first_ended = Some(Instant::now());
-        self.group = Some(group.without_leader());
-        let _ = self
-            .reports
-            .send(&Report::FirstEnded { status: status.as_raw(), killed: self.has_killed });
-        if !self.leaves_now() {
-            group.without_leader().signal_all(self.stop_signal);
-            group.without_leader().signal_all(Signal::CONT);
-        }
-    }
-
-    /// Returns the time until the command is to be killed.
-    fn time_left(&self) -> Duration {
-        let at = self.lock_ends.map(|at| at.saturating_sub(KILL_MARGIN));
-        at.map_or(Duration::ZERO, |at| at.saturating_sub(clock::now()))
-    }
-
-    /// Does what is due. Returns the time until the next look.
-    fn act(&mut self) -> Duration {
-        let Some(group) = self.group else { return LOOK };
-        let left = self.time_left();
-        let grace = self
-            .first_ended
-            .map_or(Duration::MAX, |at| LEFTOVER_GRACE.saturating_sub(at.elapsed()));
-        let kill_in = left.min(grace);
-        if self.kills || kill_in.is_zero() {
-            self.has_killed = true;
-            group.signal_all(Signal::KILL);
-            KILL_AGAIN
-        } else {
-            kill_in.min(LOOK)
-        }
+        kill_in.min(INTERVAL)
     }
 }

@@ -1,90 +1,103 @@
-//! What a connection does: it may be idle for longer than a balancer keeps it, but a request that has begun
-//! has to arrive.
+//! The activity of a connection: it may be idle for longer than balancers keep idle connections, and a
+//! request that has begun has to arrive in time.
 
 use std::{
-    io,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 /// Maximum time for the head of a request to arrive once it has begun, and of the first one from the start.
 const HEAD: Duration = Duration::from_secs(10);
 /// Time after which an idle connection is closed. Balancers keep idle connections for up to ten minutes, and
 /// a request that they send while the server closes is lost.
 const IDLE: Duration = Duration::from_secs(620);
-/// Interval between looks.
-const LOOK: Duration = Duration::from_secs(1);
-/// What a connection over HTTP/2 begins with: its frames are no heads of requests.
+/// Interval between checks of a connection.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The first bytes of a connection over HTTP/2. Its later frames do not begin requests by themselves.
 const PREFACE: &[u8] = b"PRI";
 
-/// The activity of a connection. Clones are the same one.
+/// The activity of a connection. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Activity(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// Number of requests that have no response yet.
-    in_flight: usize,
-    /// When it began to be idle, or the next head began to arrive.
-    idle_since: Instant,
-    head_since: Option<Instant>,
-    has_read: bool,
-    is_http2: bool,
+    phase: Phase,
+    /// `None` before the first bytes.
+    is_http2: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The head of a request arrives.
+    Head {
+        since: Instant,
+    },
+    /// Requests wait for the heads of their responses.
+    Responding {
+        requests: usize,
+    },
+    Idle {
+        since: Instant,
+    },
 }
 
 impl Activity {
     pub(super) fn new() -> Self {
-        let idle_since = Instant::now();
-        // Whoever connects wants something.
-        let (head_since, in_flight) = (Some(idle_since), 0);
-        let state = State { in_flight, idle_since, head_since, has_read: false, is_http2: false };
-        Self(Arc::new(Mutex::new(state)))
+        // A client connects to send a request.
+        let phase = Phase::Head { since: Instant::now() };
+        Self(Arc::new(Mutex::new(State { phase, is_http2: None })))
     }
 
-    /// The head of a request has arrived.
+    /// Notes that the head of a request has arrived.
     pub(super) fn begin(&self) {
         let mut state = self.state();
-        state.in_flight += 1;
-        state.head_since = None;
+        let others = if let Phase::Responding { requests } = state.phase { requests } else { 0 };
+        state.phase = Phase::Responding { requests: others + 1 };
     }
 
-    /// The head of its response is known.
+    /// Notes that the head of a response is known.
     pub(super) fn end(&self) {
         let mut state = self.state();
-        state.in_flight -= 1;
-        state.idle_since = Instant::now();
+        state.phase = match state.phase {
+            Phase::Responding { requests: requests @ 2.. } => {
+                Phase::Responding { requests: requests - 1 }
+            }
+            phase => {
+                assert!(matches!(phase, Phase::Responding { .. }), "a response has a request");
+                Phase::Idle { since: Instant::now() }
+            }
+        };
     }
 
-    fn note_read(&self, bytes: &[u8]) {
-        let mut state = self.state();
+    /// Notes that these bytes have arrived.
+    pub(super) fn note_read(&self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
-        if !std::mem::replace(&mut state.has_read, true) {
-            state.is_http2 = bytes.starts_with(PREFACE);
-            if state.is_http2 {
-                state.head_since = None;
-            }
-        }
-        if state.in_flight == 0 && !state.is_http2 {
-            state.head_since.get_or_insert_with(Instant::now);
+        let mut state = self.state();
+        let is_first = state.is_http2.is_none();
+        let is_http2 = *state.is_http2.get_or_insert(bytes.starts_with(PREFACE));
+        let now = Instant::now();
+        match state.phase {
+            Phase::Head { .. } if is_first && is_http2 => state.phase = Phase::Idle { since: now },
+            Phase::Idle { .. } if !is_http2 => state.phase = Phase::Head { since: now },
+            _ => {}
         }
     }
 
     /// Returns once the connection has been idle for too long, or a head did not arrive in time.
     pub(super) async fn expired(&self) {
         loop {
-            sleep(LOOK).await;
-            let state = self.state();
-            let is_late = state.head_since.is_some_and(|since| since.elapsed() >= HEAD);
-            if is_late || (state.in_flight == 0 && state.idle_since.elapsed() >= IDLE) {
+            sleep(INTERVAL).await;
+            let is_over = match self.state().phase {
+                Phase::Head { since } => since.elapsed() >= HEAD,
+                Phase::Responding { .. } => false,
+                Phase::Idle { since } => since.elapsed() >= IDLE,
+            };
+            if is_over {
                 return;
             }
         }
@@ -92,42 +105,5 @@ impl Activity {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A stream whose reads are noted.
-pub(super) struct Watched<S> {
-    pub(super) stream: S,
-    pub(super) activity: Activity,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        self.activity.note_read(&buf.filled()[before..]);
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -1,6 +1,6 @@
 //! Connections: accepted until a signal comes, and then ended after a moment.
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::service::{Service as _, service_fn};
 use hyper_util::{
@@ -15,10 +15,11 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tokio_util::io::InspectReader;
 use tower_redlock_dashboard::Dashboard;
 
-use super::activity::{Activity, Watched};
-use crate::{exit::Failure, signals::EndSignals};
+use super::activity::Activity;
+use crate::{exit::Failure, signals::Signals};
 
 /// Time for responses that have begun.
 const GRACE: Duration = Duration::from_secs(1);
@@ -32,11 +33,11 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> 
 }
 
 /// Serves until a signal comes. Beyond the limit, connections wait to be accepted.
-pub(super) async fn serve(
+pub(super) async fn accept_until_signal(
     listener: TcpListener,
     limit: usize,
     dashboard: Dashboard,
-    signals: &mut EndSignals,
+    signals: &mut Signals,
 ) {
     let limit = Arc::new(Semaphore::new(limit));
     let (mut connections, graceful) = (JoinSet::new(), GracefulShutdown::new());
@@ -60,7 +61,7 @@ pub(super) async fn serve(
     connections.shutdown().await;
 }
 
-/// Serves a connection over HTTP/1.1 or HTTP/2, as the client begins it.
+/// Serves a connection over HTTP/1.1 or HTTP/2: the client chooses.
 fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     stream: S,
     dashboard: Dashboard,
@@ -77,7 +78,8 @@ fn connection<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
             response
         }
     });
-    let stream = TokioIo::new(Watched { stream, activity: activity.clone() });
+    let of_reads = activity.clone();
+    let stream = TokioIo::new(InspectReader::new(stream, move |bytes| of_reads.note_read(bytes)));
     let http = auto::Builder::new(TokioExecutor::new());
     let connection = graceful.watch(http.serve_connection(stream, service).into_owned());
     async move {
@@ -95,7 +97,7 @@ async fn accept(
     listener: &TcpListener,
     limit: &Arc<Semaphore>,
 ) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-    // An error would say that it was closed, which it never is.
+    // Fails only for a closed semaphore, and this one is never closed.
     let permit = Arc::clone(limit).acquire_owned().await.ok();
     loop {
         match listener.accept().await {

@@ -1,19 +1,24 @@
 //! The first locks and jobs of the servers.
 
+use std::time::{Duration, SystemTime};
+
 use futures_util::TryStreamExt;
 use serde_json::{Value, json};
-use tower_redlock::Redlock;
+use tower_redlock::{Redlock, lock::Holder};
 
 use crate::{
-    jobs::{COLUMNS, JobRow, first_jobs},
-    locks::LockRow,
-    output::{Table, shown},
+    jobs::{self, JobRow, first_jobs},
+    locks::{self, lock_cells, lock_json},
+    output::{Table, shown, time},
 };
 
+/// Number of jobs that are read.
+const JOBS: usize = 10;
+
 /// Locks in the order of their names, or why they are unknown.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Listing {
-    pub(super) locks: Vec<LockRow>,
+    pub(super) locks: Vec<Holder>,
     /// Whether there are further ones.
     pub(super) more: bool,
     /// The first jobs.
@@ -23,11 +28,8 @@ pub(super) struct Listing {
     pub(super) error: Option<String>,
 }
 
-/// Number of jobs that are read.
-const JOBS: usize = 10;
-
 impl Listing {
-    /// Reads so many locks.
+    /// Reads the locks, up to this number, and the first jobs.
     pub(super) async fn read(redlock: &Redlock, limit: usize) -> Self {
         let mut listing = Self::default();
         let mut locks = std::pin::pin!(redlock.locks());
@@ -35,7 +37,7 @@ impl Listing {
             match locks.try_next().await {
                 Ok(Some(_)) if listing.locks.len() == limit => listing.more = true,
                 Ok(Some(holder)) => {
-                    listing.locks.push(LockRow::from(&holder));
+                    listing.locks.push(holder);
                     continue;
                 }
                 Ok(None) => {}
@@ -74,14 +76,16 @@ impl Listing {
             (_, false) => format!("{count} jobs"),
             (_, true) => format!("more than {count} jobs; `redlock jobs list` lists all"),
         };
-        let mut table = Table::new(COLUMNS);
-        let mut text: String = self.jobs.iter().map(|job| table.row(job.cells())).collect();
-        text.push_str(&table.end());
+        let text = Table::of(jobs::COLUMNS, self.jobs.iter().map(JobRow::cells));
         std::iter::once(summary).chain(text.lines().map(str::to_owned)).collect()
     }
 
+    pub(super) fn lock_table(&self, now: SystemTime) -> String {
+        Table::of(locks::COLUMNS, self.locks.iter().map(|lock| lock_cells(lock, now)))
+    }
+
     pub(super) fn json(&self) -> Value {
-        let locks: Vec<_> = self.locks.iter().map(LockRow::json).collect();
+        let locks: Vec<_> = self.locks.iter().map(lock_json).collect();
         let jobs: Vec<_> = self.jobs.iter().map(JobRow::json).collect();
         json!({
             "locks": locks,
@@ -91,4 +95,14 @@ impl Listing {
             "error": self.error,
         })
     }
+}
+
+/// Returns a table of nodes: their names, round trips and states.
+pub(super) fn node_table<'a>(
+    nodes: impl Iterator<Item = (&'a str, Option<Duration>, String)>,
+) -> String {
+    let rows = nodes.map(|(name, trip, state)| {
+        [shown(name), trip.map_or_else(|| "-".into(), time), shown(&state)]
+    });
+    Table::of(["NODE", ">ROUND TRIP", "STATE"], rows)
 }

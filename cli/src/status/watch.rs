@@ -1,38 +1,36 @@
-//! `status --watch`: the view is drawn when something has happened, until a signal or a key ends it.
+//! `status --watch`: the view is drawn after each event, until a signal or a key ends it.
 
 use std::{
-    future::{Future, pending},
-    io::{IsTerminal, Read, stdin, stdout},
+    io::{self, IsTerminal, stdout},
     pin::Pin,
     process::ExitCode,
-    thread,
     time::{Duration, SystemTime},
 };
 
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::{
-    sync::mpsc,
+    io::{AsyncReadExt, stdin},
     time::{MissedTickBehavior, interval, sleep},
 };
 use tower_redlock::Redlock;
 
 use super::{listing::Listing, view::View};
 use crate::{
+    client::{Client, settle},
     exit::Failure,
     output::{
-        Style, print, print_json_line,
+        print, print_json_line,
         terminal::{Screen, size},
     },
-    settings::Settings,
-    settle::settle,
-    signals::EndSignals,
+    signals::{self, Signals},
 };
 
-/// Interval between two looks at the nodes.
+/// Interval between checks of the nodes.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Where views go.
 enum Target {
-    Screen(Option<Screen>),
+    Screen(Screen),
     /// A block or an object for each change; the state that was printed last.
     Lines {
         json: bool,
@@ -45,75 +43,71 @@ impl Target {
         if json || !stdout().is_terminal() {
             return Ok(Self::Lines { json, last: None });
         }
-        Ok(Self::Screen(Some(Screen::enter()?)))
+        Screen::enter().map(Self::Screen)
     }
 
     fn show(&mut self, view: &View) -> Result<(), Failure> {
-        match self {
-            Self::Screen(None) => Ok(()),
-            Self::Screen(Some(screen)) => {
-                let size = size().unwrap_or_default();
-                screen.draw(&view.lines(Some(size), Style::stdout()))
-            }
-            Self::Lines { json, last } => {
-                let state = view.state();
-                if last.as_ref() == Some(&state) {
-                    return Ok(());
-                }
-                *last = Some(state);
-                if *json {
-                    print_json_line(&view.json())
-                } else {
-                    let lines = view.lines(None, Style::stdout()).join("\n");
-                    print(&format!("{lines}\n\n"))
-                }
-            }
+        let (json, last) = match self {
+            Self::Screen(screen) => return screen.draw(&view.lines(Some(size()))),
+            Self::Lines { json, last } => (*json, last),
+        };
+        let state = view.state();
+        if last.as_ref() == Some(&state) {
+            return Ok(());
         }
+        *last = Some(state);
+        if json {
+            return print_json_line(&view.json());
+        }
+        print(&format!("{}\n\n", view.lines(None).join("\n")))
     }
 }
 
 pub(super) async fn watch(
-    redlock: Redlock,
-    settings: &Settings,
+    client: &Client,
     limit: usize,
     every: Duration,
-    json: bool,
 ) -> Result<ExitCode, Failure> {
-    // Before the screen is taken over, as they would not restore it.
-    let mut ended = EndSignals::new();
-    let mut target = Target::new(json)?;
-    let mut keys = matches!(target, Target::Screen(_)).then(keys);
-    let mut window = Window::new();
+    // Before the screen is taken over, as their default actions do not restore it.
+    let mut ended = Signals::new(signals::END)?;
+    let mut target = Target::new(client.output.json)?;
+    let is_screen = matches!(target, Target::Screen(_));
+    let mut window = Signals::new([Signal::WINCH, Signal::TSTP].into_iter().filter(|_| is_screen))?;
+    let mut has_keys = is_screen && io::stdin().is_terminal();
+    let mut keys = stdin();
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut reading = read(redlock.clone(), limit, Duration::ZERO);
+    let mut reading = read(&client.redlock, limit, Duration::ZERO);
     let mut listing = None;
-    if matches!(target, Target::Lines { .. }) {
+    if !is_screen {
         // The first block has the locks.
         tokio::select! {
             read = &mut reading => listing = Some(read),
-            code = ended.recv() => return Ok(ExitCode::from(code)),
+            signal = ended.recv() => return Ok(signals::exit_code(signal).into()),
         }
-        reading = read(redlock.clone(), limit, every);
+        reading = read(&client.redlock, limit, every);
     }
     loop {
-        let view =
-            View::new(SystemTime::now(), settings.prefix(), &redlock.health(), listing.clone());
-        target.show(&view)?;
+        let prefix = client.settings.prefix().to_owned();
+        let (at, nodes) = (SystemTime::now(), client.redlock.health());
+        target.show(&View { at, prefix, nodes, listing: listing.clone() })?;
         tokio::select! {
-            code = ended.recv() => return Ok(ExitCode::from(code)),
-            key = next(&mut keys) => if matches!(key, b'q' | b'Q') {
-                return Ok(ExitCode::SUCCESS);
+            signal = ended.recv() => return Ok(signals::exit_code(signal).into()),
+            key = keys.read_u8(), if has_keys => match key {
+                Ok(b'q' | b'Q') => return Ok(ExitCode::SUCCESS),
+                Ok(_) => {}
+                Err(_) => has_keys = false,
             },
             found = &mut reading => {
                 listing = Some(found);
-                reading = read(redlock.clone(), limit, every);
+                reading = read(&client.redlock, limit, every);
             }
-            event = window.event() => if event == WindowEvent::Stop && let Target::Screen(screen) = &mut target {
+            signal = window.recv() => if signal == Signal::TSTP {
                 // The shell gets its screen back until the program continues.
-                *screen = None;
-                stop();
-                *screen = Some(Screen::enter()?);
+                drop(target);
+                // If it fails, the program just continues.
+                let _ = kill_process(getpid(), Signal::STOP);
+                target = Target::Screen(Screen::enter()?);
             },
             _ = ticks.tick() => {}
         }
@@ -121,97 +115,14 @@ pub(super) async fn watch(
 }
 
 /// Reads the locks after a pause.
-fn read(redlock: Redlock, limit: usize, pause: Duration) -> Pin<Box<dyn Future<Output = Listing>>> {
+fn read(
+    redlock: &Redlock,
+    limit: usize,
+    pause: Duration,
+) -> Pin<Box<dyn Future<Output = Listing> + '_>> {
     Box::pin(async move {
         sleep(pause).await;
-        settle(&redlock).await;
-        Listing::read(&redlock, limit).await
+        settle(redlock).await;
+        Listing::read(redlock, limit).await
     })
 }
-
-/// Reads keys, on a thread that ends with the program.
-fn keys() -> mpsc::Receiver<u8> {
-    let (sender, receiver) = mpsc::channel(16);
-    if Screen::has_keys() {
-        thread::spawn(move || {
-            let mut key = [0];
-            while matches!(stdin().read(&mut key), Ok(1)) && sender.blocking_send(key[0]).is_ok() {}
-        });
-    }
-    receiver
-}
-
-async fn next(keys: &mut Option<mpsc::Receiver<u8>>) -> u8 {
-    let key = match keys {
-        Some(receiver) => receiver.recv().await,
-        None => None,
-    };
-    match key {
-        Some(key) => key,
-        // Nobody types.
-        None => pending().await,
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WindowEvent {
-    Resize,
-    /// Ctrl-Z.
-    Stop,
-}
-
-/// What happens to the terminal's window.
-#[cfg(unix)]
-struct Window {
-    resized: Option<tokio::signal::unix::Signal>,
-    stopped: Option<tokio::signal::unix::Signal>,
-}
-
-#[cfg(unix)]
-impl Window {
-    fn new() -> Self {
-        use tokio::signal::unix::{SignalKind, signal};
-        let stop = SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw());
-        let is_screen = stdout().is_terminal();
-        Self {
-            resized: signal(SignalKind::window_change()).ok(),
-            stopped: is_screen.then(|| signal(stop).ok()).flatten(),
-        }
-    }
-
-    async fn event(&mut self) -> WindowEvent {
-        async fn of(signal: &mut Option<tokio::signal::unix::Signal>) -> Option<()> {
-            signal.as_mut()?.recv().await
-        }
-        tokio::select! {
-            Some(()) = of(&mut self.resized) => WindowEvent::Resize,
-            Some(()) = of(&mut self.stopped) => WindowEvent::Stop,
-            else => pending().await,
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Window;
-
-#[cfg(not(unix))]
-impl Window {
-    fn new() -> Self {
-        Self
-    }
-
-    async fn event(&mut self) -> WindowEvent {
-        pending().await
-    }
-}
-
-/// Stops this process until it is continued.
-#[cfg(unix)]
-fn stop() {
-    use rustix::process::{Signal, getpid, kill_process};
-    // Where it fails, the program just continues.
-    let _ = kill_process(getpid(), Signal::STOP);
-}
-
-#[cfg(not(unix))]
-fn stop() {}

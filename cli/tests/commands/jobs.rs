@@ -180,7 +180,7 @@ async fn unused_jobs_are_forgotten() {
         args.extend_from_slice(more);
         redlock(&servers, &args)
     };
-    forget("1h", &["--yes"]).is(0, &["no job has been unused for so long"]);
+    forget("1h", &["--yes"]).is(0, &["no job has been unused for that time"]);
     eventually_async("it has been unused for a second", async || forget("1s", &[]).code == 64)
         .await;
     forget("1s", &[]).is(64, &["no terminal", "nothing was done"]);

@@ -1,4 +1,4 @@
-//! Where nobody reads the output, and where there are no servers.
+//! Commands without a reader of their output, and without servers.
 
 use std::{
     fs::File,

@@ -43,7 +43,7 @@ fn nonce(owner: &str) -> String {
     format!("{number:032x}")
 }
 
-/// In 2020.
+/// A time in 2020, in milliseconds since the epoch.
 const SINCE: &str = "1600000000000";
 
 fn put(servers: &[RedisServer], key: &str, value: &str) {
@@ -63,9 +63,9 @@ impl Running {
         Self::spawn(&mut Self::command(servers, args))
     }
 
-    /// Nobody reads its standard error.
+    /// Returns the program, with a standard error that is not read.
     pub(crate) fn command(servers: &[RedisServer], args: &[&str]) -> Command {
-        // Whoever runs the tests may ignore signals.
+        // The process that runs the tests may ignore signals.
         let mut command = Command::new("env");
         command.args(["--default-signal", env!("CARGO_BIN_EXE_redlock")]);
         command.args(PATIENT).args(args).env("REDLOCK_NODES", nodes(servers));

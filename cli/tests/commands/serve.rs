@@ -227,7 +227,7 @@ fn unsafe_usage_is_refused() {
     let usage: [(&[&str], &str, &str); 10] = [
         (&["--listen=0.0.0.0:0"], "", "--user"),
         (&["--listen=[::]:0"], "s3cret", "--user"),
-        (&["--listen=localhost"], "", "no address like 127.0.0.1:8700"),
+        (&["--listen=localhost"], "", "an address such as 127.0.0.1:8700"),
         (&["--user=ann"], "", PASSWORD),
         (&["--user=ann", &empty], "s3cret", "the first line is empty"),
         (&["--user=ann:b"], "s3cret", "no colon"),

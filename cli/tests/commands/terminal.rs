@@ -67,7 +67,7 @@ impl Terminal {
         thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
-                all.lock().expect("nobody panics").extend_from_slice(&buffer[..count]);
+                all.lock().expect("no thread panics").extend_from_slice(&buffer[..count]);
             }
         });
         Self { master, slave, written, child }
@@ -75,7 +75,7 @@ impl Terminal {
 
     /// All that was written so far.
     pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.written.lock().expect("nobody panics")).into_owned()
+        String::from_utf8_lossy(&self.written.lock().expect("no thread panics")).into_owned()
     }
 
     /// The last complete frame.

@@ -29,7 +29,7 @@ async fn reports_a_client_with_longer_ttl() {
     let long = Redlock::builder().nodes(&all).ttl(Duration::from_secs(3));
     let long = connected(long).await;
     let outcome = Doctor::guarded(&all, "1s").command(&["lower-max-ttl"]);
-    outcome.is(69, &["not every node took the lower max_ttl", "locks of up to 3s"]);
+    outcome.is(69, &["not every node accepted the lower max_ttl", "locks of up to 3s"]);
     outcome.says(&["lower ttl and max_ttl in the configuration of all clients first"]);
     let json = Doctor::guarded(&all, "1s").command(&["lower-max-ttl", "--json"]).is(69, &[]).json();
     assert_eq!(json["lowered"], false);

@@ -43,7 +43,7 @@ fn a_frozen_server() {
     servers[0].freeze();
     let outcome = doctor.run(&[]);
     servers[0].thaw();
-    outcome.is(1, &[&name(&servers[0]), "does not answer", "look whether the server hangs"]);
+    outcome.is(1, &[&name(&servers[0]), "does not answer", "check whether the server hangs"]);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn one_server_by_two_names() {
     let nodes = [servers[0].url(), servers[1].url(), servers[1].url_by_name()];
     let outcome = Doctor::over(&nodes).run(&[]);
     outcome.is(2, &["NO QUORUM", "is the same server as localhost:", "would vote twice"]);
-    outcome.says(&["put a second, independent server in its place"]);
+    outcome.says(&["replace one of the two with an independent server"]);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_full_server() {
     let doctor = Doctor::over(&urls(&servers));
     doctor.run(&[]).is(0, &["HEALTHY"]);
     servers[2].fill_memory();
-    doctor.run(&[]).is(1, &["at maxmemory", "make room or raise maxmemory"]);
+    doctor.run(&[]).is(1, &["at maxmemory", "free memory or raise maxmemory"]);
 }
 
 #[test]
@@ -114,7 +114,10 @@ fn server_clock_is_wrong() {
     doctor.run(&[]).is(0, &["hint", "s ahead of ours", "NTP"]);
     servers[2].set_clock_offset(-90.0);
     let outcome = doctor.run(&[]);
-    outcome.is(1, &["problem", "s behind those of a quorum of servers", "get NTP on the server"]);
+    outcome.is(
+        1,
+        &["problem", "s behind the clocks of a quorum of servers", "get NTP running on the server"],
+    );
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn new_servers_need_a_probation() {
     let outcome = doctor.run(&["--wait", "--timeout", "30s", "--no-probe"]);
     outcome
         .is(0, &["0 of 3 nodes vote", "in probation for another", "3 of 3 nodes vote", "HEALTHY"]);
-    outcome.says(&["nothing is kept on disk", "with the restart guard that is safe"]);
+    outcome.says(&["no data is kept on disk", "safe with the restart guard"]);
     doctor.run(&["--no-probe"]).is(0, &["HEALTHY"]);
 }
 
@@ -72,7 +72,7 @@ fn waits_for_quorum_despite_dead_server() {
 fn even_and_small_sets() {
     let servers = RedisServer::start_n(4);
     let doctor = Doctor::over(&urls(&servers));
-    doctor.run(&[]).is(0, &["an even number of nodes: 4 survive the loss of 1", "HEALTHY"]);
+    doctor.run(&[]).is(0, &["4 nodes tolerate 1 failure, the same as 3 nodes", "HEALTHY"]);
     let two = RedisServer::start_n(2);
     let doctor = Doctor::over(&urls(&two));
     doctor.run(&[]).is(0, &["with 2 nodes, the loss of one stops all locks"]);

@@ -27,7 +27,7 @@ fn version_of_time_zones_is_shown() {
 fn bad_usage_has_its_exit_code() {
     let cases: &[(&[&str], &str)] = &[
         (&["doctor", "--bogus"], "unexpected argument '--bogus'"),
-        (&["doctor", "--ttl", "10"], "no time like 10s"),
+        (&["doctor", "--ttl", "10"], "a duration such as 10s"),
         (&["doctor", "--ttl"], "a value is required for '--ttl"),
         (&["doctor", "--restart-guard", "on"], "probation, off"),
         (&["adopt"], "--from"),
@@ -36,7 +36,7 @@ fn bad_usage_has_its_exit_code() {
         (&["doctor", "--yes"], "unexpected argument '--yes'"),
         (&["doctor", "--timeout", "5s"], "--wait"),
         (&["doctor", "--check", "--wait"], "cannot be used with"),
-        (&["adopt", "--from", "redis://h", "--timeout", "soon"], "no time like 10s"),
+        (&["adopt", "--from", "redis://h", "--timeout", "soon"], "a duration such as 10s"),
         (&["bogus"], "unrecognized subcommand 'bogus'"),
     ];
     for (args, words) in cases {

@@ -85,7 +85,7 @@ fn wrong_settings_are_78() {
     assert!(!refused.output().contains("s3cret"), "{}", refused.output());
 }
 
-/// Without a limit for the wait: it ends all the same.
+/// The wait has no limit, and ends as waiting does not help.
 #[test]
 fn servers_that_never_vote_are_78() {
     let site = Site::new();

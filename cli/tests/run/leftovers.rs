@@ -48,7 +48,7 @@ fn command_ends_with_standard_input() {
     let site = Site::new();
     for (script, code) in [
         ("echo $$ > PID; sleep 60", 143),
-        // What handles the signal and goes on is killed.
+        // A process that handles the signal and does not end is killed.
         ("trap '' TERM; echo $$ > PID; while :; do sleep 0.01; done", 137),
     ] {
         let script = script.replace("PID", &format!("pid-{code}"));

@@ -66,7 +66,7 @@ fn failed_tick_is_tried_again() {
     tick(&site, 7, script, &["--attempts", "2"]).ends(3, "");
     tick(&site, 7, script, &["--attempts", "2"]).ends(3, "");
     tick(&site, 7, script, &["--attempts", "2"]).ends(75, "attempts so far: 2");
-    tick(&site, 6, script, &[]).ends(75, "has begun a later tick, that of 2025-05-05T00:07:00Z");
+    tick(&site, 6, script, &[]).ends(75, "has begun a later tick, 2025-05-05T00:07:00Z");
     assert_eq!(site.read("log"), "1\n2\n");
     tick(&site, 8, "exit 0", &[]).ends(0, "");
     tick(&site, 8, script, &["-v"]).ends(0, "has run this tick");
@@ -143,7 +143,7 @@ fn leader_leaves_to_next() {
 mod notified {
     use super::*;
 
-    /// Appends what it is told to `told`.
+    /// Appends its environment to `told`.
     const TELL: &str =
         "echo $REDLOCK_JOB $REDLOCK_TICK $REDLOCK_ATTEMPT $REDLOCK_OUTCOME: $REDLOCK_ERROR >> told";
 

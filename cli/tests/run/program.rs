@@ -79,7 +79,7 @@ impl Site {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        // Whoever runs the tests may ignore signals.
+        // The process that runs the tests may ignore signals.
         let mut command = Command::new("env");
         command
             .args(["--default-signal", env!("CARGO_BIN_EXE_redlock")])

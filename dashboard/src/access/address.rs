@@ -10,11 +10,11 @@ use http::{
 
 use super::{Authorize, Viewer};
 
-const REFUSED: &str = "These pages are for those who open them by an IP address or as localhost, as http://127.0.0.1 \
-                       with the port. Under another name, a page of another site could read them.";
+const REFUSED: &str = "These pages are shown to viewers that open them by an IP address or as localhost, as \
+                       http://127.0.0.1 with the port. Under another name, a page of another site could read them.";
 
-/// Gives everybody the same access who addresses the server by an IP address or as `localhost`. A request under
-/// another name, or without one, is answered 403.
+/// Gives the same access to each viewer that addresses the server by an IP address or as `localhost`. A request
+/// under another name, or without one, is answered 403.
 ///
 /// For pages without authentication that listen on loopback. A page of another site can have the browser connect
 /// to loopback, by a name of its own that it lets resolve to 127.0.0.1 (DNS rebinding): to the browser this is
@@ -48,7 +48,7 @@ fn is_host_address(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     let name = authority.host();
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    // A name before the host would be of a user.
+    // The part before an `@` names a user.
     !host.contains('@')
         && (bare.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost"))
 }
@@ -102,9 +102,7 @@ mod tests {
             "2130706433",
             "127.1",
         ] {
-            let refused = viewer("/", &[host]);
-            assert_eq!(refused.access(), Access::Forbidden, "{host}");
-            assert_eq!(refused.reason(), Some(REFUSED));
+            assert_eq!(viewer("/", &[host]), Viewer::refused(REFUSED), "{host}");
         }
     }
 

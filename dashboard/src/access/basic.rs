@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{HeaderMap, HeaderValue, header::AUTHORIZATION, request::Parts};
+use headers::{Authorization, HeaderMapExt as _, authorization::Basic};
+use http::{HeaderValue, request::Parts};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
@@ -12,8 +12,8 @@ use super::{Access, Authorize, Viewer};
 /// Basic authentication (RFC 7617) for a few users.
 ///
 /// The time of a comparison depends on neither the names nor the passwords. Credentials are sent with each
-/// request: serve it over TLS. The browser asks a viewer without valid ones for them. Attempts are not
-/// counted: choose passwords that can't be guessed.
+/// request: serve the pages over TLS. The browser asks a viewer without valid credentials for them. Attempts are
+/// not counted: choose passwords that can't be guessed.
 ///
 /// ```
 /// use tower_redlock_dashboard::{Access, BasicAuth};
@@ -35,8 +35,8 @@ struct BasicUser {
 }
 
 impl BasicAuth {
-    /// Nobody yet. Browsers show the realm when they ask for the password; characters that a header can't
-    /// have are left out.
+    /// Returns one without users. Browsers show the realm when they ask for the password; characters that a
+    /// header can't have are left out.
     pub fn new(realm: &str) -> Self {
         let is_plain = |c: &char| (' '..='~').contains(c) && !matches!(c, '"' | '\\');
         let realm: String = realm.chars().filter(is_plain).collect();
@@ -55,29 +55,23 @@ impl BasicAuth {
             tracing::warn!(%name, "a user of the dashboard has a colon in the name, or no password: no access");
             return self;
         }
-        let credentials = digest(format!("{name}:{password}").as_bytes());
+        let credentials = digest(&name, password);
         self.users.push(BasicUser { name, credentials, access });
         self
     }
 }
 
-fn digest(credentials: &[u8]) -> [u8; 32] {
-    Sha256::digest(credentials).into()
-}
-
-fn sent(headers: &HeaderMap) -> Option<Vec<u8>> {
-    let (scheme, encoded) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return None;
-    }
-    STANDARD.decode(encoded.trim()).ok()
+fn digest(name: &str, password: &str) -> [u8; 32] {
+    // The name has no colon.
+    Sha256::new_with_prefix(name).chain_update(":").chain_update(password).finalize().into()
 }
 
 impl Authorize for BasicAuth {
     fn viewer(&self, request: &Parts) -> Viewer {
         let challenged = || Viewer::challenged(self.challenge.clone());
-        let Some(sent) = sent(&request.headers) else { return challenged() };
-        let sent = digest(&sent);
+        let sent = request.headers.typed_get::<Authorization<Basic>>();
+        let Some(sent) = sent else { return challenged() };
+        let sent = digest(sent.username(), sent.password());
         // All users are compared, whichever matches.
         let mut found = u32::MAX;
         for (number, user) in (0..).zip(&self.users) {
@@ -98,7 +92,8 @@ impl fmt::Debug for BasicAuth {
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    use http::{Request, header::AUTHORIZATION};
 
     use super::*;
 
@@ -139,10 +134,8 @@ mod tests {
             Some("Bearer x".into()),
         ];
         for header in wrong {
-            let viewer = viewer(header.clone());
-            let challenge = viewer.challenge().unwrap();
-            assert_eq!(challenge, r#"Basic realm="locks", charset="UTF-8""#, "{header:?}");
-            assert_eq!(viewer.access(), Access::Forbidden);
+            let challenge = HeaderValue::from_static(r#"Basic realm="locks", charset="UTF-8""#);
+            assert_eq!(viewer(header.clone()), Viewer::challenged(challenge), "{header:?}");
         }
     }
 

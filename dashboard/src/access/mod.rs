@@ -1,13 +1,17 @@
-//! Who may see and do what.
+//! What each viewer may see and do.
 
+mod action;
 mod address;
 mod basic;
 mod extension;
 mod origin;
 mod viewer;
 
+pub(crate) use action::Subject;
+pub use action::{Action, Actions};
 pub use address::by_address;
 pub use basic::BasicAuth;
 pub use extension::by_extension;
 pub(crate) use origin::is_cross_origin;
-pub use viewer::{Access, Action, Actions, Authorize, Viewer};
+pub(crate) use viewer::Admission;
+pub use viewer::{Access, Authorize, Viewer};

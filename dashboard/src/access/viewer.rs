@@ -1,10 +1,13 @@
-//! Viewers, and what they may do.
+//! Viewers and their access.
 
 use std::sync::Arc;
 
 use http::{HeaderValue, request::Parts};
 
-/// What a viewer may do.
+use super::{Action, Actions};
+use crate::text::{beginning, visible};
+
+/// The access of a viewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
@@ -22,7 +25,7 @@ pub enum Access {
 impl Access {
     /// Returns a viewer with this access. The name is logged with each action.
     pub fn by(self, name: impl Into<Arc<str>>) -> Viewer {
-        Viewer { name: Some(name.into()), ..self.into() }
+        Viewer { name: Some(name.into()), admission: Admission::With(self) }
     }
 
     pub(crate) const fn allows(self, action: Action) -> bool {
@@ -34,93 +37,43 @@ impl Access {
     }
 }
 
-/// Something that a viewer may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Action {
-    /// Take a lock away from its holder.
-    BreakLock,
-    /// Request a run of a job.
-    TriggerJob,
-    /// Pause a job on the whole fleet.
-    PauseJob,
-    /// Resume a paused job.
-    ResumeJob,
-    /// Record a key of once as done.
-    MarkDone,
-    /// Remove the record of a key of once.
-    ForgetKey,
-}
-
-impl Action {
-    pub(crate) const EACH: [Self; 6] = [
-        Self::BreakLock,
-        Self::TriggerJob,
-        Self::PauseJob,
-        Self::ResumeJob,
-        Self::MarkDone,
-        Self::ForgetKey,
-    ];
-
-    /// Its name in paths and in events.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::BreakLock => "break",
-            Self::TriggerJob => "trigger",
-            Self::PauseJob => "pause",
-            Self::ResumeJob => "resume",
-            Self::MarkDone => "done",
-            Self::ForgetKey => "forget",
-        }
-    }
-
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::EACH.into_iter().find(|action| action.name() == name)
-    }
-}
-
-/// A set of actions.
-///
-/// ```
-/// use tower_redlock_dashboard::{Access, Action, Actions};
-///
-/// let on_call = Access::Only(Actions::from_iter([Action::PauseJob, Action::ResumeJob]));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Actions(u8);
-
-impl Actions {
-    /// Returns whether the action is one of them.
-    pub const fn contains(self, action: Action) -> bool {
-        self.0 & (1 << action as u8) != 0
-    }
-}
-
-impl FromIterator<Action> for Actions {
-    fn from_iter<I: IntoIterator<Item = Action>>(actions: I) -> Self {
-        Self(actions.into_iter().fold(0, |all, action| all | (1 << action as u8)))
-    }
-}
-
-/// The one who sent a request, with their access.
+/// The sender of a request, with its access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Viewer {
     name: Option<Arc<str>>,
-    access: Access,
-    challenge: Option<HeaderValue>,
-    reason: Option<Arc<str>>,
+    admission: Admission,
 }
+
+/// How a request is let in, or why it is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    With(Access),
+    /// Status 401 with this `WWW-Authenticate`.
+    Challenged(HeaderValue),
+    /// Status 403 for this reason.
+    Refused(Arc<str>),
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self::With(Access::Forbidden)
+    }
+}
+
+/// The recorded name of a viewer that has none.
+const ANONYMOUS: &str = "a viewer of the dashboard";
+/// Maximum length of a name that is stored with a pause or a request, in bytes.
+const MAX_NAME_BYTES: usize = 128;
 
 impl Viewer {
     /// A request without valid credentials, which is answered 401 with this `WWW-Authenticate`.
     pub const fn challenged(challenge: HeaderValue) -> Self {
-        let challenge = Some(challenge);
-        Self { name: None, access: Access::Forbidden, challenge, reason: None }
+        Self { name: None, admission: Admission::Challenged(challenge) }
     }
 
     /// A viewer without access, to whom the page of status 403 says this.
     pub fn refused(reason: impl Into<Arc<str>>) -> Self {
-        Self { reason: Some(reason.into()), ..Self::default() }
+        Self { name: None, admission: Admission::Refused(reason.into()) }
     }
 
     /// Returns the name that was given.
@@ -130,29 +83,37 @@ impl Viewer {
 
     /// Returns the access.
     pub const fn access(&self) -> Access {
-        self.access
+        match self.admission {
+            Admission::With(access) => access,
+            Admission::Challenged(_) | Admission::Refused(_) => Access::Forbidden,
+        }
     }
 
-    pub(crate) const fn challenge(&self) -> Option<&HeaderValue> {
-        self.challenge.as_ref()
-    }
-
-    pub(crate) fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
+    pub(crate) const fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     pub(crate) const fn may(&self, action: Action) -> bool {
-        self.access.allows(action)
+        self.access().allows(action)
+    }
+
+    /// Returns the name that is stored and logged with an action.
+    pub(crate) fn recorded_name(&self) -> Arc<str> {
+        let name = visible(self.name().unwrap_or_default().trim());
+        match beginning(&name, MAX_NAME_BYTES) {
+            "" => ANONYMOUS.into(),
+            name => name.into(),
+        }
     }
 }
 
 impl From<Access> for Viewer {
     fn from(access: Access) -> Self {
-        Self { access, ..Self::default() }
+        Self { name: None, admission: Admission::With(access) }
     }
 }
 
-/// Decides who may see and do what. Called once for each request, before anything else.
+/// Decides what each viewer may see and do. Called once for each request, before anything else.
 ///
 /// Closures that return a [`Viewer`] or an [`Access`] implement it, [`BasicAuth`](crate::BasicAuth), and what
 /// [`by_extension`](crate::by_extension) and [`by_address`](crate::by_address) return.
@@ -178,7 +139,7 @@ mod tests {
     #[test]
     fn access_allows_what_it_names() {
         let pause = Access::Only(Actions::from_iter([Action::PauseJob]));
-        for action in Action::EACH {
+        for (action, ..) in Action::EACH {
             assert!(Access::All.allows(action));
             assert!(!Access::ReadOnly.allows(action) && !Access::Forbidden.allows(action));
             assert_eq!(pause.allows(action), action == Action::PauseJob);
@@ -191,5 +152,16 @@ mod tests {
     fn access_is_forbidden_by_default() {
         assert_eq!(Viewer::default().access(), Access::Forbidden);
         assert_eq!(Access::All.by("ann").name(), Some("ann"));
+        assert_eq!(Viewer::refused("closed").access(), Access::Forbidden);
+    }
+
+    #[test]
+    fn names_fit_what_is_stored() {
+        let name = |viewer: Viewer| viewer.recorded_name();
+        assert_eq!(&*name(Access::All.by("ann")), "ann");
+        assert_eq!(&*name(Access::All.by(" ")), ANONYMOUS);
+        assert_eq!(&*name(Access::All.into()), ANONYMOUS);
+        assert_eq!(*name(Access::All.by("é".repeat(100))), *"é".repeat(64));
+        assert_eq!(&*name(Access::All.by("a\nb")), r"a\nb");
     }
 }

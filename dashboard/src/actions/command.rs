@@ -1,50 +1,62 @@
 //! The actions themselves.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use tower_redlock::{Redlock, lock::Released};
+use tower_redlock::{LockError, Redlock, Resource, lock::Released, scheduler::JobCommand};
 
-use super::{Done, failure::ActionFailure};
+use super::outcome::{Acted, Done};
 use crate::{
-    access::Action,
-    look::HeldLock,
-    query::{Params, beginning},
+    access::{Action, Viewer},
+    look::{HeldLock, ShownLock},
+    problem::Problem,
+    query::Params,
+    text::beginning,
 };
 
 /// Maximum length of a reason, in bytes.
 const MAX_REASON_BYTES: usize = 200;
+/// The field that identifies the holder that was shown.
+pub(crate) const HOLDER: &str = "holder";
 
-/// What a viewer has confirmed.
-pub(super) struct Command<'a> {
-    pub(super) redlock: &'a Redlock,
-    pub(super) by: &'a str,
-    pub(super) subject: &'a str,
-    pub(super) form: &'a Params,
+/// An action that a viewer has confirmed.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) action: Action,
+    /// The name of the lock or job, or the key.
+    pub(crate) subject: Arc<str>,
+    pub(super) by: Arc<str>,
+    pub(crate) form: Params,
 }
 
-impl Command<'_> {
-    /// Returns what was done, also in words.
-    pub(super) async fn run(&self, action: Action) -> Result<(Done, String), ActionFailure> {
-        let (redlock, subject) = (self.redlock, self.subject);
-        // Nodes that do not vote delete keys all the same. The others are given under a lock, and would wait
-        // for votes for as long as two TTLs.
-        if action != Action::BreakLock {
+impl Command {
+    /// Returns what a form confirms.
+    pub(crate) fn new(action: Action, viewer: &Viewer, form: Params) -> Result<Self, Problem> {
+        let subject = form.exact(action.subject().param());
+        let lacks = || Problem::bad_request("The form does not say what it is about.");
+        let subject = subject.ok_or_else(lacks)?.into();
+        Ok(Self { action, subject, by: viewer.recorded_name(), form })
+    }
+
+    pub(super) async fn run(&self, redlock: &Redlock) -> Acted {
+        let subject = &*self.subject;
+        // Nodes delete the keys of a lock even while they do not vote. All other actions need a lock, and
+        // would wait for a quorum.
+        if self.action != Action::BreakLock {
             redlock.readiness()?;
         }
-        match action {
-            Action::BreakLock => self.break_lock().await,
+        match self.action {
+            Action::BreakLock => self.break_lock(redlock).await,
             Action::TriggerJob => {
-                let command = redlock.trigger_job(subject).by(self.by);
-                let command = match self.reason() {
-                    Some(why) => command.why(why),
-                    None => command,
-                };
-                let id = command.await?;
-                Ok((Done::Requested, format!("run {id} was requested")))
+                let id = self.signed(redlock.trigger_job(subject)).await?;
+                Ok((Done::RunRequested, self.explained(format!("run {id} was requested"))))
             }
-            Action::PauseJob => self.pause().await,
+            Action::StopJob => self.stop(redlock).await,
+            Action::PauseJob => self.pause(redlock).await,
             Action::ResumeJob => {
-                redlock.resume_job(subject).by(self.by).await?;
+                self.signed(redlock.resume_job(subject)).await?;
                 Ok((Done::Resumed, "the job has no pause any more".into()))
             }
             Action::MarkDone => {
@@ -55,57 +67,85 @@ impl Command<'_> {
                 request.mark_done().await?;
                 Ok((Done::Recorded, "the key was recorded as done".into()))
             }
-            Action::ForgetKey => {
-                if redlock.once(subject).forget().await? {
-                    Ok((Done::Forgotten, "the record was removed".into()))
-                } else {
-                    Ok((Done::NoRecord, "there was no record".into()))
-                }
-            }
+            Action::ForgetKey => Ok(if redlock.once(subject).forget().await? {
+                (Done::Forgotten, "the record was removed".into())
+            } else {
+                (Done::NoRecord, "there was no record".into())
+            }),
         }
     }
 
     /// Takes a lock away from the holder that was shown, and from no later lease.
-    async fn break_lock(&self) -> Result<(Done, String), ActionFailure> {
-        let Some(holder) = self.redlock.inspect(self.subject).await? else {
-            return Err(ActionFailure::Refused("Nobody holds it any more.".into()));
+    async fn break_lock(&self, redlock: &Redlock) -> Acted {
+        let Some(holder) = redlock.inspect(&*self.subject).await? else {
+            return Err(Problem::not_done("No process holds it any more."));
         };
         let held = HeldLock::from(holder);
-        if self.form.get("holder") != Some(&*held.mark()) {
-            return Err(ActionFailure::Refused(
-                "Another holder has it now than the one that was shown. Look at it again.".into(),
-            ));
-        }
+        self.expect(&held.shown, "holder has it")?;
         let owner = held.shown.owner.as_deref().unwrap_or("a foreign key");
-        if self.redlock.revoke(&held.holder).await? == Released::AlreadyLost {
-            return Ok((Done::Gone, format!("{owner} had lost it already")));
+        if redlock.revoke(&held.holder).await? == Released::AlreadyLost {
+            return Ok((Done::LockGone, format!("{owner} had lost it already")));
         }
         let token = held.shown.token;
-        Ok((Done::Broken, format!("it was taken away from {owner}, token {token}")))
+        Ok((Done::LockBroken, format!("it was taken away from {owner}, token {token}")))
     }
 
-    async fn pause(&self) -> Result<(Done, String), ActionFailure> {
-        let mut command = self.redlock.pause_job(self.subject).by(self.by);
-        let mut what = String::from("the job was paused");
-        if let Some(why) = self.reason() {
-            what = format!("{what}: {why}");
-            command = command.why(why);
+    /// Requests the end of the run that was shown.
+    async fn stop(&self, redlock: &Redlock) -> Acted {
+        let job = Resource::of_job(&self.subject).map_err(LockError::from)?;
+        if let Some(holder) = redlock.inspect(job).await? {
+            self.expect(&ShownLock::from(&holder), "run is in progress")?;
         }
+        let run = self.signed(redlock.stop_job(&*self.subject)).await?;
+        Ok((
+            Done::StopRequested,
+            self.explained(format!("the run with token {run} was asked to stop")),
+        ))
+    }
+
+    /// Refuses to act on a later holder than the one that the form was shown for.
+    fn expect(&self, holder: &ShownLock, later: &str) -> Result<(), Problem> {
+        if self.form.get(HOLDER) == Some(&*holder.mark()) {
+            return Ok(());
+        }
+        let what = format!("Another {later} now than the one that was shown. Look at it again.");
+        Err(Problem::not_done(what))
+    }
+
+    async fn pause(&self, redlock: &Redlock) -> Acted {
+        let mut command = self.signed(redlock.pause_job(&*self.subject));
         if let Some(time) = self.hours()? {
             let until = SystemTime::now().checked_add(time);
             command = command.until(until.ok_or_else(no_hours)?);
         }
         command.await?;
-        Ok((Done::Paused, what))
+        Ok((Done::Paused, self.explained("the job was paused".into())))
     }
 
-    /// The reason that was given, as far as it can be stored.
+    /// Adds the viewer's name and reason to a command.
+    fn signed<T>(&self, command: JobCommand<T>) -> JobCommand<T> {
+        let command = command.by(Arc::clone(&self.by));
+        match self.reason() {
+            Some(why) => command.why(why),
+            None => command,
+        }
+    }
+
+    /// Adds the reason to what was done.
+    fn explained(&self, what: String) -> String {
+        match self.reason() {
+            Some(why) => format!("{what}: {why}"),
+            None => what,
+        }
+    }
+
+    /// Returns the reason that was given, as far as it can be stored.
     fn reason(&self) -> Option<&str> {
         let why = self.form.get("why")?;
         Some(beginning(why, MAX_REASON_BYTES).trim_end())
     }
 
-    fn hours(&self) -> Result<Option<Duration>, ActionFailure> {
+    fn hours(&self) -> Result<Option<Duration>, Problem> {
         let Some(hours) = self.form.get("hours") else { return Ok(None) };
         let hours: f64 = hours.parse().map_err(|_| no_hours())?;
         let time = Duration::try_from_secs_f64(hours * 3_600.0).map_err(|_| no_hours())?;
@@ -113,45 +153,79 @@ impl Command<'_> {
     }
 }
 
-fn no_hours() -> ActionFailure {
-    ActionFailure::Refused("Give a number of hours above zero, or nothing.".into())
+fn no_hours() -> Problem {
+    Problem::not_done("Give a number of hours above zero, or nothing.")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::future::pending;
 
-    fn hours(form: &str) -> Result<Option<Duration>, ActionFailure> {
-        let (redlock, form) = (Redlock::embedded(), Params::parse(form.as_bytes()));
-        let command = Command { redlock: &redlock, by: "ann", subject: "report", form: &form };
-        command.hours()
+    use tower_redlock::Schedule;
+
+    use super::*;
+    use crate::access::Access;
+
+    /// Returns what the viewer `ann` confirms by a form.
+    fn command(action: Action, form: &str) -> Command {
+        let form = Params::parse(form.as_bytes());
+        Command::new(action, &Access::All.by("ann"), form).unwrap()
     }
 
     #[test]
     fn hours_are_positive_numbers() {
+        let hours = |hours: &str| command(Action::PauseJob, &format!("name=report{hours}")).hours();
         assert_eq!(hours(""), Ok(None));
-        assert_eq!(hours("hours=1.5"), Ok(Some(Duration::from_secs(5_400))));
+        assert_eq!(hours("&hours=1.5"), Ok(Some(Duration::from_secs(5_400))));
         for wrong in ["0", "-1", "NaN", "inf", "x", "1e300"] {
-            assert_eq!(hours(&format!("hours={wrong}")), Err(no_hours()), "{wrong}");
+            assert_eq!(hours(&format!("&hours={wrong}")), Err(no_hours()), "{wrong}");
         }
     }
 
     #[tokio::test]
     async fn later_holder_keeps_its_lock() {
         let redlock = Redlock::embedded();
+        let shown = async || {
+            let held = HeldLock::from(redlock.inspect("invoice").await.unwrap().unwrap());
+            format!("name=invoice&holder={}", held.shown.mark())
+        };
         let first = redlock.lock("invoice").await.unwrap();
-        let shown = HeldLock::from(redlock.inspect("invoice").await.unwrap().unwrap());
+        let form = shown().await;
         first.release().await.unwrap();
         let second = redlock.lock("invoice").await.unwrap();
-        let form = Params::parse(format!("holder={}", shown.mark()).as_bytes());
-        let command = Command { redlock: &redlock, by: "ann", subject: "invoice", form: &form };
-        let refused = command.run(Action::BreakLock).await;
-        assert!(matches!(refused, Err(ActionFailure::Refused(_))), "{refused:?}");
+
+        let refused = command(Action::BreakLock, &form).run(&redlock).await;
+
+        assert!(refused.is_err_and(|problem| problem.status == 409));
         assert!(second.is_valid());
-        let shown = HeldLock::from(redlock.inspect("invoice").await.unwrap().unwrap());
-        let form = Params::parse(format!("holder={}", shown.mark()).as_bytes());
-        let command = Command { redlock: &redlock, by: "ann", subject: "invoice", form: &form };
-        assert_eq!(command.run(Action::BreakLock).await.unwrap().0, Done::Broken);
+        let broken = command(Action::BreakLock, &shown().await).run(&redlock).await;
+        assert_eq!(broken.unwrap().0, Done::LockBroken);
         assert!(redlock.inspect("invoice").await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn shown_run_is_stopped() {
+        let redlock = Redlock::embedded();
+        let idle = command(Action::StopJob, "name=report&holder=1").run(&redlock).await;
+        assert_eq!(idle, Err(Problem::not_done(r#"job "report" is not running"#)));
+        let tick = redlock.job_tick("report", Schedule::every(Duration::from_secs(60)));
+        let (start, begun) = tokio::sync::oneshot::channel();
+        let work = move |_| {
+            start.send(()).unwrap();
+            pending::<Result<(), LockError>>()
+        };
+        let run = tokio::spawn(tick.run(work));
+        begun.await.unwrap();
+        let job = Resource::of_job("report").unwrap();
+        let lock = ShownLock::from(&redlock.inspect(job).await.unwrap().unwrap());
+
+        let later = command(Action::StopJob, "name=report&holder=0").run(&redlock).await;
+        let form = format!("name=report&holder={}&why=stuck", lock.mark());
+        let stopped = command(Action::StopJob, &form).run(&redlock).await;
+
+        assert!(later.is_err_and(|problem| problem.status == 409));
+        let what = format!("the run with token {} was asked to stop: stuck", lock.token);
+        assert_eq!(stopped, Ok((Done::StopRequested, what)));
+        run.abort();
     }
 }

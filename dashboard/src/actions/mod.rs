@@ -1,12 +1,11 @@
-//! What viewers may do: asked for on one page, done by a POST of its form.
+//! What viewers change: each confirmed form is carried out once, and recorded.
 
-mod ask;
 mod command;
-mod failure;
-mod form;
+mod outcome;
 mod perform;
 mod sent;
 
-pub(crate) use ask::ask;
-pub(crate) use perform::{Done, perform, refused};
+pub(crate) use command::{Command, HOLDER};
+pub(crate) use outcome::Done;
+pub(crate) use perform::perform;
 pub(crate) use sent::{FIELD, SentForms};

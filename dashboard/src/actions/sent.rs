@@ -1,4 +1,4 @@
-//! Forms that were sent: a second click does nothing again, also without JavaScript.
+//! Forms that were sent: a second click starts no second action, also without JavaScript.
 
 use std::{
     collections::{VecDeque, hash_map::RandomState},
@@ -11,8 +11,8 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{Done, failure::ActionFailure};
-use crate::{access::Action, query::Params};
+use super::{command::Command, outcome::Acted};
+use crate::access::Action;
 
 /// Maximum number of forms that are remembered.
 const CAPACITY: usize = 256;
@@ -21,8 +21,6 @@ const MAX_TOKEN_BYTES: usize = 64;
 /// The field of the token.
 pub(crate) const FIELD: &str = "form";
 
-/// What an action has done, also in words.
-pub(super) type Acted = Result<(Done, String), ActionFailure>;
 /// `None` until the action has ended.
 pub(super) type Acting = watch::Receiver<Option<Acted>>;
 
@@ -30,8 +28,7 @@ pub(super) type Acting = watch::Receiver<Option<Acted>>;
 #[derive(Debug, Default)]
 pub(crate) struct SentForms(Mutex<VecDeque<(SentForm, Acting)>>);
 
-/// A form of a page that was shown once. Whoever copies its token to another form, or to that of somebody else,
-/// gets another action.
+/// A form of a page that was shown once. Another action, subject or viewer with the same token is another form.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SentForm {
     token: Box<str>,
@@ -41,15 +38,10 @@ pub(super) struct SentForm {
 }
 
 impl SentForm {
-    /// `None` without a token: from a program, which does not click twice.
-    pub(super) fn of(
-        form: &Params,
-        action: Action,
-        subject: &Arc<str>,
-        by: &Arc<str>,
-    ) -> Option<Self> {
+    /// Returns `None` without a token: the form is from a program, which does not click twice.
+    pub(super) fn of(Command { action, subject, by, form }: &Command) -> Option<Self> {
         let token = form.exact(FIELD).filter(|token| token.len() <= MAX_TOKEN_BYTES)?.into();
-        Some(Self { token, action, subject: Arc::clone(subject), by: Arc::clone(by) })
+        Some(Self { token, action: *action, subject: Arc::clone(subject), by: Arc::clone(by) })
     }
 }
 
@@ -75,6 +67,7 @@ impl SentForms {
             sent.pop_front();
         }
         sent.push_back((form, acting.clone()));
+        debug_assert!(sent.len() <= CAPACITY);
         acting
     }
 }
@@ -82,10 +75,11 @@ impl SentForms {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{access::Access, query::Params};
 
     fn form(token: &str, action: Action, subject: &str, by: &str) -> Option<SentForm> {
-        let params = Params::parse(format!("{FIELD}={token}").as_bytes());
-        SentForm::of(&params, action, &subject.into(), &by.into())
+        let form = Params::parse(format!("name={subject}&{FIELD}={token}").as_bytes());
+        SentForm::of(&Command::new(action, &Access::All.by(by), form).unwrap())
     }
 
     /// Returns whether the form begins an action.

@@ -1,41 +1,50 @@
-//! Takes over events from the manager and from schedulers.
+//! Records the events of the manager and of schedulers.
 
 use std::{
+    future::ready,
     sync::{Arc, Weak},
     time::SystemTime,
 };
 
+use futures_util::{FutureExt as _, StreamExt as _, stream::unfold};
 use tokio::{
     runtime::Handle,
-    sync::broadcast::error::{RecvError, TryRecvError},
+    sync::broadcast::{Receiver, error::RecvError},
+    task::unconstrained,
 };
 use tower_redlock::{
     lock::{LockEvent, LockEventKind},
     scheduler::{JobEvent, JobEventKind, SkipReason},
 };
 
-use super::{
-    EventLog,
-    log::{EventReceiver, EventSource, LoggedEvent},
-};
+use super::log::{EventLog, EventSource, EventStream, LoggedEvent};
 
 impl EventLog {
-    /// Starts to follow what is not followed yet, if there is a runtime. Called by each request: it costs a mutex.
+    pub(crate) fn follow_locks(&self, events: Receiver<LockEvent>) {
+        self.sources().push(recorded(events, |event| Some(of_lock_event(event))));
+    }
+
+    pub(crate) fn follow_jobs(&self, events: Receiver<JobEvent>) {
+        self.sources().push(recorded(events, of_job_event));
+    }
+
+    /// Starts to follow the sources that no task follows yet, if there is a runtime. Each request calls it: it
+    /// costs a mutex.
     ///
-    /// What was sent so far is taken over at once, in the order of its time.
+    /// The events that were sent so far are recorded at once, in the order of their times.
     pub(crate) fn start(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let mut sources = self.take_sources();
-        if sources.is_empty() {
-            return;
-        }
-        let mut entries = Vec::new();
+        let mut sources = std::mem::take(&mut *self.sources());
+        let mut events = Vec::new();
         for source in &mut sources {
-            source.drain(&mut entries);
+            // Without the budget of the task, which would end the loop early.
+            while let Some(Some(event)) = unconstrained(source.next()).now_or_never() {
+                events.push(event);
+            }
         }
-        entries.sort_by_key(|entry| entry.at);
-        for entry in entries {
-            self.add(entry);
+        events.sort_by_key(|event| event.at);
+        for event in events {
+            self.add(event);
         }
         for source in sources {
             runtime.spawn(Following { log: Arc::downgrade(self), source: Some(source) }.run());
@@ -43,37 +52,28 @@ impl EventLog {
     }
 }
 
-impl EventReceiver {
-    /// Takes over what was sent so far.
-    fn drain(&mut self, entries: &mut Vec<LoggedEvent>) {
-        loop {
-            let received = match self {
-                Self::Locks(events) => events.try_recv().map(|event| Some(of_lock(event))),
-                Self::Jobs(events) => events.try_recv().map(of_job),
-            };
-            match received {
-                Ok(entry) => entries.extend(entry),
-                Err(TryRecvError::Lagged(count)) => {
-                    entries.push(dropped(format!("{count} earlier events were not recorded")));
-                }
-                Err(_) => return,
-            }
-        }
-    }
-
-    async fn next(&mut self) -> Result<Option<LoggedEvent>, RecvError> {
-        match self {
-            Self::Locks(events) => events.recv().await.map(|event| Some(of_lock(event))),
-            Self::Jobs(events) => events.recv().await.map(of_job),
-        }
-    }
+/// Returns the events of a source that are recorded, and how many were missed.
+fn recorded<E: Clone + Send + 'static>(
+    events: Receiver<E>,
+    record: fn(E) -> Option<LoggedEvent>,
+) -> EventStream {
+    let received = unfold(events, move |mut events| async move {
+        let event = match events.recv().await {
+            Ok(event) => record(event),
+            Err(RecvError::Lagged(count)) => Some(dropped(count)),
+            Err(RecvError::Closed) => return None,
+        };
+        Some((event, events))
+    });
+    received.filter_map(ready).fuse().boxed()
 }
 
 /// The task that follows one source, until the dashboard or the source is dropped. If its runtime ends, the next
 /// request starts another one.
 struct Following {
     log: Weak<EventLog>,
-    source: Option<EventReceiver>,
+    /// `None` once the source has ended.
+    source: Option<EventStream>,
 }
 
 impl Following {
@@ -82,34 +82,28 @@ impl Following {
             let received = source.next().await;
             let Some(log) = self.log.upgrade() else { break };
             match received {
-                Ok(Some(entry)) => log.add(entry),
-                Ok(None) => {}
-                Err(RecvError::Lagged(count)) => {
-                    log.add(dropped(format!(
-                        "{count} events came faster than they could be recorded"
-                    )));
-                }
-                Err(RecvError::Closed) => self.source = None,
+                Some(event) => log.add(event),
+                None => self.source = None,
             }
         }
-        self.source = None;
     }
 }
 
 impl Drop for Following {
     fn drop(&mut self) {
         if let (Some(log), Some(source)) = (self.log.upgrade(), self.source.take()) {
-            log.give_back(source);
+            log.sources().push(source);
         }
     }
 }
 
-fn dropped(text: String) -> LoggedEvent {
+fn dropped(count: u64) -> LoggedEvent {
     let (at, source) = (SystemTime::now(), EventSource::Log);
-    LoggedEvent { id: 0, at, source, kind: "dropped", names: Vec::new(), text, is_bad: false }
+    let text = format!("{count} earlier events were not recorded");
+    LoggedEvent { at, source, kind: "dropped", names: Vec::new(), text, is_bad: false }
 }
 
-fn of_lock(LockEvent { at, kind, .. }: LockEvent) -> LoggedEvent {
+fn of_lock_event(LockEvent { at, kind, .. }: LockEvent) -> LoggedEvent {
     let (source, names) = match (&kind, kind.resource()) {
         (LockEventKind::NodeOut { node, .. } | LockEventKind::NodeBack { node }, _) => {
             (EventSource::Node, vec![Arc::clone(node)])
@@ -125,12 +119,12 @@ fn of_lock(LockEvent { at, kind, .. }: LockEvent) -> LoggedEvent {
             | LockEventKind::FenceRaised { .. }
     );
     let (text, kind) = (kind.to_string(), kind.name());
-    LoggedEvent { id: 0, at, source, kind, names, text, is_bad: !is_good }
+    LoggedEvent { at, source, kind, names, text, is_bad: !is_good }
 }
 
-fn of_job(JobEvent { job, tick, trigger, at, kind, .. }: JobEvent) -> Option<LoggedEvent> {
+fn of_job_event(JobEvent { job, tick, trigger, at, kind, .. }: JobEvent) -> Option<LoggedEvent> {
     use JobEventKind as Kind;
-    // What others did, and what each run goes through, would hide the rest.
+    // Claims of other replicas and the steps of each run would hide the rest.
     if matches!(kind, Kind::Claimed { .. } | Kind::Extended { .. }) {
         return None;
     }
@@ -152,7 +146,7 @@ fn of_job(JobEvent { job, tick, trigger, at, kind, .. }: JobEvent) -> Option<Log
     };
     let text = format!("{job}, {of}: {kind}");
     let (kind, names) = (kind.name(), vec![job]);
-    Some(LoggedEvent { id: 0, at, source: EventSource::Job, kind, names, text, is_bad: !is_good })
+    Some(LoggedEvent { at, source: EventSource::Job, kind, names, text, is_bad: !is_good })
 }
 
 #[cfg(test)]
@@ -176,8 +170,12 @@ mod tests {
         refused(&redlock, "invoice:1").await;
         log.start();
         let events = log.after(0);
-        assert_eq!((events[0].kind, &*events[0].names[0]), ("refused", "invoice:1"));
-        assert!(events[0].text.starts_with("invoice:1 was not acquired"), "{}", events[0].text);
+        assert_eq!((events[0].event.kind, &*events[0].event.names[0]), ("refused", "invoice:1"));
+        assert!(
+            events[0].event.text.starts_with("invoice:1 was not acquired"),
+            "{}",
+            events[0].event.text
+        );
     }
 
     #[tokio::test]
@@ -189,7 +187,7 @@ mod tests {
         let mut changes = log.changes();
         refused(&redlock, "invoice:2").await;
         changes.changed().await.unwrap();
-        assert_eq!(&*log.after(0)[0].names[0], "invoice:2");
+        assert_eq!(&*log.after(0)[0].event.names[0], "invoice:2");
     }
 
     #[test]
@@ -204,11 +202,11 @@ mod tests {
         second.block_on(refused(&redlock, "invoice:3"));
         assert!(log.after(0).is_empty());
         second.block_on(async { log.start() });
-        assert_eq!(&*log.after(0)[0].names[0], "invoice:3");
+        assert_eq!(&*log.after(0)[0].event.names[0], "invoice:3");
     }
 
     #[tokio::test]
-    async fn events_that_nobody_took_are_counted() {
+    async fn missed_events_are_counted() {
         let redlock = Redlock::embedded();
         let log = Arc::new(EventLog::default());
         log.follow_locks(redlock.events());
@@ -216,7 +214,8 @@ mod tests {
             refused(&redlock, "invoice:4").await;
         }
         log.start();
-        let dropped = log.after(0).iter().find(|event| event.kind == "dropped").cloned().unwrap();
-        assert_eq!(dropped.text, "6 earlier events were not recorded");
+        let dropped =
+            log.after(0).iter().find(|event| event.event.kind == "dropped").cloned().unwrap();
+        assert_eq!(dropped.event.text, "6 earlier events were not recorded");
     }
 }

@@ -4,5 +4,5 @@ mod follow;
 mod log;
 mod stream;
 
-pub(crate) use log::{EventLog, EventSource, LoggedEvent};
+pub(crate) use log::{EventLog, EventSource, LoggedEvent, NumberedEvent};
 pub(crate) use stream::stream;

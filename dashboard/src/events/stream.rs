@@ -1,71 +1,72 @@
 //! The events as a stream for browsers (HTML, section "Server-sent events").
 
-use std::{fmt::Write as _, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{Stream, stream::unfold};
+use serde_json::json;
 use tokio::{
-    sync::{OwnedSemaphorePermit, watch},
+    sync::{OwnedSemaphorePermit, TryAcquireError, watch},
     time::{Instant, timeout},
 };
 
-use super::EventLog;
+use super::log::{EventLog, Ring};
 
-/// Maximum duration of a stream. The browser connects again, and misses nothing; a server that shuts down
-/// without [`Dashboard::end_streams`](crate::Dashboard::end_streams) waits for it at most so long.
+/// Maximum duration of a stream. The browser connects again, and misses nothing. A server that shuts down without
+/// [`Dashboard::end_streams`](crate::Dashboard::end_streams) waits for the end of the stream.
 const LONGEST: Duration = Duration::from_secs(20);
-/// Interval between signs of life, for proxies.
+/// Interval between comments in a quiet stream, which keep proxies from closing it.
 const ALIVE: Duration = Duration::from_secs(10);
 /// Pause before the browser connects again, in ms.
 const RETRY: u32 = 1_000;
 
-struct Following {
+struct StreamState {
     log: Arc<EventLog>,
-    changes: watch::Receiver<u64>,
+    changes: watch::Receiver<Ring>,
+    /// The number of the last event that was sent.
     seen: u64,
     ends: Instant,
-    has_begun: bool,
+    /// Lines that are sent before the next event.
+    pending: String,
     _permit: OwnedSemaphorePermit,
 }
 
-/// Streams the events after a number.
+/// Streams the events after a number. Returns the permit's error if no stream may begin.
 pub(crate) fn stream(
     log: &Arc<EventLog>,
     after: u64,
-    permit: OwnedSemaphorePermit,
-) -> impl Stream<Item = String> + Send + use<> {
-    let following = Following {
+) -> Result<impl Stream<Item = String> + Send + use<>, TryAcquireError> {
+    let state = StreamState {
         changes: log.changes(),
         log: Arc::clone(log),
         seen: after,
         ends: Instant::now() + LONGEST,
-        has_begun: false,
-        _permit: permit,
+        pending: format!("retry: {RETRY}\n\n"),
+        _permit: Arc::clone(&log.streams).try_acquire_owned()?,
     };
-    unfold(following, |mut following| async move {
-        let text = following.next().await?;
-        Some((text, following))
-    })
+    Ok(unfold(state, |mut state| async move {
+        let text = state.next().await?;
+        Some((text, state))
+    }))
 }
 
-impl Following {
+impl StreamState {
     /// Returns what is sent next; `None` at the end.
     async fn next(&mut self) -> Option<String> {
-        let mut text = String::new();
-        if !std::mem::replace(&mut self.has_begun, true) {
-            // Writing to a string does not fail.
-            let _ = write!(text, "retry: {RETRY}\n\n");
-        }
+        let mut text = std::mem::take(&mut self.pending);
         loop {
             self.changes.mark_unchanged();
             if self.seen > 0 && self.log.lacks_some_after(self.seen) {
-                let gap = "{\"event\":\"dropped\",\"at\":null,\"bad\":true,\"text\":\"some events are not shown here: \
-                           they came faster than this page was told of them\"}";
-                let _ = write!(text, "data: {gap}\n\n");
+                let what =
+                    "some events are not shown here: they came faster than this page received them";
+                let gap = json!({ "event": "dropped", "at": null, "bad": true, "text": what });
+                text.extend(["data: ", &gap.to_string(), "\n\n"]);
             }
             for event in self.log.after(self.seen) {
+                debug_assert!(event.id > self.seen, "events are sent in order");
                 self.seen = event.id;
                 // JSON has no line breaks.
-                let _ = write!(text, "id: {}\ndata: {}\n\n", event.id, event.json());
+                let (id, data) = (event.id.to_string(), event.json().to_string());
+                text.extend(["id: ", &id, "\ndata: ", &data, "\n\n"]);
             }
             if !text.is_empty() {
                 return Some(text);
@@ -91,15 +92,14 @@ mod tests {
     use crate::events::{EventSource, LoggedEvent};
 
     fn stream(log: &Arc<EventLog>, after: u64) -> impl Stream<Item = String> + use<> {
-        let permit = Arc::clone(&log.streams).try_acquire_owned().unwrap();
-        super::stream(log, after, permit)
+        super::stream(log, after).unwrap()
     }
 
     fn add(log: &EventLog, text: &str) {
         let at = SystemTime::UNIX_EPOCH;
         let (source, names) = (EventSource::Lock, Vec::new());
         let text = text.into();
-        log.add(LoggedEvent { id: 0, at, source, kind: "lost", names, text, is_bad: false });
+        log.add(LoggedEvent { at, source, kind: "lost", names, text, is_bad: false });
     }
 
     #[tokio::test(start_paused = true)]
@@ -128,14 +128,14 @@ mod tests {
             add(&log, "last");
             log.end_streams();
         });
-        assert!(rest.unwrap().contains("\"text\":\"last\""), "what has happened is told");
+        assert!(rest.unwrap().contains("\"text\":\"last\""), "earlier events are sent");
         assert_eq!(events.next().await, None);
         assert!(begun.elapsed().is_zero());
-        assert!(Arc::clone(&log.streams).try_acquire_owned().is_err(), "there is no other one");
+        assert!(super::stream(&log, 0).is_err(), "no other stream begins");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn gap_is_told_once() {
+    async fn gap_is_reported_once() {
         let log = Arc::new(EventLog::default());
         add(&log, "first");
         let first = log.after(0)[0].id;

@@ -1,12 +1,20 @@
-//! A value that is read at most once in a second, whoever asks.
+//! A value that is read at most once in a second, for all viewers.
+//!
+//! One read at a time is under way. It is begun by the first request that finds no fresh value; the others wait
+//! for its end. All transitions are made within the watch channel that publishes the value:
+//!
+//! ```text
+//!           begin                   publish the whole value
+//!   idle ──────────► reading ─────────────────────────────────► idle, with a fresh value
+//!                    │   ▲  │ the read panics, or its runtime ends
+//!                    └───┘  └─────────────────────────────────► idle, with the old value
+//!        publish a partial value
+//! ```
 
 use std::{
     collections::HashMap,
     future::Future,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -17,187 +25,182 @@ use tokio::{
 
 /// Minimum time between the beginnings of two looks.
 const FRESH: Duration = Duration::from_secs(1);
-/// Maximum wait of a request without any look so far.
+/// How long a look is kept, as a multiple of the time that it took: a tenth of the time is spent reading.
+pub(super) const RESTING: u32 = 10;
+/// Maximum wait of a request while no look has been published.
 const FIRST_PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum wait of a request for a look that replaces an older one.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Maximum number of names whose looks are kept.
 const MAX_NAMES: usize = 256;
 
-/// How long a look is kept, as a multiple of the time that it took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
-    /// It pauses by itself: a listing by [`Redlock::locks`](tower_redlock::Redlock::locks) or of jobs.
-    Paused,
-    /// At most a tenth of the time is spent reading.
-    Tenth,
+/// The begin of a look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LookStart {
+    /// The number of the look, from 1: the next look of the same kind has the next one.
+    pub(crate) number: u64,
+    /// The begin by the wall clock of this process.
+    pub(crate) at: SystemTime,
+    begun: Instant,
+    /// Number of changes by viewers before the begin.
+    changes: u64,
 }
 
 /// A value, and when it was read.
 #[derive(Debug)]
 pub(crate) struct Look<T> {
     pub(crate) value: T,
-    /// Which look of its kind it is, from 1.
-    pub(crate) number: u64,
-    /// When it was begun, by the wall clock of this process.
-    pub(crate) at: SystemTime,
+    pub(crate) start: LookStart,
     pub(crate) took: Duration,
-    /// The listing continues: this is its beginning.
+    /// The value is the beginning of a listing that is still being read.
     pub(crate) is_partial: bool,
-    begun: Instant,
-    /// The number of changes before it was begun.
-    changes: u64,
 }
 
 impl<T> Look<T> {
     pub(crate) fn age(&self) -> Duration {
-        self.begun.elapsed()
+        self.start.begun.elapsed()
     }
 }
 
-/// The latest look.
+/// The latest look, and the read that will replace it.
+#[derive(Debug)]
+struct CacheState<T> {
+    latest: Option<Arc<Look<T>>>,
+    /// The number of the look that is being read.
+    reading: Option<u64>,
+    /// Number of looks that were begun.
+    begun: u64,
+    /// Number of changes that viewers have made: a look that began before the latest change is outdated.
+    changes: u64,
+}
+
+impl<T> CacheState<T> {
+    fn fresh(&self, rest: u32) -> Option<&Arc<Look<T>>> {
+        self.latest.as_ref().filter(|look| {
+            !look.is_partial
+                && look.start.changes == self.changes
+                && look.age() < FRESH.max(look.took * rest)
+        })
+    }
+
+    /// Begins a look if none is fresh and none is being read.
+    fn begin(&mut self, rest: u32) -> Option<LookStart> {
+        if self.reading.is_some() || self.fresh(rest).is_some() {
+            return None;
+        }
+        self.begun += 1;
+        self.reading = Some(self.begun);
+        let (number, changes) = (self.begun, self.changes);
+        Some(LookStart { number, at: SystemTime::now(), begun: Instant::now(), changes })
+    }
+
+    fn publish(&mut self, look: Look<T>) {
+        assert_eq!(self.reading, Some(look.start.number), "only the read under way publishes");
+        if !look.is_partial {
+            self.reading = None;
+        }
+        self.latest = Some(Arc::new(look));
+    }
+}
+
+/// A value that is read on demand.
 #[derive(Debug)]
 pub(crate) struct Cached<T> {
-    latest: watch::Sender<Option<Arc<Look<T>>>>,
-    pace: Pace,
-    is_reading: AtomicBool,
-    number: AtomicU64,
-    /// Number of changes that viewers have made: an older look is outdated.
-    changes: AtomicU64,
+    state: watch::Sender<CacheState<T>>,
+    /// A look is kept for this multiple of the time that it took.
+    rest: u32,
 }
 
 impl<T: Send + Sync + 'static> Cached<T> {
-    pub(super) fn new(pace: Pace) -> Self {
-        Self {
-            latest: watch::Sender::new(None),
-            pace,
-            is_reading: AtomicBool::new(false),
-            number: AtomicU64::new(0),
-            changes: AtomicU64::new(0),
-        }
+    /// `rest` is [`RESTING`], or zero for reads that pause by themselves, as
+    /// [`Redlock::locks`](tower_redlock::Redlock::locks) does.
+    pub(super) fn new(rest: u32) -> Self {
+        let state = CacheState { latest: None, reading: None, begun: 0, changes: 0 };
+        Self { state: watch::Sender::new(state), rest }
     }
 
     /// Returns a fresh look, or reads one and waits for it, for a limited time. The read continues if the
-    /// caller is dropped. `None`: there is none yet.
+    /// caller is dropped. `None`: no look has been published.
     pub(crate) async fn look<R, F>(self: &Arc<Self>, read: R) -> Option<Arc<Look<T>>>
     where
-        R: Fn(Partial<T>) -> F,
+        R: Fn(Arc<Reading<T>>) -> F,
         F: Future<Output = T> + Send + 'static,
     {
-        let mut latest = self.latest.subscribe();
-        let has_any = latest.borrow().is_some();
+        let mut state = self.state.subscribe();
+        let has_any = state.borrow().latest.is_some();
         let deadline = Instant::now() + if has_any { PATIENCE } else { FIRST_PATIENCE };
         loop {
-            // Marked as seen first: what is published from here on ends the wait below.
-            latest.mark_unchanged();
-            if !self.is_reading.swap(true, Ordering::AcqRel) {
-                let reading = Reading(Arc::clone(self));
-                if self.fresh().is_some() {
-                    drop(reading);
-                } else {
-                    self.start(reading, &read);
-                }
+            if let Some(fresh) = state.borrow_and_update().fresh(self.rest) {
+                return Some(Arc::clone(fresh));
             }
-            if let Some(fresh) = self.fresh() {
-                return Some(fresh);
+            if let Some(reading) = self.begin() {
+                let reading = Arc::new(reading);
+                let value = read(Arc::clone(&reading));
+                tokio::spawn(async move { reading.publish(value.await, false) });
             }
-            if timeout_at(deadline, latest.changed()).await.is_err() {
-                return latest.borrow().clone();
+            if timeout_at(deadline, state.changed()).await.is_err() {
+                return state.borrow().latest.clone();
             }
         }
     }
 
-    fn fresh(&self) -> Option<Arc<Look<T>>> {
-        let kept = |look: &Look<T>| match self.pace {
-            Pace::Paused => FRESH,
-            Pace::Tenth => FRESH.max(look.took * 10),
-        };
-        let changes = self.changes.load(Ordering::Acquire);
-        let latest = self.latest.borrow();
-        let is_fresh = |look: &&Arc<Look<T>>| {
-            !look.is_partial && look.changes == changes && look.age() < kept(look)
-        };
-        latest.as_ref().filter(is_fresh).cloned()
+    fn begin(self: &Arc<Self>) -> Option<Reading<T>> {
+        let mut start = None;
+        self.state.send_if_modified(|state| {
+            start = state.begin(self.rest);
+            false
+        });
+        Some(Reading { cached: Arc::clone(self), start: start? })
     }
 
-    fn start<R, F>(self: &Arc<Self>, reading: Reading<T>, read: &R)
-    where
-        R: Fn(Partial<T>) -> F,
-        F: Future<Output = T> + Send + 'static,
-    {
-        let partial = Partial {
-            cached: Arc::clone(self),
-            number: self.number.fetch_add(1, Ordering::Relaxed) + 1,
-            changes: self.changes.load(Ordering::Acquire),
-            at: SystemTime::now(),
-            begun: Instant::now(),
-        };
-        let value = read(partial.clone());
-        tokio::spawn(async move {
-            let value = value.await;
-            partial.publish(value, false);
-            let cached = Arc::clone(&reading.0);
-            drop(reading);
-            if cached.fresh().is_none() {
-                // One of those that wait has to read again.
-                cached.latest.send_modify(|_| {});
-            }
+    /// Makes the latest look, and one that is being read, an outdated one.
+    pub(super) fn outdate(&self) {
+        self.state.send_if_modified(|state| {
+            state.changes += 1;
+            false
         });
     }
 
-    /// Makes the latest look, and one that is under way, an outdated one.
-    pub(super) fn outdate(&self) {
-        self.changes.fetch_add(1, Ordering::AcqRel);
-    }
-
     fn is_in_use(&self) -> bool {
-        let latest = self.latest.borrow();
-        self.is_reading.load(Ordering::Acquire)
-            || latest.as_ref().is_some_and(|look| look.age() < 10 * FRESH)
+        let state = self.state.borrow();
+        state.reading.is_some() || state.latest.as_ref().is_some_and(|look| look.age() < 10 * FRESH)
     }
 }
 
-/// The right to read, given back also if reading panics or its runtime ends.
-struct Reading<T>(Arc<Cached<T>>);
-
-impl<T> Drop for Reading<T> {
-    fn drop(&mut self) {
-        self.0.is_reading.store(false, Ordering::Release);
-    }
-}
-
-/// Shows what was read so far, while there is nothing better.
+/// The read under way. The next one may begin once this is dropped, also by a panic or the end of a runtime.
 #[derive(Debug)]
-pub(crate) struct Partial<T> {
+pub(crate) struct Reading<T> {
     cached: Arc<Cached<T>>,
-    number: u64,
-    changes: u64,
-    at: SystemTime,
-    begun: Instant,
+    start: LookStart,
 }
 
-impl<T> Clone for Partial<T> {
-    fn clone(&self) -> Self {
-        Self { cached: Arc::clone(&self.cached), ..*self }
-    }
-}
-
-impl<T> Partial<T> {
-    /// Whether the viewers have nothing whole.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.cached.latest.borrow().as_ref().is_none_or(|look| look.is_partial)
+impl<T> Reading<T> {
+    /// Returns whether the viewers have no whole look.
+    pub(super) fn is_wanted(&self) -> bool {
+        let state = self.cached.state.borrow();
+        state.latest.as_ref().is_none_or(|look| look.is_partial)
     }
 
-    pub(crate) fn show(&self, value: T) {
+    /// Shows what was read so far, if there is no whole look.
+    pub(super) fn show(&self, value: T) {
         if self.is_wanted() {
             self.publish(value, true);
         }
     }
 
     fn publish(&self, value: T, is_partial: bool) {
-        let Self { number, changes, at, begun, .. } = *self;
-        let look = Look { value, number, at, took: begun.elapsed(), is_partial, begun, changes };
-        self.cached.latest.send_replace(Some(Arc::new(look)));
+        let look = Look { value, start: self.start, took: self.start.begun.elapsed(), is_partial };
+        self.cached.state.send_modify(|state| state.publish(look));
+    }
+}
+
+impl<T> Drop for Reading<T> {
+    fn drop(&mut self) {
+        // Without a hint to waiting requests: each would read again what has just failed.
+        self.cached.state.send_if_modified(|state| {
+            state.reading = state.reading.filter(|reading| *reading != self.start.number);
+            false
+        });
     }
 }
 
@@ -212,8 +215,12 @@ impl<T> Default for CachedByName<T> {
 }
 
 impl<T: Send + Sync + 'static> CachedByName<T> {
+    fn names(&self) -> MutexGuard<'_, HashMap<String, Arc<Cached<T>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn of(&self, name: &str) -> Arc<Cached<T>> {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names();
         if let Some(cached) = names.get(name) {
             return Arc::clone(cached);
         }
@@ -223,18 +230,16 @@ impl<T: Send + Sync + 'static> CachedByName<T> {
         if names.len() >= MAX_NAMES {
             names.clear();
         }
-        let new = || Arc::new(Cached::new(Pace::Tenth));
-        Arc::clone(names.entry(name.to_owned()).or_insert_with(new))
+        debug_assert!(names.len() < MAX_NAMES);
+        Arc::clone(names.entry(name.to_owned()).or_insert_with(|| Arc::new(Cached::new(RESTING))))
     }
 
     pub(super) fn outdate_all(&self) {
-        for cached in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            cached.outdate();
-        }
+        self.names().values().for_each(|cached| cached.outdate());
     }
 
     pub(super) fn outdate(&self, name: &str) {
-        if let Some(cached) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+        if let Some(cached) = self.names().get(name) {
             cached.outdate();
         }
     }
@@ -242,6 +247,8 @@ impl<T: Send + Sync + 'static> CachedByName<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use futures_util::future::join_all;
 
     use super::*;
@@ -250,19 +257,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn viewers_share_a_look() {
-        let cached = Arc::new(Cached::new(Pace::Tenth));
+        let cached = Arc::new(Cached::new(RESTING));
         let look = || cached.look(|_| async { 7 });
         let looks = join_all((0..100).map(|_| look())).await;
-        assert!(looks.iter().all(|look| look.as_ref().unwrap().number == 1));
+        assert!(looks.iter().all(|look| look.as_ref().unwrap().start.number == 1));
         tokio::time::advance(999 * MS).await;
-        assert_eq!(look().await.unwrap().number, 1);
+        assert_eq!(look().await.unwrap().start.number, 1);
         tokio::time::advance(MS).await;
-        assert_eq!(look().await.unwrap().number, 2);
+        assert_eq!(look().await.unwrap().start.number, 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn long_looks_are_rarer() {
-        let cached = Arc::new(Cached::new(Pace::Tenth));
+        let cached = Arc::new(Cached::new(RESTING));
         let look = || {
             cached.look(|partial| async move {
                 partial.show(1);
@@ -271,22 +278,22 @@ mod tests {
             })
         };
         let first = look().await.unwrap();
-        assert_eq!((first.value, first.is_partial, first.number), (1, true, 1));
+        assert_eq!((first.value, first.is_partial, first.start.number), (1, true, 1));
         tokio::time::sleep(5_000 * MS).await;
         let whole = look().await.unwrap();
-        assert_eq!((whole.value, whole.is_partial, whole.number), (2, false, 1));
+        assert_eq!((whole.value, whole.is_partial, whole.start.number), (2, false, 1));
         tokio::time::sleep(44_000 * MS).await;
-        assert_eq!(look().await.unwrap().number, 1);
+        assert_eq!(look().await.unwrap().start.number, 1);
         tokio::time::sleep(1_500 * MS).await;
         // The old one is shown until the next is read.
-        assert_eq!(look().await.unwrap().number, 1);
+        assert_eq!(look().await.unwrap().start.number, 1);
         tokio::time::sleep(5_000 * MS).await;
-        assert_eq!(look().await.unwrap().number, 2);
+        assert_eq!(look().await.unwrap().start.number, 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn look_before_a_change_is_repeated() {
-        let cached = Arc::new(Cached::new(Pace::Paused));
+        let cached = Arc::new(Cached::new(0));
         let reads = Arc::<AtomicU64>::default();
         let look = || {
             let reads = Arc::clone(&reads);
@@ -308,7 +315,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn panic_does_not_end_looks() {
-        let cached = Arc::new(Cached::new(Pace::Tenth));
+        let cached = Arc::new(Cached::new(RESTING));
         assert!(cached.look(|_| async { panic!("broken") }).await.is_none());
         assert_eq!(cached.look(|_| async { 1 }).await.unwrap().value, 1);
     }

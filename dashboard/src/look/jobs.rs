@@ -1,10 +1,6 @@
 //! The jobs of the fleet.
 
-use std::{
-    future::Future,
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, future::try_join_all};
 use serde::Serialize;
@@ -14,10 +10,11 @@ use tokio::{
 };
 use tower_redlock::{
     LockError, Redlock, Resource,
-    scheduler::{JobControl, JobRun},
+    scheduler::{JobControl, JobRun, JobStop},
 };
 
-use super::{ShownLock, cached::Partial, keys::serialize_time};
+use super::{ShownLock, cached::Reading};
+use crate::paging::Paging;
 
 /// Maximum number of jobs that are read.
 const MAX_JOBS: usize = 1_000;
@@ -27,7 +24,7 @@ const PAGE: usize = 100;
 const BATCH: usize = 50;
 /// Pause after a batch, as a multiple of the time that it took.
 const PAUSE: u32 = 9;
-/// Maximum pause: servers that do not answer are not spared by more.
+/// Maximum pause, for servers that do not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The names of the jobs that were ever claimed, sorted, as far as they were read.
@@ -42,11 +39,7 @@ pub(super) struct JobNames {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobListing {
     pub(crate) jobs: Vec<ShownJob>,
-    /// Number of jobs on all pages.
-    pub(crate) found: usize,
-    /// The number of the page, from 1.
-    pub(crate) number: usize,
-    pub(crate) pages: usize,
+    pub(crate) paging: Paging,
     /// There are more than were read.
     pub(crate) more: bool,
     /// Why jobs may be missing.
@@ -54,34 +47,32 @@ pub(crate) struct JobListing {
 }
 
 impl JobNames {
-    /// A page on which nothing has been read so far, and the names on it.
+    /// Returns a page on which nothing has been read so far, and the names on it.
     pub(super) fn page(&self, wanted: usize) -> (JobListing, Vec<Arc<str>>) {
-        let pages = self.names.len().div_ceil(PAGE).max(1);
-        let number = wanted.clamp(1, pages);
-        let names = self.names.iter().skip((number - 1) * PAGE).take(PAGE).cloned().collect();
-        let (found, more, error) = (self.names.len(), self.more, self.error.clone());
-        (JobListing { jobs: Vec::new(), found, number, pages, more, error }, names)
+        let paging = Paging::new(self.names.len(), PAGE, wanted);
+        let (more, error) = (self.more, self.error.clone());
+        let names = self.names[paging.range()].to_vec();
+        (JobListing { jobs: Vec::new(), paging, more, error }, names)
     }
 }
 
-/// Lets one batch be read at a time, whichever page it is for, and a pause follow each: the servers spend a
-/// tenth of the time on them at most.
-#[derive(Debug)]
-pub(super) struct BatchPace(Mutex<Instant>);
-
-impl Default for BatchPace {
-    fn default() -> Self {
-        Self(Mutex::new(Instant::now()))
-    }
+/// Lets one batch be read at a time, for all pages, with a pause after each: the servers spend a tenth of the
+/// time on batches at most.
+#[derive(Debug, Default)]
+pub(super) struct BatchPace {
+    /// The earliest begin of the next batch.
+    next: Mutex<Option<Instant>>,
 }
 
 impl BatchPace {
     async fn batch<T>(&self, read: impl Future<Output = T>) -> T {
-        let mut next = self.0.lock().await;
-        sleep_until(*next).await;
+        let mut next = self.next.lock().await;
+        if let Some(next) = *next {
+            sleep_until(next).await;
+        }
         let begun = Instant::now();
         let value = read.await;
-        *next = Instant::now() + LONGEST_PAUSE.min(PAUSE * begun.elapsed());
+        *next = Some(Instant::now() + LONGEST_PAUSE.min(PAUSE * begun.elapsed()));
         value
     }
 }
@@ -91,22 +82,19 @@ impl BatchPace {
 pub(crate) struct ShownJob {
     pub(crate) name: Arc<str>,
     /// The lock of its run.
-    pub(crate) running: Option<RunningOn>,
+    pub(crate) running: Option<ShownLock>,
     pub(crate) control: JobControl,
     /// Its latest run.
     pub(crate) last: Option<JobRun>,
 }
 
-/// Where a job runs.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct RunningOn {
-    pub(crate) owner: Option<Arc<str>>,
-    #[serde(rename = "since_unix_ms", serialize_with = "serialize_time")]
-    pub(crate) since: Option<SystemTime>,
-    pub(crate) token: u64,
-}
-
 impl ShownJob {
+    /// Returns the request to stop the run that is under way, if there is one.
+    pub(crate) fn stop(&self) -> Option<&JobStop> {
+        let run = self.running.as_ref()?.token;
+        self.control.stop.as_ref().filter(|stop| stop.run == run)
+    }
+
     pub(crate) fn state(&self) -> &'static str {
         match (&self.running, &self.control.paused) {
             (Some(_), _) => "running",
@@ -118,9 +106,12 @@ impl ShownJob {
 }
 
 /// What the servers say of one job.
+pub(crate) type JobDetails = Result<JobHistory, String>;
+
+/// A job and its runs.
 #[derive(Clone, Debug)]
-pub(crate) struct JobDetails {
-    pub(crate) job: Result<ShownJob, String>,
+pub(crate) struct JobHistory {
+    pub(crate) job: ShownJob,
     /// Its last runs, the oldest first.
     pub(crate) runs: Vec<JobRun>,
 }
@@ -142,7 +133,7 @@ pub(super) async fn read(
     redlock: Redlock,
     (mut listing, names): (JobListing, Vec<Arc<str>>),
     pace: Arc<BatchPace>,
-    partial: Partial<JobListing>,
+    reading: Arc<Reading<JobListing>>,
 ) -> JobListing {
     for batch in names.chunks(BATCH) {
         match pace.batch(read_batch(&redlock, batch)).await {
@@ -152,8 +143,8 @@ pub(super) async fn read(
                 break;
             }
         }
-        if listing.jobs.len() < names.len() && partial.is_wanted() {
-            partial.show(listing.clone());
+        if listing.jobs.len() < names.len() && reading.is_wanted() {
+            reading.show(listing.clone());
         }
     }
     listing
@@ -163,35 +154,26 @@ async fn read_batch(redlock: &Redlock, names: &[Arc<str>]) -> Result<Vec<ShownJo
     let controls = redlock.job_controls(names).await?;
     let jobs = names.iter().zip(controls).map(async |(name, control)| {
         let (running, mut runs) =
-            tokio::try_join!(running_on(redlock, name), redlock.job_history(name))?;
+            tokio::try_join!(lock_of_run(redlock, name), redlock.job_history(name))?;
         Ok::<_, LockError>(ShownJob { name: Arc::clone(name), running, control, last: runs.pop() })
     });
     try_join_all(jobs).await
 }
 
-async fn running_on(redlock: &Redlock, job: &str) -> Result<Option<RunningOn>, LockError> {
+async fn lock_of_run(redlock: &Redlock, job: &str) -> Result<Option<ShownLock>, LockError> {
     let holder = redlock.inspect(Resource::of_job(job)?).await?;
-    Ok(holder.filter(|holder| holder.is_quorum).map(|holder| {
-        let ShownLock { owner, since, token, .. } = ShownLock::from(&holder);
-        RunningOn { owner, since, token }
-    }))
+    Ok(holder.filter(|holder| holder.is_quorum).as_ref().map(ShownLock::from))
 }
 
 pub(super) async fn read_one(redlock: Redlock, name: String) -> JobDetails {
-    let read = async {
-        tokio::try_join!(
-            redlock.job_control(&name),
-            running_on(&redlock, &name),
-            redlock.job_history(&name)
-        )
-    };
-    match read.await {
-        Ok((control, running, runs)) => {
-            let last = runs.last().cloned();
-            JobDetails { job: Ok(ShownJob { name: name.into(), running, control, last }), runs }
-        }
-        Err(error) => JobDetails { job: Err(error.to_string()), runs: Vec::new() },
-    }
+    let read = tokio::try_join!(
+        redlock.job_control(&name),
+        lock_of_run(&redlock, &name),
+        redlock.job_history(&name)
+    );
+    let (control, running, runs) = read.map_err(|error| error.to_string())?;
+    let last = runs.last().cloned();
+    Ok(JobHistory { job: ShownJob { name: name.into(), running, control, last }, runs })
 }
 
 #[cfg(test)]
@@ -204,7 +186,7 @@ mod tests {
     async fn batches_take_a_tenth() {
         let (pace, begun) = (BatchPace::default(), Instant::now());
         let batch = || pace.batch(async { tokio::time::sleep(Duration::from_millis(100)).await });
-        // Of two pages, for instance.
+        // They are batches of two pages, for instance.
         join_all([batch(), batch(), batch()]).await;
         assert_eq!(begun.elapsed(), Duration::from_millis(2_100));
     }
@@ -217,9 +199,9 @@ mod tests {
             [(0, 1, "000", 100), (2, 2, "100", 100), (9, 3, "200", 50)]
         {
             let (listing, names) = names.page(wanted);
-            assert_eq!((listing.number, listing.pages, listing.found), (number, 3, 250));
+            assert_eq!(listing.paging, Paging::new(250, 100, wanted));
+            assert_eq!(listing.paging.number, number);
             assert_eq!((&*names[0], names.len()), (first, count));
         }
-        assert_eq!(JobNames::default().page(1).0.pages, 1);
     }
 }

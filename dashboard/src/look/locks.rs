@@ -10,7 +10,8 @@ use tower_redlock::{
     lock::Holder,
 };
 
-use super::{cached::Partial, keys::serialize_time};
+use super::cached::Reading;
+use crate::text::{serialize_time, unix_millis};
 
 /// Maximum number of locks that are read.
 const MAX_LOCKS: usize = 100_000;
@@ -48,16 +49,21 @@ pub(crate) struct ShownLock {
     /// Number of nodes that keep the key of this lease.
     pub(crate) kept: usize,
     pub(crate) nodes: usize,
-    /// Its name and owner in lower case: changing the case of 100,000 names at each search takes longer than
-    /// the rest of it.
+    /// Its name and owner in lower case. Changing the case of 100,000 names at each search would take longer than
+    /// the search itself.
     #[serde(skip)]
     folded: Box<str>,
 }
 
 impl ShownLock {
-    /// Whether its name or its owner has a text, which is in lower case.
+    /// Returns whether its name or its owner contains a text, which is in lower case.
     pub(crate) fn has(&self, wanted: &str) -> bool {
         self.folded.contains(wanted)
+    }
+
+    /// Returns a text that differs from the text of each later holder.
+    pub(crate) fn mark(&self) -> String {
+        format!("{}-{}", self.token, self.since.and_then(unix_millis).unwrap_or(0))
     }
 }
 
@@ -79,17 +85,13 @@ impl From<&Holder> for ShownLock {
     }
 }
 
-/// A name and an owner in lower case, apart from each other.
+/// Returns a name and an owner in lower case, separated so that no search matches across both.
 fn fold(name: &str, owner: Option<&str>) -> Box<str> {
     [&*name.to_lowercase(), &*owner.unwrap_or_default().to_lowercase()].join("\n").into()
 }
 
-/// What the servers say of one name.
-#[derive(Clone, Debug)]
-pub(crate) struct LockDetails {
-    /// `Ok(None)`: nobody holds it.
-    pub(crate) holder: Result<Option<HeldLock>, String>,
-}
+/// What the servers say of one name. `Ok(None)`: the lock is free.
+pub(crate) type LockDetails = Result<Option<HeldLock>, String>;
 
 /// A holder, as it was read.
 #[derive(Clone, Debug)]
@@ -105,14 +107,7 @@ impl From<Holder> for HeldLock {
 }
 
 impl HeldLock {
-    /// Tells a holder from a later one.
-    pub(crate) fn mark(&self) -> String {
-        let Holder { since, token, .. } = &self.holder;
-        let since = since.and_then(super::unix_millis).unwrap_or(0);
-        format!("{}-{since}", token.get())
-    }
-
-    /// What each node keeps, in words.
+    /// Returns what each node keeps, in words.
     pub(crate) fn votes(&self) -> Vec<(Arc<str>, String)> {
         let words = |outcome: &VoteOutcome| match outcome {
             VoteOutcome::Held { owner, remaining } => {
@@ -126,15 +121,12 @@ impl HeldLock {
             VoteOutcome::NotCounted(reason) => format!("unknown: {reason}"),
             _ => "unknown".into(),
         };
-        self.holder
-            .votes
-            .iter()
-            .map(|vote| (Arc::clone(&vote.node), words(&vote.outcome)))
-            .collect()
+        let votes = self.holder.votes.iter();
+        votes.map(|vote| (Arc::clone(&vote.node), words(&vote.outcome))).collect()
     }
 }
 
-pub(super) async fn read(redlock: Redlock, partial: Partial<LockListing>) -> LockListing {
+pub(super) async fn read(redlock: Redlock, reading: Arc<Reading<LockListing>>) -> LockListing {
     let mut listing = LockListing::default();
     let mut next = FIRST;
     let mut locks = std::pin::pin!(redlock.locks());
@@ -145,8 +137,8 @@ pub(super) async fn read(redlock: Redlock, partial: Partial<LockListing>) -> Loc
                 listing.locks.push(ShownLock::from(&holder));
                 if listing.locks.len() == next {
                     next *= 2;
-                    if partial.is_wanted() {
-                        partial.show(sorted(listing.clone()));
+                    if reading.is_wanted() {
+                        reading.show(sorted(listing.clone()));
                     }
                 }
                 continue;
@@ -164,10 +156,8 @@ fn sorted(mut listing: LockListing) -> LockListing {
 }
 
 pub(super) async fn read_one(redlock: Redlock, name: String) -> LockDetails {
-    let holder = redlock.inspect(name).await;
-    LockDetails {
-        holder: holder.map(|found| found.map(HeldLock::from)).map_err(|error| error.to_string()),
-    }
+    let holder = redlock.inspect(name).await.map_err(|error| error.to_string())?;
+    Ok(holder.map(HeldLock::from))
 }
 
 #[cfg(test)]

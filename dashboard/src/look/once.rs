@@ -2,14 +2,13 @@
 
 use std::time::SystemTime;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 use tower_redlock::{
     Redlock,
     once::{OnceState, OnceStatus},
 };
 
-use super::unix_millis;
+use crate::text::unix_millis;
 
 /// What is known of a key.
 #[derive(Clone, Debug)]
@@ -28,37 +27,25 @@ impl OnceDetails {
         }
     }
 
-    /// When the record expires, by the wall clock of this process.
+    /// Returns when the record expires, by the wall clock of this process.
     pub(crate) fn ends(&self, status: &OnceStatus) -> Option<SystemTime> {
         self.read.checked_add(status.remaining?)
     }
 
     pub(crate) fn json(&self, key: &str) -> Value {
-        let status = match &self.status {
-            Err(error) => return json!({ "key": key, "error": error }),
-            Ok(None) => return json!({ "key": key, "state": "none" }),
-            Ok(Some(status)) => status,
-        };
-        let shown = ShownOnce {
-            key,
-            state: Self::state(status),
-            by: status.by.as_deref(),
-            since_unix_ms: status.since.and_then(unix_millis),
-            ends_unix_ms: self.ends(status).and_then(unix_millis),
-            token: status.token.get(),
-        };
-        serde_json::to_value(shown).unwrap_or_default()
+        match &self.status {
+            Err(error) => json!({ "key": key, "error": error }),
+            Ok(None) => json!({ "key": key, "state": "none" }),
+            Ok(Some(status)) => json!({
+                "key": key,
+                "state": Self::state(status),
+                "by": status.by,
+                "since_unix_ms": status.since.and_then(unix_millis),
+                "ends_unix_ms": self.ends(status).and_then(unix_millis),
+                "token": status.token.get(),
+            }),
+        }
     }
-}
-
-#[derive(Serialize)]
-struct ShownOnce<'a> {
-    key: &'a str,
-    state: &'static str,
-    by: Option<&'a str>,
-    since_unix_ms: Option<u64>,
-    ends_unix_ms: Option<u64>,
-    token: u64,
 }
 
 pub(super) async fn read(redlock: Redlock, key: String) -> OnceDetails {

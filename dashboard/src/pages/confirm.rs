@@ -1,126 +1,168 @@
-//! The page that asks before an action.
+//! The page that asks before an action, with the state that it would change.
 
 use maud::{Markup, html};
 
-use super::Visit;
+use super::{layout::Visit, lock::holder_facts, region::trouble, standing::standing};
 use crate::{
     access::Action,
-    actions::{FIELD, SentForms},
+    actions::{FIELD, HOLDER, SentForms},
+    look::{HeldLock, JobHistory},
+    problem::Problem,
+    site::Site,
 };
 
-/// The question before an action.
-pub(crate) struct Question<'a> {
-    pub(crate) action: Action,
-    /// The parameter that names what it is about, and its value.
-    pub(crate) subject: (&'static str, &'a str),
-    /// Tells the holder that is shown from a later one.
-    pub(crate) holder: Option<String>,
-    /// What is known of the subject.
-    pub(crate) state: Markup,
-    /// There is something to do.
-    pub(crate) is_possible: bool,
+/// What the page says about an action.
+struct Wording {
+    title: &'static str,
+    button: &'static str,
+    meaning: &'static str,
+    fields: &'static [Field],
 }
 
-impl Question<'_> {
-    const fn title(&self) -> &'static str {
-        match self.action {
-            Action::BreakLock => "Take a lock away from its holder?",
-            Action::TriggerJob => "Run a job now?",
-            Action::PauseJob => "Pause a job on the whole fleet?",
-            Action::ResumeJob => "Resume a job on the whole fleet?",
-            Action::MarkDone => "Record a key as done?",
-            Action::ForgetKey => "Forget a key?",
-        }
-    }
+/// A field of the form.
+#[derive(Clone, Copy)]
+enum Field {
+    /// The reason.
+    Why,
+    /// A number of hours, with its label.
+    Hours(&'static str),
+}
 
-    const fn meaning(&self) -> &'static str {
-        match self.action {
-            Action::BreakLock => {
-                "This deletes the keys of this holder and no others. If the holder is dead, the name is free at once. \
-                 If it is alive, it goes on as if it held the lock: until its next renewal, which takes the lock back \
-                 if it is still free, or else until its validity ends. Meanwhile two may work at the same time, and only \
-                 fencing tokens keep them apart. If you are not sure that it is dead, stop it, or wait until its lock \
-                 expires. A lock that is handed on within its process keeps the token and the time of the \
-                 first holder: it is taken from whoever has it there now."
-            }
-            Action::TriggerJob => {
-                "A replica of the fleet starts one run within seconds, once no other run is in progress, even while the \
-                 job is paused. The run is no tick: the schedule ignores it."
-            }
-            Action::PauseJob => {
-                "No further tick starts on any replica, also on those that start later, until the job is resumed. A run \
-                 that is in progress goes on."
-            }
-            Action::ResumeJob => {
-                "A pause on the whole fleet ends. Each replica sees it before its next tick. The latest tick runs if it is still on time; about the \
-                 others, the job's own rule for missed ticks decides."
-            }
-            Action::MarkDone => {
-                "The work of this key does not run again, as long as the record is kept. Do it if the work had its \
-                 effect."
-            }
-            Action::ForgetKey => {
-                "The record is removed from every server: the next request with this key runs the work again. If the \
-                 work had its effect, that effect happens twice."
-            }
-        }
-    }
-
-    /// What a time means.
-    const fn hours(&self) -> Option<&'static str> {
-        match self.action {
-            Action::PauseJob => Some("For how many hours (empty: until it is resumed)"),
-            Action::MarkDone => Some("Keep the record for how many hours (empty: 96)"),
-            _ => None,
-        }
-    }
-
-    const fn button(&self) -> &'static str {
-        match self.action {
-            Action::BreakLock => "Take it away",
-            Action::TriggerJob => "Run it",
-            Action::PauseJob => "Pause it",
-            Action::ResumeJob => "Resume it",
-            Action::MarkDone => "Record it as done",
-            Action::ForgetKey => "Forget it",
-        }
-    }
-
-    /// Where the subject is shown.
-    pub(crate) const fn page(action: Action) -> (&'static str, &'static str) {
-        match action {
-            Action::BreakLock => ("lock", "locks"),
-            Action::TriggerJob | Action::PauseJob | Action::ResumeJob => ("job", "jobs"),
-            Action::MarkDone | Action::ForgetKey => ("once", "once"),
-        }
+const fn wording(action: Action) -> Wording {
+    match action {
+        Action::BreakLock => Wording {
+            title: "Take a lock away from its holder?",
+            button: "Take it away",
+            meaning: "This deletes the keys of this holder and no others. If the holder is dead, the name is free at once. \
+                If it is alive, it goes on as if it held the lock: until its next renewal, which takes the lock back \
+                if it is still free, or else until its validity ends. Meanwhile two may work at the same time, and only \
+                fencing tokens keep them apart. If you are not sure that it is dead, stop it, or wait until its lock \
+                expires. A lock that is handed on within its process keeps the token and the time of the \
+                first holder: it is taken from its present holder there.",
+            fields: &[],
+        },
+        Action::TriggerJob => Wording {
+            title: "Run a job now?",
+            button: "Run it",
+            meaning: "A replica of the fleet starts one run within seconds, once no other run is in progress, even while \
+                the job is paused. The run does not belong to a tick: the schedule ignores it.",
+            fields: &[Field::Why],
+        },
+        Action::StopJob => Wording {
+            title: "Stop the run of a job?",
+            button: "Stop it",
+            meaning: "The replica that runs the job sees the request within seconds, and asks the work to stop. After the \
+                grace period of the job it drops the work; blocking work that does not return can't be stopped. The run \
+                counts as stopped, and is not repeated. The schedule goes on: pause the job to prevent further runs.",
+            fields: &[Field::Why],
+        },
+        Action::PauseJob => Wording {
+            title: "Pause a job on the whole fleet?",
+            button: "Pause it",
+            meaning: "No further tick starts on any replica, also on those that start later, until the job is resumed. A \
+                run that is in progress goes on.",
+            fields: &[Field::Why, Field::Hours("For how many hours (empty: until it is resumed)")],
+        },
+        Action::ResumeJob => Wording {
+            title: "Resume a job on the whole fleet?",
+            button: "Resume it",
+            meaning: "A pause on the whole fleet ends. Each replica sees it before its next tick. The latest tick runs if \
+                it is still on time; about the others, the job's own rule for missed ticks decides.",
+            fields: &[],
+        },
+        Action::MarkDone => Wording {
+            title: "Record a key as done?",
+            button: "Record it as done",
+            meaning: "The work of this key does not run again while the record is kept. Do it if the work had its effect.",
+            fields: &[Field::Hours("Keep the record for how many hours (empty: 96)")],
+        },
+        Action::ForgetKey => Wording {
+            title: "Forget a key?",
+            button: "Forget it",
+            meaning: "The record is removed from every server: the next request with this key runs the work again. If the \
+                work had its effect, that effect happens twice.",
+            fields: &[],
+        },
     }
 }
 
-pub(crate) fn confirmation(visit: &Visit, question: &Question<'_>) -> Markup {
-    let (param, value) = question.subject;
-    let (page, section) = Question::page(question.action);
+/// What the page offers.
+enum Offer {
+    /// Nothing, for this reason.
+    Nothing(&'static str),
+    /// The action, in any state.
+    Always,
+    /// The action on the holder with this mark, and on no later one.
+    OnHolder(String),
+}
+
+pub(crate) async fn ask(site: &Site, visit: &Visit, action: Action) -> Result<Markup, Problem> {
+    if !visit.viewer.may(action) {
+        return Err(Problem::denied("You may not do this."));
+    }
+    let Some(name) = visit.params.exact(action.subject().param()) else {
+        return Err(Problem::not_found("The address does not say what it is about."));
+    };
+    let now = match action {
+        Action::BreakLock => {
+            let found = site.redlock.inspect(name).await?.map(HeldLock::from);
+            of_holder(found.as_ref(), visit)
+        }
+        Action::TriggerJob | Action::StopJob | Action::PauseJob | Action::ResumeJob => {
+            of_job(site, visit, action, name).await
+        }
+        Action::MarkDone | Action::ForgetKey => (html! {}, Offer::Always),
+    };
+    Ok(confirmation(visit, action, name, now))
+}
+
+fn of_holder(held: Option<&HeldLock>, visit: &Visit) -> (Markup, Offer) {
+    match held {
+        Some(held) => (holder_facts(held, visit), Offer::OnHolder(held.shown.mark())),
+        None => (html! {}, Offer::Nothing("No process holds it: there is nothing to take away.")),
+    }
+}
+
+async fn of_job(site: &Site, visit: &Visit, action: Action, name: &str) -> (Markup, Offer) {
+    let (state, running) = match site.looks.job_now(name).await {
+        Ok(JobHistory { job, .. }) => (standing(&job, visit), job.running),
+        Err(error) => (trouble(Some(&error)), None),
+    };
+    let offer = match (action, running) {
+        (Action::StopJob, Some(running)) => Offer::OnHolder(running.mark()),
+        (Action::StopJob, None) => Offer::Nothing("No run is known: there is nothing to stop."),
+        _ => Offer::Always,
+    };
+    (state, offer)
+}
+
+fn confirmation(visit: &Visit, action: Action, name: &str, now: (Markup, Offer)) -> Markup {
+    let (state, offer) = now;
+    let Wording { title, button, meaning, fields } = wording(action);
+    let (param, (page, section)) = (action.subject().param(), action.subject().page());
     let content = html! {
-        (question.state)
-        p { (question.meaning()) }
-        form.confirm method="post" action=(question.action.name()) {
-            input type="hidden" name=(param) value=(value);
+        (state)
+        @if let Offer::Nothing(reason) = &offer { p { (reason) } }
+        p { (meaning) }
+        form.confirm method="post" action=(action.name()) {
+            input type="hidden" name=(param) value=(name);
             (visit.interval_field())
             input type="hidden" name=(FIELD) value=(SentForms::token());
-            @if let Some(holder) = &question.holder { input type="hidden" name="holder" value=(holder); }
-            @if matches!(question.action, Action::PauseJob | Action::TriggerJob) {
-                p { label for="why" { "Why (shown to everybody)" } " " input #why name="why" maxlength="64"; }
-            }
-            @if let Some(label) = question.hours() {
-                p {
+            @if let Offer::OnHolder(mark) = &offer { input type="hidden" name=(HOLDER) value=(mark); }
+            @for field in fields { @match field {
+                Field::Why => p {
+                    label for="why" { "Why (shown to all viewers)" } " " input #why name="why" maxlength="64";
+                },
+                Field::Hours(label) => p {
                     label for="hours" { (label) } " "
                     input #hours name="hours" type="number" min="0.01" step="any";
-                }
-            }
+                },
+            } }
             p {
-                @if question.is_possible { button #confirm type="submit" { (question.button()) } " " }
-                a href=(visit.link(page, &[(param, value)])) { "Leave it" }
+                @if !matches!(offer, Offer::Nothing(_)) { button #confirm type="submit" { (button) } " " }
+                a href=(visit.link(page, &[(param, name)])) { "Leave it" }
             }
         }
     };
-    visit.subpage(section, question.title(), value, &content)
+    visit.subpage(section, title, name, &content)
 }

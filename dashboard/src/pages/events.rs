@@ -6,18 +6,20 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::{
-    layout::{RegionSource, Visit},
+    layout::Visit,
+    region::RegionSource,
     words::{moment, text},
 };
-use crate::{events::LoggedEvent, router::Site};
+use crate::{events::NumberedEvent, site::Site};
 
 pub(crate) fn events(site: &Site, visit: &Visit) -> Markup {
     let mut events = site.log.after(0);
     events.reverse();
     let last = events.first().map_or(0, |event| event.id);
+    let (from, words) = RegionSource::Process.names();
     let content = html! {
-        section #events data-from="process" aria-labelledby="events-title" {
-            h2 #events-title { "Events " small.from { (RegionSource::Process.label()) } }
+        section #events data-from=(from) aria-labelledby="events-title" {
+            h2 #events-title { "Events " small.from { (words) } }
             p {
                 "The last 1,000, the newest first: locks that were acquired after a wait, refused or lost, nodes that \
                 stop voting or return, runs of jobs, and actions of viewers. A lock that is acquired at once and \
@@ -30,7 +32,7 @@ pub(crate) fn events(site: &Site, visit: &Visit) -> Markup {
     visit.page("events", "Events", &content)
 }
 
-fn row(event: &LoggedEvent) -> Markup {
+fn row(NumberedEvent { event, .. }: &NumberedEvent) -> Markup {
     let class = if event.is_bad { "bad" } else { "good" };
     html! {
         li.(class) data-event=(event.kind) {
@@ -39,8 +41,8 @@ fn row(event: &LoggedEvent) -> Markup {
     }
 }
 
-/// Events as a list, the newest first.
-pub(super) fn event_list(events: &[Arc<LoggedEvent>]) -> Markup {
+/// Returns events as a list, the newest first.
+pub(super) fn event_list(events: &[Arc<NumberedEvent>]) -> Markup {
     html! {
         @if events.is_empty() {
             p { "None that this process knows of." }

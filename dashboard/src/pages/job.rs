@@ -4,38 +4,40 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use tower_redlock::scheduler::{JobControl, JobRun, JobRunResult, JobStatus};
+use tower_redlock::scheduler::{JobRun, JobRunResult, JobStatus};
 
 use super::{
     events::event_list,
-    jobs::state,
-    layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
-    words::{ago, late, moment, span, stamp, text, until},
+    layout::Visit,
+    region::{RegionSource, actions, look_json, look_region, region, table, trouble},
+    standing::{result, standing, state, took},
+    words::{ago, late, moment, span, text, until},
 };
 use crate::{
     access::Action,
     events::EventSource,
-    look::{JobDetails, Look, ShownJob},
-    router::Site,
+    look::{JobHistory, ShownJob},
+    site::Site,
+    text::stamp,
 };
 
 /// Maximum number of events that are shown.
 const MAX_EVENTS: usize = 30;
 
 pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
-    let look = site.looks.job(&site.redlock, name).await;
+    let look = site.looks.job(name).await;
     let here = site.jobs();
     let here = here.iter().find(|job| &*job.name == name);
     let content = html! {
-        (region("job", "State", RegionSource::Fleet, &html! {
-            @match &look {
-                Some(look) => (fleet(look, visit, name)),
-                None => (reading()),
+        (look_region("job", "State", RegionSource::Fleet, look.as_deref(), |details| html! {
+            @match details {
+                Err(error) => (trouble(Some(error))),
+                Ok(JobHistory { job, .. }) => { (standing(job, visit)) (offered(job, visit)) },
             }
         }))
         (region("job-here", "In this process", RegionSource::Process, &local(here, visit)))
         (region("runs", "Last runs", RegionSource::Fleet, &html! {
-            @if let Some(look) = &look { (runs(&look.value.runs)) }
+            @if let Some(Ok(JobHistory { runs, .. })) = look.as_ref().map(|look| &look.value) { (history(runs)) }
         }))
         (region("job-events", "Last events", RegionSource::Process, &html! {
             (event_list(&site.log.about(EventSource::Job, name, MAX_EVENTS)))
@@ -44,54 +46,16 @@ pub(crate) async fn job(site: &Site, visit: &Visit, name: &str) -> Markup {
     visit.subpage("jobs", "Job", name, &content)
 }
 
-fn fleet(look: &Look<JobDetails>, visit: &Visit, name: &str) -> Markup {
-    html! {
-        (freshness(look))
-        @match &look.value.job {
-            Err(error) => (trouble(Some(error))),
-            Ok(job) => {
-                (standing(job, visit))
-                @let pause = match job.control.paused {
-                    Some(_) => (Action::ResumeJob, "Resume it"),
-                    None => (Action::PauseJob, "Pause it on the whole fleet"),
-                };
-                (actions(visit, ("name", name), &[(Action::TriggerJob, "Run it now"), pause]))
-            }
-        }
+fn offered(job: &ShownJob, visit: &Visit) -> Markup {
+    let mut offered = vec![(Action::TriggerJob, "Run it now")];
+    if job.running.is_some() {
+        offered.push((Action::StopJob, "Stop its run"));
     }
-}
-
-/// Where a job runs, who paused it, which runs are requested.
-pub(crate) fn standing(job: &ShownJob, visit: &Visit) -> Markup {
-    let JobControl { paused, requested, .. } = &job.control;
-    html! {
-        dl {
-            div { dt { "State" } dd data-state=(job.state()) { (job.state()) } }
-            @if let Some(running) = &job.running {
-                div { dt { "Running on" } dd {
-                    @if let Some(owner) = &running.owner { (text(owner)) }
-                    @if let Some(since) = running.since { ", since " (ago(since, visit.now)) }
-                    @if running.token > 0 { ", token " (running.token) }
-                } }
-            }
-            @if let Some(pause) = paused {
-                div { dt { "Paused" } dd {
-                    "by " (text(&pause.by)) ", " (ago(pause.at, visit.now)) ", "
-                    @match pause.until {
-                        Some(end) => { "until " (moment(end)) },
-                        None => "until it is resumed",
-                    }
-                    @if let Some(why) = &pause.why { ": " (text(why)) }
-                } }
-            }
-            @for run in requested {
-                div { dt { "Requested" } dd {
-                    "run " (run.id) " by " (text(&run.by)) ", " (ago(run.at, visit.now))
-                    @if let Some(why) = &run.why { ": " (text(why)) }
-                } }
-            }
-        }
-    }
+    offered.push(match job.control.paused {
+        Some(_) => (Action::ResumeJob, "Resume it"),
+        None => (Action::PauseJob, "Pause it on the whole fleet"),
+    });
+    actions(visit, &job.name, &offered)
 }
 
 fn local(here: Option<&JobStatus>, visit: &Visit) -> Markup {
@@ -118,59 +82,32 @@ fn local(here: Option<&JobStatus>, visit: &Visit) -> Markup {
     }
 }
 
-pub(super) fn took(run: &JobRun) -> Option<Duration> {
-    Some(run.ended?.duration_since(run.started).unwrap_or_default())
-}
-
-/// A result in words.
-pub(super) const fn result(result: JobRunResult) -> &'static str {
-    match result {
-        JobRunResult::Finished => "finished",
-        JobRunResult::Failed => "failed",
-        JobRunResult::Panicked => "panicked",
-        JobRunResult::Lost => "lost its lock",
-        JobRunResult::TimedOut => "timed out",
-        JobRunResult::Stopped => "stopped",
-        JobRunResult::NotDone => "not done",
-        JobRunResult::BrokenOff => "broken off",
-        // Or broken off, and not found yet.
-        JobRunResult::Open => "begun",
-        _ => "unknown",
-    }
-}
-
-fn runs(runs: &[JobRun]) -> Markup {
+fn history(runs: &[JobRun]) -> Markup {
+    const COLUMNS: [&str; 7] = ["Tick", "Begun", "Took", "Result", "#Attempt", "By", "Error"];
     html! {
         @if runs.is_empty() {
             p { "The servers know of no run." }
         } @else {
             (chart(runs))
-            div #runs-scroll.scroll tabindex="0" role="region" aria-label="Table of runs" { table {
-                thead { tr {
-                    th scope="col" { "Tick" } th scope="col" { "Begun" } th scope="col" { "Took" }
-                    th scope="col" { "Result" } th.number scope="col" { "Attempt" } th scope="col" { "By" }
-                    th scope="col" { "Error" }
-                } }
-                tbody { @for run in runs.iter().rev() {
-                    tr data-run=(result(run.result)) {
-                        th scope="row" { @match run.trigger {
-                            None => (moment(run.tick)),
-                            Some(trigger) => { "requested: " (trigger) },
-                        } }
-                        td { (late(run.lateness)) }
-                        td { @match took(run) { Some(took) => (span(took)), None => "–" } }
-                        td { (result(run.result)) }
-                        td.number { (run.attempt) }
-                        td { (text(&run.owner)) }
-                        td { @if let Some(error) = &run.error { (text(error)) } }
-                    }
-                } }
-            } }
+            (table("runs", "runs", &COLUMNS, &html! { @for run in runs.iter().rev() {
+                tr data-run=(result(run.result)) {
+                    th scope="row" { @match run.trigger {
+                        None => (moment(run.tick)),
+                        Some(trigger) => { "requested: " (trigger) },
+                    } }
+                    td { (late(run.lateness)) }
+                    td { @match took(run) { Some(took) => (span(took)), None => "–" } }
+                    td { (result(run.result)) }
+                    td.number { (run.attempt) }
+                    td { (text(&run.owner)) }
+                    td { @if let Some(error) = &run.error { (text(error)) } }
+                }
+            } }))
         }
     }
 }
 
-/// A bar for each run, the oldest at the left: its height is the duration, its colour the result; the thin bar
+/// Draws a bar for each run, the oldest at the left: its height is the duration, its colour the result; the thin bar
 /// above is how late it began.
 fn chart(runs: &[JobRun]) -> Markup {
     const WIDTH: usize = 12;
@@ -204,13 +141,8 @@ fn chart(runs: &[JobRun]) -> Markup {
                 }
             }
             figcaption {
-                "Each bar is a run, the oldest at the left; the longest took " (span(longest))
-                ". "
-                @if latest < Duration::from_millis(1) {
-                    "All began on time."
-                } @else {
-                    "The thin bar above it shows how late it began, " (span(latest)) " at most."
-                }
+                "Each bar is a run, the oldest at the left; the longest took " (span(longest)) ". The thin bar above \
+                it shows how late it began, " (span(latest)) " at most."
             }
         }
     }
@@ -229,12 +161,11 @@ pub(crate) async fn job_json(site: &Site, name: &str) -> Value {
     let events = site.log.about(EventSource::Job, name, MAX_EVENTS);
     let events: Vec<_> = events.iter().map(|event| event.json()).collect();
     let here = site.jobs().into_iter().find(|job| &*job.name == name);
-    let fleet = site.looks.job(&site.redlock, name).await.map(|look| {
-        let (job, error) = match &look.value.job {
-            Ok(job) => (Some(job), None),
-            Err(error) => (None, Some(error)),
-        };
-        json!({ "job": job, "runs": look.value.runs, "error": error, "look": look_json(&look) })
+    let fleet = site.looks.job(name).await.map(|look| {
+        let history = look.value.as_ref().ok();
+        let job = history.map(|history| &history.job);
+        let runs = history.map_or(&[][..], |history| &history.runs);
+        json!({ "job": job, "runs": runs, "error": look.value.as_ref().err(), "look": look_json(&look) })
     });
     json!({ "name": name, "fleet": fleet, "process": { "job": here, "events": events } })
 }

@@ -1,54 +1,43 @@
 //! Every job of the fleet.
 
-use std::sync::Arc;
-
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use tower_redlock::scheduler::{JobState, JobStatus};
+use tower_redlock::scheduler::JobStatus;
 
 use super::{
-    job::{result, took},
-    layout::{RegionSource, Visit, freshness, look_json, pager, reading, region, trouble},
+    layout::Visit,
+    region::{RegionSource, look_json, look_region, pager, region, table, trouble},
+    standing::{result, state, took},
     words::{ago, span, text, until},
 };
 use crate::{
-    look::{JobListing, Look, ShownJob},
+    look::{JobListing, ShownJob},
     query::Params,
-    router::Site,
+    site::Site,
 };
 
 pub(crate) async fn jobs(site: &Site, visit: &Visit) -> Markup {
-    let look = site.looks.jobs(&site.redlock, page(&visit.params)).await;
+    let look = site.looks.jobs(visit.params.page()).await;
     let here = site.jobs();
     let content = html! {
-        (region("fleet-jobs", "Jobs", RegionSource::Fleet, &html! {
-            @match &look {
-                Some(look) => (fleet(look, visit)),
-                None => (reading()),
-            }
-        }))
+        (look_region("fleet-jobs", "Jobs", RegionSource::Fleet, look.as_deref(), |jobs| fleet(jobs, visit)))
         (region("jobs-here", "Jobs of this process", RegionSource::Process, &local(&here, visit)))
     };
     visit.page("jobs", "Jobs", &content)
 }
 
-fn fleet(look: &Look<JobListing>, visit: &Visit) -> Markup {
-    let JobListing { jobs, found, number, pages, more, error } = &look.value;
+fn fleet(JobListing { jobs, paging, more, error }: &JobListing, visit: &Visit) -> Markup {
+    const COLUMNS: [&str; 7] = ["Job", "State", "Running on", "Last run", "Result", "Took", "By"];
     html! {
-        (freshness(look))
         (trouble(error.as_deref()))
-        p.count { (found) @if *found == 1 { " job" } @else { " jobs" } @if *more { ", and more than are read" } "." }
-        @if !jobs.is_empty() {
-            div #jobs-scroll.scroll tabindex="0" role="region" aria-label="Table of jobs" { table {
-                thead { tr {
-                    th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Running on" }
-                    th scope="col" { "Last run" } th scope="col" { "Result" } th scope="col" { "Took" }
-                    th scope="col" { "By" }
-                } }
-                tbody { @for job in jobs { (row(job, visit)) } }
-            } }
+        p.count {
+            (paging.found) @if paging.found == 1 { " job" } @else { " jobs" }
+            @if *more { ", and more than are read" } "."
         }
-        (pager(visit, "jobs", *number, *pages))
+        @if !jobs.is_empty() {
+            (table("jobs", "jobs", &COLUMNS, &html! { @for job in jobs { (row(job, visit)) } }))
+        }
+        (pager(visit, "jobs", *paging))
     }
 }
 
@@ -79,67 +68,36 @@ fn row(job: &ShownJob, visit: &Visit) -> Markup {
 }
 
 fn local(here: &[JobStatus], visit: &Visit) -> Markup {
+    const COLUMNS: [&str; 8] =
+        ["Job", "Schedule", "Next tick", "State here", "#Runs", "#Failed", "#Missed", "#Skipped"];
     html! {
         @if here.is_empty() {
             p { "No scheduler of this process was given to the dashboard." }
         } @else {
-            div #jobs-here-scroll.scroll tabindex="0" role="region" aria-label="Table of this process's jobs" { table {
-                thead { tr {
-                    th scope="col" { "Job" } th scope="col" { "Schedule" } th scope="col" { "Next tick" }
-                    th scope="col" { "State here" } th.number scope="col" { "Runs" }
-                    th.number scope="col" { "Failed" } th.number scope="col" { "Missed" }
-                    th.number scope="col" { "Skipped" }
-                } }
-                tbody { @for job in here {
-                    tr data-job-here=(job.name) {
-                        th scope="row" { a href=(visit.link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
-                        td { (text(&job.schedule)) }
-                        td { @match job.next_tick { Some(tick) => (until(tick, visit.now)), None => "–" } }
-                        td { (state(&job.state)) }
-                        td.number { (job.counts.started) }
-                        td.number { (job.counts.failed + job.counts.panicked + job.counts.lost + job.counts.timed_out) }
-                        td.number { (job.counts.missed) }
-                        td.number { (job.counts.skipped) }
-                    }
-                } }
-            } }
+            (table("jobs-here", "this process's jobs", &COLUMNS, &html! { @for job in here {
+                tr data-job-here=(job.name) {
+                    th scope="row" { a href=(visit.link("job", &[("name", &*job.name)])) { (text(&job.name)) } }
+                    td { (text(&job.schedule)) }
+                    td { @match job.next_tick { Some(tick) => (until(tick, visit.now)), None => "–" } }
+                    td { (state(&job.state)) }
+                    td.number { (job.counts.started) }
+                    td.number { (job.counts.failed + job.counts.panicked + job.counts.lost + job.counts.timed_out) }
+                    td.number { (job.counts.missed) }
+                    td.number { (job.counts.skipped) }
+                }
+            } }))
         }
     }
 }
 
-/// The state of a job on this replica, in words.
-pub(super) fn state(state: &JobState) -> Markup {
-    let by = |owner: &Option<Arc<str>>| owner.as_deref().map_or(html! { "another process" }, text);
-    match state {
-        JobState::Starting => html! { "starting" },
-        JobState::WaitingForTick { .. } => html! { "waits for its tick" },
-        JobState::WaitingForSlot => html! { "waits until other jobs have ended" },
-        JobState::WaitingForNodes { error } => html! { "too few nodes answer: " (text(error)) },
-        JobState::HeldBy { owner } => html! { (by(owner)) " runs it" },
-        JobState::Running => html! { "running" },
-        JobState::Finishing => html! { "its end is being stored" },
-        JobState::BackingOff { reason } => html! { "pauses after " (text(reason)) },
-        JobState::Paused { by, .. } => html! { "paused by " (text(by)) },
-        JobState::StandingBy { leader } => html! { "stands by, " (by(leader)) " leads" },
-        JobState::NoMoreTicks => html! { "its schedule is over" },
-        JobState::Ended { reason } => html! { "ended: " (text(reason)) },
-        _ => html! { "unknown" },
-    }
-}
-
-/// The number of the page that is asked for.
-fn page(params: &Params) -> usize {
-    params.number("page").unwrap_or(1)
-}
-
 pub(crate) async fn jobs_json(site: &Site, params: &Params) -> Value {
-    let fleet = site.looks.jobs(&site.redlock, page(params)).await.map(|look| {
-        let JobListing { jobs, found, number, pages, more, error } = &look.value;
+    let fleet = site.looks.jobs(params.page()).await.map(|look| {
+        let JobListing { jobs, paging, more, error } = &look.value;
         json!({
             "jobs": jobs,
-            "found": found,
-            "page": number,
-            "pages": pages,
+            "found": paging.found,
+            "page": paging.number,
+            "pages": paging.pages,
             "more": more,
             "error": error,
             "look": look_json(&look),

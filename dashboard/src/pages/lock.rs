@@ -1,32 +1,29 @@
-//! One lock: each node's word, and its last events.
+//! One lock: its holder, the key on each node, and its last events.
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::{
     events::event_list,
-    layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
+    layout::Visit,
+    locks::waiting_json,
+    region::{RegionSource, actions, look_json, look_region, region, trouble},
     words::{ago, span, text, token, until},
 };
 use crate::{
     access::Action,
     events::EventSource,
-    look::{HeldLock, LockDetails, Look, millis},
-    router::Site,
+    look::{HeldLock, LockDetails},
+    site::Site,
 };
 
 /// Maximum number of events that are shown.
 const MAX_EVENTS: usize = 20;
 
 pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
-    let look = site.looks.lock(&site.redlock, name).await;
+    let look = site.looks.lock(name).await;
     let content = html! {
-        (region("holder", "Holder", RegionSource::Fleet, &html! {
-            @match &look {
-                Some(look) => (holder(look, visit, name)),
-                None => (reading()),
-            }
-        }))
+        (look_region("holder", "Holder", RegionSource::Fleet, look.as_deref(), |lock| holder(lock, visit, name)))
         (region("here", "In this process", RegionSource::Process, &here(site, visit, name)))
         (region("lock-events", "Last events", RegionSource::Process, &html! {
             (event_list(&site.log.about(EventSource::Lock, name, MAX_EVENTS)))
@@ -35,24 +32,23 @@ pub(crate) async fn lock(site: &Site, visit: &Visit, name: &str) -> Markup {
     visit.subpage("locks", "Lock", name, &content)
 }
 
-fn holder(look: &Look<LockDetails>, visit: &Visit, name: &str) -> Markup {
+fn holder(holder: &LockDetails, visit: &Visit, name: &str) -> Markup {
     html! {
-        (freshness(look))
-        @match &look.value.holder {
+        @match holder {
             Err(error) => (trouble(Some(error))),
-            Ok(None) => p { "Nobody holds it." },
+            Ok(None) => p { "No process holds it." },
             Ok(Some(held)) => {
                 (holder_facts(held, visit))
                 @if held.shown.owner.is_some() {
-                    (actions(visit, ("name", name), &[(Action::BreakLock, "Take it away from its holder")]))
+                    (actions(visit, name, &[(Action::BreakLock, "Take it away from its holder")]))
                 }
             }
         }
     }
 }
 
-/// What is known of a holder.
-pub(crate) fn holder_facts(held: &HeldLock, visit: &Visit) -> Markup {
+/// Returns what is known of a holder.
+pub(super) fn holder_facts(held: &HeldLock, visit: &Visit) -> Markup {
     let lock = &held.shown;
     html! {
         @if !lock.is_quorum {
@@ -112,25 +108,16 @@ pub(crate) async fn lock_json(site: &Site, name: &str) -> Value {
     let events = site.log.about(EventSource::Lock, name, MAX_EVENTS);
     let events: Vec<_> = events.iter().map(|event| event.json()).collect();
     let waiting = site.redlock.snapshot().waiting;
-    let waiting = waiting.iter().find(|waiting| &*waiting.name == name);
-    let waiting = waiting.map(
-        |waiting| json!({ "requests": waiting.requests, "oldest_ms": millis(waiting.oldest) }),
-    );
-    let fleet = site.looks.lock(&site.redlock, name).await.map(|look| {
-        let (holder, error) = match &look.value.holder {
-            Ok(holder) => (holder.as_ref(), None),
-            Err(error) => (None, Some(error)),
-        };
-        let nodes: Vec<_> = holder
-            .map(HeldLock::votes)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(node, words)| json!({ "node": node, "keeps": words }))
-            .collect();
+    let waiting = waiting.iter().find(|waiting| &*waiting.name == name).map(waiting_json);
+    let fleet = site.looks.lock(name).await.map(|look| {
+        let holder = look.value.as_ref().ok().and_then(Option::as_ref);
+        let votes = holder.map(HeldLock::votes).unwrap_or_default().into_iter();
+        let nodes: Vec<_> =
+            votes.map(|(node, words)| json!({ "node": node, "keeps": words })).collect();
         json!({
             "holder": holder.map(|held| &held.shown),
             "nodes": nodes,
-            "error": error,
+            "error": look.value.as_ref().err(),
             "look": look_json(&look),
         })
     });

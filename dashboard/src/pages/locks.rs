@@ -5,13 +5,16 @@ use serde_json::{Value, json};
 use tower_redlock::lock::{Snapshot, WaitingName};
 
 use super::{
-    layout::{RegionSource, Visit, freshness, pager, reading, region, trouble},
+    layout::Visit,
+    region::{RegionSource, look_json, look_region, pager, region, table, trouble},
     words::{ago, span, text, token, until},
 };
 use crate::{
-    look::{LockListing, Look, ShownLock, millis},
+    look::{LockListing, ShownLock},
+    paging::Paging,
     query::Params,
-    router::Site,
+    site::Site,
+    text::millis,
 };
 
 /// Number of locks on a page.
@@ -19,39 +22,21 @@ const PAGE: usize = 200;
 /// Maximum number of waiting names that are shown.
 const MAX_WAITING: usize = 100;
 
-/// The locks that a viewer asked for.
-struct LockPage<'a> {
-    locks: Vec<&'a ShownLock>,
-    /// How many match the search.
-    found: usize,
-    number: usize,
-    pages: usize,
-}
-
-impl<'a> LockPage<'a> {
-    fn of(listing: &'a LockListing, params: &Params) -> Self {
-        let wanted = params.get("q").map(str::to_lowercase);
-        let is_wanted = |lock: &&ShownLock| wanted.as_ref().is_none_or(|wanted| lock.has(wanted));
-        let found: Vec<_> = listing.locks.iter().filter(is_wanted).collect();
-        let pages = found.len().div_ceil(PAGE).max(1);
-        let number = params.number("page").unwrap_or(1).clamp(1, pages);
-        let locks = found.iter().skip((number - 1) * PAGE).take(PAGE).copied().collect();
-        Self { locks, found: found.len(), number, pages }
-    }
+/// Returns the locks that match the search of a viewer, on the page that it asks for.
+fn found<'a>(listing: &'a LockListing, params: &Params) -> (Paging, Vec<&'a ShownLock>) {
+    let wanted = params.get("q").map(str::to_lowercase);
+    let is_wanted = |lock: &&ShownLock| wanted.as_ref().is_none_or(|wanted| lock.has(wanted));
+    let found: Vec<_> = listing.locks.iter().filter(is_wanted).collect();
+    let paging = Paging::new(found.len(), PAGE, params.page());
+    (paging, found[paging.range()].to_vec())
 }
 
 pub(crate) async fn locks(site: &Site, visit: &Visit) -> Markup {
-    let look = site.looks.locks(&site.redlock).await;
-    let fleet = html! {
-        @match &look {
-            Some(look) => (fleet(look, visit)),
-            None => (reading()),
-        }
-    };
+    let look = site.looks.locks().await;
     let snapshot = site.redlock.snapshot();
     let content = html! {
         (search(visit))
-        (region("fleet-locks", "Locks", RegionSource::Fleet, &fleet))
+        (look_region("fleet-locks", "Locks", RegionSource::Fleet, look.as_deref(), |locks| fleet(locks, visit)))
         (region("waiting", "Waiting requests", RegionSource::Process, &waiting(&snapshot, visit)))
         (region("held-here", "Held here", RegionSource::Process, &held(&snapshot)))
     };
@@ -71,29 +56,21 @@ fn search(visit: &Visit) -> Markup {
     }
 }
 
-fn fleet(look: &Look<LockListing>, visit: &Visit) -> Markup {
-    let listing = &look.value;
-    let page = LockPage::of(listing, &visit.params);
+fn fleet(listing: &LockListing, visit: &Visit) -> Markup {
+    const COLUMNS: [&str; 7] = ["Name", "Owner", "Held", "Ends", "#Token", "Nodes", "Others wait"];
+    let (paging, locks) = found(listing, &visit.params);
     html! {
-        (freshness(look))
         (trouble(listing.error.as_deref()))
         p.count {
-            (page.found) @if page.found == 1 { " lock" } @else { " locks" }
-            @if page.found < listing.locks.len() { " of " (listing.locks.len()) }
+            (paging.found) @if paging.found == 1 { " lock" } @else { " locks" }
+            @if paging.found < listing.locks.len() { " of " (listing.locks.len()) }
             @if listing.more { ", and more than can be read" }
             "."
         }
-        @if !page.locks.is_empty() {
-            div #locks-scroll.scroll tabindex="0" role="region" aria-label="Table of locks" { table {
-                thead { tr {
-                    th scope="col" { "Name" } th scope="col" { "Owner" } th scope="col" { "Held" }
-                    th scope="col" { "Ends" } th.number scope="col" { "Token" }
-                    th scope="col" { "Nodes" } th scope="col" { "Others wait" }
-                } }
-                tbody { @for lock in &page.locks { (row(lock, visit)) } }
-            } }
+        @if !locks.is_empty() {
+            (table("locks", "locks", &COLUMNS, &html! { @for lock in locks { (row(lock, visit)) } }))
         }
-        (pager(visit, "locks", page.number, page.pages))
+        (pager(visit, "locks", paging))
     }
 }
 
@@ -101,18 +78,9 @@ fn row(lock: &ShownLock, visit: &Visit) -> Markup {
     html! {
         tr data-lock=(lock.name) .minority[!lock.is_quorum] {
             th scope="row" { a href=(visit.link("lock", &[("name", &*lock.name)])) { (text(&lock.name)) } }
-            td { @match &lock.owner {
-                Some(owner) => (text(owner)),
-                None => em { "a foreign key" },
-            } }
-            td { @match lock.since {
-                Some(since) => (ago(since, visit.now)),
-                None => "–",
-            } }
-            td { @match lock.ends {
-                Some(ends) => (until(ends, visit.now)),
-                None => "never",
-            } }
+            td { @match &lock.owner { Some(owner) => (text(owner)), None => em { "a foreign key" } } }
+            td { @match lock.since { Some(since) => (ago(since, visit.now)), None => "–" } }
+            td { @match lock.ends { Some(ends) => (until(ends, visit.now)), None => "never" } }
             td.number { (token(lock.token)) }
             td {
                 (lock.kept) "/" (lock.nodes)
@@ -129,18 +97,15 @@ fn waiting(snapshot: &Snapshot, visit: &Visit) -> Markup {
         @if waiting.is_empty() {
             p { "No request of this process waits." }
         } @else {
-            div #waiting-scroll.scroll tabindex="0" role="region" aria-label="Table of waiting requests" { table {
-                thead { tr {
-                    th scope="col" { "Name" } th.number scope="col" { "Requests" } th scope="col" { "Oldest" }
-                } }
-                tbody { @for WaitingName { name, requests, oldest, .. } in waiting {
+            (table("waiting", "waiting requests", &["Name", "#Requests", "Oldest"], &html! {
+                @for WaitingName { name, requests, oldest, .. } in waiting {
                     tr data-waiting=(name) {
                         th scope="row" { a href=(visit.link("lock", &[("name", &**name)])) { (text(name)) } }
                         td.number { (requests) }
                         td { (span(*oldest)) }
                     }
-                } }
-            } }
+                }
+            }))
             @if !rest.is_empty() { p { "And " (rest.len()) " further names." } }
         }
     }
@@ -157,23 +122,23 @@ fn held(snapshot: &Snapshot) -> Markup {
     }
 }
 
+pub(super) fn waiting_json(of: &WaitingName) -> Value {
+    json!({ "name": of.name, "requests": of.requests, "oldest_ms": millis(of.oldest) })
+}
+
 pub(crate) async fn locks_json(site: &Site, params: &Params) -> Value {
     let snapshot = site.redlock.snapshot();
-    let waiting: Vec<_> = snapshot
-        .waiting
-        .iter()
-        .map(|name| json!({ "name": name.name, "requests": name.requests, "oldest_ms": millis(name.oldest) }))
-        .collect();
-    let fleet = site.looks.locks(&site.redlock).await.map(|look| {
-        let page = LockPage::of(&look.value, params);
+    let waiting: Vec<_> = snapshot.waiting.iter().map(waiting_json).collect();
+    let fleet = site.looks.locks().await.map(|look| {
+        let (paging, locks) = found(&look.value, params);
         json!({
-            "locks": page.locks,
-            "found": page.found,
-            "page": page.number,
-            "pages": page.pages,
+            "locks": locks,
+            "found": paging.found,
+            "page": paging.number,
+            "pages": paging.pages,
             "more": look.value.more,
             "error": look.value.error,
-            "look": super::layout::look_json(&look),
+            "look": look_json(&look),
         })
     });
     json!({

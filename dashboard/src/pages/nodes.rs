@@ -1,4 +1,4 @@
-//! Which nodes vote, why the others do not, and what to do.
+//! The nodes: whether each votes, why not, and what to do.
 
 use std::time::Duration;
 
@@ -10,47 +10,29 @@ use tower_redlock::{
 };
 
 use super::{
-    layout::{RegionSource, Visit, freshness, look_json, reading, region},
+    layout::Visit,
+    region::{RegionSource, look_json, look_region, table},
     words::text,
 };
-use crate::{look::Look, router::Site};
+use crate::site::Site;
 
 pub(crate) async fn nodes(site: &Site, visit: &Visit) -> Markup {
-    let look = site.looks.nodes(&site.redlock).await;
-    let content = region(
-        "nodes",
-        "Nodes",
-        RegionSource::Process,
-        &html! {
-            p { "Another process may reach other nodes than this one. What a node says of itself holds for all." }
-            @match &look {
-                Some(look) => (diagnosis(look)),
-                None => (reading()),
-            }
-        },
-    );
+    let look = site.looks.nodes().await;
+    let content = look_region("nodes", "Nodes", RegionSource::Process, look.as_deref(), diagnosis);
     visit.page("nodes", "Nodes", &content)
 }
 
-fn diagnosis(look: &Look<Diagnosis>) -> Markup {
-    let diagnosis = &look.value;
+fn diagnosis(diagnosis: &Diagnosis) -> Markup {
     html! {
-        (freshness(look))
+        p { "Another process may reach other nodes than this one. What a node says of itself holds for all." }
         p.verdict data-verdict=(diagnosis.verdict()) {
             strong { (diagnosis.verdict()) } ": " (diagnosis.summary()) "."
         }
         @if !diagnosis.advice.is_empty() {
             ul.advice { @for advice in &diagnosis.advice { (advise(advice)) } }
         }
-        div #nodes-scroll.scroll tabindex="0" role="region" aria-label="Table of nodes" { table {
-            thead { tr {
-                th scope="col" { "Node" } th scope="col" { "State" } th.number scope="col" { "Round trip" }
-                th.number scope="col" { "Clock" } th scope="col" { "Version" } th scope="col" { "Memory" }
-                th scope="col" { "Persistence" } th.number scope="col" { "In flight" }
-                th.number scope="col" { "Pending releases" }
-            } }
-            tbody { @for node in &diagnosis.nodes { (row(node)) } }
-        } }
+        (table("nodes", "nodes", &["Node", "State", "#Round trip", "#Clock", "Version", "Memory", "Persistence",
+            "#In flight", "#Pending releases"], &html! { @for node in &diagnosis.nodes { (row(node)) } }))
     }
 }
 
@@ -98,7 +80,7 @@ fn row(node: &NodeDiagnosis) -> Markup {
     }
 }
 
-/// The address, where the name does not tell it.
+/// Returns the address of a node whose name differs from it.
 fn moved_to(health: &NodeHealth) -> Option<&str> {
     health.address.as_deref().filter(|address| !health.name.starts_with(address))
 }
@@ -135,7 +117,7 @@ fn persistence(health: &NodeHealth) -> &'static str {
 }
 
 pub(crate) async fn nodes_json(site: &Site) -> Value {
-    let look = site.looks.nodes(&site.redlock).await;
+    let look = site.looks.nodes().await;
     let process = look.map(|look| json!({ "diagnosis": look.value, "look": look_json(&look) }));
     json!({ "process": process })
 }

@@ -4,19 +4,16 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::{
-    layout::{RegionSource, Visit, actions, freshness, look_json, reading, region, trouble},
+    layout::Visit,
+    region::{RegionSource, actions, look_json, look_region, trouble},
     words::{ago, text, token, until},
 };
-use crate::{
-    access::Action,
-    look::{Look, OnceDetails},
-    router::Site,
-};
+use crate::{access::Action, look::OnceDetails, site::Site};
 
 pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
     let key = visit.params.exact("key");
     let look = match key {
-        Some(key) => site.looks.once(&site.redlock, key).await,
+        Some(key) => site.looks.once(key).await,
         None => None,
     };
     let content = html! {
@@ -27,30 +24,24 @@ pub(crate) async fn once(site: &Site, visit: &Visit) -> Markup {
             button type="submit" { "Look it up" }
         }
         @if let Some(key) = key {
-            (region("key-state", "State", RegionSource::Fleet, &html! {
-                @match &look {
-                    Some(look) => (details(look, visit, key)),
-                    None => (reading()),
-                }
-            }))
+            (look_region("key-state", "State", RegionSource::Fleet, look.as_deref(), |once| details(once, visit, key)))
         }
     };
     visit.page("once", "Once", &content)
 }
 
-fn details(look: &Look<OnceDetails>, visit: &Visit, key: &str) -> Markup {
+fn details(once: &OnceDetails, visit: &Visit, key: &str) -> Markup {
     let offered = [
         (Action::MarkDone, "Record it as done"),
         (Action::ForgetKey, "Forget it, so that it runs again"),
     ];
     html! {
         p.subject { (text(key)) }
-        (freshness(look))
-        @match &look.value.status {
+        @match &once.status {
             Err(error) => (trouble(Some(error))),
             Ok(None) => {
                 p data-once="none" { "The servers know nothing of it: nothing was begun, or its record has expired." }
-                (actions(visit, ("key", key), &offered[..1]))
+                (actions(visit, key, &offered[..1]))
             }
             Ok(Some(status)) => {
                 p data-once=(OnceDetails::state(status)) { strong { (OnceDetails::state(status)) } }
@@ -63,25 +54,22 @@ fn details(look: &Look<OnceDetails>, visit: &Visit, key: &str) -> Markup {
                     @if let Some(since) = status.since {
                         div { dt { "Since" } dd { (ago(since, visit.now)) } }
                     }
-                    @if let Some(ends) = look.value.ends(status) {
+                    @if let Some(ends) = once.ends(status) {
                         div { dt { "Record expires" } dd { (until(ends, visit.now)) } }
                     }
                     div { dt { "Fencing token" } dd { (token(status.token.get())) } }
                 }
-                (actions(visit, ("key", key), &offered))
+                (actions(visit, key, &offered))
             }
         }
     }
 }
 
-/// `None` without a key.
-pub(crate) async fn once_json(site: &Site, key: Option<&str>) -> Option<Value> {
-    let key = key?;
-    let look = site.looks.once(&site.redlock, key).await;
-    let fleet = look.map(|look| {
+pub(crate) async fn once_json(site: &Site, key: &str) -> Value {
+    let fleet = site.looks.once(key).await.map(|look| {
         let mut value = look.value.json(key);
         value["look"] = look_json(&look);
         value
     });
-    Some(json!({ "fleet": fleet }))
+    json!({ "fleet": fleet })
 }

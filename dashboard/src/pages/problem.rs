@@ -1,15 +1,21 @@
-//! Pages that say why there is no other one.
+//! Pages that say why the requested page is not shown.
 
 use http::{HeaderValue, StatusCode, header::WWW_AUTHENTICATE};
 use maud::{Markup, html};
 
-use super::Visit;
-use crate::reply::{Reply, html as page, without_files};
+use super::{
+    layout::{bare_page, files},
+    words::text,
+};
+use crate::{
+    problem::Problem,
+    reply::{Reply, html as page, without_files},
+};
 
-/// Nobody was given access.
+/// Returns the page of a dashboard without [access](crate::Dashboard::access).
 pub(crate) fn unconfigured() -> Reply {
     let content = html! {
-        p { "Nobody has access to these pages yet. Say who does where the dashboard is built:" }
+        p { "No viewer has access to these pages yet. Configure access where the dashboard is built:" }
         pre { code {
             "Dashboard::new(redlock).access(\n"
             "    BasicAuth::new(\"locks\").user(\"ann\", password, Access::All),\n"
@@ -24,14 +30,9 @@ pub(crate) fn unconfigured() -> Reply {
     plain(StatusCode::FORBIDDEN, "Not configured", &content)
 }
 
-/// To a viewer without access.
+/// Returns the page for a viewer without access.
 pub(crate) fn forbidden(what: &str) -> Reply {
     plain(StatusCode::FORBIDDEN, "Forbidden", &html! { p { (what) } })
-}
-
-/// To a viewer with access who asks for more.
-pub(crate) fn denied(what: &str) -> Reply {
-    problem(StatusCode::FORBIDDEN, "Forbidden", what)
 }
 
 pub(crate) fn challenged(challenge: &HeaderValue) -> Reply {
@@ -41,25 +42,19 @@ pub(crate) fn challenged(challenge: &HeaderValue) -> Reply {
     reply
 }
 
-/// To a viewer with access, at the depth of the pages.
-pub(crate) fn problem(status: StatusCode, title: &str, what: &str) -> Reply {
-    let content = html! {
-        p { (super::words::text(what)) }
-        p { a href="./" { "To the locks" } }
-    };
-    page(status, Visit::problem_page(title, &content))
-}
-
-/// As [`problem`], at any path.
-pub(crate) fn problem_at(path: &str, status: StatusCode, title: &str, what: &str) -> Reply {
+/// Returns the page for a viewer with access, at any path.
+pub(crate) fn problem(path: &str, Problem { status, title, what }: &Problem) -> Reply {
+    let what = html! { p { (text(what)) } };
+    // The links are relative to the pages.
     if path.contains('/') {
-        plain(status, title, &html! { p { (super::words::text(what)) } })
-    } else {
-        problem(status, title, what)
+        return plain(*status, title, &what);
     }
+    let content = html! { (what) p { a href="./" { "To the locks" } } };
+    page(*status, bare_page(title, &files(), &content))
 }
 
-/// A page without the dashboard's files: its viewer may not load them, or they are not beside it.
+/// Returns a page without the dashboard's files: its viewer may not load them, or they are not beside it.
 fn plain(status: StatusCode, title: &str, content: &Markup) -> Reply {
-    without_files(page(status, Visit::plain_page(title, content)))
+    let head = html! { link rel="icon" href="data:,"; };
+    without_files(page(status, bare_page(title, &head, content)))
 }

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Every page and file, with what the actions ask.
-const PAGES: [&str; 25] = [
+const PAGES: [&str; 26] = [
     "",
     "locks",
     "lock?name=a",
@@ -34,14 +34,16 @@ const PAGES: [&str; 25] = [
     "icon.svg",
     "break?name=a",
     "pause?name=a",
+    "stop?name=a",
     "none",
     "api/none",
 ];
 
 /// Every action, with the parameter that names what it is about.
-pub(crate) const ACTIONS: [(&str, &str); 6] = [
+pub(crate) const ACTIONS: [(&str, &str); 7] = [
     ("break", "name"),
     ("trigger", "name"),
+    ("stop", "name"),
     ("pause", "name"),
     ("resume", "name"),
     ("done", "key"),
@@ -203,7 +205,7 @@ async fn answers_have_safe_headers() {
         }
         assert!(!policy.contains("unsafe") && !policy.contains('*'), "{page}: {policy}");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{page}");
-        // Pages with a form send their origin with it, to nobody else.
+        // Only pages with a form send their origin, and only to it.
         let referrer = answer.header("referrer-policy");
         let form = answer.body.contains("method=\"post\"");
         assert_eq!(referrer, Some(if form { "same-origin" } else { "no-referrer" }), "{page}");

@@ -76,7 +76,7 @@ async fn visit(scene: &Scene, browser: &Browser, first: &str) {
     browser.click("#confirm").await;
     browser.wait_for("[role=status].notice").await;
     assert!(browser.url().await.starts_with(first), "{}", browser.url().await);
-    browser.wait_text("#holder", "Nobody").await;
+    browser.wait_text("#holder", "No process holds it").await;
     browser.is_quiet(Quiet::Wholly).await;
 }
 

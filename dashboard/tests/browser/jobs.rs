@@ -139,7 +139,7 @@ async fn resume(browser: &Browser, site: &Site) {
     browser.wait_for("a[data-action=pause]").await;
 }
 
-/// A scheduler with a job that is due once an hour, and fails when it is asked to.
+/// A scheduler with a job that is due once an hour, whose second run fails.
 fn hourly(redlock: &Redlock) -> SchedulerHandle {
     let number = AtomicUsize::new(0);
     let work = move |_| {
@@ -172,6 +172,43 @@ async fn triggered_runs_are_drawn() {
     browser.wait_text("li[data-event=trigger]", "import, by ada").await;
     browser.is_quiet(Quiet::Wholly).await;
     handle.shutdown(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_of_another_process_is_stopped() {
+    let scene = Scene::new().await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let begun = Arc::clone(&runs);
+    let work = move |_| {
+        begun.fetch_add(1, Ordering::SeqCst);
+        std::future::pending::<Result<(), Infallible>>()
+    };
+    let job = Job::new("import", Schedule::every(Duration::from_secs(3_600)), work);
+    let job = job.stop_grace(Duration::from_millis(100));
+    let worker = Scheduler::new(scene.process("worker-7").await).job(job).start().unwrap();
+    let site = scene.serve().await;
+    let browser = Browser::start().await;
+    browser.open(&site.page("job?name=import&refresh=1")).await;
+    assert!(!browser.has("a[data-action=stop]").await, "there is no run");
+    scene.redlock.trigger_job("import").await.unwrap();
+    eventually("the work has begun", async || runs.load(Ordering::SeqCst) == 1).await;
+    browser.wait_text("#job", "worker-7").await;
+
+    // Without refreshing, which would replace the link while it is clicked.
+    browser.open(&site.page("job?name=import&refresh=0")).await;
+    browser.click("a[data-action=stop]").await;
+    browser.fill("#why", "the disk is full").await;
+    browser.screenshot("stop").await;
+    browser.click("#confirm").await;
+
+    browser.wait_url("/job?name=import&done=stop&refresh=0").await;
+    browser.wait_text("[role=status]", "asked to stop").await;
+    browser.open(&site.page("job?name=import&refresh=1")).await;
+    browser.wait_for("#runs tr[data-run=stopped]").await;
+    browser.wait_gone("a[data-action=stop]").await;
+    browser.wait_text("#job-events li[data-event=stop]", "ada").await;
+    browser.is_quiet(Quiet::Wholly).await;
+    worker.shutdown(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

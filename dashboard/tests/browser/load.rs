@@ -149,7 +149,7 @@ async fn many_keys_are_read_in_steps() {
     let scene = Scene::new().await;
     scene.store_many(KEYS);
     let site = scene.serve().await;
-    // The first ones are shown while reading goes on.
+    // The first locks are shown before the others are read.
     crate::harness::eventually("the first are shown", async || {
         let first = http::get(&site.page("")).await;
         assert_strict("locks", &first.body);

@@ -138,8 +138,8 @@ async fn stopped_service_is_reported() {
     browser.is_quiet(Quiet::But(&[403])).await;
 }
 
-/// Pictures of each page, light, dark and on a telephone, to be looked at. What a program can see of them is
-/// that nothing is wider than the screen, and that text can be told from what is behind it.
+/// Takes pictures of each page, light, dark and on a telephone, for a person. The test checks that nothing is wider
+/// than the screen, and that text contrasts with its background.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_screen_is_wide_enough() {
     let scene = Scene::new().await;
@@ -173,6 +173,7 @@ async fn every_screen_is_wide_enough() {
         ("events", "events"),
         ("break", "break?name=invoice:42"),
         ("pause", "pause?name=report"),
+        ("stop", "stop?name=report"),
     ];
     // The job has runs to draw.
     browser.open(&site.page("job?name=report&refresh=1")).await;
@@ -200,7 +201,7 @@ async fn every_screen_is_wide_enough() {
     scheduler.shutdown(Duration::from_secs(5)).await;
 }
 
-/// The texts whose contrast to what is behind them is less than 4.5 (WCAG 2.1, section 1.4.3).
+/// Finds the texts whose contrast to their background is less than 4.5 (WCAG 2.1, section 1.4.3).
 const CONTRAST: &str = r"
     const parts = (colour) => colour.match(/[\d.]+/g).map(Number);
     const channel = (value) => { value /= 255; return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4; };

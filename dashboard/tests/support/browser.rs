@@ -163,8 +163,8 @@ impl Browser {
             .unwrap_or_else(|error| panic!("{selector} is there no more: {error}"))
     }
 
-    /// Asserts that the browser has logged no error since it was asked last, nor anything about the
-    /// content security policy.
+    /// Asserts that the browser has logged no error since the last call, and nothing about the content
+    /// security policy.
     #[track_caller]
     pub(crate) fn is_quiet(&self, quiet: Quiet) -> impl Future<Output = ()> {
         let at = std::panic::Location::caller();

@@ -8,11 +8,11 @@ use std::{
 use super::{Findings, MS, SECOND, text};
 use crate::{
     diagnosis::Severity::{self, Hint, Problem},
-    error::{Reason, UnfitServer},
+    error::{Reason, UnfitServer, prospect},
     node::{Blocked, ClockOffset, CopyProgress, Finding, Memory, NodeState, Persistence},
 };
 
-/// A code, its severity, and a change of three healthy nodes that produces it.
+/// A code, its severity, and a change to three healthy nodes that produces it.
 type Case = (&'static str, Severity, fn(&mut Findings));
 
 const CASES: &[Case] = &[
@@ -161,8 +161,9 @@ fn documented_codes_are_produced() {
 #[test]
 fn documented_codes_are_in_code() {
     let advice = [include_str!("../node_advice.rs"), include_str!("../set_advice.rs")];
-    let prospects = include_str!("../../error/prospect.rs").split("impl Reason").nth(1);
+    let prospects = include_str!("../../error/prospect.rs").split("pub(crate) fn prospect(").nth(1);
     let mut found = Codes::new();
+
     for file in advice.into_iter().chain(prospects) {
         let calls = [
             ("Advice::problem(", "problem"),
@@ -179,10 +180,11 @@ fn documented_codes_are_in_code() {
             }
         }
     }
+
     assert_eq!(documented(), found);
 }
 
-/// Each reason of the cases says in the table whether waiting helps.
+/// The table states for each reason of the cases whether waiting helps.
 #[test]
 fn table_says_where_waiting_helps() {
     let rows = include_str!("../mod.rs").lines().filter_map(|line| line.strip_prefix("//! | `"));
@@ -202,7 +204,7 @@ fn table_says_where_waiting_helps() {
             _ => None,
         });
         for reason in reasons {
-            let prospect = reason.prospect("p");
+            let prospect = prospect(reason, "p");
             let expected = match (prospect.lasts_after, reason) {
                 (None, _) => "yes".into(),
                 (Some(_), Reason::OtherLayout { .. }) => {
@@ -214,7 +216,9 @@ fn table_says_where_waiting_helps() {
             of_reasons.insert(prospect.code);
         }
     }
+
     let others = cells.iter().filter(|(code, _)| !of_reasons.contains(**code));
+
     for (code, cell) in others {
         assert!(["–", "yes"].contains(cell), "{code}: {cell}");
     }

@@ -17,7 +17,7 @@ use crate::{
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a diagnosis is made of.
+/// The inputs of a diagnosis.
 struct Findings {
     health: Vec<NodeHealth>,
     votes: Vec<Option<Result<Duration, Reason>>>,
@@ -26,7 +26,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Nodes that vote, without anything to report.
+    /// Nodes that vote and have no findings.
     fn healthy(nodes: usize) -> Self {
         let names = (0..nodes).map(|i| format!("node-{i}"));
         let terms = DiagnosisTerms {

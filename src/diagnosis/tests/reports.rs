@@ -24,6 +24,7 @@ fn problems_come_before_hints() {
     let advice = found.diagnosis().advice;
     let order: Vec<_> =
         advice.iter().map(|one| (one.severity, one.code, one.node.as_deref())).collect();
+
     let expected = [
         (Severity::Problem, "down", Some("node-2")),
         (Severity::Problem, "down", Some("node-3")),
@@ -31,6 +32,7 @@ fn problems_come_before_hints() {
         (Severity::Hint, "clock", Some("node-0")),
         (Severity::Hint, "even-nodes", None),
     ];
+
     assert_eq!(order, expected);
 }
 
@@ -54,7 +56,7 @@ fn missing_permission_is_named() {
     };
     assert!(todo("can't run the 'config get' command").starts_with("add +config|get, and"));
     assert!(todo("No permissions to access a key").starts_with("add ~redlock:*, and"));
-    assert!(todo("NOPERM").starts_with("see by ACL LOG"));
+    assert!(todo("NOPERM").starts_with("find the denied command with ACL LOG"));
 }
 
 #[test]
@@ -67,6 +69,7 @@ fn server_texts_stay_one_line() {
         Reason::Evicts { policy: text(forged) },
         Reason::Server(text(forged)),
     ];
+
     for reason in reasons {
         let mut found = Findings::healthy(3);
         found.down(0, reason);
@@ -83,11 +86,14 @@ fn server_texts_stay_one_line() {
 fn advice_is_shown_with_node() {
     let mut found = Findings::healthy(3);
     found.votes[1] = Some(Err(Reason::TimedOut));
+
     let shown = only(&found).to_string();
+
     assert!(
-        shown.starts_with("problem: node-1: it did not answer: timed out (do: look"),
+        shown.starts_with("problem: node-1: it did not answer: timed out (do: check"),
         "{shown}"
     );
+
     let two = only(&Findings::healthy(2)).to_string();
     assert!(two.starts_with("hint: with 2 nodes, the loss of one"), "{two}");
 }
@@ -102,6 +108,7 @@ fn state_says_why_not() {
     found.refusing(4, Reason::Busy);
     found.votes[4] = Some(Err(Reason::TimedOut));
     let states: Vec<_> = found.diagnosis().nodes.iter().map(NodeDiagnosis::state).collect();
+
     let expected = [
         "voting, a vote takes 1.3ms",
         "voting",
@@ -109,6 +116,7 @@ fn state_says_why_not() {
         "down: connection refused",
         "no vote: busy: the server is running a script",
     ];
+
     assert_eq!(states, expected);
 }
 
@@ -124,9 +132,11 @@ async fn settings_are_the_managers() {
         .build()
         .unwrap();
     let terms = super::DiagnosisTerms::of(&redlock);
+
     assert_eq!((&*terms.prefix, terms.max_ttl), ("other", 3 * SECOND));
     assert_eq!(terms.node_timeout, 100 * MS, "a tenth of the TTL");
     assert!(!terms.restart_guard && !terms.is_embedded);
+
     let terms = super::DiagnosisTerms::of(&Redlock::embedded());
     assert!(terms.restart_guard && terms.is_embedded);
 }

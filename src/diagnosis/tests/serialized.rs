@@ -13,10 +13,13 @@ fn json_has_names_and_units() {
     found.down(1, Reason::NotConnected(text("refused")));
     found.down(2, Reason::ReadOnly);
     let diagnosis = found.diagnosis();
+
     let json = serde_json::to_value(&diagnosis).unwrap();
+
     assert_eq!(json["verdict"], "no_quorum");
     assert_eq!(json["summary"], diagnosis.summary());
     assert_eq!((&json["voting"], &json["quorum"]), (&1.into(), &2.into()));
+
     let node = &json["nodes"][0];
     assert_eq!(node["name"], "node-0");
     assert_eq!((&node["votes"], &node["state"]), (&true.into(), &"voting".into()));
@@ -24,9 +27,11 @@ fn json_has_names_and_units() {
     assert_eq!(node["clock_ahead_micros"], -7);
     assert_eq!(node["clock_uncertainty_micros"], 1_000);
     assert_eq!((&node["lock_keys"], &node["version"]), (&0.into(), &Value::Null));
+
     let states: Vec<_> = json["nodes"].as_array().unwrap().iter().map(|n| &n["state"]).collect();
     assert_eq!(states, ["voting", "down", "down"]);
     assert_eq!(json["nodes"][2]["role"], "replica");
+
     let advice = &diagnosis.advice[0];
     let expected = json!({
         "severity": "problem",
@@ -35,5 +40,6 @@ fn json_has_names_and_units() {
         "what": advice.what,
         "todo": advice.todo,
     });
+
     assert_eq!(json["advice"][0], expected);
 }

@@ -7,7 +7,7 @@ use crate::{
     node::{ClockOffset, NodeState},
 };
 
-/// Five nodes, of which some vote.
+/// Five nodes, of which this number votes.
 fn voting(votes: usize) -> Findings {
     let mut found = Findings::healthy(5);
     (votes..5).for_each(|node| found.down(node, Reason::NotConnected(text("refused"))));
@@ -46,6 +46,7 @@ fn test_vote_has_to_count() {
         found.votes[0] = vote;
         found.diagnosis().verdict()
     };
+
     assert_eq!(verdict(None), Verdict::Healthy, "without test votes");
     assert_eq!(verdict(Some(Ok(49 * MS))), Verdict::Healthy);
     assert_eq!(verdict(Some(Ok(50 * MS))), Verdict::NoQuorum, "as late as the node timeout");

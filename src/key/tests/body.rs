@@ -26,8 +26,9 @@ fn at(pointer: &'static str, body: impl AsRef<[u8]>) -> Result<Option<String>, S
 
 #[test]
 fn string_or_integer_is_name() {
-    let other = error("what the body has at /id is neither a string nor an integer");
-    let nothing = error("the body has nothing at /id");
+    let other = error("the value at /id in the body is neither a string nor an integer");
+    let nothing = error("the body has no value at /id");
+
     let cases = [
         (r#"{"id": "evt_1"}"#, some("evt_1")),
         (r#"{"a": [{"id": 1}], "id": "x", "b": {"id": 2}}"#, some("x")),
@@ -56,6 +57,7 @@ fn string_or_integer_is_name() {
         (r#"{"id": ""}"#, error("the body has an empty string at /id")),
         (r#"{"id": "a\nb"}"#, error("a resource's name has a control character at byte 1")),
     ];
+
     for (body, expected) in cases {
         assert_eq!(at("/id", body), expected, "{body}");
     }
@@ -79,21 +81,22 @@ fn pointer_goes_through_members_and_elements() {
         ("/ ", "7"),
         ("/m~0n", "8"),
     ];
+
     for (pointer, expected) in cases {
         assert_eq!(at(pointer, document), some(expected), "{pointer}");
     }
     for pointer in ["/foo/2", "/foo/-", "/foo/00", "/foo/01", "/foo/+1", "/foo/", "/foo/0/0"] {
-        assert_eq!(at(pointer, document), Err(format!("the body has nothing at {pointer}")));
+        assert_eq!(at(pointer, document), Err(format!("the body has no value at {pointer}")));
     }
     assert_eq!(at("", "7"), some("7"));
     assert_eq!(at("", r#""x""#), some("x"));
-    assert_eq!(at("", "null"), error("the body has nothing at its root"));
+    assert_eq!(at("", "null"), error("the body has no value at its root"));
     assert_eq!(at("/~01", r#"{"~1": "x", "/": "y"}"#), some("x"));
     assert_eq!(at("/0", r#"{"0": "member"}"#), some("member"));
 }
 
 #[test]
-fn duplicate_member_is_no_name() {
+fn duplicate_member_is_rejected() {
     let twice = |pointer| Err(format!("the body has more than one value at {pointer}"));
     assert_eq!(at("/id", r#"{"id": 1, "id": 1}"#), twice("/id"));
     assert_eq!(at("/id", r#"{"id": 1, "x": 2, "\u0069d": 3, "id": 4}"#), twice("/id"));
@@ -117,10 +120,12 @@ fn optional_pointer_still_refuses_invalid_json() {
         b"\xef\xbb\xbf{\"id\": 7}",
     ];
     let key = key::json_pointer("/id").optional();
+
     for body in bodies {
         let text = name_in(&key, &get("/"), body).unwrap_err();
         assert!(text.starts_with("the body is not JSON: "), "{text}");
     }
+
     assert_eq!(at("/id", "{\n  id"), error("the body is not JSON: see line 2, column 3"));
     for nothing in ["", " \n", "{}"] {
         assert_eq!(name_in(&key, &get("/"), nothing), Ok(None), "{nothing:?}");
@@ -140,18 +145,23 @@ fn body_key_combines_with_head_keys() {
     let request = Request::post("/hooks/acme").header("x-shop", "s1").body(()).unwrap();
     let body = r#"{"id": 7}"#;
     let id = || key::json_pointer("/id");
+
     let all = key::all((key::path_segment(1).prefixed("a:"), key::header("x-shop"), id()));
+
     assert_eq!(name_in(&all, &request, body), some("7 + a:acme + s1"));
     assert_eq!(name_in(&id().prefixed("stripe:"), &request, body), some("stripe:7"));
     assert_eq!(name_in(&id().parsed::<u8>(), &request, r#"{"id": "007"}"#), some("7"));
+
     let hashed = name_in(&id().hashed(), &request, body).unwrap().unwrap();
     assert_eq!(hashed, "7902699be42c8a8e46fbbb4501726517e86b22c56a189f7625a6da49081b2451");
+
     let long = format!("{{\"id\": {:?}}}", "x".repeat(513));
     let text = name_in(&id(), &request, &long).unwrap_err();
     assert_eq!(text, "a resource's name has at most 512 bytes, this one has 513");
     assert_eq!(name_in(&id().hashed(), &request, &long).unwrap().unwrap().len(), 64);
     assert_eq!(name_in(&id().only([Method::PUT]), &request, "no JSON"), Ok(None));
     assert_eq!(name_in(&id().when(|_| false), &request, "no JSON"), Ok(None));
+
     let head = key::header("x-shop");
     assert_eq!(name_in(&head, &request, b""), some("s1"), "keys of heads are keys of bodies");
     assert_eq!(head.key(&request), head.body_key(&RequestHead::from(&request), b""));
@@ -223,14 +233,16 @@ proptest! {
             Some(Value::Number(number)) if !number.is_f64() => Some(number.to_string()),
             _ => None,
         };
+
         let key = key::json_pointer(pointer);
+
         for body in [document.to_string(), format!("{document:#}")] {
             prop_assert_eq!(name_in(&key, &get("/"), body).ok().flatten(), expected.clone());
         }
     }
 
     #[test]
-    fn garbage_is_no_panic(body in vec(any::<u8>(), 0..60), json in "[\\[\\]{}\":,0-9a-b\\\\ ]{0,40}") {
+    fn garbage_does_not_panic(body in vec(any::<u8>(), 0..60), json in "[\\[\\]{}\":,0-9a-b\\\\ ]{0,40}") {
         for body in [body.as_slice(), json.as_bytes()] {
             let is_json = serde_json::from_slice::<Value>(body).is_ok();
             let found = name_in(&key::json_pointer("/a"), &get("/"), body);
@@ -270,19 +282,23 @@ fn form_field_is_name() {
 }
 
 #[test]
-fn what_is_no_form_is_refused() {
+fn bodies_other_than_forms_are_rejected() {
     let key = key::form_field("id").optional();
     let with = |name: &'static str, value: &'static str| {
         let mut request = get("/");
         request.headers_mut().insert(name, value.parse().unwrap());
         request
     };
+
     let no_form =
-        error("the body is no form: its content-type is not application/x-www-form-urlencoded");
+        error("the body is not a form: its content-type is not application/x-www-form-urlencoded");
+
     assert_eq!(name_in(&key, &get("/"), "id=7"), no_form);
     assert_eq!(name_in(&key, &with("content-type", "application/json"), "id=7"), no_form);
+
     let text = name_in(&key, &with("content-encoding", "gzip"), "\u{1f}").unwrap_err();
     assert!(text.starts_with("the body is encoded as gzip"), "{text}");
+
     let form = with("content-type", "application/x-www-form-urlencoded");
     assert_eq!(name_in(&key, &form, "other=7"), Ok(None));
     assert_eq!(name_in(&key, &get("/"), ""), Ok(None));

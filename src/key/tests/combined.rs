@@ -5,7 +5,7 @@ use http::{Method, Request};
 use super::{error, get, name, some};
 use crate::key;
 
-/// Of `42`, by another implementation of SHA-256.
+/// The hash of `42`, computed by another implementation of SHA-256.
 const HASH_OF_42: &str = "73475cb40a568e8da8a045ced110137e159f890ac4da883b6b17dc651b3a8049";
 
 #[test]
@@ -47,15 +47,18 @@ fn different_parts_make_different_names() {
 #[test]
 fn parsed_values_have_one_spelling() {
     let key = key::query("id").parsed::<u32>().prefixed("account:");
+
     for uri in ["/?id=42", "/?id=042", "/?id=%2B42", "/?id=%2B0042"] {
         assert_eq!(name(&key, &get(uri)), some("account:42"), "{uri}");
     }
-    let text = "what names the resource is not of the form that it must have";
+
+    let text = "the lock key in this request is malformed";
     for uri in ["/?id=x", "/?id=-1", "/?id=+42", "/?id=4294967296"] {
         assert_eq!(name(&key, &get(uri)), error(text), "{uri}");
     }
     assert_eq!(name(&key.clone().optional(), &get("/")), Ok(None));
     assert_eq!(name(&key.optional(), &get("/?id=x")), error(text));
+
     let both = key::all((key::query("from"), key::query("to"))).parsed::<u32>();
     assert_eq!(name(&both, &get("/?from=02&to=1")), some("1 + 2"));
     assert_eq!(name(&both, &get("/?from=2&to=x")), error(text));
@@ -83,7 +86,9 @@ fn bounds_apply_after_prefix_and_hash() {
     let too_long = |bytes: usize| {
         Err(format!("a resource's name has at most 512 bytes, this one has {bytes}"))
     };
+
     let key = key::path_segment(0);
+
     assert!(name(&key, &get(&uri(512))).is_ok());
     assert_eq!(name(&key, &get(&uri(513))), too_long(513));
     assert_eq!(name(&key.prefixed("a:"), &get(&uri(511))), too_long(513));
@@ -94,11 +99,14 @@ fn bounds_apply_after_prefix_and_hash() {
 fn all_names_are_prefixed_and_hashed() {
     let from_and_to = key::all((key::query("from"), key::query("to")));
     let request = get("/?from=b&to=a");
+
     assert_eq!(name(&from_and_to, &request), some("a + b"));
     assert_eq!(name(&from_and_to.clone().prefixed("x:"), &request), some("x:a + x:b"));
+
     let hashed = name(&from_and_to.clone().hashed(), &request).unwrap().unwrap();
     assert_eq!(hashed.len(), 64 + " + ".len() + 64);
     assert_eq!(name(&from_and_to, &get("/?from=a&to=a")), some("a"));
+
     let missing = error("the query has no parameter to");
     assert_eq!(name(&from_and_to, &get("/?from=a")), missing);
 }
@@ -117,6 +125,7 @@ fn unguarded_member_adds_no_name() {
 #[test]
 fn optional_key_is_missing_not_invalid() {
     let lone = |uri: &str| name(&key::query("id").optional().prefixed("x:").hashed(), &get(uri));
+
     assert_eq!(lone("/"), Ok(None));
     assert!(lone("/?id=1").unwrap().is_some());
     for uri in ["/?id=", "/?id=1&id=2", "/?id=%FF"] {
@@ -127,7 +136,7 @@ fn optional_key_is_missing_not_invalid() {
     assert_eq!(name(&key::header("x").optional(), &get("/")), Ok(None));
 }
 
-/// Routers answer HEAD by the handler of GET: it is no way around the lock.
+/// Routers answer HEAD by the handler of GET, so HEAD must not bypass the lock.
 #[test]
 fn head_is_locked_as_get_is() {
     let head = Request::head("/a").body(()).unwrap();
@@ -139,7 +148,7 @@ fn head_is_locked_as_get_is() {
 }
 
 #[test]
-fn filters_are_asked_before_the_key() {
+fn filters_run_before_the_key() {
     let send =
         |method: Method, uri: &str| Request::builder().method(method).uri(uri).body(()).unwrap();
     let only = key::query("id").only([Method::POST, Method::PUT]);

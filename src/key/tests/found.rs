@@ -1,4 +1,4 @@
-//! What each key finds, and says where it finds nothing.
+//! What each key finds, and its error if it finds nothing.
 
 use http::{HeaderName, HeaderValue, Method, Request};
 
@@ -30,9 +30,11 @@ fn header_is_there_once_and_readable() {
         (&[b"a\tb"], error("the header x-key is not visible ASCII or UTF-8")),
         (&["a\u{85}b".as_bytes()], error("the header x-key is not visible ASCII or UTF-8")),
     ];
+
     for (values, expected) in cases {
         assert_eq!(name(&key::header("X-Key"), &with_headers(values)), *expected, "{values:?}");
     }
+
     let constant = key::header(HeaderName::from_static("x-key"));
     assert_eq!(name(&constant, &with_headers(&[b"42"])), some("42"));
 }
@@ -66,6 +68,7 @@ fn segment_counts_from_zero_decoded_once() {
         (1, "/accounts/%C3", unreadable),
         (1, "/accounts/%0A", error("a resource's name has a control character at byte 0")),
     ];
+
     for (i, uri, expected) in cases {
         let mut request = get("/");
         *request.uri_mut() = uri.parse().unwrap();
@@ -78,6 +81,7 @@ fn query_parameter_is_unique_and_decoded() {
     let none = error("the query has no parameter id");
     let empty = error("the query's parameter id is empty");
     let twice = error("the query has the parameter id more than once");
+
     let cases = [
         ("/?id=42", some("42")),
         ("/?a=1&id=42&b", some("42")),
@@ -98,6 +102,7 @@ fn query_parameter_is_unique_and_decoded() {
         ("/?id=1&id", twice),
         ("/?id=%FF", error("the query's parameter id is not UTF-8")),
     ];
+
     for (uri, expected) in cases {
         assert_eq!(name(&key::query("id"), &get(uri)), expected, "{uri}");
     }
@@ -137,15 +142,19 @@ struct Principal(&'static str);
 fn an_extension_gives_names_or_none() {
     let key = key::extension(|Principal(id): &Principal| (!id.is_empty()).then_some([*id, "all"]));
     let missing = name(&key, &get("/")).unwrap_err();
+
     assert!(missing.contains("tests::found::Principal"), "{missing}");
+
     let with = |id| {
         let mut request = get("/");
         request.extensions_mut().insert(Principal(id));
         request
     };
+
     assert_eq!(name(&key, &with("ann")), some("all + ann"));
     assert_eq!(name(&key, &with("")), Ok(None));
     assert_eq!(name(&key.optional(), &get("/")), Ok(None));
+
     let fails = key::extension(|_: &Principal| Err::<String, _>(crate::layer::KeyError::new("no")));
     assert_eq!(name(&fails.optional(), &with("ann")), error("no"));
 }
@@ -157,6 +166,7 @@ fn no_text_quotes_the_request() {
         .header("x-key", format!("{secret}\u{85}"))
         .body(())
         .unwrap();
+
     let texts = [
         name(&key::header("x-key"), &request).unwrap_err(),
         name(&key::path_segment(0), &request).unwrap_err(),
@@ -164,6 +174,7 @@ fn no_text_quotes_the_request() {
         name(&key::method_and_path(), &request).unwrap_err(),
         format!("{:?}", key::query("id").hashed_with(&secret)),
     ];
+
     for text in texts {
         assert!(!text.contains("s3cret"), "{text}");
     }

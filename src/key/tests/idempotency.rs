@@ -22,8 +22,10 @@ fn fault(text: &str) -> Result<Option<String>, String> {
 #[test]
 fn quotes_do_not_change_the_name() {
     let uuid = "8e03978e-40d5-43e8-bc93-6894a57f9324";
+
     assert_eq!(of(&[uuid.as_bytes()]), some(uuid));
     assert_eq!(of(&[format!("\"{uuid}\"").as_bytes()]), some(uuid));
+
     let cases: [(&[u8], _); 26] = [
         (b" \t\"a b\"\t", some("a b")),
         (b"  a ", some("a")),
@@ -43,15 +45,16 @@ fn quotes_do_not_change_the_name() {
         (b"\"a\tb\"", fault("has a control character")),
         (b"\"\\\\\tb\"", fault("has a control character")),
         (br#""a" "#, some("a")),
-        (br#""a";v=1"#, fault("has text behind its quotes")),
-        (br#""a", "b""#, fault("has text behind its quotes")),
-        (br#""\\", "b""#, fault("has text behind its quotes")),
+        (br#""a";v=1"#, fault("has text after its closing quote")),
+        (br#""a", "b""#, fault("has text after its closing quote")),
+        (br#""\\", "b""#, fault("has text after its closing quote")),
         (b"a, b", fault("is not a string in double quotes")),
         (b"a,b", fault("is not a string in double quotes")),
         (b"a;v=1", fault("is not a string in double quotes")),
         (b"a\"b", fault("is not a string in double quotes")),
         (b"a\\b", fault("is not a string in double quotes")),
     ];
+
     for (value, expected) in cases {
         assert_eq!(of(&[value]), expected, "{:?}", String::from_utf8_lossy(value));
     }

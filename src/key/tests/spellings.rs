@@ -1,4 +1,4 @@
-//! However a path is percent-encoded: it is one name, and no other path has it.
+//! All percent-encodings of a path are one name, and no other path has that name.
 
 use http::Request;
 use percent_encoding::percent_decode_str;
@@ -15,7 +15,7 @@ fn encode(byte: u8, lower: bool) -> String {
     if lower { format!("%{byte:02x}") } else { format!("%{byte:02X}") }
 }
 
-/// A spelling of a text: each byte as it is where it may be, or encoded, as the dice say.
+/// A spelling of a text: each byte is unencoded if that is allowed, or encoded, as the dice decide.
 fn spelled(text: &str, dice: &[u8]) -> String {
     spelled_bytes(text.as_bytes(), dice)
 }
@@ -35,7 +35,7 @@ fn normalised(path: &str) -> String {
     text
 }
 
-/// What a path is to a router: its decoded segments.
+/// The decoded segments of a path, as a router sees them.
 fn segments(path: &str) -> Vec<Vec<u8>> {
     path.split('/').map(|segment| percent_decode_str(segment).collect()).collect()
 }
@@ -44,7 +44,7 @@ fn text() -> impl Strategy<Value = String> {
     "[a-z0-9%/+äß€ .~-]{1,20}"
 }
 
-/// Anything that may come as a path, broken escapes included.
+/// Any text that may arrive as a path, including broken escapes.
 fn path() -> impl Strategy<Value = String> {
     "/([a-zA-Z0-9/%._~:@!+;=ä-]|%[0-9a-fA-F]{2}|%[0-9]){0,20}"
 }
@@ -82,7 +82,7 @@ proptest! {
         prop_assert_eq!(normalised(&text), normalised(&all_encoded));
     }
 
-    /// Of a path that a router takes apart, and decodes the parts.
+    /// Uses a model of a router that splits the path and decodes the parts.
     #[test]
     fn equal_paths_normalise_to_one(path in path(), dice in vec(any::<u8>(), 100)) {
         let parts = segments(&path).into_iter().map(|part| spelled_bytes(&part, &dice));

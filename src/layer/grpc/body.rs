@@ -16,12 +16,12 @@ use crate::{
     reject::{OnReject, RejectReason, Rejection},
 };
 
-/// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer) or a
-/// [`FencingLayer`](crate::FencingLayer): the service's own, polled under its lock if there is one, or an
-/// empty one for a rejected request.
+/// The body of a response of a service inside a [`RedlockLayer`](crate::RedlockLayer) or a
+/// [`FencingLayer`](crate::FencingLayer): the service's own body, polled under its lock if there is
+/// one, or an empty one for a rejected request.
 ///
-/// The lock is released with the trailers, on an error and on drop. A stream that outlives the
-/// lock ends with the status of a lost lock, as trailers.
+/// The lock is released with the trailers, on an error and on drop. A stream that outlives the lock
+/// ends with the status of a lost lock, as trailers.
 #[pin_project]
 #[derive(Debug)]
 pub struct GrpcBody<B> {
@@ -34,7 +34,7 @@ impl<B: Body> GrpcBody<B> {
         Self { body: HeldBody::new(body, hold) }
     }
 
-    /// The response to a rejected request.
+    /// Creates the body of the response to a rejected request.
     pub(crate) fn of_rejection(
         rejection: Rejection<'_>,
         on_reject: &impl OnReject<Status>,
@@ -44,7 +44,7 @@ impl<B: Body> GrpcBody<B> {
     }
 }
 
-/// An empty body, for layers outside that respond by themselves.
+/// An empty body, for outer layers that create responses themselves.
 impl<B> Default for GrpcBody<B> {
     fn default() -> Self {
         Self { body: HeldBody::Bytes(None) }
@@ -67,7 +67,7 @@ impl<B: Body> Body for GrpcBody<B> {
             Some(HeldBodyEvent::Cut(error)) => {
                 let mut trailers = HeaderMap::new();
                 let rejection = Rejection::new(RejectReason::Lock(&error), None);
-                // The texts of a rejection fit into headers.
+                // The texts of a rejection are valid in headers.
                 let _ = rejection.grpc_status().add_header(&mut trailers);
                 Some(Ok(Frame::trailers(trailers)))
             }

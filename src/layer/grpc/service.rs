@@ -50,14 +50,14 @@ impl<K> RedlockLayer<K> {
     /// status of a lost lock, as trailers. The [`LockContext`] is in the request's extensions;
     /// [`LockContexts`] has those of nested layers.
     ///
-    /// The key is found in the path or the metadata, as the message is not decoded yet. For a key from the
-    /// message, a method acquires the lock itself with [`try_run`](crate::LockRequest::try_run), whose error
-    /// `?` converts to a status.
+    /// The key is found in the path or the metadata, as the message is not decoded yet. If the key
+    /// is in the message, the method itself acquires the lock with
+    /// [`try_run`](crate::LockRequest::try_run), whose error `?` converts to a status.
     ///
     /// A call waits for its lock no longer than its `grpc-timeout`, on the client's side as on the
-    /// server's. If that is over before the response begins, the method is dropped and the lock released.
-    /// A client that stops reading a stream keeps its lock, for `max_hold` at most. Around a client's
-    /// `Channel` the layer responds with the same statuses, without a request.
+    /// server's. If the timeout passes before the response begins, the method is dropped and the
+    /// lock released. A client that stops reading a stream keeps its lock, for `max_hold` at most.
+    /// Around a client's `Channel` the layer responds with the same statuses, without a request.
     pub fn grpc(self) -> RedlockLayer<K, RedlockGrpc> {
         self.map_protocol(|_| RedlockGrpc {
             token_header: TokenHeader::default(),
@@ -83,9 +83,9 @@ impl<K, R> RedlockLayer<K, RedlockGrpc<R>> {
         self
     }
 
-    /// Sets the closure that makes the statuses of rejected calls: those that did not get the lock, or lost
-    /// it before they had a response. Default: [`Rejection::grpc_status`], with which a stream that outlives
-    /// its lock always ends.
+    /// Sets the closure that makes the statuses of rejected calls: calls that did not get the lock,
+    /// or lost it before they had a response. Default: [`Rejection::grpc_status`]. A stream that
+    /// outlives its lock always ends with the default status.
     pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, RedlockGrpc<G>>
     where
         G: Fn(Rejection<'_>) -> Status,
@@ -150,7 +150,7 @@ where
     }
 }
 
-/// For `Server::add_service` with the service inside the layer.
+/// Lets `Server::add_service` take the service inside the layer.
 impl<S: NamedService, K, P> NamedService for RedlockService<S, K, P> {
     const NAME: &'static str = S::NAME;
 }

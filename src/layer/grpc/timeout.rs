@@ -37,6 +37,7 @@ mod tests {
                 text.parse().unwrap(),
             )]))
         };
+
         assert_eq!(of("2H"), Some(Duration::from_secs(7_200)));
         assert_eq!(of("3M"), Some(Duration::from_secs(180)));
         assert_eq!(of("99999999S"), Some(Duration::from_secs(99_999_999)));

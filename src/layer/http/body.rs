@@ -16,21 +16,21 @@ use crate::{
     guard::Hold,
 };
 
-/// The body of a response behind a [`RedlockLayer`](crate::RedlockLayer), an
-/// [`OnceLayer`](crate::OnceLayer) or a [`FencingLayer`](crate::FencingLayer): the service's own, polled
-/// under its lock if there is one, or the body of the response to a rejected request.
+/// The body of a response of a service inside a [`RedlockLayer`](crate::RedlockLayer), an
+/// [`OnceLayer`](crate::OnceLayer) or a [`FencingLayer`](crate::FencingLayer): the service's own
+/// body, polled under its lock if there is one, or the body of the response to a rejected request.
 ///
-/// Data, trailers, size hint and end are the same as in the service's body. The lock is released at the last
-/// frame, on an error and on drop, after the service's body is dropped. A body that outlives the lock
-/// ends with [`BodyError::Lost`], so that clients detect that it is incomplete.
+/// Data, trailers, size hint and end are taken from the service's body. The lock is released at the
+/// last frame, on an error and on drop, after the service's body is dropped. A body that outlives
+/// the lock ends with [`BodyError::Lost`], so that clients detect that it is incomplete.
 #[pin_project]
 #[derive(Debug)]
 pub struct HttpBody<B: Body> {
     #[pin]
     body: HeldBody<B>,
-    /// The last poll was pending, so the server has flushed.
+    /// Whether the last poll was pending, so that the server has flushed.
     has_paused: bool,
-    /// Returned after the rest of the body.
+    /// The error that is returned after the remaining data.
     failure: Option<BodyError<B::Error>>,
 }
 
@@ -43,16 +43,16 @@ impl<B: Body> HttpBody<B> {
         Self::new(HeldBody::new(body, hold))
     }
 
-    /// A body of these bytes, without a lock.
+    /// Creates a body of these bytes, without a lock.
     pub(crate) const fn of_bytes(bytes: Bytes) -> Self {
         Self::new(HeldBody::Bytes(Some(bytes)))
     }
 
-    /// A body of these bytes that fails after them, so that the server drops the connection. After a
-    /// body without an error, hyper completes a pending upgrade when an HTTP/1.1 connection is closed, with
-    /// any status.
+    /// Creates a body of these bytes that fails after them, so that the server drops the
+    /// connection. After a body without an error, hyper would complete a pending upgrade when an
+    /// HTTP/1.1 connection is closed, with any status.
     ///
-    /// Has no effect if no body is sent, as in a response to HEAD: servers don't poll it.
+    /// Has no effect if no body is sent, as in a response to HEAD, because servers do not poll it.
     pub(super) const fn of_last_bytes(bytes: Bytes) -> Self {
         let failure = Some(BodyError::NotUpgraded);
         Self { body: HeldBody::Bytes(Some(bytes)), has_paused: false, failure }
@@ -64,7 +64,7 @@ impl<B: Body> HttpBody<B> {
     }
 }
 
-/// An empty body, for layers outside that make responses of their own.
+/// An empty body, for outer layers that create responses themselves.
 impl<B: Body> Default for HttpBody<B> {
     fn default() -> Self {
         Self::new(HeldBody::Bytes(None))
@@ -101,8 +101,8 @@ where
             *this.has_paused = has_paused;
         }
         if !std::mem::replace(this.has_paused, true) {
-            // The server flushes the head. Otherwise it drops the head with the connection, and clients
-            // send a request again that got no response at all.
+            // Lets the server flush the head first. Otherwise it drops the head with the
+            // connection, and clients repeat a request that got no response at all.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -118,8 +118,8 @@ where
         if self.failure.is_none() {
             return left;
         }
-        // Announces a byte that is never sent: the server polls until the failure, and a client of
-        // HTTP/1.0 detects the truncation.
+        // Announces a byte that is never sent, so that the server polls until the failure, and a
+        // client of HTTP/1.0 detects the truncation.
         SizeHint::with_exact(left.lower().saturating_add(1))
     }
 }
@@ -132,8 +132,8 @@ pub enum BodyError<E> {
     Lost(LockError),
     /// The service's own body failed.
     Body(E),
-    /// The connection is not upgraded, as the lock has ended. The whole response was sent; the error makes
-    /// the server drop the connection instead of passing it to the handler.
+    /// The connection is not upgraded, as the lock has ended. The whole response was sent. The
+    /// error makes the server drop the connection instead of passing it to the handler.
     NotUpgraded,
 }
 
@@ -143,13 +143,13 @@ impl<E: fmt::Display> fmt::Display for BodyError<E> {
             Self::Lost(error) => write!(f, "the response was cut: {error}"),
             Self::Body(error) => error.fmt(f),
             Self::NotUpgraded => {
-                f.write_str("the connection is closed: it may not be upgraded without the lock")
+                f.write_str("the connection is closed instead of upgraded, as the lock has ended")
             }
         }
     }
 }
 
-/// Also where `E` is a `Box<dyn Error + Send + Sync>`. For the chain of causes, see
+/// Also implemented if `E` is a `Box<dyn Error + Send + Sync>`. For the chain of causes, see
 /// [`GuardError`](crate::layer::GuardError#impl-Error-for-GuardError<E>).
 impl<E: fmt::Debug + fmt::Display + 'static> std::error::Error for BodyError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

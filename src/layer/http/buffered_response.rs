@@ -1,5 +1,5 @@
-//! Buffering of a response under its lock, for HTTP/1.0, where the end of the connection is the only
-//! end of a body.
+//! Buffers a response under its lock, for HTTP/1.0, where the end of the connection is the only end
+//! of a body.
 
 use std::{
     future::Future,

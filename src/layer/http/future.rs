@@ -70,8 +70,8 @@ pub(super) struct RequestFacts {
     connects: bool,
     is_head: bool,
     version: Version,
-    /// The handler may have taken the connection, which it gets when HTTP ends on it. In HTTP/2 a stream
-    /// is handed over with its response, or never.
+    /// Whether the handler may have taken the connection, which it gets when HTTP ends on it. In
+    /// HTTP/2 a stream is handed over with its response, or never.
     may_upgrade: bool,
     /// `Some` if the handler may take the lock for the connection that it upgrades.
     offered: Option<Offered>,
@@ -90,7 +90,7 @@ impl RequestFacts {
         }
     }
 
-    /// Returns whether the connection changes its protocol.
+    /// Returns whether the response changes the protocol of the connection.
     fn upgrades<A>(&self, response: &Response<A>) -> bool {
         response.status() == StatusCode::SWITCHING_PROTOCOLS
             || (self.connects && response.status().is_success())
@@ -108,14 +108,14 @@ impl RequestFacts {
             && !is_event_stream(response.headers())
     }
 
-    /// Responds instead of a handler that has started, and has lost its lock. The handler does not get the
-    /// connection either.
+    /// Responds instead of a handler that has started and lost its lock. The handler does not get
+    /// the connection either.
     fn refuse<A: Body>(&self, mut answer: Response<Bytes>) -> Response<HttpBody<A>> {
         if !self.may_upgrade {
             return answer.map(HttpBody::of_bytes);
         }
         let headers = answer.headers_mut();
-        // A server polls no further than the announced length.
+        // A server does not poll beyond the announced length.
         headers.remove(CONTENT_LENGTH);
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         answer.map(HttpBody::of_last_bytes)
@@ -159,7 +159,7 @@ where
                         (_, hold) => hold.filter(|_| this.http.hold_body),
                     };
                     if hold.is_some() && upgrades {
-                        // Before the release of the lock.
+                        // Dropped before the lock is released.
                         drop(response);
                         drop(hold);
                         let answer = unguarded_upgrade(call.resource());
@@ -204,7 +204,8 @@ fn reject<R: OnReject<Response<Bytes>>, A: Body>(
     })
 }
 
-/// Refuses an upgrade without a handle: no layer could drop that connection at the end of the lock.
+/// Refuses an upgrade without a handle, as no layer could drop that connection at the end of the
+/// lock.
 fn unguarded_upgrade(resource: Option<&Resource>) -> Response<Bytes> {
     crate::log::error!(
         resource = resource.map(tracing::field::display),

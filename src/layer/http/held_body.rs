@@ -14,8 +14,8 @@ use crate::{
     guard::{Hold, Polled},
 };
 
-/// A body that is polled only while its lock is valid, and that releases the lock at its end; or the
-/// bytes of a response that needs no lock.
+/// A body that is polled only while its lock is valid, and that releases the lock at its end; or
+/// the bytes of a response without a lock.
 #[pin_project(project = HeldBodyProj)]
 #[derive(Debug)]
 pub(in crate::layer) enum HeldBody<B> {
@@ -25,7 +25,7 @@ pub(in crate::layer) enum HeldBody<B> {
         body: B,
         hold: Option<Hold>,
     },
-    /// The body has ended under its lock and is dropped. Its properties at its end.
+    /// The body has ended under its lock and was dropped. These are its properties at its end.
     Ended {
         is_end_stream: bool,
         size_hint: SizeHint,
@@ -57,7 +57,7 @@ impl<B: Body> HeldBody<B> {
         if hold.is_none() || !body.is_end_stream() {
             return Self::Open { body, hold };
         }
-        // Servers do not poll an empty body, and may keep it.
+        // Servers do not poll an empty body, but may keep it.
         let ended = Self::ended(&body);
         drop(body);
         drop(hold);
@@ -84,13 +84,14 @@ impl<B: Body> HeldBody<B> {
             HeldBodyProj::Open { mut body, hold: Some(hold) } => {
                 match hold.poll(cx, |cx| body.as_mut().poll_frame(cx)) {
                     Polled::Pending => Poll::Pending,
-                    // The lock ended inside this poll: an end or trailers would complete the response.
+                    // The lock ended during this poll. An end or trailers would make the response
+                    // look complete.
                     Polled::Ready(None | Some(Ok(_))) if !hold.lease().is_valid() => {
                         Poll::Ready(self.cut())
                     }
                     Polled::Ready(polled) => {
                         let is_last = match &polled {
-                            // Nothing may follow trailers.
+                            // Trailers are the last frame.
                             Some(Ok(frame)) => frame.is_trailers() || body.is_end_stream(),
                             Some(Err(_)) | None => true,
                         };

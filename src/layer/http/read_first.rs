@@ -37,13 +37,14 @@ pub struct ReadFirst {
 }
 
 impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
-    /// Reads the body of each guarded request, of at most `limit` bytes, before its lock is acquired,
-    /// and passes it on unchanged as an [`Intact`](crate::once::Intact). The key is found before that, in
-    /// the head.
+    /// Reads the body of each guarded request, of at most `limit` bytes, before its lock is
+    /// acquired, and passes it on unchanged as an [`Intact`](crate::once::Intact). The key is found
+    /// in the head before the body is read.
     ///
-    /// For public routes: otherwise a client that sends half a body keeps the resource locked until
-    /// `max_hold`. Each request may take `limit` bytes of memory while it waits for its lock, and all
-    /// together [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
+    /// Meant for public routes: otherwise a client that sends half a body keeps the resource locked
+    /// until `max_hold`. Each request may take `limit` bytes of memory while it waits for its lock,
+    /// and all requests together
+    /// [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes).
     ///
     /// | what happened | status | `code` |
     /// |---|---|---|
@@ -52,7 +53,7 @@ impl<K, R> RedlockLayer<K, RedlockHttp<R>> {
     /// | it ended with an error | 400 | `body-failed` |
     /// | other requests hold too many bytes: [`max_waiting_body_bytes`](crate::RedlockBuilder::max_waiting_body_bytes) | 503, `Retry-After` | `too-many-bodies` |
     ///
-    /// The service is not called then. Requests that need no lock are passed on unread.
+    /// In these cases the service is not called. Requests that need no lock are passed on unread.
     ///
     /// ```
     /// use axum::{Router, routing::post};

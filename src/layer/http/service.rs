@@ -55,15 +55,16 @@ impl<K> RedlockLayer<K> {
     /// The responses are marked with a [`RequestOutcome`](crate::reject::RequestOutcome) for an
     /// [`OnceLayer`](crate::OnceLayer) outside.
     ///
-    /// The error type stays the service's. The [`LockContext`] is in the request's extensions (with
-    /// the feature `axum` it is an extractor; [`LockContexts`] has those of nested layers), and the lock is
-    /// held until the response's body has ended: see [`hold_body`](Self::hold_body).
+    /// The error type remains the service's own. The [`LockContext`] is in the request's extensions
+    /// (with the feature `axum` it is an extractor; [`LockContexts`] has the contexts of nested
+    /// layers), and the lock is held until the response's body has ended: see
+    /// [`hold_body`](Self::hold_body).
     ///
     /// The service reads the request's body under the lock, so a client that sends it slowly keeps the
     /// lock, for `max_hold` at most. On public routes, use
     /// [`read_body_first`](RedlockLayer::read_body_first).
     ///
-    /// axum's `Router::layer` also wraps the fallback: a request without a route gets its 404, but one
+    /// axum's `Router::layer` also wraps the fallback: a request without a route gets 404, but one
     /// without a key gets 400. With `Router::route_layer` both get 404.
     pub fn http(self) -> RedlockLayer<K, RedlockHttp> {
         self.map_protocol(|_| RedlockHttp {
@@ -81,13 +82,14 @@ impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
     /// Sets whether the lock is held until the response's body has ended, failed or was dropped.
     /// Default: yes. A body that outlives the lock is cut with an error.
     ///
-    /// Over HTTP/1.0, where a body of unannounced length ends with the connection, a client can't detect
-    /// truncation. There the whole body is read before the response is sent: a lost lock is still a 500,
-    /// and so is a body of more than 1 MiB (`response-too-large`). Configure a proxy that speaks HTTP/1.0
-    /// to its servers (nginx's `proxy_http_version`) to speak 1.1. Event streams pass unread.
+    /// Over HTTP/1.0, where a body of unannounced length ends with the connection, a client can't
+    /// detect truncation. There the whole body is read before the response is sent: a lost lock is
+    /// still answered with 500, and so is a body of more than 1 MiB (`response-too-large`). If a
+    /// proxy uses HTTP/1.0 to its servers (nginx's `proxy_http_version`), configure it to use 1.1.
+    /// Event streams are passed on without buffering.
     ///
-    /// A client that reads slowly keeps the lock, for `max_hold` at most. If the work is done before the
-    /// response, hold no body, or keep `max_hold` short.
+    /// A client that reads slowly keeps the lock, for `max_hold` at most. If the work is done
+    /// before the response is sent, set this to `false`, or keep `max_hold` short.
     ///
     /// A response that upgrades the connection (101 for a websocket, or a 2xx to CONNECT) is refused with
     /// 500 (`upgrade-unguarded`) and logged at ERROR, as the connection would outlive the lock.
@@ -100,9 +102,10 @@ impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
     /// header or is a CONNECT: the client gets all bytes, the `Content-Length` is one more, and the server
     /// drops the connection without the upgrade.
     ///
-    /// A response without a body can't fail (to HEAD, or with 204 by [`on_reject`](Self::on_reject)), nor
-    /// can the response of a layer outside, such as a timeout. A handler that uses the connection only inside
-    /// [`HeldUpgrade::run`](super::HeldUpgrade::run) never does so without the lock.
+    /// A response without a body can't fail (to HEAD, or with 204 by
+    /// [`on_reject`](Self::on_reject)), and neither can the response of an outer layer, such as a
+    /// timeout. A handler that uses the connection only inside
+    /// [`HeldUpgrade::run`](super::HeldUpgrade::run) never uses it without the lock.
     pub fn hold_body(mut self, hold: bool) -> Self {
         self.protocol.hold_body = hold;
         self
@@ -111,11 +114,11 @@ impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
     /// Sets whether the lock can be held for the life of a connection that the response upgrades, such as
     /// a websocket over HTTP/1.1 or HTTP/2. Default: no, and such a response is refused.
     ///
-    /// The handler takes a [`HeldUpgrade`](super::HeldUpgrade), with the feature `axum` as an extractor,
-    /// and [runs](super::HeldUpgrade::run) the work with the connection under it. The lock is released
-    /// when the work has ended, or [`max_hold`](RedlockLayer::max_hold) is over; choose it above the
-    /// duration of a connection. A handler that upgrades the connection without the handle is refused: see
-    /// [`hold_body`](Self::hold_body).
+    /// The handler takes a [`HeldUpgrade`](super::HeldUpgrade), with the feature `axum` as an
+    /// extractor, and [runs](super::HeldUpgrade::run) the work with the connection under it. The
+    /// lock is released when the work has ended, or when [`max_hold`](RedlockLayer::max_hold) is
+    /// over, so choose a `max_hold` above the duration of a connection. An upgrade by a handler
+    /// that does not take the handle is refused: see [`hold_body`](Self::hold_body).
     pub fn hold_upgrade(mut self, hold: bool) -> Self {
         self.protocol.hold_upgrade = hold;
         self
@@ -151,8 +154,8 @@ impl<K, R, M> RedlockLayer<K, RedlockHttp<R, M>> {
         self
     }
 
-    /// Sets the closure that makes the responses to rejected requests: those that did not get the lock, or
-    /// lost it before they had a response. Default: [`Rejection::response`].
+    /// Sets the closure that makes the responses to rejected requests: requests that did not get
+    /// the lock, or lost it before they had a response. Default: [`Rejection::response`].
     ///
     /// A closure that is not written inside this call needs the type of its argument.
     pub fn on_reject<G>(self, respond: G) -> RedlockLayer<K, RedlockHttp<G, M>>

@@ -1,4 +1,4 @@
-//! The lock of a request, held for the life of the connection that its response upgrades.
+//! Holds the lock of a request for the life of the connection that its response upgrades.
 //!
 //! After an upgrade the handler gets the connection as a type of the server, which a layer can't wrap.
 //! So the handler takes a handle, and the layer moves the lock into it when the response passes.
@@ -20,13 +20,14 @@ use crate::{
     sync::{self, Mutex, OnceLock},
 };
 
-/// A handle to the lock of a request, for the life of the connection that its response upgrades, such as
-/// a websocket. Requests behind [`hold_upgrade(true)`](crate::RedlockLayer::hold_upgrade) have it.
+/// A handle to the lock of a request, for the life of the connection that its response upgrades,
+/// such as a websocket. Requests through a layer with
+/// [`hold_upgrade(true)`](crate::RedlockLayer::hold_upgrade) have one.
 ///
-/// [`run`](Self::run) polls the work with the connection while the lock is valid, and releases the lock
-/// when the work has ended. If the handle is kept instead, the lock is held until the handle is dropped.
-/// Work whose lock is lost then continues, unless it checks the [`context`](Self::context). In both cases
-/// the lock is released after `max_hold` at the latest.
+/// [`run`](Self::run) polls the work with the connection while the lock is valid, and releases the
+/// lock when the work has ended. A handler may also keep the handle: the lock is then held until
+/// the handle is dropped. Work whose lock is lost then continues, unless it checks the
+/// [`context`](Self::context). In both cases the lock is released after `max_hold` at the latest.
 ///
 /// | what the handler does | the upgrade | the lock is released |
 /// |---|---|---|
@@ -35,14 +36,14 @@ use crate::{
 /// | does not take the handle | refused: 500, `upgrade-unguarded`; the connection is closed | with the response |
 /// | does not upgrade the connection | | with the response or its body |
 ///
-/// The work notices a lost peer when it reads from or writes to the connection: send pings to silent
-/// peers.
+/// The work notices a lost peer when it reads from or writes to the connection, so send pings to
+/// silent peers.
 ///
-/// If a layer outside replaces the response that upgrades the connection, the lock is held until the
+/// If an outer layer replaces the response that upgrades the connection, the lock is held until the
 /// handle is dropped, or `max_hold` is over. Over HTTP/1.1, a handle that was moved into axum's
-/// `on_upgrade` is dropped when the client has closed the connection: put layers that refuse upgrades
-/// inside. An outer `RedlockLayer` that refuses one makes the server drop the connection, and the handle
-/// with it.
+/// `on_upgrade` is dropped when the client has closed the connection: put layers that refuse
+/// upgrades inside. An outer `RedlockLayer` that refuses one makes the server drop the connection,
+/// and the handle with it.
 ///
 /// With the feature `axum` it is an extractor:
 ///
@@ -93,8 +94,8 @@ pub struct HeldUpgrade {
 }
 
 impl HeldUpgrade {
-    /// Takes the handle from a request's extensions. Behind several layers that hold upgrades, each call
-    /// takes the handle of the next layer outwards. All of them must be taken.
+    /// Takes the handle from a request's extensions. Inside several layers that hold upgrades, each
+    /// call takes the handle of the next layer outwards. All of them must be taken.
     ///
     /// Returns `None` for a request without a lock, without
     /// [`hold_upgrade(true)`](crate::RedlockLayer::hold_upgrade), or whose handle was taken.
@@ -112,11 +113,12 @@ impl HeldUpgrade {
         &self.context
     }
 
-    /// Waits until the response that upgrades the connection has passed the layer, runs `work` under the
-    /// lock, and releases the lock. The work is dropped before the lock ends, and with it the connection
-    /// that it owns.
+    /// Waits until the response that upgrades the connection has passed the layer, runs `work`
+    /// under the lock, and releases the lock. The work is dropped before the lock ends, together
+    /// with the connection that it owns.
     ///
-    /// Run it in a task, such as that of axum's `on_upgrade`, as the handler has to respond first.
+    /// Run it in a task, such as the task of axum's `on_upgrade`, as the handler has to respond
+    /// first.
     ///
     /// # Errors
     ///
@@ -142,7 +144,8 @@ impl HeldUpgrade {
 
 impl Drop for HeldUpgrade {
     fn drop(&mut self) {
-        // Dropped outside of the mutex: it releases the lock, and a waker is foreign code.
+        // Dropped after the mutex is unlocked: the drop releases the lock, and a waker is code
+        // outside this crate.
         let state = std::mem::replace(&mut *sync::lock(&self.slot.state), HandleState::Over);
         drop(state);
     }
@@ -218,7 +221,7 @@ impl<F, Fut> fmt::Debug for RunUpgrade<F, Fut> {
     }
 }
 
-/// Shared by a layer and the handle of the handler.
+/// The state shared by a layer and the handler's handle.
 #[derive(Debug)]
 struct UpgradeSlot {
     /// Unset while the request has no lock.
@@ -270,7 +273,7 @@ impl UpgradeSlot {
     }
 }
 
-/// In a request's extensions: the slots of the layers around it, the innermost last.
+/// The slots of the layers around a request, in its extensions, the innermost last.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offer(Vec<Arc<UpgradeSlot>>);
 
@@ -285,7 +288,7 @@ impl Offer {
     }
 }
 
-/// The layer's side of a slot. Dropped without a lock in it, it ends the wait for one.
+/// The layer's side of a slot. Dropping it without a lock in it ends the wait for one.
 #[derive(Debug)]
 pub(super) struct Offered(Arc<UpgradeSlot>);
 
@@ -300,8 +303,8 @@ impl Offered {
         Self(slot)
     }
 
-    /// Moves the lock into the handle, as the response upgrades the connection. Returns the lock if the
-    /// handle was not taken.
+    /// Moves the lock into the handle, as the response upgrades the connection. Returns the lock if
+    /// the handle was not taken.
     pub(super) fn keep(&self, hold: Hold) -> Option<Hold> {
         let mut state = sync::lock(&self.0.state);
         match std::mem::replace(&mut *state, HandleState::Over) {
@@ -313,7 +316,7 @@ impl Offered {
                 }
                 None
             }
-            // The handle was dropped: releases the lock, outside of the mutex.
+            // The handle was dropped. The lock is released after the mutex is unlocked.
             HandleState::Over => {
                 drop(state);
                 drop(hold);

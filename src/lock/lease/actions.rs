@@ -8,13 +8,12 @@ use std::{
 
 use super::{
     active::ActiveLease,
-    grant::{Grant, LeaseReport},
-    shared::{LeaseState, SharedLease},
+    shared::{Grant, LeaseReport, LeaseState, SharedLease},
 };
 use crate::{
     error::{LockError, LossCause, ReleaseError},
     lock::{
-        attempts::AttemptOutcome, lock::Released, overrun::OverrunWatch, settings::Plan,
+        attempts::AttemptOutcome, overrun::OverrunWatch, released::Released, settings::Plan,
         stall::StallWatch,
     },
     node::{Reply, ReplySink},
@@ -116,14 +115,14 @@ impl SharedLease {
         let is_over = decision.is_some() || state.grant.holder_gone;
         let permit = is_over.then(|| state.permit.take()).flatten();
         drop(state);
-        self.core.timers.nudge(nudge);
+        self.client.timers.nudge(nudge);
         if let Some(permit) = permit {
             permit.end(self.outcome(decision.as_ref(), now));
         }
         // The last grant may take effect as late as its patience allows; then its TTL starts.
         let longest = self.ttl + self.patience() * 2;
         for node in orphans {
-            self.core.releaser.push(node, Arc::clone(&self.id), longest);
+            self.client.releaser.push(node, Arc::clone(&self.id), longest);
         }
         drop(ticket);
         if let Some((lease, poll, ended)) = overran {
@@ -141,7 +140,7 @@ impl SharedLease {
         state.outbox.push((node, command));
         let is_release = command == LeaseCommand::Release;
         if is_release {
-            self.core.releasing.fetch_add(1, Ordering::AcqRel);
+            self.client.releasing.fetch_add(1, Ordering::AcqRel);
             state.grant.over = true;
             self.note_end(state);
         }
@@ -164,10 +163,10 @@ impl SharedLease {
     ) -> Guard<'a, LeaseState> {
         let nth = state.grant.nth;
         drop(state);
-        report.send(&self.core, self.resource());
+        report.send(&self.client, self.resource());
         let concerns_watchers = report.concerns_watchers();
-        let not_extended = report.not_extended.map(|votes| self.core.votes(votes));
-        let not_released = report.not_released.map(|votes| self.core.votes(votes));
+        let not_extended = report.not_extended.map(|votes| self.client.votes(votes));
+        let not_released = report.not_released.map(|votes| self.client.votes(votes));
         let mut state = self.state();
         let grant = &mut state.grant;
         if grant.nth != nth || !concerns_watchers {
@@ -201,11 +200,11 @@ impl SharedLease {
                 let send = || {
                     let (op, id) = self.op(command);
                     let sink = Arc::clone(self) as Arc<dyn ReplySink>;
-                    self.core.nodes[node].send(op, Reply::to_lease(sink, node, id));
+                    self.client.nodes[node].send(op, Reply::to_lease(sink, node, id));
                 };
                 // A panic drops the reply, so the answer of that node is unknown.
                 if catch_unwind(AssertUnwindSafe(send)).is_err() {
-                    let node = self.core.node_name(node);
+                    let node = self.client.node_name(node);
                     crate::log::error!(%node, "node panicked in send");
                 }
             }
@@ -230,7 +229,7 @@ impl SharedLease {
             }
             LeaseCommand::Raise { round, token } => {
                 let block_end = block_end(token, self.block);
-                self.core.fences.reserve(self.resource(), block_end);
+                self.client.fences.reserve(self.resource(), block_end);
                 (Op::Raise(RaiseOp { lease, token, block_end }), OpId::Raise(round))
             }
             LeaseCommand::Extend { started, until } => {
@@ -285,7 +284,7 @@ impl SharedLease {
     fn invalidate(&self, lease: &ActiveLease, loss: &Loss) -> Timestamp {
         let is_due = !matches!(loss, Loss::Stolen { .. } | Loss::ClockJumped { .. });
         let end = lease.valid_until();
-        let ended = if is_due { end } else { end.min(self.core.clock().now()) };
+        let ended = if is_due { end } else { end.min(self.client.clock().now()) };
         // Before the zero: a thread that reads that sees the end.
         lease.ended.store(ended.as_nanos(), Ordering::SeqCst);
         lease.valid_until.store(0, Ordering::SeqCst);
@@ -330,13 +329,13 @@ impl SharedLease {
         }
         grant.renewal_watchers.take(wakers);
         if let Some(key) = grant.stall_timer.take() {
-            self.core.timers.remove(key);
+            self.client.timers.remove(key);
         }
     }
 
     /// Sets the timer. An earlier one stays: when it fires, the lease sets the next one.
     pub(super) fn arm(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
-        let timers = &self.core.timers;
+        let timers = &self.client.timers;
         let mut wanted = state.lease.next_wake();
         if state.grant.is_held() {
             // The lead depends on how late timers are now, so it is read again near the end.

@@ -2,16 +2,13 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{
-    grant::Grant,
-    shared::{LeaseState, SharedLease},
-};
+use super::shared::{Grant, LeaseState, SharedLease};
 use crate::{
     error::{LockError, LossCause},
     events::LockEventKind,
     lock::{
-        Redlock, attempts::Permit, core::Core, queue::Ticket, quota::Charge, records,
-        settings::Plan, stall::StallWatch,
+        attempts::Permit, client::Client, queue::Ticket, quota::Charge, settings::Plan,
+        stall::StallWatch,
     },
     metrics,
     protocol::LeaseId,
@@ -59,12 +56,12 @@ pub(crate) struct ActiveLease {
 impl ActiveLease {
     /// Starts an attempt: sends the first requests.
     pub(crate) fn start(
-        core: Arc<Core>,
+        client: Arc<Client>,
         resource: Resource,
         plan: Plan,
-        (ticket, permit): (Ticket, Permit),
+        (ticket, permit): (Ticket<SharedLease>, Permit),
     ) -> Result<Arc<Self>, LockError> {
-        let (shared, actions) = SharedLease::new(core, resource, plan, (ticket, permit))?;
+        let (shared, actions) = SharedLease::new(client, resource, plan, (ticket, permit))?;
         let this = Self::new(&shared, 0, plan, shared.started, None);
         let mut state = shared.state();
         state.grant.lease = Arc::downgrade(&this);
@@ -130,15 +127,15 @@ impl ActiveLease {
 
     /// Sends an event to those that listen. Not to be called under a mutex of the crate.
     pub(crate) fn send_event(&self, kind: impl FnOnce() -> LockEventKind) {
-        self.core().send_event(kind);
+        self.client().send_event(kind);
     }
 
-    pub(in crate::lock) fn core(&self) -> &Arc<Core> {
-        &self.shared.core
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.shared.client
     }
 
     pub(crate) fn timers(&self) -> &Arc<Timers> {
-        &self.shared.core.timers
+        &self.shared.client.timers
     }
 
     fn now(&self) -> Timestamp {
@@ -147,7 +144,7 @@ impl ActiveLease {
 
     /// Whether this process is a fork of the one that holds it.
     pub(crate) fn is_forked(&self) -> bool {
-        self.core().is_forked_at(self.now())
+        self.client().is_forked_at(self.now())
     }
 
     /// How long after it was sent an operation may still take effect on a node.
@@ -191,7 +188,7 @@ impl ActiveLease {
     /// work are answered.
     #[cfg(feature = "http")]
     pub(crate) fn over_at(&self) -> Timestamp {
-        self.started + self.plan.max_hold + self.core().settings.max_ttl
+        self.started + self.plan.max_hold + self.client().settings.max_ttl
     }
 
     /// Returns when guarded work has to stop, without another renewal; `None` after a loss.
@@ -263,7 +260,7 @@ impl ActiveLease {
 
     /// Number of nodes that granted, and of all nodes.
     pub(crate) fn tally(&self) -> (usize, usize) {
-        (self.shared.state().lease.granted(), self.shared.core.nodes.len())
+        (self.shared.state().lease.granted(), self.shared.client.nodes.len())
     }
 
     pub(crate) fn refused_by_lead(&self) -> bool {
@@ -271,12 +268,12 @@ impl ActiveLease {
     }
 
     /// Takes the turn of a failed attempt, for the next attempt.
-    pub(crate) fn take_ticket(&self) -> Option<Ticket> {
+    pub(crate) fn take_ticket(&self) -> Option<Ticket<SharedLease>> {
         self.state()?.ticket.take()
     }
 
     pub(crate) fn charge(&self) -> &Charge {
-        self.charge.get_or_init(|| Box::new(Charge::new(&self.core().quota)))
+        self.charge.get_or_init(|| Box::new(Charge::new(&self.client().quota)))
     }
 
     pub(crate) fn extend(&self) {
@@ -300,14 +297,14 @@ impl ActiveLease {
         let now = self.now();
         let held = state.grant.held_since.take().map(|since| now.saturating_duration_since(since));
         if let Some(time) = held {
-            self.core().hold_times.record(self.resource(), time);
+            self.client().hold_times.record(self.resource(), time);
         }
         // The next holder must not overlap with users of this handle.
         self.valid_until.store(0, Ordering::SeqCst);
         let Some((lease, waker, left)) = self.shared.hand_on(&mut state, now) else {
             if let Err(mut state) = self.shared.linger(state, now) {
                 if state.granted.is_some() {
-                    self.core().wakeups.returning(self.resource(), self.shared.started);
+                    self.client().wakeups.returning(self.resource(), self.shared.started);
                 }
                 let mut actions = std::mem::take(&mut state.spare);
                 state.lease.handle(Event::Release { awaited }, now, &mut actions);
@@ -331,20 +328,10 @@ impl ActiveLease {
         crate::sync::wake(waker);
     }
 
-    /// The manager that the lease belongs to.
-    pub(crate) fn redlock(&self) -> Redlock {
-        Redlock::new(Arc::clone(self.core()))
-    }
-
-    /// Deletes the record of the lease on the nodes. Waits for no answer.
-    pub(crate) fn forget_record(&self, name: &Arc<str>) {
-        records::forget(self.core(), name, self.id().nonce());
-    }
-
     /// Reserves quota for a stored answer of `bytes`. Returns false if the answer is not to be kept.
     #[cfg(feature = "http")]
     pub(crate) fn admit_answer(&self, bytes: usize) -> bool {
-        self.charge().admit(self.core(), bytes)
+        self.charge().admit(&self.client().nodes, bytes)
     }
 }
 

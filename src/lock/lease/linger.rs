@@ -1,14 +1,16 @@
 //! A lease that its process keeps after a release, for its next request.
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use super::{
     active::ActiveLease,
-    grant::Grant,
-    shared::{LeaseState, SharedLease},
+    shared::{Grant, LeaseState, SharedLease},
 };
 use crate::{
-    lock::{lock::Released, settings::Plan, stall::StallWatch},
+    lock::{queue::HeldLease, released::Released, settings::Plan, stall::StallWatch},
     metrics,
     quorum::{Event, NextHolder},
     resource::Resource,
@@ -21,7 +23,7 @@ impl SharedLease {
     pub(super) fn is_unwanted(&self) -> bool {
         self.id.lingers()
             && !self.asked.load(Ordering::Acquire)
-            && self.core.asks.is_told_since(self.started)
+            && self.client.asks.is_told_since(self.started)
     }
 
     /// Whether the lease may go to another holder of this process.
@@ -29,9 +31,9 @@ impl SharedLease {
         state.announced
             // Records tell holders apart by the lease's nonce.
             && !state.grant.plan.keeps_records
-            && !self.core.is_closed()
+            && !self.client.is_closed()
             // A new attempt would find clock jumps.
-            && self.core.clock_jumps.epoch() == self.first_epoch
+            && self.client.clock_jumps.epoch() == self.first_epoch
             && state.grant.nth < u32::MAX
             && state.lease.can_be_handed_on(now)
     }
@@ -46,14 +48,14 @@ impl SharedLease {
         let Plan { linger, .. } = state.grant.plan;
         // Under the mutex of the lines, through which a shutdown goes after it has closed the manager.
         let begin = || {
-            let may_begin = !self.core.is_closed() && self.core.asks.enter();
+            let may_begin = !self.client.is_closed() && self.client.asks.enter();
             self.is_lingering.store(may_begin, Ordering::Release);
             may_begin
         };
         let is_kept = !linger.is_zero()
             && self.is_unwanted()
             && self.may_stay(&state, now)
-            && self.core.wakeups.is_in_turn(self.resource(), state.grant.nth + 1, 1)
+            && self.client.wakeups.is_in_turn(self.resource(), state.grant.nth + 1, 1)
             && state.lease.linger(now + linger, now)
             && state.ticket.as_ref().is_some_and(|ticket| ticket.keep_if(begin));
         if !is_kept {
@@ -69,7 +71,7 @@ impl SharedLease {
         self.end_checks(grant, &mut wakers);
         let nudge = self.arm_later(&mut state, now);
         drop(state);
-        self.core.timers.nudge(nudge);
+        self.client.timers.nudge(nudge);
         crate::sync::wake_all(wakers);
         Ok(())
     }
@@ -84,16 +86,11 @@ impl SharedLease {
         self.state().grant.lease.upgrade()
     }
 
-    /// Whether it may linger. To be [taken over](Self::take_over) with no mutex locked.
-    pub(crate) fn is_lingering(&self) -> bool {
-        self.is_lingering.load(Ordering::Acquire)
-    }
-
     /// Notes that the lease, whose release is decided, does not linger any more: requests of this process
     /// wait for its turn as for an attempt.
     pub(super) fn note_end(&self, state: &LeaseState) {
         if self.is_lingering() {
-            self.core.wakeups.returning(self.resource(), self.started);
+            self.client.wakeups.returning(self.resource(), self.started);
             // At once for requests that join the lines.
             if let Some(ticket) = &state.ticket {
                 ticket.vacate(|| self.stop_lingering());
@@ -103,20 +100,40 @@ impl SharedLease {
 
     fn stop_lingering(&self) {
         self.is_lingering.store(false, Ordering::Release);
-        self.core.asks.leave();
+        self.client.asks.leave();
     }
 
-    /// Takes over a lease that lingers. Otherwise releases it, if it does, and returns `None`.
-    pub(crate) fn take_over(
-        self: &Arc<Self>,
-        resource: &Resource,
-        plan: &Plan,
-    ) -> Option<Arc<ActiveLease>> {
+    /// Another process was refused the lease: it does not linger any more.
+    pub(crate) fn asked(self: &Arc<Self>) {
+        self.asked.store(true, Ordering::Release);
+        self.end_linger();
+    }
+
+    /// Notes a request of another process that came before the grant.
+    pub(super) fn note_earlier_ask(&self) {
+        if self.client.asks.was_asked_since(self.resource(), self.started) {
+            self.asked.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl HeldLease for SharedLease {
+    type Grant = ActiveLease;
+
+    fn remaining(&self) -> Option<Duration> {
+        self.present().map(|grant| grant.remaining())
+    }
+
+    fn is_lingering(&self) -> bool {
+        self.is_lingering.load(Ordering::Acquire)
+    }
+
+    fn take_over(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<ActiveLease>> {
         let mut state = self.state();
         if !state.lease.is_lingering() {
             return None;
         }
-        let now = self.core.clock().now();
+        let now = self.client.clock().now();
         let fits = resource == self.resource() && plan.ttl == self.ttl && !plan.keeps_records;
         let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
         let is_kept = fits && self.may_stay(&state, now);
@@ -131,31 +148,21 @@ impl SharedLease {
         let nudge = self.arm_later(&mut state, now);
         drop(state);
         drop(former);
-        self.core.timers.nudge(nudge);
+        self.client.timers.nudge(nudge);
         metrics::taken_over();
         crate::log::debug!(resource = %self.resource(), "taken over");
         StallWatch::start(&lease, &lease.plan);
         Some(lease)
     }
 
-    /// Another process was refused the lease: it does not linger any more.
-    pub(crate) fn asked(self: &Arc<Self>) {
-        self.asked.store(true, Ordering::Release);
-        self.end_linger();
-    }
-
-    /// Notes a request of another process that came before the grant.
-    pub(super) fn note_earlier_ask(&self) {
-        if self.core.asks.was_asked_since(self.resource(), self.started) {
-            self.asked.store(true, Ordering::Release);
-        }
-    }
-
-    /// Releases the lease if it lingers.
-    pub(crate) fn end_linger(self: &Arc<Self>) {
+    fn end_linger(self: &Arc<Self>) {
         let state = self.state();
         if state.lease.is_lingering() {
             self.handle(state, Event::Release { awaited: false });
         }
+    }
+
+    fn release(grant: &Arc<ActiveLease>) {
+        grant.release(false);
     }
 }

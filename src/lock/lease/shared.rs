@@ -1,24 +1,27 @@
 //! The lease that consecutive grants share: its state, the events that reach it, and hand-offs.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Weak},
     task::{Wake, Waker},
     time::Duration,
 };
 
-use super::{active::ActiveLease, grant::Grant};
+use super::active::ActiveLease;
 use crate::{
-    error::{LockError, LossCause, Reason, Votes},
+    FencingToken,
+    error::{LockError, LossCause, Reason, ReleaseError, VoteOutcome, Votes},
+    events::LockEventKind,
     lock::{
         attempts::Permit,
-        core::Core,
+        client::Client,
         queue::{LeftWaiters, Ticket},
+        released::Released,
         settings::Plan,
+        waker_set::WakerSet,
     },
+    metrics,
     node::{ClockJump, ReplySink},
-    protocol::{
-        Answer, GrantedAnswer, LeaseId, Nonce, OpId, RaisedAnswer, ReleasedAnswer, views::View,
-    },
+    protocol::{Answer, GrantedAnswer, LeaseId, OpId, RaisedAnswer, ReleasedAnswer, views::View},
     quorum::{Action, Event, Halt, Lease, LeaseCommand, Loss, NextHolder, Refusal},
     resource::Resource,
     sync::{
@@ -37,7 +40,7 @@ const LONGEST_STREAK: Duration = Duration::from_millis(100);
 ///
 /// Answers of nodes are handled wherever they arrive; no task belongs to a lease.
 pub(crate) struct SharedLease {
-    pub(super) core: Arc<Core>,
+    pub(super) client: Arc<Client>,
     pub(super) id: Arc<LeaseId>,
     pub(super) ttl: Duration,
     pub(super) validity: Duration,
@@ -75,7 +78,7 @@ pub(super) struct LeaseState {
     /// Number of jumps of servers' clocks that the lease knows of.
     epoch: u64,
     /// The turn in the local line. It passes on at a loss, or after the last holder's release.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Option<Ticket<SharedLease>>,
     /// Held while the attempt is in flight.
     pub(super) permit: Option<Permit>,
     pub(super) grant: Grant,
@@ -83,34 +86,155 @@ pub(super) struct LeaseState {
     pub(super) spare: Vec<Action>,
 }
 
+/// The current grant under a lease, or the attempt at one.
+pub(super) struct Grant {
+    /// Number of grants before it. Those are over.
+    pub(super) nth: u32,
+    pub(super) plan: Plan,
+    /// The holder's handle.
+    pub(super) lease: Weak<ActiveLease>,
+    pub(super) decision: Option<Result<(), LockError>>,
+    pub(super) loss: Option<LossCause>,
+    /// Result of the last extension that was requested.
+    pub(super) extension: Option<Result<(), LockError>>,
+    pub(super) released: Option<Result<Released, ReleaseError>>,
+    pub(super) watchers: WakerSet,
+    /// Number of renewals. They wake their own watchers only, not the guarded work.
+    pub(super) renewals: u64,
+    pub(super) renewal_watchers: WakerSet,
+    /// Timer of the next stall check.
+    pub(super) stall_timer: Option<TimerKey>,
+    /// Start of the grant, until the holder releases it.
+    pub(super) held_since: Option<Timestamp>,
+    pub(super) holder_gone: bool,
+    /// The release is decided.
+    pub(super) over: bool,
+}
+
+impl Grant {
+    /// Creates the grant of a lease that is taken over.
+    pub(super) fn of(lease: &Arc<ActiveLease>, now: Timestamp) -> Self {
+        Self {
+            lease: Arc::downgrade(lease),
+            held_since: Some(now),
+            ..Self::new(lease.nth, lease.plan)
+        }
+    }
+
+    pub(super) fn new(nth: u32, plan: Plan) -> Self {
+        Self {
+            nth,
+            plan,
+            lease: Weak::new(),
+            decision: None,
+            loss: None,
+            extension: None,
+            released: None,
+            watchers: WakerSet::default(),
+            renewals: 0,
+            renewal_watchers: WakerSet::default(),
+            stall_timer: None,
+            held_since: None,
+            holder_gone: false,
+            over: false,
+        }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.held_since.is_some() && !self.is_over()
+    }
+
+    /// Lost or released.
+    pub(super) fn is_over(&self) -> bool {
+        self.over || self.loss.is_some()
+    }
+}
+
+/// Changes of a lease that are logged and counted once its state is unlocked.
+#[derive(Default)]
+pub(super) struct LeaseReport {
+    pub(super) renewed: bool,
+    pub(super) renewing: bool,
+    /// The token, if it is not the one that was proposed at first.
+    pub(super) raised: Option<u64>,
+    /// The cause, and whether this end was planned.
+    pub(super) lost: Option<(LossCause, bool)>,
+    /// Votes of a failed extension and of a failed release. Explaining them asks the nodes.
+    pub(super) not_extended: Option<Vec<VoteOutcome>>,
+    pub(super) not_released: Option<Vec<VoteOutcome>>,
+}
+
+impl LeaseReport {
+    pub(super) fn is_empty(&self) -> bool {
+        !self.renewed && !self.renewing && self.raised.is_none() && !self.concerns_watchers()
+    }
+
+    pub(super) fn concerns_watchers(&self) -> bool {
+        self.lost.is_some() || self.not_extended.is_some() || self.not_released.is_some()
+    }
+
+    pub(super) fn send(&mut self, client: &Client, resource: &Resource) {
+        if let Some((LossCause::Expired { votes } | LossCause::ClockJumped { votes }, _)) =
+            &mut self.lost
+        {
+            *votes = client.explained(votes);
+        }
+        if self.renewed {
+            metrics::renewed();
+            crate::log::debug!(%resource, "renewed");
+        }
+        if self.renewing {
+            crate::log::debug!(%resource, "renewing");
+        }
+        if let Some(token) = self.raised {
+            client.send_event(|| LockEventKind::FenceRaised {
+                resource: resource.clone(),
+                token: FencingToken::new(token),
+            });
+        }
+        if let Some((cause, is_planned)) = &self.lost {
+            metrics::lost(cause);
+            client.send_event(|| LockEventKind::Lost {
+                resource: resource.clone(),
+                cause: cause.clone(),
+            });
+            if *is_planned {
+                crate::log::debug!(%resource, %cause, "lock ended");
+            } else {
+                crate::log::warn!(%resource, %cause, "lock lost");
+            }
+        }
+    }
+}
+
 impl SharedLease {
     /// Creates a lease. Its first requests are among the actions, not sent yet.
     pub(super) fn new(
-        core: Arc<Core>,
+        client: Arc<Client>,
         resource: Resource,
         plan: Plan,
-        (ticket, permit): (Ticket, Permit),
+        (ticket, permit): (Ticket<Self>, Permit),
     ) -> Result<(Arc<Self>, Vec<Action>), LockError> {
         if !plan.linger.is_zero() {
-            core.asks.subscribe(&core.nodes, &core.settings.owner);
+            client.asks.subscribe(&client.nodes, &client.settings.owner);
         }
-        let nonce =
-            Nonce::random().map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
-        let epoch = core.clock_jumps.epoch();
+        let nonce = crate::random::nonce()
+            .map_err(|error| LockError::NoRandomness(error.to_string().into()))?;
+        let epoch = client.clock_jumps.epoch();
         // t0: all later validity counts from here.
-        let now = core.clock().now();
-        let wall = core.clock().wall();
-        let propose = || core.fences.propose(&resource, core.nodes_wall(now, wall));
-        let proposal = core.settings.fencing.then(propose);
+        let now = client.clock().now();
+        let wall = client.clock().wall();
+        let propose = || client.fences.propose(&resource, client.nodes_wall(now, wall));
+        let proposal = client.settings.fencing.then(propose);
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
-        let owner = Arc::clone(&core.settings.owner);
-        let lingers = !plan.linger.is_zero() && !core.asks.pauses(&resource, now);
+        let owner = Arc::clone(&client.settings.owner);
+        let lingers = !plan.linger.is_zero() && !client.asks.pauses(&resource, now);
         let id = LeaseId::new(resource, nonce, owner, wall).lingering(lingers);
-        let nodes = core.nodes.len();
+        let nodes = client.nodes.len();
         let mut actions = Vec::with_capacity(nodes);
         let lease = Lease::start(plan.terms(nodes, proposal), now, &mut actions);
         let this = Arc::new(Self {
-            core,
+            client,
             id: Arc::new(id),
             ttl: plan.ttl,
             validity: plan.validity,
@@ -156,7 +280,7 @@ impl SharedLease {
     /// Returns what each node answered last.
     pub(super) fn votes(&self) -> Votes {
         let votes = self.state().lease.votes();
-        self.core.named(votes)
+        self.client.named(votes)
     }
 
     pub(super) fn refused(&self, refusal: Refusal) -> LockError {
@@ -165,7 +289,7 @@ impl SharedLease {
                 let votes = self.votes();
                 LockError::Held { retry_after: None, expires_in, owner, lingers, votes }
             }
-            Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.core.votes(votes) },
+            Refusal::NoQuorum { votes } => LockError::NoQuorum { votes: self.client.votes(votes) },
             Refusal::TooSlow { elapsed } => {
                 LockError::TooSlow { elapsed, validity: self.validity, votes: self.votes() }
             }
@@ -174,8 +298,10 @@ impl SharedLease {
 
     pub(super) fn lost(&self, loss: Loss, plan: &Plan) -> LossCause {
         match loss {
-            Loss::Expired { votes } => LossCause::Expired { votes: self.core.named(votes) },
-            Loss::ClockJumped { votes } => LossCause::ClockJumped { votes: self.core.named(votes) },
+            Loss::Expired { votes } => LossCause::Expired { votes: self.client.named(votes) },
+            Loss::ClockJumped { votes } => {
+                LossCause::ClockJumped { votes: self.client.named(votes) }
+            }
             Loss::Stolen { owner } => LossCause::Stolen { owner },
             Loss::MaxHold => LossCause::MaxHold { limit: plan.max_hold },
             Loss::Halted(Halt::Stalled) => {
@@ -195,7 +321,7 @@ impl SharedLease {
             self.started
         } else {
             // Read under the mutex: the comparison of the deadline with it comes last.
-            let now = self.core.clock().now();
+            let now = self.client.clock().now();
             self.check_clocks(&mut state, now, &mut actions);
             now
         };
@@ -211,8 +337,8 @@ impl SharedLease {
 
     /// R10: handles jumps of servers' clocks.
     fn check_clocks(&self, state: &mut LeaseState, now: Timestamp, actions: &mut Vec<Action>) {
-        if state.epoch != self.core.clock_jumps.epoch() {
-            let (jumps, epoch) = self.core.clock_jumps.jumps_since(state.epoch);
+        if state.epoch != self.client.clock_jumps.epoch() {
+            let (jumps, epoch) = self.client.clock_jumps.jumps_since(state.epoch);
             state.epoch = epoch;
             for (node, ClockJump { seen, by_micros, at_most }) in jumps {
                 let event = Event::Unsound { node, seen, by_micros, at_most };
@@ -223,8 +349,8 @@ impl SharedLease {
 
     /// Learns the fences that an answer reports.
     fn learn(&self, op: OpId, answer: &Answer) {
-        let (clock, fences) = (self.core.clock(), &self.core.fences);
-        let wall = || self.core.nodes_wall(clock.now(), clock.wall());
+        let (clock, fences) = (self.client.clock(), &self.client.fences);
+        let wall = || self.client.nodes_wall(clock.now(), clock.wall());
         fences.see(self.resource(), answer.fence(), wall);
         let token = match (op, answer) {
             (OpId::Acquire, Answer::Granted(GrantedAnswer { accepted: true, .. })) => self.proposal,
@@ -240,7 +366,7 @@ impl SharedLease {
         self.handle(self.state(), event);
         // Counted until it is known whether the release has to be repeated.
         if op == OpId::Release {
-            self.core.releasing.fetch_sub(1, Ordering::AcqRel);
+            self.client.releasing.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
@@ -252,7 +378,7 @@ impl SharedLease {
         now: Timestamp,
     ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
         let nth = state.grant.nth + 1;
-        let limit = self.core.settings.handoff_limit;
+        let limit = self.client.settings.handoff_limit;
         let is_short = nth <= limit
             && state
                 .granted
@@ -261,7 +387,7 @@ impl SharedLease {
         let is_allowed = (is_short || lingers()) && self.may_stay(state, now);
         let ticket = state.ticket.as_ref().filter(|_| is_allowed)?;
         let lease = &mut state.lease;
-        let in_turn = |at_grant| self.core.wakeups.is_in_turn(self.resource(), nth, at_grant);
+        let in_turn = |at_grant| self.client.wakeups.is_in_turn(self.resource(), nth, at_grant);
         ticket.hand_on(self.ttl, in_turn, |plan| {
             let next = NextHolder { max_hold: plan.max_hold, auto_extend: plan.auto_extend };
             let hand_off = lease.hand_on(next, now)?;
@@ -285,10 +411,10 @@ impl ReplySink for SharedLease {
             self.learn(op, answer);
             // Releases of failed attempts do not concern fairness.
             if let Answer::Released(ReleasedAnswer { awaited, .. }) = answer
-                && self.core.wakeups.minds(*awaited)
+                && self.client.wakeups.minds(*awaited)
                 && self.state().granted.is_some()
             {
-                self.core.wakeups.returned(self.resource(), *awaited, self.started);
+                self.client.wakeups.returned(self.resource(), *awaited, self.started);
             }
         }
         self.answered(op, Event::Answer { node, op, result, view });
@@ -303,8 +429,8 @@ impl Wake for SharedLease {
     fn wake(self: Arc<Self>) {
         let mut state = self.state();
         state.timer = None;
-        let stop_at = Self::stop_at(&state, self.core.timers.lead());
-        let is_over = state.grant.is_held() && self.core.clock().now() >= stop_at;
+        let stop_at = Self::stop_at(&state, self.client.timers.lead());
+        let is_over = state.grant.is_held() && self.client.clock().now() >= stop_at;
         self.handle(state, if is_over { Event::Stop } else { Event::Wake });
     }
 }

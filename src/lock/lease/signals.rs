@@ -5,10 +5,10 @@ use std::{
     task::{Context, Waker},
 };
 
-use super::{active::ActiveLease, grant::Grant};
+use super::{active::ActiveLease, shared::Grant};
 use crate::{
     error::{LockError, LossCause, ReleaseError},
-    lock::{lock::Released, stall::StallWatch, waker_set::WakerKey},
+    lock::{released::Released, stall::StallWatch, waker_set::WakerKey},
     quorum::{Event, Halt},
     sync::atomic::Ordering,
     time::Timestamp,

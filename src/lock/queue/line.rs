@@ -6,29 +6,39 @@ use std::{
     task::Waker,
 };
 
+use super::held_lease::HeldLease;
 use crate::{
-    error::LockError,
-    lock::{
-        lease::{ActiveLease, SharedLease},
-        settings::Plan,
-    },
-    metrics,
-    resource::Resource,
-    sync::Mutex,
+    error::LockError, lock::settings::Plan, metrics, resource::Resource, sync::Mutex,
     time::Timestamp,
 };
 
-#[derive(Debug, Default)]
-pub(super) struct Lines {
+#[derive(Debug)]
+pub(super) struct Lines<L: HeldLease> {
     /// A line exists while a request has the turn on its name.
-    pub(super) names: HashMap<Arc<str>, Line>,
+    pub(super) names: HashMap<Arc<str>, Line<L>>,
     /// Number of waiters in all lines.
     pub(super) waiting: usize,
     /// Number of requests that wait at the head of a line: for another process, or for a permit.
     pub(super) heads: usize,
 }
 
-impl Lines {
+impl<L: HeldLease> Default for Lines<L> {
+    fn default() -> Self {
+        Self { names: HashMap::new(), waiting: 0, heads: 0 }
+    }
+}
+
+impl<L: HeldLease> Clone for HeadState<L> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Trying => Self::Trying,
+            Self::Refused(error) => Self::Refused(error.clone()),
+            Self::Holding(lease) => Self::Holding(Weak::clone(lease)),
+        }
+    }
+}
+
+impl<L: HeldLease> Lines<L> {
     /// Counts waiters that left their lines. The gauge is updated once the lines are unlocked.
     pub(super) fn wait_no_more(&mut self, waiters: usize) -> LeftWaiters {
         self.waiting -= waiters;
@@ -48,14 +58,14 @@ impl LeftWaiters {
 }
 
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) head: HeadState,
+pub(super) struct Line<L: HeldLease> {
+    pub(super) head: HeadState<L>,
     /// The time of the head's request.
     pub(super) head_since: Timestamp,
     /// By their order of arrival; ids are unique over both maps.
-    patient: BTreeMap<u64, Waiter>,
+    patient: BTreeMap<u64, Waiter<L>>,
     /// Requests for a single attempt, which take over the head's verdict.
-    one_shots: BTreeMap<u64, Waiter>,
+    one_shots: BTreeMap<u64, Waiter<L>>,
     next_id: u64,
     /// Number of requests in line, holder included, when the nodes granted the current lease.
     pub(super) at_grant: usize,
@@ -64,51 +74,50 @@ pub(super) struct Line {
 }
 
 /// The state of the request at the head of a line.
-#[derive(Clone, Debug, Default)]
-pub(super) enum HeadState {
+#[derive(Debug)]
+pub(super) enum HeadState<L: HeldLease> {
     /// Its first attempt is in flight.
-    #[default]
     Trying,
     /// Its last attempt failed, and another one follows.
     Refused(LockError),
     /// It holds the lease, or the lease lingers.
-    Holding(Weak<SharedLease>),
+    Holding(Weak<L>),
 }
 
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(super) struct Waiter<L: HeldLease> {
     pub(super) waker: Waker,
     /// With all names of a set.
     pub(super) resource: Resource,
     pub(super) plan: Plan,
     /// The time of the request.
     pub(super) since: Timestamp,
-    slot: Arc<Mutex<WaiterSlot>>,
+    slot: Arc<Mutex<WaiterSlot<L>>>,
 }
 
 /// What a waiter received. All but `Waiting` take it out of the line.
 #[derive(Debug)]
-pub(super) enum WaiterSlot {
+pub(super) enum WaiterSlot<L: HeldLease> {
     Waiting,
     Turn,
     /// A handed-on lease, which a waiter that is dropped has to release.
-    Granted(Arc<ActiveLease>),
+    Granted(Arc<L::Grant>),
     Verdict(LockError),
 }
 
 /// A place in the line of one name.
 #[derive(Debug)]
-pub(super) struct LinePlace {
+pub(super) struct LinePlace<L: HeldLease> {
     id: u64,
     is_one_shot: bool,
     /// Written with the lines locked.
-    slot: Arc<Mutex<WaiterSlot>>,
+    slot: Arc<Mutex<WaiterSlot<L>>>,
 }
 
-impl Line {
+impl<L: HeldLease> Line<L> {
     pub(super) fn new(head_since: Timestamp) -> Self {
         Self {
-            head: HeadState::default(),
+            head: HeadState::Trying,
             head_since,
             patient: BTreeMap::new(),
             one_shots: BTreeMap::new(),
@@ -119,7 +128,7 @@ impl Line {
     }
 
     /// Returns the lease at the head if it lingers.
-    pub(super) fn lingering(&self) -> Option<Arc<SharedLease>> {
+    pub(super) fn lingering(&self) -> Option<Arc<L>> {
         match &self.head {
             HeadState::Holding(lease) => lease.upgrade().filter(|lease| lease.is_lingering()),
             HeadState::Trying | HeadState::Refused(_) => None,
@@ -142,7 +151,12 @@ impl Line {
 
     /// Takes a place. Its first poll sets the waker: cloning one is user code, which is not called
     /// with the lines locked.
-    pub(super) fn join(&mut self, resource: &Resource, plan: &Plan, since: Timestamp) -> LinePlace {
+    pub(super) fn join(
+        &mut self,
+        resource: &Resource,
+        plan: &Plan,
+        since: Timestamp,
+    ) -> LinePlace<L> {
         let id = self.next_id;
         self.next_id += 1;
         let slot = Arc::new(Mutex::new(WaiterSlot::Waiting));
@@ -158,20 +172,20 @@ impl Line {
         LinePlace { id, is_one_shot, slot }
     }
 
-    pub(super) fn waiter(&mut self, place: &LinePlace) -> Option<&mut Waiter> {
+    pub(super) fn waiter(&mut self, place: &LinePlace<L>) -> Option<&mut Waiter<L>> {
         self.waiters(place.is_one_shot).get_mut(&place.id)
     }
 
-    pub(super) fn leave(&mut self, place: &LinePlace) -> Option<Waiter> {
+    pub(super) fn leave(&mut self, place: &LinePlace<L>) -> Option<Waiter<L>> {
         self.waiters(place.is_one_shot).remove(&place.id)
     }
 
-    fn waiters(&mut self, is_one_shot: bool) -> &mut BTreeMap<u64, Waiter> {
+    fn waiters(&mut self, is_one_shot: bool) -> &mut BTreeMap<u64, Waiter<L>> {
         if is_one_shot { &mut self.one_shots } else { &mut self.patient }
     }
 
-    pub(super) fn pop_first(&mut self) -> Option<Waiter> {
-        let first = |waiters: &BTreeMap<u64, Waiter>| waiters.keys().next().copied();
+    pub(super) fn pop_first(&mut self) -> Option<Waiter<L>> {
+        let first = |waiters: &BTreeMap<u64, Waiter<L>>| waiters.keys().next().copied();
         let (patient, one_shot) = (first(&self.patient), first(&self.one_shots));
         let is_one_shot = one_shot.is_some_and(|id| patient.is_none_or(|other| id < other));
         self.waiters(is_one_shot).pop_first().map(|(_, waiter)| waiter)
@@ -181,12 +195,12 @@ impl Line {
         !self.one_shots.is_empty()
     }
 
-    pub(super) fn take_one_shots(&mut self) -> impl ExactSizeIterator<Item = Waiter> + use<> {
+    pub(super) fn take_one_shots(&mut self) -> impl ExactSizeIterator<Item = Waiter<L>> + use<L> {
         std::mem::take(&mut self.one_shots).into_values()
     }
 
     /// Returns the first waiter, unless a waiter wants a verdict.
-    pub(super) fn first_patient(&self) -> Option<&Waiter> {
+    pub(super) fn first_patient(&self) -> Option<&Waiter<L>> {
         self.patient.values().next().filter(|_| self.one_shots.is_empty())
     }
 
@@ -196,14 +210,14 @@ impl Line {
     }
 }
 
-impl Waiter {
-    pub(super) fn give(&self, what: WaiterSlot) {
+impl<L: HeldLease> Waiter<L> {
+    pub(super) fn give(&self, what: WaiterSlot<L>) {
         *crate::sync::lock(&self.slot) = what;
     }
 }
 
-impl LinePlace {
-    pub(super) fn take(&self) -> WaiterSlot {
+impl<L: HeldLease> LinePlace<L> {
+    pub(super) fn take(&self) -> WaiterSlot<L> {
         let mut slot = crate::sync::lock(&self.slot);
         std::mem::replace(&mut slot, WaiterSlot::Waiting)
     }

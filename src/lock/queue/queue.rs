@@ -8,15 +8,13 @@ use std::{
 };
 
 use super::{
+    held_lease::HeldLease,
     line::{HeadState, Line, LinePlace, Lines, Waiter, WaiterSlot},
     ticket::Ticket,
 };
 use crate::{
     error::{LockError, Votes},
-    lock::{
-        lease::{ActiveLease, SharedLease},
-        settings::{LineBounds, Plan},
-    },
+    lock::settings::{LineBounds, Plan},
     metrics,
     resource::Resource,
     sync::{Guard, Mutex},
@@ -24,36 +22,35 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct Queue<L: HeldLease> {
     owner: Arc<str>,
-    lines: Mutex<Lines>,
+    lines: Mutex<Lines<L>>,
     bounds: LineBounds,
 }
 
-impl Queue {
+impl<L: HeldLease> Queue<L> {
     pub(crate) fn new(owner: Arc<str>, bounds: LineBounds) -> Self {
         Self { owner, lines: Mutex::default(), bounds }
     }
 
     /// Enters the lines of all names of a resource.
-    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource, since: Timestamp) -> QueueWait {
+    pub(crate) fn enter(self: &Arc<Self>, resource: &Resource, since: Timestamp) -> QueueWait<L> {
         let ticket = Ticket { queue: Arc::clone(self), resource: resource.clone(), turns: 0 };
         QueueWait { ticket: Some(ticket), place: None, since }
     }
 
-    pub(super) fn lines(&self) -> Guard<'_, Lines> {
+    pub(super) fn lines(&self) -> Guard<'_, Lines<L>> {
         crate::sync::lock(&self.lines)
     }
 
     /// Returns the error for a request that meets this head; `None` during its first attempt. Not to
     /// be called with the lines locked: it may drop the last handle of a lease.
-    fn explain(&self, head: &HeadState) -> Option<LockError> {
+    fn explain(&self, head: &HeadState<L>) -> Option<LockError> {
         match head {
             HeadState::Trying => None,
             HeadState::Refused(error) => Some(error.clone()),
             HeadState::Holding(lease) => {
-                let grant = lease.upgrade().and_then(|lease| lease.present());
-                Some(self.held_here(grant.map(|grant| grant.remaining())))
+                Some(self.held_here(lease.upgrade().and_then(|lease| lease.remaining())))
             }
         }
     }
@@ -66,7 +63,7 @@ impl Queue {
 
     /// Counts a request that waits at the head of a line. `None` if too many requests wait, unless it
     /// waited in the line before.
-    pub(crate) fn wait_at_head(self: &Arc<Self>, was_in_line: bool) -> Option<CountedWaiter> {
+    pub(crate) fn wait_at_head(self: &Arc<Self>, was_in_line: bool) -> Option<CountedWaiter<L>> {
         let mut lines = self.lines();
         if !was_in_line && lines.waiting + lines.heads >= self.bounds.total {
             return None;
@@ -97,7 +94,7 @@ impl Queue {
     }
 
     /// Returns the lease at the head of a line.
-    pub(crate) fn holder(&self, name: &str) -> Option<Arc<SharedLease>> {
+    pub(crate) fn holder(&self, name: &str) -> Option<Arc<L>> {
         match &self.lines().names.get(name)?.head {
             HeadState::Holding(lease) => lease.upgrade(),
             HeadState::Trying | HeadState::Refused(_) => None,
@@ -106,9 +103,9 @@ impl Queue {
 
     /// Releases all leases that linger.
     pub(crate) fn end_lingers(&self) {
-        let lingering = |line: &Line| line.lingering();
+        let lingering = |line: &Line<L>| line.lingering();
         let leases: Vec<_> = self.lines().names.values().filter_map(lingering).collect();
-        leases.iter().for_each(SharedLease::end_linger);
+        leases.iter().for_each(L::end_linger);
     }
 
     /// Takes the turn on a name, or a place in its line, which has to be polled.
@@ -118,7 +115,7 @@ impl Queue {
         resource: &Resource,
         plan: &Plan,
         since: Timestamp,
-    ) -> Result<LineEntry, LockError> {
+    ) -> Result<LineEntry<L>, LockError> {
         let mut guard = self.lines();
         let lines = &mut *guard;
         let line = match lines.names.entry(Arc::clone(name)) {
@@ -172,7 +169,7 @@ impl Queue {
     }
 
     /// Sets the state of a head, and gives its verdict to the requests for a single attempt.
-    pub(super) fn set_head(&self, name: &Arc<str>, head: &HeadState) {
+    pub(super) fn set_head(&self, name: &Arc<str>, head: &HeadState<L>) {
         {
             let mut lines = self.lines();
             let Some(line) = lines.names.get_mut(name) else { return };
@@ -191,7 +188,7 @@ impl Queue {
             let Some(line) = lines.names.get_mut(name) else { return };
             let leaving = line.take_one_shots();
             let left = lines.wait_no_more(leaving.len());
-            let give = |waiter: Waiter| {
+            let give = |waiter: Waiter<L>| {
                 waiter.give(WaiterSlot::Verdict(verdict.clone()));
                 waiter.waker
             };
@@ -204,11 +201,11 @@ impl Queue {
 
 /// Counts a request that waits at the head of a line, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct CountedWaiter {
-    queue: Arc<Queue>,
+pub(crate) struct CountedWaiter<L: HeldLease> {
+    queue: Arc<Queue<L>>,
 }
 
-impl Drop for CountedWaiter {
+impl<L: HeldLease> Drop for CountedWaiter<L> {
     fn drop(&mut self) {
         self.queue.lines().heads -= 1;
         metrics::wait_no_more(1);
@@ -217,39 +214,39 @@ impl Drop for CountedWaiter {
 
 /// What a request meets at a name.
 #[derive(Debug)]
-enum LineEntry {
+enum LineEntry<L: HeldLease> {
     /// Nobody: the turn is its own.
     Turn,
-    Place(LinePlace),
+    Place(LinePlace<L>),
     /// A lease that lingers. No mutex is locked.
-    Lingering(Arc<SharedLease>),
+    Lingering(Arc<L>),
 }
 
 /// The wait for the head of all lines of a resource. Leaves them when it is dropped.
 #[derive(Debug)]
-pub(crate) struct QueueWait {
-    ticket: Option<Ticket>,
-    place: Option<LinePlace>,
+pub(crate) struct QueueWait<L: HeldLease> {
+    ticket: Option<Ticket<L>>,
+    place: Option<LinePlace<L>>,
     /// The time of the request.
     since: Timestamp,
 }
 
 /// The successful end of a [`QueueWait`].
 #[derive(Debug)]
-pub(crate) enum Admission {
+pub(crate) enum Admission<L: HeldLease> {
     /// The turn at the head.
-    Ask(Ticket),
+    Ask(Ticket<L>),
     /// A lease that its holder in this process handed on.
-    Granted(Arc<ActiveLease>),
+    Granted(Arc<L::Grant>),
 }
 
-impl QueueWait {
+impl<L: HeldLease> QueueWait<L> {
     /// Ready with an admission, or with the verdict of another request's attempt.
     pub(crate) fn poll(
         &mut self,
         plan: &Plan,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Admission, LockError>> {
+    ) -> Poll<Result<Admission<L>, LockError>> {
         while let Some(ticket) = &mut self.ticket {
             let Some(name) = ticket.resource.shared_names().get(ticket.turns) else {
                 return Poll::Ready(
@@ -311,7 +308,7 @@ impl QueueWait {
     }
 }
 
-impl Drop for QueueWait {
+impl<L: HeldLease> Drop for QueueWait<L> {
     fn drop(&mut self) {
         let (Some(ticket), Some(place)) = (&self.ticket, self.place.take()) else { return };
         let Some(name) = ticket.resource.shared_names().get(ticket.turns) else { return };
@@ -327,7 +324,7 @@ impl Drop for QueueWait {
         }
         match given {
             WaiterSlot::Turn => ticket.queue.pass_on(name),
-            WaiterSlot::Granted(lease) => lease.release(false),
+            WaiterSlot::Granted(grant) => L::release(&grant),
             WaiterSlot::Waiting | WaiterSlot::Verdict(_) => {}
         }
     }

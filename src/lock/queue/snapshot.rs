@@ -2,16 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
-use super::{line::HeadState, queue::Queue};
-use crate::{
-    lock::{lease::SharedLease, snapshot::WaitingName},
-    time::Timestamp,
-};
+use super::{held_lease::HeldLease, line::HeadState, queue::Queue};
+use crate::{lock::snapshot::WaitingName, time::Timestamp};
 
-impl Queue {
+impl<L: HeldLease> Queue<L> {
     /// Returns the leases that are held or linger, once for each of their names, and the names that requests wait
     /// for.
-    pub(crate) fn snapshot(&self, now: Timestamp) -> (Vec<Weak<SharedLease>>, Vec<WaitingName>) {
+    pub(crate) fn snapshot(&self, now: Timestamp) -> (Vec<Weak<L>>, Vec<WaitingName>) {
         let (mut leases, mut waiting) = (Vec::new(), Vec::new());
         for (name, line) in &self.lines().names {
             let head = match &line.head {

@@ -3,28 +3,22 @@
 use std::{sync::Arc, task::Waker, time::Duration};
 
 use super::{
+    held_lease::HeldLease,
     line::{HeadState, LeftWaiters, Line, Waiter, WaiterSlot},
     queue::Queue,
 };
-use crate::{
-    error::LockError,
-    lock::{
-        lease::{ActiveLease, SharedLease},
-        settings::Plan,
-    },
-    resource::Resource,
-};
+use crate::{error::LockError, lock::settings::Plan, resource::Resource};
 
 /// The turn on a resource's names. Dropping it passes the turn on.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    pub(super) queue: Arc<Queue>,
+pub(crate) struct Ticket<L: HeldLease> {
+    pub(super) queue: Arc<Queue<L>>,
     pub(super) resource: Resource,
     /// Number of names, from the first, whose turn it has.
     pub(super) turns: usize,
 }
 
-impl Ticket {
+impl<L: HeldLease> Ticket<L> {
     /// Reports to the lines that an attempt failed.
     pub(crate) fn report(&self, error: &LockError) {
         // Of a set it is not known which of its names is held.
@@ -36,11 +30,11 @@ impl Ticket {
     }
 
     /// Reports to the lines that the names are held.
-    pub(crate) fn holding(&self, lease: &Arc<SharedLease>) {
+    pub(crate) fn holding(&self, lease: &Arc<L>) {
         self.set_heads(&HeadState::Holding(Arc::downgrade(lease)));
     }
 
-    fn set_heads(&self, head: &HeadState) {
+    fn set_heads(&self, head: &HeadState<L>) {
         for name in self.names() {
             self.queue.set_head(name, head);
         }
@@ -56,8 +50,8 @@ impl Ticket {
         &self,
         ttl: Duration,
         may: impl FnOnce(usize) -> bool,
-        make: impl FnOnce(&Plan) -> Option<Arc<ActiveLease>>,
-    ) -> Option<(Arc<ActiveLease>, Waker, LeftWaiters)> {
+        make: impl FnOnce(&Plan) -> Option<Arc<L::Grant>>,
+    ) -> Option<(Arc<L::Grant>, Waker, LeftWaiters)> {
         let (first, others) = self.names().split_first()?;
         let mut guard = self.queue.lines();
         let lines = &mut *guard;
@@ -118,7 +112,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl<L: HeldLease> Drop for Ticket<L> {
     fn drop(&mut self) {
         for name in self.names() {
             self.queue.pass_on(name);

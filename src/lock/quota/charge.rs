@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{quota::Quota, window::Usage};
 use crate::{
     error::LockError,
-    lock::core::Core,
+    node::Node,
     protocol::Record,
     sync::{self, Mutex},
     time::Timestamp,
@@ -32,17 +32,22 @@ impl Charge {
     }
 
     /// Reserves a record without an answer, before the work begins.
-    pub(crate) fn reserve(&self, core: &Core, name: &str, owner: &str) -> Result<(), LockError> {
-        let reserved = self.quota.reserve(core, bytes_of(name, owner))?;
+    pub(crate) fn reserve(
+        &self,
+        nodes: &[Arc<dyn Node>],
+        name: &str,
+        owner: &str,
+    ) -> Result<(), LockError> {
+        let reserved = self.quota.reserve(nodes, bytes_of(name, owner))?;
         sync::lock(&self.usage).reserved = reserved;
         Ok(())
     }
 
     /// Reserves an answer of `answer` bytes. Returns false if it must not be stored.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "only HTTP has answers to keep"))]
-    pub(crate) fn admit(&self, core: &Core, answer: usize) -> bool {
+    pub(crate) fn admit(&self, nodes: &[Arc<dyn Node>], answer: usize) -> bool {
         let bytes = allocated(answer);
-        let is_admitted = self.quota.admit(core, bytes);
+        let is_admitted = self.quota.admit(nodes, bytes);
         if is_admitted {
             let mut taken = sync::lock(&self.usage);
             taken.reserved.answers = taken.reserved.answers.saturating_add(bytes);

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::window::{Usage, Window, bucket};
 use crate::{
     error::LockError,
-    lock::core::Core,
     metrics,
+    node::Node,
     node::{Memory, NodeHealth},
     protocol::formulas,
     sync::{self, Mutex},
@@ -86,11 +86,11 @@ impl Quota {
     }
 
     /// Reserves one record of `bytes` bytes, before its work begins.
-    pub(super) fn reserve(&self, core: &Core, bytes: u64) -> Result<Usage, LockError> {
+    pub(super) fn reserve(&self, nodes: &[Arc<dyn Node>], bytes: u64) -> Result<Usage, LockError> {
         if self.is_forked() {
             return Err(LockError::Forked { built_in: self.process });
         }
-        let now = self.refresh(core);
+        let now = self.refresh(nodes);
         let mut state = sync::lock(&self.state);
         state.kept.expire(now);
         let usage = Usage { records: 1, bytes, answers: 0 };
@@ -116,11 +116,11 @@ impl Quota {
     }
 
     /// Reserves `bytes` bytes for an answer. Returns false if it must not be stored.
-    pub(super) fn admit(&self, core: &Core, bytes: u64) -> bool {
+    pub(super) fn admit(&self, nodes: &[Arc<dyn Node>], bytes: u64) -> bool {
         if self.is_forked() {
             return false;
         }
-        let now = self.refresh(core);
+        let now = self.refresh(nodes);
         let mut state = sync::lock(&self.state);
         state.kept.expire(now);
         let limit = self.bounds.response_bytes(state.servers);
@@ -198,13 +198,13 @@ impl Quota {
     }
 
     /// Reads the servers' memory again if the last reading is old. Returns the time.
-    fn refresh(&self, core: &Core) -> Timestamp {
+    fn refresh(&self, nodes: &[Arc<dyn Node>]) -> Timestamp {
         let now = self.timers.clock().now();
         let is_due = |read_at: Option<Timestamp>| {
             read_at.is_none_or(|read_at| now.saturating_duration_since(read_at) >= READ_INTERVAL)
         };
         if is_due(sync::lock(&self.state).read_at) {
-            let servers = ServerMemory::of(core);
+            let servers = ServerMemory::of(nodes);
             let mut state = sync::lock(&self.state);
             if is_due(state.read_at) {
                 (state.servers, state.read_at) = (servers, Some(now));
@@ -231,9 +231,9 @@ impl ServerMemory {
 
     /// Reads the memory that the servers reported last. Asks the nodes, so not to be called under a
     /// mutex.
-    fn of(core: &Core) -> Self {
+    fn of(nodes: &[Arc<dyn Node>]) -> Self {
         crate::sync::assert_unlocked();
-        let health: Vec<NodeHealth> = core.nodes.iter().map(|node| node.health()).collect();
+        let health: Vec<NodeHealth> = nodes.iter().map(|node| node.health()).collect();
         let known: Vec<&Memory> = health.iter().filter_map(|node| node.memory.as_ref()).collect();
         let quorum = formulas::quorum(health.len());
         Self { limit: of_quorum(&known, quorum, limit), room: of_quorum(&known, quorum, room) }

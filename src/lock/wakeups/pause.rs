@@ -10,14 +10,20 @@ use std::{
 
 use super::{
     registry::{NameWait, ResourceWait},
-    release_watch::{ReleaseStatus, is_crowd, release_status, turn},
+    turns::{
+        LONGEST_PAUSE, LONGEST_YIELD, NOTIFIED_SPACING, ReleaseStatus, SILENT_SPACING, TurnOwner,
+        backoff, is_crowd, patience, release_status, spaced, turn, yield_pause,
+    },
 };
 use crate::{
     error::LockError,
     lock::{
+        client::Client,
         core::Core,
+        lease::SharedLease,
         queue::{self, Queue},
         settings::Plan,
+        waker_set::WakerKey,
     },
     protocol::formulas,
     quorum::LeadNode,
@@ -25,16 +31,6 @@ use crate::{
     resource::Resource,
     time::{Sleep, Timestamp},
 };
-
-/// Maximum pause while a quorum of nodes reports releases. Messages get lost.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// Minimum mean interval between the tries of all requests of a manager to which releases are
-/// reported. The more requests wait, the longer each one pauses.
-const NOTIFIED_SPACING: Duration = Duration::from_millis(1);
-
-/// The same for requests whose tries no quorum answers. Their tries find out that servers are back.
-const SILENT_SPACING: Duration = Duration::from_micros(250);
 
 /// What one request learnt from its tries so far.
 #[derive(Debug, Default)]
@@ -55,7 +51,7 @@ pub(crate) struct RetryHistory {
     silent: u32,
     /// Time that the last try waited for a permit.
     pub(super) queued: Duration,
-    pub(crate) counted: Option<queue::CountedWaiter>,
+    pub(crate) counted: Option<queue::CountedWaiter<SharedLease>>,
 }
 
 impl RetryHistory {
@@ -93,7 +89,7 @@ impl RetryHistory {
     }
 
     /// Counts the request among those that wait. Returns false if there are too many.
-    pub(crate) fn count(&mut self, queue: &Arc<Queue>, was_in_line: bool) -> bool {
+    pub(crate) fn count(&mut self, queue: &Arc<Queue<SharedLease>>, was_in_line: bool) -> bool {
         if self.counted.is_none() {
             self.counted = queue.wait_at_head(was_in_line);
         }
@@ -103,13 +99,13 @@ impl RetryHistory {
     /// Notes that a try succeeded, which began at `since`.
     pub(crate) fn succeeded(&mut self, core: &Core, resource: &Resource, since: Timestamp) {
         self.waiting = None;
-        core.wakeups.granted(resource, since);
+        core.client.wakeups.granted(resource, since);
     }
 
     /// Subscribes to releases of the resource, if wake-ups are on.
     pub(super) fn listen(&mut self, core: &Core, resource: &Resource) {
-        if core.settings.wakeups && self.waiting.is_none() {
-            self.waiting = Some(core.wakeups.wait(resource, &core.nodes));
+        if core.client.settings.wakeups && self.waiting.is_none() {
+            self.waiting = Some(core.client.wakeups.wait(resource, &core.client.nodes));
         }
     }
 
@@ -122,9 +118,10 @@ impl RetryHistory {
         deadline: Timestamp,
     ) -> Pause {
         self.listen(core, resource);
-        let short = random::within(&core.settings.retry_delay);
+        let short = random::within(&core.client.settings.retry_delay);
         let heads = core.queue.heads();
-        let longest = |spacing| LONGEST_PAUSE.min(plan.ttl / 3).max(spaced(spacing, heads));
+        let longest =
+            |spacing| LONGEST_PAUSE.min(plan.ttl / 3).max(random::within(&spaced(spacing, heads)));
         // A request that waited for a permit would wait for the next one too.
         let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.queued);
         let long = self.held_for.map(|left| left.min(longest(NOTIFIED_SPACING)) + short);
@@ -154,7 +151,7 @@ impl Pause {
         (short, long): (Duration, Option<Duration>),
         deadline: Timestamp,
     ) -> Self {
-        let begun = core.clock().now();
+        let begun = core.client.clock().now();
         let held_until = begun + long.unwrap_or(short);
         Self { short, unwatched_until: begun + short, held_until, deadline, first, sleep: None }
     }
@@ -181,7 +178,7 @@ impl Pause {
         cx: &mut Context<'_>,
     ) -> Poll<()> {
         loop {
-            let now = core.clock().now();
+            let now = core.client.clock().now();
             let release_status = self.release_status(retries, core, cx);
             let crowd = matches!(release_status, ReleaseStatus::Free { listening, .. } if is_crowd(listening));
             let until = match release_status {
@@ -207,7 +204,7 @@ impl Pause {
             }
             let until = until.min(self.deadline);
             if self.sleep.as_ref().is_none_or(|(at, _)| *at != until) {
-                self.sleep = Some((until, core.timers.sleep_until(until)));
+                self.sleep = Some((until, core.client.timers.sleep_until(until)));
             }
             let Some((_, sleep)) = &mut self.sleep else { continue };
             if Pin::new(sleep).poll(cx).is_pending() {
@@ -224,7 +221,7 @@ impl Pause {
         cx: &Context<'_>,
     ) -> ReleaseStatus {
         let tried = retries.tried.unwrap_or(Timestamp::ZERO);
-        let quorum = formulas::quorum(core.nodes.len());
+        let quorum = formulas::quorum(core.client.nodes.len());
         let Some(waiting) = &mut retries.waiting else { return ReleaseStatus::Unwatched };
         let of_name = |name_wait: &mut NameWait| {
             let terms = ((tried, name_wait.seen), self.first, quorum);
@@ -236,21 +233,6 @@ impl Pause {
     }
 }
 
-/// Returns the pause that keeps `waiting` requests at that mean spacing, with jitter.
-fn spaced(spacing: Duration, waiting: usize) -> Duration {
-    let pause = spacing.saturating_mul(u32::try_from(waiting).unwrap_or(u32::MAX));
-    random::within(&(pause / 2..=pause))
-}
-
-/// Returns the pause after `silent` tries in a row without an answer of a quorum. Each doubles it, up
-/// to `longest`.
-fn backoff(short: Duration, silent: u32, longest: Duration) -> Duration {
-    match silent {
-        0 => short,
-        _ => short.saturating_mul(1 << silent.min(10)).min(longest).max(short),
-    }
-}
-
 fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> Duration {
     let Some(first) = first.filter(|_| is_crowd(listening)) else { return Duration::ZERO };
     let name_waits = retries.waiting.iter().flat_map(|waiting| &waiting.name_waits);
@@ -258,20 +240,94 @@ fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> 
     turn(listening, passed)
 }
 
-/// Time that the lead node has to answer: a share of the node timeout, so that a hung one costs little.
-fn patience(node_timeout: Duration) -> Duration {
-    node_timeout / 5
-}
-
 /// Returns the first node, in the order that all processes share, that is known to answer in time, and
 /// whose clock is not too far behind for the resource's tokens.
 fn first_node(core: &Core, resource: &Resource) -> Option<usize> {
-    let patience = patience(core.settings.node_timeout);
-    let (now, wall) = (core.clock().now(), core.clock().wall());
-    core.nodes.iter().position(|node| {
+    let patience = patience(core.client.settings.node_timeout);
+    let (now, wall) = (core.client.clock().now(), core.client.clock().wall());
+    core.client.nodes.iter().position(|node| {
         let health = node.health();
         health.is_voting()
             && health.round_trip.is_none_or(|trip| trip < patience / 2)
-            && node.wall(now, wall).is_none_or(|wall| core.fences.suit(resource, wall))
+            && node.wall(now, wall).is_none_or(|wall| core.client.fences.suit(resource, wall))
     })
 }
+
+/// The pause before a first try, where other processes may wait for the name.
+pub(crate) struct Yield {
+    client: Arc<Client>,
+    resource: Resource,
+    node_timeout: Duration,
+    /// End of the pause, or of the wait to learn whether others wait.
+    until: Timestamp,
+    deadline: Timestamp,
+    /// Others wait, so the pause has begun.
+    has_begun: bool,
+    key: WakerKey,
+    sleep: Option<(Timestamp, Sleep)>,
+}
+
+impl Yield {
+    pub(crate) fn new(
+        client: &Arc<Client>,
+        resource: &Resource,
+        plan: &Plan,
+        deadline: Timestamp,
+    ) -> Self {
+        Self {
+            client: Arc::clone(client),
+            resource: resource.clone(),
+            node_timeout: plan.node_timeout,
+            until: client.clock().now() + LONGEST_YIELD,
+            deadline,
+            has_begun: false,
+            key: WakerKey::default(),
+            sleep: None,
+        }
+    }
+
+    /// Returns the pause after `before` pauses in which no other process came.
+    fn pause(&self, before: u32) -> Duration {
+        let delay = &self.client.settings.retry_delay;
+        if self.client.settings.wakeups {
+            yield_pause(delay, before, self.node_timeout)
+        } else {
+            // Other processes poll at this interval.
+            random::within(delay)
+        }
+    }
+
+    /// Ready when it is this process's turn.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let streaks = self.client.wakeups.streaks();
+        let now = self.client.clock().now();
+        if !self.has_begun {
+            match streaks.watch(&mut self.key, cx, (&self.resource, now)) {
+                TurnOwner::Ours => return Poll::Ready(()),
+                TurnOwner::Unknown => {}
+                TurnOwner::Others => {
+                    self.has_begun = true;
+                    self.until = now
+                        + self.pause(streaks.change(|streaks| streaks.begin_pause(&self.resource)));
+                }
+            }
+        }
+        let until = self.until.min(self.deadline);
+        if now >= until {
+            return Poll::Ready(());
+        }
+        let sleep = match &mut self.sleep {
+            Some((at, sleep)) if *at == until => sleep,
+            other => &mut other.insert((until, self.client.timers.sleep_until(until))).1,
+        };
+        Pin::new(sleep).poll(cx)
+    }
+}
+
+impl Drop for Yield {
+    fn drop(&mut self) {
+        self.client.wakeups.streaks().unwatch(&mut self.key);
+    }
+}
+
+opaque_debug!(Yield);

@@ -8,8 +8,9 @@ use std::{
 };
 
 use super::{
-    fairness::{Streaks, TurnOwner},
     release_watch::ReleaseWatch,
+    streaks::SharedStreaks,
+    turns::{LONGEST_STREAK, TurnOwner},
 };
 use crate::{
     lock::waker_set::WakerKey,
@@ -34,7 +35,7 @@ pub(crate) struct Wakeups {
     names: Mutex<WatchedNames>,
     /// There are any names. Usually there are none.
     any: AtomicBool,
-    streaks: Streaks,
+    streaks: SharedStreaks,
     me: Weak<Self>,
 }
 
@@ -60,7 +61,7 @@ impl Wakeups {
             timers,
             names: Mutex::default(),
             any: AtomicBool::new(false),
-            streaks: Streaks::default(),
+            streaks: SharedStreaks::default(),
             me: Weak::clone(me),
         })
     }
@@ -70,7 +71,8 @@ impl Wakeups {
         let mut others = false;
         self.each_watched(resource, |releases| others |= releases.listening() > 1);
         if others {
-            self.streaks.begin(resource, since, self.timers.clock().now());
+            let now = self.timers.clock().now();
+            self.streaks.change(|streaks| streaks.begin(resource, since, now));
         }
     }
 
@@ -78,7 +80,9 @@ impl Wakeups {
     pub(crate) fn returning(&self, resource: &Resource, since: Timestamp) {
         let now = self.timers.clock().now();
         self.each_watched(resource, |releases| releases.returning(now));
-        self.streaks.returning(resource, since, now);
+        if now.saturating_duration_since(since) >= LONGEST_STREAK {
+            self.streaks.change(|streaks| streaks.returning(resource, since, now));
+        }
     }
 
     /// Calls `call` with each watched name of the resource.
@@ -93,7 +97,8 @@ impl Wakeups {
     /// Notes a node's answer to the release of names that were held since then. `awaited`: another
     /// process waits for one of them.
     pub(crate) fn returned(&self, resource: &Resource, awaited: bool, since: Timestamp) {
-        self.streaks.returned(resource, awaited, (since, self.timers.clock().now()));
+        let now = self.timers.clock().now();
+        self.streaks.answered(|streaks| streaks.returned(resource, awaited, (since, now)));
     }
 
     /// Whether [`returned`](Self::returned) has to be called for such an answer.
@@ -105,22 +110,26 @@ impl Wakeups {
     /// number of requests of this process in line when it was granted.
     pub(crate) fn is_in_turn(&self, resource: &Resource, nth: u32, at_grant: usize) -> bool {
         let turns = usize::try_from(nth).unwrap_or(usize::MAX) / at_grant.max(1);
-        !self.streaks.any() || self.streaks.is_in_turn(resource, turns, self.timers.clock().now())
+        let now = self.timers.clock().now();
+        !self.streaks.any() || self.streaks.read(|streaks| streaks.is_in_turn(resource, turns, now))
     }
 
     /// Whether the next request in line has to pause before it asks the nodes.
     pub(crate) fn may_yield(&self, resource: &Resource) -> bool {
+        let now = self.timers.clock().now();
         self.streaks.any()
-            && self.streaks.turn(resource, self.timers.clock().now()) != TurnOwner::Ours
+            && self.streaks.read(|streaks| streaks.turn(resource, now)) != TurnOwner::Ours
     }
 
-    pub(super) fn streaks(&self) -> &Streaks {
+    pub(super) fn streaks(&self) -> &SharedStreaks {
         &self.streaks
     }
 
     /// Subscribes to releases of the names of a resource.
     pub(super) fn wait(&self, resource: &Resource, nodes: &[Arc<dyn Node>]) -> ResourceWait {
-        self.streaks.end(resource);
+        if self.streaks.any() {
+            self.streaks.change(|streaks| streaks.end(resource));
+        }
         let names = resource.shared_names().iter();
         let name_waits = names
             .map(|name| NameWait {

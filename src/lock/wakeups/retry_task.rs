@@ -8,16 +8,13 @@ use std::{
 
 use tracing::Span;
 
-use super::{
-    fairness::Yield,
-    pause::{Pause, RetryHistory},
-};
+use super::pause::{Pause, RetryHistory, Yield};
 use crate::{
     error::{LockError, Reason, VoteOutcome},
     lock::{
         attempts::{Permit, PermitWait},
         core::Core,
-        lease::ActiveLease,
+        lease::{ActiveLease, SharedLease},
         queue::Ticket,
         settings::Plan,
         waker_set::WakerKey,
@@ -77,7 +74,7 @@ struct PausedRequest {
     /// Place in the line for a permit, after the wait.
     entry: Option<PermitWait>,
     deadline: Timestamp,
-    ticket: Ticket,
+    ticket: Ticket<SharedLease>,
     tries: RetryState,
 }
 
@@ -110,17 +107,17 @@ impl RetryState {
 
     pub(crate) fn begin(
         &mut self,
-        ticket: Ticket,
+        ticket: Ticket<SharedLease>,
         permit: Permit,
     ) -> Result<Arc<ActiveLease>, LockError> {
-        if self.core.is_closed() {
+        if self.core.client.is_closed() {
             return Err(LockError::Closed);
         }
         self.begun += 1;
         self.span.record("attempt", self.begun);
         let plan = self.retries.begin(self.plan);
         let lease = ActiveLease::start(
-            Arc::clone(&self.core),
+            Arc::clone(&self.core.client),
             self.resource.clone(),
             plan,
             (ticket, permit),
@@ -130,9 +127,9 @@ impl RetryState {
     }
 
     /// Returns, and reports to the line, the error where too many attempts are in flight.
-    pub(crate) fn turned_away(&self, ticket: &Ticket) -> LockError {
+    pub(crate) fn turned_away(&self, ticket: &Ticket<SharedLease>) -> LockError {
         let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
-        let votes = self.core.votes(vec![overloaded; self.core.nodes.len()]);
+        let votes = self.core.client.votes(vec![overloaded; self.core.client.nodes.len()]);
         let error = self.retries.last.clone().unwrap_or(LockError::NoQuorum { votes });
         ticket.report(&error);
         error
@@ -151,7 +148,7 @@ impl PausedRequest {
                     RetryWait::Pause(pause) => pause.poll(retries, core, plan, cx),
                     RetryWait::Permit => Poll::Ready(()),
                 });
-                entry.insert(core.attempts.enter(*begun == 0, self.deadline))
+                entry.insert(core.client.attempts.enter(*begun == 0, self.deadline))
             }
         };
         let permit = ready!(entry.poll(cx));
@@ -165,9 +162,9 @@ impl RetryTask {
     pub(crate) fn start(
         wait: RetryWait,
         deadline: Timestamp,
-        (ticket, tries): (Ticket, RetryState),
+        (ticket, tries): (Ticket<SharedLease>, RetryState),
     ) -> Arc<Self> {
-        let spawner = Arc::clone(&tries.core.spawner);
+        let spawner = Arc::clone(&tries.core.client.spawner);
         let paused = Some(Box::new(PausedRequest { wait, entry: None, deadline, ticket, tries }));
         let state = RetryTaskState::Pausing { paused, missed: false, task: None, own: None };
         let this = Arc::new(Self(Mutex::new(state)));

@@ -36,7 +36,7 @@ impl SingleAttempts {
         request.internal.lead_node = self.retries.begin(self.plan).lead_node;
         self.asked_lead = request.internal.lead_node.is_some();
         // Earlier than the attempt, so that reports in between count.
-        self.retries.tried = Some(request.core.clock().now());
+        self.retries.tried = Some(request.core.client.clock().now());
         let result = request.acquire().await;
         if let Err(error) = &result {
             self.retries.failed(error.clone(), 0, false);

@@ -7,7 +7,7 @@ use crate::{
     protocol::{Answer, ClaimsAnswer, ForgetJobOp, Op, PromisedAnswer, TickClaim},
 };
 
-/// The claims of jobs' ticks that an embedded node keeps.
+/// The claims of jobs' ticks that an embedded node stores.
 #[derive(Debug, Default)]
 pub(super) struct EmbeddedClaims {
     kept: BTreeMap<Arc<str>, JobEntry>,
@@ -51,7 +51,7 @@ impl EmbeddedClaims {
         Ok(Answer::Forgotten(removed.contains(&true)))
     }
 
-    /// Returns the jobs with a claim after a name, in their order.
+    /// Returns the names of jobs with a claim, in order, after the name `after`.
     pub(super) fn names(&self, after: Option<&Arc<str>>) -> impl Iterator<Item = &Arc<str>> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.kept

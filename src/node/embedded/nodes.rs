@@ -13,8 +13,8 @@ use crate::{
 /// A set of voting nodes inside this process.
 ///
 /// For a single process, for development without servers, and for tests. Replicas within the
-/// process share one set: `Redlock::builder().nodes_from(&set)`. The nodes keep nothing when the
-/// process ends, and exclude nobody outside it.
+/// process share one set: `Redlock::builder().nodes_from(&set)`. The nodes lose their state when
+/// the process ends, and do not exclude clients in other processes.
 ///
 /// ```
 /// use tower_redlock::{node::EmbeddedNodes, Redlock};
@@ -57,12 +57,12 @@ impl Default for Namespace {
 }
 
 impl EmbeddedNodes {
-    /// A set of `count` fresh nodes.
+    /// Creates a set of `count` new nodes.
     pub fn new(count: usize) -> Self {
         Self::with_clock(count, SystemClock::new())
     }
 
-    /// A set of `count` fresh nodes that read time from `clock`.
+    /// Creates a set of `count` new nodes that read time from `clock`.
     pub fn with_clock(count: usize, clock: impl Clock) -> Self {
         let nodes = (0..count).map(|_| EmbeddedServer::default()).collect();
         Self { nodes, clock: Arc::new(MonotonicWall::new(Arc::new(clock))) }
@@ -88,7 +88,7 @@ impl EmbeddedNodes {
         self.nodes.iter().map(count).collect()
     }
 
-    /// Returns the nodes' wall clock, which never goes back.
+    /// Returns the nodes' wall clock, which never moves back.
     #[cfg(feature = "testing")]
     pub(crate) fn wall(&self) -> Duration {
         self.clock.read(self.clock.now())
@@ -111,7 +111,7 @@ impl EmbeddedNodes {
     /// Merges the fences, claims and records of another set.
     #[cfg(feature = "testing")]
     pub(crate) fn learn(&self, other: &Self) {
-        // One store is locked at a time: two sets may learn from each other.
+        // Only one store is locked at a time, as two sets may learn from each other.
         let mut known = HashMap::new();
         other.each_store(|prefix, store| {
             let mut copy = EmbeddedStore::default();
@@ -177,7 +177,7 @@ impl Node for EmbeddedNode {
     }
 
     fn wall(&self, _: Timestamp, wall: Duration) -> Option<Duration> {
-        // The same clock as the process's, except that it never goes back.
+        // The wall clock of the process, except that this one never moves back.
         Some(wall.saturating_add(self.clock.set_back_by()))
     }
 

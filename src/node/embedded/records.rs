@@ -7,11 +7,11 @@ use crate::{
     time::Timestamp,
 };
 
-/// The records that an embedded node keeps.
+/// The records that an embedded node stores.
 #[derive(Debug, Default)]
 pub(super) struct EmbeddedRecords {
     kept: HashMap<Arc<str>, RecordEntry>,
-    /// The size at which records that have expired are swept out.
+    /// Number of records at which expired ones are removed.
     sweep_at: usize,
 }
 
@@ -75,8 +75,8 @@ impl EmbeddedRecords {
     }
 
     pub(super) fn forget(&mut self, name: &str, nonce: Nonce, now: Timestamp) -> Answer {
-        let is_it = |kept: &RecordEntry| now < kept.expires && kept.record.lease.nonce == nonce;
-        let existed = self.kept.get(name).is_some_and(is_it);
+        let has_nonce = |kept: &RecordEntry| now < kept.expires && kept.record.lease.nonce == nonce;
+        let existed = self.kept.get(name).is_some_and(has_nonce);
         if existed {
             self.kept.remove(name);
         }

@@ -27,7 +27,7 @@ pub(super) struct EmbeddedStore {
     fences: Box<[u64]>,
     jobs: EmbeddedClaims,
     records: EmbeddedRecords,
-    /// The size at which keys that expired unreleased are swept out.
+    /// Number of keys at which expired ones are removed.
     sweep_at: usize,
 }
 
@@ -35,27 +35,27 @@ pub(super) struct EmbeddedStore {
 struct StoredKey {
     lease: StoredLease,
     expires: Timestamp,
-    /// A waiter was refused since it was stored.
+    /// Whether a waiter was refused since the key was stored.
     awaited: bool,
     linger: Linger,
 }
 
-/// Whether the holder's process may keep a lease after a release.
+/// Whether the holder's process may keep the lease after it releases the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Linger {
     No,
-    /// It may, and nobody was refused the key.
+    /// The process may keep it, and no client was refused the key since.
     May,
-    /// It was asked for the lease.
+    /// The process got a request to release it.
     Asked,
 }
 
-/// What an operation made known to subscribers.
+/// A notification that an operation caused.
 #[derive(Debug)]
 pub(super) enum Notice {
-    /// A name that has waiters was released.
+    /// A name with waiters was released.
     Freed(Arc<str>),
-    /// A client was refused a name whose lease may linger.
+    /// A client was refused a name whose lease its owner may keep idle.
     Asked { owner: Arc<str>, name: Arc<str> },
 }
 
@@ -80,7 +80,7 @@ impl StoredKey {
 }
 
 impl EmbeddedStore {
-    /// Runs an operation as a server does. Adds to `notices` what subscribers have to know.
+    /// Runs an operation as a server does. Adds the notifications for subscribers to `notices`.
     pub(super) fn run(
         &mut self,
         op: &Op,
@@ -285,7 +285,7 @@ impl EmbeddedStore {
             }
             ScanKind::Records => page(self.records.names(now), scan),
             ScanKind::Jobs => {
-                // One more than the page shows that there is a next one.
+                // One name more than fits on the page shows whether there is a next page.
                 let names = self.jobs.names(scan.cursor.as_ref());
                 page(names.take(scan.count.max(1) as usize + 1), scan)
             }
@@ -302,7 +302,7 @@ impl EmbeddedStore {
             let stored = StoredLease::new(lease.nonce(), token, lease.since(), owner);
             let entry = self.keys.entry(Arc::clone(name));
             let may_linger = if lease.lingers() { Linger::May } else { Linger::No };
-            // Renewing a key keeps its waiters.
+            // A renewal keeps the waiters of the key.
             let (awaited, linger) = match &entry {
                 Entry::Occupied(key) if key.get().is_of(lease, now) => {
                     (key.get().awaited, key.get().linger)
@@ -324,7 +324,7 @@ impl EmbeddedStore {
     }
 }
 
-/// Returns the first names after the cursor, which is the last name of the page before.
+/// Returns the first names after the cursor, which is the last name of the previous page.
 fn page<'a>(names: impl Iterator<Item = &'a Arc<str>>, scan: &ScanOp) -> ScannedAnswer {
     let count = usize::try_from(scan.count.max(1)).unwrap_or(usize::MAX);
     let mut page: Vec<_> = names.filter(|name| scan.cursor.as_ref() < Some(name)).collect();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// The first pause before connecting again.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-/// Maximum pause, and the time that a connection has to last for the pauses to begin anew. So a server that
-/// ends its connections, whenever it does, gets about one in each of these times.
+/// Maximum pause, and the duration of a connection that resets the pause. A server that keeps
+/// closing its connections therefore gets about one new connection in each such interval.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pauses between connections to a server: exponential, with jitter.
@@ -27,10 +27,11 @@ impl Backoff {
         Self { first, next: first, longest }
     }
 
-    /// Returns the pause after a connection that lasted for this time; zero for one that was not opened.
+    /// Returns the pause after a connection that lasted for `lasted`; zero for a connection that
+    /// failed to open.
     ///
-    /// The pause is half to all of its maximum, so that a fleet does not reconnect in step. The maximum
-    /// doubles each time; a connection that lasted for [`LONGEST_PAUSE`] takes it back to the first.
+    /// The pause is half to all of its maximum, so that a fleet does not reconnect in step. The
+    /// maximum doubles each time. A connection that lasted for [`LONGEST_PAUSE`] resets it.
     pub(super) fn after(&mut self, lasted: Duration) -> Duration {
         if lasted >= LONGEST_PAUSE {
             self.next = self.first;

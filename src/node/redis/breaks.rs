@@ -1,4 +1,4 @@
-//! Connections that broke of late.
+//! Recently broken connections.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -6,9 +6,9 @@ use crate::{error::Reason, time::Timestamp};
 
 /// Time after which a broken connection is forgotten.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Number of broken connections within that time from which they are reported.
+/// Minimum number of broken connections within the window that is reported.
 const MANY: usize = 3;
-/// Maximum number that is counted.
+/// Maximum number of broken connections that are counted.
 const MOST: usize = 100;
 
 /// The connections to a server that broke within the last minute.
@@ -27,7 +27,8 @@ impl Breaks {
         self.latest = Some(reason);
     }
 
-    /// Returns their number, and the reason of the latest one, if there are many.
+    /// Returns the number of broken connections and the latest reason, if the number is high enough
+    /// to report.
     pub(super) fn many(&self, now: Timestamp) -> Option<(usize, Reason)> {
         let is_recent = |at: &&Timestamp| now.saturating_duration_since(**at) < WINDOW;
         let count = self.times.iter().filter(is_recent).count();
@@ -44,13 +45,17 @@ mod tests {
     fn breaks_are_reported_for_a_minute() {
         let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
         let mut breaks = Breaks::default();
+
         assert_eq!(breaks.many(at(0)), None);
+
         breaks.note(Reason::Disconnected, at(1));
         breaks.note(Reason::Disconnected, at(2));
         assert_eq!(breaks.many(at(2)), None);
+
         breaks.note(Reason::TimedOut, at(3));
         assert_eq!(breaks.many(at(60)), Some((3, Reason::TimedOut)));
         assert_eq!(breaks.many(at(61)), None);
+
         for _ in 0..1_000 {
             breaks.note(Reason::Loading, at(70));
         }

@@ -1,12 +1,23 @@
-//! A job's claim as a server keeps it: its token; tick, attempt, since when and until when (zero: not
-//! ended) of its run and of the run before (zeros: none); a `#` and its number; since when the job
-//! has its schedule, the schedule's fingerprint (zero: unknown), the length of what is known of the schedule
-//! and this itself; the owner. Known of a schedule are who gave it, its text and the version of the time zone
-//! database, a line each. A document has no schedule, and takes the place of these lines.
+//! The text form of a job's claim on a server.
 //!
-//! The token comes first: of two claims the one with the greater number stands, where nodes learn
-//! from one another. An earlier version wrote the owner behind the runs, and takes what begins with
-//! `#` for the owner.
+//! Its fields are separated by spaces:
+//!
+//! 1. the token;
+//! 2. tick, attempt, start and end of the current run (end zero: still running), then the same of
+//!    the previous run (zeros: none);
+//! 3. `#` and the claim's number;
+//! 4. the time since which the job has its schedule, and the schedule's fingerprint (zero:
+//!    unknown);
+//! 5. the length of the description, the description, and the owner, which follows without a
+//!    separator.
+//!
+//! The description of a schedule has three lines: the client that set it, its text, and the version
+//! of the time zone database. A document has no schedule; its text takes the place of the
+//! description.
+//!
+//! The token comes first, because nodes that learn from one another keep the claim with the greater
+//! number. An earlier version wrote the owner directly after the runs, and reads the text from `#`
+//! on as the owner.
 
 use std::{borrow::Cow, io::Write, sync::Arc, time::Duration};
 
@@ -29,7 +40,7 @@ pub(super) fn write(to: &mut impl Write, claim: &TickClaim) {
     let _ = write!(to, "#{number} {since} {fingerprint:x} {len} {known}{}", claim.owner);
 }
 
-/// What is known of a schedule. An earlier version takes it for the name of its author.
+/// The description of a schedule. An earlier version reads it as the name of the schedule's author.
 fn known(mark: &ScheduleMark) -> Cow<'_, str> {
     let ScheduleMark { owner, text, zones, .. } = mark;
     match (text, zones) {
@@ -48,7 +59,7 @@ fn read_known(fingerprint: u64, since: Duration, known: &str) -> ScheduleMark {
     ScheduleMark { text: line(), zones: line(), ..mark }
 }
 
-/// The claim, if it was written by this crate.
+/// Parses a claim; returns `None` if this crate did not write it.
 pub(super) fn read(text: &str) -> Option<TickClaim> {
     let mut parts = text.splitn(10, ' ');
     let token = parts.next()?.parse().ok()?;
@@ -64,7 +75,7 @@ pub(super) fn read(text: &str) -> Option<TickClaim> {
     })
 }
 
-/// What follows the runs.
+/// The part of a claim after the runs.
 struct RestOfClaim<'a> {
     number: u32,
     schedule: Option<ScheduleMark>,
@@ -72,7 +83,7 @@ struct RestOfClaim<'a> {
     owner: &'a str,
 }
 
-/// Nothing in a claim of an earlier version.
+/// Returns `None` for a claim of an earlier version.
 fn read_rest(text: &str) -> Option<RestOfClaim<'_>> {
     let mut parts = text.strip_prefix('#')?.splitn(5, ' ');
     let number = parts.next()?.parse().ok()?;
@@ -170,27 +181,35 @@ mod tests {
 
     /// Stored text outlives the program that wrote it.
     #[test]
-    fn the_form_is_this_one() {
+    fn text_form_is_stable() {
         let run = TickRun::new(ms(1_000), 2, ms(1_003));
         let before = TickRun::new(ms(500), 1, ms(501)).ended(ms(502));
+
         let claim = TickClaim::new(7, run, "svc@host:1 a".into(), Some(before));
+
         assert_eq!(read("7 1000 2 1003 0 500 1 501 502 svc@host:1 a"), Some(claim.clone()));
+
         let mark = ScheduleMark::new(0xab, ms(400), "svc 2".into());
         let claim = claim.numbered(1).by_schedule(mark);
         let text = "7 1000 2 1003 0 500 1 501 502 #1 400 ab 5 svc 2svc@host:1 a";
         assert_eq!((&*written(&claim), read(text)), (text, Some(claim.clone())));
+
         let mark = ScheduleMark::new(0xab, ms(400), "svc 2".into());
         let mark = mark.described("cron 0 0 3 * * * in Europe/Berlin", Some("2026a"));
         let described = claim.by_schedule(mark);
         let text = "7 1000 2 1003 0 500 1 501 502 #1 400 ab 45 \
             svc 2\ncron 0 0 3 * * * in Europe/Berlin\n2026asvc@host:1 a";
+
         assert_eq!((&*written(&described), read(text)), (text, Some(described)));
+
         let claim = TickClaim::new(7, run.ended(ms(1_009)), "".into(), None);
         assert_eq!(written(&claim), "7 1000 2 1003 1009 0 0 0 0 #0 0 0 0 ");
         assert_eq!(read("7 1000 2 1003 1009 0 0 0 0 "), Some(claim));
+
         let claim = TickClaim::of_document(7, 2, "me".into(), "1\nend\n".into());
         let text = "7 0 1 0 0 0 0 0 0 #2 0 0 6 1\nend\nme";
         assert_eq!((&*written(&claim), read(text)), (text, Some(claim)));
+
         // What only begins like it is the owner of an earlier version.
         let owners = ["#", "#1", "#1 2 3 9 short", "#x 0 0 0 ", "#1 0 0 1 ä"];
         for owner in owners {
@@ -200,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_claim() {
+    fn malformed_text_is_not_a_claim() {
         let texts = [
             "",
             " ",
@@ -214,6 +233,7 @@ mod tests {
             "7  1 1 1 0 0 0 0 0 me",
             "7 1 1 1 0 0 0 0 x me",
         ];
+
         for text in texts {
             assert_eq!(read(text), None, "{text:?}");
         }

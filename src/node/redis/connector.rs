@@ -16,7 +16,7 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Address {
@@ -58,13 +58,13 @@ pub type LookingUp = Pin<Box<dyn Future<Output = io::Result<Vec<Address>>> + Sen
 ///
 /// TLS is added on top of the stream.
 pub trait Connector: fmt::Debug + Send + Sync + 'static {
-    /// Opens a stream. Given up, by dropping the future, when it takes too long.
+    /// Opens a stream. The future is dropped if it takes too long.
     fn connect(&self, address: &Address) -> Connecting;
 
-    /// Looks up the addresses of a host name, for servers of which each has to be asked: Sentinels, and
-    /// the nodes of a Cluster. [`connect`](Self::connect) gets each of them, and certificates are
-    /// verified against the name. Given up, by dropping the future, when it takes too long; if it fails, the
-    /// name itself is connected to.
+    /// Looks up all addresses of the host name of a Sentinel or of a node of a Cluster, each of
+    /// which is queried. [`connect`](Self::connect) gets each address, and certificates are
+    /// verified against the name. The future is dropped if it takes too long. If the lookup fails,
+    /// the crate connects to the name itself.
     ///
     /// Default: the given address alone.
     fn addresses(&self, address: &Address) -> LookingUp {
@@ -75,27 +75,27 @@ pub trait Connector: fmt::Debug + Send + Sync + 'static {
 
 /// Sockets of the operating system: TCP with `TCP_NODELAY` and keep-alive, and Unix sockets.
 ///
-/// The addresses of a host name are tried side by side, IPv6 and IPv4 in turn, each 250 ms after the
-/// one before unless that failed (RFC 8305). The first to answer is taken.
+/// The addresses of a host name are tried in parallel, IPv6 and IPv4 in turn, each 250 ms after the
+/// previous one or as soon as that failed (RFC 8305). The first stream that connects is used.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SocketConnector;
 
 impl SocketConnector {
-    /// The operating system's sockets.
+    /// Creates the connector.
     pub const fn new() -> Self {
         Self
     }
 }
 
-/// The kernel detects a vanished peer within about 25 s.
+/// With this setting, the kernel detects a vanished peer within about 25 s.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time that an address has to itself before the next one is tried as well (RFC 8305, section 5).
+/// Delay before the next address is tried as well (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// Returns the first stream to connect, or the last error.
+/// Returns the first stream that connects, or the last error.
 async fn first_of<T, F>(
     addresses: Vec<SocketAddr>,
     connect: impl Fn(SocketAddr) -> F,
@@ -133,12 +133,12 @@ fn by_turns(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
         .collect()
 }
 
-/// The error of a host name that has no address, and does not get one by waiting.
+/// The error of a host name without an address; waiting does not help.
 #[derive(Debug)]
 pub(super) struct UnknownHost(io::Error);
 
 impl UnknownHost {
-    /// A resolver that does not answer at present says so in its text alone.
+    /// A temporary failure of the resolver differs only in its text.
     fn of(error: io::Error) -> io::Error {
         let is_passing = error.to_string().to_ascii_lowercase().contains("temporary");
         if is_passing { error } else { io::Error::new(error.kind(), Self(error)) }
@@ -209,7 +209,7 @@ mod tests {
         all.iter().map(|at| at.parse().unwrap()).collect()
     }
 
-    /// Who answered, and after how long.
+    /// The address that answered, and the time that it took.
     async fn first(all: &[&str]) -> (io::Result<SocketAddr>, Duration) {
         let begun = Instant::now();
         let connect = |at: SocketAddr| async move {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn dead_address_hides_no_good_one() {
+    async fn dead_address_does_not_hide_a_good_one() {
         for (all, answers, after) in [
             (&[GOOD, DEAD][..], GOOD, Duration::ZERO),
             (&[DEAD, GOOD], GOOD, ATTEMPT_DELAY),
@@ -248,9 +248,11 @@ mod tests {
     async fn host_names_alone_are_looked_up() {
         let tcp = |host: &str| Address::Tcp { host: host.into(), port: 7 };
         let found = async |address: &Address| SocketConnector::new().addresses(address).await;
+
         for address in [tcp("192.0.2.1"), tcp("2001:db8::1"), Address::Unix { path: "/s".into() }] {
             assert_eq!(found(&address).await.unwrap(), [address]);
         }
+
         let local = found(&tcp("localhost")).await.unwrap();
         assert!(
             local.contains(&tcp("127.0.0.1")) && !local.contains(&tcp("localhost")),
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_last_failure_is_told() {
+    async fn last_failure_is_returned() {
         let (refused, _) = first(&[REFUSING, REFUSING]).await;
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         assert!(first(&[]).await.0.is_err());

@@ -48,60 +48,61 @@ const MAX_FILE: u64 = 64 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Credentials {
-    /// An ACL user and its password.
+    /// Creates credentials of an ACL user.
     pub fn new(username: impl Into<Arc<str>>, password: impl Into<Arc<str>>) -> Self {
         Self(CredentialSource::Fixed { username: Some(username.into()), password: password.into() })
     }
 
-    /// The password of the default user (`requirepass`).
+    /// Creates credentials of the default user (`requirepass`).
     pub fn password(password: impl Into<Arc<str>>) -> Self {
         Self(CredentialSource::Fixed { username: None, password: password.into() })
     }
 
-    /// An ACL user, and the file that its password is in.
+    /// Creates credentials of an ACL user whose password is in a file.
     ///
     /// The file is read by [`build`](crate::RedlockBuilder::build) and again at every connect, so
-    /// that the password may change: it is the text of the file without a line break at its end. A
-    /// file that can't be read within 10 s is a [`Reason::Auth`](crate::error::Reason::Auth) of the node until it can;
-    /// connections that stand are not touched.
+    /// that the password may change. The password is the text of the file without a line break at
+    /// its end. While the file can't be read within 10 s, the node fails with
+    /// [`Reason::Auth`](crate::error::Reason::Auth); open connections are not affected.
     pub fn from_file(username: impl Into<Arc<str>>, path: impl Into<PathBuf>) -> Self {
         let path: PathBuf = path.into();
         Self(CredentialSource::File { username: Some(username.into()), path: path.into() })
     }
 
-    /// The same for the default user (`requirepass`).
+    /// Like [`from_file`](Self::from_file), for the default user (`requirepass`).
     pub fn password_from_file(path: impl Into<PathBuf>) -> Self {
         let path: PathBuf = path.into();
         Self(CredentialSource::File { username: None, path: path.into() })
     }
 
-    /// Credentials from a callback, called at every connect, so that they may rotate.
+    /// Creates credentials from a callback, called at every connect, so that they may rotate.
     ///
-    /// The callback runs on the crate's own thread and must not block; for one that waits, there is
-    /// [`token_callback`](Self::token_callback). If it panics, that is a
-    /// [`Reason::Auth`](crate::error::Reason::Auth) of the node.
+    /// The callback runs on the crate's own thread and must not block; a callback that waits needs
+    /// [`token_callback`](Self::token_callback). If it panics, the node fails with
+    /// [`Reason::Auth`](crate::error::Reason::Auth).
     pub fn callback(f: impl Fn() -> Credentials + Send + Sync + 'static) -> Self {
         Self(CredentialSource::Callback(Arc::new(f)))
     }
 
-    /// Short-lived credentials from an asynchronous callback, such as the identity tokens of AWS, Azure and
-    /// Google Cloud.
+    /// Creates short-lived credentials from an asynchronous callback, such as the identity tokens
+    /// of AWS, Azure and Google Cloud.
     ///
-    /// The callback is called at every connect. Where its token has an end
-    /// ([`AuthToken::valid_for`]), it is called again when 70 to 80 % of that time have passed, and the open
-    /// connection authenticates with the new token (`AUTH`) without a reconnect. Each connection calls it by
-    /// itself: a callback whose tokens are expensive keeps the latest one. Connections that are used from
-    /// time to time (of a response store, of the copy of records) authenticate at their next use; if the
-    /// token has ended by then, a new connection is opened.
+    /// The callback is called at every connect. If its token expires ([`AuthToken::valid_for`]),
+    /// the callback is called again after 70 to 80 % of that time, and the open connection
+    /// authenticates with the new token (`AUTH`) without a reconnect. Each connection calls the
+    /// callback separately, so a callback whose tokens are expensive should cache the latest one.
+    /// Connections that are used rarely (by a response store, or to copy records) authenticate at
+    /// their next use; if the token has expired by then, a new connection is opened.
     ///
     /// # Errors
     ///
-    /// A callback that fails, panics, or does not return within 10 s is a
-    /// [`Reason::Auth`](crate::error::Reason::Auth) of the node that it was called for. While a connection
-    /// is open, the failure is logged at WARN, and so is a new token that the server refuses. The connection
-    /// stays until the end of its token, and the callback is called again: after 100 ms, then with growing
-    /// pauses of at most 30 s. At the end of its token a connection is closed with that reason. The text
-    /// of the callback's error is shown and logged, so it must not contain a secret.
+    /// If the callback fails, panics, or does not return within 10 s, the node that it was called
+    /// for fails with [`Reason::Auth`](crate::error::Reason::Auth). While a connection is open, the
+    /// failure is logged at WARN, and so is a new token that the server refuses. The connection
+    /// stays open until its token expires, and the callback is called again: after 100 ms, then
+    /// after growing pauses of at most 30 s. When its token expires, a connection is closed with
+    /// that reason. The text of the callback's error is shown and logged, so it must not contain a
+    /// secret.
     ///
     /// # Cancel safety
     ///
@@ -109,9 +110,9 @@ impl Credentials {
     ///
     /// # Where it runs
     ///
-    /// The future is polled on the crate's own thread, within a tokio runtime. A poll must not block: it
-    /// would delay renewals. Work that blocks, or needs the runtime of the application, belongs into a task
-    /// of that runtime (`tokio::runtime::Handle::spawn`), which the future awaits.
+    /// The future is polled on the crate's own thread, within a tokio runtime. A poll must not
+    /// block, as that delays renewals. Spawn work that blocks, or that needs the application's
+    /// runtime, as a task on that runtime (`tokio::runtime::Handle::spawn`), and await the task.
     ///
     /// # Examples
     ///
@@ -133,14 +134,15 @@ impl Credentials {
         Self(CredentialSource::TokenCallback(Arc::new(move || Box::pin(f()))))
     }
 
-    /// Credentials from a provider of the `redis` crate, such as its `EntraIdCredentialsProvider`. Feature
-    /// `redis-credentials`.
+    /// Creates credentials from a provider of the `redis` crate, such as its
+    /// `EntraIdCredentialsProvider`. Needs the feature `redis-credentials`.
     ///
-    /// Each connection subscribes to the provider's stream. It logs in with the first item, for which it waits
-    /// at most 10 s, and authenticates anew, without a reconnect, when the stream has an item with another
-    /// password. A provider has to send that before the former password ends. What fails, panics or is
-    /// refused is handled as for [`token_callback`](Self::token_callback), and so are the streams, which are
-    /// polled on the crate's own thread. The text of an error is shown and logged.
+    /// Each connection subscribes to the provider's stream. It waits at most 10 s for the first
+    /// item, logs in with it, and authenticates again, without a reconnect, when the stream yields
+    /// another password. A provider has to yield the next password before the previous one expires.
+    /// Failures, panics and refused passwords are handled as for
+    /// [`token_callback`](Self::token_callback). The streams, too, are polled on the crate's own
+    /// thread. The text of an error is shown and logged.
     #[cfg(feature = "redis-credentials")]
     pub fn provider(provider: impl StreamingCredentialsProvider + 'static) -> Self {
         Self(CredentialSource::Provider(Arc::new(provider)))
@@ -158,7 +160,7 @@ impl Credentials {
         }
     }
 
-    /// Returns the user, if any, the current password, and its end.
+    /// Returns the user, if any, the current password, and its expiry.
     pub(super) async fn resolve(&self) -> Result<Login, Arc<str>> {
         let mut credentials = self.clone();
         // A callback may return another callback; a cycle must not hang.
@@ -179,17 +181,19 @@ impl Credentials {
                 #[cfg(feature = "redis-credentials")]
                 CredentialSource::Provider(provider) => {
                     let first = timeout(TIMEOUT, provided(&*provider, None)).await;
-                    let late = |_| format!("the credentials provider sent none within {TIMEOUT:?}");
+                    let late = |_| {
+                        format!("the credentials provider sent no credentials within {TIMEOUT:?}")
+                    };
                     return first.map_err(late)?;
                 }
             }
         }
-        Err("the credentials callback only calls itself".into())
+        Err("the credentials callback keeps returning callbacks".into())
     }
 }
 
 impl Credentials {
-    /// Whether the source tells by itself when there are new credentials.
+    /// Whether the source itself announces new credentials.
     pub(super) fn is_pushed(&self) -> bool {
         match &self.0 {
             #[cfg(feature = "redis-credentials")]
@@ -198,8 +202,8 @@ impl Credentials {
         }
     }
 
-    /// Returns the credentials that replace others: those that are pushed next, if they are, or the current
-    /// ones.
+    /// Returns the next credentials: those that the source pushes next, if it pushes them, or else
+    /// the current ones.
     pub(super) async fn renew(&self, former: Option<Arc<str>>) -> Result<Login, Arc<str>> {
         match (&self.0, former) {
             #[cfg(feature = "redis-credentials")]
@@ -209,7 +213,7 @@ impl Credentials {
     }
 }
 
-/// Waits for credentials with another password, from a provider, which is foreign code.
+/// Waits until a provider, which is code outside this crate, yields another password.
 #[cfg(feature = "redis-credentials")]
 async fn provided(
     provider: &dyn StreamingCredentialsProvider,
@@ -224,14 +228,14 @@ async fn provided(
                 return Ok(Login { username, password: auth.password().into(), term: None });
             }
         }
-        Err("the credentials provider sends no more".into())
+        Err("the credentials provider's stream has ended".into())
     });
     waiting.catch_unwind().await.unwrap_or_else(|_| Err("the credentials provider panicked".into()))
 }
 
 const PANICKED: &str = "the credentials callback panicked";
 
-/// Calls a callback for a token, which is foreign code.
+/// Calls a callback, which is code outside this crate, for a token.
 async fn call(f: &(dyn Fn() -> TokenFuture + Send + Sync)) -> Result<Login, Arc<str>> {
     let called = Instant::now();
     let calling = AssertUnwindSafe(async { f().await }).catch_unwind();
@@ -248,13 +252,13 @@ async fn call(f: &(dyn Fn() -> TokenFuture + Send + Sync)) -> Result<Login, Arc<
     };
     let login = token.login(called);
     if login.has_ended() {
-        return Err("the credentials callback returned a token that has ended".into());
+        return Err("the credentials callback returned an expired token".into());
     }
     Ok(login)
 }
 
-/// A user and a short-lived password, which a callback of [`Credentials::token_callback`] returns. The
-/// password is never shown.
+/// A user and a short-lived password, returned by a callback of [`Credentials::token_callback`].
+/// The password is never shown.
 #[derive(Clone)]
 pub struct AuthToken {
     username: Arc<str>,
@@ -263,14 +267,15 @@ pub struct AuthToken {
 }
 
 impl AuthToken {
-    /// A user, and the token that is its password. Without [`valid_for`](Self::valid_for), it has no end:
-    /// it is used until the connection ends.
+    /// Creates a token from a user and the password. Unless [`valid_for`](Self::valid_for) is
+    /// called, the token does not expire: it is used until the connection ends.
     pub fn new(username: impl Into<Arc<str>>, password: impl Into<Arc<str>>) -> Self {
         Self { username: username.into(), password: password.into(), valid_for: None }
     }
 
-    /// Sets the time for which the server accepts the token, counted from the call of the callback. For
-    /// a token that the callback had before, that is the remaining time. Default: no end.
+    /// Sets the time for which the server accepts the token, counted from the call of the callback.
+    /// For a token that the callback cached, set the remaining time. Default: the token does not
+    /// expire.
     #[must_use]
     pub fn valid_for(mut self, valid_for: Duration) -> Self {
         self.valid_for = Some(valid_for);
@@ -279,7 +284,7 @@ impl AuthToken {
 
     fn login(self, called: Instant) -> Login {
         let Self { username, password, valid_for } = self;
-        // Beyond what the clock can show, there is no end.
+        // A time beyond the range of the clock means that the token does not expire.
         let term = valid_for.and_then(|valid_for| LoginTerm::new(called, valid_for));
         Login { username: Some(username), password, term }
     }
@@ -294,7 +299,7 @@ impl fmt::Debug for AuthToken {
     }
 }
 
-/// A slow disk must not keep the thread from renewals.
+/// A slow disk must not block the thread that sends renewals.
 async fn read_password(path: Arc<Path>) -> Result<Arc<str>, Arc<str>> {
     let file = Arc::clone(&path);
     let reading = tokio::task::spawn_blocking(move || password_in(&file));
@@ -355,7 +360,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_callback_is_asked_every_time() {
+    async fn callback_is_called_every_time() {
         let calls = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&calls);
         let credentials = Credentials::callback(move || {
@@ -367,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_circle_of_callbacks_ends() {
+    async fn cycle_of_callbacks_ends() {
         fn circle() -> Credentials {
             Credentials::callback(circle)
         }
@@ -381,10 +386,12 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             password_in(&file)
         };
+
         for text in ["s3cret", "s3cret\n", "s3cret\r\n"] {
             assert_eq!(&*read(text.as_bytes()).unwrap(), "s3cret");
         }
         assert_eq!(&*read(b" s3 cret \n\n").unwrap(), " s3 cret \n");
+
         let long = "s3cret".repeat(20_000);
         for text in [&b""[..], b"\n", b"s3cret\xff", long.as_bytes()] {
             let error = read(text).unwrap_err();
@@ -393,6 +400,7 @@ mod tests {
         }
         std::fs::remove_file(&file).unwrap();
         let gone = Credentials::from_file("app", &file);
+
         assert!(gone.check().is_err() && format!("{gone:?}").contains("app"));
     }
 }

@@ -1,4 +1,4 @@
-//! Answer → vote.
+//! Decodes the replies to operations.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,14 +30,14 @@ pub(super) struct Decoded {
 }
 
 impl Decoded {
-    /// Creates one without a reading of the clock.
+    /// Creates a decoded reply without a reading of the clock.
     pub(super) fn timeless(result: Result<Answer, Reason>) -> Self {
         Self { result, server_micros: None, granted: false }
     }
 }
 
-/// The server lacks the script; nothing ran. The operation is sent again with the script's text, unless it was
-/// sent with that: then this is the reason.
+/// The server lacks the script; nothing ran. The operation is sent again with the script's text. If
+/// it was already sent with the text, this reason is its result.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoScript(pub(super) Reason);
 
@@ -49,7 +49,7 @@ pub(super) fn decode(keys: &Keys, op: &Op, value: Value) -> Result<Decoded, NoSc
         }
         (_, Value::ServerError(error)) => return Ok(Decoded::timeless(Err(reason(&error)))),
         (Op::Acquire(_), Value::Int(1)) => {
-            // What the fence was is of no interest any more.
+            // The value of the fence does not matter here.
             let answer = Answer::Granted(GrantedAnswer { accepted: true, fence: 0 });
             return Ok(Decoded { granted: true, ..Decoded::timeless(Ok(answer)) });
         }
@@ -71,7 +71,7 @@ pub(super) fn decode(keys: &Keys, op: &Op, value: Value) -> Result<Decoded, NoSc
     })
 }
 
-/// Decodes the answer to an acquire that is a list.
+/// Decodes a reply to an acquire that is a list.
 fn refused(op: &AcquireOp, items: &[Value]) -> Decoded {
     let fence = items.get(1).and_then(number);
     let result = match (items.first().and_then(int), fence) {
@@ -95,7 +95,7 @@ fn held(fence: u64, value: Option<&Value>, remaining: Option<&Value>) -> Answer 
     })
 }
 
-/// A number, or its digits.
+/// Parses an integer, or a string of its digits.
 fn number(value: &Value) -> Option<u64> {
     match value {
         Value::BulkString(digits) => std::str::from_utf8(digits).ok()?.parse().ok(),
@@ -132,7 +132,7 @@ fn timed(op: &Op, items: &[Value]) -> Decoded {
             }
             _ => Err(unexpected(&Value::Array(items.to_vec()))),
         },
-        // Only a question may find no record.
+        // Only a query may find no record.
         (1, Op::Record(_) | Op::Repair(_), _) if items.len() < 4 => {
             Err(unexpected(&Value::Array(items.to_vec())))
         }
@@ -168,10 +168,10 @@ fn inspected(names: &[Arc<str>], items: Vec<Value>) -> Result<Answer, Reason> {
     }
 }
 
-/// A value, and for how long it is kept.
+/// Parses a value and its remaining time.
 fn stored(items: &[Value]) -> Option<Stored> {
     let remaining = items.get(1).and_then(int).map(Duration::from_millis);
-    // As in `lease_of`.
+    // The markers at the end are those of `linger_mark` and of `release.lua`.
     let awaited =
         |value: &Value| matches!(value, Value::BulkString(bytes) if bytes.ends_with(b"\n"));
     let value = items.first().filter(|value| !matches!(value, Value::Nil))?;
@@ -180,8 +180,8 @@ fn stored(items: &[Value]) -> Option<Stored> {
     Some(Stored::new(lease, remaining).awaited(awaited).lingering(lingers))
 }
 
-/// Returns the mark of a lease that may linger: a carriage return behind the owner, or a tab once a
-/// process asked the owner for the lease.
+/// Returns the marker of a lease that its owner may keep idle: a carriage return after the owner,
+/// or a tab once another process has asked for the lease.
 fn linger_mark(value: &Value) -> Option<u8> {
     let Value::BulkString(bytes) = value else { return None };
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
@@ -189,8 +189,8 @@ fn linger_mark(value: &Value) -> Option<u8> {
     mark.filter(|_| lease(value).is_some())
 }
 
-/// Parses a page: its cursor, and keys that begin with a prefix. Others, and those that are no UTF-8,
-/// are not ours.
+/// Parses a page: its cursor, and the keys that begin with a prefix. Keys without the prefix, or
+/// that are not UTF-8, belong to other programs and are skipped.
 fn scanned(items: Vec<Value>, prefix: &str) -> Result<Answer, Reason> {
     let [cursor, Value::Array(keys)] = &items[..] else {
         return Err(unexpected(&Value::Array(items)));
@@ -216,7 +216,7 @@ fn lease(value: &Value) -> Option<StoredLease> {
 }
 
 pub(super) fn lease_of(text: &str) -> Option<StoredLease> {
-    // Marks of a waiter and of a lease that may linger; owners contain no control characters.
+    // Removes the markers of waiters and of idle leases; owners contain no control characters.
     let text = text.trim_end_matches(['\n', '\r', '\t']);
     let mut parts = text.splitn(4, ' ');
     let nonce = Nonce::from_hex(parts.next()?)?;
@@ -225,8 +225,8 @@ pub(super) fn lease_of(text: &str) -> Option<StoredLease> {
     Some(StoredLease::new(nonce, token, since, parts.next()?.into()))
 }
 
-/// Parses a record and its remaining time; without a TTL it never expires. A foreign value is an
-/// error, as a record may be hidden behind it.
+/// Parses a record and its remaining time; without a TTL it never expires. A value that this crate
+/// did not write is an error, as it may have replaced a record.
 fn recorded(items: &[Value]) -> Result<Option<(Arc<Record>, Duration)>, Reason> {
     let Some(value) = items.get(2) else { return Ok(None) };
     let record = record(value).ok_or_else(|| unexpected(value))?;
@@ -243,7 +243,7 @@ pub(super) fn record(value: &Value) -> Option<Record> {
     Some(Record::new(state == "d", lease_of(lease)?, payload.into()))
 }
 
-/// Parses a job's claim, if any. A foreign value is an error.
+/// Parses a job's claim, if any. A value that this crate did not write is an error.
 fn claim(value: Option<&Value>) -> Result<Option<TickClaim>, Reason> {
     let Some(value) = value.filter(|value| **value != Value::Nil) else { return Ok(None) };
     let Value::BulkString(bytes) = value else { return Err(unexpected(value)) };
@@ -268,7 +268,7 @@ pub(super) fn text(value: &Value) -> Arc<str> {
     }
 }
 
-/// Returns the items of the last reply, which has to be a list.
+/// Returns the items of the last reply, which must be a list.
 pub(super) fn list(mut replies: Vec<Value>) -> Result<Vec<Value>, Reason> {
     match replies.pop() {
         Some(Value::Array(items)) => Ok(items),
@@ -317,7 +317,7 @@ mod tests {
         ]
     }
 
-    /// Replies of any form, most of them lists that begin as ours do.
+    /// Replies of any form, most of them lists that begin as valid replies do.
     fn replies() -> impl Strategy<Value = Value> {
         let text = prop_oneof![
             vec(any::<u8>(), 0..40),
@@ -356,19 +356,23 @@ mod tests {
         let ops = ops();
         let [acquire, extend, release] = [&ops[0], &ops[2], &ops[3]];
         let granted = Answer::Granted(GrantedAnswer { accepted: true, fence: 0 });
+
         let expected = Decoded { result: Ok(granted), server_micros: None, granted: true };
+
         assert_eq!(decoded(acquire, Value::Int(1)), expected);
+
         for (deleted, existed) in [(0, false), (1, true)] {
             let released = Answer::Released(ReleasedAnswer { existed, awaited: false });
             assert_eq!(decoded(release, Value::Int(deleted)), Decoded::timeless(Ok(released)));
         }
         let awaited = Answer::Released(ReleasedAnswer { existed: true, awaited: true });
+
         assert_eq!(decoded(release, list(&[9, 1])), Decoded::timeless(Ok(awaited)));
         assert!(is_unexpected(&decoded(extend, Value::Int(1))));
     }
 
     #[test]
-    fn missing_scripts_are_told_apart() {
+    fn missing_scripts_have_their_own_error() {
         let error = ::redis::parse_redis_value(b"-NOSCRIPT No matching script.\r\n").unwrap();
         let reason = Reason::Server("NOSCRIPT No matching script.".into());
         assert_eq!(decode(&Keys::new("redlock"), &ops()[0], error), Err(NoScript(reason)));
@@ -387,6 +391,7 @@ mod tests {
             let expected = Decoded { result: Ok(granted), server_micros: None, granted: true };
             assert_eq!(decoded(acquire, answer), expected);
         }
+
         for wrong in [refused(TOKEN - 1), refused(-1)].concat() {
             let decoded = decoded(acquire, wrong);
             assert!(is_unexpected(&decoded), "{decoded:?}");
@@ -396,9 +401,11 @@ mod tests {
     #[test]
     fn fences_of_raises_fit_their_codes() {
         let raise = &ops()[1];
+
         for (code, fence) in [(1, TOKEN - 1), (2, TOKEN)] {
             assert!(decoded(raise, list(&[code, 5, fence])).granted);
         }
+
         let wrong: [&[i64]; 6] =
             [&[1], &[2], &[1, 5, -1], &[2, 5, -1], &[1, 5, TOKEN], &[2, 5, TOKEN - 1]];
         for items in wrong {
@@ -415,6 +422,7 @@ mod tests {
                 assert!(is_unexpected(&decoded), "{op:?}: {decoded:?}");
             }
         }
+
         // Of a raise, as the answer to a promise; and no record, without a time.
         for (op, items) in [(&ops[5], &[1, 5, 7][..]), (&ops[7], &[1])] {
             assert!(is_unexpected(&decoded(op, list(items))), "{op:?}");
@@ -437,6 +445,7 @@ mod tests {
             let decoded = decoded(release, wrong);
             assert!(is_unexpected(&decoded), "{decoded:?}");
         }
+
         for wrong in [Value::Int(0), Value::Int(2), list(&[]), Value::Nil] {
             let decoded = decoded(acquire, wrong);
             assert!(is_unexpected(&decoded), "{decoded:?}");

@@ -1,4 +1,4 @@
-//! Operation → command.
+//! Encodes operations as commands.
 
 use std::{io::Write, time::Duration};
 
@@ -23,11 +23,12 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(super) meta: String,
-    /// The hash of the fences while the node has no vote; behind a view, while it votes under that.
+    /// The hash of the fences while the node has no vote. While it votes, its name ends with the
+    /// view.
     fences: String,
     /// A hash of values that begin with an increasing number.
     pub(super) marks: String,
-    /// Prefix of records.
+    /// Prefix of the keys of records.
     pub(super) done_prefix: String,
     pub(super) lock_prefix: String,
 }
@@ -52,17 +53,18 @@ impl Keys {
         }
     }
 
-    /// Returns the key under which votes look for the fences; there is none while the node has no vote.
+    /// Returns the key under which votes look up the fences. While the node has no vote, no such
+    /// key exists.
     pub(super) fn voting_fences(&self, tag: &Tag) -> String {
         if tag.is_active() { self.fences(tag) } else { format!("{}:none", self.fences) }
     }
 
-    /// Returns the slot of all keys in a Cluster, if they have one hash tag.
+    /// Returns the slot of all keys in a Cluster, if they share a hash tag.
     pub(super) fn slot(&self) -> u16 {
         slot_of(&self.meta)
     }
 
-    /// Returns what the keys or fields that are scanned begin with.
+    /// Returns the prefix of the keys or fields that are scanned.
     pub(super) fn prefix_of(&self, kind: ScanKind) -> &str {
         match kind {
             ScanKind::Locks => &self.lock_prefix,
@@ -82,10 +84,10 @@ pub(super) struct Encoder<'a> {
     pub(super) tag: &'a str,
     /// The key of the fences under that tag.
     pub(super) fences: &'a str,
-    /// The hash of our layout.
+    /// The hash of the layout of this set.
     pub(super) layout: &'a str,
     pub(super) server_clock: ServerClock,
-    /// How much later than now an acquire may run, so that its keys still live for their TTL.
+    /// Maximum delay of an acquire whose keys still live for their full TTL.
     pub(super) node_timeout: Duration,
     pub(super) now: Timestamp,
     /// Whether an extension may store missing keys.
@@ -115,9 +117,9 @@ pub(super) const fn script_of(op: &Op) -> Option<OperationScript> {
 /// How a script is passed to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScriptRef {
-    /// By its digest, if that is known.
+    /// By its digest, which is used once it is known.
     Digest,
-    /// For a server that lacks the script.
+    /// By its text, for a server that lacks the script.
     Text,
 }
 
@@ -195,7 +197,7 @@ impl Encoder<'_> {
                 let patience = (*patience).min(until.saturating_duration_since(self.now));
                 self.name_script(cmd, by, scripts::RECORD);
                 cmd.arg("3").arg(&*self.keys.meta);
-                // A record has one name.
+                // A record has exactly one name.
                 let name = lease.resource().shared_names().first().map_or("", |name| name);
                 cmd.joined(&self.keys.lock_prefix, name);
                 self.record_key(cmd, name);
@@ -221,7 +223,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// Keys are scanned by a plain command: a script declares the keys that it reads.
+    /// Keys are scanned by a plain command, as a script has to declare the keys that it reads.
     fn scan(&self, cmd: &mut Command, by: ScriptRef, scan: &ScanOp) {
         let prefix = self.keys.prefix_of(scan.kind);
         let cursor = scan.cursor.as_deref().unwrap_or("0");
@@ -247,7 +249,7 @@ impl Encoder<'_> {
         cmd.joined(&self.keys.done_prefix, name);
     }
 
-    /// Begins a call about jobs.
+    /// Begins a call of a script about jobs.
     fn marks_call(&self, cmd: &mut Command, by: ScriptRef, script: OperationScript) {
         self.name_script(cmd, by, script);
         cmd.arg("2").arg(&*self.keys.meta).arg(&*self.keys.marks).arg(self.tag);
@@ -260,7 +262,7 @@ impl Encoder<'_> {
         };
     }
 
-    /// Begins a call about locks: the script, and the keys.
+    /// Begins a call of a script about locks: the script, and the keys.
     fn call(
         &self,
         cmd: &mut Command,
@@ -281,7 +283,7 @@ impl Encoder<'_> {
     }
 }
 
-/// Returns the pattern that matches what begins with `text`.
+/// Returns the pattern that matches texts that begin with `text`.
 pub(super) fn prefix_pattern(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 1);
     for c in text.chars() {
@@ -294,8 +296,8 @@ pub(super) fn prefix_pattern(text: &str) -> String {
     pattern
 }
 
-/// Writes the value of a lock's key: nonce, token, time of the request (ms since the epoch), owner, and
-/// a carriage return if the lease may linger.
+/// Writes the value of a lock's key: nonce, token, time of the request (ms since the epoch), owner,
+/// and a carriage return if the owner may keep the lease idle.
 fn value(cmd: &mut Command, lease: &LeaseId, token: u64) {
     let (nonce, since) = (lease.nonce().to_hex(), lease.since().as_millis());
     cmd.written(|text| {
@@ -327,7 +329,8 @@ fn stripe_fields(cmd: &mut Command, lease: &LeaseId) {
     }
 }
 
-/// TTLs are rounded up: a server may keep a key longer than promised, never shorter.
+/// Converts a TTL to milliseconds, rounded up: a server may keep a key longer than promised, never
+/// shorter.
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -343,7 +346,7 @@ mod tests {
         assert_eq!(millis(Duration::from_nanos(10_000_001)), 11);
     }
 
-    /// A server in probation keeps its fences, which no vote may find.
+    /// A server in probation keeps its fences under a key that no vote finds.
     #[test]
     fn only_active_tag_finds_fences() {
         let keys = Keys::new("redlock");

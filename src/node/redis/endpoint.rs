@@ -1,4 +1,4 @@
-//! Where a node's server is: its URL, or the URL of those who know.
+//! The location of a node's server: its URL, or the URL of a directory that reports it.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use super::{
 };
 use crate::error::{BuildError, Reason};
 
-/// One node, as its URL names it.
+/// One node, as named by its URL.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) place: Place,
     #[cfg(feature = "tls")]
     pub(crate) tls: bool,
-    /// The name that the server's certificate has to have. `None`: the host of its address.
+    /// The name that the server's certificate must have; `None` for the host of its address.
     #[cfg(feature = "tls")]
     pub(super) certificate_name: Option<Address>,
     pub(crate) database: i64,
     pub(crate) credentials: Option<Credentials>,
-    /// `host:port/db`; what people see.
+    /// `host:port/db`, for display.
     pub(crate) name: Arc<str>,
 }
 
-/// Where a node is.
+/// The way to find a node's server.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    /// Always there.
+    /// A fixed address.
     Fixed(Address),
-    /// Where this says.
+    /// The address that a directory reports.
     Named(Arc<Directory>),
 }
 
@@ -40,11 +40,11 @@ const FORM: &str = "it does not parse; the forms are redis://[user:password@]hos
      redis+sentinel://[user:password@]host[:port][,host…]/service[/database] and \
      redis+cluster://[user:password@]host[:port][,host…]";
 
-/// Where Sentinels listen by default.
+/// Default port of Sentinels.
 const SENTINEL_PORT: u16 = 26_379;
 
 impl Endpoint {
-    /// Reads what was given for a node, the one of this `number`.
+    /// Parses the address given for a node, at position `number`.
     pub(crate) fn new(number: usize, address: &NodeAddress) -> Result<Self, BuildError> {
         let invalid = |reason: &str| BuildError::InvalidUrl {
             number,
@@ -59,14 +59,14 @@ impl Endpoint {
         }
     }
 
-    /// Reads a URL, the one of this `number` among those that were given.
+    /// Parses a URL, at position `number` among the given URLs.
     pub(crate) fn parse(number: usize, url: &str) -> Result<Self, BuildError> {
         let url = url.trim();
         let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
         let scheme = Scheme::parse(scheme);
         let invalid = |reason: &str| BuildError::InvalidUrl {
             number,
-            // Any other part may be the password of a URL that is not as it should be.
+            // Any other part may be the password of a malformed URL.
             url: format!("{}***", scheme.map(Scheme::as_str).unwrap_or_default()),
             reason: reason.into(),
         };
@@ -79,18 +79,19 @@ impl Endpoint {
         check(scheme, rest).map_err(invalid)?;
         if scheme.is_named() {
             return Self::parse_named(number, scheme, rest).map_err(|error| match error {
-                // Of a part, which is a URL by itself.
+                // The error of a part of the URL, which was parsed as a URL by itself.
                 BuildError::InvalidUrl { reason, .. } => invalid(&reason),
                 other => other,
             });
         }
-        // TLS is done by our own connector, so the driver needs to know of the address only.
+        // The crate's own connector does TLS, so the redis crate gets the address only.
         let plain = format!("{}{rest}", scheme.without_tls().as_str());
         let info = plain.as_str().into_connection_info().map_err(|_| invalid(FORM))?;
         Self::at_server(info.addr(), info.redis_settings(), scheme.is_tls(), invalid)
     }
 
-    /// Reads what the driver keeps of a server. With `tls`, a plain address is one of TLS too.
+    /// Converts the redis crate's description of a server. With `tls`, a plain address uses TLS
+    /// too.
     fn at_server(
         address: &ConnectionAddr,
         login: &RedisConnectionInfo,
@@ -121,7 +122,7 @@ impl Endpoint {
             _ => return Err(invalid("an address of this kind is not supported")),
         };
         if !Self::is_host(host) {
-            return Err(invalid("its host is no name and no address"));
+            return Err(invalid("its host is neither a name nor an address"));
         }
         Self::logged_in(Address::Tcp { host: host.to_ascii_lowercase(), port }, login, tls, invalid)
     }
@@ -163,7 +164,7 @@ impl Endpoint {
         })
     }
 
-    /// Reads what follows the scheme of a URL of Sentinels or of a Cluster.
+    /// Parses the part of a URL of Sentinels or of a Cluster that follows the scheme.
     fn parse_named(number: usize, scheme: Scheme, rest: &str) -> Result<Self, BuildError> {
         let invalid = |reason: &str| BuildError::InvalidUrl {
             number,
@@ -179,11 +180,11 @@ impl Endpoint {
         let is_sentinel = matches!(scheme, Scheme::Sentinel { .. });
         if is_sentinel && (service.is_empty() || !service.chars().all(is_of_service)) {
             return Err(invalid(
-                "after the Sentinels it has no name of a master, of letters, digits, '.', '-' and '_'",
+                "the path after the Sentinels is not the name of a master: letters, digits, '.', '-' and '_'",
             ));
         }
         if !is_sentinel && !path.is_empty() {
-            return Err(invalid("a Cluster has one database, which is not named"));
+            return Err(invalid("a Cluster has only one database: leave out its number"));
         }
         let plain = if scheme.is_tls() { Scheme::Tls } else { Scheme::Tcp }.as_str();
         let mut parts = Vec::new();
@@ -203,7 +204,7 @@ impl Endpoint {
         servers.dedup();
         let names = servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let Some(first) = parts.pop() else { return Err(invalid(FORM)) };
-        // Of the servers that are asked; the node itself is as the scheme says.
+        // Whether the queried servers use TLS; the scheme decides for the node itself.
         let mut is_tls = scheme.is_tls();
         let (kind, name, credentials) = if is_sentinel {
             let kind = DirectoryKind::Sentinel { service: service.into() };
@@ -225,8 +226,8 @@ impl Endpoint {
         Ok(Self { place: Place::Named(Arc::new(directory)), name: name.into(), ..first })
     }
 
-    /// A server without a database or a name of its own. `certificate_name`: what its address was looked
-    /// up for, if it was.
+    /// Creates the endpoint of a server without a database or a name of its own. `certificate_name`
+    /// is the host name that its address was resolved from, if any.
     pub(super) fn at(
         address: Address,
         #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "never used"))]
@@ -274,13 +275,13 @@ impl Endpoint {
         false
     }
 
-    /// Whether the node's server, or those that say where it is, are spoken to over TLS.
+    /// Returns whether the node's server, or the servers of its directory, use TLS.
     #[cfg(feature = "tls")]
     pub(super) fn uses_tls(&self) -> bool {
         self.tls || self.directory().is_some_and(|directory| directory.tls())
     }
 
-    /// Returns where the server is now.
+    /// Returns the current location of the server.
     pub(super) async fn locate(&self) -> Result<Location, Reason> {
         match &self.place {
             Place::Fixed(address) => {
@@ -290,7 +291,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns when the server is known to be elsewhere than at this location, if it is one.
+    /// Waits until the server is reported at another location than this one; pending without a
+    /// location.
     pub(super) async fn left(&self, location: Option<&Location>) -> Reason {
         match (&self.place, location) {
             (Place::Named(directory), Some(location)) => {
@@ -311,7 +313,8 @@ fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').find_map(|parameter| parameter.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// `sentinel_user` and `sentinel_pass`, percent-encoded as in front of an `@`.
+/// Returns `sentinel_user` and `sentinel_pass`, which are percent-encoded like a user and a
+/// password before an `@`.
 fn sentinel_credentials(
     number: usize,
     plain: &str,
@@ -326,12 +329,12 @@ fn sentinel_credentials(
     }
 }
 
-/// Of the name of a master, as Sentinels allow it.
+/// Returns whether a character may be in the name of a master; Sentinels define the set.
 fn is_of_service(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_')
 }
 
-/// An IPv6 address is in brackets.
+/// Returns whether a host has a port. An IPv6 address is in brackets.
 fn has_port(host: &str) -> bool {
     host.rsplit_once(']').map_or(host, |(_, port)| port).contains(':')
 }
@@ -379,7 +382,7 @@ impl Scheme {
         matches!(self, Self::Tls | Self::Sentinel { tls: true } | Self::Cluster { tls: true })
     }
 
-    /// Whether others say where the server is.
+    /// Returns whether the server's location is reported by other servers.
     fn is_named(self) -> bool {
         matches!(self, Self::Sentinel { .. } | Self::Cluster { .. })
     }
@@ -395,8 +398,8 @@ impl Scheme {
     }
 }
 
-/// Refuses what a parser takes for something else than it was meant for: a part of a password for a
-/// host, a port, a path or a parameter, which are shown or ignored.
+/// Refuses a URL in which a parser would misread a part of the password as a host, a port, a path
+/// or a parameter. These are shown or ignored.
 fn check(scheme: Scheme, rest: &str) -> Result<(), &'static str> {
     if rest.contains(char::is_control) {
         return Err("it has a control character");
@@ -430,7 +433,7 @@ fn check(scheme: Scheme, rest: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Of a name, an IPv4 or an IPv6 address.
+/// Returns whether a character may be in a host name, an IPv4 or an IPv6 address.
 fn is_of_host(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':')
 }

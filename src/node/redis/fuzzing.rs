@@ -1,4 +1,4 @@
-//! Fuzz targets of what servers answer, and of the URLs that name them.
+//! Fuzz targets for the answers of servers, and for the URLs that name servers.
 
 #![allow(clippy::missing_panics_doc, reason = "a panic is a broken promise")]
 
@@ -62,11 +62,11 @@ static OPS: LazyLock<Vec<Op>> = LazyLock::new(|| {
     ]
 });
 
-/// Decodes replies, as the answers to operations, to the commands of a connection, to the question where
-/// a server is, and to what a node in probation asks.
+/// Decodes replies as the answers to operations, to the commands of a connection, to queries for a
+/// location, and to the queries of a node in probation.
 ///
-/// Each operation is answered once, and only by an answer of its kind. Errors are short, and have
-/// neither nonces nor control characters.
+/// Each operation is answered once, and only by an answer of its kind. Error texts are short, and
+/// contain neither nonces nor control characters.
 pub fn answers(data: &[u8]) {
     let values = replies(data, data.len()).values;
     for value in &values {
@@ -87,14 +87,14 @@ pub fn answers(data: &[u8]) {
     let _ = permissions::answer(two);
 }
 
-/// Reads replies as those of the greeting.
+/// Reads replies as the answers to a greeting.
 fn greeting(values: &[Value]) {
     let probe = Probe::take(&mut values.to_vec());
     let version = handshake::version(probe.server());
     for guard in [RestartGuard::Probation, RestartGuard::Off] {
         match version.clone().and_then(|version| probe.traits(version, guard)) {
             Ok(traits) => assert!(traits.limits.len() <= 1),
-            // No nonce was sent yet: such digits are of the version.
+            // No nonce was sent yet, so such digits belong to the version.
             Err(reason) => drop(is_short(&reason)),
         }
     }
@@ -115,7 +115,7 @@ fn answer(op: &Op, value: Value) {
     }
 }
 
-/// Whether this kind of answer belongs to the operation.
+/// Returns whether the operation can have this kind of answer.
 fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
     match answer {
         Answer::Granted(GrantedAnswer { accepted, fence }) => {
@@ -141,7 +141,7 @@ fn fits(op: &Op, answer: &Answer, granted: bool) -> bool {
     }
 }
 
-/// Maximum length of an error's text, in bytes: of 1,000 escaped characters.
+/// Maximum length of an error's text, in bytes: 1,000 escaped characters.
 const MAX_TEXT: usize = 6_200;
 
 fn is_presentable(reason: &Reason) {
@@ -164,8 +164,8 @@ fn incarnation(tag: &Tag) {
     }
 }
 
-/// Reads a stored value as a lock's key, as a record, and as a job's claim. What is read is the same
-/// after it was written and read again.
+/// Reads a stored value as a lock's key, as a record, and as a job's claim. Writing and reading the
+/// result again gives the same result.
 pub fn stored(data: &[u8]) {
     let in_text = |lease: &StoredLease| {
         let StoredLease { nonce, token, since, owner } = lease;
@@ -195,20 +195,20 @@ pub fn stored(data: &[u8]) {
     incarnation(&Tag::new(text));
 }
 
-/// A password that is in no URL.
+/// A password that does not occur in any URL.
 const PASSWORD: &str = "QZXpasswordXZQ";
 
-/// Reads a server's URL, with a password put in at the place that the first byte gives.
+/// Reads a server's URL, with a password inserted at the place that the first byte gives.
 ///
-/// The name of the server leads to the same server. Only a part that is the password to the parser may
-/// have it, and no error has it.
+/// The name of the server leads to the same server. Only a part that the parser reads as the
+/// password may contain it, and no error contains it.
 pub fn urls(data: &[u8]) {
     let Some((&place, rest)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
     let Some((before, after)) = text.split_at_checked(place.into()) else { return };
     if let Ok(endpoint) = Endpoint::parse(1, text) {
         let named = match endpoint.name.rsplit_once('/') {
-            // The database of a socket is a parameter.
+            // The database of a Unix socket is a parameter.
             Some((path, database)) if path.starts_with('/') => {
                 format!("redis+unix://{path}?db={database}")
             }
@@ -216,7 +216,7 @@ pub fn urls(data: &[u8]) {
         };
         assert!(!endpoint.name.contains(char::is_control), "{endpoint:?}");
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "/.-_".contains(c);
-        // A colon begins the port of a host, but is a part of the path of a socket.
+        // A colon precedes the port of a host, but is a part of the path of a socket.
         let plain = match endpoint.name.rsplit_once(':') {
             Some((host, _)) if !endpoint.name.starts_with('/') => host,
             _ => &*endpoint.name,

@@ -1,4 +1,4 @@
-//! Opens connections: login, scripts, and what kind of server it is.
+//! Opens connections: logs in, loads scripts, and determines the kind of the server.
 
 #[cfg(feature = "tls")]
 use std::io::ErrorKind;
@@ -27,7 +27,7 @@ use crate::error::{Reason, UnfitServer};
 
 /// Timeout for opening a connection.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout for the TLS handshake, of which the error is more exact than that of the whole.
+/// Timeout for the TLS handshake. It is shorter than the whole timeout, as its error is more exact.
 #[cfg(feature = "tls")]
 const TLS_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Minimum server version.
@@ -36,7 +36,7 @@ const MIN_VERSION: (u32, u32) = (6, 2);
 /// A connection that is ready for operations.
 pub(super) struct ReadyConnection {
     pub(super) wire: Wire,
-    /// Where it leads.
+    /// The location of the server.
     pub(super) location: Location,
     pub(super) digests: Digests,
     pub(super) server_clock: ServerClock,
@@ -49,19 +49,19 @@ pub(super) async fn connect(
     location: &Location,
 ) -> Result<ReadyConnection, Reason> {
     let access = &member.set.settings.access;
-    // It has a timeout of its own.
+    // The login has a timeout of its own.
     let login = current_login(endpoint, access).await?;
     let greeted = tokio::time::timeout(TIMEOUT, greet(endpoint, member, location, login)).await;
     let greeted = greeted.unwrap_or_else(|_| Err(no_greeting(endpoint)));
     greeted.map_err(|reason| of_master(endpoint, &location.address, reason))
 }
 
-/// The reason of a server that takes connections, and does not answer in time.
+/// Returns the reason for a server that accepts connections and does not answer in time.
 pub(super) fn no_greeting(endpoint: &Endpoint) -> Reason {
     Reason::NotConnected(format!("no greeting from {} within {TIMEOUT:?}", endpoint.name).into())
 }
 
-/// Adds to the error of a first question what the server may speak in place of the protocol.
+/// Adds to the error of a first command that the server may use another protocol.
 pub(super) fn unanswered(endpoint: &Endpoint, reason: Reason) -> Reason {
     match reason {
         Reason::NotConnected(text) if !endpoint.is_tls() && &*text != TOO_LONG => {
@@ -71,7 +71,7 @@ pub(super) fn unanswered(endpoint: &Endpoint, reason: Reason) -> Reason {
     }
 }
 
-/// Adds to an error that it is about the server that Sentinels or a Cluster named.
+/// Adds the address that Sentinels or a Cluster reported to an error.
 fn of_master(endpoint: &Endpoint, address: &Address, reason: Reason) -> Reason {
     let Place::Named(_) = &endpoint.place else { return reason };
     let named = |text: &str| -> Arc<str> { format!("the master {address}: {text}").into() };
@@ -115,7 +115,7 @@ async fn greet_as(
     let answers = wire.ask(&pipeline).await;
     let mut answers = answers.map_err(|reason| unanswered(endpoint, reason))?;
     let probe = Probe::take(&mut answers);
-    // Such a server may know neither scripts nor databases.
+    // A server in such a mode may support neither scripts nor databases.
     probe.check_mode(&settings.prefix)?;
     let mut answers = answers.into_iter();
     let has_auth = login.current().is_some();
@@ -129,7 +129,7 @@ async fn greet_as(
     }
     let version = version(probe.server())?;
     member.set.set_traits(member.index, probe.traits(version, settings.guards.restart)?);
-    // The clock is known before any vote.
+    // The clock is read before any vote.
     let server_clock = ServerClock::new(sent, read_time(next())?);
     let location = location.clone();
     Ok(ReadyConnection { wire, location, digests, server_clock, login })
@@ -149,7 +149,7 @@ pub(super) fn parse_report(
     }
 }
 
-/// Whether a server that answers so can't be enrolled, but may renew existing keys.
+/// Returns whether a server with this error can't be enrolled, but may renew existing keys.
 pub(super) fn keeps_keys(reason: &Reason) -> bool {
     matches!(
         reason,
@@ -157,7 +157,7 @@ pub(super) fn keeps_keys(reason: &Reason) -> bool {
     )
 }
 
-/// Opens a separate connection to the database, for data that delays no vote.
+/// Opens a separate connection to the database, for data that must not delay votes.
 pub(super) async fn open_beside(
     endpoint: &Endpoint,
     access: &Access,
@@ -220,7 +220,7 @@ async fn open(
     let unconnected = |error: std::io::Error| {
         let mut text = error.to_string();
         if let Place::Named(directory) = &endpoint.place {
-            let silence = directory.why_silent().map(|why| format!("; {why}"));
+            let silence = directory.why_unlocated().map(|why| format!("; {why}"));
             text.push_str(&silence.unwrap_or_default());
         }
         let is_unknown = error.get_ref().and_then(|inner| inner.downcast_ref::<UnknownHost>());
@@ -242,7 +242,8 @@ async fn open(
             return Err(Reason::NotConnected(text.into()));
         };
         return wrapped.map_err(|error| match error.kind() {
-            // What the server sent, its certificate or what is no TLS; the name it is to have; our files.
+            // The cause is the server's certificate, a reply that is not TLS, the expected name, or
+            // a local file.
             ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other => {
                 let hint = if tls::is_no_tls(&error) { "; the port may not speak TLS" } else { "" };
                 Reason::Tls(format!("{error}{hint}").into())
@@ -253,7 +254,7 @@ async fn open(
     Ok(stream)
 }
 
-/// `AUTH`, where it is needed.
+/// Creates the `AUTH` command, if a login is needed.
 fn auth(login: Option<&Login>) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(16);
     if let Some(login) = login {
@@ -262,8 +263,8 @@ fn auth(login: Option<&Login>) -> Pipeline {
     pipeline
 }
 
-/// Classifies the error of `AUTH`, or of `SELECT`: what is not known to pass is due to the settings. A
-/// server without a password, for one, answers `AUTH` with a general error.
+/// Classifies the error of `AUTH` or of `SELECT`. Errors that are not known to be temporary are due
+/// to the settings. A server without a password, for example, answers `AUTH` with a general error.
 pub(super) fn refused_login(answer: &Value, is_auth: bool) -> Result<(), Reason> {
     let Value::ServerError(error) = answer else { return Ok(()) };
     Err(match reason(error) {
@@ -286,7 +287,7 @@ pub(super) async fn current_login(
     Ok(ConnectionLogin::new(&endpoint.name, source.cloned(), login))
 }
 
-/// Credentials in the URL go before those of the set.
+/// Credentials in the URL take precedence over the credentials of the set.
 pub(super) fn credentials<'a>(
     endpoint: &'a Endpoint,
     access: &'a Access,
@@ -294,7 +295,7 @@ pub(super) fn credentials<'a>(
     endpoint.credentials.as_ref().or(access.credentials.as_ref())
 }
 
-/// Hides the password in an error, as a server may repeat it.
+/// Hides the password in an error, as servers may repeat it.
 pub(super) fn hide(reason: Reason, login: Option<&Login>) -> Reason {
     let Some(Login { password, .. }) = login.filter(|login| !login.password.is_empty()) else {
         return reason;
@@ -318,7 +319,7 @@ pub(super) fn hide(reason: Reason, login: Option<&Login>) -> Reason {
     }
 }
 
-/// The reason for which a server loads no script, unless that may pass.
+/// Returns the reason for which a server loads no scripts, unless the failure may be temporary.
 fn no_scripts(reason: Reason) -> Reason {
     match reason {
         Reason::Server(error) => Reason::Unfit(UnfitServer::NoScripts { error }),
@@ -336,14 +337,14 @@ pub(super) fn digest(value: Value) -> Result<String, Reason> {
     }
 }
 
-/// Major and minor.
+/// Major and minor version.
 type Version = (u32, u32);
 
 /// Returns the server's version, and the Redis version that it is compatible with; `None` and zero
 /// if INFO is denied.
 pub(super) fn version(answer: &Value) -> Result<(Option<Arc<str>>, Version), Reason> {
     let field = |name: &str| info(answer, name);
-    // Others give the version of Redis that they are compatible with under the old name.
+    // Other servers report the Redis version that they are compatible with in this field.
     let Some(version) = field("redis_version") else { return Ok((None, (0, 0))) };
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let parsed = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! The connection by which a server reports releases: open only while something is subscribed.
+//! The connection on which a server reports releases. It is open only while a waiter is subscribed.
 
 use std::{future::poll_fn, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
@@ -22,19 +22,19 @@ use crate::{error::Reason, node::subscriptions::Subscriptions};
 
 /// Pause before the next attempt after the server has denied the subscription.
 const REFUSED_BACKOFF: Duration = Duration::from_secs(10);
-/// Maximum memory of one message, in bytes: a channel and a number.
+/// Maximum memory of one message, in bytes. A message has a channel and a number.
 const MAX_MESSAGE: usize = 64 * 1024;
 /// Interval between PINGs.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The task behind a node's subscriptions; it ends when the node is dropped.
+/// The task that serves a node's subscriptions; it ends when the node is dropped.
 #[derive(Debug)]
 pub(crate) struct Listener {
     endpoint: Endpoint,
     member: Membership,
     status: Arc<Status>,
     subscriptions: Arc<Subscriptions>,
-    /// What the name of each channel begins with.
+    /// The prefix of the names of channels.
     channel_prefix: String,
 }
 
@@ -62,7 +62,7 @@ impl Listener {
                 self.subscriptions.changed.notified().await;
                 continue;
             }
-            // A connector is foreign code.
+            // A connector is code outside this crate.
             let mut opened = None;
             let ending = AssertUnwindSafe(self.listen(&mut opened)).catch_unwind().await;
             self.subscriptions.reset();
@@ -73,7 +73,7 @@ impl Listener {
             };
             crate::log::debug!(node = %self.endpoint.name, %reason, "cannot listen for releases");
             let refused = matches!(reason, Reason::NoPermission(_) | Reason::Auth(_));
-            // The node's health has the denied commands.
+            // The denied commands are in the node's health.
             if !matches!(reason, Reason::NoPermission(_)) {
                 self.status.listening_broke(reason);
             }
@@ -83,7 +83,7 @@ impl Listener {
         }
     }
 
-    /// Waits for the time to pass, or for the last subscriber to leave.
+    /// Waits for `pause`, or until the last subscriber has left.
     async fn pause(&self, pause: Duration) {
         let sleep = tokio::time::sleep(pause);
         tokio::pin!(sleep);
@@ -96,7 +96,7 @@ impl Listener {
         }
     }
 
-    /// Opens a connection, notes when it is open, and serves it until it ends.
+    /// Opens a connection, stores when it was opened, and serves it until it ends.
     async fn listen(&self, opened: &mut Option<Instant>) -> ListenEnd {
         self.subscriptions.reset();
         let (mut wire, mut login, location) = match self.connect().await {
@@ -107,7 +107,7 @@ impl Listener {
         *opened = Some(Instant::now());
         let mut ping = tokio::time::interval(PING_INTERVAL);
         let mut command = Command::default();
-        // The time of the first PING since the server last sent something.
+        // The time of the first PING since the last message of the server.
         let mut waiting_since = None;
         let mut left = MAX_MESSAGE;
         loop {
@@ -142,8 +142,9 @@ impl Listener {
                 reason = &mut moved => return ListenEnd::Broken(reason),
                 step = poll_fn(|cx| login.poll(cx)) => match step {
                     LoginStep::Send(auth) => {
-                        // A RESP2 connection with subscriptions takes no AUTH. Without a name,
-                        // UNSUBSCRIBE ends all of them; they begin anew in the same write.
+                        // A RESP2 connection with subscriptions does not accept AUTH. UNSUBSCRIBE
+                        // without a channel ends all subscriptions; they are repeated in the same
+                        // write.
                         command.clear();
                         wire.push(command.arg("UNSUBSCRIBE"));
                         wire.push_all(&auth);
@@ -192,8 +193,9 @@ impl Listener {
         }
     }
 
-    /// Records a denied command in the node's health. A denied UNSUBSCRIBE is no error: messages on
-    /// that channel are ignored, and the connection closes with the last subscription.
+    /// Records a denied command in the node's health. A denied UNSUBSCRIBE does not fail the
+    /// connection: messages on that channel are ignored, and the connection is closed with the last
+    /// subscription.
     fn denied(&self, reason: Reason) -> Result<(), Reason> {
         let Reason::NoPermission(text) = &reason else { return Err(reason) };
         let is_leaving = text.contains("'unsubscribe'");
@@ -212,7 +214,7 @@ impl Listener {
         Ok((wire, login, location))
     }
 
-    /// Adds a command on the channels of names to the next write, if there are any.
+    /// Adds a command with the channels of these names to the next write, if there are any names.
     fn push(&self, wire: &mut Wire, command: &mut Command, what: &str, names: &[Arc<str>]) {
         if names.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! How many messages about a node are logged at their level.
+//! The number of messages about a node that are logged at their own level.
 
 use std::time::Duration;
 
@@ -6,27 +6,28 @@ use tokio::time::Instant;
 
 /// Number of messages that are logged in a row.
 const BURST: u32 = 20;
-/// Interval between messages afterwards, and the time without any after which the node has settled.
+/// Interval between messages afterwards, and the time without messages after which the node has
+/// settled.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// The messages about one node that may still be logged: some in a row, and one a minute afterwards. Those in
-/// excess are logged at DEBUG.
+/// The messages about one node that may still be logged: a burst, and one a minute afterwards.
+/// Messages in excess are logged at DEBUG.
 ///
-/// Counted on a clock that no server puts forward.
+/// The times are counted on a clock that servers do not put forward.
 #[derive(Debug)]
 pub(super) struct LogBudget {
     left: u32,
-    /// When one was last added.
+    /// The time at which a message was last added to the budget.
     added: Instant,
     /// Number of messages in excess since the node last settled, and the time of the latest.
     excess: Option<(u64, Instant)>,
 }
 
-/// Where a message is logged.
+/// The level at which a message is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageLevel {
     Own,
-    /// At DEBUG, and that this begins as a warning.
+    /// At DEBUG. The first message in excess is announced by a warning.
     FirstInExcess,
     Debug,
 }
@@ -54,7 +55,8 @@ impl LogBudget {
         if excess == 0 { MessageLevel::FirstInExcess } else { MessageLevel::Debug }
     }
 
-    /// Returns the number of messages in excess, if there was none of late. Then the next one is the first.
+    /// Returns the number of messages in excess if there was none recently. The next message in
+    /// excess is then the first one again.
     pub(super) fn settle(&mut self, now: Instant) -> Option<u64> {
         let (count, _) = self.excess.take_if(|(_, latest)| now >= *latest + INTERVAL)?;
         Some(count)
@@ -72,8 +74,11 @@ mod tests {
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut budget = LogBudget::new(begun);
         let levels: Vec<_> = (0..DAY).map(|second| budget.take(at(second))).collect();
+
         let count = |level| levels.iter().filter(|known| **known == level).count();
+
         assert_eq!(count(MessageLevel::FirstInExcess), 1);
+
         let own = count(MessageLevel::Own);
         assert!(own >= 1_440 && own <= 1_440 + BURST as usize, "{own} messages");
         assert_eq!(budget.settle(at(DAY)), None);
@@ -85,10 +90,13 @@ mod tests {
     fn rare_changes_are_all_logged() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
+
         let mut budget = LogBudget::new(begun);
+
         for number in 0..1_000 {
             assert_eq!(budget.take(at(number * 61)), MessageLevel::Own);
         }
+
         let day_later = 2 * 24 * 60 * 60;
         for _ in 0..BURST {
             assert_eq!(budget.take(at(day_later)), MessageLevel::Own);

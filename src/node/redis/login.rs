@@ -1,4 +1,4 @@
-//! The login of an open connection, which is renewed before it ends.
+//! The login of an open connection, which is renewed before it expires.
 
 use std::{
     fmt,
@@ -32,20 +32,20 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(super) struct Login {
     pub(super) username: Option<Arc<str>>,
     pub(super) password: Arc<str>,
-    /// `None` if the password has no end.
+    /// `None` if the password does not expire.
     pub(super) term: Option<LoginTerm>,
 }
 
-/// The time in which a password is accepted.
+/// The time for which a password is accepted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoginTerm {
-    /// When the next password is asked for.
+    /// The time at which the next password is requested.
     renewal: Instant,
     end: Instant,
 }
 
 impl LoginTerm {
-    /// `None` if the end is beyond what the clock can show.
+    /// Returns `None` if the expiry is beyond the range of the clock.
     pub(super) fn new(begin: Instant, valid_for: Duration) -> Option<Self> {
         let end = begin.checked_add(valid_for)?;
         let tenth = valid_for / 10;
@@ -59,7 +59,7 @@ impl Login {
         self.term.is_some_and(|term| term.end <= Instant::now())
     }
 
-    /// `AUTH`.
+    /// Adds the `AUTH` command.
     pub(super) fn add_to(&self, pipeline: &mut Pipeline) {
         let auth = pipeline.cmd("AUTH");
         if let Some(username) = &self.username {
@@ -78,19 +78,19 @@ impl fmt::Debug for Login {
     }
 }
 
-/// A task that asks for the next login. Dropping it ends the task.
+/// A task that requests the next login. Dropping it ends the task.
 #[derive(Debug)]
 pub(super) struct ResolvingLogin(JoinHandle<Result<Login, Arc<str>>>);
 
 impl ResolvingLogin {
-    /// Asks for credentials that replace others, where they are pushed.
+    /// Requests the credentials that replace `former`, if the source pushes them.
     fn renew(credentials: &Credentials, former: Option<&Login>) -> Self {
         let credentials = credentials.clone();
         let former = former.map(|login| Arc::clone(&login.password));
         Self(tokio::spawn(async move { credentials.renew(former).await }))
     }
 
-    /// A task of its own, as a connection that is asked from time to time polls nothing meanwhile.
+    /// Runs as a task of its own, as connections that are used rarely do not poll it.
     pub(super) fn start(credentials: &Credentials) -> Self {
         let credentials = credentials.clone();
         Self(tokio::spawn(async move { credentials.resolve().await }))
@@ -102,7 +102,7 @@ impl Future for ResolvingLogin {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let joined = ready!(self.0.poll_unpin(cx));
-        // Its runtime shuts down.
+        // The runtime of the task shuts down.
         Poll::Ready(joined.unwrap_or_else(|_| Err("the credentials callback was cancelled".into())))
     }
 }
@@ -115,9 +115,9 @@ impl Drop for ResolvingLogin {
 
 /// The login of a connection.
 ///
-/// A login with an end is renewed before it: [`poll`](Self::poll) returns the `AUTH` to be sent, and
-/// [`answered`](Self::answered) takes its answer. A server keeps the former login if it refuses a new one,
-/// so each failure is repeated until the end of the former login.
+/// A login that expires is renewed before: [`poll`](Self::poll) returns the `AUTH` command to send,
+/// and [`answered`](Self::answered) handles its answer. A server keeps the former login if it
+/// refuses a new one, so each failed renewal is repeated until the former login expires.
 #[derive(Debug)]
 pub(super) struct ConnectionLogin {
     /// The name of the node or server, for the log.
@@ -125,7 +125,7 @@ pub(super) struct ConnectionLogin {
     source: Option<Credentials>,
     current: Option<Login>,
     renewal: LoginRenewal,
-    /// Ready at the end of the current login.
+    /// Ready when the current login expires.
     end: Option<Pin<Box<Sleep>>>,
     backoff: Backoff,
     /// Why the latest renewal failed.
@@ -134,25 +134,25 @@ pub(super) struct ConnectionLogin {
 
 #[derive(Debug)]
 enum LoginRenewal {
-    /// The login has no end.
+    /// The login does not expire.
     Never,
     Waiting(Pin<Box<Sleep>>),
     Asking(ResolvingLogin),
-    /// The `AUTH` with this login is not answered yet.
+    /// The `AUTH` with this login was sent and not answered yet.
     Sent(Login),
 }
 
-/// What a connection does about its login.
+/// The next step of a connection's login.
 #[derive(Debug)]
 pub(super) enum LoginStep {
-    /// Sends this `AUTH`, and passes its answer to [`ConnectionLogin::answered`].
+    /// Send this `AUTH`, and pass its answer to [`ConnectionLogin::answered`].
     Send(Pipeline),
-    /// Closes: the login has ended.
+    /// Close the connection: the login has expired.
     Close(Reason),
 }
 
 impl ConnectionLogin {
-    /// `source`: where the next login comes from.
+    /// Creates the state; `source` supplies the next login.
     pub(super) fn new(
         server: &Arc<str>,
         source: Option<Credentials>,
@@ -227,12 +227,12 @@ impl ConnectionLogin {
         }
     }
 
-    /// Whether an `AUTH` waits for its answer.
+    /// Returns whether an `AUTH` waits for its answer.
     pub(super) fn is_sent(&self) -> bool {
         matches!(self.renewal, LoginRenewal::Sent(_))
     }
 
-    /// Takes the answer to the `AUTH` that [`poll`](Self::poll) returned.
+    /// Handles the answer to the `AUTH` that [`poll`](Self::poll) returned.
     pub(super) fn answered(&mut self, answer: &Value) {
         let LoginRenewal::Sent(login) = std::mem::replace(&mut self.renewal, LoginRenewal::Never)
         else {
@@ -257,12 +257,14 @@ impl ConnectionLogin {
         self.failure = Some(reason);
     }
 
-    /// The reason of a connection whose login has ended.
+    /// Returns the reason for a connection whose login has expired.
     fn ended(&self) -> Reason {
         let why = match (&self.failure, &self.renewal) {
             (Some(Reason::Auth(text)), _) => text.to_string(),
             (Some(reason), _) => reason.to_string(),
-            (None, LoginRenewal::Sent(_)) => "the server did not answer to new ones".into(),
+            (None, LoginRenewal::Sent(_)) => {
+                "the server did not answer the login with the new ones".into()
+            }
             (None, LoginRenewal::Asking(_)) => {
                 "the credentials callback has not returned new ones yet".into()
             }
@@ -270,7 +272,7 @@ impl ConnectionLogin {
                 "the connection was not used meanwhile".into()
             }
         };
-        Reason::Auth(format!("the credentials have ended, and were not renewed: {why}").into())
+        Reason::Auth(format!("the credentials have expired and were not renewed: {why}").into())
     }
 }
 
@@ -294,7 +296,8 @@ mod tests {
 
     type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-    /// The login of a callback that returns tokens of a term, except in its calls with these numbers.
+    /// The login of a callback that returns tokens with a term, except in its calls with these
+    /// numbers.
     async fn login(
         except: impl Fn(usize) -> Option<BoxError> + Send + Sync + 'static,
     ) -> (ConnectionLogin, Arc<AtomicUsize>) {
@@ -332,6 +335,7 @@ mod tests {
     async fn renewal_comes_before_the_end() {
         let (mut login, calls) = login(|_| None).await;
         let begun = Instant::now();
+
         for number in 1..20 {
             let auth = sent(&step(&mut login).await);
             assert!(auth.contains("AUTH") && auth.contains(&format!("s3cret-{number}")), "{auth}");
@@ -340,6 +344,7 @@ mod tests {
             assert!((7.0 * turns..=8.1 * turns).contains(&tenths), "{number}: {tenths}");
             login.answered(&Value::Okay);
         }
+
         assert_eq!(calls.load(Ordering::SeqCst), 20);
     }
 
@@ -348,10 +353,13 @@ mod tests {
         let (mut login, calls) =
             login(|number| (1..5).contains(&number).then(|| "no".into())).await;
         let begun = Instant::now();
+
         assert!(sent(&step(&mut login).await).contains("s3cret-5"));
         assert!(begun.elapsed() < TERM);
+
         login.answered(&refusal());
         assert!(sent(&step(&mut login).await).contains("s3cret-6"));
+
         login.answered(&Value::Okay);
         assert!(login.failure.is_none());
         assert_eq!(calls.load(Ordering::SeqCst), 7);
@@ -399,7 +407,7 @@ mod tests {
         }
     }
 
-    /// A provider that replays its latest item, as those of the redis crate do.
+    /// A provider that replays its latest item, like the providers of the redis crate.
     #[cfg(feature = "redis-credentials")]
     struct Provider(tokio::sync::watch::Sender<Result<&'static str, &'static str>>);
 
@@ -467,7 +475,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn side_connection_logs_in_anew() {
+    async fn side_connection_logs_in_again() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let (login, _) = login(|_| None).await;
         let (ours, mut server) = tokio::io::duplex(1024);
@@ -491,8 +499,11 @@ mod tests {
             sleep(TERM / 20).await;
         }
         let commands = crate::sync::lock(&commands);
+
         let logins = commands.iter().filter(|command| command.contains("AUTH")).count();
+
         assert_eq!((logins, commands.len()), (1, 27));
+
         drop(commands);
         sleep(TERM).await;
         let error = connection.ask_within(&ping, TERM, 1024).await.unwrap_err();

@@ -18,10 +18,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// Beyond so many unanswered operations a node takes no more.
+/// Maximum number of unanswered operations of a node.
 const MAX_IN_FLIGHT: usize = 131_072;
 
-/// A Redis or Valkey server as a voting node: the sending half. The other half is the
+/// A Redis or Valkey server as a voting node: the half that sends operations. The other half is the
 /// [`Supervisor`](super::Supervisor), which owns the connection.
 #[derive(Debug)]
 pub(crate) struct RedisNode {
@@ -31,7 +31,7 @@ pub(crate) struct RedisNode {
 }
 
 impl RedisNode {
-    /// The nodes of a set, and what has to be run for them.
+    /// Returns the nodes of a set, and the tasks that have to run for them.
     pub(crate) fn set(
         endpoints: Vec<Endpoint>,
         set: &Arc<NodeSet>,

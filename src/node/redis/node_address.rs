@@ -1,10 +1,10 @@
-//! The ways to say where a node's server is.
+//! The forms in which a node's address can be given.
 
 use std::{borrow::Cow, fmt};
 
 use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
 
-/// Where a node's server is, and how to log in there: a URL, or what the `redis` crate made of one.
+/// The address of a node's server, and how to log in there: a URL, or a type of the `redis` crate.
 ///
 /// [`RedlockBuilder::nodes`](crate::RedlockBuilder::nodes) takes everything that converts into it:
 ///
@@ -15,17 +15,18 @@ use ::redis::{Client, ConnectionAddr, ConnectionInfo, RedisConnectionInfo};
 /// | [`redis::Client`](Client) | the `ConnectionInfo` that it was opened with |
 /// | [`redis::ConnectionAddr`](ConnectionAddr), `(host, port)` | database 0; [credentials] by the builder |
 ///
-/// Socket settings, protocol version and library name of a `ConnectionInfo` are not used. Certificates
-/// and keys that were given to a `Client` can't be read from it: [`build`](crate::RedlockBuilder::build)
-/// refuses it, and [`RedlockBuilder::tls`](crate::RedlockBuilder::tls) takes them instead. It refuses
-/// `insecure` as well.
+/// Socket settings, protocol version and library name of a `ConnectionInfo` are not used.
+/// Certificates and keys that were given to a `Client` can't be read from it:
+/// [`build`](crate::RedlockBuilder::build) refuses such a client, and
+/// [`RedlockBuilder::tls`](crate::RedlockBuilder::tls) takes the certificates instead. `build`
+/// refuses `insecure` as well.
 ///
 /// # Why a live connection is not accepted
 ///
-/// A connection of the `redis` crate hides what a vote depends on. It may reconnect on its own, possibly to
-/// another server or another run of the same one, and the release of a lock could then overtake its
-/// acquire. Other users of the connection would delay renewals. So each manager opens connections of its
-/// own, one to each server, and one more to hear of releases.
+/// A connection of the `redis` crate hides events that a vote depends on. It may reconnect on its
+/// own, possibly to another server or to a restarted one, and the release of a lock could then
+/// overtake its acquire. Other users of the connection would delay renewals. So each manager opens
+/// its own connections: one to each server, and another one to each for reports of releases.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Which of the commands listed in docs/servers.md the server denies to the user.
+//! The commands listed in docs/security.md that the server denies to the user.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,23 +14,24 @@ use crate::{error::Reason, protocol::Op};
 /// The commands known to be denied.
 #[derive(Debug, Default)]
 pub(super) struct Denied {
-    /// Found by the latest check, which tries each command.
+    /// Commands that the latest check found to be denied; it tries each command.
     pub(super) checked: Vec<Arc<str>>,
-    /// For which the connection was given up, if for one.
+    /// The command for which the connection was closed, if any.
     pub(super) connecting: Option<Arc<str>>,
-    /// Met by the listener.
+    /// Commands that the server denied to the listener.
     listening: BTreeSet<&'static str>,
-    /// The latest one that an operation of each kind met, until one of that kind succeeds.
+    /// The latest denied command of each kind of operation, until an operation of that kind
+    /// succeeds.
     operations: HashMap<Discriminant<Op>, Arc<str>>,
 }
 
 impl Denied {
-    /// Records whether a command of the listener is denied; returns whether that is news.
+    /// Records whether a command of the listener is denied; returns whether that has changed.
     pub(super) fn listening(&mut self, command: &'static str, is_denied: bool) -> bool {
         if is_denied { self.listening.insert(command) } else { self.listening.remove(command) }
     }
 
-    /// Records a command that an operation was denied.
+    /// Records a command that the server denied to an operation.
     pub(super) fn refused(&mut self, op: &Op, command: Arc<str>) {
         self.operations.insert(discriminant(op), command);
     }
@@ -50,7 +51,7 @@ impl Denied {
     }
 }
 
-/// No script has it.
+/// The digest of no script.
 const NO_DIGEST: &str = "0000000000000000000000000000000000000000";
 
 /// Adds the commands of the check.
@@ -60,12 +61,12 @@ pub(super) fn ask(pipeline: &mut Pipeline, settings: &RedisSettings, keys: &Keys
         .cmd("EVAL")
         .arg(scripts::PERMISSIONS.text)
         .arg(1)
-        // No name is empty, so no lock has this key.
+        // Names are not empty, so no lock has this key.
         .arg(&keys.lock_prefix)
         .arg(format!("{}:free:", settings.prefix));
 }
 
-/// Parses the answer to [`ask`]; `None` if it can't be determined at present.
+/// Parses the answer to [`ask`]; `None` if the result can't be determined at present.
 pub(super) fn answer(answers: Vec<Value>) -> Option<Vec<Arc<str>>> {
     let [by_digest, tried] = <[Value; 2]>::try_from(answers).ok()?;
     let is_denied = |answer: &Value| matches!(answer, Value::ServerError(error) if matches!(reason(error), Reason::NoPermission(_)));

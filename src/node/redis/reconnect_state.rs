@@ -16,9 +16,9 @@ pub(super) struct ReconnectState {
     pub(super) corrections: u64,
     /// The overestimate of these corrections that `offsets` includes.
     pub(super) overestimate: Duration,
-    /// Of the server that `offsets` are about.
+    /// The server that `offsets` are about.
     run_id: Arc<str>,
-    /// Grants without an answer, which may still run.
+    /// Grants without an answer, which may still run on the server.
     unsettled: HashMap<Nonce, Unsettled>,
     /// Number of entries at which expired ones are removed.
     sweep_at: usize,
@@ -30,7 +30,7 @@ const FEW: usize = 64;
 struct Unsettled {
     /// Time on the server's clock in µs after which the operation does not run.
     deadline: u64,
-    /// Time after which nothing is left to release.
+    /// Time after which the operation leaves nothing to release.
     until: Timestamp,
 }
 
@@ -46,8 +46,9 @@ impl ReconnectState {
         }
     }
 
-    /// Notes which server is connected. With the restart guard, a new one begins without a history of its
-    /// clock: it votes only when all that it may have granted has expired, and it may run on another machine.
+    /// Records which server is connected. With the restart guard, a new server starts without a
+    /// history of its clock: it votes only when all locks that it may have granted have expired,
+    /// and it may run on another machine.
     pub(super) fn serve(&mut self, run_id: &Arc<str>, restart: RestartGuard) {
         let is_new = !self.run_id.is_empty() && !run_id.is_empty() && self.run_id != *run_id;
         if is_new && restart == RestartGuard::Probation {
@@ -56,7 +57,7 @@ impl ReconnectState {
         self.run_id = Arc::clone(run_id);
     }
 
-    /// Records an operation whose answer is lost. `sent` and `clock` determined its deadline.
+    /// Records an operation whose answer was lost. `sent` and `clock` determined its deadline.
     pub(super) fn unanswered(
         &mut self,
         op: &Op,
@@ -65,7 +66,7 @@ impl ReconnectState {
         node_timeout: Duration,
     ) {
         let (lease, ttl, last, deadline) = match op {
-            // It stores nothing once its keys have expired.
+            // The operation stores nothing once its keys have expired.
             Op::Acquire(AcquireOp { lease, ttl, .. }) => {
                 let life = *ttl + node_timeout;
                 (lease, *ttl, life, clock.expiry(sent, life).saturating_mul(1_000))
@@ -110,15 +111,16 @@ mod tests {
         resource::Resource,
     };
 
-    /// A promoted replica on another machine, a minute ahead.
+    /// The promoted replica runs on another machine, whose clock is a minute ahead.
     #[test]
-    fn other_servers_clock_is_no_jump() {
+    fn clock_of_another_server_is_not_a_jump() {
         let minute = Duration::from_secs(60);
         let at = |ms| Timestamp::ZERO + Duration::from_millis(ms);
         let reading = |ms: u64, ahead: Duration| {
             let micros = u64::try_from((Duration::from_millis(ms) + ahead).as_micros()).unwrap();
             (Interval::new(at(ms), at(ms + 1), micros), at(ms), at(ms + 1))
         };
+
         for (restart, second_run, is_jump) in [
             (RestartGuard::Probation, "b", false),
             (RestartGuard::Probation, "a", true),
@@ -152,7 +154,9 @@ mod tests {
             expires: Timestamp::MAX,
             waits: false,
         });
+
         memory.unanswered(&op, sent, ServerClock::new(sent, 5_000_000), Duration::ZERO);
+
         assert!(!memory.settles(nonce, 6_000_000));
         assert!(memory.settles(Nonce::from_bytes([8; 16]), 5_000_000), "another's release");
         assert!(memory.settles(nonce, 6_000_001));

@@ -13,7 +13,7 @@ use crate::{
 pub(super) struct NodeRequest {
     pub(super) op: Op,
     pub(super) reply: Reply,
-    /// It met another tag and was sent again.
+    /// Whether the operation met another tag and was sent again.
     begun_again: bool,
     counted: Counted,
 }
@@ -34,12 +34,12 @@ impl NodeRequest {
         Self { op, reply, begun_again: false, counted: Counted(Arc::clone(in_flight)) }
     }
 
-    /// Returns true the first time.
+    /// Returns true at the first call.
     pub(super) fn begin_again(&mut self) -> bool {
         !std::mem::replace(&mut self.begun_again, true)
     }
 
-    /// Sends the answer; the request is not counted any more by then.
+    /// Sends the answer; the request is no longer counted by then.
     pub(super) fn answer(self, result: Result<Answer, Reason>, view: Option<Arc<View>>) {
         let Self { reply, counted, .. } = self;
         drop(counted);

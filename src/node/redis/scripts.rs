@@ -15,8 +15,8 @@ pub(super) struct OperationScript {
     pub(super) text: &'static str,
 }
 
-/// A script for enrolment, which also runs on a full server: one that restarted with its data has
-/// to be enrolled again before it may renew its keys.
+/// A script for enrolment. It also runs on a full server, as a server that restarted with its data
+/// has to be enrolled again before its keys can be renewed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Enrolling {
     plain: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Enrolling {
 }
 
 impl Enrolling {
-    /// Returns the text for a server with script flags (Redis 7), or for an older one, where no
+    /// Returns the text for a server with script flags (Redis 7), or for an older one, on which no
     /// script can write when memory is full.
     pub(super) const fn text(self, knows_flags: bool) -> &'static str {
         if knows_flags { self.when_full } else { self.plain }
@@ -76,13 +76,14 @@ pub(super) const CHANGE: Enrolling = enrolling!("scripts/change.lua");
 pub(super) const READ_RECORDS: Script = Script { text: include_str!("scripts/read_records.lua") };
 pub(super) const KINDS: Script = Script { text: include_str!("scripts/kinds.lua") };
 pub(super) const COPY_RECORDS: Script = Script { text: include_str!("scripts/copy_records.lua") };
-pub(super) const CLAIM_TASK: Enrolling = enrolling!("scripts/claim_task.lua");
+pub(super) const LEASE_TASK: Enrolling = enrolling!("scripts/lease_task.lua");
 pub(super) const LEARN_MARKS: Enrolling = enrolling!("scripts/learn_marks.lua");
 pub(super) const COPIED: Enrolling = enrolling!("scripts/copied.lua");
 
 pub(super) const PERMISSIONS: Script = Script { text: include_str!("scripts/permissions.lua") };
 
-/// The scripts of every lock, which are loaded at connect; the others when they are first used.
+/// The scripts that every lock needs, which are loaded at connect; the others are loaded at their
+/// first use.
 pub(super) const OF_LOCKS: [OperationScript; 4] = [ACQUIRE, RAISE, EXTEND, RELEASE];
 /// The scripts of all operations, by their numbers.
 pub(super) const OPERATIONS: [OperationScript; 13] = [
@@ -108,28 +109,29 @@ pub(super) fn load(pipeline: &mut Pipeline, scripts: &[OperationScript]) {
     }
 }
 
-/// What a connection knows of the digest of a script. Servers tell it, so that no SHA-1 is needed here.
+/// The digest of a script, as far as a connection knows it. Servers compute it, so that this crate
+/// needs no SHA-1.
 #[derive(Clone, Debug, Default)]
 enum Digest {
     #[default]
     Unknown,
     Asked,
     Known(String),
-    /// The server lacked the script, or did not load it: the text is sent until the next review.
+    /// The server lacked the script, or did not load it. The text is sent until the next review.
     Lost,
 }
 
 /// The digests of the scripts of operations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Digests {
-    /// By the numbers of the scripts.
+    /// The digests by the number of the script.
     known: [Digest; OPERATIONS.len()],
-    /// No script was lost since the latest review.
+    /// Whether no script was lost since the latest review.
     may_load: bool,
 }
 
 impl Digests {
-    /// Returns the digest of a script; until it is known, its text is sent.
+    /// Returns the digest of a script, or `None` if the text must be sent.
     pub(super) fn get(&self, script: OperationScript) -> Option<&str> {
         match &self.known[script.number] {
             Digest::Known(digest) => Some(digest),
@@ -137,7 +139,7 @@ impl Digests {
         }
     }
 
-    /// Returns true the first time that an unknown digest is to be asked for.
+    /// Returns true at the first request for an unknown digest, which must then be loaded.
     pub(super) fn asks(&mut self, script: OperationScript) -> bool {
         let entry = &mut self.known[script.number];
         let is_unknown = matches!(entry, Digest::Unknown);
@@ -152,8 +154,8 @@ impl Digests {
         self.known[script.number] = digest.map_or(Digest::Lost, Digest::Known);
     }
 
-    /// Records that the server lacked a script, as it lacks all. Returns whether they are to be loaded now:
-    /// the first time since the latest review. Afterwards their texts are sent.
+    /// Records that the server lacked a script, and so lacks all of them. Returns whether they must
+    /// be loaded now: the first time since the latest review. After that their texts are sent.
     pub(super) fn lose(&mut self) -> bool {
         let may_load = std::mem::take(&mut self.may_load);
         if !may_load {
@@ -162,8 +164,8 @@ impl Digests {
         may_load
     }
 
-    /// Has lost digests asked for again. Called once per health check, which bounds the number of scripts that
-    /// are loaded into a server that does not keep them.
+    /// Makes lost digests be requested again. Called once per health check, which bounds the number
+    /// of scripts that are loaded into a server that does not keep them.
     pub(super) fn review(&mut self) {
         self.may_load = true;
         for digest in &mut self.known {
@@ -250,7 +252,7 @@ mod tests {
         assert!(!digests.asks(ACQUIRE), "it was not loaded");
     }
 
-    /// Some servers refuse scripts that touch other keys than the declared ones.
+    /// Some servers refuse scripts that use undeclared keys.
     #[test]
     fn scripts_declare_their_keys() {
         let mut count = 0;
@@ -270,6 +272,7 @@ mod tests {
                 assert!(is_declared(&key, &code), "{file}: {key:?} is not declared");
             }
         }
+
         assert!(count > 60, "only {count} keys were found");
         assert!(files()["extend.lua"].contains("gone[#gone + 1] = KEYS[i]"));
     }

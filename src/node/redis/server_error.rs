@@ -1,4 +1,4 @@
-//! Classifies servers' errors and unexpected answers, without the secrets in them.
+//! Classifies servers' errors and unexpected answers, and removes secrets from them.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -27,8 +27,8 @@ pub(super) fn reason(error: &ServerError) -> Reason {
     }
 }
 
-/// Classifies an error inside a script that is wrapped into a general one: any error before Redis
-/// 7, with its code in the text; a missing permission since Redis 7, without a code.
+/// Classifies an error inside a script that the server wraps in a general one: any error before
+/// Redis 7, with its code in the text; a missing permission since Redis 7, without a code.
 fn in_script(error: &ServerError) -> Option<Reason> {
     let details = error.details()?;
     let has = |code: &str| details.contains(&format!("-{code} ")) || details.starts_with(code);
@@ -60,8 +60,8 @@ pub(super) fn unexpected(value: &Value) -> Reason {
     Reason::Protocol(Cow::Owned(shown))
 }
 
-/// Shows an answer. The redis crate shows bytes that are no text as numbers, in which a nonce could not
-/// be recognized.
+/// Formats an answer. The redis crate shows bytes that are not UTF-8 as numbers, in which a nonce
+/// would not be recognised.
 fn shown(value: &Value) -> String {
     match value {
         Value::BulkString(bytes) => format!("{:?}", String::from_utf8_lossy(bytes)),
@@ -74,7 +74,7 @@ fn shown(value: &Value) -> String {
 }
 
 /// Removes secrets from a server's error, which may repeat arguments: cuts off the argument list,
-/// and replaces digit sequences with the length of a nonce.
+/// and replaces digit sequences of the length of a nonce.
 fn without_secrets(text: &str) -> String {
     const NONCE_DIGITS: usize = 32;
     const ARGUMENTS: &str = "with args beginning with";
@@ -102,6 +102,7 @@ mod tests {
     fn unexpected_answers_show_no_nonce() {
         let nonce = "ab".repeat(16).into_bytes();
         let bytes = [&nonce[..], b"\xff"].concat();
+
         for value in [Value::BulkString(nonce), Value::BulkString(bytes)] {
             for value in [value.clone(), Value::Array(vec![Value::Int(1), value])] {
                 let shown = unexpected(&value).to_string();

@@ -1,4 +1,4 @@
-//! What a probe on connect finds out about a server: its kind, and whether it is fit to vote.
+//! The probe of a server at connect: its kind, and whether it is fit to vote.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::{
     node::{Finding, ServerKind},
 };
 
-/// First version with script flags, which let scripts run when memory is short.
+/// First version with script flags, which let scripts run when memory is low.
 const FLAGS_VERSION: (u32, u32) = (7, 0);
-/// Fields of INFO with the mode of a server: of Redis, Valkey and Redict.
+/// Fields of INFO with the mode of a server, in Redis, Valkey and Redict.
 const MODES: [&str; 3] = ["redis_mode", "server_mode", "redict_mode"];
 /// Number of commands of a [probe](add_probe).
 const PROBES: usize = 2;
@@ -30,7 +30,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Takes the replies from the end of those of a pipeline.
+    /// Removes the replies of the probe from the end of a pipeline's replies.
     pub(super) fn take(answers: &mut Vec<Value>) -> Self {
         let mut last = answers.split_off(answers.len().saturating_sub(PROBES)).into_iter();
         let mut next = || last.next().unwrap_or(Value::Nil);
@@ -41,7 +41,7 @@ impl Probe {
         &self.server
     }
 
-    /// Returns the error of a server in a mode in which it can't be a node.
+    /// Returns the error of a server whose mode does not allow it to be a node.
     pub(super) fn check_mode(&self, prefix: &str) -> Result<(), Reason> {
         match MODES.into_iter().find_map(|field| info(&self.server, field)).as_deref() {
             Some("sentinel") => Err(Reason::Unfit(UnfitServer::Sentinel)),
@@ -62,7 +62,7 @@ impl Probe {
         let unfit = |unfit| Err(Reason::Unfit(unfit));
         let kind = self.kind();
         let mut limits = Vec::new();
-        // Where INFO is denied, the health check says so.
+        // If INFO is denied, the health check reports it.
         if is_text(&self.server) && is_text(&self.replication) {
             let is_guarded = guard == RestartGuard::Probation;
             let fields = [
@@ -81,7 +81,7 @@ impl Probe {
                 limits.push(Finding::NoRunId);
             }
         }
-        // Others than these take no flags, or other ones.
+        // Other kinds support no script flags, or different ones.
         let has_flags = matches!(kind, Some(ServerKind::Redis | ServerKind::Valkey));
         Ok(ServerTraits {
             kind,
@@ -104,7 +104,7 @@ impl Probe {
         } else if has("garnet_version") {
             Some(ServerKind::Garnet)
         } else if executable.contains("keydb") {
-            // It has no version of its own.
+            // KeyDB reports no version of its own.
             Some(ServerKind::KeyDb)
         } else if version.is_some() {
             Some(ServerKind::Redis)
@@ -119,15 +119,14 @@ impl Probe {
 pub(crate) struct ServerTraits {
     pub(super) kind: Option<ServerKind>,
     pub(super) version: Option<Arc<str>>,
-    /// Whether it takes the flags of scripts (Redis 7).
+    /// Whether the server supports script flags (Redis 7).
     pub(super) knows_flags: bool,
     pub(super) limits: Arc<[Finding]>,
 }
 
-/// The error of a connection that leads to another server than before.
+/// Returns the error of a connection that leads to another server than before.
 pub(super) fn changed() -> Reason {
-    let text =
-        "the server behind the connection changed (a fail-over behind a proxy); connecting anew";
+    let text = "the connection leads to another server than before (a failover behind a proxy); reconnecting";
     Reason::NotConnected(text.into())
 }
 
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_apart() {
+    fn kinds_are_distinguished() {
         let kinds = [
             ("redis_version:7.2.4\r\nexecutable:/bin/redis-server", ServerKind::Redis),
             ("redis_version:7.2.4\r\nvalkey_version:8.0.1", ServerKind::Valkey),
@@ -159,6 +158,7 @@ mod tests {
             ("redis_version:7.4.3\r\ngarnet_version:1.0.48", ServerKind::Garnet),
             ("server:hand-made", ServerKind::Other),
         ];
+
         for (text, kind) in kinds {
             assert_eq!(probe(text).kind(), Some(kind), "{text}");
         }

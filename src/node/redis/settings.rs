@@ -18,17 +18,17 @@ pub(crate) struct RedisSettings {
     pub(crate) events: Arc<Events>,
 }
 
-/// What a connection is opened with.
+/// The means to open a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
-    /// For servers whose URL names none.
+    /// Credentials for servers whose URL has none.
     pub(crate) credentials: Option<Credentials>,
     pub(crate) connector: Arc<dyn Connector>,
     #[cfg(feature = "tls")]
     pub(crate) tls: super::tls::TlsConfig,
 }
 
-/// The settings of a builder for connections, before they are checked.
+/// The connection settings of a builder, before they are checked.
 pub(crate) struct AccessOptions {
     pub(crate) credentials: Option<Credentials>,
     pub(crate) tls: Option<TlsOptions>,
@@ -65,27 +65,27 @@ impl AccessOptions {
     }
 }
 
-/// What is done about servers that restart, lose their data or go back to older data.
+/// How servers that restart, lose their data or return to older data are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// Such a server does not vote until every lock that it may have forgotten has expired:
-    /// `max_ttl` and the drift allowance, counted by each client for itself. A new set waits once
+    /// Such a server does not vote until every lock that it may have forgotten has expired: after
+    /// `max_ttl` and the drift allowance, counted by each client separately. A new set waits once
     /// as well, as it cannot be distinguished from a set that lost everything.
     #[default]
     Probation,
-    /// Servers vote at once, whatever they forgot: for throw-away servers, in tests.
+    /// Servers vote at once, even if they forgot locks. For disposable servers and tests.
     Off,
 }
 
-/// What is done about servers that may evict keys: those with a memory limit and a policy other
-/// than `noeviction`.
+/// How servers that may evict keys are handled: servers with a memory limit and a policy other than
+/// `noeviction`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "config", derive(serde::Deserialize), serde(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum EvictionGuard {
-    /// They are named at WARN and in [`NodeHealth`](crate::node::NodeHealth), and vote.
+    /// They vote, and are reported at WARN and in [`NodeHealth`](crate::node::NodeHealth).
     #[default]
     Warn,
     /// They don't vote.

@@ -1,4 +1,4 @@
-//! A connection beside a node's own, which is asked by one task.
+//! A connection apart from a node's own, used by one task.
 
 use std::{future::poll_fn, task::Poll, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::error::Reason;
 
-/// A connection on which one task asks and waits.
+/// A connection on which one task sends commands and waits for the replies.
 #[derive(Debug)]
 pub(super) struct SideConnection {
     wire: Wire,
@@ -22,7 +22,7 @@ impl SideConnection {
         Self { wire, login }
     }
 
-    /// Sends commands, of which errors are among the replies; see [`Wire::ask_within`]. Does not wait for
+    /// Sends commands; errors are among the replies. See [`Wire::ask_within`]. Does not wait for
     /// credentials: new ones are sent before the commands that follow their arrival.
     pub(super) async fn ask_within(
         &mut self,

@@ -1,5 +1,5 @@
-//! A connection to a server that is no node: opened when there is something to ask, and opened anew
-//! where it broke or hangs.
+//! A connection to a server that is not a node. It is opened when a command has to be sent, and
+//! reopened after it broke or hung.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,14 +20,14 @@ use super::{
 };
 use crate::error::Reason;
 
-/// Minimum time from one connection to the next. While the latest one failed, questions fail at once for that
-/// time; after one that was answered they wait.
+/// Minimum time from one connection to the next. If the latest one failed, commands fail at once
+/// during that time; if it was answered, they wait.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What each command was answered, or why it was refused.
+/// The answer to each command, or why it was refused.
 pub(crate) type CommandAnswers = Vec<Result<Value, Reason>>;
 
-/// One server, asked by one task.
+/// One server, used by one task.
 #[derive(Debug)]
 pub(crate) struct SingleServer {
     endpoint: Endpoint,
@@ -35,15 +35,16 @@ pub(crate) struct SingleServer {
     timeout: Duration,
     max_answers: usize,
     connection: Option<SideConnection>,
-    /// The login of the next connection, which may take longer than one question.
+    /// The login of the next connection, which may take longer than one call.
     resolving: Option<ResolvingLogin>,
-    /// When the latest connection was opened or could not be, and why it failed, unless it was answered.
+    /// The time at which the latest connection was opened or failed to open, and why it failed,
+    /// unless it was answered.
     latest: Option<(Instant, Option<Reason>)>,
     log: LogBudget,
 }
 
 impl SingleServer {
-    /// `timeout`: for one call of [`ask`](Self::ask), connecting included.
+    /// `timeout` is the timeout for one call of [`ask`](Self::ask), connecting included.
     pub(crate) fn new(endpoint: Endpoint, access: Access, timeout: Duration) -> Self {
         Self {
             endpoint,
@@ -57,20 +58,20 @@ impl SingleServer {
         }
     }
 
-    /// Limits the memory of the answers to one question, in bytes.
+    /// Limits the memory of the answers to one call, in bytes.
     pub(crate) fn with_max_answers(mut self, max_answers: usize) -> Self {
         self.max_answers = max_answers;
         self
     }
 
-    /// Sends commands, and returns their answers, or why one was refused. Commands may be run twice: over
-    /// a connection that breaks or is no longer of use, and then over a new one.
+    /// Sends commands, and returns their answers, or why a command was refused. Commands may run
+    /// twice: over a connection that breaks or is outdated, and then over a new one.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes the connection: the commands may have run.
     pub(crate) async fn ask(&mut self, pipeline: &Pipeline) -> Result<CommandAnswers, Reason> {
-        // The stream and a connector are foreign code.
+        // The stream and the connector are code outside this crate.
         let asked = AssertUnwindSafe(self.ask_in_time(pipeline)).catch_unwind().await;
         asked.unwrap_or_else(|_| Err(self.panicked("asking")))
     }
@@ -85,7 +86,7 @@ impl SingleServer {
             {
                 return Ok(answers);
             }
-            // The server may have closed a connection that was idle, or have restarted.
+            // The server may have closed an idle connection, or have restarted.
             let connection = self.connect().await?;
             let asked = self.ask_over(connection, pipeline).await;
             let asked = asked.map_err(|reason| handshake::unanswered(&self.endpoint, reason));
@@ -97,14 +98,14 @@ impl SingleServer {
         tokio::time::timeout(timeout, asking).await.unwrap_or(Err(Reason::TimedOut))
     }
 
-    /// Keeps the connection, unless it broke or a new one may do better.
+    /// Keeps the connection, unless it broke or a new one may work better.
     async fn ask_over(
         &mut self,
         mut connection: SideConnection,
         pipeline: &Pipeline,
     ) -> Result<CommandAnswers, Reason> {
         let answers = connection.ask_within(pipeline, self.timeout, self.max_answers).await?;
-        // With one answer too many, each may be that of another question.
+        // After an additional answer, every answer may belong to another command.
         self.logged(connection.check_answered())?;
         let said = |answer| match answer {
             Value::ServerError(error) => Err(reason(&error)),
@@ -124,7 +125,8 @@ impl SingleServer {
             Some((at, _)) => sleep_until(*at + PAUSE).await,
             None => {}
         }
-        // Caught here as well: a connector that panics is not asked again at once.
+        // The panic is also caught here, so that a connector that panics is not called again at
+        // once.
         let opened = AssertUnwindSafe(self.open()).catch_unwind().await;
         let opened = opened.unwrap_or_else(|_| Err(self.panicked("connecting")));
         self.latest = Some((Instant::now(), opened.as_ref().err().cloned()));
@@ -137,7 +139,7 @@ impl SingleServer {
         let mut login = None;
         if let Some(credentials) = source {
             let task = resolving.get_or_insert_with(|| ResolvingLogin::start(credentials));
-            // The error has to come before the end of the question.
+            // The error of the login has to come before the timeout of the call.
             let resolved = tokio::time::timeout(*timeout / 2, task).await;
             let not_yet = |_| Reason::Auth("the credentials callback has not returned yet".into());
             let resolved = resolved.map_err(not_yet)?;
@@ -148,33 +150,34 @@ impl SingleServer {
         handshake::open_beside(endpoint, access, login).await
     }
 
-    /// Closes the connection; the next question opens a new one.
+    /// Closes the connection; the next call opens a new one.
     pub(crate) fn disconnect(&mut self, why: &str) {
         self.warn(&format!("closing the connection: the server {why}"));
-        // The stream is foreign code.
+        // The stream is code outside this crate.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self.connection.take())));
     }
 
-    /// Logs a panic, whose message its hook has shown. The connection went with what panicked.
+    /// Logs a panic, whose message the panic hook has shown. The connection was dropped with the
+    /// code that panicked.
     fn panicked(&mut self, step: &str) -> Reason {
-        self.warn(&format!("{step} panicked; the next question connects anew"));
+        self.warn(&format!("{step} panicked; the next command opens a new connection"));
         Reason::NotConnected(format!("{step} panicked").into())
     }
 
     /// Logs replies without a request.
     fn logged(&mut self, checked: Result<(), Reason>) -> Result<(), Reason> {
         if let Err(Reason::Protocol(_)) = &checked {
-            self.warn("closing the connection: the server sent a reply that nobody asked for");
+            self.warn("closing the connection: the server sent an unsolicited reply");
         }
         checked
     }
 
-    /// Logs a warning; one a minute of those in excess.
+    /// Logs a warning; in excess, one a minute.
     fn warn(&mut self, what: &str) {
         let server = &*self.endpoint.name;
         let level = self.log.take(Instant::now());
         if level == MessageLevel::FirstInExcess {
-            crate::log::warn!(%server, "this happens all the time, and is mostly logged at DEBUG from now on");
+            crate::log::warn!(%server, "this warning is frequent: from now on most occurrences are logged at DEBUG");
         }
         if level == MessageLevel::Own {
             crate::log::warn!(%server, "{what}");
@@ -184,8 +187,8 @@ impl SingleServer {
     }
 }
 
-/// Whether another server, or another login, may answer better. A node denies single names; what is
-/// asked here has one login's permission or none.
+/// Returns whether another server, or another login, may answer better. A node denies single names;
+/// the commands here need one permission of the login.
 const fn ends_connection(reason: &Reason) -> bool {
     reason.ends_connection() || matches!(reason, Reason::NoPermission(_))
 }
@@ -214,7 +217,7 @@ mod tests {
         SingleServer::new(endpoint, access, Duration::from_secs(10))
     }
 
-    /// The runtime has not heard of the reply, as nothing gave it time for that.
+    /// The runtime has not polled the socket for the reply, as the task did not yield.
     #[tokio::test]
     async fn fresh_surplus_reply_is_noticed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -239,6 +242,7 @@ mod tests {
             go_on.send(()).unwrap();
             is_sent.recv().unwrap();
         }
+
         server.join().unwrap();
     }
 }

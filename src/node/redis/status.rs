@@ -31,21 +31,22 @@ pub(crate) struct Status {
     name: Arc<str>,
     clock: Arc<dyn Clock>,
     events: Arc<Events>,
-    /// Read on every operation; the rest only if one is set.
+    /// Whether the server is down, read on every operation. The details are read only if it is, or
+    /// if it is barred.
     down: AtomicBool,
     refusing: AtomicBool,
     barred: AtomicBool,
-    /// Minimum by which the server's wall clock is ahead of the local clock, in µs.
+    /// Minimum lead of the server's wall clock over the local clock, in µs.
     ahead: AtomicI64,
     pub(super) in_flight: Arc<AtomicUsize>,
-    /// Arrival of the first operation that the connection has not taken; zero if none.
+    /// Arrival of the first operation that the connection has not received; zero if there is none.
     stamp: AtomicU64,
     /// Time that operations waited before they were written, in ns.
     queue_delay: AtomicU64,
     detail: Mutex<StatusDetail>,
 }
 
-/// Value before the present connection has read the clock.
+/// Value before the current connection has read the clock.
 const UNKNOWN: i64 = i64::MIN;
 
 impl Status {
@@ -77,7 +78,7 @@ impl Status {
         Some(Duration::from_micros(micros))
     }
 
-    /// Sets the minimum by which its wall clock is ahead of the local clock, in µs.
+    /// Sets the minimum lead of its wall clock over the local clock, in µs.
     pub(super) fn set_ahead(&self, micros: i64) {
         self.ahead.store(micros, Ordering::Relaxed);
     }
@@ -89,7 +90,7 @@ impl Status {
         let _ = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Records the arrival of an operation if it is the first since `take_stamp`.
+    /// Records the arrival of an operation if it is the first one since `take_stamp`.
     pub(super) fn stamp(&self) {
         if self.stamp.load(Ordering::Relaxed) == 0 {
             self.stamp.store(self.clock.now().as_nanos(), Ordering::Relaxed);
@@ -129,8 +130,8 @@ impl Status {
         detail.bars.iter().flatten().find_map(|(bar, _)| bar.reason(now))
     }
 
-    /// Returns the reason not to send an operation. A node that may not grant may still renew and
-    /// release; a node that may not own its name may not renew.
+    /// Returns the reason not to send an operation. A node that must not grant may still renew and
+    /// release; a node whose name another server may own must not renew.
     pub(super) fn bars(&self, op: &Op) -> Option<Reason> {
         let reason = self.barred()?;
         let renews = !matches!(
@@ -149,8 +150,8 @@ impl Status {
         self.emit();
     }
 
-    /// As [`set_bar`](Self::set_bar), for callers that hold a mutex; they call [`emit`](Self::emit)
-    /// after unlocking it.
+    /// Like [`set_bar`](Self::set_bar), for callers that hold a mutex; they call
+    /// [`emit`](Self::emit) after unlocking it.
     pub(super) fn queue_bar(&self, kind: VoteBarKind, bar: Option<VoteBar>) {
         let now = self.clock.now();
         let mut detail = self.detail();
@@ -236,7 +237,8 @@ impl Status {
         });
     }
 
-    /// Ends the refusal of votes if `is_over`: by its reason, and the time since the latest refusal.
+    /// Ends the refusal of votes if `is_over` returns true for its reason and the time since the
+    /// latest refusal.
     pub(super) fn end_refusing(&self, is_over: impl FnOnce(&Reason, Duration) -> bool) {
         if !self.refusing.load(Ordering::Acquire) {
             return;
@@ -271,7 +273,7 @@ impl Status {
         });
     }
 
-    /// Changes what is known of denied commands.
+    /// Changes the known denied commands.
     pub(super) fn denied<T>(&self, change: impl FnOnce(&mut Denied) -> T) -> T {
         change(&mut self.detail().denied)
     }
@@ -283,13 +285,13 @@ impl Status {
         }
     }
 
-    /// Reports what changes nothing of the status.
+    /// Emits an event that does not change the status.
     pub(super) fn report(&self, event: StatusEvent) {
         self.change(|_, _| Some(event));
     }
 
-    /// Records that the listener's connection broke, or was not opened. While the server is down, that is the
-    /// reason.
+    /// Records that the listener's connection broke, or failed to open. While the server is down,
+    /// that is the cause, and nothing is recorded.
     pub(super) fn listening_broke(&self, reason: Reason) {
         let now = self.clock.now();
         let mut detail = self.detail();
@@ -364,7 +366,7 @@ impl Status {
         }
     }
 
-    /// Takes the next event; without one, ends the emission.
+    /// Returns the next event; without one, ends the emission.
     fn next_event(&self) -> Option<(StatusEvent, MessageLevel)> {
         let mut detail = self.detail();
         let event = detail.events.queue.pop_front();

@@ -23,14 +23,14 @@ pub(super) struct StatusDetail {
     pub(super) bars: [Option<(VoteBar, Timestamp)>; 5],
     /// Progress and start of the copying of records to the server.
     pub(super) copying: Option<(Copied, Timestamp)>,
-    /// The limits under which the server votes.
+    /// The limitations of the server that were found by the latest handshake.
     pub(super) limits: Arc<[Finding]>,
-    /// Other facts about the server.
+    /// Other properties of the server.
     pub(super) known: NodeHealth,
     pub(super) denied: Denied,
-    /// Of the connection for votes, after its first health check.
+    /// Breaks of the connection for votes, after its first health check.
     pub(super) breaks: Breaks,
-    /// Of the connection for wake-ups, while the server is up.
+    /// Breaks of the connection for wake-ups, while the server is up.
     pub(super) wakeup_breaks: Breaks,
     /// The latest failure to end the probation, and the number of failures.
     pub(super) blocked: Option<(Blocked, u32)>,
@@ -38,7 +38,7 @@ pub(super) struct StatusDetail {
     log: LogBudget,
 }
 
-/// What a client copied to a server.
+/// The records that a client copied to a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Copied {
     pub(super) records: u64,
@@ -49,7 +49,7 @@ pub(super) struct Copied {
 pub(super) enum ConnectionState {
     Connecting,
     Up,
-    /// `latest`: when it last refused a vote.
+    /// `latest` is the time of the latest refused vote.
     Refusing {
         reason: Reason,
         since: Timestamp,
@@ -96,7 +96,7 @@ impl StatusDetail {
         self.events.queue.push_back((gauges, MessageLevel::Own));
     }
 
-    /// Returns the event of a server that may evict keys, and was not known to.
+    /// Returns an event if the server may evict keys and was not known to.
     pub(super) fn begins_to_evict(&self, memory: &Memory) -> Option<StatusEvent> {
         let is_known = self.known.memory.as_ref().is_some_and(|old| old.is_set_as(memory));
         (memory.evicts() && !is_known).then(|| StatusEvent::Evicts {
@@ -184,7 +184,7 @@ impl VoteBar {
             Self::Probation { until } => {
                 Some(StatusEvent::Probation { votes_in: until.saturating_duration_since(now) })
             }
-            // Logged by the caller, with the action taken.
+            // The caller logs this bar, with the action taken.
             Self::Clock { .. } => None,
             Self::Reason(reason) => Some(StatusEvent::NoVote { reason: reason.clone() }),
         }
@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// The messages that are logged at their level since the last call.
+    /// The messages that were logged at their level since the last call.
     fn logged(detail: &mut StatusDetail) -> Vec<StatusEvent> {
         let events = detail.events.queue.drain(..);
         let is_logged = |level| level != MessageLevel::Debug;

@@ -38,7 +38,7 @@ pub(super) enum StatusEvent {
     Denied {
         command: &'static str,
     },
-    /// From a set of this size.
+    /// The node was taken over from a set of this size.
     TakenOver {
         nodes: usize,
     },
@@ -54,7 +54,7 @@ pub(super) enum StatusEvent {
         reason: Reason,
         is_new: bool,
     },
-    /// After these messages in excess, there was none for a while.
+    /// There were no more messages for a while, after this number in excess.
     Settled {
         excess: u64,
         state: NodeState,
@@ -73,7 +73,8 @@ pub(super) struct StatusEventQueue {
 }
 
 impl StatusEvent {
-    /// Returns the event for those that listen, if it is one for them.
+    /// Returns the event for receivers of [`LockEvent`](crate::events::LockEvent)s, if there is
+    /// one.
     pub(super) fn public(&self, name: &Arc<str>) -> Option<LockEventKind> {
         let node = Arc::clone(name);
         Some(match self {
@@ -99,7 +100,7 @@ impl StatusEvent {
         })
     }
 
-    /// Whether it counts as a message that is logged at INFO or above.
+    /// Returns whether the message counts as one that is logged at INFO or above.
     pub(super) const fn is_counted(&self) -> bool {
         !matches!(
             self,
@@ -116,7 +117,7 @@ impl StatusEvent {
             if level == MessageLevel::FirstInExcess {
                 crate::log::warn!(
                     %node,
-                    "node changes all the time: most of the changes are logged at DEBUG from now on"
+                    "the node's state changes often: from now on most changes are logged at DEBUG"
                 );
             }
             crate::log::debug!(%node, change = ?self, "node changed");
@@ -129,7 +130,7 @@ impl StatusEvent {
             Self::StillDown { reason } => crate::log::warn!(%node, %reason, "node is still down"),
             Self::Refuses { reason } => crate::log::warn!(%node, %reason, "node refuses"),
             Self::RefusesNoLonger { outage } => {
-                crate::log::info!(%node, ?outage, "node refuses no longer");
+                crate::log::info!(%node, ?outage, "node no longer refuses");
             }
             Self::MayVote => crate::log::info!(%node, "the node may vote again"),
             Self::Probation { votes_in } => crate::log::info!(
@@ -147,12 +148,12 @@ impl StatusEvent {
             Self::Denied { command } => crate::log::info!(
                 %node,
                 command,
-                "the server denies our user a command that wake-ups need: waiting works by trying"
+                "the server denies a command that wake-ups need: waiters retry at intervals instead"
             ),
             Self::TakenOver { nodes } => crate::log::warn!(
                 %node,
                 nodes,
-                "the node belonged to another set of nodes, which nobody uses any more; it was taken over"
+                "node taken over from another set, which no client uses any more"
             ),
             Self::ClockJumped { by } => crate::log::warn!(
                 %node,
@@ -162,23 +163,23 @@ impl StatusEvent {
             Self::ClockOff { by } => crate::log::warn!(
                 %node,
                 %by,
-                "the server's wall clock is off from those of a quorum of servers: where it is behind, it takes none of their fencing tokens"
+                "the server's wall clock differs from the clocks of a quorum of servers: if it is behind, the server refuses their fencing tokens"
             ),
             Self::ClockRight => {
-                crate::log::info!(%node, "the server's wall clock is right again");
+                crate::log::info!(%node, "the server's wall clock is correct again");
             }
             Self::NotActivated { asked, reason, is_new } => {
                 if is_new {
-                    crate::log::warn!(%node, %asked, %reason, "the node's probation can't be ended");
+                    crate::log::warn!(%node, %asked, %reason, "the node's probation can't end yet");
                 } else {
-                    crate::log::debug!(%node, %asked, %reason, "not activated yet");
+                    crate::log::debug!(%node, %asked, %reason, "the node can't be activated yet");
                 }
             }
             Self::Settled { excess, state: NodeState::Voting } => {
-                crate::log::info!(%node, excess, "node changes no longer, and votes");
+                crate::log::info!(%node, excess, "the node's state is stable again, and it votes");
             }
             Self::Settled { excess, state } => {
-                crate::log::warn!(%node, excess, %state, "node changes no longer, and does not vote");
+                crate::log::warn!(%node, excess, %state, "the node's state is stable again, and it does not vote");
             }
             Self::Gauges { is_up, is_voting } => metrics::node(node, is_up, is_voting),
         }

@@ -25,13 +25,13 @@ pub(crate) struct Supervisor {
     member: Membership,
     status: Arc<Status>,
     inlets: NodeChannels,
-    /// Where the latest connection led, or was to lead.
+    /// The location of the latest attempt to connect.
     tried: Option<Location>,
     reconnect: ReconnectState,
     backoff: Backoff,
-    /// How long the latest connection lasted.
+    /// Duration of the latest connection.
     lasted: Duration,
-    /// When a pause last ended early, as the server was found elsewhere.
+    /// The time at which a pause last ended early because the server was found elsewhere.
     found: Option<Instant>,
 }
 
@@ -70,14 +70,15 @@ impl Supervisor {
     }
 
     async fn serve(mut self) {
-        // Operations wait for the first connection; afterwards they fail at once while it is down.
+        // Operations wait for the first connection. Afterwards they fail at once while the node is
+        // down.
         let mut next = None;
         loop {
             let round = AssertUnwindSafe(self.connect_and_serve(next.take())).catch_unwind();
             let reason = match round.await {
                 Ok(SessionEnd::Closed) => return,
                 Ok(SessionEnd::Broken(reason)) => reason,
-                // A connector is foreign code.
+                // A connector is code outside this crate.
                 Err(_) => Reason::NotConnected("connecting or serving panicked".into()),
             };
             self.status.set_down(reason.clone());
@@ -113,12 +114,12 @@ impl Supervisor {
     async fn reconnect(&mut self, reason: &Reason) -> Option<Result<ReadyConnection, Reason>> {
         let pause = self.backoff.after(std::mem::take(&mut self.lasted));
         let Self { endpoint, member, inlets, tried, found, .. } = self;
-        // Servers that name another place each time end no more pauses than one in this time.
+        // Servers that report a new location each time end at most one pause early in this time.
         let may_end = found.is_none_or(|at| at.elapsed() >= LONGEST_PAUSE);
         let connecting = async {
             tokio::select! {
                 biased;
-                // There is nothing to wait for where it is now.
+                // The server was found elsewhere, so there is no need to wait.
                 _ = endpoint.left(tried.as_ref()), if may_end => *found = Some(Instant::now()),
                 () = tokio::time::sleep(pause) => {}
             }
@@ -143,8 +144,8 @@ impl Supervisor {
     }
 }
 
-/// Connects to where the server is; given up once it is known to be elsewhere, as the former one may
-/// never answer.
+/// Connects to the current location of the server. Stops when the server is reported elsewhere, as
+/// the former one may never answer.
 async fn connect(
     endpoint: &Endpoint,
     member: &Membership,

@@ -20,14 +20,14 @@ use tokio_rustls::{
 use super::{Address, Endpoint, IoStream, TlsOptions};
 use crate::{error::BuildError, sync::Mutex};
 
-/// How to speak TLS, where a node asks for it.
+/// The TLS configuration, if a node uses TLS.
 #[derive(Clone)]
 pub(crate) struct TlsConfig(Option<Arc<TlsClient>>);
 
 struct TlsClient {
     options: TlsOptions,
     server_name: Option<ServerName<'static>>,
-    /// What was made of the files as they were read last.
+    /// The files' contents at the last read, and the configuration made from them.
     last: Mutex<(Pem, Arc<ClientConfig>)>,
 }
 
@@ -42,7 +42,7 @@ struct Pem {
 /// Maximum length of a file, in bytes.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
-/// Reads certificates only where they are needed: some machines have none.
+/// Reads certificates only if they are needed, as some machines have none.
 pub(crate) fn tls_config(
     options: Option<&TlsOptions>,
     endpoints: &[Endpoint],
@@ -51,11 +51,11 @@ pub(crate) fn tls_config(
         return Ok(TlsConfig(None));
     }
     let is_socket = |at: &Endpoint| matches!(at.address(), Some(Address::Unix { .. }));
-    // A URL that names TLS for Sentinels says that their masters have none.
+    // A URL with TLS for Sentinels states that their masters do not use TLS.
     let is_plain = |at: &&Endpoint| !at.uses_tls() && !is_socket(at) && options.is_some();
     if let Some(plain) = endpoints.iter().find(is_plain) {
         let reason = format!(
-            "node {} would be spoken to without TLS: give its URL as rediss://, or no TLS options",
+            "the connection to node {} would not use TLS: change its URL to rediss://, or remove the TLS options",
             plain.name
         );
         return Err(BuildError::Tls { reason });
@@ -71,7 +71,7 @@ impl TlsClient {
             None => None,
             Some(name) => Some(
                 ServerName::try_from(name.clone())
-                    .map_err(|_| format!("server_name {name} is no name and no address"))?,
+                    .map_err(|_| format!("server_name {name} is neither a name nor an address"))?,
             ),
         };
         let pem = Pem::read(&options)?;
@@ -79,7 +79,7 @@ impl TlsClient {
         Ok(Self { options, server_name, last: Mutex::new((pem, config)) })
     }
 
-    /// How to speak TLS by the files as they are now.
+    /// Returns the configuration for the current contents of the files.
     fn reread(&self) -> Result<Arc<ClientConfig>, String> {
         let pem = Pem::read(&self.options)?;
         let mut last = crate::sync::lock(&self.last);
@@ -136,7 +136,7 @@ fn given(
 }
 
 fn client_config(pem: &Pem) -> Result<ClientConfig, String> {
-    // The program's own choice of cryptography goes first; nothing is installed for it.
+    // A default provider that the program installed takes precedence; this crate installs none.
     let provider = CryptoProvider::get_default()
         .map_or_else(|| Arc::new(ring::default_provider()), Arc::clone);
     let builder = ClientConfig::builder_with_provider(provider)
@@ -198,7 +198,7 @@ impl TlsConfig {
         };
         let config = if client.has_files() {
             let client = Arc::clone(client);
-            // A slow disk must not keep the thread from renewals.
+            // A slow disk must not block the thread that sends renewals.
             let reading = tokio::task::spawn_blocking(move || client.reread());
             reading.await.map_err(io::Error::other)?.map_err(io::Error::other)?
         } else {
@@ -209,7 +209,7 @@ impl TlsConfig {
     }
 }
 
-/// Whether the server's answer was no TLS.
+/// Returns whether the server's reply was not TLS.
 pub(super) fn is_no_tls(error: &io::Error) -> bool {
     let inner =
         error.get_ref().and_then(|inner| inner.downcast_ref::<tokio_rustls::rustls::Error>());

@@ -2,8 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
-/// How `rediss://` nodes are verified, and how this client identifies itself to them. Needs the
-/// feature `tls`.
+/// How servers of `rediss://` nodes are verified, and how this client identifies itself to them.
+/// Needs the feature `tls`.
 ///
 /// Certificates and keys are PEM, as text or in files. Files are read by
 /// [`build`](crate::RedlockBuilder::build), and again for every new connection, so they may change.
@@ -12,7 +12,7 @@ use std::{fmt, path::PathBuf};
 #[derive(Clone, Default)]
 #[must_use = "options do nothing until a builder takes them"]
 pub struct TlsOptions {
-    /// Trusted certificates. Default: those of the operating system.
+    /// Trusted certificates. Default: the operating system's.
     pub(crate) ca: Option<Vec<u8>>,
     /// File of trusted certificates, in place of `ca`.
     pub(crate) ca_file: Option<PathBuf>,
@@ -29,18 +29,19 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// Creates options with the operating system's certificates, and no client certificate.
+    /// Creates options that trust the operating system's certificates, without a client
+    /// certificate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Trusts these certificates only.
+    /// Trusts only these certificates.
     pub fn ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.ca = Some(pem.into());
         self
     }
 
-    /// Trusts the certificates in this file only.
+    /// Trusts only the certificates in this file.
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.ca_file = Some(path.into());
         self
@@ -60,8 +61,8 @@ impl TlsOptions {
         self
     }
 
-    /// Expects certificates for this name, which is also sent as SNI. Default: the host of each URL.
-    /// For servers that are reached by address, or through a tunnel.
+    /// Expects certificates for this name, which is also sent as SNI, for servers that are reached
+    /// by address or through a tunnel. Default: the host of each URL.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self

@@ -34,6 +34,17 @@
 //! | the statuses of rejected calls | [`Rejection::grpc_status`](crate::reject::Rejection::grpc_status) |
 //! | the body of a response | [`OnceGrpcBody`] |
 //! | a call up to its status | `call` |
+//!
+//! # When a call is done (R13)
+//!
+//! A call is done when its status is known, which is in the trailers, or in the head of a response
+//! without a body. So the work is the method *and* its body: head and data pass through a slot for
+//! one of them, as the client takes them, and the trailers follow when their record is stored. A
+//! status may mean that the outcome is unknown, as does a missing one; then the record that the work
+//! was begun stays. If no client reads any more, the body is read to its end nevertheless, so that a
+//! client that disconnects between the method's end and the trailers does not cause a second run.
+//!
+//! The choice of statuses: `docs/decisions/009-grpc-outcomes.md`.
 
 mod body;
 mod call;

@@ -69,6 +69,23 @@
 //! once, and each repetition is answered with the first response.
 //!
 //! Responses to rejected requests: see [`reject`](crate::reject).
+//!
+//! # When a request is done (R13)
+//!
+//! A request is done when the head of its response is known, and that is recorded then: for a webhook
+//! all of it; for a request whose response is stored, and whose body or store takes time, its status,
+//! in a record that says that the rest follows. While the lock is held, such a record means "in
+//! progress"; without a holder, "done without a response". The same lease replaces it by the final
+//! one, whose TTL ends later: a client that finds an unfinished record asks every node, and takes the
+//! one with the latest expiry. Reading and storing the body end at the soft deadline of the lock.
+//!
+//! `RequestOutcome`, an extension of the response, takes precedence over the status and the user's
+//! rule. All responses of this crate that refuse a request, or whose outcome is unknown, have it,
+//! also those that a user's `on_reject` makes. Without it, the 500 of a lock that was lost inside of
+//! a key's work would be an ordinary failure, which frees the key. Then the user's rule applies, or
+//! the default for the status; of what that does not call done, `server_errors` decides about a 5xx.
+//! To hold the key of a 5xx, a record that its work was *begun* is stored after the response, unless
+//! the option for unknown outcomes has stored it before.
 
 pub(super) mod call;
 mod completion;

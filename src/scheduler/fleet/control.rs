@@ -235,7 +235,7 @@ mod tests {
 
     /// Stored text outlives the program that wrote it.
     #[test]
-    fn the_form_is_this_one() {
+    fn text_form_is_stable() {
         let pause = JobPause { by: "a b".into(), why: Some("c d".into()), at: at(5), until: None };
         let stop = JobStop { run: 7, by: "e".into(), why: Some("f".into()), at: at(6) };
         let requested = vec![request(9, Some(8))];

@@ -361,7 +361,7 @@ mod tests {
 
     /// Stored text outlives the program that wrote it.
     #[test]
-    fn the_form_is_this_one() {
+    fn text_form_is_stable() {
         let failed = JobRun { error: Some("no disk".into()), ..run(60_000, JobRunResult::Failed) };
         let open =
             JobRun { trigger: Some(9), owner: "b".into(), ..run(70_000, JobRunResult::Open) };

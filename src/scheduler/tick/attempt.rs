@@ -11,7 +11,7 @@ use super::{
         driver::millis,
         fleet::{JobRun, JobRuns, controls},
         paused::CONTROL_INTERVAL,
-        sync::OwnSchedule,
+        sync::{OwnSchedule, zone_conflict},
     },
     TickContext, TickError, TickOutcome,
 };
@@ -245,7 +245,7 @@ impl<'a> TickAttempt<'a> {
             && stored.fingerprint == mark.fingerprint
         {
             mark.adopt(stored);
-            if let Some(conflict) = mark.zone_conflict(latest, &owner) {
+            if let Some(conflict) = zone_conflict(&mark, latest, &owner) {
                 crate::log::info!(job = %self.job, "{conflict}");
             }
         }

@@ -1,4 +1,4 @@
-//! What the one who gives back sees of it, and the one who comes next.
+//! A handoff as seen by the task that releases the lock, and by the next one.
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
@@ -13,12 +13,14 @@ fn five_leases_serve_hundred_in_order() {
     let mut last = first.fencing_token();
     let waiters: Vec<_> = (0..100).map(|_| scene.waiter("x")).collect();
     drop(first);
+
     for mut waiter in waiters {
-        // Nobody but the first in line has it.
+        // Only the first waiter gets the lock.
         let lock = granted(&mut waiter);
         assert!(lock.fencing_token() > last, "tokens grow");
         last = lock.fencing_token();
     }
+
     assert_eq!(scene.leases(), 5, "25 grants a lease");
     assert_eq!(scene.sent(), 2 * 5 * NODES, "acquired and released, and nothing else");
     assert_eq!(scene.nodes.key_counts(), [0; NODES]);
@@ -35,7 +37,7 @@ fn former_holder_keeps_nothing() {
     let sent = scene.sent();
     let token = lock.fencing_token();
     drop(lock);
-    // The next holder has not even looked.
+    // The next holder has not been polled yet.
     assert_eq!(context.remaining(), Duration::ZERO);
     let error = context.ensure_valid().unwrap_err();
     assert!(matches!(error, LockError::Lost { cause: LossCause::Released }), "{error:?}");
@@ -66,30 +68,37 @@ fn handing_on_completes_release_at_once() {
 }
 
 #[test]
-fn unfetched_hand_off_goes_to_next() {
+fn uncollected_handover_goes_to_the_next_waiter() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let (second, mut third, fourth) = (scene.waiter("x"), scene.waiter("x"), scene.waiter("x"));
     drop(lock);
     drop(second);
     let lock = granted(&mut third);
+
     drop(lock);
+
     assert_eq!(scene.leases(), 1);
     assert_eq!(scene.nodes.key_counts(), [1; NODES]);
+
     drop(fourth);
     assert_eq!(scene.nodes.key_counts(), [0; NODES], "nobody is left");
+
     drop(scene.lock("x"));
 }
 
 #[test]
-fn who_leaves_line_is_passed_over() {
+fn leaving_waiter_is_skipped() {
     let scene = Scene::new();
     let lock = scene.lock("x");
     let mut waiters: Vec<_> = (0..4).map(|_| scene.waiter("x")).collect();
     drop(waiters.remove(0));
     drop(waiters.remove(1));
+
     drop(lock);
+
     assert!(poll(&mut waiters[1]).is_pending(), "the other came first");
+
     drop(granted(&mut waiters[0]));
     drop(granted(&mut waiters[1]));
     assert_eq!(scene.leases(), 1);
@@ -106,12 +115,17 @@ fn failed_attempt_names_the_present_holder() {
         other => panic!("{other:?}"),
     };
     let lock = scene.lock("x");
+
     let mut waiter = scene.waiter("x");
+
     assert_eq!(single(), VALIDITY);
+
     drop(lock);
     assert_eq!(single(), VALIDITY, "before it is fetched");
+
     let lock = granted(&mut waiter);
     assert_eq!(single(), VALIDITY);
+
     drop(lock);
     assert_eq!(scene.leases(), 1);
 }
@@ -123,20 +137,26 @@ fn set_is_handed_to_same_set() {
     let lock = granted(&mut request(["a", "b"]).into_future());
     let mut same = waiting(request(["b", "a"]));
     drop(lock);
+
     let lock = granted(&mut same);
+
     assert_eq!(scene.leases(), 1);
-    // Somebody waits for one of the names.
+
+    // A request waits for one of the names.
     let mut same = waiting(request(["a", "b"]));
     let mut b = scene.waiter("b");
     drop(lock);
     drop(granted(&mut b));
     drop(granted(&mut same));
+
     assert_eq!(scene.leases(), 3);
-    // Another set that begins alike.
+
+    // Another set with the same first name.
     let lock = granted(&mut request(["a", "b"]).into_future());
     let mut other = waiting(request(["a", "c"]));
     drop(lock);
     drop(granted(&mut other));
+
     assert_eq!(scene.leases(), 5);
     assert_eq!(scene.nodes.key_counts(), [0; NODES]);
 }
@@ -149,9 +169,12 @@ async fn servers_name_owner_as_before() {
     let mut waiter = scene.waiter("x");
     drop(lock);
     let lock = granted(&mut waiter);
+
     let holder = scene.redlock.inspect("x").await.unwrap().unwrap();
+
     assert_eq!(holder.owner.as_deref(), Some("we"));
     assert!(holder.is_quorum);
     assert_eq!(holder.token, first, "of the lease");
+
     drop(lock);
 }

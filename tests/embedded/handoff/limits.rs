@@ -1,4 +1,4 @@
-//! When a lock goes back to the nodes although somebody waits in line.
+//! Conditions under which a lock is released to the nodes although local requests wait.
 
 use std::{future::IntoFuture, task::Poll, time::Duration};
 
@@ -56,41 +56,51 @@ fn another_ttl_needs_another_lease() {
 
 #[tokio::test]
 async fn contended_streak_ends_with_a_pause() {
-    // The pause does not depend on how seldom one tries that is not woken.
+    // The pause does not depend on the retry interval of a waiter that is not woken.
     let scene = Scene::with(|builder| builder.retry_delay(WAIT..=WAIT));
     let other = scene.other();
     let lock = scene.lock("x");
+
     let refused = other.lock("x").wait(WAIT).into_future();
+
     assert!(poll(&mut { refused }).is_pending());
+
     // The nodes report that another process was refused.
     drop(lock);
     let lock = scene.lock("x");
     assert_eq!(scene.leases(), 2);
+
     let mut next = scene.waiter("x");
     scene.clock.advance(Duration::from_millis(4));
     drop(lock);
     let lock = granted(&mut next);
+
     assert_eq!(scene.leases(), 2, "handed on");
+
     let mut next = scene.waiter("x");
     scene.clock.advance(Duration::from_millis(1));
     drop(lock);
     assert_eq!(scene.nodes.key_counts(), [0; NODES], "not handed on");
     assert!(poll(&mut next).is_pending(), "others have their chance first");
+
     let lock = other.lock("x").await.unwrap();
     drop(lock);
     scene.clock.advance(Duration::from_millis(10));
     let lock = tokio::time::timeout(HANG_GUARD, next).await.unwrap().unwrap();
+
     assert_eq!(scene.leases(), 3);
-    // A new row, and nobody was refused since.
+
+    // A new streak; no other process was refused since.
     let mut next = scene.waiter("x");
     scene.clock.advance(Duration::from_millis(50));
     drop(lock);
     drop(granted(&mut next));
+
     assert_eq!(scene.leases(), 3);
 }
 
 #[test]
-fn single_try_ends_no_streak() {
+fn single_attempt_does_not_end_a_streak() {
     let asks: [fn(LockRequest) -> LockRequest; 2] =
         [|request| request, |request| request.wait(WAIT).max_attempts(1)];
     for ask in asks {
@@ -119,19 +129,25 @@ fn streak_of_100_ms_releases_lock() {
     let mut waiter = scene.waiter("x");
     scene.clock.advance(Duration::from_millis(99));
     drop(lock);
+
     let lock = granted(&mut waiter);
+
     assert_eq!(scene.leases(), 1);
+
     let mut waiter = scene.waiter("x");
     scene.clock.advance(Duration::from_millis(1));
     drop(lock);
     assert_eq!(scene.nodes.key_counts(), [0; NODES]);
-    // Nobody waits elsewhere: there is no pause.
+
+    // No other process waits, so there is no pause.
     let lock = granted(&mut waiter);
     assert_eq!(scene.leases(), 2);
-    // A new row.
+
+    // A new streak.
     let mut waiter = scene.waiter("x");
     drop(lock);
     drop(granted(&mut waiter));
+
     assert_eq!(scene.leases(), 2);
 }
 
@@ -154,8 +170,11 @@ async fn shut_down_manager_hands_nothing_on() {
     let waiter = scene.waiter("x");
     let shutdown = scene.redlock.shutdown();
     shutdown.await;
+
     drop(lock);
+
     assert_eq!(scene.nodes.key_counts(), [0; NODES]);
+
     let error = waiter.await.unwrap_err();
     assert!(matches!(error, LockError::Closed), "{error:?}");
 }
@@ -164,24 +183,31 @@ async fn shut_down_manager_hands_nothing_on() {
 async fn holders_have_separate_max_hold() {
     const HOLD: Duration = Duration::from_secs(2);
     let scene = Scene::new();
+
     let lock = granted(&mut scene.request("x").max_hold(HOLD).into_future());
+
     assert_eq!(lock.remaining(), HOLD);
+
     let mut long = scene.waiter("x");
     let mut short = waiting(scene.request("x").max_hold(HOLD));
     scene.clock.advance(Duration::from_millis(50));
     drop(lock);
     let lock = granted(&mut long);
+
     assert_eq!(
         lock.remaining(),
         VALIDITY.saturating_sub(Duration::from_millis(50)),
         "not the first one's limit"
     );
+
     drop(lock);
     let lock = granted(&mut short);
     assert_eq!(lock.remaining(), HOLD, "counted from its own grant");
     assert_eq!(scene.leases(), 1);
+
     scene.clock.advance(HOLD);
     assert!(!lock.is_valid());
+
     let cause = tokio::time::timeout(HANG_GUARD, lock.lost()).await.unwrap();
     assert_eq!(cause, LossCause::MaxHold { limit: HOLD });
 }

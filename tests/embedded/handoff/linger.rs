@@ -26,12 +26,14 @@ fn next_request_sends_no_message() {
     let first = scene.lock("x");
     let (token, sent) = (first.fencing_token().get(), scene.sent());
     drop(first);
+
     for nth in 1..=200 {
         scene.clock.advance(Duration::from_millis(1));
         let lock = scene.lock("x");
         assert_eq!(lock.fencing_token().get(), token + nth);
         assert!(lock.is_valid());
     }
+
     assert_eq!(scene.sent(), sent);
     assert_eq!(scene.nodes.key_counts(), [1; NODES]);
 }
@@ -77,7 +79,7 @@ fn it_ends_after_the_time() {
 }
 
 #[test]
-fn nobody_renews_it() {
+fn idle_lock_is_not_renewed() {
     let (clock, _nodes, redlock) = in_virtual_time(Duration::MAX);
     drop(lock(&redlock));
     clock.advance(VALIDITY * 2 / 5);
@@ -86,7 +88,9 @@ fn nobody_renews_it() {
         async move { redlock.inspect("x").await }
     });
     clock.settle();
+
     let holder = inspected.take().unwrap().unwrap().expect("its keys are there");
+
     assert_eq!(holder.remaining, Some(TTL.saturating_sub(VALIDITY * 2 / 5)));
 }
 
@@ -115,11 +119,14 @@ fn taken_over_lock_is_renewed() {
 fn former_holder_keeps_nothing() {
     let scene = scene();
     let lock = scene.lock("x");
+
     let (context, mut lost) = (lock.context(), lock.lost());
+
     assert!(poll(&mut lost).is_pending());
     assert_eq!(poll(&mut lock.release()), Poll::Ready(Ok(Released::Released)));
     assert_eq!(poll(&mut lost), Poll::Ready(LossCause::Released));
     assert_eq!(context.remaining(), Duration::ZERO);
+
     let next = scene.lock("x");
     assert!(next.is_valid() && context.ensure_valid().is_err());
 }
@@ -131,8 +138,11 @@ fn other_process_ends_it() {
     let other = scene.other();
     // The first node reports the refusal within the call, so that the others are free.
     let lock = granted(&mut other.lock("x").into_future());
+
     let refused = poll(&mut scene.request("x").wait(Duration::ZERO).into_future());
+
     assert!(matches!(refused, Poll::Ready(Err(LockError::Held { .. }))), "{refused:?}");
+
     drop(lock);
     assert_eq!(scene.nodes.key_counts(), [0; NODES]);
 }
@@ -142,9 +152,12 @@ fn refused_request_ends_it_after_use() {
     let scene = scene();
     let lock = scene.lock("x");
     let other = scene.other();
+
     let refused = poll(&mut other.lock("x").into_future());
+
     let Poll::Ready(Err(LockError::Held { lingers, .. })) = refused else { panic!("{refused:?}") };
     assert!(lingers, "its holder was asked");
+
     drop(lock);
     assert_eq!(scene.nodes.key_counts(), [0; NODES], "a single attempt is enough");
     assert!(poll(&mut other.lock("x").into_future()).is_ready());
@@ -162,11 +175,13 @@ fn pause_follows_a_request_of_others() {
         clock.advance(MS * 100);
     }
     clock.advance(MS * 100);
+
     drop(lock(&redlock));
+
     assert_eq!(nodes.key_counts(), [1; NODES]);
 }
 
-/// The first node has granted to one and refused another, the others answer later.
+/// The first node grants to one manager and refuses another; the other nodes answer later.
 #[test]
 fn request_before_the_grant_counts() {
     let (clock, nodes, redlock) = in_virtual_time(LINGER);
@@ -174,9 +189,12 @@ fn request_before_the_grant_counts() {
     drop(lock(&redlock));
     clock.advance(LINGER);
     nodes.freeze(1..3);
+
     let mut granted_later = redlock.lock("x").into_future();
+
     assert!(poll(&mut granted_later).is_pending());
     assert!(poll(&mut other.lock("x").into_future()).is_pending());
+
     nodes.thaw(1..3);
     drop(granted(&mut granted_later));
     assert_eq!(nodes.key_counts(), [0; NODES], "it does not linger");
@@ -189,20 +207,25 @@ fn loss_of_reports_ends_it() {
     let replica = nodes.replica("a");
     let redlock = replica.builder().linger(LINGER).build().unwrap();
     drop(lock(&redlock));
+
     replica.partition(0..1);
+
     assert_eq!(nodes.key_counts(), [1; 3], "a quorum reports");
+
     replica.partition(1..2);
     assert_eq!(redlock.snapshot().lingering, []);
     assert_eq!(nodes.key_counts()[2], 0);
 }
 
 #[tokio::test]
-async fn revocation_asks_first() {
+async fn revocation_requests_release_first() {
     let scene = scene();
     drop(scene.lock("x"));
+
     assert_eq!(scene.other().revoke("x").await, Ok(Released::Released));
     assert_eq!(scene.redlock.snapshot().lingering, []);
     assert_eq!(scene.redlock.revoke("x").await, Ok(Released::AlreadyLost));
+
     let scene = self::scene();
     drop(scene.lock("x"));
     assert_eq!(scene.redlock.revoke("x").await, Ok(Released::Released), "its own");
@@ -215,10 +238,12 @@ fn hand_offs_have_no_other_limit() {
     let lock = scene.lock("x");
     let waiters: Vec<_> = (0..100).map(|_| scene.waiter("x")).collect();
     drop(lock);
+
     for mut waiter in waiters {
         scene.clock.advance(Duration::from_millis(10));
         drop(granted(&mut waiter));
     }
+
     assert_eq!(scene.leases(), 1, "nobody else wants it");
 }
 
@@ -236,15 +261,21 @@ fn it_ends_with_the_block() {
 fn other_names_or_ttl_end_it() {
     let scene = scene();
     let set = ["a", "b"];
+
     drop(scene.lock(set));
+
     assert_eq!(scene.nodes.key_counts(), [2; NODES]);
+
     drop(scene.lock(set));
     assert_eq!(scene.leases(), 1);
+
     let lock = scene.lock("b");
     assert_eq!((scene.leases(), scene.nodes.key_counts()), (2, [1; NODES].to_vec()));
+
     drop(lock);
     let lock = scene.lock(set);
     assert_eq!(scene.leases(), 3, "the second name lingered");
+
     drop(lock);
     let lock = granted(&mut scene.request(set).ttl(TTL / 2).into_future());
     assert_eq!(scene.leases(), 4);
@@ -257,10 +288,14 @@ fn next_holder_has_its_own_limit() {
     let request = || redlock.lock("x").max_hold(LINGER).into_future();
     drop(granted(&mut request()));
     clock.advance(LINGER / 2);
+
     let lock = granted(&mut request());
+
     assert_eq!(lock.remaining(), LINGER);
+
     clock.advance(LINGER);
     assert!(!lock.is_valid());
+
     drop(lock);
     assert_eq!(nodes.key_counts(), [0; NODES], "a lost lock does not linger");
 }
@@ -275,8 +310,11 @@ fn gap_in_the_reports_ends_it() {
     clock.advance(MS);
     replica.partition(0..2);
     replica.heal(0..2);
+
     drop(held);
+
     assert_eq!(nodes.key_counts(), [0; NODES], "a request of others may have been missed");
+
     clock.advance(MS);
     drop(lock(&redlock));
     assert_eq!(nodes.key_counts(), [1; NODES]);

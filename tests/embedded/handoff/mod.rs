@@ -1,4 +1,4 @@
-//! Locks that are handed on within the process.
+//! Locks that are handed over within the process.
 
 mod cases;
 mod limits;

@@ -1,4 +1,5 @@
-//! Whoever has the nodes keep records has a lease of its own: they tell holders apart by its nonce.
+//! A request with records on the nodes has its own lease, as the nodes distinguish holders by
+//! nonce.
 
 use std::{future::Future, pin::Pin};
 
@@ -41,11 +42,15 @@ fn once_work_takes_over_no_lease() {
     let plain = scene.lock(&Resource::of_once("k").unwrap());
     let (mut run, end) = once(&scene);
     let (mut next, next_end) = once(&scene);
+
     drop(plain);
+
     assert!(poll(&mut run).is_pending() && poll(&mut next).is_pending());
     assert_eq!(scene.leases(), 2);
+
     end.send(()).unwrap();
     assert!(poll(&mut run).is_ready());
+
     next_end.send(()).unwrap();
     assert!(poll(&mut next).is_ready());
     assert_eq!(scene.leases(), 3);

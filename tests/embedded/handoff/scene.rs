@@ -1,4 +1,4 @@
-//! A manager over nodes that count what is sent to them, on a clock that is moved by hand.
+//! A manager over nodes that count the operations, on a manual clock.
 
 use std::{
     future::{Future, IntoFuture},
@@ -23,7 +23,7 @@ use crate::support::{mock_node::MockNode, scene as support};
 pub(crate) const NODES: usize = 3;
 pub(crate) const WAIT: Duration = Duration::from_secs(3_600);
 
-/// How many operations were sent to all nodes together.
+/// Number of operations that were sent to all nodes.
 #[derive(Debug, Default)]
 struct Counts {
     acquires: AtomicUsize,
@@ -72,7 +72,7 @@ impl Scene {
         self.counts.acquires.load(Ordering::SeqCst) / NODES
     }
 
-    /// How many messages were sent.
+    /// Number of messages that were sent.
     pub(crate) fn sent(&self) -> usize {
         self.counts.all.load(Ordering::SeqCst)
     }
@@ -85,7 +85,7 @@ impl Scene {
         granted(&mut self.request(name).into_future())
     }
 
-    /// Stands in line.
+    /// Adds a waiter to the queue.
     pub(crate) fn waiter(&self, name: impl Name) -> Acquire {
         waiting(self.request(name))
     }

@@ -1,4 +1,4 @@
-//! Votes that were split, and given back.
+//! Votes that were split between clients, and released.
 
 use std::{
     future::IntoFuture,
@@ -19,7 +19,7 @@ use super::scene::{WAIT, granted, waiting};
 use crate::support::{hand_clock::HandClock, mock_node::MockNode};
 
 #[test]
-fn minority_release_blocks_nobody() {
+fn minority_release_blocks_no_client() {
     let clock = HandClock::new();
     let (one, others) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicBool>::default());
     let acquires = Arc::<AtomicUsize>::default();

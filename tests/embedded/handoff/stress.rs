@@ -1,4 +1,5 @@
-//! Everything at once: tasks that wait, give up at any moment, hold for a while or not at all.
+//! Many tasks at once, which wait, are cancelled at any moment, and hold the lock for some time or
+//! not at all.
 
 use std::{
     future::{Future, IntoFuture, poll_fn},
@@ -20,7 +21,7 @@ const NAMES: [&str; 2] = ["a", "b"];
 const TASKS: u64 = 24;
 const STEPS: usize = 60;
 
-/// A xorshift: what a task does next.
+/// A xorshift generator that selects a task's next step.
 struct Dice(u64);
 
 impl Dice {
@@ -32,12 +33,12 @@ impl Dice {
     }
 }
 
-/// What there is to see of one name from the inside.
+/// The state of one name, as its holders see it.
 #[derive(Default)]
 struct Inside {
     taken: AtomicBool,
     last_token: AtomicU64,
-    /// Of the last holder: nothing of it may be left.
+    /// The context of the last holder, which must not be valid any more.
     former: Mutex<Option<tower_redlock::LockContext>>,
 }
 
@@ -69,7 +70,7 @@ async fn some_polls<F: Future>(future: F, polls: u64) -> Option<F::Output> {
         left -= 1;
         let polled = Pin::new(&mut future).as_mut().poll(cx).map(Some);
         if polled.is_pending() {
-            // Whatever wakes it, it looks again.
+            // Polls again, whatever woke the future.
             cx.waker().wake_by_ref();
         }
         polled
@@ -137,7 +138,7 @@ async fn run(seed: u64) -> u32 {
         .collect();
     let mut grants = 0;
     for task in tasks {
-        // One that is never woken would wait for ever.
+        // A waiter that is never woken would wait forever.
         grants +=
             tokio::time::timeout(HANG_GUARD, task).await.expect("nobody is forgotten").unwrap();
     }

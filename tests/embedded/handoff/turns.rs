@@ -15,7 +15,7 @@ const FIGHT: Duration = Duration::from_millis(1_500);
 #[derive(Default)]
 struct Log {
     last_token: u64,
-    /// The process of the last grant, and since when it has had all of them.
+    /// The process of the latest grants, and the start of its streak.
     row: Option<(usize, Instant)>,
     longest_row: Duration,
     grants: [usize; 2],
@@ -57,8 +57,10 @@ async fn processes_alternate_with_growing_tokens() {
     }
     let log = log.lock().unwrap();
     let fewest = *log.grants.iter().min().unwrap();
+
     println!("{:?} grants, longest row {:?}", log.grants, log.longest_row);
+
     assert!(fewest > 100, "both get on: {:?}", log.grants);
-    // 100 ms, and a few pauses in which the other did not look.
+    // 100 ms, and a few pauses in which the other process did not retry.
     assert!(log.longest_row < FIGHT * 2 / 3, "{:?}", log.longest_row);
 }

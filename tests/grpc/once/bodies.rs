@@ -1,4 +1,4 @@
-//! Bodies polled by hand: ends that no gRPC server makes, and what is recorded of them.
+//! Bodies polled manually: ends that gRPC servers do not produce, and their records.
 
 use std::{
     collections::VecDeque,
@@ -90,12 +90,15 @@ async fn state(redlock: &Redlock) -> Option<OnceState> {
 async fn trailers_come_when_they_are_recorded() {
     let redlock = Redlock::embedded();
     let frames = [data(), data(), trailers(status("0"))];
+
     let mut body = answer(&redlock, HeaderMap::new(), frames).await.into_body();
+
     for _ in 0..2 {
         assert!(next(&mut body).await.unwrap().unwrap().is_data());
         assert_eq!(state(&redlock).await, Some(OnceState::InProgress));
     }
     assert!(!body.is_end_stream());
+
     let trailers = next(&mut body).await.unwrap().unwrap().into_trailers().unwrap();
     assert_eq!(trailers, status("0"));
     assert_eq!(state(&redlock).await, Some(OnceState::Done));

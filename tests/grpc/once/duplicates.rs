@@ -1,4 +1,4 @@
-//! What calls are answered that do not run.
+//! Responses to calls that do not run.
 
 use std::{convert::Infallible, future::pending, time::Duration};
 
@@ -43,7 +43,9 @@ async fn in_progress_is_aborted() {
         assert!(!delay.is_zero() && delay <= TTL, "{delay:?}");
     }
     site.orders.let_go();
+
     first.await.unwrap().expect("it ends");
+
     assert_duplicate(site.place("7", "").await);
     assert_eq!(site.orders.entered(), 1);
 }
@@ -64,14 +66,17 @@ async fn held_unknown_is_a_failed_precondition() {
 async fn missing_key_is_refused_or_runs() {
     let without = async |site: &Site| site.client.clone().place(PlaceRequest::default()).await;
     let site = Site::open(|layer| layer).await;
+
     assert_eq!(without(&site).await.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(site.place("", "").await.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(site.orders.entered(), 0);
+
     let site = Site::open(|layer| layer.missing(Missing::Run)).await;
     for _ in 0..2 {
         without(&site).await.expect("it runs");
         assert!(site.orders.context().is_none());
     }
+
     assert_eq!(site.place("", "").await.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(site.orders.entered(), 2);
 }
@@ -88,7 +93,7 @@ async fn without_a_quorum_it_is_unavailable() {
     assert_eq!(orders.entered(), 0);
 }
 
-/// A server without a time-out of its own, or a client's side of the connection.
+/// A server without its own timeout, or a client's side of the connection.
 #[tokio::test]
 async fn wait_ends_with_callers_timeout() {
     let redlock = Redlock::embedded();
@@ -97,8 +102,11 @@ async fn wait_ends_with_callers_timeout() {
         pending::<Result<Response<Empty<bytes::Bytes>>, Infallible>>()
     }));
     let request = || Request::post("/").header("order-id", "7");
+
     let mut first = Box::pin(service.call(request().body(()).unwrap()));
+
     assert!((&mut first).now_or_never().is_none());
+
     let call = service.call(request().header("grpc-timeout", "100m").body(()).unwrap());
     let response = tokio::time::timeout(HANG_GUARD, call).await.expect("in time").unwrap();
     let status = Status::from_header_map(response.headers()).expect("a status");
@@ -120,17 +128,22 @@ async fn own_answers_and_the_tokens_header() {
     let orders = Orders::default();
     let layer = layer(&redlock).max_hold(Duration::from_secs(2)).token_header("token");
     let client = serve_orders(layer.on_reject(own), &orders).await;
+
     let token = place(&client, "8", "").await.unwrap();
+
     assert_eq!(orders.metadata("token"), Some(token.to_string()));
+
     let stuck = tokio::spawn({
         let client = client.clone();
         async move { place(&client, "7", "stuck").await }
     });
     eventually_async("it runs", async || orders.entered() == 2).await;
     let busy = place(&client, "7", "").await.unwrap_err();
+
     assert_eq!((busy.code(), busy.message()), (Code::ResourceExhausted, "once:orders:7"));
     assert_eq!(stuck.await.unwrap().unwrap_err().code(), Code::DataLoss);
     assert_duplicate(place(&client, "8", "").await);
+
     let state = redlock.once("orders:8").status().await.unwrap().unwrap().state;
     assert_eq!(state, OnceState::Done);
 }

@@ -1,4 +1,4 @@
-//! What the end of a call means for its key.
+//! The effect of a call's end on its key.
 
 use std::{
     convert::Infallible,
@@ -48,8 +48,10 @@ async fn each_status_decides_on_the_key() {
             }
         }
     }
+
     let expected =
         [Code::Cancelled, Code::Unknown, Code::DeadlineExceeded, Code::Internal, Code::DataLoss];
+
     assert_eq!(unknown, expected);
 }
 
@@ -77,6 +79,7 @@ async fn complete_when_decides_by_the_code() {
         .unknown(UnknownOutcome::Hold(HOUR))
         .grpc();
     let client = serve_orders(layer, &Orders::default()).await;
+
     for (item, state) in [
         ("code 6", Some(OnceState::Done)),
         ("code 13", None),
@@ -143,8 +146,8 @@ async fn marked_head_holds_to_the_end() {
     }
 }
 
-/// An outer layer frees its key where an inner one turns the call away, and keeps it where the inner
-/// one knows that the call is done.
+/// An outer layer frees its key if an inner one rejects the call, and keeps it if the inner one
+/// knows that the call is done.
 #[tokio::test]
 async fn inner_layer_marks_the_outcome() {
     let redlock = Redlock::embedded();
@@ -158,8 +161,11 @@ async fn inner_layer_marks_the_outcome() {
         let found = redlock.once(format!("outer:{order}")).status().await.unwrap();
         found.map(|found| found.state)
     };
+
     redlock.once("orders:7").mark_done().await.unwrap();
+
     assert_eq!(call("7").await, Some(OnceState::Done), "a duplicate");
+
     let (begun, has_begun) = tokio::sync::oneshot::channel();
     let running = redlock.once("orders:8").run(|_| async {
         begun.send(()).unwrap();
@@ -167,7 +173,9 @@ async fn inner_layer_marks_the_outcome() {
     });
     let running = tokio::spawn(running.into_future());
     has_begun.await.unwrap();
+
     assert_eq!(call("8").await, None, "turned away");
+
     running.abort();
 }
 

@@ -1,4 +1,4 @@
-//! Clients that go away in the middle.
+//! Clients that disconnect during a call.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tower_redlock::once::{OnceState, UnknownOutcome};
 use super::site::{HOUR, Site, assert_duplicate};
 use crate::{orders::generated::PlaceRequest, site::of, support::eventually_async};
 
-/// Gives a call up whose method runs.
+/// Cancels a call whose method runs.
 async fn give_up(site: &Site) {
     let call = site.stuck("7").await;
     call.abort();

@@ -1,4 +1,4 @@
-//! Methods behind several layers: each layer's lock by its name.
+//! Methods inside several layers: each layer's lock by its name.
 
 use std::convert::Infallible;
 
@@ -56,7 +56,7 @@ async fn both_orders_have_both_contexts() {
     }
 }
 
-/// It did nothing, and says so: the call can be tried again.
+/// The method had no effect, and reports that: the call can be retried.
 #[tokio::test]
 async fn held_lock_inside_leaves_key_free() {
     let (_servers, redlock) = locks(TTL).await;
@@ -66,8 +66,11 @@ async fn held_lock_inside_leaves_key_free() {
     let server = Server::builder().layer(layer(&redlock)).layer(lines).add_service(service);
     let client = Client::new(serve(|incoming| server.serve_with_incoming(incoming)).await);
     let lock = redlock.lock("7").await.unwrap();
+
     let status = place(&client, "7", "").await.unwrap_err();
+
     assert_eq!((status.code(), orders.entered()), (Code::Aborted, 0));
+
     lock.release().await.unwrap();
     place(&client, "7", "").await.expect("free");
     assert_info(
@@ -91,8 +94,11 @@ async fn inner_http_rejection_frees_the_key() {
     let inner = RedlockLayer::new(redlock.clone(), |_: &Request<()>| "account").http();
     let call = layer(&redlock).unknown(UnknownOutcome::Hold(HOUR)).layer(inner.layer(unreached));
     let request = Request::post("/").header("order-id", "7").body(()).unwrap();
+
     let response = call.oneshot(request).await.unwrap();
+
     assert_eq!(response.status(), StatusCode::CONFLICT);
+
     response.into_body().collect().await.unwrap();
     assert_eq!(redlock.once("orders:7").status().await.unwrap(), None);
 }

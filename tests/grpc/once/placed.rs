@@ -1,4 +1,4 @@
-//! Where the layer may stand: around one service, around a client's channel.
+//! Valid positions of the layer: around one service, around a client's channel.
 
 use tonic::{server::NamedService, transport::Server};
 use tower::{Layer, ServiceBuilder};
@@ -21,8 +21,11 @@ fn name<S: NamedService>(_: &S) -> &'static str {
 async fn around_one_service() {
     let (_servers, redlock) = locks(TTL).await;
     let orders = Orders::default();
+
     let service = layer(&redlock).layer(OrdersServer::new(orders.clone()));
+
     assert_eq!(name(&service), "orders.v1.Orders");
+
     let server = Server::builder().add_service(service);
     let client = Client::new(serve(|incoming| server.serve_with_incoming(incoming)).await);
     place(&client, "7", "").await.expect("it runs");
@@ -42,7 +45,9 @@ async fn around_a_clients_channel() {
         let sent = client.place(of("7", PlaceRequest::default())).await;
         sent.map(|receipt| receipt.into_inner().token)
     };
+
     send().await.expect("it runs");
+
     assert_duplicate(send().await);
     assert_eq!(orders.entered(), 1, "nothing was sent");
 }

@@ -1,4 +1,4 @@
-//! Streaming answers: done by their trailers.
+//! Streaming responses, which are done with their trailers.
 
 use std::{error::Error, time::Duration};
 
@@ -24,7 +24,9 @@ async fn stream_is_running_until_its_trailers() {
         assert_info(&status, Code::Aborted, "IN_PROGRESS", "not-run");
         assert_eq!(site.state("7").await, Some(OnceState::InProgress));
     }
+
     drop(sender);
+
     assert_eq!(stream.message().await.unwrap(), None);
     // It was recorded before the trailers went out.
     assert_eq!(site.state("7").await, Some(OnceState::Done));
@@ -65,12 +67,15 @@ async fn stream_is_drained_without_its_client() {
     sender.send(Ok(event(1))).await.unwrap();
     stream.message().await.unwrap().unwrap();
     drop(stream);
-    // More than there is room for on the way.
+
+    // More than fits into the buffers of the connection.
     for line in 2..=100 {
         let sent = tokio::time::timeout(HANG_GUARD, sender.send(Ok(event(line)))).await;
         sent.expect("somebody reads").expect("it is not dropped");
     }
+
     assert_eq!(site.state("7").await, Some(OnceState::InProgress));
+
     drop(sender);
     site.becomes("7", Some(OnceState::Done)).await;
 }
@@ -85,6 +90,7 @@ async fn undetached_dropped_stream_is_unknown() {
     drop(stream);
     let dropped = tokio::time::timeout(HANG_GUARD, sender.closed()).await;
     dropped.expect("the service's stream is dropped");
+
     site.becomes("7", Some(OnceState::Unknown)).await;
 }
 
@@ -94,11 +100,15 @@ async fn overlong_stream_ends_with_a_status() {
     let site = Site::open(|layer| layer.max_hold(hold).unknown(UnknownOutcome::Hold(HOUR))).await;
     let sender = site.orders.stream("7");
     let mut stream = site.track("7").await;
+
     sender.send(Ok(event(1))).await.unwrap();
+
     assert_eq!(stream.message().await.unwrap().unwrap().line, 1);
+
     let status = stream.message().await.unwrap_err();
     assert_lost(&status);
     assert!(status.source().is_none(), "{status:?}");
+
     eventually_async("the service's stream was dropped", async || sender.is_closed()).await;
     site.becomes("7", Some(OnceState::Unknown)).await;
 }

@@ -1,4 +1,4 @@
-//! A body through the layer, and the same beside it: equal poll by poll.
+//! A body inside the layer and the same body without it are equal, poll by poll.
 
 use std::{convert::Infallible, fmt::Display};
 

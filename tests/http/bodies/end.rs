@@ -1,4 +1,4 @@
-//! How a body ends, and that its lock ends right behind it.
+//! The end of a body, and of its lock immediately afterwards.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,7 +22,7 @@ use crate::{
     tools::{Flag, VALIDITY, just_before},
 };
 
-/// A bench whose releases are written down, and a flag for its body.
+/// A scene that records its releases, and a flag for its body.
 fn watched() -> (Bench, Flag, Arc<Mutex<Vec<bool>>>) {
     let (flag, is_dropped) = Flag::new();
     let releases = Arc::<Mutex<Vec<bool>>>::default();
@@ -126,10 +126,14 @@ fn overlong_body_is_cut() {
         dropped: Some(flag),
         ..Scripted::new([data(), data(), Step::Panic])
     };
+
     let mut body = bench.through(script);
+
     assert!(next(&mut body).is_ready());
+
     bench.clock.advance(just_before(VALIDITY));
     assert!(next(&mut body).is_ready(), "there is a nanosecond left");
+
     bench.clock.advance(crate::tools::NANO);
     assert!(next(&mut body).is_pending(), "the server sends what it has");
     assert_eq!(*releases.lock().unwrap(), [true; 5]);

@@ -1,4 +1,4 @@
-//! Bodies under a lock: untouched as seen from outside, and the lock's end in the right place.
+//! Bodies under a lock: unchanged for the client, and the lock ends with them.
 
 mod alike;
 mod end;

@@ -1,4 +1,4 @@
-//! Bodies made by hand, and what can be seen of a body.
+//! Scripted bodies, and the observable properties of a body.
 
 use std::{
     collections::VecDeque,
@@ -22,15 +22,15 @@ pub(super) enum Step {
     Panic,
 }
 
-/// Does what its script says.
+/// A body that follows a script.
 #[derive(Default)]
 pub(super) struct Scripted {
     pub(super) steps: VecDeque<Step>,
-    /// `is_end_stream` tells the truth; else it always says no, as it may.
+    /// Whether `is_end_stream` is exact; otherwise it always returns false, which is allowed.
     pub(super) tells_its_end: bool,
     /// `size_hint` is exact; otherwise it is unknown.
     pub(super) tells_its_size: bool,
-    /// Sets itself when the body is dropped.
+    /// A flag that is set when the body is dropped.
     #[allow(dead_code, reason = "it is there to be dropped")]
     pub(super) dropped: Option<Flag>,
 }
@@ -95,7 +95,8 @@ pub(super) fn frame<B: Body<Data = Bytes>>(body: Pin<&mut B>) -> Frames<B::Error
     body.poll_frame(&mut Context::from_waker(Waker::noop()))
 }
 
-/// All that can be seen of a body, poll by poll, until it ends or fails, and once more after that.
+/// All observable properties of a body, poll by poll, until it ends or fails, and once more after
+/// that.
 pub(super) fn transcript<B>(body: B) -> Vec<String>
 where
     B: Body<Data = Bytes>,

@@ -1,4 +1,4 @@
-//! The layer around a client: no two of its requests for one key are on their way at once.
+//! The layer around a client: at most one of its requests for a key is in flight.
 
 use axum::Router;
 use bytes::Bytes;
@@ -37,6 +37,7 @@ async fn client_sends_sequentially_per_key() {
         ServiceBuilder::new().layer(layer).service(http1())
     });
     let clients: Vec<_> = clients.collect();
+
     let calls = (0..60).map(|i| {
         let client = clients[i % 2].clone();
         let request = request(addr, Method::POST, &format!("/{}", i / 2 % 3));
@@ -46,10 +47,12 @@ async fn client_sends_sequentially_per_key() {
             response.into_body().collect().await.unwrap().to_bytes()
         }
     });
+
     for text in soon("all answers", join_all(calls)).await {
         assert_eq!(text, "done");
     }
     assert_eq!((log.entered(), log.overlaps()), (60, 0));
+
     for key in ["/0", "/1", "/2"] {
         let tokens = log.tokens(key);
         assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");

@@ -1,4 +1,4 @@
-//! Requests that do not come to their end, and responses without a body.
+//! Requests that do not run to their end, and responses without a body.
 
 use std::time::Duration;
 
@@ -19,8 +19,10 @@ async fn disconnect_frees_the_key_at_once() {
     site.entered(1).await;
     site.held("a").await;
     request.abort();
+
     // The TTL is far longer than the guard against hanging: nothing expires here.
     site.all_keys_gone().await;
+
     assert!(!site.shared.log.is_inside("a"));
     assert_eq!(site.client().post("/token/a").await.status, 200);
 }
@@ -74,6 +76,7 @@ async fn bodiless_responses_free_the_key() {
         (Method::HEAD, "/endless/d", 200, None),
         (Method::GET, "/text/e", 200, Some("9")),
     ];
+
     for (method, path, status, length) in requests {
         let answer = soon(path, client.send(method, path)).await.unwrap();
         assert_eq!(answer.status, status, "{path}");
@@ -85,7 +88,7 @@ async fn bodiless_responses_free_the_key() {
     }
 }
 
-/// A body without an end, which must not be read where the response has no body.
+/// A body without an end, which must not be read if the response has no body.
 struct Endless;
 
 impl http_body::Body for Endless {

@@ -32,10 +32,10 @@ fn short() -> RedlockBuilder {
     Redlock::builder().ttl(TTL).node_timeout(TTL / 10)
 }
 
-/// Serves until it is killed; in an ordinary run of all tests, nothing. Says on its standard output
-/// where it listens, and, with the number of the poll, whenever the guarded work is polled.
+/// Serves until it is killed; does nothing in an ordinary run of all tests. Prints its address, and
+/// a line with the number of the poll for each poll of the guarded work.
 #[tokio::test]
-async fn serves_and_tells_of_each_poll() {
+async fn serves_and_reports_each_poll() {
     let Ok(urls) = env::var(ORDERS) else { return };
     let redlock = over(short(), urls.split(' ')).build().unwrap();
     redlock.ready().await.unwrap();
@@ -45,7 +45,7 @@ async fn serves_and_tells_of_each_poll() {
     std::future::pending::<()>().await;
 }
 
-/// Reads the request's body, which the other end feeds: a poll for each chunk.
+/// Reads the request's body, which the other end sends: a poll for each chunk.
 async fn work(lock: LockContext, request: Request) -> &'static str {
     static POLLS: AtomicUsize = AtomicUsize::new(0);
     println!("token {}", lock.fencing_token());
@@ -74,7 +74,7 @@ struct Child {
 impl Child {
     fn start(servers: &[RedisServer]) -> Self {
         let (_, module) = module_path!().split_once("::").expect("a path below the root");
-        let test = format!("{module}::serves_and_tells_of_each_poll");
+        let test = format!("{module}::serves_and_reports_each_poll");
         let urls = servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(" ");
         let program = env::current_exe().unwrap().to_str().expect("a UTF-8 path").to_owned();
         let order = format!("{ORDERS}={urls}");
@@ -94,7 +94,7 @@ impl Child {
     }
 
     fn value(&self, name: &str) -> Option<String> {
-        // A line is there when its end is.
+        // Only a complete line counts.
         let said = self.said();
         let (lines, _) = said.rsplit_once('\n')?;
         let prefix = format!("{name} ");
@@ -132,7 +132,7 @@ async fn frozen_process_answers_outcome_unknown() {
         let text = String::from_utf8(text.into()).unwrap();
         Answer { status: head.status, headers: head.headers, text }
     });
-    // The work is awake, and each chunk brings a poll.
+    // The work is running, and each chunk causes a poll.
     chunks.send_data("one".into()).await.unwrap();
     child.says("read Ok(b\"one\")").await;
     let before = child.polls();
@@ -143,7 +143,7 @@ async fn frozen_process_answers_outcome_unknown() {
     child.process.signal(Signal::STOP);
     let lock = rival.lock("a").wait(HANG_GUARD * 3).await.expect("free after the TTL");
     let frozen = child.said();
-    // Would cause another poll; delivered when the process resumes.
+    // This chunk would cause another poll; it is delivered when the process resumes.
     chunks.send_data("three".into()).await.unwrap();
     assert!(!answer.is_finished());
     child.process.signal(Signal::CONT);

@@ -42,7 +42,7 @@ async fn one_connection_excludes_and_passes_trailers() {
     let collected = soon("the end", body.collect()).await.unwrap();
     assert_eq!(collected.trailers(), Some(&trailers));
     assert_eq!(collected.to_bytes(), "data");
-    // The body's sender is still there: its trailers were the end.
+    // The body's sender still exists, as the trailers were the end.
     site.all_keys_gone().await;
     drop(sender);
 }
@@ -59,11 +59,14 @@ async fn stream_reset_frees_only_its_key() {
     site.held("a").await;
     site.held("b").await;
     a.abort();
+
     crate::support::eventually_async("a is free", async || {
         site.servers.iter().all(|server| !server.exists("redlock:lock:a"))
     })
     .await;
+
     assert!(site.is_held("b"));
+
     b.abort();
     site.all_keys_gone().await;
 }

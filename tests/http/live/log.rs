@@ -1,4 +1,4 @@
-//! What the handlers saw.
+//! The log of the handlers.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ pub(super) struct Log {
     last_poll: Arc<Mutex<Option<Instant>>>,
 }
 
-/// In the handler for a key; leaves when it is dropped.
+/// Marks a running handler for a key, until it is dropped.
 pub(super) struct Inside(Arc<AtomicUsize>);
 
 impl Log {
@@ -34,7 +34,7 @@ impl Log {
         self.entries.lock().unwrap().len()
     }
 
-    /// How often somebody came in while another was inside.
+    /// Number of handlers that began while another one was running.
     pub(super) fn overlaps(&self) -> usize {
         self.overlaps.load(Ordering::SeqCst)
     }
@@ -44,7 +44,7 @@ impl Log {
         inside.get(key).is_some_and(|count| count.load(Ordering::SeqCst) > 0)
     }
 
-    /// To be called in each poll of a handler that is polled again and again.
+    /// Must be called in each poll of a handler that is polled repeatedly.
     pub(super) fn polled(&self) {
         *self.last_poll.lock().unwrap() = Some(Instant::now());
     }
@@ -53,7 +53,7 @@ impl Log {
         *self.last_poll.lock().unwrap()
     }
 
-    /// The tokens that came to a key, in the order of their coming.
+    /// The tokens of a key, in the order of their arrival.
     pub(super) fn tokens(&self, key: &str) -> Vec<u64> {
         let entries = self.entries.lock().unwrap();
         entries.iter().filter(|(of, _)| of == key).map(|(_, token)| *token).collect()

@@ -1,4 +1,4 @@
-//! A majority of the servers dies in the middle of a request.
+//! A majority of the servers dies during a request.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::support::{HANG_GUARD, RedisServer, connected, urls};
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// With the guard against servers that forgot their locks, which is on unless it is switched off.
+/// Uses the guard against servers that forgot their locks, which is the default.
 async fn guarded(servers: &[RedisServer]) -> Redlock {
     let builder: RedlockBuilder = Redlock::builder().ttl(TTL).node_timeout(TTL / 10);
     connected(builder.nodes(urls(servers))).await

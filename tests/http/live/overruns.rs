@@ -1,4 +1,4 @@
-//! Polls that go on beyond the end of their lock, and what clients of each version of HTTP see.
+//! Polls that last beyond the end of their lock, and the responses for each version of HTTP.
 
 use std::{
     convert::Infallible,
@@ -38,7 +38,7 @@ fn overrun() {
     }
 }
 
-/// Yields `frames` frames, overruns the lock in the next poll, and is `then` ready.
+/// Yields `frames` frames, then overruns the lock in the next poll and returns `then`.
 struct Overrunning {
     frames: usize,
     then: Option<&'static str>,
@@ -77,7 +77,7 @@ fn failing() -> Body {
     Body::from_stream(stream::iter(steps))
 }
 
-/// One event, and no end.
+/// A stream with one event, and without an end.
 fn events() -> ([(&'static str, &'static str); 1], Body) {
     let event = stream::iter([Ok::<_, Infallible>(Bytes::from("data: 1\n\n"))]);
     let body = Body::from_stream(event.chain(stream::pending()));
@@ -88,7 +88,7 @@ async fn site() -> std::net::SocketAddr {
     let layer =
         RedlockLayer::new(Redlock::embedded(), |request: &Request| request.uri().path().to_owned())
             .max_hold(Duration::from_millis(200))
-            // A client can be told of the end before the lock is free.
+            // A client may get the end of the response before the lock is released.
             .wait(HANG_GUARD)
             .http();
     let overrun_with = |answer: &'static str| {
@@ -117,7 +117,7 @@ async fn raw(addr: std::net::SocketAddr, version: &str, path: &str) -> String {
     let head = format!("GET {path} HTTP/{version}\r\nhost: a\r\nconnection: close\r\n\r\n");
     connection.write_all(head.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A reset is an end that nobody takes for a clean one.
+    // A reset is an end that no client takes for a complete response.
     let _ = soon(path, connection.read_to_end(&mut answer)).await;
     String::from_utf8(answer).unwrap()
 }
@@ -130,6 +130,7 @@ fn is_lost(answer: &str) -> bool {
 async fn overrunning_handler_gets_500() {
     let addr = site().await;
     let http2 = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+
     for path in ["/empty", "/text"] {
         for version in ["1.0", "1.1"] {
             let answer = raw(addr, version, path).await;
@@ -144,11 +145,12 @@ async fn overrunning_handler_gets_500() {
 async fn overrunning_body_is_never_complete() {
     let addr = site().await;
     let http2 = legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+
     for path in ["/first-frame", "/second-frame", "/end"] {
         let answer = raw(addr, "1.0", path).await;
         assert!(is_lost(&answer), "{path}: nothing was sent before: {answer}");
         let answer = raw(addr, "1.1", path).await;
-        // Clients send requests again that got no byte of an answer.
+        // Clients retry requests that got no byte of a response.
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{path}: {answer}");
         assert!(answer.contains("transfer-encoding: chunked"), "{path}: {answer}");
         assert!(!answer.ends_with("0\r\n\r\n"), "{path}: {answer}");
@@ -180,17 +182,19 @@ async fn http_10_failed_body_is_incomplete() {
 async fn http_10_refuses_long_unsized_body() {
     let addr = site().await;
     let answer = raw(addr, "1.0", "/many-chunks").await;
+
     assert!(answer.contains(" 500 "), "{}", answer.len());
     assert!(answer.contains(r#""code":"response-too-large""#), "{answer}");
     assert!(answer.contains(r#""outcome":"unknown""#), "{answer}");
-    // The connection's version, not the response's size, is what is in the way.
+
+    // The error is due to the connection's version, not to the response's size.
     let client = Client::new(http1(), addr);
     let answer = client.send(Method::GET, "/many-chunks").await.unwrap();
     assert_eq!(answer.status, StatusCode::OK);
     assert_eq!(answer.text.len(), 3 * (GATHER_LIMIT / 2));
 }
 
-/// No client takes the end of an event stream for a complete body.
+/// No client treats the end of an event stream as the end of a complete body.
 #[tokio::test]
 async fn http_10_passes_event_streams() {
     let answer = raw(site().await, "1.0", "/events").await;

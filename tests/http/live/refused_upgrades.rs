@@ -1,4 +1,4 @@
-//! Connections whose handler may not have them: they are closed, and no session begins.
+//! Connections that the handler must not get: they are closed, and no session begins.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use super::{
     upgrades::{Ends, Layer, SHORT, Scene, echo},
 };
 
-/// What became of the session that a handler passed to `on_upgrade`.
+/// The outcome of a session that a handler passed to `on_upgrade`.
 #[derive(Debug, PartialEq)]
 enum Session {
     Began,
@@ -68,7 +68,8 @@ async fn ask(scene: &Scene, connection: &str) -> TcpStream {
     stream
 }
 
-/// The answer is a whole problem of this code, and the server closes the connection.
+/// Checks that the response is a complete problem with this code, and that the server closes the
+/// connection.
 async fn is_closed_after(code: &str, mut stream: TcpStream) {
     let mut answer = String::new();
     soon("the connection's end", stream.read_to_string(&mut answer)).await.unwrap();
@@ -103,8 +104,11 @@ async fn session_of_lost_lock_never_begins() {
         Router::new().route("/ws/{key}", any(handler))
     };
     let scene = Scene::with(app, |layer| layer.max_hold(SHORT)).await;
+
     is_closed_after("lost", ask(&scene, "Upgrade, close").await).await;
+
     assert_eq!(sessions.recv().await, Some(Session::Dropped));
+
     scene.site.all_keys_gone().await;
 }
 
@@ -112,11 +116,14 @@ async fn session_of_lost_lock_never_begins() {
 async fn refused_http2_session_never_begins() {
     let (scene, mut sessions) = unguarded(|layer| layer).await;
     let (connection, answer) = scene.connect_http2().await;
+
     assert_eq!(answer.status(), 500);
+
     // The stream ends; the connection stays open.
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok());
     assert_eq!(sessions.recv().await, Some(Session::Dropped));
+
     scene.site.all_keys_gone().await;
     assert!(connection.is_ready());
 }
@@ -127,7 +134,7 @@ async fn status(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&status).into_owned()
 }
 
-/// The outer layer passes the refusal on, and the connection's end with it.
+/// The outer layer passes on the refusal, and the end of the connection.
 #[tokio::test]
 async fn inner_refusal_closes_the_connection() {
     let (sender, mut sessions) = unbounded_channel();
@@ -137,12 +144,15 @@ async fn inner_refusal_closes_the_connection() {
         Router::new().route("/ws/{key}", any(handler)).route_layer(inner)
     };
     let scene = Scene::open(app).await;
+
     is_closed_after("upgrade-unguarded", ask(&scene, "Upgrade, close").await).await;
+
     assert_eq!(sessions.recv().await, Some(Session::Dropped));
+
     scene.site.all_keys_gone().await;
 }
 
-/// A handler that takes the handle of an inner layer, whose key is `inner`, and no other.
+/// A handler that takes the handle of the inner layer, whose key is `inner`, and no other.
 async fn inner_only(outside: fn(Router) -> Router) -> (Scene, Redlock) {
     let redlock = Redlock::embedded();
     let of_inner = redlock.clone();
@@ -180,17 +190,21 @@ async fn http2_outer_refusal_frees_inner_key() {
     let _lock = soon("the inner key", freed).await.unwrap();
 }
 
-/// Nothing tells the inner layer that its response was replaced: a session that still begins has the
-/// lock.
+/// The inner layer does not detect that its response was replaced: a session that still begins has
+/// the lock.
 #[tokio::test]
 async fn replaced_upgrade_frees_key_with_connection() {
     let forbidden =
         |app: Router| app.layer(map_response(async |_: Response| StatusCode::FORBIDDEN));
     let (scene, redlock) = inner_only(forbidden).await;
+
     let mut stream = ask(&scene, "Upgrade").await;
+
     assert_eq!(status(&mut stream).await, "HTTP/1.1 403");
+
     let held = redlock.lock("inner").wait(Duration::ZERO).await;
     assert!(matches!(held, Err(LockError::Held { .. })), "{held:?}");
+
     drop(stream);
     let freed = async { redlock.lock("inner").wait(Duration::MAX).await };
     let _lock = soon("the inner key", freed).await.unwrap();

@@ -30,7 +30,7 @@ pub(super) type StreamError = std::io::Error;
 
 pub(super) struct Site {
     pub(super) servers: Vec<RedisServer>,
-    /// One for each replica.
+    /// The managers, one for each replica.
     pub(super) managers: Vec<Redlock>,
     pub(super) clients: Vec<Client>,
     pub(super) shared: Shared,
@@ -39,7 +39,7 @@ pub(super) struct Site {
 #[derive(Clone, Default)]
 pub(super) struct Shared {
     pub(super) log: Log,
-    /// What the next request for a stream is answered with.
+    /// The response body of the next request for a stream.
     next_stream: Arc<Mutex<Option<Channel<Bytes, StreamError>>>>,
 }
 
@@ -71,7 +71,7 @@ impl Site {
         &self.clients[0]
     }
 
-    /// What the handler of the next `/stream/…` answers with is sent here.
+    /// Returns the sender of the body of the next `/stream/…`.
     pub(super) fn next_stream(&self) -> Sender<Bytes, StreamError> {
         let (sender, body) = Channel::new(16);
         *self.shared.next_stream.lock().unwrap() = Some(body);
@@ -135,7 +135,7 @@ async fn stuck(State(shared): State<Shared>, Path(key): Path<String>, lock: Lock
     std::future::pending::<()>().await;
 }
 
-/// Is polled every few milliseconds, and never done.
+/// Needs a poll every few milliseconds, and does not end.
 async fn busy(State(shared): State<Shared>, Path(key): Path<String>, lock: LockContext) {
     let _inside = shared.log.enter(&key, lock.fencing_token().get());
     loop {

@@ -1,4 +1,4 @@
-//! Clients that send a body slowly, or never.
+//! Clients that send a body slowly, or not at all.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,7 +13,7 @@ use super::site::{LONG, serve, soon};
 
 const LIMIT: usize = 64;
 
-/// By the path; `/free` needs no lock.
+/// The key is the path; `/free` needs no lock.
 fn key(request: &Request) -> Option<String> {
     let path = request.uri().path();
     (path != "/free").then(|| path.to_owned())
@@ -41,7 +41,7 @@ async fn send(addr: SocketAddr, path: &str, length: usize, sent: &str) -> TcpStr
 
 async fn answer(mut connection: TcpStream) -> String {
     let mut answer = Vec::new();
-    // What the server did not read may make it a reset.
+    // The end may be a reset, as the server did not read all data.
     let _ = soon("an answer", connection.read_to_end(&mut answer)).await;
     String::from_utf8(answer).unwrap()
 }
@@ -54,14 +54,17 @@ fn assert_problem(answer: &str, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn an_idle_sender_keeps_nobody_out() {
+async fn idle_sender_blocks_no_request() {
     let (redlock, addr) = site(LONG).await;
     let idle = send(addr, "/a", 10, "half").await;
+
     for _ in 0..3 {
         let complete = answer(send(addr, "/a", 4, "done").await).await;
         assert!(complete.starts_with("HTTP/1.1 200 ") && complete.ends_with("done"), "{complete}");
     }
+
     assert!(redlock.inspect("/a").await.unwrap().is_none());
+
     let mut idle = idle;
     idle.write_all(b"-other").await.unwrap();
     let complete = answer(idle).await;
@@ -100,7 +103,7 @@ async fn bad_key_is_refused_before_body() {
 }
 
 #[tokio::test]
-async fn on_reject_is_asked_about_bodies() {
+async fn on_reject_handles_rejected_bodies() {
     let layer = RedlockLayer::new(Redlock::embedded(), key)
         .http()
         .read_body_first(LIMIT)
@@ -109,6 +112,8 @@ async fn on_reject_is_asked_about_bodies() {
             rejection.response().map(|_| format!("{} {name:?}", rejection.code()).into())
         });
     let addr = serve(Router::new().fallback(any(async || ())).layer(layer)).await;
+
     let refused = answer(send(addr, "/a", LIMIT + 1, "").await).await;
+
     assert!(refused.ends_with(r#"body-too-large Some("/a")"#), "{refused}");
 }

@@ -48,10 +48,11 @@ fn blocking_handler_keeps_lock_and_response() {
         })
     };
     eventually("the handler blocks", || stage.load(Ordering::SeqCst) == INSIDE);
-    // Granted by a quorum; the last server may be on its way.
+    // A quorum granted it; the last server may still be processing it.
     let is_held = |server: &RedisServer| server.pttl("redlock:lock:a") > 0;
     eventually("every server keeps the key", || servers.iter().all(is_held));
     let mut looks = 0;
+
     loop {
         let held: Vec<bool> = servers.iter().map(is_held).collect();
         if stage.load(Ordering::SeqCst) == AFTER {
@@ -61,9 +62,12 @@ fn blocking_handler_keeps_lock_and_response() {
         looks += 1;
         std::thread::sleep(Duration::from_millis(10));
     }
+
     assert!(looks > 20, "{looks}");
+
     let answer = site.join().unwrap();
     assert_eq!((answer.status.as_u16(), answer.text.as_str()), (200, "done"));
+
     eventually("it is given back", || {
         !servers.iter().any(|server| server.exists("redlock:lock:a"))
     });

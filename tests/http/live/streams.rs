@@ -1,4 +1,4 @@
-//! Bodies that take their time.
+//! Bodies that are sent slowly.
 
 use std::time::{Duration, Instant};
 
@@ -52,8 +52,11 @@ async fn disconnect_in_body_frees_the_key() {
     let site = Site::open(1, patient).await;
     let mut sender = site.next_stream();
     let mut body = site.client().open(Method::GET, "/stream/a").await.unwrap().into_body();
+
     sender.send_data("first".into()).await.unwrap();
+
     assert!(soon("a chunk", body.frame()).await.unwrap().is_ok());
+
     site.held("a").await;
     drop(body);
     site.all_keys_gone().await;
@@ -87,10 +90,14 @@ async fn overlong_body_is_cut_visibly() {
     };
     let app = axum::Router::new().fallback(endless).layer(layer);
     let client = Client::new(http1(), serve(app).await);
+
     let mut body = client.open(Method::GET, "/").await.unwrap().into_body();
+
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+
     let cut = soon("the cut", body.frame()).await;
     assert!(matches!(cut, Some(Err(_))), "{cut:?}");
+
     site.all_keys_gone().await;
 }
 
@@ -112,6 +119,8 @@ async fn unheld_body_continues_without_the_lock() {
     })
     .await;
     sender.send_data("late".into()).await.unwrap();
+
     drop(sender);
+
     assert_eq!(soon("the end", body.collect()).await.unwrap().to_bytes(), "late");
 }

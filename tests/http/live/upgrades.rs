@@ -37,7 +37,7 @@ use super::{
     site::{Site, last_segment, patient, serve, soon},
 };
 
-/// Enough for a busy machine to upgrade a connection.
+/// Time for a busy machine to upgrade a connection.
 pub(super) const SHORT: Duration = Duration::from_secs(2);
 
 pub(super) type Http2 = hyper::client::conn::http2::SendRequest<Empty<Bytes>>;
@@ -45,7 +45,7 @@ pub(super) type Http2 = hyper::client::conn::http2::SendRequest<Empty<Bytes>>;
 /// How the work of a connection ended.
 pub(super) type Ends = UnboundedSender<Result<(), LockError>>;
 
-/// Echoes until the peer closes or is gone.
+/// Echoes until the peer closes the connection or is gone.
 pub(super) async fn echo(mut socket: WebSocket) {
     while let Some(Ok(message)) = socket.recv().await {
         if socket.send(message).await.is_err() {
@@ -101,7 +101,7 @@ impl Scene {
         self.try_connect().await.expect("an upgrade")
     }
 
-    /// What an upgrade is answered that does not take place.
+    /// The response to an upgrade that is refused.
     async fn refused(&self) -> (StatusCode, String) {
         match self.try_connect().await {
             Err(tungstenite::Error::Http(answer)) => {
@@ -112,7 +112,7 @@ impl Scene {
         }
     }
 
-    /// Over HTTP/2: a connection that is open, and the answer.
+    /// Over HTTP/2: an open connection, and the response.
     pub(super) async fn connect_http2(&self) -> (Http2, http::Response<Incoming>) {
         let stream = TokioIo::new(TcpStream::connect(self.addr).await.unwrap());
         let connected = hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await;
@@ -120,7 +120,7 @@ impl Scene {
         tokio::spawn(connection);
         let uri = |path: &str| format!("http://{}{path}", self.addr);
         let free = http::Request::get(uri("/free")).body(Empty::<Bytes>::new()).unwrap();
-        // Behind an answer, the server's settings have come: it takes extended CONNECTs.
+        // After a response, the server's settings have arrived: it accepts extended CONNECTs.
         assert_eq!(sender.send_request(free).await.unwrap().status(), 200);
 
         let mut connect = http::Request::connect(uri("/ws/a"))
@@ -137,7 +137,7 @@ impl Scene {
     }
 }
 
-/// A message goes there and back.
+/// Checks that a message is echoed.
 async fn is_open<S: AsyncRead + AsyncWrite + Unpin>(socket: &mut WebSocketStream<S>) {
     socket.send("ping".into()).await.unwrap();
     let echoed = soon("the echo", socket.next()).await.unwrap().unwrap();
@@ -172,9 +172,12 @@ async fn peer_that_vanishes_frees_key() {
     let mut first = scene.connect().await;
     is_open(&mut first).await;
     scene.site.held("a").await;
+
     // Without a closing handshake.
     drop(first);
+
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
     is_open(&mut scene.connect().await).await;
 }
@@ -191,7 +194,7 @@ async fn a_lost_lock_cuts_the_connection() {
 }
 
 #[tokio::test]
-async fn work_is_asked_to_stop_before() {
+async fn work_gets_a_stop_request_before() {
     async fn session(mut socket: WebSocket, cx: LockContext) {
         cx.stopping().await;
         cx.ensure_valid().expect("it is a soft stop");
@@ -206,12 +209,15 @@ async fn work_is_asked_to_stop_before() {
         };
         Router::new().route("/ws/{key}", any(upgrade))
     };
-    // A tenth of the validity of a minute before.
+    // A tenth of the validity, a minute before its end.
     let hold = Duration::from_secs(7);
     let mut scene = Scene::with(app, |layer| layer.max_hold(hold)).await;
+
     let mut socket = scene.connect().await;
+
     assert_eq!(soon("the farewell", socket.next()).await.unwrap().unwrap(), "bye".into());
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
 }
 
@@ -231,10 +237,14 @@ async fn kept_handle_holds_the_lock() {
     let mut scene = Scene::open(app).await;
     let mut socket = scene.connect().await;
     is_open(&mut socket).await;
+
     scene.site.held("a").await;
+
     assert_eq!(scene.refused().await.0, StatusCode::CONFLICT);
+
     drop(socket);
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
 }
 
@@ -250,7 +260,7 @@ async fn kept_handle_context_reports_loss() {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 ends.send(cx.ensure_valid()).unwrap();
-                // Until here nobody else is let in.
+                // Until here no other client gets the lock.
                 drop(socket);
             })
         };
@@ -258,8 +268,11 @@ async fn kept_handle_context_reports_loss() {
     };
     let mut scene = Scene::with(app, |layer| layer.max_hold(SHORT)).await;
     let mut socket = scene.connect().await;
+
     let end = scene.end().await;
+
     assert!(matches!(end, Err(LockError::Lost { .. })), "{end:?}");
+
     is_cut(&mut socket).await;
     scene.site.all_keys_gone().await;
 }
@@ -271,9 +284,12 @@ async fn upgrade_without_handle_is_refused() {
         Router::new().route("/ws/{key}", any(upgrade))
     };
     let scene = Scene::open(app).await;
+
     let (status, body) = scene.refused().await;
+
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     assert!(body.contains("upgrade-unguarded"), "{body}");
+
     scene.site.all_keys_gone().await;
 }
 
@@ -298,6 +314,7 @@ async fn dropped_handle_frees_the_key() {
     let scene = Scene::open(app).await;
     let mut socket = scene.connect().await;
     scene.site.all_keys_gone().await;
+
     is_open(&mut socket).await;
 }
 
@@ -314,10 +331,14 @@ async fn work_does_not_begin_without_upgrade() {
         Router::new().route("/ws/{key}", any(answer))
     };
     let mut scene = Scene::open(app).await;
+
     let client = Client::new(http1(), scene.addr);
+
     assert_eq!(client.send(Method::GET, "/ws/a").await.unwrap().text, "no upgrade");
+
     let end = scene.end().await;
     assert!(matches!(end, Err(LockError::Lost { cause: LossCause::Released, .. })), "{end:?}");
+
     scene.site.all_keys_gone().await;
 }
 
@@ -343,10 +364,14 @@ async fn nested_layers_are_all_held() {
     let mut scene = Scene::open(app).await;
     let mut socket = scene.connect().await;
     is_open(&mut socket).await;
+
     scene.site.held("a").await;
+
     assert_eq!(scene.refused().await.0, StatusCode::CONFLICT);
+
     drop(socket);
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
 }
 
@@ -354,14 +379,19 @@ async fn nested_layers_are_all_held() {
 async fn http2_connects_are_held_too() {
     let mut scene = Scene::open(echoes).await;
     let (_connection, answer) = scene.connect_http2().await;
+
     assert_eq!((answer.version(), answer.status()), (http::Version::HTTP_2, StatusCode::OK));
+
     let upgraded = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, None).await;
     is_open(&mut socket).await;
     scene.site.held("a").await;
+
     assert_eq!(scene.refused().await.0, StatusCode::CONFLICT);
+
     // The stream ends, the connection does not.
     drop(socket);
     assert_eq!(scene.end().await, Ok(()));
+
     scene.site.all_keys_gone().await;
 }

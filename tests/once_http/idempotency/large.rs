@@ -111,7 +111,7 @@ async fn large_stream_passes_unstored() {
     let answer = soon("the answer", answer).await.unwrap().unwrap();
     let again = streams.client.send(pay("k", "")).await;
     again.assert_problem(409, None, "response-not-kept", "done");
-    assert!(String::from_utf8_lossy(&again.body).contains("answered 200"));
+    assert!(String::from_utf8_lossy(&again.body).contains("response was 200"));
     feed.send_data("2345".into()).await.unwrap();
     drop(feed);
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "123456789012345");

@@ -35,8 +35,11 @@ async fn acquire_dropped_in_flight_leaves_nothing() {
     scene.proxies.iter().for_each(Proxy::stall);
     let up = || scene.proxies.iter().map(Proxy::bytes_up).sum::<u64>();
     let before = up();
+
     let mut acquire = redlock.lock("x").into_future();
+
     assert!(poll_once(&mut acquire).is_pending());
+
     eventually_async("the requests are sent", async || up() > before).await;
     drop(acquire);
     scene.proxies.iter().for_each(Proxy::resume);
@@ -61,11 +64,14 @@ async fn acquire_dropped_between_tries_leaves_nothing() {
     let redlock = scene.proxied(patient().retry_delay(LONG..=LONG)).await;
     scene.servers[..2].iter().for_each(|server| server.set(&key("x"), "foreign"));
     let mut acquire = pin!(Some(redlock.lock("x").wait(LONG).into_future()));
+
     let mut poll = || {
         let mut cx = Context::from_waker(Waker::noop());
         acquire.as_mut().as_pin_mut().expect("a pending request").poll(&mut cx)
     };
+
     assert!(poll().is_pending());
+
     eventually_async("the attempt ends", async || {
         assert!(poll().is_pending());
         scene.key_counts() == [1, 1, 0] && redlock.health().iter().all(|n| n.in_flight == 0)
@@ -95,8 +101,11 @@ async fn waiter_dropped_in_line_unblocks_others() {
     let redlock = scene.proxied(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
     let mut first = redlock.lock("x").wait(HANG_GUARD).into_future();
+
     let mut second = redlock.lock("x").wait(HANG_GUARD).into_future();
+
     assert!(poll_once(&mut first).is_pending() && poll_once(&mut second).is_pending());
+
     drop(lock);
     drop(first);
     drop(second.await.unwrap());
@@ -114,11 +123,12 @@ async fn run_dropped_halfway_leaves_no_key() {
     })
     .await;
     drop(running);
+
     is_free(&scene, &redlock).await;
 }
 
 #[tokio::test]
-async fn work_that_panics_gives_lock_back() {
+async fn work_that_panics_releases_the_lock() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     let run = redlock.lock("x").run(|_| async { panic!("on purpose") });
@@ -157,6 +167,7 @@ fn lock_dropped_outside_runtime_is_released() {
     drop(first);
     drop(a);
     std::thread::spawn(move || drop(b)).join().unwrap();
+
     runtime().block_on(is_free(&scene, &redlock));
 }
 
@@ -166,14 +177,18 @@ async fn dropped_acquires_answer_is_not_reused() {
     let redlock = scene.proxied(patient()).await;
     let other = scene.direct(patient().owner("other")).await;
     scene.proxies.iter().for_each(|proxy| proxy.set_delay(Duration::from_millis(100)));
+
     let mut dropped = redlock.lock("x").into_future();
+
     assert!(poll_once(&mut dropped).is_pending());
+
     scene.keys_everywhere().await;
     drop(dropped);
     // The name becomes free and is taken by another before the late grants arrive.
     scene.all_keys_gone().await;
     let lock = other.lock("x").await.unwrap();
     let result = redlock.lock("x").await;
+
     let Err(LockError::Held { owner, .. }) = result else { panic!("{result:?}") };
     assert_eq!(owner.as_deref(), Some("other"));
     assert!(lock.is_valid());

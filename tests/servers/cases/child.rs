@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const VARIABLE: &str = "TOWER_REDLOCK_CHILD";
 
-/// The argument that the parent process passed; `None` in an ordinary run.
+/// Returns the argument that the parent process passed; `None` in an ordinary run.
 pub(crate) fn orders() -> Option<String> {
     env::var(VARIABLE).ok()
 }

@@ -10,9 +10,9 @@ use super::scene::{LONG, Scene};
 use crate::support::{HANG_GUARD, RedisServer};
 
 const WAITERS: usize = 2_000;
-/// Thousands of requests take longer than one.
+/// Longer than the guard for one request, as thousands of them run.
 const GUARD: Duration = HANG_GUARD.saturating_mul(5);
-/// Longer than it takes until a connection to a silent server is replaced.
+/// Longer than the time until a connection to a silent server is replaced.
 const PAUSE: Duration = Duration::from_secs(1);
 
 fn name(waiter: usize) -> String {
@@ -35,7 +35,7 @@ fn wait_for_all(redlock: &Redlock) -> JoinSet<()> {
     waiting
 }
 
-/// Waits until the servers know of every waiter.
+/// Waits until the servers have a subscription of every waiter.
 async fn all_listen(scene: &Scene) {
     let channels = Some(WAITERS.to_string());
     let listens = |server: &RedisServer| server.info("stats", "pubsub_channels") == channels;
@@ -60,7 +60,7 @@ async fn a_pause_of_the_servers_heals() {
 
     let silent = &scene.servers[..2];
     silent.iter().for_each(RedisServer::freeze);
-    // The silence itself is what the clients have to survive.
+    // The clients have to survive the silence.
     tokio::time::sleep(PAUSE).await;
     silent.iter().for_each(RedisServer::thaw);
     drop(held);

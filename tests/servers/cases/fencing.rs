@@ -41,6 +41,7 @@ async fn tokens_grow_across_differing_clocks() {
     // A manager that has seen no fence.
     let fresh = scene.direct(patient().clock(HandClock::skewed(-50_000))).await;
     grows(&mut last, token(&fresh).await);
+
     grows(&mut last, token(&right).await);
 }
 
@@ -50,6 +51,7 @@ async fn tokens_grow_despite_frozen_minorities() {
     let slow = scene.direct(patient().clock(HandClock::skewed(-5_000))).await;
     let right = scene.direct(patient()).await;
     let mut last = FencingToken::default();
+
     for round in 0..10 {
         let frozen = [round % 5, (round + 2) % 5].map(|i| &scene.servers[i]);
         for server in frozen {
@@ -72,12 +74,12 @@ fn put_fences_ahead(server: &RedisServer) {
     assert!(matches!(server.cli(&command.collect::<Vec<_>>()), Resp::Int(_)));
 }
 
-/// The token of a lock that the first attempt acquires.
+/// Returns the token of a lock that the first attempt acquires.
 async fn token_at_once(scene: &Scene, redlock: &Redlock) -> FencingToken {
     let lock = redlock.lock("x").await.unwrap_or_else(|error| panic!("no lock: {error}"));
     let token = lock.fencing_token();
     lock.release().await.unwrap();
-    // The slowest server's release, too: another manager's attempt may come next.
+    // Waits for the release on the slowest server too, as another manager's attempt may come next.
     scene.all_keys_gone().await;
     token
 }
@@ -107,7 +109,7 @@ async fn token_passes_fences_hour_ahead() {
         let mut last = token_at_once(&scene, &right).await;
         put_fences_ahead(&scene.servers[ahead]);
         for _ in 0..5 {
-            // A manager that has seen no fence, and whose clock is behind those of the others.
+            // A manager that has seen no fence, and whose clock is behind the others' clocks.
             let slow = scene.direct(patient().clock(HandClock::skewed(-5_000))).await;
             grows(&mut last, token_at_once(&scene, &slow).await);
             grows(&mut last, token_at_once(&scene, &slow).await);
@@ -116,27 +118,34 @@ async fn token_passes_fences_hour_ahead() {
     }
 }
 
-/// The limit: a hand-off asks no server, so that it doesn't see the lease of another process, which
-/// there can be once somebody else has deleted the key. The smaller token is refused by the resource.
+/// A limit: a handover within the process contacts no server, so it does not notice the lease of
+/// another process, which can exist after the key was deleted by a third party. The resource
+/// refuses the smaller token.
 #[tokio::test]
 async fn handed_on_token_may_be_overtaken() {
     let scene = Scene::new(3);
-    // Nothing is renewed, and the deletion not noticed, before the hand-off.
+    // There is no renewal before the handover, so the deletion is not noticed.
     let settings = || patient().ttl(LONG);
     let (a, b) = (scene.direct(settings()).await, scene.direct(settings()).await);
     let lock = a.lock("x").await.unwrap();
     scene.servers.iter().for_each(|server| assert_eq!(server.cli(&["DEL", &key("x")]).int(), 1));
+
     let other = b.lock("x").await.unwrap();
+
     assert!(other.fencing_token() > lock.fencing_token());
+
     let mut waiting = a.lock("x").wait(LONG).into_future();
     assert!(poll_once(&mut waiting).is_pending());
+
     drop(lock);
     let handed_on = waiting.await.unwrap();
     assert!(handed_on.fencing_token() < other.fencing_token());
+
     drop(handed_on);
-    // What is requested from the servers is above both.
+    // The servers grant a token above both.
     let overtaken_by = other.fencing_token();
     other.release().await.unwrap();
     let next = a.lock("x").wait(LONG).await.unwrap();
+
     assert!(next.fencing_token() > overtaken_by);
 }

@@ -11,7 +11,7 @@ use tower_redlock::{
 use super::scene::{LONG, Scene, key, patient};
 use crate::support::{HANG_GUARD, eventually_async};
 
-/// How much longer a key may live than its TTL.
+/// Maximum time for which a key may live beyond its TTL.
 const SLACK: Duration = Duration::from_secs(5);
 
 fn holder() -> RedlockBuilder {
@@ -57,11 +57,15 @@ async fn remaining_time_ends_with_the_quorum() {
     let _lock = redlock.lock("x").await.unwrap();
     scene.keys_everywhere().await;
     let found = async || redlock.inspect("x").await.unwrap().expect("it is held").remaining;
+
     scene.servers[0].cli(&["PEXPIRE", &key("x"), "20000"]);
+
     assert!(found().await > Some(LONG / 2), "two keep it for longer");
+
     scene.servers[1].cli(&["PEXPIRE", &key("x"), "30000"]);
     let left = found().await.expect("it ends");
     assert!(left <= LONG / 2 + SLACK && left > LONG / 3, "{left:?}");
+
     for server in &scene.servers[..2] {
         server.cli(&["PERSIST", &key("x")]);
     }
@@ -69,7 +73,7 @@ async fn remaining_time_ends_with_the_quorum() {
 }
 
 #[tokio::test]
-async fn minority_keys_are_no_quorum() {
+async fn minority_of_keys_is_not_a_quorum() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     let lock = redlock.lock("x").await.unwrap();
@@ -77,7 +81,9 @@ async fn minority_keys_are_no_quorum() {
     for server in &scene.servers[1..] {
         server.cli(&["DEL", &key("x")]);
     }
+
     let found = redlock.inspect("x").await.unwrap().expect("one keeps it");
+
     assert!(!found.is_quorum);
     assert_eq!((found.owner.as_deref(), found.token), (Some("holder"), lock.fencing_token()));
     assert_eq!(found.votes[2].outcome, VoteOutcome::NotCounted(Reason::KeyGone));
@@ -100,7 +106,9 @@ async fn foreign_key_is_not_revoked() {
     let scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     scene.servers.iter().for_each(|server| server.set(&key("x"), "foreign"));
+
     let found = redlock.inspect("x").await.unwrap().expect("it is held");
+
     assert_eq!((found.owner.as_deref(), found.since, found.remaining), (None, None, None));
     assert_eq!(found.token.get(), 0);
     assert!(found.is_quorum);
@@ -109,15 +117,18 @@ async fn foreign_key_is_not_revoked() {
 }
 
 #[tokio::test]
-async fn too_few_answers_are_no_quorum() {
+async fn too_few_answers_are_not_a_quorum() {
     let mut scene = Scene::new(3);
     let redlock = scene.direct(holder()).await;
     let lock = redlock.lock("x").await.unwrap();
     scene.keys_everywhere().await;
     let found = redlock.inspect("x").await.unwrap().expect("it is held");
     scene.servers[0].kill();
+
     eventually_async("it is down", async || !redlock.health()[0].is_voting()).await;
+
     assert!(redlock.inspect("x").await.unwrap().expect("two nodes answer").is_quorum);
+
     scene.servers[1].kill();
     eventually_async("it is down", async || !redlock.health()[1].is_voting()).await;
     let error = redlock.inspect("x").await.unwrap_err();
@@ -126,19 +137,24 @@ async fn too_few_answers_are_no_quorum() {
     for vote in &votes[..2] {
         assert!(matches!(vote.outcome, VoteOutcome::NotCounted(_)), "{votes}");
     }
+
     let error = redlock.revoke(&found).await.unwrap_err();
     assert!(matches!(error, ReleaseError::NoQuorum { .. }), "{error}");
+
     drop(lock);
 }
 
 #[tokio::test]
-async fn silent_servers_are_no_quorum() {
+async fn silent_servers_are_not_a_quorum() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient().node_timeout(Duration::from_millis(200))).await;
     scene.servers[..2].iter().for_each(crate::support::RedisServer::freeze);
+
     let found = tokio::time::timeout(HANG_GUARD, redlock.inspect("x")).await.expect("it hangs");
+
     let Err(LockError::NoQuorum { votes }) = found else { panic!("{found:?}") };
     assert_eq!(votes[2].outcome, VoteOutcome::NotCounted(Reason::KeyGone));
+
     scene.servers[..2].iter().for_each(crate::support::RedisServer::thaw);
     let silent = [votes[0].clone(), votes[1].clone()].map(|vote| vote.outcome);
     assert_eq!(silent, [Reason::TimedOut, Reason::TimedOut].map(VoteOutcome::NotCounted));
@@ -152,10 +168,13 @@ async fn revoking_crashed_holder_frees_name() {
     let lock = crashed.lock("x").await.unwrap();
     scene.keys_everywhere().await;
     scene.proxies.iter().for_each(crate::support::Proxy::cut);
+
     let found = redlock.inspect("x").await.unwrap().expect("it is held");
+
     assert_eq!(redlock.revoke(&found).await, Ok(Released::Released));
     assert_eq!(scene.key_counts(), [0; 3]);
     assert_eq!(redlock.revoke(&found).await, Ok(Released::AlreadyLost));
+
     redlock.lock("x").await.unwrap().release().await.unwrap();
     drop(lock);
 }
@@ -168,11 +187,14 @@ async fn revocation_spares_a_later_holder() {
     scene.keys_everywhere().await;
     let found = redlock.inspect("x").await.unwrap().expect("it is held");
     first.release().await.unwrap();
-    // Of the same manager, and of the same owner.
+    // A lock of the same manager with the same owner.
     let second = redlock.lock("x").await.unwrap();
+
     scene.keys_everywhere().await;
+
     assert_eq!(redlock.revoke(&found).await, Ok(Released::AlreadyLost));
     assert!(scene.key_counts() == [1; 3] && second.is_valid());
+
     second.extend().await.unwrap();
     assert_eq!(second.release().await, Ok(Released::Released));
 }
@@ -184,8 +206,11 @@ async fn living_holder_learns_of_its_successor() {
     let other = scene.direct(patient().owner("other")).await;
     let lock = redlock.lock("x").await.unwrap();
     scene.keys_everywhere().await;
+
     let found = other.inspect("x").await.unwrap().expect("it is held");
+
     assert_eq!(other.revoke(&found).await, Ok(Released::Released));
+
     let _taken = other.lock("x").await.unwrap();
     scene.keys_everywhere().await;
     let error = lock.extend().await.unwrap_err();
@@ -195,15 +220,18 @@ async fn living_holder_learns_of_its_successor() {
 
 #[tokio::test]
 async fn keys_of_locks_are_counted() {
-    // Of which one call scans a thousand.
+    // More keys than one call scans, which is a thousand.
     const KEYS: i64 = 1_500;
     let mut scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
+
     let fill = "for i = 1, ARGV[1] do \
                   redis.call('SET', 'redlock:lock:' .. i, 'x', 'PX', 60000) \
                   redis.call('SET', 'other:' .. i, 'x', 'PX', 60000) \
                 end return tonumber(ARGV[1])";
+
     assert_eq!(scene.servers[1].cli(&["EVAL", fill, "0", &KEYS.to_string()]).int(), KEYS);
+
     scene.servers[2].kill();
     eventually_async("the server is down", async || !redlock.health()[2].is_voting()).await;
     let counts = redlock.key_counts().await;

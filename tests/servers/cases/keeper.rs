@@ -44,12 +44,15 @@ fn blocked_runtime_keeps_the_lock() {
     });
     let started = Instant::now();
     let mut looks = 0;
+
     while started.elapsed() < TTL * 2 {
         let left: Vec<_> = servers.iter().map(|server| server.pttl(&key("x"))).collect();
         assert!(left.iter().all(|left| *left > 0), "{left:?} after {:?}", started.elapsed());
         looks += 1;
     }
+
     assert!(looks > 2);
+
     let result = blocked.join().unwrap();
     assert!(matches!(result, Ok(Ok(_))), "{result:?}");
     assert!(servers.iter().all(|server| !server.exists(&key("x"))));
@@ -69,8 +72,11 @@ async fn many_renewals_share_few_writes() {
         request.into_future()
     }))
     .await;
+
     let locks: Vec<_> = locks.into_iter().map(Result::unwrap).collect();
+
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), tasks);
+
     let reads =
         || -> usize { server.info("stats", "total_reads_processed").unwrap().parse().unwrap() };
     let before = reads();
@@ -79,8 +85,10 @@ async fn many_renewals_share_few_writes() {
     eventually_async("the first renewal is due", async || !shortest(ttl * 2 / 3)).await;
     eventually_async("all are renewed", async || shortest(ttl * 2 / 3)).await;
     let used = reads() - before;
+
     assert!(used < LOCKS / 10, "{used} reads of the server for {LOCKS} renewals");
     assert!(locks.iter().all(tower_redlock::Lock::is_valid));
+
     drop(locks);
     redlock.shutdown().await;
 }
@@ -93,7 +101,9 @@ async fn max_hold_ends_renewal_and_work() {
     let started = Instant::now();
     let request = redlock.lock("x").wait(HANG_GUARD).max_hold(hold);
     let result = request.run(|_| std::future::pending::<()>()).await;
+
     let took = started.elapsed();
+
     assert!(
         matches!(
             &result,
@@ -104,5 +114,6 @@ async fn max_hold_ends_renewal_and_work() {
         "{result:?}"
     );
     assert!(took >= hold.mul_f64(0.9), "{took:?}");
+
     scene.all_keys_gone().await;
 }

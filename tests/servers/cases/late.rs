@@ -29,6 +29,7 @@ async fn late_votes_leave_no_key() {
         reasons(&votes) == vec![Reason::TimedOut; 5] && elapsed < LATE
     })
     .await;
+
     scene.all_keys_gone().await;
 }
 

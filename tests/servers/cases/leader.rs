@@ -60,6 +60,7 @@ async fn candidate() {
         let witness = witness.clone();
         async move { work(term, &witness).await }
     });
+
     run.await.unwrap();
 }
 
@@ -124,18 +125,21 @@ fn killed_process_is_followed_by_another() {
     }
 }
 
-/// A frozen leader cannot drop its work in time; after it is thawed it must not poll the work.
+/// A frozen leader cannot drop its work in time; after it is resumed it must not poll the work.
 #[test]
-fn thawed_process_does_not_work() {
+fn resumed_process_does_not_work() {
     let mut candidates = Candidates::start(2);
     let frozen = candidates.take_leader();
     frozen.signal(Signal::STOP);
     candidates.another_leads(2, Instant::now());
     frozen.signal(Signal::CONT);
     let ticks = candidates.ticks();
+
     eventually("the other leader continues", || candidates.ticks() > ticks + 100);
+
     assert_eq!(candidates.terms(), 2);
     assert_eq!(candidates.ask(&["GET", "stale"]), 0, "steps of a former leader");
+
     // The thawed process is on standby.
     let leader = candidates.take_leader();
     drop(leader);
@@ -185,7 +189,7 @@ async fn hanging_thread_loses_the_lock() {
     second.abort();
 }
 
-/// The only worker thread of its runtime is busy: nothing of the scheduler is polled.
+/// The only worker thread of its runtime is busy, so the scheduler is not polled.
 #[tokio::test]
 async fn jobs_move_while_leaders_runtime_hangs() {
     const LIMIT: Duration = Duration::from_millis(400);
@@ -217,7 +221,7 @@ async fn jobs_move_while_leaders_runtime_hangs() {
     let jobs = jobs.start().unwrap();
     tokio::time::timeout(HANG_GUARD, at_second.recv()).await.expect("the second leads");
     assert!(!busy.is_finished(), "the first still hangs");
-    // It ran only what had begun before it hung.
+    // Only the run that had begun before the hang was executed.
     while at_first.try_recv().is_ok() {}
     go_on.send(()).unwrap();
     busy.await.unwrap().unwrap();
@@ -245,6 +249,7 @@ async fn ended_run_frees_the_lock() {
             .await
             .unwrap();
     }
+
     scene.all_keys_gone().await;
 }
 
@@ -278,8 +283,8 @@ async fn resigning_leader_is_followed_soon() {
             others.all(|(_, (leader, _))| standing_by(&leader.transitions().borrow()))
         })
         .await;
-        // A subscription follows the standby state. If it comes later than this, the round only takes
-        // a renewal interval, which the median tolerates.
+        // A subscription follows the standby state. If it comes later than this, the round takes a
+        // renewal interval, which the median tolerates.
         tokio::time::sleep(Duration::from_millis(20)).await;
         let mut elected: FuturesUnordered<_> = candidates
             .iter()
@@ -300,8 +305,11 @@ async fn resigning_leader_is_followed_soon() {
     }
     took.sort_unstable();
     let (median, longest) = (took[ROUNDS / 2], took[ROUNDS - 1]);
+
     println!("followed after {:.2?} to {longest:.2?}, median {median:.2?}", took[0]);
+
     assert!(median < RENEWAL_INTERVAL / 10, "{took:?}");
+
     for (leader, run) in candidates {
         leader.stop().await;
         run.await.unwrap().unwrap();

@@ -33,6 +33,7 @@ fn manager_serves_two_runtimes_in_succession() {
         let second = redlock.lock("x").await.unwrap();
         assert!(second.fencing_token() > token);
     });
+
     in_a_runtime(scene.all_keys_gone());
 }
 
@@ -49,6 +50,7 @@ fn lock_is_renewed_without_runtime() {
         std::thread::sleep(Duration::from_millis(10));
     }
     drop(lock);
+
     in_a_runtime(scene.all_keys_gone());
 }
 
@@ -60,11 +62,15 @@ async fn late_servers_are_connected() {
     eventually("every node is seen to be down", || {
         redlock.health().iter().all(|node| matches!(node.state, NodeState::Down { .. }))
     });
+
     let mut ready = Box::pin(redlock.ready());
+
     assert_eq!(poll_once(&mut ready), Poll::Pending);
+
     servers[0].restart();
     eventually("one node votes", || redlock.health()[0].is_voting());
     assert_eq!(poll_once(&mut ready), Poll::Pending, "one node is no quorum");
+
     servers[1].restart();
     timeout(HANG_GUARD, ready).await.expect("it returns in time").expect("a quorum votes");
     drop(redlock.lock("x").wait(HANG_GUARD).await.unwrap());
@@ -89,13 +95,16 @@ async fn shutdown_leaves_no_key_or_lock() {
     let last = redlock.lock("last").await.unwrap();
     let held = redlock.lock("held").await.unwrap();
     drop(last);
+
     timeout(HANG_GUARD, redlock.shutdown()).await.expect("it ends");
+
     for server in &scene.servers {
         assert_eq!(server.keys("redlock:lock:*"), [key("held")]);
     }
     assert_eq!(clone.lock("y").await.unwrap_err(), LockError::Closed);
     assert_eq!(clone.lock("y").wait(LONG).await.unwrap_err(), LockError::Closed);
     assert!(held.is_valid(), "the lock remains held");
+
     held.extend().await.unwrap();
     drop(held);
     timeout(HANG_GUARD, redlock.shutdown()).await.expect("it ends a second time");
@@ -120,10 +129,14 @@ async fn shutdown_ends_waits_for_other_clients() {
     let other = scene.direct(patient()).await;
     let redlock = scene.direct(patient()).await;
     let _lock = other.lock("x").await.unwrap();
+
     let mut request = redlock.lock("x").wait(LONG).into_future();
+
     assert!(poll_once(&mut request).is_pending());
+
     eventually("it has been refused", || redlock.health().iter().all(|node| node.in_flight == 0));
     assert!(poll_once(&mut request).is_pending());
+
     redlock.shutdown().await;
     let result = timeout(HANG_GUARD, request).await.expect("the request returns");
     assert_eq!(result.unwrap_err(), LockError::Closed);
@@ -166,11 +179,15 @@ fn census() {
     let clone = a.clone();
     in_a_runtime(async { drop(a.lock("x").wait(HANG_GUARD).await.unwrap()) });
     let lock = in_a_runtime(async { b.lock("y").wait(HANG_GUARD).await.unwrap() });
+
     drop((a, b));
+
     assert_eq!(threads(), 2, "a clone and a lock are left");
+
     drop(clone);
     eventually("the first manager's thread ends", || threads() == 1);
     assert!(lock.is_valid());
+
     drop(lock);
     eventually("the second manager's thread ends", || threads() == 0);
     let unused = Redlock::embedded();

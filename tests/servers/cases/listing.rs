@@ -34,7 +34,9 @@ async fn locks_of_all_clients_are_listed() {
     let scene = Scene::new(3);
     let (blue, green) =
         (scene.direct(patient().owner("blue")).await, scene.direct(patient().owner("green")).await);
+
     assert!(listed(&blue).await.unwrap().is_empty());
+
     let mut locks = BTreeMap::new();
     for i in 0..150 {
         let name = format!("name {i}");
@@ -74,8 +76,10 @@ async fn keys_of_a_minority_are_marked() {
         .iter()
         .map(|holder| (&*holder.name, (holder.is_quorum, holder.owner.is_some())))
         .collect();
+
     let expected =
         [("held", (true, true)), ("of the first", (false, false)), ("of the last", (false, false))];
+
     assert_eq!(marks, BTreeMap::from(expected));
 }
 
@@ -83,13 +87,17 @@ async fn keys_of_a_minority_are_marked() {
 async fn lost_minority_hides_no_lock() {
     let mut scene = Scene::new(5);
     let redlock = scene.direct(patient()).await;
+
     let locks: Vec<_> =
         join_all((0..120).map(|i| redlock.lock(format!("{i}")).into_future())).await;
+
     assert!(locks.iter().all(Result::is_ok));
+
     scene.keys_everywhere().await;
     scene.servers[0].kill();
     scene.servers[3].freeze();
     assert_eq!(names(&redlock).await.len(), 120);
+
     scene.servers[3].thaw();
 }
 
@@ -98,8 +106,11 @@ async fn lost_minority_hides_no_lock() {
 async fn key_of_other_type_hides_none() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
+
     let locks: Vec<_> = join_all((0..5).map(|i| redlock.lock(format!("{i}")).into_future())).await;
+
     assert!(locks.iter().all(Result::is_ok));
+
     scene.keys_everywhere().await;
     for server in &scene.servers[..2] {
         let key = &key("3");
@@ -109,7 +120,9 @@ async fn key_of_other_type_hides_none() {
     let mut found = listed(&redlock).await.unwrap();
     found.sort_by(|a, b| a.name.cmp(&b.name));
     let names: Vec<_> = found.iter().map(|lock| &*lock.name).collect();
+
     assert_eq!(names, ["0", "1", "2", "3", "4"]);
+
     let owners = found.iter().map(|lock| lock.owner.is_some());
     assert_eq!(owners.collect::<Vec<_>>(), [true, true, true, false, true], "a foreign key");
 }
@@ -118,7 +131,9 @@ async fn key_of_other_type_hides_none() {
 async fn too_few_nodes_are_an_error() {
     let mut scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
+
     assert_eq!(listed(&redlock).await.map(|locks| locks.len()), Ok(0));
+
     scene.servers[0].kill();
     scene.servers[1].kill();
     eventually_async("both are down", async || {
@@ -127,13 +142,16 @@ async fn too_few_nodes_are_an_error() {
     .await;
     let mut locks = std::pin::pin!(redlock.locks());
     let error = locks.next().await.unwrap().unwrap_err();
+
     let LockError::NoQuorum { votes } = &error else { panic!("{error}") };
+
     let not_read = |vote: &&tower_redlock::error::Vote| {
         matches!(
             &vote.outcome,
             VoteOutcome::NotCounted(Reason::NotConnected(_) | Reason::Disconnected)
         )
     };
+
     assert_eq!(votes.iter().filter(not_read).count(), 2, "{error}");
     assert!(locks.next().await.is_none(), "nothing follows an error");
 }
@@ -155,11 +173,14 @@ async fn once_keys_and_jobs_are_listed() {
     for i in 0..3 {
         redlock.once(format!("webhook {i}")).run(|_| async { Ok::<_, ()>(()) }).await.unwrap();
     }
+
     let keys: BTreeSet<_> = redlock.once_keys().try_collect().await.unwrap();
+
     assert_eq!(keys, ["webhook 0", "webhook 1", "webhook 2"].map(Into::into).into());
     for key in keys {
         assert!(redlock.once(&*key).status().await.unwrap().is_some(), "{key}");
     }
+
     let jobs: Vec<_> = redlock.claimed_jobs().try_collect().await.unwrap();
     assert!(jobs.is_empty(), "{jobs:?}");
 }
@@ -187,10 +208,14 @@ async fn many_locks_are_listed_meanwhile() {
         }
     });
     let before = granted.load(Ordering::Relaxed);
+
     let found = names(&holder).await;
+
     assert!(granted.load(Ordering::Relaxed) > before, "locks go on");
+
     is_over.store(true, Ordering::Relaxed);
     working.await.unwrap();
     assert_eq!(found.iter().filter(|name| *name != "busy").count(), LOCKS);
+
     drop(held);
 }

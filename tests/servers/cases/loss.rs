@@ -24,11 +24,14 @@ async fn stolen_lock_is_lost_at_renewal() {
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
     let lost = lock.lost();
     scene.servers[..2].iter().for_each(|server| server.set(&key("x"), "thief"));
+
     let cause = tokio::time::timeout(HANG_GUARD, lost).await.expect("the loss is detected");
+
     // A lock without a renewal would have expired.
     assert_eq!(cause, LossCause::Stolen { owner: None });
     assert!(!lock.is_valid());
     assert_eq!(lock.remaining(), Duration::ZERO);
+
     drop(lock);
     redlock.shutdown().await;
     for server in &scene.servers[..2] {
@@ -41,6 +44,7 @@ async fn stolen_lock_is_lost_at_renewal() {
 async fn work_under_stolen_lock_stops() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient().ttl(TTL)).await;
+
     let result = redlock
         .lock("x")
         .wait(HANG_GUARD)
@@ -56,21 +60,25 @@ async fn work_under_stolen_lock_stops() {
             }
         })
         .await;
+
     let Err(LockError::Lost { cause: LossCause::Stolen { .. } }) = result else {
         panic!("{result:?}")
     };
 }
 
 #[tokio::test]
-async fn stolen_minority_does_no_harm() {
+async fn stolen_minority_is_harmless() {
     let scene = Scene::new(5);
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
     scene.servers[..2].iter().for_each(|server| server.set(&key("x"), "thief"));
+
     for _ in 0..3 {
         lock.extend().await.unwrap();
     }
+
     assert!(lock.is_valid());
+
     lock.release().await.unwrap();
     for server in &scene.servers[..2] {
         assert_eq!(server.get(&key("x")).as_deref(), Some(&b"thief"[..]));
@@ -101,7 +109,9 @@ async fn unrenewable_lock_ends_before_deadline() {
             deadline = seen;
         }
     };
+
     let ended = clock.now();
+
     let LossCause::Expired { votes } = cause else { panic!("{cause:?}") };
     // No node answered a renewal, so no node is listed as having granted.
     assert_eq!(reasons(&votes).len(), 3);
@@ -156,11 +166,14 @@ async fn unrenewable_work_stops_at_deadline() {
             }
         }
     });
+
     let result = tokio::time::timeout(HANG_GUARD * 2, run).await.expect("the work is stopped");
+
     let Err::<(), _>(LockError::Lost { cause: LossCause::Expired { .. } }) = result else {
         panic!("{result:?}")
     };
     assert!(polls > 1, "the work is polled while the lock is held");
+
     // tests/hard_stop checks the same on a manual clock.
     let (began, deadline) = last;
     assert!(began < deadline, "{:?} late", began.saturating_duration_since(deadline));

@@ -28,13 +28,18 @@ async fn one_frozen_node_costs_nothing() {
     let redlock = scene.direct(brisk()).await;
     let healthy = cycles(&redlock).await;
     scene.servers[0].freeze();
+
     let frozen = cycles(&redlock).await;
+
     assert!(frozen < guard(healthy), "{frozen:?} with a frozen node, {healthy:?} without");
+
     scene.servers[0].thaw();
     scene.all_keys_gone().await;
     all_vote(&redlock).await;
     let thawed = cycles(&redlock).await;
+
     assert!(thawed < guard(healthy), "{thawed:?} after the thaw, {healthy:?} before");
+
     scene.all_keys_gone().await;
 }
 
@@ -44,9 +49,12 @@ async fn one_killed_node_costs_nothing() {
     let redlock = scene.direct(brisk()).await;
     let healthy = cycles(&redlock).await;
     scene.servers[4].kill();
+
     let killed = cycles(&redlock).await;
+
     assert!(killed < guard(healthy), "{killed:?} with a dead node, {healthy:?} without");
     assert_eq!(redlock.health().iter().filter(|node| node.is_voting()).count(), 4);
+
     scene.servers[4].restart();
     all_vote(&redlock).await;
     cycles(&redlock).await;
@@ -63,6 +71,7 @@ async fn held_lock_survives_lost_minority() {
     lock.extend().await.expect("the healthy majority renews");
     lock.release().await.unwrap();
     scene.servers[1].thaw();
+
     eventually_async("the thawed node keeps no key", async || {
         scene.servers[1..].iter().all(|server| server.keys("redlock:lock:*").is_empty())
     })

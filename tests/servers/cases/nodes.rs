@@ -15,7 +15,7 @@ use crate::support::mock_node::MockNode;
 
 pub(super) type Outcome = Result<Answer, Reason>;
 
-/// The nodes of a manager, which must outlive them, and the answers to their acquires.
+/// The nodes of a manager, which must outlive them, and the answers to its acquires.
 pub(super) fn noted(of: &Redlock) -> (Vec<MockNode>, Arc<Mutex<Vec<Outcome>>>) {
     let notes = Arc::<Mutex<Vec<Outcome>>>::default();
     let node = |inner: &Arc<dyn Node>| {
@@ -35,9 +35,9 @@ pub(super) fn noted(of: &Redlock) -> (Vec<MockNode>, Arc<Mutex<Vec<Outcome>>>) {
     (of.nodes().iter().map(node).collect(), notes)
 }
 
-/// Makes the first acquire operations of two clients split the nodes: each client is
-/// the first at half of them, and no answer is delivered before all answers have arrived. Whatever
-/// follows is passed on unchanged.
+/// Makes the first acquire operations of two clients split the nodes: each client is the first on
+/// half of them, and no answer is delivered before all answers have arrived. Later operations are
+/// passed on unchanged.
 #[derive(Debug)]
 pub(super) struct Split {
     state: Mutex<State>,
@@ -45,7 +45,7 @@ pub(super) struct Split {
 
 #[derive(Debug)]
 struct State {
-    /// The second client's operations by node, held until the first client's is answered.
+    /// The second client's operations by node, held until the first client's operation is answered.
     waiting: Vec<Option<(Op, Reply)>>,
     first_answered: Vec<bool>,
     answers: Vec<(Reply, Outcome)>,
@@ -63,7 +63,7 @@ impl Split {
         Arc::new(Self { state: Mutex::new(state) })
     }
 
-    /// What client 0 or 1 sees of the nodes.
+    /// The nodes as client 0 or 1 sees them.
     pub(super) fn nodes(self: &Arc<Self>, client: usize, of: &Redlock) -> Vec<MockNode> {
         let half = of.nodes().len() / 2;
         let node = |(index, inner): (usize, &Arc<dyn Node>)| {

@@ -20,10 +20,13 @@ async fn all_nodes_down_fail_first_poll() {
     let redlock = scene.direct(brisk()).await;
     scene.servers.iter_mut().for_each(RedisServer::kill);
     all_are_known_to_be_down(&redlock).await;
+
     let result = poll_once(&mut redlock.lock("x").into_future());
+
     let Poll::Ready(Err(LockError::NoQuorum { votes })) = result else { panic!("{result:?}") };
+
     let is_down = |r: &&Reason| matches!(r, Reason::NotConnected(_) | Reason::Disconnected);
-    // The verdict does not wait for the third, and does not say that it timed out.
+    // The result does not wait for the third node, and does not report that it timed out.
     assert!(reasons(&votes).iter().filter(is_down).count() >= 2, "{votes}");
     assert!(!reasons(&votes).contains(&Reason::TimedOut), "at the first poll: {votes}");
 }
@@ -48,13 +51,16 @@ async fn dying_nodes_leave_no_quorum() {
 }
 
 #[tokio::test]
-async fn frozen_nodes_keep_no_key_thawed() {
+async fn resumed_nodes_keep_no_key() {
     let scene = Scene::new(3);
     let redlock = scene.direct(brisk()).await;
     scene.servers.iter().for_each(RedisServer::freeze);
+
     let result = redlock.lock("x").await;
+
     let Err(LockError::NoQuorum { votes }) = result else { panic!("{result:?}") };
     assert_eq!(reasons(&votes), vec![Reason::TimedOut; 3]);
+
     scene.servers.iter().for_each(RedisServer::thaw);
     scene.all_keys_gone().await;
     all_vote(&redlock).await;

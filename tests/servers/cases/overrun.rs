@@ -42,7 +42,9 @@ async fn warning_names_resource_and_overrun() {
         })
     });
     log.wait_for("WARN", &["resource=invoice:7", "blocks past the end of its lock", "by="]).await;
+
     go_on.send(()).unwrap();
+
     // The poll began under the lock, so its result counts.
     assert_eq!(blocked.join().unwrap(), Ok(()));
 }
@@ -55,8 +57,11 @@ async fn timely_stop_logs_nothing() {
     let redlock = connected(over(builder, [server.url()])).await;
     let request = redlock.lock("x").auto_extend(false).wait(HANG_GUARD);
     let result = request.run(|_| std::future::pending::<()>()).await;
+
     let expired = LockError::Lost { cause: LossCause::Released };
+
     assert!(std::mem::discriminant(&result.unwrap_err()) == std::mem::discriminant(&expired));
+
     // Later than the check would have been.
     let lock = redlock.lock("x").wait(HANG_GUARD).auto_extend(false).await.unwrap();
     lock.lost().await;
@@ -72,6 +77,7 @@ fn process_aborts_where_configured() {
         "blocks_as_a_job_that_aborts",
         "blocks_as_a_leader_that_aborts",
     ];
+
     for child in children {
         let output = TestProcess::start(module_path!(), child, &server.url()).output();
         assert_eq!(output.status.signal(), Some(6), "SIGABRT: {output:?}");
@@ -96,6 +102,7 @@ fn blocks_under_a_request_that_aborts() {
 fn blocks_as_a_job_that_aborts() {
     let Some(url) = orders() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+
     runtime.block_on(async {
         let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
         let often = Schedule::every(Duration::from_millis(50));
@@ -114,6 +121,7 @@ fn blocks_as_a_job_that_aborts() {
 fn blocks_as_a_leader_that_aborts() {
     let Some(url) = orders() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+
     runtime.block_on(async {
         let redlock = connected(over(Redlock::builder().ttl(TTL), [url])).await;
         let leader = redlock.leader("x").stall_limit(TTL).on_overrun(Overrun::Abort);

@@ -12,12 +12,12 @@ use crate::support::HANG_GUARD;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Time to send on a busy machine.
+/// A builder with enough time to send on a busy machine.
 fn impatient() -> RedlockBuilder {
     brisk().node_timeout(TIMEOUT)
 }
 
-/// A manager over the nodes of the first one, which only provides them.
+/// A manager over the nodes of the first manager, which only provides them.
 async fn noting(scene: &Scene) -> (Redlock, Redlock, impl Fn() -> Vec<super::nodes::Outcome>) {
     let lender = scene.proxied(impatient()).await;
     let (nodes, answers) = noted(&lender);
@@ -49,8 +49,11 @@ async fn retry_passes_its_lost_grant() {
     let scene = Scene::new(3);
     let redlock = scene.proxied(patient()).await;
     scene.proxies.iter().for_each(|proxy| proxy.set_delay(HANG_GUARD));
+
     let mut request = Box::pin(redlock.lock("x").wait(HANG_GUARD).run(|_| async {}));
+
     assert!(poll_once(&mut request).is_pending());
+
     scene.keys_everywhere().await;
     // Grants do not arrive, and keys cannot be released before the links are restored.
     for proxy in &scene.proxies {

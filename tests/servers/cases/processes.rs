@@ -74,6 +74,7 @@ async fn fighter() {
     for task in tasks.collect::<Vec<_>>() {
         task.await.unwrap();
     }
+
     redlock.shutdown().await;
 }
 

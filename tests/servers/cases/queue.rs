@@ -23,6 +23,7 @@ async fn waiters_are_served_in_order() {
     let redlock = scene.direct(patient()).await;
     let lock = redlock.lock("x").await.unwrap();
     let order = Arc::<Mutex<Vec<usize>>>::default();
+
     let mut waiting: Vec<_> = (0..20)
         .map(|i| {
             let order = Arc::clone(&order);
@@ -31,12 +32,15 @@ async fn waiters_are_served_in_order() {
             }))
         })
         .collect();
+
     assert!(waiting.iter_mut().all(|waiter| poll_once(waiter).is_pending()));
+
     let tasks: Vec<_> = waiting.into_iter().rev().map(tokio::spawn).collect();
     drop(lock);
     for task in tasks {
         task.await.unwrap().unwrap();
     }
+
     assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
 }
 
@@ -48,7 +52,9 @@ async fn waiter_timeout_names_own_process() {
     let wait = Duration::from_millis(100);
     let started = Instant::now();
     let result = redlock.lock("x").wait(wait).await;
+
     let elapsed = started.elapsed();
+
     let Err(LockError::WaitTimedOut { waited, last }) = result else { panic!("{result:?}") };
     assert!(wait <= waited && waited <= elapsed && elapsed < HANG_GUARD);
     let LockError::Held { owner, expires_in: Some(after), .. } = *last else { panic!("{last:?}") };
@@ -65,7 +71,9 @@ async fn local_conflict_fails_without_asking() {
     let redlock = builder.build().unwrap();
     let _lock = redlock.lock("x").await.unwrap();
     crate::support::eventually("all answers have arrived", || answers.lock().unwrap().len() == 3);
+
     let result = poll_once(&mut redlock.lock("x").into_future());
+
     let Poll::Ready(Err(LockError::Held { owner, expires_in: Some(_), .. })) = result else {
         panic!("{result:?}")
     };
@@ -103,6 +111,7 @@ async fn overlapping_sets_exclude_without_deadlock() {
     for task in tasks {
         tokio::time::timeout(LONG, task).await.expect("no deadlock").unwrap();
     }
+
     scene.all_keys_gone().await;
 }
 
@@ -112,13 +121,18 @@ async fn single_attempt_ignores_unpolled_head() {
     let redlock = scene.proxied(patient()).await;
     // As in a `select!` whose other branch wants the same name while this one is not polled.
     let mut head = redlock.lock("x").into_future();
+
     scene.proxies.iter().for_each(Proxy::stall);
+
     assert!(poll_once(&mut head).is_pending());
+
     scene.proxies.iter().for_each(Proxy::resume);
     scene.keys_everywhere().await;
     let attempt = tokio::time::timeout(HANG_GUARD, redlock.lock("x")).await;
     let result = attempt.expect("a single attempt ends without a wait");
+
     assert!(matches!(result, Err(LockError::Held { .. })), "{result:?}");
+
     drop(head);
 }
 
@@ -130,11 +144,14 @@ async fn max_attempts_return_the_last_error() {
     let builder = patient().retry_delay(Duration::ZERO..=Duration::from_millis(2));
     let redlock = nodes.into_iter().fold(builder, RedlockBuilder::node).build().unwrap();
     scene.servers.iter().for_each(|server| server.set(&key("x"), "foreign"));
+
     let result = redlock.lock("x").wait(LONG).max_attempts(4).await;
+
     assert!(
         matches!(result, Err(LockError::Held { expires_in: None, owner: None, .. })),
         "{result:?}"
     );
+
     crate::support::eventually("all answers have arrived", || answers.lock().unwrap().len() >= 12);
     assert_eq!(answers.lock().unwrap().len(), 4 * 3);
 }

@@ -56,9 +56,12 @@ async fn unacknowledged_release_is_repeated() {
     let lock = redlock.lock("x").wait(HANG_GUARD).await.unwrap();
     scene.keys_everywhere().await;
     scene.servers[..3].iter().for_each(RedisServer::freeze);
+
     let result = lock.release().await;
+
     let Err(ReleaseError::NoQuorum { votes }) = result else { panic!("{result:?}") };
     assert_eq!(votes.len(), 5);
+
     scene.servers[..3].iter().for_each(RedisServer::thaw);
     // The TTL of a minute does not free them within the test.
     scene.all_keys_gone().await;
@@ -76,5 +79,6 @@ async fn frozen_majority_releases_after_thaw() {
         redlock.health().iter().filter(|node| !node.is_voting()).count() == 2
     });
     scene.servers[..2].iter().for_each(RedisServer::thaw);
+
     scene.all_keys_gone().await;
 }

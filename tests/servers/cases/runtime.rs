@@ -38,17 +38,19 @@ fn tasks_run_and_end_there() {
         drop(redlock);
         eventually_async("its tasks end", async || alive() == 0).await;
     });
+
     assert!(servers.iter().all(|server| !server.exists(&key("x"))));
 }
 
-/// The price: the default's renewals go on (`keeper::blocked_runtime_keeps_the_lock`).
+/// The drawback of this option: renewals of the default spawner continue instead
+/// (`keeper::blocked_runtime_keeps_the_lock`).
 #[test]
 fn blocked_runtime_loses_the_lock() {
     let servers = RedisServer::start_n(3);
     runtime().block_on(async {
         let redlock = on_runtime(&servers).await;
         let work = redlock.lock("x").run(async |cx| {
-            // In real time, as the servers' TTLs.
+            // Real time passes, as in the servers' TTLs.
             thread::sleep(TTL * 2);
             cx.ensure_valid()
         });
@@ -86,6 +88,7 @@ fn requests_fail_after_the_runtime() {
         assert!(told.is_err(), "{told:?}");
         lost.lost().await;
     });
+
     for request in waiting {
         let refused = request.join().unwrap();
         assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");

@@ -18,7 +18,7 @@ pub(crate) use crate::support::{LONG, ServerScene as Scene, all_vote, connected,
 pub(crate) const LONGEST_LEAD: Duration = Duration::from_millis(22);
 
 impl Scene {
-    /// The remaining lives of the key of `name`, in ms.
+    /// The remaining TTLs of the key of `name`, in ms.
     pub(crate) fn pttls(&self, name: &str) -> Vec<i64> {
         self.servers.iter().map(|server| server.pttl(&key(name))).collect()
     }
@@ -39,7 +39,7 @@ pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Why the votes did not count; panics at a vote that did.
+/// Returns why the votes did not count; panics at a vote that did.
 #[track_caller]
 pub(crate) fn reasons(votes: &Votes) -> Vec<Reason> {
     votes

@@ -116,6 +116,7 @@ async fn extension_counts_where_key_remains() {
     jump_is_seen(&redlock, 0).await;
     scene.servers[2].kill();
     scene.is_down(&redlock, 2).await;
+
     in_time(lock.extend()).await.unwrap();
 }
 
@@ -130,7 +131,9 @@ async fn jumped_server_does_not_regrant_key() {
     eventually_async("every server has the key", async || scene.keys() == [true; 3]).await;
     scene.servers[0].set_clock_offset(MINUTES);
     jump_is_seen(&redlock, 0).await;
+
     in_time(lock.extend()).await.unwrap();
+
     assert_eq!(scene.keys(), [false, true, true]);
 }
 
@@ -141,7 +144,7 @@ async fn vanished_key_stays_unavailable() {
     }
     let mut scene = Scene::new();
     let (first, second) = (scene.manager(patient()).await, scene.manager(patient()).await);
-    // The first holds it on two servers, as the third comes up after that.
+    // The first client holds it on two servers, as the third server starts afterwards.
     scene.servers[2].kill();
     scene.is_down(&first, 2).await;
     let lock = first.lock("a").await.unwrap();
@@ -176,14 +179,17 @@ async fn undone_jump_between_checks_is_missed() {
     // No health check runs meanwhile.
     clock.hold();
     scene.blink(0);
+
     clock.go_on();
+
     assert_eq!(scene.keys(), [false, true, false]);
+
     let second = scene.manager(patient()).await;
     let other = in_time(async { second.lock("a").await }).await.unwrap();
     assert!(lock.is_valid() && other.is_valid() && LONG > other.remaining());
 }
 
-/// The drift allowance of `max_ttl` is 0.6 s, that of the lock 22 ms.
+/// The drift allowance is 0.6 s for `max_ttl`, and 22 ms for the lock.
 #[tokio::test]
 async fn small_jump_matters_to_short_lock() {
     if !has(&[Feature::Clock]) {
@@ -197,8 +203,11 @@ async fn small_jump_matters_to_short_lock() {
     in_time(first.ready()).await.unwrap();
     let second = scene.manager(builder()).await;
     way.cut();
+
     let lock = in_time(async { first.lock("a").auto_extend(false).await }).await.unwrap();
+
     assert!(!scene.keys()[2]);
+
     scene.servers[0].set_clock_offset(0.5);
     let next = second.lock("a").wait(lock.remaining()).await;
     assert!(

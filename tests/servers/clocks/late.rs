@@ -95,7 +95,7 @@ impl InFlight {
 }
 
 #[tokio::test]
-async fn acquire_behind_its_release_is_undone() {
+async fn acquire_after_its_release_is_undone() {
     let in_flight = InFlight::with_a_late_acquire().await;
     in_flight.is_released_once().await;
     in_flight.proxy.deliver();
@@ -115,15 +115,18 @@ async fn acquire_after_expiry_stores_nothing() {
 }
 
 #[tokio::test]
-async fn renewal_behind_its_release_is_undone() {
+async fn renewal_after_its_release_is_undone() {
     let in_flight = InFlight::with_a_late_renewal().await;
     in_flight.is_released_once().await;
+
     in_flight.proxy.deliver();
+
     assert_eq!(
         in_flight.count("set"),
         1,
         "it arrived within its deadline, and stored the key again"
     );
+
     eventually("the key is gone", || !in_flight.server.exists(KEY));
     in_flight.is_released_for_good().await;
     assert!(!in_flight.server.exists(KEY));
@@ -153,8 +156,11 @@ async fn renewal_after_its_validity_is_dropped() {
         // The servers and the client count real time; no event marks the end of the validity.
         tokio::time::sleep(LONGEST_LEAD).await;
     };
+
     let (extended, ()) = in_time(async { tokio::join!(lock.extend(), held) }).await;
+
     assert!(extended.is_err());
+
     in_flight.proxy.deliver();
     assert_eq!(in_flight.count("set"), 0);
 }
@@ -174,7 +180,9 @@ async fn paused_server_keeps_nothing_late() {
     .await;
     eventually_async("the releases are pending", async || in_flight.pending() == 3).await;
     in_flight.server.thaw();
+
     eventually_async("no release is pending", async || in_flight.pending() == 0).await;
+
     assert!(!in_flight.server.exists(KEY));
 }
 
@@ -190,8 +198,11 @@ async fn server_resuming_in_time_keeps_nothing() {
         in_flight.proxy.heal();
         in_flight.server.thaw();
     };
+
     let (result, ()) = in_time(async { tokio::join!(attempt, cut) }).await;
+
     assert!(matches!(result, Err(LockError::NoQuorum { .. })), "{result:?}");
+
     eventually_async("the command runs", async || in_flight.count("set") == 1).await;
     in_flight.is_released_for_good().await;
     assert!(!in_flight.server.exists(KEY));
@@ -204,8 +215,11 @@ async fn every_attempt_has_its_own_nonce() {
     in_flight.server.set_config("slowlog-max-len", "1000");
     in_flight.server.set_config("slowlog-log-slower-than", "0");
     let attempts = 5;
+
     let result = in_flight.redlock.lock("a").wait(HANG_GUARD).max_attempts(attempts).await;
+
     assert!(matches!(result, Err(LockError::Held { .. })), "{result:?}");
+
     let acquires: Vec<_> = slow_log(&in_flight.server)
         .into_iter()
         .filter(|args| {
@@ -218,6 +232,7 @@ async fn every_attempt_has_its_own_nonce() {
             |text: &String| text.len() == 32 && text.chars().all(|c| c.is_ascii_hexdigit());
         begun.into_iter().find(is_nonce).expect("a nonce")
     };
+
     assert_eq!(acquires.len(), usize::try_from(attempts).unwrap(), "{acquires:?}");
     assert_eq!(acquires.iter().map(nonce).collect::<HashSet<_>>().len(), acquires.len());
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 const HOUR: f64 = 3_600.0;
-const OWN: &str = "our own clock stood still";
+const OWN: &str = "local clock paused";
 
 #[tokio::test]
 async fn is_found_out_by_the_third() {
@@ -35,8 +35,11 @@ async fn is_found_out_by_the_third() {
         !lock.is_valid()
     })
     .await;
+
     let cause = in_time(lock.lost()).await;
+
     assert!(matches!(cause, LossCause::ClockJumped { .. }), "{cause}");
+
     for redlock in [&first, &second] {
         eventually_async("both nodes are barred", async || {
             (0..2).all(|node| refusal(redlock, node).as_ref().is_some_and(is_jump))
@@ -44,6 +47,7 @@ async fn is_found_out_by_the_third() {
         .await;
         assert!(redlock.health()[2].is_voting());
     }
+
     assert!(second.lock("a").await.is_err(), "the second client cannot have detected the jump");
     assert!(!scene.log.text().contains(OWN), "{}", scene.log.text());
 }
@@ -60,6 +64,7 @@ async fn is_taken_for_pause_without_third() {
     scene.is_down(&redlock, 2).await;
     scene.servers[0].set_clock_offset(HOUR);
     scene.servers[1].set_clock_offset(HOUR);
+
     scene.log.wait_for("WARN", &[OWN]).await;
 }
 
@@ -89,6 +94,8 @@ async fn waits_for_a_third_that_hangs() {
     let place = |parts: [&str; 2]| {
         lines.iter().position(|line| parts.iter().all(|part| line.contains(part)))
     };
+
     let (down, verdict) = (place(["node is down", "node-3"]), place([OWN, ""]));
+
     assert!(down.is_some() && down < verdict, "{text}");
 }

@@ -65,7 +65,7 @@ impl Scene {
     }
 }
 
-/// Why the node has no vote, if it says so.
+/// Returns why the node has no vote, if that is known.
 pub(super) fn refusal(redlock: &Redlock, node: usize) -> Option<Reason> {
     match &redlock.health()[node].state {
         NodeState::Refusing { reason, .. } => Some(reason.clone()),
@@ -77,7 +77,7 @@ pub(super) fn is_jump(reason: &Reason) -> bool {
     matches!(reason, Reason::ClockJumped { .. })
 }
 
-/// Waits until the jump of a node's clock is seen.
+/// Waits until the jump of a node's clock is detected.
 pub(super) async fn jump_is_seen(redlock: &Redlock, node: usize) {
     eventually_async("the jump is seen", async || {
         refusal(redlock, node).as_ref().is_some_and(is_jump)

@@ -33,13 +33,13 @@ async fn local_pause_advances_deadlines() {
         "the local clock alone does not show the pause"
     );
 
-    scene.log.wait_for("WARN", &["our own clock stood still"]).await;
-    assert_eq!(scene.log.text().matches("our own clock stood still").count(), 1);
+    scene.log.wait_for("WARN", &["local clock paused"]).await;
+    assert_eq!(scene.log.text().matches("local clock paused").count(), 1);
     eventually_async("every node votes", async || {
         redlock.health().iter().all(NodeHealth::is_voting)
     })
     .await;
-    // It stays so after the next health checks.
+    // The value is unchanged after the next health checks.
     let (looked, again) = (clock.now(), Duration::from_secs(2));
     eventually_async("every node is checked", async || {
         clock.now().saturating_duration_since(looked) > again
@@ -47,7 +47,7 @@ async fn local_pause_advances_deadlines() {
     .await;
     assert!(redlock.health().iter().all(NodeHealth::is_voting), "{:?}", redlock.health());
     assert!(clock.now().saturating_duration_since(looked) < ttl, "a bar would have expired");
-    assert_eq!(scene.log.text().matches("our own clock stood still").count(), 1);
+    assert_eq!(scene.log.text().matches("local clock paused").count(), 1);
 
     // Later deadlines use the corrected clock.
     let lock = redlock.lock("a").await.unwrap();
@@ -74,9 +74,12 @@ async fn valid_lock_is_valid_for_less() {
     })
     .await;
     clock.go_on();
-    scene.log.wait_for("WARN", &["our own clock stood still"]).await;
+
+    scene.log.wait_for("WARN", &["local clock paused"]).await;
+
     assert!(lock.is_valid());
     assert!(lock.remaining().as_millis() < enough, "{:?}", lock.remaining());
+
     in_time(lock.extend()).await.unwrap();
     assert!(lock.remaining().as_millis() > enough, "{:?}", lock.remaining());
 }
@@ -98,12 +101,15 @@ async fn jumped_server_stays_barred() {
     eventually_async("time passes", async || scene.servers[0].pttl(super::scene::KEY) < 57_000)
         .await;
     clock.go_on();
-    scene.log.wait_for("WARN", &["our own clock stood still"]).await;
+    scene.log.wait_for("WARN", &["local clock paused"]).await;
+
     eventually_async("the other two nodes vote", async || {
         redlock.health()[..2].iter().all(NodeHealth::is_voting)
     })
     .await;
+
     assert!(refusal(&redlock, 2).as_ref().is_some_and(is_jump), "{:?}", redlock.health()[2]);
+
     drop(lock);
     let _lock = in_time(async { redlock.lock("b").await }).await.unwrap();
     assert!(!scene.servers[2].exists("redlock:lock:b"));

@@ -14,8 +14,8 @@ use crate::support::{Feature, eventually_async, hand_clock::HandClock, has};
 
 const HOURS: Duration = Duration::from_secs(2 * 3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-const OWN: &str = "this process's wall clock is off";
-const SERVERS: &str = "the server's wall clock is off";
+const OWN: &str = "this process's wall clock differs";
+const SERVERS: &str = "the server's wall clock differs";
 
 /// A lock that the first attempt acquires.
 async fn token(redlock: &Redlock) -> u64 {
@@ -51,6 +51,7 @@ mod of_the_client {
             return;
         }
         let day = i64::try_from(DAY.as_micros()).unwrap();
+
         for by in [day, -day] {
             let scene = Scene::new();
             let clock = HandClock::system();
@@ -70,7 +71,7 @@ mod of_the_client {
             eventually_async("the offset is detected", async || own_is_off(&redlock, by)).await;
             let way = if by < 0 { "back" } else { "forward" };
             scene.log.wait_for("WARN", &[OWN, way]).await;
-            // It stays so after the next health checks.
+            // The value is unchanged after the next health checks.
             let looked = clock.now();
             let again = Duration::from_millis(2_500);
             eventually_async("further health checks", async || {
@@ -84,7 +85,7 @@ mod of_the_client {
                 findings(&redlock).iter().all(Vec::is_empty)
             })
             .await;
-            scene.log.wait_for("INFO", &["wall clock is right again"]).await;
+            scene.log.wait_for("INFO", &["wall clock is correct again"]).await;
             assert_eq!(scene.log.text().matches(OWN).count(), 1, "{}", scene.log.text());
         }
     }
@@ -95,6 +96,7 @@ mod of_the_client {
             return;
         }
         let scene = Scene::new();
+
         for ahead in [true, false] {
             let clock = HandClock::system();
             if ahead {
@@ -117,6 +119,7 @@ mod of_a_server {
             return;
         }
         let hours = HOURS.as_secs_f64();
+
         for by in [hours, -hours] {
             let scene = Scene::new();
             scene.servers[1].set_clock_offset(by);
@@ -141,7 +144,7 @@ mod of_a_server {
                 (1, 0),
                 "{text}"
             );
-            assert!(redlock.health()[1].to_string().contains("those of a quorum of servers"));
+            assert!(redlock.health()[1].to_string().contains("the clocks of a quorum of servers"));
         }
     }
 
@@ -154,12 +157,16 @@ mod of_a_server {
         for server in &scene.servers[..2] {
             server.set_clock_offset(HOURS.as_secs_f64());
         }
+
         let redlock = scene.manager(patient()).await;
+
         assert!(!is_of_now(token(&redlock).await), "two of three clocks are ahead");
+
         scene.servers[0].kill();
         scene.is_down(&redlock, 0).await;
         let error = in_time(async { redlock.lock("a").await }).await.unwrap_err();
         let LockError::NoQuorum { votes } = &error else { panic!("{error}") };
+
         let behind = VoteOutcome::NotCounted(Reason::TokenAhead);
         assert_eq!(votes[2].outcome, behind, "{votes}");
         assert!(error.to_string().contains("behind the other nodes'"), "{error}");

@@ -1,4 +1,4 @@
-//! The owner of a lease that may linger is told of refused requests.
+//! The owner of an idle lease gets a hint when a request is refused.
 
 use std::sync::{
     Arc, Mutex,
@@ -11,11 +11,11 @@ use super::{Subject, granted, raised};
 use crate::support::eventually_async;
 
 on_both! {
-    first_refusal_asks_the_owner
-    plain_lease_asks_nobody
+    first_refusal_sends_the_owner_a_hint
+    ordinary_lease_sends_no_hint
     ask_names_the_refused_one
     raise_and_extension_keep_the_mark
-    waiters_are_marked_beside_it
+    waiters_are_marked_as_well
     inspection_shows_that_it_lingers
 }
 
@@ -48,7 +48,7 @@ async fn subscribe(subject: &Subject) -> (Arc<Asks>, Subscription) {
     (asks, subscription)
 }
 
-/// Waits for the asks, and for one of another lease that follows them.
+/// Waits for the hints, and for one about another lease that is sent after them.
 async fn assert_asks(subject: &Subject, asks: &Asks, names: &[&str]) {
     let last = subject.contender("last").lingering();
     assert_eq!(last.acquire().await, granted(false, 0));
@@ -76,7 +76,7 @@ fn lingers(response: &Result<Answer, tower_redlock::error::Reason>) -> bool {
     }
 }
 
-async fn first_refusal_asks_the_owner(subject: &Subject) {
+async fn first_refusal_sends_the_owner_a_hint(subject: &Subject) {
     let (asks, _subscription) = subscribe(subject).await;
     let holder = subject.contender("a").lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
@@ -87,7 +87,7 @@ async fn first_refusal_asks_the_owner(subject: &Subject) {
     assert_asks(subject, &asks, &["a"]).await;
 }
 
-async fn plain_lease_asks_nobody(subject: &Subject) {
+async fn ordinary_lease_sends_no_hint(subject: &Subject) {
     let (asks, _subscription) = subscribe(subject).await;
     assert_eq!(subject.contender("a").acquire().await, granted(false, 0));
     assert!(!lingers(&subject.contender("a").acquire().await));
@@ -112,11 +112,11 @@ async fn raise_and_extension_keep_the_mark(subject: &Subject) {
     assert_asks(subject, &asks, &["a"]).await;
 }
 
-async fn waiters_are_marked_beside_it(subject: &Subject) {
+async fn waiters_are_marked_as_well(subject: &Subject) {
     let (asks, _subscription) = subscribe(subject).await;
     let holder = subject.contender("a").lingering();
     assert_eq!(holder.acquire().await, granted(false, 0));
-    // A single attempt asks, and a request that waits marks the key later.
+    // A single attempt causes a hint, and a request that waits marks the key later.
     assert!(lingers(&subject.contender("a").impatient().acquire().await));
     assert!(lingers(&subject.contender("a").acquire().await));
     let Ok(Answer::Released(released)) = holder.release().await else { panic!("released") };

@@ -57,7 +57,7 @@ async fn promise_refuses_smaller_tokens(subject: &Subject) {
 
 async fn claim_implies_a_promise(subject: &Subject) {
     let kept = of_tick(10, 100);
-    // Without a promise before it: this node was not among those that promised.
+    // There is no promise before it, as this node was not among those that promised.
     assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
     assert_eq!(send(subject, prepare("a", 9)).await, SUPERSEDED);
     assert_eq!(send(subject, claim("a", &of_tick(9, 200))).await, SUPERSEDED);
@@ -68,7 +68,7 @@ async fn refused_operations_change_nothing(subject: &Subject) {
     let kept = of_tick(10, 100);
     assert_eq!(send(subject, claim("a", &kept)).await, CLAIMED);
     assert_eq!(send(subject, prepare("a", 20)).await, promised(Some(&kept)));
-    // The client with the older token was slow: its claim came before the promise.
+    // The client with the older token was slow, and its claim arrived before the promise.
     assert_eq!(send(subject, claim("a", &of_tick(15, 200))).await, SUPERSEDED);
     assert_eq!(send(subject, prepare("a", 15)).await, SUPERSEDED);
     assert_eq!(send(subject, claims(["a"])).await, stored([Some(&kept)]));
@@ -120,7 +120,7 @@ async fn higher_number_wins_within_a_token(subject: &Subject) {
     assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED);
     assert_eq!(send(subject, claim("a", &begun)).await, CLAIMED, "a repetition");
     assert_eq!(send(subject, claim("a", &back)).await, CLAIMED);
-    // Sent earlier, and delivered late.
+    // The claim was sent earlier and is delivered late.
     assert_eq!(send(subject, claim("a", &begun)).await, SUPERSEDED);
     assert_eq!(send(subject, claim("a", &back)).await, CLAIMED);
     assert_eq!(send(subject, claim("a", &back.clone().numbered(11))).await, CLAIMED);
@@ -313,7 +313,9 @@ async fn server_limits_its_jobs() {
     let fill = "for i = 2, ARGV[1] do redis.call('HSET', KEYS[1], 'promise:job ' .. i, 1, \
                 'claim:job ' .. i, '1 1 1 1 0 0 0 0 0 me') end return redis.call('HLEN', KEYS[1])";
     let jobs = Op::MAX_REGISTERS.to_string();
+
     let fields = subject.redis().cli(&["EVAL", fill, "1", "redlock:marks", &jobs]);
+
     assert_eq!(fields, Resp::Int(2 * i64::try_from(Op::MAX_REGISTERS).unwrap() - 2));
     assert_eq!(send(&subject, claim("job 1", &of_tick(1, 1))).await, CLAIMED);
     assert_full(&subject, "job 7").await;

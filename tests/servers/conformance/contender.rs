@@ -15,7 +15,7 @@ pub(super) const TTL: Duration = Duration::from_secs(60);
 /// Longer than any test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One lease, and the node that it asks.
+/// One lease, and the node that it uses.
 #[derive(Clone)]
 pub(super) struct Contender {
     node: Arc<dyn Node>,
@@ -30,19 +30,19 @@ impl Contender {
         Self { node, lease, waits: true }
     }
 
-    /// Makes a single attempt, without waiting.
+    /// Makes the lease attempt only once, without waiting.
     pub(super) fn impatient(self) -> Self {
         Self { waits: false, ..self }
     }
 
-    /// The same lease, which may linger.
+    /// Makes it the same lease, which its owner may keep idle.
     pub(super) fn lingering(self) -> Self {
         let (resource, owner) = (self.lease.resource().clone(), Arc::clone(self.lease.owner()));
         let lease = LeaseId::new(resource, self.lease.nonce(), owner, self.lease.since());
         Self { lease: Arc::new(lease.lingering(true)), ..self }
     }
 
-    /// The same lease at another node.
+    /// Returns the same lease on another node.
     pub(super) fn at(&self, node: &Arc<dyn Node>) -> Self {
         Self { node: node.clone(), ..self.clone() }
     }
@@ -137,11 +137,12 @@ pub(super) fn raised(accepted: bool, fence: u64) -> Response {
     Ok(Answer::Raised(RaisedAnswer::new(accepted, fence)))
 }
 
-/// How much longer than its TTL a key may live: a node timeout, and the width of a clock's reading.
+/// Maximum time for which a key may live beyond its TTL: a node timeout, and the uncertainty of a
+/// clock's reading.
 pub(super) const SLACK: Duration = Duration::from_secs(5);
 
-/// Panics unless the node keeps the key for `owner`, with about `TTL` to live: a server's key
-/// may have a little longer, as it is told when that expires.
+/// Panics unless the node keeps the key for `owner` with about `TTL` to live. On a server a key may
+/// live a little longer, as the client sends its expiry.
 #[track_caller]
 pub(super) fn assert_held(response: &Response, owner: &str) {
     let Ok(Answer::Held(HeldAnswer { owner: Some(holder), remaining: Some(remaining), .. })) =

@@ -42,6 +42,7 @@ async fn bursts_of_acquires_agree() {
     let (embedded, server) = (Subject::embedded(), Subject::server().await);
     let mut random = Random(99);
     let base = now_token();
+
     for step in 0..200 {
         let mut sent = Vec::new();
         for _ in 0..=random.below(30) {

@@ -12,6 +12,7 @@ use crate::support::{Resp, over};
 async fn foreign_key_without_ttl_is_respected() {
     let subject = Subject::server().await;
     let long = "z".repeat(100_000);
+
     for value in ["", "x", "0123456789abcdef0123456789abcdef", "not ours at all", "a b c d", &long]
     {
         subject.redis().set("redlock:lock:a", value);
@@ -54,16 +55,21 @@ async fn foreign_key_is_held_by_unknown() {
 async fn key_shows_owner_and_time() {
     let subject = Subject::server().await;
     let t = now_token();
+
     let contender = subject.contender_named("app@host:7", "two words");
+
     assert_eq!(contender.acquire_with(t).await, granted(true, 0));
+
     let stored = || {
         let value = subject.redis().get("redlock:lock:two words").unwrap();
         String::from_utf8(value).unwrap()
     };
     let nonce = contender.hex_nonce();
+
     assert_eq!(stored(), format!("{nonce} {t} 1700000000000 app@host:7"));
     assert_eq!(contender.raise(t + 256).await, raised(true, t + 255));
     assert_eq!(stored(), format!("{nonce} {} 1700000000000 app@host:7", t + 256));
+
     let time_to_live = subject.redis().pttl("redlock:lock:two words");
     assert!((1..=65_000).contains(&time_to_live), "{time_to_live}");
 }
@@ -72,15 +78,20 @@ async fn key_shows_owner_and_time() {
 async fn fences_stay_in_one_hash() {
     let subject = Subject::server().await;
     let redis = subject.redis();
+
     let fences = fences_key(redis);
+
     assert_eq!(redis.cli(&["HLEN", &fences]), Resp::Int(1_024));
+
     for i in 0..200 {
         let contender = subject.contender(&*format!("n{i}"));
         contender.acquire_with(now_token()).await.unwrap();
         contender.release().await.unwrap();
     }
+
     assert_eq!(redis.cli(&["HLEN", &fences]), Resp::Int(1_024));
     assert_eq!((redis.pttl("redlock:meta"), redis.pttl(&fences)), (-1, -1));
+
     let mut keys = redis.keys("*");
     keys.sort();
     assert_eq!(keys, [fences, "redlock:meta".to_owned()]);
@@ -117,7 +128,7 @@ fn ambiguous_prefix_is_refused() {
     }
 }
 
-/// With a long timeout for each answer.
+/// A manager with a long timeout for each answer.
 async fn manager(subject: &Subject, prefix: &str) -> Redlock {
     let builder = over(Redlock::builder(), [subject.redis().plain_url()]).key_prefix(prefix);
     let manager = builder.ttl(TTL).node_timeout(TTL / 10).build().unwrap();

@@ -16,7 +16,7 @@ on_both! {
     hints_name_only_awaited_names
     raise_and_extension_keep_waiters
     all_subscribers_get_their_count
-    inspection_tells_of_waiters
+    inspection_reports_waiters
 }
 
 #[derive(Debug, Default)]
@@ -122,7 +122,7 @@ async fn all_subscribers_get_their_count(subject: &Subject) {
     assert_hints(&second, 2).await;
 }
 
-async fn inspection_tells_of_waiters(subject: &Subject) {
+async fn inspection_reports_waiters(subject: &Subject) {
     let (holder, other) = (subject.contender("a"), subject.contender("a"));
     let awaited = async || {
         let answer = subject.contender("unused").ask(Op::Inspect(["a".into()].into())).await;

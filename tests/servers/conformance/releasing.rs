@@ -58,7 +58,7 @@ async fn set_release_leaves_foreign_keys(subject: &Subject) {
     assert_eq!(single.release().await, AWAITED);
 }
 
-/// So many releases and acquires are sent at once that calls have some of both.
+/// Number of releases and acquires that are sent at once, so that single calls have some of both.
 const AT_ONCE: usize = 50;
 
 async fn mixed_calls_release_own_keys(subject: &Subject) {
@@ -88,7 +88,7 @@ async fn mixed_calls_release_own_keys(subject: &Subject) {
         assert!(matches!(&acquired, Ok(Answer::Granted(it)) if it.accepted), "{acquired:?}");
         assert_eq!(pair.await, EXISTED);
     }
-    // The others have the keys, and are granted them again.
+    // The others hold the keys, and are granted them again.
     for contender in (0..AT_ONCE).flat_map(contenders) {
         let answer = contender.acquire().await;
         assert!(matches!(answer, Ok(Answer::Granted(_))), "{answer:?}");

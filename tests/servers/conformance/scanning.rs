@@ -10,7 +10,7 @@ use crate::jobs::{claim, of_tick, prepare};
 on_both! {
     nothing_is_one_empty_page
     pages_have_each_name_once
-    kinds_are_scanned_apart
+    kinds_are_scanned_separately
     ended_lock_is_not_scanned
     promised_job_is_not_scanned
     names_are_inspected_in_order
@@ -69,7 +69,7 @@ async fn names_are_inspected_in_order(subject: &Subject) {
     assert_eq!(nonces, [c, None, a, c]);
 }
 
-async fn kinds_are_scanned_apart(subject: &Subject) {
+async fn kinds_are_scanned_separately(subject: &Subject) {
     let lock = subject.contender("done:a");
     lock.acquire().await.unwrap();
     let done = subject.contender("lock:b");
@@ -119,8 +119,11 @@ async fn many_jobs_are_scanned_in_pages() {
         asked.ask(prepare(name, 1)).await.unwrap();
         asked.ask(claim(name, &of_tick(1, 1))).await.unwrap();
     }
+
     let (mut names, pages) = scan(&subject, ScanKind::Jobs, 100).await;
+
     assert!(pages >= 10, "{pages} pages");
+
     names.dedup();
     assert_eq!(names, expected.into_iter().collect::<Vec<_>>());
 }

@@ -1,4 +1,4 @@
-//! Credentials, permissions and TLS of nodes that Sentinels or a Cluster find.
+//! Credentials, permissions and TLS of nodes that are located by Sentinels or a Cluster.
 
 use tower_redlock::{Redlock, diagnosis::NodeDiagnosis, node::redis::RestartGuard};
 
@@ -12,7 +12,7 @@ use crate::{
     tls,
 };
 
-/// With the rules of the documentation, everywhere.
+/// Uses the documented rules on every server.
 #[tokio::test]
 async fn documented_rules_suffice_with_sentinels() {
     let (sentinels, fixed) = (Sentinels::start(), RedisServer::start_n(2));
@@ -30,12 +30,15 @@ async fn documented_rules_suffice_with_sentinels() {
     in_time(all_vote(&redlock)).await;
     works(&redlock).await;
     let [master, _] = &sentinels.servers;
+
     let clients = master.cli(&["CLIENT", "LIST"]).text();
+
     assert!(
         clients.lines().any(|it| it.contains(&format!("user={user} ")) && it.contains(" db=2 ")),
         "{clients}"
     );
     assert!(master.info("keyspace", "db2").is_some(), "its keys are in the database of the URL");
+
     let refused = over(patient(), [url("wr0ng")]).build().unwrap();
     is_down_for(&refused, "WRONGPASS").await;
 }
@@ -44,6 +47,7 @@ async fn documented_rules_suffice_with_sentinels() {
 async fn denied_question_is_named() {
     let sentinels = Sentinels::start();
     let (user, password) = (acl::USER, acl::password());
+
     for lacking in ["+sentinel|master", "+sentinel|get-master-addr-by-name"] {
         let login = format!(">{password}");
         let mut rules =
@@ -70,10 +74,13 @@ async fn documented_rules_suffice_in_cluster() {
     let urls = [vec![url], fixed.iter().map(RedisServer::url).collect()].concat();
     let redlock = guarded(quick().key_prefix("{redlock}"), urls).build().unwrap();
     in_time(all_vote(&redlock)).await;
+
     works(&redlock).await;
+
     for NodeDiagnosis { health, .. } in redlock.diagnosis().await.nodes {
         assert!(health.denied.is_empty(), "{}: {:?}", health.name, health.denied);
     }
+
     let lacking: Vec<_> = rules.into_iter().filter(|rule| *rule != "+cluster|nodes").collect();
     cluster.servers.iter().for_each(|server| server.set_rules(&lacking));
     let url = cluster
@@ -83,7 +90,7 @@ async fn documented_rules_suffice_in_cluster() {
     is_down_for(&refused, "permission denied").await;
 }
 
-/// Sentinels and the master by TLS alone.
+/// Sentinels and the master accept TLS only.
 #[tokio::test]
 async fn sentinels_speak_tls() {
     if !has(&[Feature::Tls]) {
@@ -102,7 +109,8 @@ async fn sentinels_speak_tls() {
     in_time(all_vote(&redlock)).await;
     works(&redlock).await;
     let plain = node(sentinel.addr().port()).build().unwrap();
-    is_down_for(&plain, "no Sentinel says where it is").await;
+
+    is_down_for(&plain, "no Sentinel reported its address").await;
 }
 
 async fn is_down_for(redlock: &Redlock, words: &str) {

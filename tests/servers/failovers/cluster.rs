@@ -8,7 +8,7 @@ use crate::{
     support::{Cluster, Feature, RedisServer, all_vote, eventually_async, has},
 };
 
-/// All keys have one hash tag, so that one shard has them.
+/// A prefix with a hash tag, so that all keys are in one shard.
 const PREFIX: &str = "{redlock}";
 
 fn manager(cluster: &Cluster, fixed: &[RedisServer]) -> Redlock {
@@ -32,7 +32,7 @@ impl Scene {
         Self { cluster, fixed, redlock, shard }
     }
 
-    /// After the failover: the node is the former replica.
+    /// After the failover, the node is the former replica.
     async fn continues(&self) {
         let (_, replica) = self.shard;
         eventually_async("the replica is the master", async || self.cluster.is_master(replica))
@@ -57,6 +57,7 @@ async fn all_keys_are_on_one_shard() {
         let has = keys.contains(&"{redlock}:lock:a".to_owned());
         assert_eq!(has, at == master || at == replica, "{at}: {keys:?}");
     }
+
     lock.release().await.unwrap();
 }
 
@@ -79,6 +80,7 @@ async fn waiting_process_is_woken() {
     })
     .await;
     lock.release().await.unwrap();
+
     waiting.await.unwrap().unwrap();
 }
 
@@ -105,6 +107,7 @@ async fn frozen_master_is_replaced() {
     scene.continues().await;
     scene.cluster.servers[scene.shard.0].thaw();
     works(&scene.redlock).await;
+
     lock.release().await.unwrap();
 }
 
@@ -132,10 +135,11 @@ async fn migrated_slot_is_followed() {
     leads_to(&scene.redlock, &scene.cluster.servers[to]).await;
     votes(&scene.redlock, NAMED).await;
     works(&scene.redlock).await;
+
     lock.release().await.unwrap();
 }
 
-/// The servers of the shard are asked as well.
+/// The servers of the shard are queried as well.
 #[tokio::test]
 async fn hosts_of_the_url_may_go() {
     if !has(&[Feature::ClusterPort]) {
@@ -151,5 +155,6 @@ async fn hosts_of_the_url_may_go() {
     eventually_async("its replica is the master", async || cluster.is_master(other + 3)).await;
     let scene = Scene { cluster, fixed, redlock, shard };
     scene.cluster.servers[shard.1].cli(&["CLUSTER", "FAILOVER"]);
+
     scene.continues().await;
 }

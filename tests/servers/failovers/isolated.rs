@@ -8,9 +8,9 @@ use crate::{
     support::{Proxy, RedisServer, Sentinels, all_vote},
 };
 
-/// One client is cut off from the Sentinels and stays with the former master, which still believes that it
-/// is one; the other client follows the Sentinels. Each has two nodes of three, and only the one that
-/// failed over is in both.
+/// One client is cut off from the Sentinels and stays with the former master, which still considers
+/// itself the master. The other client follows the Sentinels. Each has two nodes of three, and only
+/// the node that failed over is in both.
 #[tokio::test]
 async fn former_master_makes_no_two_holders() {
     let (sentinels, fixed) = (Sentinels::start(), RedisServer::start_n(2));

@@ -1,4 +1,4 @@
-//! Nodes whose server is found by Sentinels or by a Cluster, and failovers of that server.
+//! Nodes whose server is located by Sentinels or by a Cluster, and failovers of that server.
 
 #[cfg(feature = "tls")]
 mod access;
@@ -15,10 +15,10 @@ use tower_redlock::{Redlock, error::Reason, node::NodeState};
 
 use crate::support::{RedisServer, eventually_async};
 
-/// Where the node is that may fail over; the others are fixed.
+/// Index of the node that may fail over; the others are fixed.
 const NAMED: usize = 0;
 
-/// URLs of a set: one that leads to whoever is the master, and two fixed servers.
+/// The URLs of a set: one that leads to the current master, and two fixed servers.
 fn set_of(named: String, fixed: &[RedisServer]) -> Vec<String> {
     std::iter::once(named).chain(fixed.iter().map(RedisServer::plain_url)).collect()
 }
@@ -37,7 +37,7 @@ async fn leads_to(redlock: &Redlock, server: &RedisServer) -> Duration {
     begun.elapsed()
 }
 
-/// The reason for which the node is down.
+/// Returns the reason for which the node is down.
 fn down_for(redlock: &Redlock) -> Option<Reason> {
     match &redlock.health()[NAMED].state {
         NodeState::Down { reason, .. } => Some(reason.clone()),

@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-/// A resolver that knows the name of the Sentinels. A connection by the name leads to the first address,
-/// as it takes connections.
+/// A resolver that knows the name of the Sentinels. A connection by the name leads to the first
+/// address, which accepts connections.
 #[derive(Clone)]
 struct Names(Arc<Mutex<Vec<SocketAddr>>>);
 
@@ -69,7 +69,7 @@ impl Connector for Names {
     }
 }
 
-/// A Sentinel that takes connections and never answers.
+/// A Sentinel that accepts connections and never answers.
 fn stuck() -> FakeServer {
     FakeServer::start(|_| Reaction::Silence)
 }
@@ -82,7 +82,7 @@ async fn stuck_sentinel_hides_no_other() {
     let redlock = Names::of(&addresses).manager();
     in_time(all_vote(&redlock)).await;
 
-    // It is still waited for.
+    // The client still waits for it.
     assert_eq!(stuck.connections(), 1);
     works(&redlock).await;
 }

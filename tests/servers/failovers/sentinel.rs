@@ -29,7 +29,7 @@ impl Scene {
         guarded(quick(), set_of(self.sentinels.url(), &self.fixed)).build().unwrap()
     }
 
-    /// After the failover: the node is the other server, in a probation, and then it votes.
+    /// After the failover, the node is the other server, in a probation, and then it votes.
     async fn continues(&self) {
         self.sentinels.await_master(1);
         let took = leads_to(&self.redlock, &self.sentinels.servers[1]).await;
@@ -55,7 +55,7 @@ async fn killed_master_is_replaced() {
     let lock = taken(&scene.redlock, "a").await;
     scene.sentinels.servers[0].kill();
     scene.continues().await;
-    // The others kept it through the failover.
+    // The other nodes kept it during the failover.
     lock.release().await.unwrap();
 }
 
@@ -67,8 +67,10 @@ async fn promoted_server_waits_its_probation() {
         in_probation(&scene.redlock.health()[NAMED])
     })
     .await;
-    // The client followed the first Sentinel that knew; the others learn of it later.
+    // The client followed the first Sentinel with the new master; the other Sentinels learn of it
+    // later.
     scene.sentinels.await_master(1);
+
     votes(&scene.redlock, NAMED).await;
 }
 
@@ -90,7 +92,7 @@ async fn one_sentinel_is_enough() {
     all_vote(&late).await;
 }
 
-/// The connection to the master stands while nobody says where it is.
+/// The connection to the master stays open while no Sentinel reports its address.
 #[tokio::test]
 async fn silent_sentinels_end_no_connection() {
     let scene = Scene::start().await;
@@ -98,7 +100,7 @@ async fn silent_sentinels_end_no_connection() {
     let late = scene.another_manager();
     eventually_async("the late manager knows why", async || {
         down_for(&late)
-            .is_some_and(|reason| reason.to_string().contains("no Sentinel says where it is"))
+            .is_some_and(|reason| reason.to_string().contains("no Sentinel reported its address"))
     })
     .await;
     for _ in 0..20 {
@@ -106,10 +108,11 @@ async fn silent_sentinels_end_no_connection() {
         assert!(scene.redlock.health()[NAMED].is_voting());
     }
     scene.sentinels.thaw_sentinels();
+
     all_vote(&late).await;
 }
 
-/// A connection that breaks meanwhile leads to where the master was.
+/// A connection that breaks meanwhile leads to the master's last known address.
 #[tokio::test]
 async fn silent_sentinels_prevent_no_reconnect() {
     let scene = Scene::start().await;
@@ -119,10 +122,11 @@ async fn silent_sentinels_prevent_no_reconnect() {
     eventually_async("the silence is noticed", async || down_for(&late).is_some()).await;
     master.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
     let clients = || master.cli(&["CLIENT", "LIST", "TYPE", "normal"]).text().lines().count();
-    // One of them asks.
+    // One of the connections is the query's.
     eventually_async("it connects anew", async || clients() > 1).await;
     all_vote(&scene.redlock).await;
     works(&scene.redlock).await;
+
     scene.sentinels.thaw_sentinels();
 }
 
@@ -133,13 +137,13 @@ async fn unknown_service_is_named() {
     let redlock = over(patient(), [url]).build().unwrap();
     eventually_async("the node is down", async || {
         down_for(&redlock)
-            .is_some_and(|reason| reason.to_string().contains("it knows no master queues"))
+            .is_some_and(|reason| reason.to_string().contains("it has no master named queues"))
     })
     .await;
 }
 
 #[tokio::test]
-async fn sentinels_may_want_a_password() {
+async fn sentinels_may_require_a_password() {
     let sentinels = Sentinels::with(Some("s3cret"));
     let url = sentinels.url();
     let redlock = over(patient(), [format!("{url}?sentinel_pass=s3cret")]).build().unwrap();

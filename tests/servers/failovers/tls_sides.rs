@@ -1,4 +1,4 @@
-//! TLS of the Sentinels alone, or of the master alone.
+//! TLS only on the Sentinels, or only on the master.
 
 use std::net::SocketAddr;
 
@@ -50,6 +50,7 @@ async fn each_side_has_its_own() {
         return;
     }
     let (plain, tls) = (Sides::start(false), Sides::start(true));
+
     for redlock in [
         manager("redis", plain.tls(), "?sentinel_tls=yes"),
         manager("rediss", tls.plain(), "?sentinel_tls=no"),
@@ -61,11 +62,12 @@ async fn each_side_has_its_own() {
 }
 
 #[tokio::test]
-async fn error_says_which_side() {
+async fn error_names_the_side() {
     if !has(&[Feature::Tls]) {
         return;
     }
     let (plain, tls) = (Sides::start(false), Sides::start(true));
+
     for (redlock, side, words) in [
         (manager("redis", plain.plain(), "?sentinel_tls=yes"), "no Sentinel", "may not speak TLS"),
         (manager("rediss", tls.tls(), "?sentinel_tls=no"), "no Sentinel", "may speak only TLS"),

@@ -28,14 +28,20 @@ async fn forgotten_scripts_are_sent_as_text() {
     all_vote(&redlock).await;
     let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
     let flush = || server.cli(&["SCRIPT", "FLUSH"]);
+
     flush();
+
     assert_eq!(send(node, prepare("a", 5)).await, promised(None));
+
     flush();
     assert_eq!(send(node, claim("a", &kept)).await, CLAIMED);
+
     flush();
     assert_eq!(send(node, claims(["a"])).await, stored([Some(&kept)]));
+
     flush();
     assert_eq!(send(node, claim("a", &of_tick(4, 50))).await, SUPERSEDED);
+
     // Both are sent at once, and keep their order.
     flush();
     let (first, second) = (ask(node, prepare("a", 9)), ask(node, claim("a", &of_tick(8, 200))));
@@ -47,8 +53,11 @@ async fn denied_claims_key_affects_claims_only() {
     let server = RedisServer::start();
     let rules = ["~redlock:meta", "~redlock:fences*", "~redlock:lock:*", "+@all"];
     let user = ["ACL", "SETUSER", "app", "on", ">word"];
+
     let command: Vec<&str> = user.into_iter().chain(rules).collect();
+
     assert_eq!(server.cli(&command), Resp::Simple("OK".into()));
+
     let redlock = manager([server.plain_url().replace("redis://", "redis://app:word@")]);
     all_vote(&redlock).await;
     let node = &redlock.nodes()[0];
@@ -57,7 +66,9 @@ async fn denied_claims_key_affects_claims_only() {
         assert!(matches!(response, Err(Reason::NoPermission(_))), "{response:?}");
     }
     super::scene::works(&redlock).await;
+
     assert!(!server.exists(MARKS));
+
     server.cli(&["ACL", "SETUSER", "app", "~redlock:*"]);
     assert_eq!(send(node, prepare("a", 5)).await, promised(None));
 }
@@ -68,10 +79,14 @@ async fn foreign_claim_is_an_error() {
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
     let node = &redlock.nodes()[0];
+
     let kept = of_tick(5, 100);
+
     assert_eq!(send(node, claim("b", &kept)).await, CLAIMED);
+
     server.cli(&["HSET", MARKS, "claim:a", "nonsense", "promise:a", "7"]);
     assert_eq!(send(node, claims(["b"])).await, stored([Some(&kept)]));
+
     for op in [claims(["b", "a"]), prepare("a", 7)] {
         let response = send(node, op).await;
         assert!(matches!(&response, Err(Reason::Protocol(_))), "{response:?}");
@@ -93,13 +108,17 @@ async fn a_full_server_keeps_no_claim() {
     let server = RedisServer::start();
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
+
     let (node, kept) = (&redlock.nodes()[0], of_tick(5, 100));
+
     assert_eq!(send(node, claim("a", &kept)).await, CLAIMED);
+
     server.set_config("maxmemory", "1");
     for op in [prepare("a", 9), claim("a", &of_tick(9, 200))] {
         assert_eq!(send(node, op).await, Err(Reason::OutOfMemory));
     }
     assert_eq!(send(node, claims(["a"])).await, stored([Some(&kept)]));
+
     server.set_config("maxmemory", "0");
     assert_eq!(send(node, prepare("a", 8)).await, promised(Some(&kept)), "9 was not promised");
 }
@@ -158,7 +177,9 @@ async fn late_promises_and_claims_are_refused() {
         assert!(!delayed.server.exists(MARKS), "nothing is stored");
     }
     let in_time = DelayedServer::new().await;
+
     let op = with_patience(claim(&job, &of_tick(9, 100)), minute);
+
     assert_eq!(
         in_time.ask_and_wait(op, 30.0).await,
         Ok(Answer::Claimed),

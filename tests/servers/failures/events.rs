@@ -29,8 +29,11 @@ async fn outages_and_returns_are_reported() {
     let redlock = connected(over(patient(), urls(&servers))).await;
     let mut events = redlock.events();
     servers[1].kill();
+
     let out = of_node(&mut events, "node-2").await;
+
     assert!(matches!(out, LockEventKind::NodeOut { .. }), "{out:?}");
+
     servers[1].restart();
     while !matches!(of_node(&mut events, "node-2").await, LockEventKind::NodeBack { .. }) {}
     all_vote(&redlock).await;

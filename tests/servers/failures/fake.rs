@@ -1,4 +1,4 @@
-//! Scripted servers that greet as a real one does.
+//! Scripted servers whose greeting is like a real server's.
 
 use std::{
     collections::BTreeMap,
@@ -67,7 +67,7 @@ impl Greeter {
                 };
                 Some(Reaction::array(&command[2..].iter().map(stored).collect::<Vec<_>>()))
             }
-            // A change of the record: of its three keys, the first is that.
+            // A change of the record, which is the first of its three keys.
             "EVAL" if command[2] == b"3" && command[3].ends_with(b":meta") => {
                 Some(self.change(&command[6..]))
             }
@@ -75,7 +75,7 @@ impl Greeter {
             "EVALSHA" if command.get(2).is_some_and(|keys| keys == b"0") => {
                 Some(Reaction::array(&[]))
             }
-            // `EVAL`: the query of permissions.
+            // `EVAL` is the check of permissions.
             "CONFIG" | "EVAL" => Some(Reaction::array(&[])),
             "HSET" => Some(Reaction::int(0)),
             "AUTH" | "SELECT" | "CLIENT" => Some(Reaction::ok()),
@@ -83,7 +83,7 @@ impl Greeter {
         }
     }
 
-    /// Makes a change of the record, of which nothing is compared.
+    /// Makes a change of the record without comparing any value.
     fn change(&self, args: &[Vec<u8>]) -> Reaction {
         let count = |arg: &[u8]| -> usize { std::str::from_utf8(arg).unwrap().parse().unwrap() };
         let fields = &args[1 + 2 * count(&args[0])..];

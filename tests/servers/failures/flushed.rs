@@ -35,7 +35,9 @@ async fn forgotten_scripts_extend_and_release() {
     lock.extend().await.unwrap();
     flush(&servers);
     lock.release().await.unwrap();
+
     redlock.shutdown().await;
+
     for server in &servers {
         assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
     }
@@ -58,7 +60,9 @@ async fn drops_with_forgotten_scripts_leave_nothing() {
             request.await.unwrap();
         }
     }
+
     redlock.shutdown().await;
+
     for server in &servers {
         assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
     }

@@ -22,7 +22,7 @@ fn limit(servers: &[RedisServer], maxmemory: &str) {
 }
 
 #[tokio::test]
-async fn server_full_from_start_says_so() {
+async fn server_full_from_start_reports_it() {
     let args = ["--maxmemory", "1", "--maxmemory-policy", "noeviction"];
     let servers = [RedisServer::with(&args), RedisServer::with(&args)];
     let urls = servers.each_ref().map(RedisServer::url);
@@ -30,7 +30,7 @@ async fn server_full_from_start_says_so() {
 }
 
 #[tokio::test]
-async fn server_filled_up_says_so() {
+async fn server_filled_up_reports_it() {
     let args = ["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"];
     let servers = [RedisServer::with(&args), RedisServer::with(&args)];
     servers.iter().for_each(RedisServer::fill_memory);
@@ -44,18 +44,23 @@ async fn full_servers_extend_and_release() {
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
     let (one, pair) = (redlock.lock("one").await.unwrap(), redlock.lock(["a", "b"]).await.unwrap());
+
     limit(&servers[..2], "1");
+
     assert_refused(&redlock, &[0, 1], is_out_of_memory).await;
+
     limit(&servers, "1");
     for lock in [&one, &pair] {
         let valid = lock.extend().await.unwrap();
         assert!(valid > lock.remaining() / 2);
     }
+
     assert!(matches!(one.release().await.unwrap(), Released::Released));
     assert!(matches!(pair.release().await.unwrap(), Released::Released));
     for server in &servers {
         assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
     }
+
     limit(&servers, "0");
     works(&redlock).await;
 }
@@ -66,10 +71,13 @@ async fn full_server_renews_the_ttl() {
     let redlock = manager(urls(&servers));
     all_vote(&redlock).await;
     let lock = redlock.lock("a").await.unwrap();
+
     limit(&servers, "1");
+
     for server in &servers {
         assert_eq!(server.cli(&["PEXPIRE", "redlock:lock:a", "30000"]), Resp::Int(1));
     }
+
     lock.extend().await.unwrap();
     eventually_async("all three keys are renewed", async || {
         servers.iter().all(|server| server.pttl("redlock:lock:a") > 30_000)
@@ -87,7 +95,9 @@ async fn others_keep_what_full_server_lost() {
     servers[0].cli(&["DEL", "redlock:lock:a"]);
     lock.extend().await.unwrap();
     servers[1].cli(&["DEL", "redlock:lock:a"]);
+
     let error = lock.extend().await.unwrap_err().to_string();
+
     assert!(error.contains("out of memory"), "{error}");
     assert!(lock.is_valid(), "a failed extension ended a valid lock");
 }
@@ -145,7 +155,7 @@ async fn full_node_shows_as_refusing() {
     // Health checks run without requests.
     limit(&servers[..1], "0");
     eventually_async("the node votes again", async || redlock.health()[0].is_voting()).await;
-    log.wait_for("INFO", &["node refuses no longer", "node-1"]).await;
+    log.wait_for("INFO", &["node no longer refuses", "node-1"]).await;
     refusing(&redlock, &[1, 2]).await;
     assert!(!is_ready(&redlock).await, "one of three votes is no quorum");
     limit(&servers, "0");

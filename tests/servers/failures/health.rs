@@ -28,22 +28,30 @@ async fn health_describes_the_server() {
     let redlock = redlock.unwrap();
     all_vote(&redlock).await;
     let health = only(&redlock);
+
     let info = |section, field| server.info(section, field).map(|text| text.trim().to_owned());
+
     assert_eq!(&*health.name, "one");
     assert_eq!(health.role(), Some(Role::Master));
-    // Valkey gives the version of Redis that it is compatible with under the old name.
+
+    // Valkey reports the Redis version that it is compatible with in this field.
     let valkey = info("server", "valkey_version");
     let kind = if valkey.is_some() { ServerKind::Valkey } else { ServerKind::Redis };
     let version = valkey.or_else(|| info("server", "redis_version"));
+
     assert_eq!((health.kind, health.version.as_deref()), (Some(kind), version.as_deref()));
+
     let run_id = info("server", "run_id").expect("a run id");
     assert_eq!(health.run_id.as_deref(), Some(&*run_id));
+
     let history = info("replication", "master_replid").expect("a replication id");
     let incarnation = format!("{}{}", &run_id[..16], &history[..16]);
     assert_eq!(health.incarnation.as_deref(), Some(&*incarnation));
     assert_eq!(health.max_ttl, Some(Duration::from_secs(3)));
+
     let memory = health.memory.expect("INFO reports it");
     assert_eq!((memory.limit, &*memory.policy, memory.evicts()), (0, "noeviction", false));
+
     let trip = health.round_trip.expect("the round trip was measured");
     assert!(!trip.is_zero() && trip < Duration::from_secs(5), "{trip:?}");
     assert_eq!((health.in_flight, health.pending_releases), (0, 0));
@@ -55,6 +63,7 @@ async fn a_restarted_server_is_another_run() {
     let redlock = of(&server).await;
     let before = only(&redlock).run_id.expect("a run id");
     server.restart();
+
     eventually_async("the new run is detected", async || {
         let health = only(&redlock);
         health.is_voting() && health.run_id.is_some_and(|now| now != before)
@@ -69,6 +78,7 @@ async fn servers_clock_is_compared_with_ours() {
     }
     let server = RedisServer::with_clock(&[]);
     let redlock = of(&server).await;
+
     for offset in [0, 120, -45] {
         server.set_clock_offset(f64::from(offset));
         let wanted = i64::from(offset) * 1_000_000;
@@ -89,6 +99,7 @@ async fn health_shows_persistence() {
     let both = RedisServer::with(&["--appendonly", "yes", "--save", "900", "1"]);
     let cases =
         [(none, false, false), (aof, true, false), (snapshots, false, true), (both, true, true)];
+
     for (server, aof, snapshots) in cases {
         let persistence = only(&of(&server).await).persistence.expect("INFO reports it");
         assert_eq!((persistence.aof, persistence.snapshots), (aof, Some(snapshots)));

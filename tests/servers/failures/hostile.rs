@@ -26,8 +26,8 @@ use super::{
 };
 use crate::support::{FakeServer, HANG_GUARD, Reaction, RedisServer, eventually_async};
 
-/// Maximum number of bytes that a connection reads of replies that nobody needs: the limit of one
-/// write's replies, and the buffer.
+/// Maximum number of bytes that a connection reads of needless replies: the limit of one write's
+/// replies, and the buffer.
 const MOST_READ: usize = 8 * 1024 * 1024;
 
 /// Replies that no server gives, each with its name.
@@ -61,7 +61,7 @@ fn noise() -> Vec<u8> {
     (0..4_096).map(|_| byte()).collect()
 }
 
-/// The bytes that were read of one server, on the connection that read most of them.
+/// The bytes that were read from one server, on the connection that read most of them.
 #[derive(Clone, Debug)]
 struct Meter {
     address: String,
@@ -130,14 +130,15 @@ impl AsyncWrite for MeteredStream {
     }
 }
 
-/// Two good servers and a hostile one, for the name of a case.
+/// Two good servers and a hostile one, for the named case.
 fn over(good: &[RedisServer], hostile: &FakeServer, prefix: &str) -> RedlockBuilder {
     let urls = [good[0].url(), good[1].url(), hostile.url()];
     patient(urls).key_prefix(format!("redlock:{}", prefix.replace(' ', "-")))
 }
 
-/// Locks are taken in time and without waiting for the hostile server, its connections end, its name and
-/// a reason are in the node's health, and few bytes of it are read.
+/// Checks that locks are acquired in time and without waiting for the hostile server, that its
+/// connections end, that the node's health has its name and a reason, and that few bytes of it are
+/// read.
 async fn withstands(good: &[RedisServer], case: &str, make: impl Fn() -> FakeServer) {
     let hostile = make();
     let meter = Meter::of(&hostile);
@@ -251,8 +252,11 @@ async fn false_releases_cause_few_tries() {
     let before = calls(&good[0]);
     eventually_async("many messages were read", async || meter.most() > MESSAGES * message.len())
         .await;
+
     let tries = calls(&good[0]) - before;
+
     assert!(tries < MESSAGES as u64 / 100, "{tries} calls");
+
     in_time(lock.release()).await.unwrap();
     let lock = in_time(waiting).await.unwrap().unwrap();
     in_time(lock.release()).await.unwrap();

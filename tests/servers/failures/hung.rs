@@ -1,4 +1,4 @@
-//! Connections that stay open and carry nothing.
+//! Connections that stay open and transfer nothing.
 
 use std::io;
 use std::pin::Pin;
@@ -35,13 +35,17 @@ async fn hung_connection_is_replaced() {
     all_vote(&redlock).await;
     let before = proxy.connections();
     proxy.stall();
+
     // No requests are sent: the check of an idle connection detects the hang.
     let reason = down(&redlock, 2).await;
+
     assert!(matches!(reason, Reason::TimedOut | Reason::NotConnected(_)), "{reason}");
+
     works(&redlock).await;
     proxy.resume();
     all_vote(&redlock).await;
     assert!(proxy.connections() > before, "the hung connection was not replaced");
+
     works(&redlock).await;
 }
 
@@ -51,8 +55,9 @@ async fn node_down_answers_at_once() {
     all_vote(&redlock).await;
     proxy.stall();
     down(&redlock, 2).await;
+
     for _ in 0..100 {
-        // Within the call, without waiting.
+        // The response comes within the call, without waiting.
         let response = answered_within_the_call(&redlock, 2);
         assert!(response.is_some_and(|response| response.is_err()), "no answer within the call");
     }
@@ -73,9 +78,11 @@ async fn a_hung_minority_costs_no_time() {
     all_vote(&redlock).await;
     proxy.stall();
     let started = Instant::now();
+
     for _ in 0..100 {
         works(&redlock).await;
     }
+
     // If every lock waited for the node timeout, this would take twenty seconds.
     assert!(started.elapsed() < HANG_GUARD, "{:?}", started.elapsed());
 }
@@ -87,9 +94,12 @@ async fn unawaited_node_has_not_timed_out() {
     let redlock = manager(servers.each_ref().map(FakeServer::url));
     all_vote(&redlock).await;
     let started = Instant::now();
+
     let votes = refused(&redlock).await;
-    // Decided when two nodes have refused, six seconds before the node timeout.
+
+    // The result was known when two nodes had refused, six seconds before the node timeout.
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+
     let third = &votes[2].outcome;
     assert_ne!(*third, VoteOutcome::NotCounted(Reason::TimedOut), "{:?}", started.elapsed());
 }
@@ -105,7 +115,9 @@ async fn hung_servers_commands_are_undone() {
     }
     proxy.resume();
     all_vote(&redlock).await;
+
     tokio::time::timeout(HANG_GUARD, redlock.shutdown()).await.expect("the shutdown ends");
+
     for server in &servers {
         assert_eq!(server.keys("redlock:lock:*"), Vec::<String>::new());
     }
@@ -190,8 +202,11 @@ async fn endless_answer_blocks_no_request() {
     let redlock = watchful_builder(urls(&servers)).connector(flooding).build().unwrap();
     all_vote(&redlock).await;
     works(&redlock).await;
+
     let reason = down(&redlock, 2).await;
+
     // Its answer is long, or incomplete.
     assert!(matches!(reason, Reason::TimedOut | Reason::Disconnected), "{reason}");
+
     works(&redlock).await;
 }

@@ -54,13 +54,15 @@ async fn wrong_answer_is_no_vote() {
 #[tokio::test]
 async fn wrong_lease_answer_is_no_vote() {
     let int = Reaction::int;
-    // Of other scripts, or without what belongs to them.
+    // Codes of other scripts, or without their other items.
     let codes = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16];
     let codes = codes.map(|code| Reaction::array(&[int(code)]));
     let below_token = Reaction::array(&[int(2), int(0)]);
     let granted = b":1\r\n".to_vec();
+
     let misfits =
         misfits().into_iter().filter(|it| !matches!(it, Reaction::Reply(it) if *it == granted));
+
     for answer in misfits.chain(codes).chain([below_token, int(0), int(2), int(-1), int(i64::MAX)])
     {
         assert_no_vote(move |_| answer.clone()).await;
@@ -87,7 +89,7 @@ async fn assert_no_vote(answer: impl Fn(&[Vec<u8>]) -> Reaction + Send + Sync + 
     assert_eq!(server.connections(), 1);
 }
 
-/// Each command gets the answer to the one before it, as behind a proxy that mixes them up.
+/// Each command gets the answer to the previous one, as with a proxy that confuses them.
 #[tokio::test]
 async fn shifted_answers_end_the_connection() {
     let greeter = fake::Greeter::new();
@@ -105,8 +107,11 @@ async fn shifted_answers_end_the_connection() {
     });
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
+
     let is_protocol = |reason: &Reason| matches!(reason, Reason::Protocol(_));
+
     assert_refused(&redlock, &[0], is_protocol).await;
+
     eventually_async("it connects again", async || server.connections() > 1).await;
 }
 
@@ -211,7 +216,7 @@ async fn a_greeting_without_end_is_cut() {
         let redlock = manager([server.url()]);
         let is_cut = |reason: &Reason| {
             let text = reason.to_string();
-            text.contains("longer than it may be") || text.contains("does not speak")
+            text.contains("exceeds the memory limit") || text.contains("does not speak")
         };
         settled(&redlock).await;
         assert_refused(&redlock, &[0], is_cut).await;
@@ -260,12 +265,15 @@ async fn repeated_nonce_is_hidden() {
     // The text of servers that lack the command: "unknown command 'EVALSHA', with args beginning
     // with".
     let lacking = RedisServer::with(&["--rename-command", "EVALSHA", ""]);
+
     assert_nonce_not_shown(lacking.url()).await;
-    // As a faulty proxy might send.
+
+    // A faulty proxy might send this.
     let echo = fake::greeting(|command| {
         let args: Vec<_> = command.iter().map(|arg| String::from_utf8_lossy(arg)).collect();
         Reaction::bulk(&args.join(" "))
     });
+
     assert_nonce_not_shown(echo.url()).await;
 }
 

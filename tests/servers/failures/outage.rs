@@ -22,8 +22,11 @@ async fn killed_server_votes_after_restart() {
     })
     .await;
     works(&redlock).await;
+
     let health = &redlock.health()[1];
+
     assert_eq!((health.round_trip, health.in_flight), (None, 0));
+
     servers[1].restart();
     all_vote(&redlock).await;
     servers[0].kill();
@@ -34,10 +37,13 @@ async fn killed_server_votes_after_restart() {
 async fn late_servers_are_connected() {
     let mut servers = RedisServer::start_n(3);
     servers.iter_mut().for_each(RedisServer::kill);
+
     let redlock = patient(urls(&servers)).build().unwrap();
+
     for i in 0..3 {
         assert!(matches!(down(&redlock, i).await, Reason::NotConnected(_)));
     }
+
     servers.iter_mut().for_each(RedisServer::restart);
     all_vote(&redlock).await;
     works(&redlock).await;
@@ -56,6 +62,7 @@ async fn outage_logs_warning_and_end() {
     log.wait_for("WARN", &["node is down", name, "reason=connection lost"]).await;
     log.wait_for("WARN", &["node is still down", name, "refused"]).await;
     server.restart();
+
     log.wait_for("INFO", &["node is up again", name, "outage="]).await;
 }
 
@@ -66,12 +73,14 @@ async fn long_outage_does_not_fill_log() {
     let log = Log::new();
     let redlock = patient([server.url()]).spawner(LoggedSpawner::start(&log)).build().unwrap();
     down(&redlock, 0).await;
+
     // Number of failed attempts to connect.
     eventually_async("the node stays down", async || match &redlock.health()[0].state {
         tower_redlock::node::NodeState::Down { since, .. } => *since > Duration::from_millis(500),
         _ => false,
     })
     .await;
+
     assert_eq!(log.count("WARN"), 1, "{}", log.text());
 }
 

@@ -33,7 +33,7 @@ fn is_auth(reason: &Reason) -> bool {
 }
 
 #[tokio::test]
-async fn server_that_needs_password_says_so() {
+async fn server_that_needs_password_reports_it() {
     let servers = [protected(), protected()];
     let urls = servers.each_ref().map(RedisServer::url);
     a_bad_minority_is_harmless_and_a_bad_majority_is_named(urls, manager, is_auth).await;
@@ -89,7 +89,9 @@ async fn url_credentials_come_before_the_sets() {
     let right = Credentials::password(SECRET);
     let urls = [url_with(&server, &format!(":{WRONG}"))];
     let redlock = patient(urls).credentials(right).build().unwrap();
+
     settled(&redlock).await;
+
     assert_refused(&redlock, &[0], is_auth).await;
 }
 
@@ -197,7 +199,7 @@ async fn repeated_password_is_hidden() {
 }
 
 #[tokio::test]
-async fn full_server_is_no_wrong_password() {
+async fn full_server_is_not_a_wrong_password() {
     let server = protected();
     server.set_config("maxclients", "1");
     let holder = manager([url_with(&server, &format!(":{SECRET}"))]);
@@ -258,7 +260,9 @@ async fn callback_is_called_again_after_panic() {
     });
     let redlock = patient([server.plain_url()]).credentials(credentials).build().unwrap();
     all_vote(&redlock).await;
+
     works(&redlock).await;
+
     assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
 

@@ -25,7 +25,7 @@ fn is_no_permission(reason: &Reason) -> bool {
     matches!(reason, Reason::NoPermission(_)) && !reason.to_string().contains("word")
 }
 
-/// Two servers with a user `app` of these rules; the URLs log in as it.
+/// Checks two servers with a user `app` that has these rules, as which the URLs log in.
 async fn refuses_with(rules: &[&str]) {
     let servers = RedisServer::start_n(2);
     let urls = logins(&servers, rules);
@@ -69,7 +69,7 @@ async fn user_without_lock_keys_lacks_permission() {
 }
 
 #[tokio::test]
-async fn denied_script_command_is_no_permission() {
+async fn denied_script_command_is_a_missing_permission() {
     refuses_with(&["~*", "+@all", "-set"]).await;
     refuses_with(&["~*", "+@all", "-hset", "-hmget"]).await;
 }
@@ -107,10 +107,13 @@ async fn documented_rules_suffice() {
     works(&redlock).await;
     let lock = redlock.lock(["a", "b"]).await.unwrap();
     lock.extend().await.unwrap();
+
     // A waiter can store a mark for the holder.
     let refused = manager(urls(&servers)).lock("a").wait(Duration::from_millis(1)).await;
+
     assert!(matches!(refused, Err(LockError::WaitTimedOut { .. })), "{refused:?}");
     assert!(servers[0].get("redlock:lock:a").unwrap().ends_with(b"\n"));
+
     lock.release().await.unwrap();
     // CONFIG is not permitted: only the snapshot settings stay unknown.
     let health = &redlock.diagnosis().await.nodes[0].health;
@@ -135,8 +138,11 @@ async fn each_documented_rule_missing_shows() {
     let server = RedisServer::start();
     let rules: Vec<_> = acl::rules();
     let is_of_use = |rule: &&str| rule.starts_with(['+', '&']);
+
     let missing: Vec<_> = rules.iter().copied().filter(is_of_use).collect();
+
     assert!(missing.len() > 20, "{missing:?}");
+
     for missing in missing {
         let rest: Vec<_> = rules.iter().copied().filter(|rule| *rule != missing).collect();
         let redlock = if missing.ends_with("subscribe") {
@@ -156,7 +162,7 @@ async fn each_documented_rule_missing_shows() {
     }
 }
 
-/// Waits for a name, and for another one for longer.
+/// Waits for one name, and for another one for longer.
 fn listen_and_leave(server: &RedisServer, redlock: &Redlock, rule: &str) -> [Redlock; 1] {
     let holder = manager([server.plain_url()]);
     let (held, waiter) = (holder.clone(), redlock.clone());
@@ -200,7 +206,7 @@ async fn newer_server_errors_are_understood() {
 
 /// Requests share commands, and one forbidden key makes the whole command fail.
 #[tokio::test]
-async fn allowed_names_lock_beside_denied_ones() {
+async fn allowed_names_lock_despite_denied_ones() {
     const ROUNDS: usize = 10;
     let servers = RedisServer::start_n(3);
     let redlock = manager(logins(
@@ -232,6 +238,7 @@ async fn allowed_names_lock_beside_denied_ones() {
     eventually("no key is left", || {
         servers.iter().all(|server| server.keys("redlock:lock:*").is_empty())
     });
+
     redlock.lock("ok").await.unwrap().release().await.unwrap();
 }
 

@@ -42,9 +42,12 @@ async fn replica_votes_again_when_promoted() {
     let redlock = manager([server.url()]);
     works(&redlock).await;
     server.replica_of(&master);
+
     eventually_async("the server does not vote", async || !redlock.health()[0].is_voting()).await;
+
     assert_eq!(redlock.health()[0].role(), Some(Role::Replica));
     assert_refused(&redlock, &[0], |reason| *reason == Reason::ReadOnly).await;
+
     server.promote();
     all_vote(&redlock).await;
     works(&redlock).await;
@@ -57,7 +60,7 @@ pub(crate) fn replica_of(master: &RedisServer) -> RedisServer {
 }
 
 #[tokio::test]
-async fn server_loading_says_so() {
+async fn server_loading_reports_it() {
     let loading = || fake::erring("LOADING Redis is loading the dataset in memory");
     let servers = [loading(), loading()];
     let urls = servers.each_ref().map(FakeServer::url);
@@ -66,7 +69,7 @@ async fn server_loading_says_so() {
 }
 
 #[tokio::test]
-async fn server_that_cannot_persist_says_so() {
+async fn server_that_cannot_persist_reports_it() {
     let servers = RedisServer::start_n(2);
     for server in &servers {
         break_persistence(server);
@@ -100,19 +103,25 @@ async fn failing_persistence_shows_as_refusing() {
     });
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
+
     broken.store(true, Ordering::SeqCst);
+
     assert_refused(&redlock, &[0], |reason| *reason == Reason::PersistenceFailing).await;
+
     let refuses = || match &redlock.health()[0].state {
         NodeState::Refusing { reason, .. } => *reason == Reason::PersistenceFailing,
         _ => false,
     };
+
     assert!(refuses(), "{:?}", redlock.health());
+
     // The release is refused as well, and repeated.
     let asked = server.count("EVALSHA");
     eventually("the server is asked", || server.count("EVALSHA") >= asked + 4);
     eventually("it still refuses", refuses);
     broken.store(false, Ordering::SeqCst);
     all_vote(&redlock).await;
+
     assert_eq!(server.connections(), 1);
 }
 
@@ -155,6 +164,7 @@ async fn foreign_script_makes_server_busy() {
         }
     });
     all_vote(&redlock).await;
+
     works(&redlock).await;
 }
 
@@ -164,7 +174,7 @@ fn hog(server: &RedisServer) {
     assert!(matches!(response, Resp::Error(_)), "{response:?}");
 }
 
-/// Nobody knows for how long its key lives.
+/// The remaining life of its key is unknown.
 #[tokio::test]
 async fn grant_without_time_does_not_count() {
     let greeter = fake::Greeter::new();
@@ -180,7 +190,9 @@ async fn grant_without_time_does_not_count() {
         }
     });
     let redlock = manager([server.url()]);
+
     all_vote(&redlock).await;
+
     assert_refused(&redlock, &[0], |reason| *reason == Reason::Busy).await;
 }
 

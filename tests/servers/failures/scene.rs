@@ -15,7 +15,7 @@ use tower_redlock::{
 use crate::support::{RedisServer, eventually_async, over};
 pub(super) use crate::support::{all_vote, in_time, urls};
 
-/// Longer than any answer takes, so that it decides no test.
+/// Longer than any answer takes, so that no test depends on it.
 pub(super) const AMPLE: Duration = Duration::from_secs(6);
 
 /// A builder with a long timeout for each answer, so that only answers decide.
@@ -36,8 +36,8 @@ pub(super) fn watchful_builder(urls: impl IntoIterator<Item = String>) -> Redloc
     patient(urls).node_timeout(Duration::from_millis(200))
 }
 
-/// One bad node of three does no harm; two make a `NoQuorum` that tells of both what `expected`
-/// wants to hear. `build` makes the manager of three URLs.
+/// Checks that one bad node of three has no effect, and that two cause a `NoQuorum` with a reason
+/// for both that `expected` accepts. `build` makes the manager from three URLs.
 pub(super) async fn a_bad_minority_is_harmless_and_a_bad_majority_is_named(
     bad: [String; 2],
     build: impl Fn(Vec<String>) -> Redlock,
@@ -50,7 +50,7 @@ pub(super) async fn a_bad_minority_is_harmless_and_a_bad_majority_is_named(
     let majority = build(vec![first, good[0].url(), second]);
     settled(&majority).await;
     assert_refused(&majority, &[0, 2], &expected).await;
-    // This does not change, and the rest still works.
+    // The error does not change, and the other node still works.
     assert_refused(&majority, &[0, 2], &expected).await;
     works(&minority).await;
 }

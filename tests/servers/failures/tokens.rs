@@ -1,4 +1,4 @@
-//! Credentials that end: tokens from an asynchronous callback.
+//! Credentials that expire: tokens from an asynchronous callback.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,7 @@ use tower_redlock::{
 use super::scene::{all_vote, down, in_time, manager, patient, urls, works};
 use crate::support::{Feature, RedisServer, Resp, eventually_async, has};
 
-/// The time of the first token: a renewal in its last third has time enough on a busy machine.
+/// The term of the first token. A renewal in its last third has enough time on a busy machine.
 const TERM: Duration = Duration::from_secs(3);
 
 /// Sets up the user of a token: `app-one` has the password `s3cret-one`.
@@ -40,10 +40,10 @@ fn token(name: &str) -> AuthToken {
     AuthToken::new(format!("app-{name}"), format!("s3cret-{name}"))
 }
 
-/// What a callback does after its first token.
+/// The behaviour of a callback after its first token.
 #[derive(Clone, Copy, Debug)]
 enum Next {
-    /// Returns a token without an end.
+    /// Returns a token that does not expire.
     Other,
     Error,
     Hang,
@@ -52,7 +52,7 @@ enum Next {
     Unknown,
 }
 
-/// A callback whose first token ends. Each later call does as it is told.
+/// A callback whose first token expires. Later calls do what `next` says.
 #[derive(Clone)]
 struct Tokens {
     calls: Arc<AtomicUsize>,
@@ -61,7 +61,7 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// The first `count` calls get the token that ends, one for each connection.
+    /// The first `count` calls get the token that expires, one for each connection.
     fn new(count: usize, next: Next) -> Self {
         Self { calls: Arc::default(), next: Arc::new(Mutex::new(next)), first: count }
     }
@@ -109,8 +109,9 @@ fn clients(server: &RedisServer, token: &str) -> BTreeSet<String> {
     lines.map(|line| line.split(' ').next().unwrap().to_owned()).collect()
 }
 
-/// The node's connection, and the one that reports releases, get new credentials, without a reconnect.
-async fn authenticates_anew(servers: &[RedisServer], redlock: &Redlock, changes: impl FnOnce()) {
+/// The node's connection, and the connection that reports releases, get new credentials without a
+/// reconnect.
+async fn authenticates_again(servers: &[RedisServer], redlock: &Redlock, changes: impl FnOnce()) {
     all_vote(redlock).await;
     let held = redlock.lock("held").await.unwrap();
     let other = manager(urls(servers));
@@ -122,7 +123,7 @@ async fn authenticates_anew(servers: &[RedisServer], redlock: &Redlock, changes:
     changes();
     eventually_async("both have the new login", async || clients(&servers[0], "two") == former)
         .await;
-    // The end of a user ends its connections.
+    // Deleting a user ends its connections.
     assert_eq!(servers[0].cli(&["ACL", "DELUSER", "app-one"]), Resp::Int(1));
     eventually_async("releases are reported again", async || {
         servers[0].cli(&["PUBSUB", "NUMSUB", "redlock:free:a"]).items()[1] == Resp::Int(1)
@@ -137,12 +138,12 @@ async fn authenticates_anew(servers: &[RedisServer], redlock: &Redlock, changes:
 }
 
 #[tokio::test]
-async fn open_connections_authenticate_anew() {
+async fn open_connections_authenticate_again() {
     let servers = RedisServer::start_n(3);
     let tokens = Tokens::new(2, Next::Other);
     let redlock = tokens.manager(&servers);
 
-    authenticates_anew(&servers, &redlock, || {}).await;
+    authenticates_again(&servers, &redlock, || {}).await;
 
     assert_eq!(tokens.calls(), 4);
 }
@@ -175,15 +176,15 @@ async fn pushed_credentials_are_used() {
     let credentials = Credentials::provider(Provider(names.clone()));
     let redlock = patient(urls).credentials(credentials).build().unwrap();
 
-    authenticates_anew(&servers, &redlock, || {
+    authenticates_again(&servers, &redlock, || {
         names.send_replace("two");
     })
     .await;
 }
 
-/// The node votes until the end of its token, is then down for this reason, and works again when the
+/// The node votes until its token expires, is then down for this reason, and works again when the
 /// callback does. A lock is held meanwhile.
-async fn fails_until_mended(fault: Next, expected: &str) {
+async fn fails_until_repaired(fault: Next, expected: &str) {
     let servers = RedisServer::start_n(3);
     let tokens = Tokens::new(1, fault);
     let redlock = tokens.manager(&servers);
@@ -220,25 +221,25 @@ async fn fails_until_mended(fault: Next, expected: &str) {
 
 #[tokio::test]
 async fn failed_callback_is_the_reason() {
-    fails_until_mended(Next::Error, "no identity for this machine").await;
+    fails_until_repaired(Next::Error, "no identity for this machine").await;
 }
 
 #[tokio::test]
 async fn hanging_callback_is_the_reason() {
-    fails_until_mended(Next::Hang, "has not returned").await;
+    fails_until_repaired(Next::Hang, "has not returned").await;
 }
 
 #[tokio::test]
 async fn panicking_callback_is_the_reason() {
-    fails_until_mended(Next::Panic, "panicked").await;
+    fails_until_repaired(Next::Panic, "panicked").await;
 }
 
 #[tokio::test]
 async fn refused_token_is_the_reason() {
-    fails_until_mended(Next::Unknown, "WRONGPASS").await;
+    fails_until_repaired(Next::Unknown, "WRONGPASS").await;
 }
 
-/// Renewals that fail, and succeed before the end of the former token, are not noticed.
+/// Renewals that fail, and succeed before the former token expires, have no effect.
 #[tokio::test]
 async fn repeated_renewal_keeps_the_connection() {
     let servers = RedisServer::start_n(3);
@@ -263,7 +264,7 @@ async fn repeated_renewal_keeps_the_connection() {
     works(&redlock).await;
 }
 
-/// The callback of a node that never connects takes no time of the others.
+/// The callback of a node that never connects does not delay the other nodes.
 #[tokio::test]
 async fn hanging_callback_delays_no_other() {
     let servers = RedisServer::start_n(3);
@@ -272,7 +273,7 @@ async fn hanging_callback_delays_no_other() {
 }
 
 #[tokio::test]
-async fn cluster_connections_authenticate_anew() {
+async fn cluster_connections_authenticate_again() {
     use crate::support::Cluster;
     if !has(&[Feature::ClusterPort]) {
         return;
@@ -287,7 +288,8 @@ async fn cluster_connections_authenticate_anew() {
         let is_renewed = is_renewed.clone();
         move || {
             let is_renewed = is_renewed.load(Ordering::SeqCst);
-            // The servers of a Cluster are asked each half second, and a renewal takes two questions.
+            // The servers of a Cluster are queried every half second, and a renewal takes two
+            // queries.
             let ending = token("one").valid_for(2 * TERM);
             async move { Ok(if is_renewed { token("two") } else { ending }) }
         }
@@ -297,7 +299,7 @@ async fn cluster_connections_authenticate_anew() {
     all_vote(&redlock).await;
     let former =
         || -> Vec<_> { cluster.servers.iter().map(|server| clients(server, "one")).collect() };
-    // The hosts of the URL, and the shard with its replica, which is one of them or not.
+    // The hosts of the URL, and the shard with its replica, which may be one of these hosts.
     eventually_async("all that are asked are connected", async || {
         let open: usize = former().iter().map(BTreeSet::len).sum();
         let shard = cluster.servers.iter().filter(|server| !clients(server, "one").is_empty());

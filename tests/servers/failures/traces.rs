@@ -14,7 +14,7 @@ use crate::support::{
 
 const SECRET: &str = "s3cret-0f-the-servers";
 
-/// Three nodes in this process, and a log of all that the manager over them does.
+/// Three nodes in this process, and a log of everything that the manager over them does.
 fn embedded(log: &Log) -> Scene {
     Scene::by_hand(3).with(|builder| builder.owner("ourselves").spawner(LoggedSpawner::start(log)))
 }
@@ -37,8 +37,11 @@ async fn acquire_is_one_span() {
     let Scene { redlock, .. } = embedded(&log);
     let lock = log.during(async { redlock.lock("invoice:42").await.unwrap() }).await;
     let span = only_acquire(&log);
+
     let names: Vec<_> = span.fields.keys().copied().collect();
+
     assert_eq!(names, ["attempt", "elapsed", "outcome", "resource", "votes"]);
+
     let expected = [
         ("resource", "invoice:42"),
         ("attempt", "1"),
@@ -46,10 +49,12 @@ async fn acquire_is_one_span() {
         ("outcome", "acquired"),
         ("elapsed", "0ns"),
     ];
+
     for (name, value) in expected {
         assert_eq!(span.fields[name], value, "{name}");
     }
     assert_eq!(log.count("DEBUG message=acquired"), 1, "{}", log.text());
+
     drop(lock);
     log.assert_keeps(&[]);
 }
@@ -60,14 +65,18 @@ async fn refusal_is_outcome_of_span() {
     let scene = embedded(&log);
     let other = scene.manager(|builder| builder.ttl(TTL * 6).owner("another"));
     let _held = other.lock("invoice:42").await.unwrap();
+
     let error = log.during(async { scene.redlock.lock("invoice:42").await.unwrap_err() }).await;
+
     assert!(matches!(error, LockError::Held { .. }), "{error}");
+
     let span = only_acquire(&log);
     assert_eq!(span.fields["resource"], "invoice:42");
     assert_eq!(span.fields["outcome"], error.to_string());
     assert!(span.fields["outcome"].starts_with("held by another"), "{span:?}");
     assert_eq!(log.count("DEBUG message=attempt failed"), 1, "{}", log.text());
     assert_eq!(log.count("DEBUG message=not acquired"), 1, "{}", log.text());
+
     log.assert_keeps(&[]);
 }
 
@@ -80,12 +89,16 @@ async fn later_tries_share_the_span() {
     let redlock = build(Redlock::builder().spawner(LoggedSpawner::start(&log)));
     let _held = holder.lock("invoice:42").await.unwrap();
     let request = redlock.lock("invoice:42").wait(HANG_GUARD).max_attempts(3);
+
     let error = log.during(async { request.await.unwrap_err() }).await;
+
     assert!(matches!(error, LockError::Held { .. }), "{error}");
+
     let span = only_acquire(&log);
     assert_eq!(span.fields["attempt"], "3");
     assert_eq!(span.fields["outcome"], error.to_string());
     assert_eq!(log.count("DEBUG message=attempt failed"), 3, "{}", log.text());
+
     log.assert_keeps(&[]);
 }
 
@@ -121,15 +134,20 @@ async fn votes_are_counted_or_named() {
 async fn renewal_is_traced() {
     let log = Log::new();
     let Scene { clock, redlock, .. } = embedded(&log);
+
     let lock = redlock.lock("invoice:42").await.unwrap();
+
     assert_eq!(log.text(), "", "nothing is logged outside of the span");
+
     clock.advance(TTL / 2);
     log.wait_for("DEBUG", &["message=renewed", "resource=invoice:42"]).await;
     let text = log.text();
     let lines = ["DEBUG message=renewing", "DEBUG message=renewed"]
         .map(|line| format!("{line} resource=invoice:42"));
+
     assert_eq!(text.lines().collect::<Vec<_>>(), lines);
     assert!(lock.is_valid());
+
     log.assert_keeps(&[]);
 }
 
@@ -139,28 +157,37 @@ async fn loss_is_a_warning() {
     let Scene { clock, redlock, .. } = embedded(&log);
     let lock = redlock.lock("invoice:42").await.unwrap();
     clock.advance(TTL);
+
     let cause = in_time(lock.lost()).await;
+
     assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
+
     let line = format!("WARN message=lock lost resource=invoice:42 cause={cause}");
     assert_eq!(log.text(), line);
+
     log.assert_keeps(&[]);
 }
 
 #[tokio::test]
-async fn planned_end_is_no_warning() {
+async fn planned_end_is_not_a_warning() {
     let log = Log::new();
     let Scene { clock, redlock, .. } = embedded(&log);
     let limit = TTL / 2;
     let limited = redlock.lock("a").max_hold(limit).await.unwrap();
     clock.advance(limit);
+
     let max_hold = in_time(limited.lost()).await;
+
     assert_eq!(max_hold, LossCause::MaxHold { limit });
+
     let short = redlock.lock("b").auto_extend(false).await.unwrap();
     clock.advance(TTL);
     let expired = in_time(short.lost()).await;
     assert!(matches!(expired, LossCause::Expired { .. }), "{expired}");
+
     let line = |name, cause| format!("DEBUG message=lock ended resource={name} cause={cause}");
     assert_eq!(log.text(), [line("a", max_hold), line("b", expired)].join("\n"));
+
     log.assert_keeps(&[]);
 }
 
@@ -176,7 +203,7 @@ async fn hard_stop_is_a_warning() {
     });
     let error = in_time(log.during(work)).await.unwrap_err();
     let LockError::Lost { cause } = error else { panic!("{error}") };
-    let stopped = "WARN message=hard stop: guarded work is dropped";
+    let stopped = "WARN message=hard stop: guarded work was dropped";
     let line = format!("{stopped} resource=invoice:42 token={token} cause={cause}");
     assert!(log.text().lines().any(|logged| logged == line), "{line}\n{}", log.text());
     assert_eq!((log.count(stopped), log.count("WARN message=lock lost")), (1, 1));

@@ -13,6 +13,7 @@ async fn ungreeted_node_has_no_pending_releases() {
     denied.cli(&["ACL", "SETUSER", "app", "on", ">word", "~other:*", "+@all"]);
     let login = denied.plain_url().replace("redis://", "redis://app:word@");
     let old = old_server();
+
     for bad in [old.url(), login] {
         let redlock = manager([servers[0].url(), servers[1].url(), bad]);
         settled(&redlock).await;

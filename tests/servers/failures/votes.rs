@@ -83,8 +83,9 @@ async fn denied_command_shows_until_granted() {
     log.wait_for("WARN", &["node refuses", "permission denied"]).await;
     server.set_rules(&rules);
     all_vote(&redlock).await;
-    log.wait_for("INFO", &["node refuses no longer"]).await;
+    log.wait_for("INFO", &["node no longer refuses"]).await;
     works(&redlock).await;
+
     eventually_async("no permission is missing", async || redlock.health()[0].denied.is_empty())
         .await;
 }
@@ -101,6 +102,7 @@ async fn command_denied_later_shows() {
         !redlock.health()[0].is_voting()
     })
     .await;
+
     refuses(&redlock, |reason| matches!(reason, Reason::NoPermission(_))).await;
 }
 
@@ -111,6 +113,7 @@ async fn denied_name_affects_no_other() {
     server.set_rules(&[&["on", ">s3cret", "+@all"], &keys[..]].concat());
     let redlock = manager([server.url()]);
     all_vote(&redlock).await;
+
     for _ in 0..20 {
         let begun = Instant::now();
         in_time(async { redlock.lock("ok").await }).await.unwrap().release().await.unwrap();
@@ -121,7 +124,7 @@ async fn denied_name_affects_no_other() {
 }
 
 #[tokio::test]
-async fn held_name_is_no_refusal() {
+async fn held_name_is_not_a_refusal() {
     let server = RedisServer::start();
     let (redlock, other) = (manager([server.url()]), manager([server.url()]));
     all_vote(&redlock).await;

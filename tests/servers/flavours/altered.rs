@@ -1,5 +1,5 @@
-//! A connector that alters what passes between a client and its servers, so that a real server answers
-//! as one of another kind does.
+//! A connector that alters the data between a client and its servers, so that a real server answers
+//! like a server of another kind.
 
 use std::{
     io,
@@ -11,10 +11,10 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tower_redlock::node::redis::{Address, Connecting, Connector, IoStream, SocketConnector};
 
-/// A text, and another one of the same length in its place.
+/// A text, and its replacement of the same length.
 type Change = (String, String);
 
-/// Changes of what is read. Clones share them.
+/// Changes of data that is read. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Altered {
     read: Arc<Mutex<Vec<Change>>>,
@@ -27,7 +27,7 @@ impl Altered {
         self
     }
 
-    /// The same, while it is in use.
+    /// Like [`read`](Self::read), while the connector is in use.
     pub(super) fn change_read(&self, from: &str, to: &str) {
         assert_eq!(from.len(), to.len());
         self.read.lock().unwrap().push((from.into(), to.into()));

@@ -1,5 +1,5 @@
-//! What servers tell of their identity: ids of other forms, none, and those of another server behind the
-//! same connection. Real servers, whose answers are altered on the way.
+//! The identity that servers report: ids of other forms, no id, and the id of another server on the
+//! same connection. The servers are real, and their answers are altered.
 
 use tower_redlock::{
     Redlock,
@@ -27,9 +27,9 @@ fn run_id(server: &RedisServer) -> String {
     line.expect("a run id").to_owned()
 }
 
-/// The connection stays, and leads to another server.
+/// The connection stays open, and leads to another server.
 #[tokio::test]
-async fn failover_behind_connection_enters_probation() {
+async fn failover_on_open_connection_enters_probation() {
     let servers = RedisServer::start_n(3);
     let connector = Altered::default();
     let redlock = settled_by(&servers, connector.clone()).await;
@@ -55,6 +55,7 @@ async fn ids_of_other_forms_are_hashed() {
     }
     let redlock = settled_by(&servers, connector).await;
     drop(taken(&redlock, "x").await);
+
     for health in redlock.health() {
         let incarnation = health.incarnation.expect("an incarnation");
         assert!(incarnation.len() == 32 && incarnation.bytes().all(|b| b.is_ascii_hexdigit()));

@@ -1,4 +1,4 @@
-//! Servers that can't vote: each gives one finding, with the reason and what to do.
+//! Servers that can't vote: each causes one finding, with the reason and the advice.
 
 use tower_redlock::{
     Redlock, RedlockBuilder,
@@ -43,7 +43,7 @@ async fn unfit(redlock: &Redlock) -> UnfitServer {
     found.expect("a reason")
 }
 
-/// Checks that a server gives this one finding, and is asked for no vote.
+/// Checks that a server causes this one finding, and gets no request for a vote.
 async fn is_unfit(
     server: &FakeServer,
     builder: RedlockBuilder,
@@ -71,11 +71,14 @@ async fn dragonfly_needs_guard_off() {
     is_unfit(&server, quick(), &expected, "restart_guard = \"off\"").await;
     let redlock = over(quick(), [server.url()]).restart_guard(RestartGuard::Off).build().unwrap();
     all_vote(&redlock).await;
+
     let health = &redlock.health()[0];
+
     assert_eq!(
         (health.kind, health.version.as_deref()),
         (Some(ServerKind::Dragonfly), Some("df-v1.27.1"))
     );
+
     let advice = redlock.diagnosis().await.advice;
     assert!(advice.iter().any(|advice| advice.code == "server-limits"), "{advice:#?}");
 }
@@ -96,7 +99,7 @@ async fn unknown_script_command_is_named() {
 }
 
 #[tokio::test]
-async fn sentinel_is_no_node() {
+async fn sentinel_is_not_a_node() {
     let info = "redis_version:7.2.4\r\nredis_mode:sentinel\r\n";
     let server = server(info, Some("ERR unknown command 'SCRIPT'"));
     is_unfit(&server, quick(), &UnfitServer::Sentinel, "redis+sentinel://").await;
@@ -113,7 +116,7 @@ async fn cluster_needs_hash_tag() {
     all_vote(&redlock).await;
 }
 
-/// Forks name the mode by other fields of INFO.
+/// Forks report the mode in other fields of INFO.
 #[tokio::test]
 async fn real_cluster_node_is_recognized() {
     if !has(&[Feature::ClusterPort]) {

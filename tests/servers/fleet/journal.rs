@@ -28,11 +28,11 @@ pub(super) enum LineKind {
     End,
     /// A poll of the work, with its begin and end.
     Poll,
-    /// The same, begun after the end of the lock.
+    /// A poll that began after the end of the lock.
     LatePoll,
 }
 
-/// All moments are of a clock that the processes of a machine share.
+/// All times are of a clock that the processes of a machine share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) what: LineKind,
@@ -58,7 +58,7 @@ impl Writer {
         Self(OpenOptions::new().append(true).create(true).open(path).unwrap())
     }
 
-    /// One system call, so that a line is written whole or not at all.
+    /// Uses one system call, so that a line is written completely or not at all.
     pub(super) fn write(&self, line: Line) {
         (&self.0).write_all(format!("{line}\n").as_bytes()).unwrap();
     }

@@ -11,13 +11,13 @@ use super::{
 
 const REPLICAS: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
-/// Interval between mishaps.
+/// Interval between faults.
 const PAUSE: Duration = Duration::from_secs(3);
 /// Time until a killed replica is started again.
 const AWAY: Duration = Duration::from_millis(500);
 const FREEZE: Duration = TTL.saturating_mul(3);
 
-/// What is promised:
+/// The guarantees that this test checks:
 ///
 /// - A tick is started at most once: the job claims at the start.
 /// - Two runs are never *polled* at the same time, and no poll begins once the run's lock is over.
@@ -26,16 +26,16 @@ const FREEZE: Duration = TTL.saturating_mul(3);
 ///   frozen. Its late writes have an old token, and resources that check tokens reject them.
 /// - A run that was frozen between two polls never continues: its last line is missing.
 /// - Tokens grow in the order of starts.
-/// - A mishap costs only the ticks that are due while the lock of a broken-off run is still held
-///   (a TTL, so two or three): more than nine in ten run. A loaded machine, on which nodes do not answer
-///   within their 50 ms, costs others as well, so three in four have to run.
+/// - A fault costs only the ticks that are due while the lock of an interrupted run is still held
+///   (a TTL, so two or three): more than nine in ten ticks run. On a loaded machine, nodes that do
+///   not answer within 50 ms cost further ticks, so three in four have to run.
 #[test]
 fn tick_starts_once_despite_faults() {
     let mut fleet = Fleet::start(Plan::Short, 3, REPLICAS);
     let begun = now();
     let mut freezes = Vec::new();
     for mishap in 0.. {
-        // Each mishap is at another point of the period.
+        // Each fault is at another point of the period.
         thread::sleep(PAUSE + PERIOD * (mishap * 7 % 20) / 20);
         if now().saturating_duration_since(begun) + PAUSE > MINUTE {
             break;

@@ -117,14 +117,15 @@ impl Fleet {
         found.expect("a run")
     }
 
-    /// SIGSTOP to the replica of a run that has just begun, and SIGCONT after `time`. `None`, and no
-    /// such pause, if the run had ended before that.
+    /// Sends SIGSTOP to the replica of a run that has just begun, and SIGCONT after `time`. Returns
+    /// `None`, without such a pause, if the run had ended before.
     pub(super) fn freeze_in(&mut self, run: &Line, time: Duration) -> Option<Freeze> {
         let replica = run.run.replica;
         let process = self.replicas[replica].as_ref().expect("it runs");
         let from = now();
         process.signal(Signal::STOP);
-        // A poll under way is written by then; otherwise the run counts as frozen in its last poll.
+        // A poll in progress is logged by then; otherwise the run counts as frozen in its last
+        // poll.
         thread::sleep(Duration::from_millis(20));
         let lines = self.journal.lines();
         let is_late = lines.iter().any(|line| line.what == LineKind::End && line.run == run.run);

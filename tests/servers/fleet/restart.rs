@@ -47,7 +47,7 @@ async fn pause_and_history_outlive_everything() {
     })
     .await;
     redlock.pause_job(JOB).by("ann").why("the disk is full").await.unwrap();
-    // A run that had begun ends, and is entered.
+    // A run that had begun ends, and is recorded.
     let paused_at = now();
     eventually_async("no run is in progress", async || {
         redlock.inspect("job:fleet").await.unwrap().is_none()
@@ -73,7 +73,7 @@ async fn pause_and_history_outlive_everything() {
     let after = redlock.job_history(JOB).await.unwrap();
     assert_eq!(ticks(&after), ticks(&before), "nothing ran meanwhile");
 
-    // A requested run starts while the job is paused; ticks have come before that, and do not run.
+    // A requested run starts while the job is paused. Ticks before that have come, and do not run.
     let seen = starts(&mut fleet);
     let id = redlock.trigger_job(JOB).by("ann").await.unwrap();
     let mut runs = Vec::new();

@@ -9,7 +9,8 @@ use super::{
 
 const KILLS: u32 = 7;
 
-/// The lock of a killed replica expires within a TTL; the others notice within a tenth of it.
+/// The lock of a killed replica expires within a TTL. The other replicas notice within a tenth of
+/// it.
 #[test]
 fn replica_takes_over_within_ttl() {
     let mut fleet = Fleet::start(Plan::Long, 3, 2);

@@ -23,7 +23,7 @@ pub(super) struct Verdict {
     /// Starts of a tick after its first.
     again: usize,
     overlaps: usize,
-    /// Starts whose token is not above that of the start before.
+    /// Number of starts whose token is not above the previous start's token.
     backward: usize,
     late_polls: usize,
     /// Runs that were frozen past the end of their lock, and the number of them that continued.
@@ -98,7 +98,7 @@ impl Verdict {
 }
 
 fn run_records(lines: &[Line]) -> Vec<RunRecord> {
-    // By token and tick: a tick that is started twice has two runs.
+    // By token and tick, as a tick that is started twice has two runs.
     let mut runs: BTreeMap<Run, RunRecord> = BTreeMap::new();
     for start in lines.iter().filter(|line| line.what == LineKind::Start) {
         let run_records =

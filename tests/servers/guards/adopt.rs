@@ -1,4 +1,4 @@
-//! From one set of servers to another.
+//! Moves from one set of servers to another.
 
 use std::time::{Duration, Instant};
 
@@ -161,8 +161,8 @@ async fn all_vote_but(redlock: &Redlock, but: usize) {
     .await;
 }
 
-/// The node that was moved and two blank ones are a majority of the new set; the two that were not
-/// moved are one of the old set.
+/// The moved node and two blank ones are a majority of the new set; the two nodes that were not
+/// moved are a majority of the old set.
 #[tokio::test]
 async fn half_adopted_set_does_not_start() {
     let servers = RedisServer::start_n(5);
@@ -188,7 +188,8 @@ async fn half_adopted_set_does_not_start() {
     assert!(next.is_err(), "two clients hold the lock");
 }
 
-/// A node that was moved from another set, which still votes, says nothing about the form of its own.
+/// A node that was moved from another set, which still votes, proves nothing about the form of its
+/// own set.
 #[tokio::test]
 async fn half_adopted_set_is_not_former() {
     let servers = RedisServer::start_n(5);
@@ -198,9 +199,12 @@ async fn half_adopted_set_is_not_former() {
     let held = taken(&holder, "x").await;
     let others = || set(picked(&servers, [0, 3, 4]));
     let client = others();
+
     let error = in_time(client.adopt(&operator)).await.unwrap_err();
+
     assert!(matches!(error, AdoptError::OldSet { .. }), "{error}");
     assert_eq!(in_time(client.adopt(&others())).await, Err(AdoptError::SameLayout));
+
     let next = in_time(async { client.lock("x").wait(MAX_TTL * 4).await }).await;
     assert!(held.is_valid(), "a majority of the old set is unchanged");
     assert!(next.is_err(), "two clients hold the lock");
@@ -214,10 +218,13 @@ async fn adoption_short_of_new_nodes_repeats() {
     servers[4].kill();
     servers[5].kill();
     let client = set(picked(&servers, 3..6));
+
     let error = in_time(client.adopt(&holder)).await.unwrap_err();
+
     let AdoptError::NewSet { needed: 2, votes } = &error else { panic!("{error}") };
     assert_eq!(votes[0].outcome, VoteOutcome::Granted, "{votes}");
     assert!(error.to_string().contains("the old set is stopped"), "{error}");
+
     servers[4].restart();
     servers[5].restart();
     eventually_async("the new nodes are up", async || {
@@ -249,8 +256,11 @@ async fn absent_old_node_is_moved_later() {
     let client = over(0..5);
     in_time(client.adopt(&operator)).await.unwrap();
     works(&client).await;
+
     way.heal();
+
     assert!(matches!(refusal(&client, 2).await, Reason::OtherLayout { .. }));
+
     in_time(client.adopt(&operator)).await.unwrap();
     all_vote(&client).await;
     works(&client).await;
@@ -267,7 +277,9 @@ async fn only_guarded_sets_are_adopted() {
     {
         assert_eq!(new.adopt(old).await, Err(AdoptError::NotGuarded));
     }
+
     let same = settled(&servers).await;
+
     assert_eq!(same.adopt(&guarded).await, Err(AdoptError::SameLayout));
     assert!(servers.iter().all(|server| tag(server).starts_with("a ")), "no tag was changed");
 }
@@ -281,13 +293,15 @@ async fn another_prefix_is_adopted() {
     let plain = servers.iter().map(RedisServer::plain_url);
     let other = guarded(quick().key_prefix("other"), plain).build().unwrap();
     in_time(other.adopt(&old)).await.unwrap();
+
     let next = taken(&other, "x").await;
+
     assert!(!held.is_valid(), "two clients hold the lock");
     assert!(next.fencing_token() > held.fencing_token());
 }
 
-/// The former server of a name that moved, and one that the operator does not reach, are a majority of
-/// the old set; the name's blank server does not stop it.
+/// The former server of a name that moved, and a server that the operator does not reach, are a
+/// majority of the old set; the name's blank server does not stop it.
 #[tokio::test]
 async fn blank_server_does_not_stand_in() {
     let [former, blank, b, c] = [(); 4].map(|()| RedisServer::start());
@@ -302,7 +316,9 @@ async fn blank_server_does_not_stand_in() {
     let client = renamed.fold(quick(), |builder, (name, url)| builder.named_node(name, url));
     let client = client.build().unwrap();
     let adopted = in_time(client.adopt(&operator)).await;
+
     let next = in_time(async { client.lock("x").wait(MAX_TTL * 4).await }).await;
+
     assert!(next.is_err(), "two clients may hold the lock: {} {}", tag(&blank), tag(&b));
     assert!(matches!(adopted, Err(AdoptError::OldSet { needed: 2, .. })), "{adopted:?}");
 }

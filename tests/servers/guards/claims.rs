@@ -80,14 +80,18 @@ async fn blank_node_learns_promises_and_claims() {
 async fn outdated_node_learns_the_newer_claim() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
+
     let (old, new) = (of_tick(5, 100), of_tick(6, 200));
+
     for node in 0..3 {
         assert_eq!(send(&redlock, node, claim("job", &old)).await, CLAIMED);
     }
+
     let snapshot = servers[1].save_snapshot();
     for node in [0, 1] {
         assert_eq!(send(&redlock, node, claim("job", &new)).await, CLAIMED);
     }
+
     forgets(&redlock, 1, || servers[1].restart_from(&snapshot)).await;
     assert_eq!(kept(&redlock, 1).await, Some(new));
     assert_eq!(send(&redlock, 1, prepare("job", 5)).await, SUPERSEDED);
@@ -98,9 +102,11 @@ async fn outdated_node_learns_the_newer_claim() {
 async fn majority_that_forgot_reports_since_when() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
+
     for node in 0..3 {
         assert_eq!(send(&redlock, node, claim("job", &of_tick(5, 100))).await, CLAIMED);
     }
+
     let before = floor(&send(&redlock, 0, prepare("job", 6)).await);
     let forgot = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     servers[0].restart();
@@ -119,6 +125,7 @@ async fn majority_that_forgot_reports_since_when() {
 async fn other_tag_gives_no_answer() {
     let servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
+
     for (node, op) in each_question().into_iter().enumerate() {
         // No health check has run yet.
         servers[node].cli(&["HSET", "redlock:meta", "tag", "a 0 0"]);
@@ -135,10 +142,12 @@ async fn other_set_gives_no_answer() {
     let _redlock = settled(&servers).await;
     let other = guarded(quick(), urls(&servers[..1])).build().unwrap();
     super::scene::refusal(&other, 0).await;
+
     for op in each_question() {
         let response = send(&other, 0, op).await;
         assert!(matches!(response, Err(Reason::OtherLayout { .. })), "{response:?}");
     }
+
     assert!(hash(&servers[0], MARKS).is_empty());
 }
 
@@ -147,7 +156,9 @@ async fn other_set_gives_no_answer() {
 async fn replica_of_node_gives_no_answer() {
     let servers = Arc::new(RedisServer::start_n(3));
     let redlock = settled(&servers).await;
+
     assert_eq!(send(&redlock, 0, claim("job", &of_tick(5, 100))).await, CLAIMED);
+
     let both = Arc::clone(&servers);
     let joined = tokio::task::spawn_blocking(move || both[1].replica_of(&both[0]));
     eventually_async("the replica does not vote", async || {
@@ -161,6 +172,7 @@ async fn replica_of_node_gives_no_answer() {
         let response = send(&redlock, 1, op).await;
         assert!(response.is_err(), "{response:?}");
     }
+
     assert_eq!(hash(&servers[1], MARKS).len(), 2, "the claims of its master");
     assert_eq!(hash(&servers[0], MARKS).len(), 2, "the master stores nothing more");
 }

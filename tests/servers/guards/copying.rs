@@ -48,7 +48,7 @@ fn is_complete(server: &RedisServer) -> bool {
     meta(server).get("once").is_some_and(String::is_empty)
 }
 
-/// Waits for the first copies of a new set, which would copy what is stored next.
+/// Waits for the first copies of a new set, which would also copy the records that are stored next.
 async fn all_complete(servers: &[RedisServer]) {
     eventually_async("a new set has no records", async || servers.iter().all(is_complete)).await;
 }
@@ -98,20 +98,26 @@ async fn slow_links_carry_large_records() {
         proxy.set_rate(RATE);
     }
     let mut seen = Vec::new();
+
     watch(&redlock, &servers[1], async |progress| {
         assert_eq!(down(&redlock), [], "the connections that vote stay open");
         seen.extend(progress);
         works(&redlock).await;
     })
     .await;
+
     assert_recorded(&servers[1], RECORDS);
+
     let bytes: Vec<u64> = seen.iter().map(|progress| progress.bytes).collect();
     assert!(bytes.is_sorted() && seen.is_sorted_by_key(|progress| progress.records), "{seen:?}");
+
     let steps = bytes.chunk_by(|a, b| a == b).count();
     assert!(steps > 10, "{bytes:?}");
-    // At most one of each, and none that was replaced.
+
+    // At most one connection of each kind, and none that was replaced.
     let more = [0, 1].map(|node| connections()[node] - before[node]);
     assert!(more.iter().all(|more| *more <= 1), "{more:?}\n{}", log.text());
+
     for server in [&servers[0], &servers[2]] {
         let longest = server.info("clients", "client_recent_max_output_buffer").unwrap();
         assert!(longest.parse::<usize>().unwrap() < 2_000_000, "{longest} bytes in one answer");
@@ -141,9 +147,12 @@ async fn a_second_carries_ten_megabytes() {
     votes(&redlock, 1).await;
     watch(&redlock, &servers[1], async |_| {}).await;
     let took = started.elapsed();
+
     let least = Duration::from_micros((RECORDS * RECORD) as u64 * 1_000_000 / RATE);
+
     assert!(took > least, "{took:?} instead of {least:?}");
     assert_recorded(&servers[1], RECORDS);
+
     // Each record is read from one node.
     let sent = sent(&servers) - before;
     assert!(sent < RECORDS * RECORD * 21 / 20, "{sent} bytes");
@@ -166,10 +175,11 @@ async fn small_records_are_read_once() {
     probation(&redlock, &[1]).await;
     watch(&redlock, &servers[1], async |_| {}).await;
     let copied = format!("node=node-2 records={RECORDS} ");
+
     eventually_async("each record was read once", async || log.text().contains(&copied)).await;
 }
 
-/// Each source knows of half of the work that it is done, and of the rest that it was begun.
+/// Each source knows for half of the work that it is done, and for the rest that it was begun.
 #[tokio::test]
 async fn done_records_of_all_are_copied() {
     const RECORDS: usize = 1_500;
@@ -183,7 +193,9 @@ async fn done_records_of_all_are_copied() {
     let count = "local n = 0 for i = 1, ARGV[1] do \
                    if redis.call('GET', 'redlock:done:' .. i) == 'd ' .. i then n = n + 1 end \
                  end return n";
+
     let done = servers[1].cli(&["EVAL", count, "0", &RECORDS.to_string()]);
+
     assert_eq!(done, Resp::Int(i64::try_from(RECORDS).unwrap()));
 }
 
@@ -209,12 +221,15 @@ async fn others_show_and_finish_it() {
     .await;
     let first = clients.remove(copier.expect("a client that copies"));
     let rest = &clients[0];
+
     eventually_async("another client shows the progress", async || {
         assert!(!is_complete(&servers[1]), "the progress is not shown");
         rest.health()[1].copying.is_some_and(|progress| progress.records > 0)
     })
     .await;
+
     assert!(!is_complete(&servers[1]), "{:?}", rest.health());
+
     drop(first);
     watch(rest, &servers[1], async |_| {}).await;
     assert_recorded(&servers[1], RECORDS);
@@ -246,8 +261,11 @@ async fn a_source_that_forgets_is_incomplete() {
     })
     .await;
     servers[0].cli(&["FLUSHALL"]);
+
     eventually_async("an end was attempted", async || ends() > before).await;
+
     assert!(!is_complete(&servers[1]), "{}", log.text());
+
     servers[4].cli(&["ACL", "SETUSER", "default", "+scan"]);
     eventually_async("all records are copied", async || is_complete(&servers[1])).await;
 }
@@ -262,15 +280,18 @@ async fn needed_source_is_read_on() {
     let redlock = guarded(settings, proxies.iter().map(Proxy::url)).build().unwrap();
     all_vote(&redlock).await;
     all_complete(&servers).await;
-    // It fails at once; the other three are the fewest that suffice.
+    // It fails at once; the other three nodes are the minimum that suffices.
     servers[4].kill();
     record(&servers[0], RECORDS);
     // The other sources are read at once, and this one in about five seconds.
     proxies[0].set_rate((RECORDS * RECORD) as u64 / 5);
     servers[1].restart();
     votes(&redlock, 1).await;
+
     watch(&redlock, &servers[1], async |_| {}).await;
+
     assert_recorded(&servers[1], RECORDS);
+
     let copied = format!("node=node-2 records={RECORDS} ");
     assert!(log.text().contains(&copied), "in one attempt: {}", log.text());
 }

@@ -89,12 +89,15 @@ async fn client_may_leave_during_probation() {
     probation(&second, &[0, 1, 2]).await;
     let before = remaining(&second);
     drop(first);
+
     let after = remaining(&second);
+
     assert!(
         before.iter().zip(&after).all(|(before, after)| after <= before),
         "no wait starts anew"
     );
     assert_eq!(servers.iter().map(enrolment).collect::<Vec<_>>(), tags, "the same probation");
+
     all_vote(&second).await;
     // The probation that the first client began has ended.
     for (server, begun) in servers.iter().zip(tags) {
@@ -121,10 +124,13 @@ async fn killed_client_leaves_nothing_stuck() {
     drop(child);
     let begun: Vec<_> = servers.iter().map(enrolment).collect();
     let redlock = manager(&servers);
+
     all_vote(&redlock).await;
+
     for (server, begun) in servers.iter().zip(begun) {
         assert_eq!(enrolment(server), begun);
     }
+
     works(&redlock).await;
 }
 
@@ -141,11 +147,14 @@ async fn late_client_uses_the_others_end() {
     })
     .await;
     let second = manager(&servers);
+
     probation(&second, &[0, 1, 2]).await;
+
     assert!(
         remaining(&second).iter().all(|left| *left > MAX_TTL * 3 / 5),
         "each client counts on its own clock"
     );
+
     all_vote(&first).await;
     all_vote(&second).await;
 }

@@ -37,6 +37,7 @@ async fn server_listed_twice_never_votes() {
         proxy.url(),
         format!("{}/7", proxy.url()),
     ];
+
     for guard in GUARDS {
         for way in &another_way {
             let other = RedisServer::start();
@@ -112,7 +113,9 @@ async fn redirected_name_votes_again() {
         server.restart();
         all_vote(&redlock).await;
     }
+
     let fine = |health: tower_redlock::node::NodeHealth| health.state == NodeState::Voting;
+
     assert!(redlock.health().into_iter().all(fine));
 }
 
@@ -128,6 +131,7 @@ async fn shared_server_does_not_renew_twice() {
     let (at, to) = (servers[0].addr(), servers[1].addr());
     servers[0].kill();
     let listener = TcpListener::bind(at).await.unwrap();
+
     tokio::spawn(async move {
         while let Ok((mut client, _)) = listener.accept().await {
             tokio::spawn(async move {
@@ -136,17 +140,20 @@ async fn shared_server_does_not_renew_twice() {
             });
         }
     });
+
     assert_eq!(refusal(&first, 0).await, same_as("b"));
+
     let second = named([("a", servers[3].url()), ("b", servers[1].url()), ("c", servers[2].url())]);
     votes(&second, 0).await;
     let next = in_time(async { second.lock("x").wait(MAX_TTL * 3).await }).await;
     assert!(next.is_err() || !held.is_valid(), "two clients hold the lock");
+
     eventually_async("the lock ends", async || !held.is_valid()).await;
 }
 
 /// A duplicate that is gone does not keep the vote of the node that stayed.
 #[tokio::test]
-async fn duplicate_gone_takes_no_vote() {
+async fn duplicate_that_left_takes_no_vote() {
     let servers = RedisServer::start_n(2);
     let way = Proxy::start(servers[0].addr());
     let redlock = named([("a", servers[0].url()), ("b", servers[1].url()), ("c", way.url())]);

@@ -39,6 +39,7 @@ async fn enrolled_and_renewing_after_restart() {
     for _ in 0..5 {
         in_time(async { held.extend().await.unwrap() }).await;
     }
+
     eventually_async("the key remains", async || {
         servers[0].pttl("redlock:lock:x") > 0 && held.is_valid()
     })

@@ -1,4 +1,4 @@
-//! Hundreds of clients when a probation ends and records are copied, and what that costs the
+//! Hundreds of clients when a probation ends and records are copied, and the resulting load on the
 //! healthy servers.
 
 use std::{
@@ -140,11 +140,14 @@ async fn one_client_copies_for_all() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let [first, second, quiet] = pings.map(Pings::end);
+
     println!(
         "longest PING, and 99th percentile: {first:?}, {second:?}; of a quiet server {quiet:?}"
     );
+
     assert_eq!(hash(&servers[1], "redlock:marks").len(), 2 * JOBS);
     assert_eq!(servers[1].keys("redlock:done:*").len(), RECORDS);
+
     for (server, common) in [(&servers[0], first.1), (&servers[2], second.1)] {
         let calls = ["hgetall", "hscan", "scan", "get"].map(|command| calls(server, command));
         println!("HGETALL, HSCAN, SCAN, GET: {calls:?}");

@@ -1,4 +1,4 @@
-//! Servers that lose data, or go back to older data, each in its own way.
+//! Servers that lose data, or return to older data, in different ways.
 
 use super::scene::{
     MAX_TTL, all_vote, forgets, in_time, manager, probation, reason, refused, settled, tag, taken,
@@ -7,7 +7,7 @@ use super::scene::{
 use crate::support::{RedisServer, eventually};
 use tower_redlock::{Redlock, error::Reason};
 
-/// Two servers, and the one that forgets between them.
+/// Two servers, and the forgetful one between them.
 fn three_with(forgetful: RedisServer) -> Vec<RedisServer> {
     let mut servers = RedisServer::start_n(2);
     servers.insert(1, forgetful);
@@ -38,6 +38,7 @@ async fn flushed_server_loses_vote_at_once() {
     servers[2].cli(&["FLUSHALL"]);
     // No health check has run yet: the servers themselves refuse.
     let votes = refused(&redlock, "x").await;
+
     for node in [1, 2] {
         let why = reason(&votes, node);
         let found_out =
@@ -103,16 +104,18 @@ async fn replica_of_other_node_enters_probation() {
 async fn server_synced_backwards_enters_probation() {
     let servers = RedisServer::start_n(3);
     let replica = RedisServer::start();
-    // Before the set begins: a server's first replica gives it another history, for a probation.
+    // Done before the set begins: a server's first replica gives it another history, which causes a
+    // probation.
     replica.replica_of(&servers[1]);
     let redlock = settled(&servers).await;
     let before = tag(&servers[1]);
     eventually("the replica has the tag", || tag(&replica) == before);
     replica.promote();
     take_some(&redlock).await;
+
     forgets(&redlock, 1, || {
         servers[1].replica_of(&replica);
-        // Once it is a master again, the next look of a manager changes it.
+        // Once it is a master again, the next health check of a manager changes it.
         assert_eq!(tag(&servers[1]), before);
         servers[1].promote();
     })
@@ -142,6 +145,8 @@ async fn late_client_detects_the_loss() {
     let redlock = manager(&servers);
     probation(&redlock, &[1]).await;
     in_time(async { redlock.ready().await }).await.unwrap();
+
     votes(&redlock, 1).await;
+
     assert!(started.elapsed() > MAX_TTL);
 }

@@ -1,4 +1,4 @@
-//! Copies of records while one of the sources is sick or hostile.
+//! Copies of records while one of the sources is faulty or hostile.
 
 use std::{
     sync::{
@@ -40,8 +40,8 @@ fn records(command: &Command, value: Option<&str>) -> Vec<u8> {
     (format!("*{}\r\n", 2 * count) + &record.repeat(count)).into_bytes()
 }
 
-/// A set of five. The last server forgets its records. When those of the first one are copied, the
-/// commands that scan keys and read records are answered in its place.
+/// A set of five. The last server forgets its records. When the records of the first server are
+/// copied, the commands that scan keys and read records are answered in its place.
 struct Scene {
     servers: Vec<RedisServer>,
     redlock: Redlock,
@@ -129,6 +129,7 @@ async fn endless_keys_delay_no_other() {
     })
     .await;
     scene.forget(&[1, 3]).await;
+
     scene.has_all().await;
 }
 
@@ -139,11 +140,14 @@ async fn failed_one_is_read_again() {
     scene.servers[3].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
     scene.servers[1].cli(&["CONFIG", "RESETSTAT"]);
     scene.forget(&[3]).await;
+
     eventually_async("another source was read", async || {
         scene.servers[1].info("commandstats", "cmdstat_scan").is_some()
     })
     .await;
+
     assert!(!is_complete(&scene.servers[BLANK]));
+
     scene.servers[3].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
     scene.has_all().await;
 }
@@ -158,11 +162,14 @@ async fn incomplete_one_counts_once_complete() {
     scene.servers[3].cli(&["HSET", "redlock:meta", "once", "by hand"]);
     scene.forget(&[3]).await;
     let records = |scene: &Scene| scene.servers[BLANK].keys("redlock:done:*").len();
+
     eventually_async("the incomplete source was read to its end", async || {
         records(&scene) == RECORDS && connected(&scene) == before
     })
     .await;
+
     assert!(!is_complete(&scene.servers[BLANK]));
+
     scene.servers[3].cli(&["HSET", "redlock:meta", "once", ""]);
     scene.has_all().await;
 }
@@ -179,6 +186,8 @@ async fn long_page_is_split() {
     scene.forget(&[1, 3]).await;
     scene.has_all().await;
     let stat = scene.servers[BLANK].info("commandstats", "cmdstat_eval").expect("scripts have run");
+
     let calls = stat.split(['=', ',']).nth(1).unwrap().parse::<usize>().unwrap();
+
     assert!(calls >= KEYS / 250, "{stat}");
 }

@@ -22,7 +22,7 @@ fn assert_other_layout(reason: &Reason, found: &str, ours: &str) {
     assert!(text.contains(found) && text.contains(ours) && text.contains("adopt"), "{text}");
 }
 
-/// Two majorities that share no node: {a, b} of the one, {c, d} of the other.
+/// Two majorities without a common node: {a, b} of one set, {c, d} of the other.
 #[tokio::test]
 async fn overlapping_sets_exclude_each_other() {
     let ServerScene { servers, proxies } = ServerScene::new(4);
@@ -71,15 +71,19 @@ async fn unnamed_hosts_make_another_set() {
     let first = quick().nodes(urls(&servers)).build().unwrap();
     all_vote(&first).await;
     let second = quick().nodes(by_name).build().unwrap();
+
     let (found, ours) = (
         format!("127.0.0.1:{}/0", servers[0].port()),
         format!("localhost:{}/0", servers[0].port()),
     );
+
     for node in 0..3 {
         assert_other_layout(&refusal(&second, node).await, &found, &ours);
     }
+
     let votes = refused(&second, "x").await;
     assert_other_layout(&reason(&votes, 0), &found, &ours);
+
     works(&first).await;
 }
 
@@ -93,8 +97,11 @@ async fn named_hosts_make_the_same_set() {
     let second = named(quick(), &[by_name(2), by_name(0), by_name(1)]);
     all_vote(&second).await;
     let held = taken(&first, "x").await;
+
     let error = second.lock("x").await.unwrap_err();
+
     assert!(matches!(error, LockError::Held { .. }), "{error}");
+
     let token = held.fencing_token();
     held.release().await.unwrap();
     let next = taken(&second, "x").await;
@@ -118,9 +125,12 @@ async fn another_prefix_is_another_world() {
     let second = guarded(quick().key_prefix("other"), plain).build().unwrap();
     all_vote(&second).await;
     let held = taken(&first, "x").await;
+
     let other = taken(&second, "x").await;
+
     assert!(held.is_valid() && other.is_valid());
     assert!(servers.iter().all(|server| server.exists("other:meta")));
-    // Neither changes the enrolment of the other.
+
+    // Neither client changes the enrolment of the other.
     all_vote(&manager(&servers)).await;
 }

@@ -1,4 +1,4 @@
-//! What a node learns before it votes: in parts, from one client at a time.
+//! The state that a node learns before it votes: in parts, from one client at a time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use tower_redlock::Redlock;
 use super::scene::{all_vote, guarded, hash, probation, settled, tag, urls, votes};
 use crate::support::{RedisServer, Resp};
 
-const CLAIM_TASK: &str = include_str!("../../../src/node/redis/scripts/claim_task.lua");
+const LEASE_TASK: &str = include_str!("../../../src/node/redis/scripts/lease_task.lua");
 const LEARN_MARKS: &str = include_str!("../../../src/node/redis/scripts/learn_marks.lua");
 
 /// µs since the Unix epoch.
@@ -30,8 +30,11 @@ async fn many_marks_are_merged_by_number() {
     servers[1].restart();
     probation(&redlock, &[1]).await;
     votes(&redlock, 1).await;
+
     let learnt = hash(&servers[1], "redlock:marks");
+
     assert_eq!(learnt.len() as u64, MARKS);
+
     for i in 1..=MARKS {
         let (seven, eleven) = (i * 7 % 101, i * 11 % 101);
         let highest = seven.max(eleven);
@@ -45,33 +48,38 @@ async fn many_marks_are_merged_by_number() {
 }
 
 #[tokio::test]
-async fn claim_of_a_dead_learner_ends() {
-    const CLAIMED: Duration = Duration::from_secs(4);
+async fn lease_of_a_dead_learner_ends() {
+    const LEASE: Duration = Duration::from_secs(4);
     let mut servers = RedisServer::start_n(3);
     let settings = Redlock::builder().ttl(Duration::from_secs(2));
     let redlock = guarded(settings, urls(&servers)).build().unwrap();
     all_vote(&redlock).await;
     servers[1].restart();
     probation(&redlock, &[1]).await;
-    let claimed = Instant::now();
-    let claim = format!("00000000deadbeef {} 0 0", now() + CLAIMED.as_micros());
-    servers[1].cli(&["HSET", "redlock:meta", "learner", &claim]);
+    let leased = Instant::now();
+    let lease = format!("00000000deadbeef {} 0 0", now() + LEASE.as_micros());
+
+    servers[1].cli(&["HSET", "redlock:meta", "learner", &lease]);
+
     assert!(tag(&servers[1]).starts_with("p "), "the probation ended before the test could check");
+
     votes(&redlock, 1).await;
-    let took = claimed.elapsed();
-    assert!(took + Duration::from_millis(100) > CLAIMED, "{took:?}");
+    let took = leased.elapsed();
+    assert!(took + Duration::from_millis(100) > LEASE, "{took:?}");
 }
 
 #[test]
-fn one_client_has_the_claim() {
+fn one_client_has_the_lease() {
     let server = RedisServer::start();
     let ask = |client: &str, named: &str, micros: &str, copied: [&str; 2]| {
         let task = ["once", named, "copier", client, micros, copied[0], copied[1]];
-        let command = ["EVAL", CLAIM_TASK, "1", "meta"].into_iter().chain(task);
+        let command = ["EVAL", LEASE_TASK, "1", "meta"].into_iter().chain(task);
         let answer = server.cli(&command.collect::<Vec<_>>()).items();
         answer.iter().map(Resp::int).collect::<Vec<_>>()
     };
+
     server.cli(&["HSET", "meta", "once", "copying x"]);
+
     assert_eq!(ask("a", "copying y", "4000000", ["0", "0"]), [0], "another task");
     assert_eq!(ask("a", "copying x", "4000000", ["0", "0"]), [1]);
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 0, 0]);
@@ -79,7 +87,8 @@ fn one_client_has_the_claim() {
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [2, 7, 700]);
     assert_eq!(ask("a", "copying x", "0", ["7", "700"]), [1], "released");
     assert_eq!(ask("b", "copying x", "4000000", ["0", "0"]), [1]);
-    // As a server leaves it whose clock was put back.
+
+    // The value that a server has after its clock was set back.
     for micros in [20_000_000, 3_600_000_000] {
         let far = format!("a {} 0 0", now() + micros);
         server.cli(&["HSET", "meta", "copier", &far]);
@@ -87,7 +96,7 @@ fn one_client_has_the_claim() {
     }
 }
 
-/// Both are read at different moments.
+/// The promise and the claim are read at different times.
 #[test]
 fn promises_are_no_lower_than_claims() {
     let server = RedisServer::start();
@@ -96,7 +105,9 @@ fn promises_are_no_lower_than_claims() {
         server.cli(&command.chain(marks.iter().copied()).collect::<Vec<_>>()).int()
     };
     let kept = |field: &str| server.cli(&["HGET", "marks", field]).text();
+
     server.cli(&["HSET", "meta", "tag", "p 1"]);
+
     assert_eq!(learn("p 2", &["promise:a", "9"]), 0, "another probation");
     assert!(!server.exists("marks"));
     assert_eq!(learn("p 1", &["claim:a", "10 1 2", "promise:a", "9"]), 1);

@@ -79,10 +79,14 @@ async fn longer_locks_are_waited_out() {
         .unwrap();
     proxies.iter().for_each(Proxy::cut);
     let lowering = begun(&short, &servers).await;
+
     servers[1].restart();
+
     assert!(held.is_valid(), "the restart took too long for this test");
+
     let next = taken(&short, "x").await;
     assert!(!held.is_valid(), "two clients hold the lock");
+
     drop(next);
     lowering.abort();
 }
@@ -96,7 +100,9 @@ async fn probation_meanwhile_waits_the_old_value() {
     let started = Instant::now();
     servers[1].restart();
     probation(&short, &[1]).await;
+
     votes(&short, 1).await;
+
     assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
     // The server keeps no lock with a longer TTL.
     assert_eq!(stored(&servers, "max_ttl"), ["1000"; 3]);
@@ -116,9 +122,12 @@ async fn single_server_waits_the_old_value() {
     begun_by_one(&short, &server[0]).await;
     let started = Instant::now();
     server[0].restart_keeping_data();
+
     probation(&short, &[0]).await;
+
     let NodeState::Probation { remaining, .. } = short.health()[0].state else { panic!() };
     assert!(remaining > MAX_TTL * 3 / 2, "{remaining:?}");
+
     votes(&short, 0).await;
     assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
 }
@@ -152,14 +161,18 @@ async fn client_of_longer_ttls_raises_it() {
     let lock = in_time(async { long.lock("x").ttl(LONGER).wait(LONG).await }).await.unwrap();
     let short = manager(&servers);
     all_vote(&short).await;
+
     let error = in_time(short.lower_max_ttl()).await.unwrap_err();
+
     let LowerError::Incomplete { votes } = &error else { panic!("{error}") };
+
     let raised = VoteOutcome::NotCounted(Reason::MaxTtlRaised { to: LONGER });
     assert!(votes.iter().all(|vote| vote.outcome == raised), "{error}");
     assert!(error.to_string().contains("lower ttl and max_ttl in the configuration"), "{error}");
     assert!(lock.is_valid(), "the lock was renewed meanwhile");
     assert_eq!(stored(&servers, "max_ttl"), ["2500"; 3]);
     assert_eq!(stored(&servers, "longer"), [""; 3]);
+
     lock.release().await.unwrap();
 }
 
@@ -169,10 +182,14 @@ async fn absent_node_is_named() {
     let short = settled(&servers).await;
     servers[2].kill();
     eventually_async("the server is down", async || !short.health()[2].is_voting()).await;
+
     let error = in_time(short.lower_max_ttl()).await.unwrap_err();
+
     let LowerError::Incomplete { votes } = &error else { panic!("{error}") };
+
     let granted: Vec<_> = votes.iter().map(|vote| vote.outcome == VoteOutcome::Granted).collect();
     assert_eq!(granted, [true, true, false], "{error}");
+
     works(&short).await;
 }
 
@@ -185,20 +202,25 @@ async fn longer_ttls_are_not_renewed() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let name = Resource::try_from("x").unwrap();
     let lease = Arc::new(LeaseId::new(name, Nonce::from_bytes([7; 16]), "me".into(), now));
+
     let extend = || {
         Op::Extend(
             ExtendOp::new(Arc::clone(&lease), MAX_TTL, Timestamp::MAX, Duration::from_secs(30))
                 .token(1),
         )
     };
+
     assert_eq!(ask(&**node, extend()).await, Ok(Answer::Extended));
+
     eventually_async("the script refuses the TTL", async || {
         servers[0].cli(&["DEL", "redlock:lock:x"]);
         servers[0].cli(&["HSET", "redlock:meta", "max_ttl", "999"]);
         ask(&**node, extend()).await == Err(Reason::TtlTooLong)
     })
     .await;
+
     assert!(!servers[0].exists("redlock:lock:x"));
+
     eventually_async("max_ttl is raised again", async || {
         ask(&**node, extend()).await == Ok(Answer::Extended)
     })

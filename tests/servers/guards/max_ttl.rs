@@ -30,7 +30,9 @@ async fn ttl_above_max_ttl_is_refused() {
     all_vote(&redlock).await;
     let scripts = |server: &RedisServer| server.info("commandstats", "cmdstat_evalsha");
     let before: Vec<_> = servers.iter().map(scripts).collect();
+
     let error = redlock.lock("x").ttl(MAX_TTL + Duration::from_millis(1)).await.unwrap_err();
+
     assert!(
         matches!(&error, LockError::InvalidRequest(text) if text.contains("max_ttl")),
         "{error}"
@@ -42,15 +44,19 @@ async fn ttl_above_max_ttl_is_refused() {
 async fn longer_max_ttl_is_raised_only() {
     let servers = RedisServer::start_n(3);
     let short = settled(&servers).await;
+
     assert_eq!(stored(&servers), ["1000"; 3]);
+
     let long = guarded(longer(), urls(&servers)).build().unwrap();
     all_vote(&long).await;
     assert_eq!(stored(&servers), ["2500"; 3]);
+
     in_time(async { long.lock("x").ttl(LONGER).await }).await.unwrap().release().await.unwrap();
     drop(long);
     let later = settled(&servers).await;
     works(&later).await;
     works(&short).await;
+
     assert_eq!(stored(&servers), ["2500"; 3]);
 }
 
@@ -60,13 +66,18 @@ async fn raising_max_ttl_needs_a_quorum() {
     drop(settled(&servers).await);
     servers[1].freeze();
     servers[2].freeze();
+
     let long = guarded(longer(), urls(&servers)).build().unwrap();
+
     assert_eq!(refusal(&long, 0).await, Reason::TtlTooLong);
+
     // Another health check ran, and changed nothing.
     let looks = || servers[0].info("commandstats", "cmdstat_eval").unwrap();
     let before = looks();
     eventually_async("another health check", async || looks() != before).await;
+
     assert_eq!(meta(&servers[0])["max_ttl"], "1000");
+
     servers[1].thaw();
     servers[2].thaw();
     all_vote(&long).await;
@@ -82,8 +93,11 @@ async fn probation_lasts_for_longest_max_ttl() {
     let started = Instant::now();
     servers[1].restart();
     probation(&short, &[1]).await;
+
     votes(&short, 1).await;
+
     assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
+
     votes(&long, 1).await;
 }
 
@@ -97,8 +111,11 @@ async fn longer_max_ttl_is_learnt() {
     drop(long);
     let started = Instant::now();
     servers[1].restart();
+
     probation(&short, &[1]).await;
+
     assert_eq!(meta(&servers[1])["max_ttl"], "1000");
+
     votes(&short, 1).await;
     assert!(started.elapsed() > LONGER, "{:?}", started.elapsed());
     assert_eq!(stored(&servers), ["2500"; 3]);
@@ -113,10 +130,14 @@ async fn short_client_respects_longest_ttl() {
     proxies[2].cut();
     let held =
         in_time(async { long.lock("x").ttl(LONGER).auto_extend(false).await }).await.unwrap();
+
     servers[1].restart();
+
     assert!(held.is_valid(), "the restart took too long for this test");
+
     let next = taken(&short, "x").await;
     assert!(!held.is_valid(), "two clients hold the lock");
+
     drop(next);
 }
 
@@ -148,8 +169,10 @@ async fn starting_nodes_await_a_reachable_one() {
     servers[..2].iter_mut().for_each(RedisServer::restart);
     probation(&redlock, &[0, 1]).await;
     proxy.stall();
-    log.wait_for("DEBUG", &["not activated yet"]).await;
+    log.wait_for("DEBUG", &["the node can't be activated yet"]).await;
     proxy.resume();
+
     all_vote(&redlock).await;
+
     assert_eq!(stored(&servers), ["2500"; 3]);
 }

@@ -55,7 +55,7 @@ impl Connector for Directory {
     }
 }
 
-/// What was granted: the present holder of each name, and every token.
+/// The grants: the current holder of each name, and every token.
 #[derive(Debug, Default)]
 struct Ledger {
     holders: [Option<(usize, Instant)>; NAMES],
@@ -114,8 +114,7 @@ async fn work(redlock: Redlock, client: usize, ledger: Arc<Mutex<Ledger>>, stop:
     }
 }
 
-/// Runs work once per key until stopped. All clients use the same keys, and go
-/// back to earlier keys.
+/// Runs work once per key until stopped. All clients use the same keys, and return to earlier keys.
 async fn work_once(
     redlock: Redlock,
     client: usize,
@@ -193,8 +192,8 @@ async fn no_overlap_and_no_token_twice() {
         if working.len() > NEWCOMERS {
             end(working.pop_front().unwrap()).await;
         }
-        // Its server is not the one that the others are connected to: it is found displaced, in
-        // probation or blank, and then votes.
+        // The client's server is not the one that the other clients are connected to: it is found
+        // displaced, in probation or blank, and then votes.
         eventually_async("the server of the name is enrolled", async || {
             let health = &newcomer.health()[0];
             in_probation(health) || health.is_voting()
@@ -212,7 +211,9 @@ async fn no_overlap_and_no_token_twice() {
         end(work).await;
     }
     let ledger = ledger.lock().unwrap();
+
     println!("{moves} moves, {} grants, {} pieces done once", ledger.grants, ledger.done.len());
+
     assert!(ledger.grants > moves * 10, "{} grants", ledger.grants);
     assert!(ledger.done.len() > moves, "{} pieces", ledger.done.len());
     assert_eq!(ledger.overlaps, Vec::<String>::new());

@@ -67,7 +67,9 @@ async fn two_servers_make_no_two_holders() {
     before.links[2].cut();
     after.links[1].cut();
     let held = taken(&after.redlock, "x").await;
+
     let votes = refused(&before.redlock, "x").await;
+
     assert!(held.is_valid());
     assert!(
         matches!(reason(&votes, 0), Reason::Displaced | Reason::NamesDiffer),
@@ -90,12 +92,14 @@ async fn held_lock_survives_the_move() {
         [&b, &c].iter().all(|server| owner(server, "node-1") == incarnation(&new))
     })
     .await;
-    // It is renewed over servers that do not name each other any more: so it ends before another
-    // quorum can grant.
+    // The lock is renewed on servers that no longer have each other as owners. So it ends before
+    // another quorum can grant.
     votes(&after.redlock, 0).await;
     after.links[1].cut();
     let next = after.redlock.lock("x").wait(LONG);
+
     let next = in_time(async { next.await.unwrap() }).await;
+
     assert!(!held.is_valid());
     assert!(next.fencing_token() > held.fencing_token());
 }
@@ -109,7 +113,9 @@ async fn newcomer_without_quorum_never_starts() {
     let held = taken(&before.redlock, "x").await;
     let after = Client::of([&new, &b, &c]);
     after.links[1].cut();
+
     let next = in_time(async { after.redlock.lock("x").wait(MAX_TTL * 4).await }).await;
+
     assert!(next.is_err(), "two clients hold the lock");
     assert!(held.is_valid());
 }
@@ -124,7 +130,8 @@ async fn majority_that_stays_goes_on() {
     all_vote(&before.redlock).await;
     let held = taken(&before.redlock, "kept").await;
     let _after = Client::with(patient(), [&new, &b, &c]);
-    // Each change of a server's owners meets operations under way: none of them fails for it.
+    // Each change of a server's owners coincides with operations in progress, and none of them may
+    // fail.
     let mut granted = 0;
     let moved = async {
         eventually_async("the old server is displaced", async || {
@@ -133,6 +140,7 @@ async fn majority_that_stays_goes_on() {
         .await;
     };
     tokio::pin!(moved);
+
     loop {
         tokio::select! {
             biased;
@@ -143,7 +151,9 @@ async fn majority_that_stays_goes_on() {
             }
         }
     }
+
     assert!(granted > 0);
+
     // Longer than the validity that it had before the move.
     in_time(async {
         for _ in 0..2 {
@@ -152,7 +162,9 @@ async fn majority_that_stays_goes_on() {
         }
     })
     .await;
+
     assert!(held.is_valid());
+
     held.release().await.unwrap();
 }
 
@@ -168,9 +180,12 @@ async fn displaced_server_is_reclaimed_by_name() {
     // No client connects to the newcomer any more.
     drop(after);
     let granted = in_time(async { before.redlock.lock("x").wait(LONG).await.unwrap() }).await;
+
     votes(&before.redlock, 0).await;
+
     assert_ne!(enrolment(&old), first, "the server was enrolled anew");
     assert!(granted.is_valid());
+
     all_vote(&before.redlock).await;
 }
 
@@ -178,6 +193,7 @@ async fn displaced_server_is_reclaimed_by_name() {
 async fn restarted_server_is_known_to_others() {
     let mut servers = RedisServer::start_n(3);
     let redlock = settled(&servers).await;
+
     for _ in 0..2 {
         let before = incarnation(&servers[0]);
         servers[0].restart();

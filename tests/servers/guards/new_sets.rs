@@ -1,4 +1,4 @@
-//! New sets: they wait once, and show it.
+//! New sets have a probation once, and report it.
 
 use std::{
     sync::Arc,
@@ -43,12 +43,16 @@ async fn new_set_reports_its_probation() {
         assert!(remaining > Duration::ZERO);
         assert_eq!(health.max_ttl, Some(MAX_TTL));
     }
+
     let votes = refused(&redlock, "x").await;
+
     for node in 0..3 {
         assert!(matches!(reason(&votes, node), Reason::Probation { .. }), "{votes}");
     }
+
     let text = votes.to_string();
     assert!(text.contains("in probation: it may have forgotten locks, and votes in"), "{text}");
+
     for node in ["node=node-1", "node=node-2", "node=node-3"] {
         log.wait_for("INFO", &[node, "in probation", "votes_in=1.0"]).await;
     }
@@ -69,6 +73,7 @@ async fn dead_minority_joins_new_set_later() {
     works(&redlock).await;
     servers[1].restart();
     servers[3].restart();
+
     all_vote(&redlock).await;
 }
 
@@ -78,12 +83,15 @@ async fn dead_majority_keeps_new_set_unusable() {
     servers[1].kill();
     servers[2].kill();
     let redlock = manager(&servers);
+
     let early = tokio::time::timeout(MAX_TTL * 3, redlock.ready()).await;
+
     assert!(early.is_err(), "{:?}", redlock.health());
     let NodeState::Probation { remaining, .. } = redlock.health()[0].state else {
         panic!("{:?}", redlock.health())
     };
     assert_eq!(remaining, Duration::ZERO, "the node waits only for the others");
+
     servers[1].restart();
     in_time(redlock.ready()).await.unwrap();
 }
@@ -104,8 +112,11 @@ async fn blank_set_continues_above_its_tokens() {
     // A client that knows no tokens, with a clock that proposes lower ones.
     let slow = guarded(quick().clock(slow()), urls(&servers)).build().unwrap();
     all_vote(&slow).await;
+
     let lock = taken(&slow, "x").await;
+
     assert!(lock.fencing_token().get() > last);
+
     let floors: Vec<_> = servers.iter().map(|server| meta(server)["floor"].clone()).collect();
     assert!(floors.iter().all(|floor| floor.parse::<u64>().unwrap() > last), "{floors:?}");
 }

@@ -1,5 +1,5 @@
-//! What becomes of a set whose servers do not vote, by the reason: whether waiting ends, and what a
-//! diagnosis advises.
+//! The prospects of a set whose servers do not vote, by the reason: whether waiting ends, and the
+//! advice of a diagnosis.
 
 use std::net::ToSocketAddrs;
 
@@ -16,7 +16,7 @@ use crate::{
     tls,
 };
 
-/// What is expected of a set of nodes that all do not vote for the same reason.
+/// The expectations for a set of nodes that all do not vote for the same reason.
 struct Row {
     urls: Vec<String>,
     is_reason: fn(&Reason) -> bool,
@@ -25,13 +25,13 @@ struct Row {
 }
 
 impl Row {
-    /// Waits for the set, until that ends or has lasted for some `max_ttl`, and diagnoses it.
+    /// Waits for the set, until it votes or several `max_ttl` have passed, and diagnoses it.
     async fn check(self, redlock: &Redlock) {
         let Self { urls, is_reason, code, heals } = self;
         let why = if heals {
             in_time(redlock.ready_within(3 * MAX_TTL)).await.unwrap_err()
         } else {
-            // Without a limit: that it ends is what is tested.
+            // Has no limit, as the test checks that it ends.
             tokio::time::timeout(12 * HANG_GUARD, redlock.ready()).await.unwrap().unwrap_err()
         };
 
@@ -65,7 +65,7 @@ fn of(servers: &[RedisServer], url: impl Fn(&RedisServer) -> String) -> Vec<Stri
 }
 
 #[tokio::test]
-async fn password_for_none_lasts() {
+async fn needless_password_is_permanent() {
     let servers = RedisServer::start_n(3);
     let urls = of(&servers, |server| format!("redis://:s3cret@{}", server.addr()));
     let is_reason = |reason: &Reason| matches!(reason, Reason::Auth(_));
@@ -141,7 +141,7 @@ async fn unknown_masters_last() {
     Row { urls, is_reason, code: "not-located", heals: false }.holds().await;
 }
 
-/// Where no resolver answers, the name may have an address.
+/// If no resolver answers, the name may still have an address.
 #[tokio::test]
 async fn unknown_hosts_last() {
     const HOST: &str = "host.invalid:6379";
@@ -152,6 +152,7 @@ async fn unknown_hosts_last() {
     };
     let (code, heals) =
         if error.contains("emporary") { ("down", true) } else { ("not-located", false) };
+
     Row { urls: vec![format!("redis://{HOST}")], is_reason, code, heals }.holds().await;
 }
 
@@ -168,7 +169,7 @@ async fn unknown_authorities_last() {
     Row { urls, is_reason, code: "tls", heals: false }.check(&redlock.unwrap()).await;
 }
 
-/// It waits for the end of a command, as a server that hangs does.
+/// The server waits for the end of a command, like a server that hangs.
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn servers_without_tls_are_silent() {

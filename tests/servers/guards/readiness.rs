@@ -26,10 +26,13 @@ async fn layout_in_use_fails() {
     let _users = settled(&servers).await;
     let started = Instant::now();
     let other = guarded(quick(), urls(&servers[..2])).build().unwrap();
+
     // An unused set would be taken over meanwhile.
     let why = other.ready_within(HANG_GUARD * 12).await.unwrap_err();
+
     assert!(!why.heals && started.elapsed() > MAX_TTL, "{why}: {:?}", started.elapsed());
     assert_eq!((why.voting(), why.quorum, why.nodes.len()), (0, 2, 2));
+
     let both = ["[3 nodes (node-1, node-2, node-3)", "[2 nodes (node-1, node-2)"];
     assert_contains(
         &why,
@@ -43,7 +46,9 @@ async fn wrong_credentials_fail() {
     let servers: Vec<_> = (0..3).map(|_| RedisServer::with(&["--requirepass", "s3cret"])).collect();
     let wrong = servers.iter().map(|server| format!("redis://:wr0ng@{}", server.addr()));
     let redlock = guarded(quick(), wrong).build().unwrap();
+
     let why = in_time(redlock.ready()).await.unwrap_err();
+
     assert!(!why.heals);
     assert_contains(
         &why,
@@ -53,6 +58,7 @@ async fn wrong_credentials_fail() {
             "do: correct the user and the password, in the URL",
         ],
     );
+
     let text = why.to_string();
     assert!(!text.contains("s3cret") && !text.contains("wr0ng"), "{text}");
 }
@@ -64,14 +70,16 @@ async fn one_server_twice_fails() {
     let at = [servers[0].url(), servers[1].url(), proxy.url()];
     let redlock = over(quick(), at).restart_guard(RestartGuard::Off).build().unwrap();
     refusal(&redlock, 0).await;
+
     let why = in_time(redlock.ready()).await.unwrap_err();
+
     assert_eq!((why.heals, why.voting()), (false, 1));
     assert_contains(
         &why,
         &[
             "1 of 3",
             "is the same server as node-1",
-            "do: put a second, independent server in its place",
+            "do: replace one of the two with an independent server",
         ],
     );
 }
@@ -94,7 +102,9 @@ async fn outages_are_waited_out() {
     let redlock = manager(&servers);
     let limit = MAX_TTL * 3;
     let started = Instant::now();
+
     let why = in_time(redlock.ready_within(limit)).await.unwrap_err();
+
     assert!(why.heals && started.elapsed() >= limit, "{why}");
     assert_contains(
         &why,
@@ -102,6 +112,7 @@ async fn outages_are_waited_out() {
     );
     assert_contains(&why, &["do: start the server"]);
     assert!(!why.to_string().contains("does not help"), "{why}");
+
     servers[1].restart();
     in_time(redlock.ready_within(Duration::MAX)).await.unwrap();
 }
@@ -122,10 +133,11 @@ async fn small_sets_warn_once_at_build() {
         assert!(count == 1 && text.contains(parts), "{text}");
         assert_eq!(warns(servers, RestartGuard::Off).await.0, 0);
     }
+
     assert_eq!(warns(3, RestartGuard::Probation).await.0, 0);
 }
 
-/// How a layout change is rolled out: the old services run beside the new ones.
+/// The rollout of a layout change: the old services run at the same time as the new ones.
 #[tokio::test]
 async fn new_set_is_ready_once_adopted() {
     let servers = RedisServer::start_n(5);
@@ -136,9 +148,12 @@ async fn new_set_is_ready_once_adopted() {
         new.health()[..3].iter().all(belongs)
     })
     .await;
+
     works(&old).await;
+
     assert!(new.readiness().is_err());
     assert!(old.readiness().is_ok());
+
     in_time(new.adopt(&old)).await.unwrap();
     in_time(new.ready()).await.unwrap();
     works(&new).await;

@@ -51,8 +51,11 @@ async fn blank_node_learns_the_highest_marks() {
         ],
     );
     servers[1].restart();
+
     probation(&redlock, &[1]).await;
+
     assert!(hash(&servers[1], MARKS).is_empty());
+
     let look = "return {redis.call('HGET', KEYS[1], 'tag'), redis.call('HGETALL', KEYS[2])}";
     let mut found = Vec::new();
     eventually_async("the node is active", async || {
@@ -67,7 +70,7 @@ async fn blank_node_learns_the_highest_marks() {
         ("big", "9007199254740991"),
         ("d", "0"),
         ("odd name\n%", "3 a b c"),
-        // The last of the claims with one token.
+        // The last one of the claims with the same token.
         ("claim:first", "7 0 1 1 0 0 0 0 0 #10 0 0 0 o"),
         ("claim:last", "7 1 1 1 0 0 0 0 0 #10 0 0 0 o"),
         ("claim:old", "7 0 1 1 0 0 0 0 0 #1 0 0 0 o"),
@@ -75,7 +78,9 @@ async fn blank_node_learns_the_highest_marks() {
         ("promise:last", "7"),
         ("promise:old", "7"),
     ];
+
     assert_eq!(pairs(found.pop().unwrap()), map(&expected));
+
     votes(&redlock, 1).await;
     // The others are unchanged.
     assert_eq!(hash(&servers[0], MARKS).len(), 7);
@@ -145,19 +150,26 @@ async fn records_are_copied_after_activation() {
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
     servers[1].restart();
     probation(&redlock, &[1]).await;
+
     votes(&redlock, 1).await;
+
     assert!(tag(&servers[1]).starts_with("a "));
+
     eventually_async("the records of node 1 are copied", async || {
         servers[1].keys("redlock:done:*").len() == RECORDS
     })
     .await;
+
     assert!(is_copying(&servers[1]), "node 3 may have more");
+
     works(&redlock).await;
     servers[2].cli(&["SET", "redlock:done:of node 3", "late", "PX", "60000"]);
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
     eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
         .await;
+
     assert!(servers[1].exists("redlock:done:of node 3"));
+
     servers[1].cli(&["DEL", "redlock:done:of node 3"]);
     assert_recorded(&servers[1]);
     assert!(!servers[1].exists("redlock:other:1"));
@@ -171,14 +183,17 @@ async fn greatest_ttl_is_copied() {
     let key = "redlock:done:kept";
     servers[0].cli(&["SET", key, "d value", "PX", "9000000000000000000"]);
     forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
+
     eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
         .await;
+
     assert_eq!(servers[1].get(key), Some(b"d value".to_vec()));
+
     let century = 100 * 365 * 24 * 3_600_000;
     assert!(servers[1].pttl(key) > century);
 }
 
-/// Nodes 1 and 2 forget one after the other: they are a quorum, and no new set.
+/// Nodes 1 and 2 forget one after the other: they are a quorum, but not a new set.
 #[tokio::test]
 async fn copying_quorum_awaits_the_records() {
     let mut servers = RedisServer::start_n(3);
@@ -198,6 +213,7 @@ async fn copying_quorum_awaits_the_records() {
         log.text().lines().filter(is_try).count()
     };
     let before = ["node=node-1", "node=node-2"].map(tries);
+
     // The second copy of each begins while both lack records.
     eventually_async("an end was attempted", async || {
         let now = ["node=node-1", "node=node-2"].map(tries);
@@ -205,7 +221,9 @@ async fn copying_quorum_awaits_the_records() {
         again || !servers[..2].iter().all(is_copying)
     })
     .await;
+
     assert!(servers[..2].iter().all(is_copying), "{}", log.text());
+
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
     for server in &servers[..2] {
         eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
@@ -223,6 +241,7 @@ async fn bootstrapped_quorum_needs_no_others() {
     servers[1].restart();
     probation(&redlock, &[0, 1]).await;
     all_vote(&redlock).await;
+
     for server in &servers[..2] {
         eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
             .await;
@@ -238,15 +257,20 @@ async fn another_client_finishes_the_copying() {
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "-scan"]);
     servers[1].restart();
     probation(&first, &[1]).await;
+
     votes(&first, 1).await;
+
     assert!(is_copying(&servers[1]));
+
     drop(first);
     servers[2].cli(&["ACL", "SETUSER", acl::USER, "+scan"]);
     assert!(is_copying(&servers[1]));
+
     let second = settled(&servers).await;
     eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
         .await;
     assert_recorded(&servers[1]);
+
     all_vote(&second).await;
 }
 
@@ -274,17 +298,19 @@ async fn of_many_clients_one_copies() {
             && once(&servers[1]).as_deref() == Some("")
     })
     .await;
-    // A copy still under way would have read by then.
+    // A copy in progress would have read by then.
     for client in &clients {
         all_vote(client).await;
         works(client).await;
     }
+
     for server in [&servers[0], &servers[2]] {
         let stat = server.info("commandstats", "cmdstat_scan").expect("keys were scanned");
         let calls = stat.split(['=', ',']).nth(1).unwrap().parse::<usize>().unwrap();
         // One pass over the keys, in pages of 250.
         assert!(calls <= RECORDS / 250 + 2, "{stat}");
     }
+
     assert_recorded(&servers[1]);
     assert_eq!(meta(&servers[1])["copier"], "");
 }
@@ -298,8 +324,10 @@ async fn node_flushed_while_copying_restarts_copy() {
     for _ in 0..2 {
         forgets(&redlock, 1, || drop(servers[1].cli(&["FLUSHALL"]))).await;
     }
+
     eventually_async("all records are copied", async || once(&servers[1]).as_deref() == Some(""))
         .await;
+
     assert_recorded(&servers[1]);
 }
 
@@ -315,6 +343,7 @@ async fn survivor_restores_marks_and_records() {
     servers[2].restart_from(&old);
     probation(&redlock, &[0, 1, 2]).await;
     all_vote(&redlock).await;
+
     for server in &servers[..2] {
         assert_eq!(hash(server, MARKS), map(&[("a", "5 x")]));
         eventually_async("all records are copied", async || once(server).as_deref() == Some(""))
@@ -342,20 +371,24 @@ async fn marks_of_activated_survivor_are_learnt() {
         })
     });
     let redlock = guarded(quick().connector(connector), urls(&servers)).build().unwrap();
+
     all_vote(&redlock).await;
+
     for server in &servers[..2] {
         assert_eq!(hash(server, MARKS), map(&[("a", "5 x")]));
     }
 }
 
-/// All keys may be deleted while records are copied: the next activation has the same tag.
+/// All keys may be deleted while records are copied; the next activation then has the same tag.
 #[test]
 fn stale_copy_completes_nothing() {
     const COPIED: &str = include_str!("../../../src/node/redis/scripts/copied.lua");
     let server = RedisServer::start();
     let tag = "a 0123456789abcdef0123456789abcdef 0123456789abcdef";
     let completes = |once: &str| server.cli(&["EVAL", COPIED, "1", "meta", tag, once]).int();
+
     server.cli(&["HSET", "meta", "tag", tag, "once", "copying of the second"]);
+
     assert_eq!(completes("copying of the first"), 0);
     assert_eq!(server.cli(&["HGET", "meta", "once"]).text(), "copying of the second");
     assert_eq!(completes("copying of the second"), 1);

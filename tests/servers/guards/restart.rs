@@ -14,7 +14,7 @@ use super::scene::{
 };
 use crate::support::{Proxy, RedisServer, ServerScene, over};
 
-/// A client that does not reach node 3, and one that reaches all.
+/// A client that does not reach node 3, and one that reaches all nodes.
 struct TwoClients {
     servers: Vec<RedisServer>,
     _proxies: Vec<Proxy>,
@@ -59,7 +59,7 @@ async fn server_that_forgot_grants_nothing() {
 }
 
 #[tokio::test]
-async fn unguarded_server_gives_lock_away() {
+async fn unguarded_server_grants_held_lock() {
     let mut two = TwoClients::new(|| quick().ttl(LONG), RestartGuard::Off).await;
     let held = two.held_and_forgotten().await;
     let next = taken(&two.second, "x").await;
@@ -87,9 +87,9 @@ async fn blank_server_waits_out_probation() {
         "{verdict}"
     );
 
-    // One other node is too few to learn from, and the former owner of its name may
-    // still serve others: so the set waits for the third one. It forgot as well, and with it a
-    // quorum did: they start above all tokens that can have been granted.
+    // One other node is too few to learn from, and the former owner of its name may still serve
+    // other clients, so the set waits for the third node. That node forgot as well, and so a quorum
+    // did: the nodes start above all tokens that may have been granted.
     let still = in_time(async { redlock.lock("x").wait(MAX_TTL * 2).await }).await;
     let Err(still) = still else { panic!("a minority granted") };
     assert!(matches!(still.root(), LockError::NoQuorum { .. }), "{still}");

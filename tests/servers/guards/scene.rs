@@ -22,7 +22,7 @@ pub(crate) fn quick() -> RedlockBuilder {
     Redlock::builder().ttl(MAX_TTL).node_timeout(Duration::from_millis(100))
 }
 
-/// Nodes named by their order, with the restart guard.
+/// A builder with nodes named by their order, and with the restart guard.
 pub(crate) fn guarded<I>(builder: RedlockBuilder, urls: I) -> RedlockBuilder
 where
     I: IntoIterator,
@@ -36,7 +36,7 @@ pub(crate) fn manager(servers: &[RedisServer]) -> Redlock {
     guarded(quick(), urls(servers)).build().expect("valid settings")
 }
 
-/// The same, when every node votes.
+/// A manager whose nodes all vote.
 pub(crate) async fn settled(servers: &[RedisServer]) -> Redlock {
     let redlock = manager(servers);
     all_vote(&redlock).await;
@@ -90,7 +90,8 @@ pub(crate) fn reason(votes: &Votes, node: usize) -> Reason {
     }
 }
 
-/// `act` makes node `node` forget: it is found out soon, and votes again after a full probation.
+/// Checks that after `act`, which makes node `node` forget, this is soon detected, and the node
+/// votes again after a full probation.
 pub(crate) async fn forgets(redlock: &Redlock, node: usize, act: impl FnOnce()) {
     let started = Instant::now();
     act();
@@ -145,7 +146,7 @@ pub(crate) fn fences(server: &RedisServer) -> BTreeMap<String, u64> {
     numbers.filter(|(_, fence)| *fence > 0).collect()
 }
 
-/// A wall clock that is an hour behind: it proposes tokens below those of all others..
+/// A wall clock that is an hour behind: the tokens that it proposes are below all others.
 pub(crate) fn slow() -> HandClock {
     HandClock::skewed(-3_600_000)
 }

@@ -28,14 +28,18 @@ async fn hidden_foreign_node_blocks_new_set() {
     all_vote(&old).await;
     let held = taken(&old, "x").await;
     let way = Proxy::start(servers[2].addr());
+
     let new = named(&[
         (name(&servers[2]), way.url()),
         (name(&servers[3]), servers[3].url()),
         (name(&servers[4]), servers[4].url()),
     ]);
+
     assert!(matches!(refusal(&new, 0).await, Reason::OtherLayout { .. }));
+
     let next = in_time(async { new.lock("x").wait(MAX_TTL * 3).await }).await;
     assert!(next.is_err(), "two clients hold the lock");
+
     way.cut();
     let next = in_time(async { new.lock("x").wait(MAX_TTL * 3).await }).await;
     assert!(held.is_valid());
@@ -57,8 +61,11 @@ async fn old_client_takes_no_blank_node() {
     ]);
     in_time(new.adopt(&old)).await.unwrap();
     all_vote(&new).await;
+
     let held = taken(&new, "x").await;
+
     assert!(matches!(refusal(&old, 0).await, Reason::OtherLayout { .. }));
+
     way.cut();
     servers[0].cli(&["FLUSHALL"]);
     let next = in_time(async { old.lock("x").wait(MAX_TTL * 4).await }).await;

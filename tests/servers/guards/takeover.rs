@@ -10,8 +10,8 @@ use crate::{
     support::{HANG_GUARD, RedisServer},
 };
 
-/// Longer than the watch after which a set counts as unused: 1.25 times `max_ttl`, its drift, and
-/// 10 s.
+/// Longer than the time after which a set counts as unused: 1.25 times `max_ttl`, its drift, and 10
+/// s.
 const WATCHED: Duration = Duration::from_secs(13);
 
 fn list(servers: &[RedisServer], log: &Log) -> Redlock {
@@ -50,7 +50,7 @@ async fn larger_set_follows_a_smaller_one() {
     taken_over(3, 5).await;
 }
 
-/// The others are taken before it, and the new set needs it as well.
+/// The other nodes are taken over before it, and the new set needs it as well.
 #[tokio::test]
 async fn node_with_later_mark_follows() {
     let servers = RedisServer::start_n(5);
@@ -60,8 +60,11 @@ async fn node_with_later_mark_follows() {
     drop(wrong);
     let layout = |server: &RedisServer| tag(server)[35..51].to_owned();
     let old = layout(&servers[0]);
+
     let right = list(&servers, &log);
+
     assert!(matches!(refusal(&right, 2).await, Reason::OtherLayout { .. }));
+
     let is_moved = |server: &RedisServer| layout(server) != old;
     let started = Instant::now();
     while !servers[..2].iter().all(is_moved) {
@@ -70,12 +73,15 @@ async fn node_with_later_mark_follows() {
         // Interval between the marks of a client.
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+
     assert!(!is_moved(&servers[2]));
+
     drop(right.lock("x").wait(HANG_GUARD * 12).await.unwrap());
     all_vote(&right).await;
 }
 
-/// What a client of the former form stored: its fences beside the tag, which has another layout.
+/// The data that a client of the former form stored: its fences and the tag, which has another
+/// layout.
 fn store_former_form(server: &RedisServer, token: u64) {
     let run = |section, field| server.info(section, field).expect("an id")[..16].to_owned();
     let run = run("server", "run_id") + &run("replication", "master_replid");
@@ -89,8 +95,8 @@ fn store_former_form(server: &RedisServer, token: u64) {
     server.cli(&command.chain(fields).collect::<Vec<_>>());
 }
 
-/// A client of the former form never votes on the same servers as one of this: its servers are those of
-/// another set, until nobody uses that.
+/// A client of the former form never votes on the same servers as a client of the present form: its
+/// servers belong to another set, until no client uses that set.
 #[tokio::test]
 async fn former_form_is_taken_over() {
     let servers = RedisServer::start_n(3);
@@ -100,11 +106,14 @@ async fn former_form_is_taken_over() {
         store_former_form(server, token);
     }
     let log = Log::new();
+
     let redlock = list(&servers, &log);
+
     let Reason::OtherLayout { ours, .. } = refusal(&redlock, 0).await else { panic!("it votes") };
-    // What a client of the former form says of the servers when they are taken over.
+    // The text that a client of the former form reports when the servers are taken over.
     assert!(ours.contains("upgrade"), "{ours}");
     assert!(matches!(redlock.lock("x").await, Err(LockError::NoQuorum { .. })));
+
     let lock = redlock.lock("x").wait(HANG_GUARD * 12).await.unwrap();
     assert!(lock.fencing_token().get() > token);
     assert!(servers.iter().all(|server| tag(server)[35..51] != *"00112233aabbccdd"));
@@ -116,8 +125,11 @@ async fn set_in_use_is_left_alone() {
     let log = Log::new();
     let used = list(&servers[..2], &log);
     all_vote(&used).await;
+
     let other = list(&servers, &log);
+
     assert!(matches!(refusal(&other, 0).await, Reason::OtherLayout { .. }));
+
     let until = Instant::now() + WATCHED;
     while Instant::now() < until {
         let lock = used.lock("x").wait(MAX_TTL * 5).await.expect("its set continues");
@@ -125,5 +137,6 @@ async fn set_in_use_is_left_alone() {
         // A slow acknowledgement is not a loss.
         let _ = lock.release().await;
     }
+
     assert!(!log.text().contains("nobody uses"), "{}", log.text());
 }

@@ -46,7 +46,8 @@ impl FormerSet {
                 let run =
                     id(server, "server", "run_id") + &id(server, "replication", "master_replid");
                 let hash = fnv(&layout);
-                // State, run and history, layout, nonce, epoch, and its own view of the others.
+                // State, run and history, layout, nonce, epoch, and its own view of the other
+                // nodes.
                 format!("a {run} {hash:016x} {node:016x} 6b09744a {:016x}", 0x77 + node)
             })
             .collect();
@@ -69,7 +70,8 @@ impl FormerSet {
         quick().nodes(urls(&self.servers)).build().unwrap()
     }
 
-    /// How many servers still grant to former clients: those that keep their tag.
+    /// Returns the number of servers that still grant to former clients: the servers that keep
+    /// their tag.
     fn former_votes(&self) -> usize {
         self.servers.iter().zip(&self.tags).filter(|(server, old)| tag(server) == **old).count()
     }
@@ -87,7 +89,7 @@ async fn adopt_moves_from_the_former_form() {
     let wait = client.adopt(&set.client()).await.unwrap();
     assert_eq!(set.former_votes(), 0, "a former client still gets votes");
     assert!(wait > MAX_TTL);
-    // What a former client holds ends meanwhile.
+    // The lock of a former client expires meanwhile.
     let lock = client.lock("x").wait(HANG_GUARD).await.unwrap();
     assert!(adopted.elapsed() > MAX_TTL, "{:?}", adopted.elapsed());
     assert!(lock.fencing_token().get() > set.fence);
@@ -95,18 +97,22 @@ async fn adopt_moves_from_the_former_form() {
     assert_eq!(client.adopt(&set.client()).await, Err(AdoptError::SameLayout));
 }
 
-/// Which former servers vote together can't be told from their records, so all have to move.
+/// The records of former servers do not show which of them vote together, so all have to move.
 #[tokio::test]
 async fn adopt_of_a_majority_is_refused() {
     let set = FormerSet::start();
     let client = set.client();
+
     assert!(matches!(refusal(&client, 0).await, Reason::OtherLayout { .. }));
+
     set.servers[2].freeze();
     let refused = client.adopt(&set.client()).await;
     assert!(matches!(refused, Err(AdoptError::OldSet { needed: 2, .. })), "{refused:?}");
+
     set.servers[2].thaw();
     let again = client.adopt(&set.client()).await;
     assert!(again.is_ok(), "{again:?}");
+
     drop(taken(&client, "x").await);
 }
 

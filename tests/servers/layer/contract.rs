@@ -1,4 +1,4 @@
-//! What a tower service must keep to, and may rely on.
+//! The requirements on a tower service, and the guarantees to it.
 
 use std::{
     convert::Infallible,
@@ -18,12 +18,12 @@ use tower_redlock::{
 
 use crate::support::HANG_GUARD;
 
-/// Can't be cloned.
+/// A request that can't be cloned.
 struct Errand {
     key: &'static str,
 }
 
-/// Panics when it is called without having been ready; a clone is not ready.
+/// A service that panics if it is called without having been ready; a clone is not ready.
 #[derive(Debug, Default)]
 struct Strict {
     is_ready: bool,
@@ -88,7 +88,7 @@ async fn bad_key_does_not_reach_service() {
     let answer = service.ready().await.unwrap().call(Errand { key: "bad" }).await;
     assert_eq!(answer.unwrap_err().to_string(), "invalid resource: no key in the errand");
     assert_eq!(calls.load(Ordering::SeqCst), 0);
-    // It is still as ready as it was.
+    // The service is still ready.
     assert_eq!(service.call(Errand { key: "a" }).await.unwrap(), "a");
 }
 
@@ -99,9 +99,12 @@ async fn request_without_key_runs_unguarded() {
         Ok::<_, Infallible>(LockContext::current().map(|cx| cx.resource().to_string()))
     }));
     let lock = redlock.lock("a").await.unwrap();
+
     let unguarded = service.clone().oneshot(Errand { key: "none" }).await;
+
     assert_eq!(unguarded.unwrap(), None);
     assert_eq!(lock.release().await, Ok(Released::Released));
+
     let guarded = service.oneshot(Errand { key: "a" }).await;
     assert_eq!(guarded.unwrap().as_deref(), Some("a"));
 }
@@ -137,16 +140,22 @@ async fn inner_service_is_readied_under_lock() {
     let is_ready = Arc::<AtomicBool>::default();
     let layer = RedlockLayer::new(redlock.clone(), key);
     let mut cx = Context::from_waker(Waker::noop());
+
     let mut service = layer.layer(Moody { is_ready: Arc::clone(&is_ready), fails: false });
+
     assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
+
     let mut unguarded = pin!(service.call(Errand { key: "none" }));
     assert!(unguarded.as_mut().poll(&mut cx).is_pending());
+
     let mut guarded = pin!(service.call(Errand { key: "a" }));
     assert!(guarded.as_mut().poll(&mut cx).is_pending());
     assert!(redlock.lock("a").await.is_err(), "it waits under its lock");
+
     is_ready.store(true, Ordering::SeqCst);
     assert_eq!(unguarded.await, Ok(()));
     assert_eq!(guarded.await, Ok(()));
+
     let mut service = layer.layer(Moody { is_ready, fails: true });
     for key in ["none", "a"] {
         assert_eq!(service.poll_ready(&mut cx), Poll::Ready(Ok(())), "always");
@@ -163,8 +172,11 @@ async fn nothing_happens_before_first_poll() {
     let redlock = Redlock::embedded();
     let mut service = RedlockLayer::new(redlock.clone(), key).layer(strict);
     let answer = service.ready().await.unwrap().call(Errand { key: "a" });
+
     drop(redlock.lock("a").await.expect("nobody holds it"));
+
     assert_eq!(calls.load(Ordering::SeqCst), 0);
+
     drop(answer);
     assert_eq!(calls.load(Ordering::SeqCst), 0);
 }
@@ -183,5 +195,6 @@ async fn dropped_answer_frees_the_key() {
         .await;
         assert!(redlock.lock("a").await.is_err(), "the request holds it");
     }
+
     drop(redlock.lock("a").await.expect("free"));
 }

@@ -1,4 +1,4 @@
-//! Errors for callers whose request does not run to its end; tower's timeouts.
+//! Errors of requests that do not run to their end; tower's timeouts.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ fn by_name(name: &&'static str) -> &'static str {
     name
 }
 
-/// A request to a service that is never done.
+/// Sends a request to a service that does not respond.
 async fn stuck(layer: RedlockLayer<fn(&&'static str) -> &'static str>) -> Outcome {
     let service = service_fn(|_| pending::<Result<(), Infallible>>());
     ServiceBuilder::new().layer(layer).service(service).oneshot("x").await
@@ -95,12 +95,16 @@ async fn outer_timeout_ends_wait_and_work() {
         .layer(layer(&redlock).wait(HANG_GUARD))
         .service(service_fn(|_| pending::<Result<(), Infallible>>()));
     let lock = redlock.lock("x").await.unwrap();
+
     let waiting: Result<(), BoxError> = service.clone().oneshot("x").await;
+
     assert!(waiting.unwrap_err().is::<Elapsed>());
+
     drop(lock);
     is_free(&redlock).await;
     let working: Result<(), BoxError> = service.oneshot("x").await;
     assert!(working.unwrap_err().is::<Elapsed>());
+
     is_free(&redlock).await;
 }
 
@@ -108,7 +112,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The timeout's clock is moved by hand, the locks' is not.
+/// The timeout's clock is manual, the locks' clock is not.
 #[tokio::test(start_paused = true)]
 async fn inner_timeout_is_the_services_error() {
     let redlock = Redlock::embedded();
@@ -169,7 +173,9 @@ async fn lost_request_drops_before_its_error() {
         }));
     let answer = tokio::spawn(service.oneshot("x"));
     eventually_async("it runs", async || running.load(Ordering::SeqCst)).await;
+
     let result = answer.await.unwrap();
+
     assert!(!running.load(Ordering::SeqCst));
     assert!(matches!(result, Err(GuardError::Lock(LockError::Lost { .. }))), "{result:?}");
 }

@@ -16,13 +16,16 @@ async fn requests_never_overlap_on_a_key() {
         tokio::spawn(async move { site.request("POST", &format!("/task/key-{}", i % 5)).await })
     });
     let mut tokens = Vec::new();
+
     for request in requests.collect::<Vec<_>>() {
         let (status, token) = request.await.unwrap();
         assert_eq!(status, 200, "{token}");
         tokens.push(token.parse::<u64>().unwrap());
     }
+
     assert_eq!(site.entered(), 200);
     assert_eq!(site.log.overlaps.load(Ordering::SeqCst), 0);
+
     site.all_keys_gone().await;
 }
 
@@ -30,6 +33,7 @@ async fn requests_never_overlap_on_a_key() {
 async fn handler_tokens_grow() {
     let site = Site::open(HANG_GUARD).await;
     let mut last = 0_u64;
+
     for _ in 0..10 {
         let (status, token) = site.request("POST", "/task/a").await;
         assert_eq!(status, 200, "{token}");

@@ -1,4 +1,4 @@
-//! Requests that do not come to their end.
+//! Requests that do not run to their end.
 
 use super::site::Site;
 use crate::support::{HANG_GUARD, eventually_async};
@@ -19,17 +19,22 @@ async fn hang_up_while_waiting_leaves_line() {
     let site = Site::open(HANG_GUARD * 6).await;
     let lock = site.redlock.lock("a").await.unwrap();
     let mut waiting = Vec::new();
+
     for _ in 0..5 {
         waiting.push(site.send("POST", "/task/a").await);
     }
-    // They are in line when a later request, sent over the same listener, has been answered.
+
+    // They are in the queue once a later request, sent over the same listener, was answered.
     assert_eq!(site.request("GET", "/task/a").await.0, 200);
+
     let entered = site.entered();
     drop(waiting);
     lock.release().await.unwrap();
     let (status, text) = site.request("POST", "/task/a").await;
+
     assert_eq!(status, 200, "{text}");
     assert!(site.entered() > entered);
+
     site.all_keys_gone().await;
 }
 

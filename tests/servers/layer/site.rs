@@ -36,7 +36,7 @@ pub(super) struct Site {
     servers: Vec<RedisServer>,
 }
 
-/// What the handlers saw.
+/// The log of the handlers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log {
     inside: Arc<Mutex<HashMap<String, usize>>>,
@@ -44,7 +44,7 @@ pub(super) struct Log {
     pub(super) entered: Arc<AtomicUsize>,
 }
 
-/// In the handler for `key`; leaves when it is dropped.
+/// Marks a running handler for `key`, until it is dropped.
 struct Inside(Log, String);
 
 impl Log {
@@ -75,7 +75,7 @@ fn key(request: &Request) -> Result<Option<Resource>, KeyError> {
     Ok(Some(Resource::try_from(key)?))
 }
 
-/// Answers with the fencing token, or as the key asks for.
+/// Responds with the fencing token, or as the key requests.
 async fn handler(State(log): State<Log>, Path(key): Path<String>) -> String {
     let _inside = log.enter(key.clone());
     match key.as_str() {
@@ -116,7 +116,7 @@ impl Site {
         Self { addr, redlock, log, servers }
     }
 
-    /// Sends a request and gives back the open connection.
+    /// Sends a request and returns the open connection.
     pub(super) async fn send(&self, method: &str, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.addr).await.unwrap();
         let head = format!(
@@ -126,7 +126,8 @@ impl Site {
         stream
     }
 
-    /// The status and the body; status 0 where the server hung up without an answer.
+    /// Returns the status and the body; status 0 if the server closed the connection without a
+    /// response.
     pub(super) async fn request(&self, method: &str, path: &str) -> (u16, String) {
         let mut answer = String::new();
         let mut stream = self.send(method, path).await;

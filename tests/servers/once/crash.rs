@@ -36,7 +36,7 @@ async fn worker() {
     let unknown = if kind == "hold" { UnknownOutcome::Hold(HOUR) } else { UnknownOutcome::Release };
     let ended = redlock.once(KEY).unknown(unknown).wait(HOUR).run(|_| async {
         std::fs::write(files.join(WORKING), "").unwrap();
-        // Within one poll, so that its end is reported, however late.
+        // The work stays within one poll, so that its end is reported, however late.
         while !files.join(GO_ON).exists() {
             // Another process writes the file: this is the polling interval.
             std::thread::sleep(Duration::from_millis(5));
@@ -47,6 +47,7 @@ async fn worker() {
         Ok(Once::RanUnrecorded((), LockError::Lost { .. })) => println!("refused"),
         ended => println!("ended {ended:?}"),
     }
+
     redlock.shutdown().await;
 }
 
@@ -89,8 +90,11 @@ async fn process_frozen_past_validity_is_refused() {
     std::fs::write(worker.files.path().join(GO_ON), "").unwrap();
     worker.signal(Signal::CONT);
     let output = worker.processes.output();
+
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+
     assert!(stdout.contains("refused"), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
+
     let ended = run(&redlock).await;
     let Ok(Once::AlreadyDone { by, .. }) = ended else { panic!("{ended:?}") };
     assert_eq!(&*by, "retry");
@@ -119,8 +123,11 @@ async fn killed_process_leaves_unknown_key() {
         matches!(run(&redlock).await, Ok(Once::InProgress { unknown: true, .. }))
     })
     .await;
+
     let status = redlock.once(KEY).status().await.unwrap().expect("unknown");
+
     assert_eq!(status.by.as_deref(), Some("worker"));
+
     redlock.once(KEY).mark_done().await.unwrap();
     let ended = run(&redlock).await;
     assert!(matches!(ended, Ok(Once::AlreadyDone { .. })), "{ended:?}");

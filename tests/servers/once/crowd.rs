@@ -50,6 +50,7 @@ async fn one_of_fifty_duplicates_runs() {
     let scene = Scene::new(3);
     let managers = [scene.direct(patient()).await, scene.direct(patient()).await];
     let effects: Vec<_> = (0..KEYS).map(|_| Arc::new(AtomicUsize::new(0))).collect();
+
     // All duplicates of a key at once, and twenty keys side by side.
     for keys in (0..KEYS).collect::<Vec<_>>().chunks(20) {
         let deliveries = keys.iter().flat_map(|key| (0..DUPLICATES).map(move |i| (*key, i)));
@@ -60,9 +61,11 @@ async fn one_of_fifty_duplicates_runs() {
         let ran = ran.await.into_iter().filter(|ran| *ran.as_ref().unwrap()).count();
         assert_eq!(ran, keys.len(), "each key was done by one");
     }
+
     for (key, effects) in effects.iter().enumerate() {
         assert_eq!(effects.load(Ordering::SeqCst), 1, "key {key}");
     }
+
     scene.all_keys_gone().await;
     for server in &scene.servers {
         assert_eq!(server.keys("redlock:done:once:event *").len(), KEYS);
@@ -75,14 +78,18 @@ async fn forgotten_scripts_are_sent_again() {
     let redlock = scene.direct(patient()).await;
     let flush = |server: &RedisServer| drop(server.cli(&["SCRIPT", "FLUSH"]));
     let unknown = tower_redlock::once::UnknownOutcome::Hold(Duration::from_secs(3600));
+
     let run = redlock.once("a").unknown(unknown).run(|_| async {
         scene.servers.iter().for_each(flush);
         Ok::<_, Infallible>(1)
     });
+
     assert!(matches!(run.await, Ok(Once::Ran(1))));
+
     scene.servers.iter().for_each(flush);
     let again = redlock.once("a").run(|_| async { Ok::<_, Infallible>(2) }).await;
     assert!(matches!(again, Ok(Once::AlreadyDone { .. })), "{again:?}");
+
     // The record of a node that lost it comes back, by a script as well.
     scene.servers[0].cli(&["DEL", "redlock:done:once:a"]);
     scene.servers.iter().for_each(flush);
@@ -92,7 +99,9 @@ async fn forgotten_scripts_are_sent_again() {
     })
     .await;
     scene.servers.iter().for_each(flush);
+
     assert_eq!(redlock.once("a").forget().await, Ok(true));
+
     let again = redlock.once("a").run(|_| async { Ok::<_, Infallible>(3) }).await;
     assert!(matches!(again, Ok(Once::Ran(3))), "{again:?}");
 }
@@ -101,12 +110,15 @@ async fn forgotten_scripts_are_sent_again() {
 async fn a_record_ends_with_its_retention() {
     let scene = Scene::new(3);
     let redlock = scene.direct(patient()).await;
+
     let run = || {
         redlock.once("a").retain(Duration::from_secs(2)).run(|_| async { Ok::<_, Infallible>(()) })
     };
+
     assert!(matches!(run().await, Ok(Once::Ran(()))));
     let Ok(Once::AlreadyDone { remaining, .. }) = run().await else { panic!() };
     assert!(remaining <= Duration::from_secs(2), "{remaining:?}");
+
     crate::support::eventually_async("the work runs again", async || {
         matches!(run().await, Ok(Once::Ran(())))
     })

@@ -29,8 +29,11 @@ async fn unrecorded_work_is_a_warning() {
         scene.proxies.iter().for_each(Proxy::stall);
         async move { Ok::<_, Infallible>(token) }
     });
+
     let ended = log.during(run).await;
+
     let Ok(Once::RanUnrecorded(token, _)) = ended else { panic!("{ended:?}") };
+
     let parts = ["too few nodes stored its record", "once:order:7", &token.to_string()];
     log.wait_for("WARN", &parts).await;
 }
@@ -45,8 +48,11 @@ async fn stopped_work_is_a_warning() {
         scene.proxies.iter().for_each(Proxy::stall);
         std::future::pending::<Result<(), Infallible>>()
     });
+
     let ended = log.during(run).await;
+
     let Err(OnceError::Lock(LockError::Lost { .. })) = ended else { panic!("{ended:?}") };
+
     let token = token.expect("it began").to_string();
     log.wait_for("WARN", &["hard stop", "once:order:7", &token]).await;
 }

@@ -21,7 +21,7 @@ async fn done_key_keeps_to_documented_memory() {
     let settings =
         Redlock::builder().ttl(Duration::from_secs(60)).node_timeout(Duration::from_secs(3));
     let redlock = connected(over(settings.owner("payments@host-1:4711"), [server.url()])).await;
-    // As long as ids of webhooks.
+    // The length of typical ids of webhooks.
     let key = |i: usize| format!("msg_2KWPBgLlAfxdpx2AI54pPJ{i:05}");
     let used = || server.info("memory", "used_memory").unwrap().parse::<u64>().unwrap();
     let run = async |keys: std::ops::Range<usize>| {
@@ -40,7 +40,9 @@ async fn done_key_keeps_to_documented_memory() {
     }
     let grown = (used() - before) / MARKERS as u64;
     let usage = server.cli(&["MEMORY", "USAGE", &format!("redlock:done:once:{}", key(7_777))]);
+
     println!("memory of a done key: {grown} bytes by INFO, {} by MEMORY USAGE", usage.int());
+
     assert_eq!(server.keys("redlock:done:*").len(), MARKERS + 100);
     assert!((100..=SAID).contains(&grown), "{grown} bytes");
 }

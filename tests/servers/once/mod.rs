@@ -1,4 +1,4 @@
-//! Work that is done once per key, over real servers.
+//! Work that runs once per key, over real servers.
 
 mod crash;
 mod crowd;

@@ -137,13 +137,17 @@ async fn large_answers_leave_room_for_locks() {
     let replica = site.serve(&redlock).await;
     site.load(&[replica]).await;
     site.two_hundred_locks_are_granted(&redlock, "unrelated").await;
+
     let replayed = site.replayed(replica).await;
+
     // A quarter of 12 MB, in allocations of 64 KiB; an eighth of the room at first.
     assert!((10..=48).contains(&replayed), "{replayed} answers are kept");
+
     println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", site.used());
     // Logged once for each reason, not for each answer.
     site.log.wait_for("WARN", &["repeated requests get response-not-kept", "answers=1"]).await;
     let warned = site.log.text().matches("repeated requests get response-not-kept").count();
+
     assert!(warned <= 2, "{}", site.log.text());
 }
 
@@ -156,8 +160,11 @@ async fn oversized_quota_leaves_a_quarter() {
     site.load(&replicas).await;
     site.two_hundred_locks_are_granted(&blue, "blue").await;
     site.two_hundred_locks_are_granted(&green, "green").await;
+
     let replayed = site.replayed(replicas[0]).await;
+
     assert!(replayed > 10, "{replayed} answers are kept");
+
     println!("{replayed} of {REQUESTS} answers are kept; used: {:?}", site.used());
     site.log.wait_for("WARN", &["nearly three quarters full"]).await;
 }

@@ -87,7 +87,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 fn age(server: &RedisServer, prefix: &str, hours: u64) {
     for key in server.keys(&format!("{prefix}:answer:*")) {
         let left = server.pttl(&key) - i64::try_from(hours * 3_600_000).unwrap();
-        // An answer with a few minutes left was to end at this hour.
+        // An answer with a few minutes left was due to expire in this hour.
         let left = if left < 1_800_000 { 0 } else { left };
         server.cli(&["PEXPIRE", &key, &left.to_string()]);
     }
@@ -107,6 +107,7 @@ fn store_matches_a_linear_search() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut runner = TestRunner::new(ProptestConfig { cases: 40, ..ProptestConfig::default() });
     let case = std::cell::Cell::new(0);
+
     runner
         .run(&vec(step(), 0..40), |steps| {
             case.set(case.get() + 1);
@@ -155,6 +156,7 @@ async fn does_as_a_list(
 async fn tokens_are_compared_as_numbers() {
     let server = RedisServer::start();
     let store = store(&server);
+
     for token in [0, 9, 10, 1 << 53, (1 << 53) + 1, u64::MAX - 1, u64::MAX] {
         assert!(put(&store, "a", token, DAY, token).await);
         assert!(put(&store.clone(), "a", token, DAY, token).await, "a repetition");
@@ -169,11 +171,13 @@ async fn tokens_are_compared_as_numbers() {
 async fn retentions_from_zero_to_forever_apply() {
     let server = RedisServer::start();
     let store = store(&server);
+
     assert!(put(&store, "ever", 1, Duration::MAX, 1).await);
     assert!(server.pttl("redlock:answer:ever") > 90 * 365 * 24 * 3_600_000);
     assert!(put(&store, "day", 1, DAY, 1).await);
     assert!((1..=86_400_000).contains(&server.pttl("redlock:answer:day")));
     assert!(put(&store, "none", 1, Duration::ZERO, 1).await);
+
     crate::support::eventually_async("the answer expires", async || {
         get(&store, "none").await.is_none()
     })
@@ -194,10 +198,13 @@ async fn many_at_once_are_all_served() {
     for put in join_all(puts).await {
         put.unwrap_or_else(|error| panic!("{}", cause(&error)));
     }
+
     let lengths = join_all((0..1_000).map(|i| store.get(&format!("{i}")))).await;
+
     for (i, stored) in lengths.into_iter().enumerate() {
         assert_eq!(stored.unwrap().unwrap().response.body().len(), 10_000 + i);
     }
+
     // One connection, and the one of this query.
     let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"]).text();
     assert_eq!(clients.lines().count(), 2, "{clients}");
@@ -207,9 +214,12 @@ async fn many_at_once_are_all_served() {
 async fn outage_is_an_error_at_once() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     let store = store(&server);
+
     assert!(put(&store, "a", 1, DAY, 1).await);
+
     server.restart_keeping_data();
     assert_eq!(get(&store, "a").await, Some((1, 1)));
+
     let addr = server.addr().to_string();
     server.kill();
     let begun = Instant::now();
@@ -218,7 +228,9 @@ async fn outage_is_an_error_at_once() {
         let text = cause(&error);
         assert!(text.contains(&addr) && text.contains("not connected"), "{text}");
     }
+
     assert!(begun.elapsed() < HANG_GUARD, "{:?}", begun.elapsed());
+
     server.restart_keeping_data();
     crate::support::eventually_async("the server is back", async || store.get("a").await.is_ok())
         .await;
@@ -229,9 +241,11 @@ async fn outage_is_an_error_at_once() {
 async fn hung_server_ends_in_time() {
     let server = RedisServer::start();
     let store = RedisStore::builder(server.plain_url()).timeout(TIMEOUT).build().unwrap();
+
     assert!(put(&store, "a", 1, DAY, 1).await);
+
     server.freeze();
-    // Each waits behind the others, but no longer than alone.
+    // Each call waits for the previous ones, but no longer than alone.
     let begun = Instant::now();
     let all = (0..100).map(|i| {
         let store = store.clone();
@@ -249,12 +263,15 @@ async fn hung_server_ends_in_time() {
         }
     }
     let took = begun.elapsed();
+
     assert!(took >= TIMEOUT * 2 && took < TIMEOUT * 4, "{took:?}");
+
     server.thaw();
     crate::support::eventually_async("requests succeed again", async || {
         store.get("a").await.is_ok()
     })
     .await;
+
     assert_eq!(get(&store, "a").await, Some((1, 1)));
 }
 
@@ -265,8 +282,11 @@ async fn crowd_on_hung_server_is_bounded() {
     server.freeze();
     let gets: Vec<_> = (0..1_100).map(|i| store.get(&i.to_string())).collect();
     let errors = join_all(gets).await.into_iter().map(|get| cause(&get.unwrap_err()));
+
     let refused = errors.filter(|text| text.contains("1024 puts and gets wait")).count();
+
     assert_eq!(refused, 1_100 - 1_024);
+
     server.thaw();
     // Dropped requests are soon no longer counted.
     crate::support::eventually_async("requests succeed again", async || {
@@ -279,15 +299,20 @@ async fn crowd_on_hung_server_is_bounded() {
 async fn no_error_shows_a_password() {
     let server = RedisServer::with(&["--requirepass", "s3cret"]);
     let url = |password: &str| format!("redis://:{password}@{}", server.addr());
+
     let open = RedisStore::new(url("s3cret")).unwrap();
+
     assert!(put(&open, "a", 1, DAY, 1).await);
+
     let wrong = RedisStore::new(url("wr0ng")).unwrap();
     let text = cause(&wrong.get("a").await.unwrap_err());
     let shown = format!("{text} {wrong:?} {:?}", RedisStore::builder(url("wr0ng")));
     assert!(!shown.contains("wr0ng") && text.contains("WRONGPASS"), "{shown}");
+
     let given = RedisStore::builder(format!("redis://{}", server.addr()))
         .credentials(Credentials::password("s3cret"));
     assert_eq!(get(&given.build().unwrap(), "a").await, Some((1, 1)));
+
     let none = RedisStore::new(format!("redis://{}", server.addr())).unwrap();
     let text = cause(&none.get("a").await.unwrap_err());
     assert!(text.contains("NOAUTH") || text.contains("authenticat"), "{text}");
@@ -306,8 +331,11 @@ async fn server_refusals_are_reported() {
     }
     server.set_config("maxmemory", "1");
     let token = FencingToken::new(1);
+
     let full = store.put("a", response("x"), DAY, token).await.unwrap_err();
+
     assert!(cause(&full).contains("out of memory"), "{}", cause(&full));
+
     let large = store.put("a", response(vec![0; (1 << 20) + 1]), DAY, token).await.unwrap_err();
     assert!(cause(&large).contains("max_bytes"), "{}", cause(&large));
 }
@@ -334,7 +362,9 @@ fn invalid_settings_are_refused() {
     refused(builder().timeout(Duration::ZERO), "timeout");
     refused(builder().key_prefix(""), "key_prefix");
     refused(builder().max_bytes(1 << 30), "max_bytes");
+
     let error = RedisStore::new("http://:s3cret@h").unwrap_err();
+
     assert!(matches!(error, BuildError::InvalidUrl { .. }), "{error}");
     assert!(!error.to_string().contains("s3cret"));
 }

@@ -44,7 +44,7 @@ impl Effects {
             return Err(http::StatusCode::INTERNAL_SERVER_ERROR);
         }
         let run = self.0[key].fetch_add(1, Ordering::SeqCst) + 1;
-        // Bytes that are not text, with line and string terminators.
+        // Bytes that are not UTF-8, with line and string terminators.
         let mut body = (0..=u8::MAX).cycle().take(5_000).collect::<Vec<_>>();
         body.extend(format!("{key} {run}").bytes());
         Ok(body)
@@ -164,11 +164,14 @@ async fn store_keeps_bytes_off_the_nodes() {
         let once = OnceLayer::idempotency(redlock, "pay").scope(Scope::none()).store(store.clone());
         app().route_layer(once)
     });
+
     for bodies in deliver_all(apps, &effects).await {
         assert!(bodies.iter().all(|body| *body == bodies[0]));
     }
+
     scene.all_keys_gone().await;
     assert_eq!(store.len(), KEYS);
+
     for server in &scene.servers {
         for key in server.keys("redlock:done:*") {
             let length = server.cli(&["STRLEN", &key]).int();

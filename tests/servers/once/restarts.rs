@@ -28,7 +28,7 @@ async fn complete(servers: &[RedisServer]) -> Redlock {
     redlock
 }
 
-/// The nodes of a new set take over each other's records, of which there are none.
+/// The nodes of a new set copy each other's records, of which there are none.
 #[tokio::test]
 async fn ready_set_reports_the_records() {
     for count in [2, 3, 5] {
@@ -52,6 +52,7 @@ fn take_over(servers: &[RedisServer]) {
 async fn waiting_request_outlasts_copying() {
     let servers = RedisServer::start_n(3);
     let redlock = complete(&servers).await;
+
     for (key, unknown) in [("a", UnknownOutcome::Release), ("b", UnknownOutcome::Hold(HANG_GUARD))]
     {
         take_over(&servers);
@@ -71,9 +72,11 @@ const KEYS: usize = 20;
 async fn done_keys_survive_successive_flushes() {
     let servers = RedisServer::start_n(3);
     let redlock = complete(&servers).await;
+
     for key in 0..KEYS {
         assert_eq!(run(&redlock, &format!("key {key}")).await, Once::Ran(()));
     }
+
     for (node, server) in servers.iter().enumerate() {
         forgets(&redlock, node, || drop(server.cli(&["FLUSHALL"]))).await;
         // No requests run meanwhile: the record is copied, not repaired.
@@ -92,7 +95,9 @@ async fn done_keys_survive_successive_flushes() {
 async fn done_key_survives_loss_of_minority() {
     let mut servers = RedisServer::start_n(5);
     let redlock = complete(&servers).await;
+
     assert_eq!(run(&redlock, "a").await, Once::Ran(()));
+
     servers[0].kill();
     servers[3].restart();
     for _ in 0..20 {
@@ -109,18 +114,23 @@ async fn majority_of_a_key_is_copied() {
     let redlock = complete(&servers).await;
     let at = |key: &str| format!("redlock:done:once:{key}");
     let mut begun = None;
+
     let request = redlock.once("a").unknown(UnknownOutcome::Hold(HANG_GUARD)).run(|_| {
         begun = servers[0].get(&at("a"));
         async { Ok::<_, Infallible>(()) }
     });
+
     assert_eq!(request.await, Ok(Once::Ran(())));
+
     eventually_async("every node has the done record", async || {
         servers.iter().all(|server| server.get(&at("a")).is_some_and(|kept| kept[0] == b'd'))
     })
     .await;
     let text = |value: Option<Vec<u8>>| String::from_utf8(value.unwrap()).unwrap();
     let (begun, done) = (text(begun), text(servers[0].get(&at("a"))));
+
     assert!(begun.starts_with("u "), "{begun}");
+
     let other = format!("u {}{}", "f".repeat(32), &begun[34..]);
     let kept = |value: &str, ttl: usize| (value.to_owned(), ttl.to_string());
     let expected = [
@@ -139,6 +149,7 @@ async fn majority_of_a_key_is_copied() {
         servers[1].cli(&["HGET", "redlock:meta", "once"]).text().is_empty()
     })
     .await;
+
     for (key, _, _, copied) in expected {
         assert_eq!(text(servers[1].get(&at(key))), *copied, "{key}");
     }

@@ -17,7 +17,7 @@ use tower_redlock::{
 use super::redis_store::{DAY, cause, get, put};
 use crate::support::{FakeServer, HANG_GUARD, Reaction, RedisServer, eventually_async};
 
-/// An address that leads to a server, and later to another.
+/// An address that first leads to one server, and later to another.
 #[derive(Clone, Debug)]
 struct VirtualAddress(Arc<Mutex<std::net::SocketAddr>>);
 
@@ -66,13 +66,16 @@ async fn replica_gets_new_connection_each_time() {
     let store = builder.connector(address.clone()).build().unwrap();
     let response = super::redis_store::response("x");
     let refused = store.put("a", response, DAY, tower_redlock::FencingToken::new(1)).await;
+
     let text = cause(&refused.unwrap_err());
+
     assert!(text.contains("read-only"), "{text}");
+
     address.lead_to(&master);
     assert!(put(&store, "a", 1, DAY, 1).await);
 }
 
-/// A server that answers GET with these, one after the other, and then that there is nothing.
+/// A server that answers GET with these replies in order, and then with null.
 fn answering(answers: &[Reaction]) -> FakeServer {
     let (answers, next) = (answers.to_vec(), AtomicUsize::new(0));
     FakeServer::start(move |command| {
@@ -140,15 +143,18 @@ async fn user_without_permissions_is_replaced() {
     let credentials =
         Credentials::callback(move || Credentials::new(*current.lock().unwrap(), "s3cret"));
     let builder = RedisStore::builder(format!("redis://{}", server.addr())).timeout(HANG_GUARD);
+
     let store = builder.credentials(credentials).build().unwrap();
+
     assert!(put(&store, "a", 1, DAY, 1).await);
+
     *user.lock().unwrap() = "new";
     server.cli(&["ACL", "SETUSER", "old", "-@all"]);
     assert!(put(&store, "a", 2, DAY, 2).await);
     assert_eq!(get(&store, "a").await, Some((2, 2)));
 }
 
-/// The callback goes on while a question fails for the lack of its token.
+/// The callback continues when a call fails because its token is missing.
 #[tokio::test]
 async fn slow_token_callback_is_awaited() {
     let server = RedisServer::start();

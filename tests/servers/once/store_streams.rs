@@ -23,7 +23,7 @@ use crate::{
     support::RedisServer,
 };
 
-/// Where a stream panics, once.
+/// The place at which a stream panics, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Panic {
     Connect,
@@ -32,18 +32,18 @@ enum Panic {
     Drop,
 }
 
-/// When an unsolicited reply arrives.
+/// The time at which an unsolicited reply arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Surplus {
     /// While no command is outstanding.
     Idle,
-    /// After the next question, before its answer.
+    /// After the next command, before its answer.
     Asked,
-    /// Together with the next answer, behind it.
+    /// Together with the next answer, and following it.
     Answered,
 }
 
-/// Opens streams of which one fails on demand.
+/// Opens streams, one of which fails on demand.
 #[derive(Clone, Debug, Default)]
 struct Faulty(Arc<Faults>);
 
@@ -154,12 +154,13 @@ async fn panic_does_not_stop_the_store() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     let (log, faulty) = (Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
+
     for (panics, token) in [Panic::Read, Panic::Write, Panic::Drop].into_iter().zip(1..) {
         assert!(put(&store, "a", token, DAY, token).await);
         let known = log.count("WARN");
         faulty.panics(panics);
         if panics == Panic::Drop {
-            // The next question finds the connection closed.
+            // The next call finds the connection closed.
             server.restart_keeping_data();
         }
         let text = cause(&store.get("a").await.unwrap_err());
@@ -168,6 +169,7 @@ async fn panic_does_not_stop_the_store() {
         assert_eq!(log.count("WARN"), known + 1, "{}", log.text());
         assert_eq!(get(&store, "a").await, Some((token, token)), "{panics:?}");
     }
+
     assert_eq!(faulty.connections(), 4);
 }
 
@@ -195,18 +197,21 @@ impl Wake for Unwakeable {
 async fn a_waker_that_panics_ends_nothing() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
+
     assert!(put(&store, "a", 1, DAY, 1).await);
+
     server.freeze();
     let mut got = Box::pin(store.get("a"));
     let waker = Waker::from(Arc::new(Unwakeable));
     assert!(got.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+
     server.thaw();
     assert_eq!(get(&store, "a").await, Some((1, 1)));
     assert!(got.await.unwrap().is_some());
     assert_eq!(faulty.connections(), 1);
 }
 
-/// What the server answers to a GET of the key's response.
+/// The server's answer to a GET of the key's response.
 fn reply(server: &RedisServer, key: &str) -> Vec<u8> {
     let stored = server.get(&format!("redlock:answer:{key}")).unwrap();
     [format!("${}\r\n", stored.len()).as_bytes(), &stored, b"\r\n"].concat()
@@ -223,7 +228,7 @@ async fn surplus_reply_answers_no_request() {
         faulty.send(surplus, reply(&server, "a"));
         assert_eq!(get(&store, "b").await, Some((1, 2)), "{surplus:?}");
         assert_eq!(faulty.connections(), 2, "{surplus:?}");
-        log.wait_for("WARN", &["nobody asked", &server.addr().to_string()]).await;
+        log.wait_for("WARN", &["unsolicited reply", &server.addr().to_string()]).await;
         assert!(put(&store, "b", 3, DAY, 1).await);
         assert_eq!(get(&store, "b").await, Some((1, 3)), "{surplus:?}");
         assert_eq!(faulty.connections(), 2, "{surplus:?}");
@@ -234,8 +239,10 @@ async fn surplus_reply_answers_no_request() {
 async fn reply_to_another_question_is_error() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
+
     assert!(put(&store, "a", 1, DAY, 1).await);
     assert!(put(&store, "b", 2, DAY, 1).await);
+
     let answer_of_a = reply(&server, "a");
     for (connections, surplus) in (2..).zip([answer_of_a, b":1\r\n".to_vec()]) {
         faulty.send(Surplus::Asked, surplus);
@@ -248,8 +255,10 @@ async fn reply_to_another_question_is_error() {
     faulty.send(Surplus::Asked, reply(&server, "a"));
     let token = FencingToken::new(1);
     let text = cause(&store.put("b", response("x"), DAY, token).await.unwrap_err());
+
     assert!(text.contains("0 or 1"), "{text}");
     assert_eq!(get(&store, "a").await, Some((1, 1)));
+
     log.wait_for("WARN", &["may be to another command", &server.addr().to_string()]).await;
 }
 
@@ -257,10 +266,13 @@ async fn reply_to_another_question_is_error() {
 async fn response_under_wrong_key_is_error() {
     let (server, log, faulty) = (RedisServer::start(), Log::new(), Faulty::default());
     let store = store(&server, &faulty, &log);
+
     assert!(put(&store, "a", 1, DAY, 1).await);
+
     server.cli(&["COPY", "redlock:answer:a", "redlock:answer:b"]);
     let text = cause(&store.get("b").await.unwrap_err());
     assert!(text.contains("something else"), "{text}");
+
     log.wait_for("WARN", &["another", &server.addr().to_string()]).await;
     assert_eq!(get(&store, "a").await, Some((1, 1)));
     assert!(put(&store, "b", 2, DAY, 1).await);

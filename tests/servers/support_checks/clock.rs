@@ -24,7 +24,9 @@ fn the_clock_jumps_forward_and_back() {
         return;
     }
     let server = RedisServer::with_clock(&[]);
+
     assert_off_by(&server, 0.0);
+
     for offset in [31.0, 600.0, -300.0, 0.25, -0.5, 0.0] {
         server.set_clock_offset(offset);
         assert_off_by(&server, offset);
@@ -50,9 +52,12 @@ fn keys_live_by_the_clock() {
     let server = RedisServer::with_clock(&[]);
     server.cli(&["SET", "short", "x", "PX", "60000"]);
     server.cli(&["SET", "long", "x", "PX", "600000"]);
+
     server.set_clock_offset(120.0);
+
     assert!(!server.exists("short"));
     assert!(server.pttl("long") <= 480_000);
+
     server.set_clock_offset(-120.0);
     assert!(server.pttl("long") > 600_000, "the key has a longer TTL than it was given");
 }
@@ -65,9 +70,12 @@ fn restart_keeps_clock_and_arguments() {
     let mut server = RedisServer::with_clock(&["--appendonly", "yes"]);
     server.set_clock_offset(-90.0);
     server.set("a", "x");
+
     server.restart_keeping_data();
+
     assert_off_by(&server, -90.0);
     assert!(server.exists("a"));
+
     server.restart();
     assert_off_by(&server, -90.0);
     assert!(!server.exists("a"));
@@ -81,20 +89,23 @@ fn replica_has_its_own_clock() {
     let (master, replica) = (RedisServer::with_clock(&[]), RedisServer::with_clock(&[]));
     master.set_clock_offset(60.0);
     master.set("a", "x");
+
     replica.replica_of(&master);
+
     assert!(replica.exists("a"));
     assert_off_by(&master, 60.0);
     assert_off_by(&replica, 0.0);
 }
 
 #[test]
-fn a_killed_server_leaves_nothing_behind() {
+fn killed_server_leaves_no_objects() {
     if !has(&[Feature::Clock]) {
         return;
     }
     let mut server = RedisServer::with_clock(&[]);
     let pid = server.pid();
     server.kill();
+
     for name in [format!("faketime_shm_{pid}"), format!("sem.faketime_sem_{pid}")] {
         let file = Path::new("/dev/shm").join(name);
         assert!(!file.exists(), "{}", file.display());

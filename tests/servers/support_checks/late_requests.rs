@@ -105,7 +105,9 @@ fn delivery_drains_a_long_queue() {
     client.send("SET end 1");
     all_held(&proxy, "SET end 1");
     proxy.drop_clients();
+
     proxy.deliver();
+
     assert_eq!(server.get("a").as_deref(), Some(&b"10000"[..]));
     assert!(server.exists("end"));
 }
@@ -122,7 +124,9 @@ fn connections_are_delivered_in_order() {
     }
     proxy.deliver();
     let items = server.cli(&["LRANGE", "list", "0", "-1"]).items();
+
     let items: Vec<_> = items.into_iter().map(crate::support::Resp::text).collect();
+
     assert_eq!(items, (0..10).map(|i| format!("{i}.")).collect::<Vec<_>>());
     assert!(clients.iter_mut().all(Client::is_cut_off));
 }
@@ -144,13 +148,18 @@ fn second_hold_takes_new_connections() {
     let (server, proxy, mut first) = scene();
     proxy.hold();
     let mut second = Client::new(proxy.addr());
+
     first.send("SET a 1");
+
     assert_eq!(second.ask("SET b 1"), "+OK");
+
     proxy.hold();
     second.send("SET c 1");
     all_held(&proxy, "SET a 1");
     all_held(&proxy, "SET c 1");
+
     assert_eq!(server.keys("*"), ["b"]);
+
     proxy.drop_clients();
     proxy.deliver();
     assert_eq!(server.keys("*"), ["a", "b", "c"]);
@@ -172,20 +181,24 @@ fn nothing_reaches_server_restarted_meanwhile() {
     all_held(&proxy, "SET a late");
     proxy.drop_clients();
     server.restart();
+
     proxy.deliver();
+
     assert!(!server.exists("a"));
     assert_eq!(Client::new(proxy.addr()).ask("SET b 1"), "+OK");
 }
 
 #[test]
-fn a_cut_loses_what_was_held() {
+fn cut_loses_held_bytes() {
     let (server, proxy, mut client) = scene();
     proxy.hold();
     client.send("SET a late");
     all_held(&proxy, "SET a late");
     proxy.cut();
     proxy.heal();
+
     proxy.deliver();
+
     assert!(!server.exists("a"));
     assert!(!proxy.holds("SET a late"));
     assert!(client.is_cut_off());

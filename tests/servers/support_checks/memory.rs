@@ -21,13 +21,17 @@ fn full_server_has_no_room() {
     let server = limited("noeviction");
     server.set("a", "1");
     server.fill_memory();
+
     for _ in 0..100 {
         let said = server.cli(&["SET", "b", "1"]);
         assert!(matches!(&said, Resp::Error(said) if said.starts_with("OOM")), "{said:?}");
     }
+
     assert!(server.exists("a"));
+
     let fillers = server.keys("filler:*");
     assert!(fillers.len() > 10, "{fillers:?}");
+
     for filler in fillers {
         server.cli(&["DEL", &filler]);
     }

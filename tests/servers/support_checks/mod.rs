@@ -1,4 +1,4 @@
-//! Tests of the tools that make servers and networks fail.
+//! Tests of the tools that cause failures of servers and networks.
 
 mod clock;
 mod late_requests;

@@ -35,12 +35,14 @@ fn stalled_replica_misses_last_writes() {
     proxy.stall();
     master.set("missed", "1");
     master.kill();
+
     replica.promote();
+
     assert_eq!(replica.keys("*"), ["seen"]);
 }
 
 #[test]
-fn a_replica_knows_its_masters_password() {
+fn replica_has_its_masters_password() {
     let master = RedisServer::with(&["--requirepass", "s3cret"]);
     let replica = RedisServer::start();
     master.set("a", "1");

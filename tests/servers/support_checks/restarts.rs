@@ -3,7 +3,7 @@
 use crate::support::RedisServer;
 
 #[test]
-fn restart_forgets_what_was_on_disk() {
+fn restart_discards_data_on_disk() {
     let mut server = RedisServer::with(&["--appendonly", "yes"]);
     server.set("a", "1");
     server.save_snapshot();

@@ -20,7 +20,7 @@ pub(crate) const STRANGER_CA: &str = include_str!("stranger-ca.pem");
 const CLIENT_CERT: &str = include_str!("client.pem");
 const CLIENT_KEY: &str = include_str!("client.key");
 
-/// A TLS server on its own port; `auth` is whether it requires client certificates.
+/// A TLS server on its own port; `auth` sets whether it requires client certificates.
 pub(crate) fn server(auth_clients: &str) -> (RedisServer, Port) {
     let port = unused_port();
     let server = RedisServer::with(&[
@@ -61,7 +61,7 @@ pub(crate) fn trusting(ca: &str) -> TlsOptions {
     TlsOptions::new().ca(ca)
 }
 
-/// With a long timeout for each answer, so that only answers decide.
+/// A manager with a long timeout for each answer, so that only answers decide.
 fn patient<A: Into<NodeAddress>>(urls: impl IntoIterator<Item = A>) -> RedlockBuilder {
     over(Redlock::builder(), urls).ttl(6 * HANG_GUARD).node_timeout(HANG_GUARD / 2)
 }
@@ -82,6 +82,7 @@ async fn name_and_address_both_work() {
         return;
     }
     let (server, port) = server("no");
+
     for host in ["localhost", "127.0.0.1"] {
         let redlock = manager(&port, host, trusting(CA));
         ready(&redlock).await;
@@ -122,11 +123,14 @@ async fn store_speaks_tls_like_nodes() {
         return;
     }
     let (_server, port) = server("no");
+
     let store = |ca| {
         let builder = RedisStore::builder(format!("rediss://localhost:{}", port.number()));
         builder.timeout(HANG_GUARD).tls(trusting(ca)).build().unwrap()
     };
+
     assert!(store(CA).get("a").await.unwrap().is_none());
+
     let error = store(STRANGER_CA).get("a").await.unwrap_err();
     let text = std::error::Error::source(&error).unwrap().to_string().to_lowercase();
     assert!(text.contains("certificate"), "{text}");
@@ -231,8 +235,11 @@ async fn a_server_name_replaces_the_host() {
         builder.tls(trusting(CA).server_name(name)).build().unwrap()
     };
     ready(&redlock("localhost")).await;
+
     let text = assert_not_connected(&redlock("redis.invalid")).await;
+
     assert!(text.to_lowercase().contains("certificate"), "{text}");
+
     let built =
         Redlock::builder().nodes(["rediss://a"]).tls(trusting(CA).server_name("a b")).build();
     assert!(built.unwrap_err().to_string().contains("server_name"));
@@ -260,6 +267,7 @@ fn plain_nodes_are_refused() {
         assert!(error.to_string().contains("rediss://"), "{error}");
     }
     let encrypted = ["rediss://a", "redis+unix:///s"];
+
     over(Redlock::builder(), encrypted.map(String::from)).tls(trusting(CA)).build().unwrap();
 }
 
@@ -272,6 +280,7 @@ fn unusable_certificates_are_refused_early() {
             other => panic!("{other}"),
         }
     };
+
     assert!(build(TlsOptions::new().ca("not a certificate")).contains("ca"));
     assert!(build(trusting(CA).client("x", "y")).contains("client_cert"));
 }

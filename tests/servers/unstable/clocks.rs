@@ -15,7 +15,7 @@ use crate::{
 /// each change of its record.
 const MOST_CHECKS: usize = 300;
 
-/// A server whose clock is off by so many hours with every other reading.
+/// A server whose clock is off by this number of hours at every other reading.
 fn jumping(hours: u64) -> FakeServer {
     let greeter = fake::Greeter::new();
     let read = AtomicU64::new(0);
@@ -31,7 +31,7 @@ fn jumping(hours: u64) -> FakeServer {
     })
 }
 
-/// Checks what the servers cost, and that a node's health contains this.
+/// Checks the cost of these servers, and that a node's health contains a text.
 async fn costs_little(servers: [FakeServer; 3], reason: &str) {
     let unstable = Unstable::over(servers.each_ref().map(FakeServer::url));
     let checks = || servers.iter().map(|server| server.count("HMGET")).sum();
@@ -42,13 +42,13 @@ async fn costs_little(servers: [FakeServer; 3], reason: &str) {
     assert!(health.contains(reason), "{health}");
 }
 
-/// As if this process stood still for an hour, again and again.
+/// The effect is the same as a pause of this process by an hour, repeatedly.
 #[tokio::test]
 async fn clocks_jump_together() {
     costs_little([(); 3].map(|()| jumping(1)), "node-1").await;
 }
 
 #[tokio::test]
-async fn each_clock_jumps_apart() {
+async fn clocks_jump_separately() {
     costs_little([1, 3, 7].map(jumping), "its clock jumped").await;
 }

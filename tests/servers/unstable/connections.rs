@@ -1,14 +1,14 @@
-//! Connections that end early, or carry next to nothing.
+//! Connections that end early, or transfer hardly any data.
 
 use std::time::Duration;
 
 use super::scene::Unstable;
 use crate::support::{Breaker, Breaks, RedisServer};
 
-/// Words of the reasons that a broken connection may have, and of the advice on them.
+/// Words in the possible reasons of a broken connection, and in the advice on them.
 const BROKEN: &[&str] = &["connection lost", "not connected", "can't be reached"];
 
-/// A proxy in front of a server, which breaks connections like this.
+/// Checks a proxy in front of a server, which breaks connections like this.
 async fn costs_little(breaks: Breaks, reasons: &[&str]) {
     let server = RedisServer::start();
     let proxy = Breaker::start([server.addr()], breaks);
@@ -48,7 +48,7 @@ async fn closed_each_second_and_more() {
 
 #[tokio::test]
 async fn closed_when_idle_for_moment() {
-    // Locks are taken all the time, so no timeout is shorter than a pause of this test.
+    // Locks are acquired continuously, so no timeout is shorter than a pause of this test.
     costs_little(Breaks::Idle(Duration::from_millis(1)), BROKEN).await;
 }
 
@@ -99,7 +99,7 @@ async fn clients_killed_again_and_again() {
         count.trim().parse().unwrap()
     };
     let own = std::sync::atomic::AtomicUsize::new(0);
-    // Each of our own commands is a connection.
+    // Each command of this test is a connection.
     let connections = || {
         let own = own.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
         let all: usize = connections();
@@ -112,6 +112,7 @@ async fn clients_killed_again_and_again() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
+
     tokio::select! {
         () = unstable.costs_little(connections, BROKEN) => {}
         () = killing => {}

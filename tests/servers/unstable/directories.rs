@@ -1,4 +1,4 @@
-//! Sentinels and Clusters that name another server each time.
+//! Sentinels and Clusters that report another server each time.
 
 use std::{
     net::SocketAddr,
@@ -13,10 +13,10 @@ use crate::{
     support::{FakeServer, Reaction, SERVICE},
 };
 
-/// Words of the reasons for which a node is down whose server is elsewhere again.
+/// Words in the reasons for which a node is down when its server has moved again.
 const MOVED: &[&str] = &["another server has its keys", "connection lost", "not connected"];
 
-/// A Sentinel that names these masters in turn, each with a greater epoch.
+/// A Sentinel that reports these masters in turn, each with a greater epoch.
 fn sentinel(masters: Vec<SocketAddr>) -> FakeServer {
     let asked = AtomicUsize::new(0);
     FakeServer::start(move |command| {
@@ -31,7 +31,7 @@ fn sentinel(masters: Vec<SocketAddr>) -> FakeServer {
     })
 }
 
-/// What a connection costs two fake servers, of which one is the master in turn.
+/// Checks the cost of a connection to two fake servers, which are the master in turn.
 #[tokio::test]
 async fn sentinels_flap_between_masters() {
     let masters = [fake::greeting(fake::granted), fake::greeting(fake::granted)];
@@ -40,20 +40,22 @@ async fn sentinels_flap_between_masters() {
     let hosts: Vec<_> = sentinels.iter().map(|it| it.addr().to_string()).collect();
     let unstable = Unstable::new(format!("redis+sentinel://{}/{SERVICE}", hosts.join(",")));
     let connections = || masters.iter().map(FakeServer::connections).sum();
+
     unstable.costs_little(connections, MOVED).await;
-    // Each is asked over one connection.
+
+    // Each Sentinel is queried over one connection.
     assert!(sentinels.iter().all(|sentinel| sentinel.connections() == 1));
 }
 
-/// A Sentinel that takes connections and closes them.
+/// A Sentinel that accepts connections and closes them.
 #[tokio::test]
 async fn sentinel_closes_each_connection() {
     let sentinel = FakeServer::start(|_| Reaction::Close);
     let unstable = Unstable::new(format!("redis+sentinel://{}/{SERVICE}", sentinel.addr()));
-    unstable.costs_little(|| sentinel.connections(), &["no Sentinel says where it is"]).await;
+    unstable.costs_little(|| sentinel.connections(), &["no Sentinel reported its address"]).await;
 }
 
-/// Opens all connections to one server, whatever the address.
+/// A connector that opens all connections to one server, regardless of the address.
 #[derive(Debug)]
 struct Everywhere(SocketAddr);
 
@@ -64,7 +66,7 @@ impl Connector for Everywhere {
     }
 }
 
-/// A Cluster that names a further server in each of its answers, beside those that it named before.
+/// A Cluster that reports one more server in each of its answers.
 #[tokio::test]
 async fn cluster_grows_without_end() {
     let epoch = AtomicUsize::new(0);
@@ -78,7 +80,9 @@ async fn cluster_grows_without_end() {
     let unstable = Unstable::with(["redis+cluster://first".into()], |builder| {
         builder.key_prefix("{redlock}").connector(Everywhere(cluster.addr()))
     });
+
     let rate = unstable.rate(|| cluster.count("CLUSTER")).await;
-    // Ten servers, each two to four times a second, and some that are no longer named.
+
+    // Ten servers, each two to four times a second, and some that are no longer reported.
     assert!(rate <= 50, "{rate} questions per second");
 }

@@ -6,7 +6,7 @@ use crate::{
     support::{FakeServer, Reaction},
 };
 
-/// A server that answers each lock like this.
+/// Checks a server that answers each lock like this.
 async fn costs_little(answer: Reaction, reasons: &[&str]) {
     let server = fake::greeting(move |_| answer.clone());
     let unstable = Unstable::new(server.url());

@@ -1,4 +1,4 @@
-//! One name that leads to one server and then to another, again and again, with the restart guard.
+//! One name that repeatedly changes between two servers, with the restart guard.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{Breaker, Breaks, RedisServer};
 /// Maximum number of scripts that each of the other servers runs in a second, locks apart.
 const MOST_CHANGES: usize = 10;
 
-/// The scripts that are sent by their text: changes of the record, and what nodes learn.
+/// Number of scripts that were sent by their text: changes of the record, and learning of nodes.
 fn texts(server: &RedisServer) -> usize {
     let calls = server.info("commandstats", "cmdstat_eval").unwrap_or_default();
     let calls = calls.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
@@ -26,7 +26,10 @@ async fn other_servers_are_left_alone() {
     let unstable = Unstable::with(urls, |builder| {
         builder.ttl(Duration::from_secs(1)).restart_guard(RestartGuard::Probation)
     });
+
     let rate = unstable.rate(|| texts(&others[0]).max(texts(&others[1]))).await;
+
     assert!(rate <= MOST_CHANGES, "{rate} changes per second");
+
     unstable.logs_little();
 }

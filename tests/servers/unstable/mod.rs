@@ -1,5 +1,5 @@
-//! Servers and proxies that misbehave for long: connections, loaded scripts and log lines stay few, and the
-//! reason stays visible.
+//! Servers and proxies that misbehave for a long time: connections, loaded scripts and log lines
+//! stay few, and the reason stays visible.
 
 mod clocks;
 mod connections;

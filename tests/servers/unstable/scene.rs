@@ -1,4 +1,4 @@
-//! What a misbehaving server costs.
+//! The cost of a misbehaving server.
 
 use std::time::Duration;
 
@@ -10,19 +10,20 @@ use crate::{
     support::{eventually_async, over},
 };
 
-/// Time after which the pauses between connections have their full length.
+/// Time after which the pauses between connections have reached their maximum.
 const SETTLING: Duration = Duration::from_secs(2);
-/// Time over which is counted.
+/// Duration of a count.
 const SPAN: Duration = Duration::from_secs(2);
-/// Interval between looks at the node's health.
+/// Interval between reads of the node's health.
 const LOOK: Duration = Duration::from_millis(10);
 /// Maximum rate of connections to one server, per second. Pauses are half a second to a second.
 const MOST_CONNECTIONS: usize = 3;
-/// Maximum number of log lines at INFO and above from the start to the end: twenty changes, that there are more, and
+/// Maximum number of log lines at INFO and above in a test: twenty changes, the message that there
+/// are more, and some lines about locks.
 /// some of locks.
 const MOST_LINES: usize = 25;
 
-/// A manager over one server, that takes locks all the time.
+/// A manager over one server that acquires locks continuously.
 pub(super) struct Unstable {
     redlock: Redlock,
     log: Log,
@@ -47,7 +48,7 @@ impl Unstable {
         Self { redlock: set(builder).build().expect("valid settings"), log }
     }
 
-    /// Takes locks until `counting` is over.
+    /// Acquires locks until `counting` is done.
     async fn during<T>(&self, counting: impl Future<Output = T>) -> T {
         let locks = async {
             loop {
@@ -63,7 +64,7 @@ impl Unstable {
         }
     }
 
-    /// Returns what is counted in a second, rounded up, once the pauses have their full length.
+    /// Returns the count per second, rounded up, once the pauses have reached their maximum.
     pub(super) async fn rate(&self, count: impl Fn() -> usize) -> usize {
         self.during(async {
             sleep(SETTLING).await;
@@ -74,14 +75,14 @@ impl Unstable {
         .await
     }
 
-    /// Checks that connections and log lines are few, and that one of the reasons is in the node's health at
-    /// each moment, and in the diagnosis.
+    /// Checks that connections and log lines are few, and that one of the reasons is always in the
+    /// node's health and in the diagnosis.
     pub(super) async fn costs_little(&self, connections: impl Fn() -> usize, reasons: &[&str]) {
         let is_reason = |text: &str| reasons.iter().any(|it| text.contains(it));
         let rate = self.during(async {
             sleep(SETTLING).await;
             let mut count = None;
-            // Three connections have to break before the node's health has that.
+            // The node's health has the reason after three broken connections.
             eventually_async("the reason is shown all the time", async || {
                 let (before, end) = (connections(), Instant::now() + SPAN);
                 while Instant::now() < end && is_reason(&self.health()) {
@@ -102,7 +103,7 @@ impl Unstable {
 
     pub(super) fn logs_little(&self) {
         let lines: usize = ["INFO", "WARN", "ERROR"].iter().map(|it| self.log.count(it)).sum();
-        // Those of each node, and of this process.
+        // The lines about each node, and about this process.
         let most = MOST_LINES * (self.redlock.nodes().len() + 1);
         assert!(lines <= most, "{lines} lines: {}", self.log.text());
     }

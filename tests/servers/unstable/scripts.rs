@@ -8,7 +8,8 @@ use crate::{
     support::{FakeServer, Reaction, RedisServer},
 };
 
-/// Maximum number of scripts that one client loads in a second: all 13 at once, and each when it is used.
+/// Maximum number of scripts that one client loads per second, counting the 13 at connect and one per use.
+/// used.
 const MOST_LOADS: usize = 30;
 
 fn loads(server: &RedisServer) -> usize {
@@ -27,11 +28,14 @@ async fn flushed_again_and_again() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
+
     let rate = tokio::select! {
         rate = unstable.rate(|| loads(&server)) => rate,
         () = flushing => unreachable!("it has no end"),
     };
+
     assert!(rate <= MOST_LOADS, "{rate} scripts are loaded in a second");
+
     unstable.logs_little();
 }
 
@@ -52,7 +56,7 @@ async fn digests_are_never_known() {
 }
 
 #[tokio::test]
-async fn each_answer_is_no_script() {
+async fn scripts_are_forgotten_each_time() {
     let greeter = fake::Greeter::new();
     let server = FakeServer::start(move |command| {
         let is_script = matches!(&*command[0], b"EVAL" | b"EVALSHA");
@@ -62,5 +66,6 @@ async fn each_answer_is_no_script() {
         greeter.greet(command).unwrap_or_else(|| fake::granted(command))
     });
     let unstable = Unstable::new(server.url());
+
     unstable.costs_little(|| server.count("SCRIPT") / MOST_LOADS, &["NOSCRIPT"]).await;
 }

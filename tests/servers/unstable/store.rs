@@ -13,15 +13,15 @@ use crate::{
     support::{Breaker, Breaks, FakeServer, Reaction, RedisServer},
 };
 
-/// Time over which is counted.
+/// Duration of a count.
 const SPAN: Duration = Duration::from_secs(2);
-/// Maximum number of connections in that time: one in each 100 ms, and the first.
+/// Maximum number of connections during a count: one in each 100 ms, and the first.
 const MOST_CONNECTIONS: usize = 21;
-/// Maximum number of warnings in that time.
+/// Maximum number of warnings during a count.
 const MOST_LINES: usize = 21;
 
-/// Reads responses one after the other, and checks that connections and warnings are few and that each error
-/// has the reason. Returns how many were read.
+/// Reads responses one after the other, and checks that connections and warnings are few and that
+/// each error has the reason. Returns the number of reads.
 async fn costs_little(url: String, connections: impl Fn() -> usize, reason: &str) -> usize {
     let log = Log::new();
     let spawner = LoggedSpawner::start(&log);
@@ -67,7 +67,7 @@ async fn closed_after_each_answer() {
 #[tokio::test]
 async fn more_answers_than_questions() {
     let server = FakeServer::start(|_| Reaction::Reply(b"$-1\r\n$-1\r\n".into()));
-    costs_little(server.url(), || server.connections(), "an answer to nothing").await;
+    costs_little(server.url(), || server.connections(), "an unsolicited reply").await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Connections for wake-ups that end early, beside one for votes that stays.
+//! Connections for wake-ups that end early, while the connection for votes stays open.
 
 use super::scene::Unstable;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     support::{FakeServer, Reaction, in_time},
 };
 
-/// Checks what a request that waits costs on a server that answers subscriptions like this.
+/// Checks the cost of a waiting request on a server that answers subscriptions like this.
 async fn costs_little(answer: Reaction) {
     let held = Reaction::array(&[
         Reaction::int(3),

@@ -39,8 +39,10 @@ async fn many_waiters_all_get_the_lock() {
     });
     futures_util::future::join_all(served).await;
     let calls = settled_calls(&servers).await - before;
-    // Each in turn: at most twice the requests of all managers to all nodes.
+
+    // Each manager in turn: at most twice the requests of all managers to all nodes.
     let most = u64::try_from(MANAGERS * MANAGERS * servers.len() * 2).unwrap();
+
     assert!(calls <= most, "{calls} calls");
 }
 
@@ -60,6 +62,7 @@ async fn first_waiter_needs_one_release() {
     settled_calls(&servers).await;
     drop(lock);
     let winner = tokio::time::timeout(HANG_GUARD, futures_util::future::select_all(waiting)).await;
+
     drop(winner.expect("one request is granted").0.unwrap().unwrap());
 }
 
@@ -90,6 +93,7 @@ async fn no_waiter_starves() {
     })
     .await;
     over.store(true, Ordering::Relaxed);
+
     for task in tasks {
         task.await.unwrap();
     }

@@ -23,10 +23,13 @@ async fn release_causes_exactly_one_try() {
     drop(lock);
     let lock = granted(waiting).await;
     let after = settled_calls(&servers).await;
+
     // On each server: the release, and one attempt; a second one with its release if the hint of one
     // server was faster than the release on another.
     let [least, most] = [10, 20];
+
     assert!((least..=most).contains(&(after - before)), "{} calls", after - before);
+
     drop(lock);
 }
 
@@ -44,6 +47,7 @@ async fn of_a_set_each_name_wakes() {
     listening(&servers, "b", 1).await;
     settled_calls(&servers).await;
     drop(lock);
+
     drop(granted(waiting).await);
 }
 
@@ -53,16 +57,21 @@ async fn subscriptions_last_while_waiting() {
     let holder = connected(patient(), urls(&servers)).await;
     let waiter = connected(patient(), urls(&servers)).await;
     let counts = || servers.iter().map(connections).collect::<Vec<_>>();
+
     let lock = holder.lock("x").await.unwrap();
+
     assert!(matches!(waiter.lock("x").await, Err(LockError::Held { .. })));
     assert_eq!(counts(), [2; 3], "one connection for each manager");
+
     let waiting = [wait_for(&waiter, "x"), wait_for(&waiter, "x"), wait_for(&waiter, "x")];
     listening(&servers, "x", 1).await;
     assert_eq!(counts(), [3; 3], "one more for all waiters");
+
     let other = holder.lock("y").await.unwrap();
     let also = wait_for(&waiter, "y");
     listening(&servers, "y", 1).await;
     assert_eq!(counts(), [3; 3], "and for all names");
+
     drop((lock, other));
     for one in waiting {
         drop(granted(one).await);
@@ -79,11 +88,14 @@ async fn disabled_wakeups_open_no_connection() {
     let lock = holder.lock("x").await.unwrap();
     let waiting = wait_for(&waiter, "x");
     let before: u64 = servers.iter().map(calls).sum();
+
     eventually_async("the waiter retries", async || {
         servers.iter().map(calls).sum::<u64>() > before + 60
     })
     .await;
+
     assert_eq!(servers.iter().map(connections).collect::<Vec<_>>(), [2; 3]);
+
     drop(lock);
     drop(granted(waiting).await);
 }

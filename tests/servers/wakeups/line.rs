@@ -75,9 +75,11 @@ async fn no_waiter_is_overtaken_for_long() {
         println!("{percent} %: {time:?}, {passed} grants of others");
     }
     println!("{served:?} grants in {:?}", started.elapsed());
-    // In the order of arrival, 15 would be ahead of each. If threads get no processor in time,
-    // a few are late for their turn.
+
+    // In the order of arrival, 15 requests would be ahead of each. If threads get no processor in
+    // time, a few are late for their turn.
     let (nearly_all, most) = (passed[rank(99)], passed[rank(100)]);
+
     assert!(nearly_all <= 6 * OTHERS, "{nearly_all} others were granted it meanwhile");
     assert!(most <= 12 * OTHERS, "{most} others were granted it meanwhile");
 }

@@ -1,4 +1,4 @@
-//! Locks that stay with their process, and go to others that ask.
+//! Idle locks that stay with their process, and are released when others request them.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -14,7 +14,7 @@ fn lingering() -> RedlockBuilder {
     patient().ttl(Duration::from_secs(60)).linger(LINGER)
 }
 
-/// Waits until the manager's locks linger: its subscriptions are active.
+/// Waits until the manager keeps idle locks: its subscriptions are active.
 async fn ready(redlock: &Redlock) {
     eventually_async("a lock lingers", async || {
         drop(redlock.lock("warm-up").await.unwrap());
@@ -68,20 +68,24 @@ async fn single_attempt_gets_it_next_time() {
     }
     eventually_async("the owner releases it", async || other.inspect("x").await.unwrap().is_none())
         .await;
+
     drop(other.lock("x").await.unwrap());
 }
 
 #[tokio::test]
-async fn held_lock_goes_after_its_use() {
+async fn requested_lock_is_released_after_use() {
     let servers = RedisServer::start_n(3);
     let (one, other) = pair(&servers).await;
     let lock = one.lock("x").await.unwrap();
     let waiting = wait_for(&other, "x");
+
     eventually_async("the waiter was refused", async || {
         other.inspect("x").await.unwrap().is_some_and(|holder| holder.is_awaited)
     })
     .await;
+
     assert!(lock.is_valid() && !waiting.is_finished());
+
     drop(lock);
     drop(granted(waiting).await);
 }
@@ -98,7 +102,9 @@ async fn two_processes_share_a_name() {
     };
     tokio::join!(turns(one.clone()), turns(other.clone()));
     one.shutdown().await;
+
     other.shutdown().await;
+
     for server in &servers {
         assert_eq!(server.cli(&["KEYS", "redlock:lock:*"]).items().len(), 0);
     }
@@ -119,5 +125,6 @@ async fn restarted_server_reports_again() {
     one.ready().await.unwrap();
     ready(&one).await;
     drop(one.lock("x").await.unwrap());
+
     drop(granted(wait_for(&other, "x")).await);
 }

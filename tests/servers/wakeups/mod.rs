@@ -1,4 +1,4 @@
-//! A release wakes the waiters, which don't poll.
+//! A release wakes the waiters, which do not poll.
 
 mod scene;
 

@@ -46,7 +46,7 @@ struct Tally {
     increasing: usize,
     /// Rounds after which the storage had the successor's final version.
     stands: usize,
-    /// Rounds in which the lock was granted no earlier than a TTL after it was taken.
+    /// Rounds in which the lock was granted no earlier than a TTL after it was acquired.
     patient: usize,
 }
 
@@ -107,7 +107,7 @@ impl Tally {
         Ok(())
     }
 
-    /// A worker takes the lock, writes its draft, and checks the lock. Returns its token.
+    /// A worker acquires the lock, writes its draft, and checks the lock. Returns its token.
     async fn draft(&mut self, lines: &mut Lines) -> Result<u64, Failure> {
         self.timely(&lines.next().await?.parse()?);
         match lines.next().await?.parse()? {

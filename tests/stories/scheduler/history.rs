@@ -1,4 +1,4 @@
-//! The runs of all replicas, and whether they are as they must be.
+//! The runs of all replicas, and the checks of their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub(crate) struct History {
 
 struct Run {
     replica: usize,
-    /// In ms since 1970.
+    /// Time of the tick, in ms since 1970.
     tick: u64,
     token: u64,
     began: Moment,

@@ -24,11 +24,11 @@ use crate::{
 };
 
 const REPLICAS: usize = 3;
-/// How far a replica's clock is ahead of the next one's, in ms.
+/// Difference between the clocks of two successive replicas, in ms.
 const SKEW: usize = 40;
-/// How long nothing happens between two mishaps.
+/// Minimum time between two faults.
 const CALM: Duration = Duration::from_millis(2_500);
-/// How long the killed replica is away.
+/// Time for which the killed replica is down.
 const AWAY: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

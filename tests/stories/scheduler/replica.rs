@@ -16,13 +16,13 @@ use crate::{
 
 pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 const WORK: Duration = Duration::from_millis(30);
-/// How long a crashed replica blocks the others.
+/// Time for which a crashed replica blocks the others.
 const TTL: Duration = Duration::from_millis(500);
-/// How long a run may continue when the replica stops.
+/// Time for which a run may continue when the replica stops.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A line of a replica about one of its runs. `at` is the machine's own clock, which the replicas
-/// have in common.
+/// A line of a replica about one of its runs. `at` is the machine's own clock, which is the same
+/// for all replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Report {
     /// `tick` is in ms since 1970.
@@ -37,7 +37,7 @@ pub(crate) enum Report {
     },
 }
 
-/// In µs since 1970.
+/// A time in µs since 1970.
 pub(crate) type Moment = u128;
 
 pub(crate) fn now() -> Moment {

@@ -1,4 +1,4 @@
-//! Requests of others than the sender, with the ids of events that are still to come, or done.
+//! Requests that the sender did not send, with the ids of future or handled events.
 
 use std::time::Duration;
 
@@ -42,11 +42,11 @@ pub(crate) async fn send(
 
         let unauthorized = StatusCode::UNAUTHORIZED;
         let kinds: [(&[_], &str, _); 5] = [
-            // Another body behind the sender's own signature.
+            // Another body with the sender's own signature.
             (&[id, time, right], &greedy, unauthorized),
             // Another secret.
             (&[id, time, strange], &greedy, unauthorized),
-            // A recorded request, sent again much later.
+            // A recorded request that is repeated much later.
             (&[id, old, old_signature], &body, unauthorized),
             (&[time, right], &body, StatusCode::BAD_REQUEST),
             (&[id, time], &greedy, StatusCode::BAD_REQUEST),

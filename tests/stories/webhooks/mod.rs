@@ -1,8 +1,8 @@
-//! A thousand events, delivered up to five times each and forged as well, to two receivers of which
-//! one is killed and comes back: each event is handled once.
+//! A thousand events, delivered up to five times each and forged as well, to two receivers. One of
+//! them is killed and restarted. Each event is handled once.
 //!
-//! "Once" is about what was recorded: an event whose receiver is killed between its effect and the
-//! record of that is handled again. These are counted apart.
+//! "Once" refers to recorded work: an event whose receiver is killed between its effect and the
+//! record is handled again. These events are counted separately.
 
 mod effects;
 mod forgeries;
@@ -42,12 +42,12 @@ use crate::{
 const SECRET: &str = "whsec_dGhpcyBpcyBubyBzZWNyZXQgYXQgYWxs";
 const EVENTS: usize = 1_000;
 const MAX_COPIES: usize = 5;
-/// By how many events a copy comes after the first: two at once, others later.
+/// Number of events by which a copy comes after the first: two at once, others later.
 const BEHIND: [usize; MAX_COPIES] = [0, 0, 10, 50, 200];
 const AT_ONCE: usize = 32;
 /// The number of events that are forged, before they are sent and after that.
 const FORGED: usize = 20;
-/// How long the killed receiver is away.
+/// Time for which the killed receiver is down.
 const AWAY: Duration = Duration::from_millis(500);
 
 /// The second receiver is killed, and started again under another name.

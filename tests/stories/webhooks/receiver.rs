@@ -32,12 +32,12 @@ use crate::{
     member::{Io, Part},
 };
 
-/// How long the events of a crashed receiver are blocked.
+/// Time for which the events of a crashed receiver are blocked.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
 /// Longer than the sender repeats an event.
 const RETAIN: Duration = Duration::from_secs(600);
 const MAX_BODY: usize = 64 * 1024;
-/// How long the shop works before its effect, and after it.
+/// Time that the shop works before its effect, and after it.
 const WORK: Duration = Duration::from_millis(10);
 /// One call of this number finds the shop unavailable.
 const FAILS_EVERY: usize = 20;
@@ -95,7 +95,7 @@ async fn handle(
     shop.book(&effect).await
 }
 
-/// The application behind the receiver: it books payments, and is unavailable now and then.
+/// The application that handles the events: it books payments, and is sometimes unavailable.
 #[derive(Clone)]
 struct Shop {
     receiver: Arc<str>,

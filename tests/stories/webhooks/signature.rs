@@ -1,4 +1,4 @@
-//! Signatures after the Standard Webhooks specification.
+//! Signatures according to the Standard Webhooks specification.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ pub(crate) const ID: &str = "webhook-id";
 pub(crate) const TIMESTAMP: &str = "webhook-timestamp";
 pub(crate) const SIGNATURE: &str = "webhook-signature";
 
-/// How far a timestamp may be off.
+/// Maximum difference of a timestamp from the current time.
 const TOLERANCE: Duration = Duration::from_secs(300);
 
 /// The key that sender and receiver share.
@@ -67,7 +67,7 @@ impl Key {
     }
 }
 
-/// In seconds since 1970.
+/// Returns the time in seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

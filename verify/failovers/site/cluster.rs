@@ -4,7 +4,7 @@ use super::server::Server;
 use super::{await_that, role};
 use tower_redlock_verify::support::port::{self, Port};
 
-/// Time without an answer after which nodes take another one for dead, in milliseconds.
+/// Time without an answer after which nodes consider another one dead, in milliseconds.
 const NODE_TIMEOUT: &str = "1000";
 
 /// The slots of the masters.
@@ -20,8 +20,8 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts it, and waits until every server knows that it is complete. `key` is one of those
-    /// that the locks have there.
+    /// Starts it, and waits until every server knows that it is complete. `key` is one of the
+    /// locks' keys there.
     pub(super) fn start(key: &str) -> Result<Self, String> {
         let buses: Vec<_> = (0..6).map(|_| port::unused()).collect();
         let mut servers = Vec::new();
@@ -34,7 +34,7 @@ impl Cluster {
                 &bus,
                 "--cluster-node-timeout",
                 NODE_TIMEOUT,
-                // A replica of a master that is gone for long may take its place.
+                // The replica of a master that was down for a long time may still be promoted.
                 "--cluster-replica-validity-factor",
                 "0",
             ])?);
@@ -61,7 +61,7 @@ impl Cluster {
         }
         let slot = servers[0].order(&["CLUSTER", "KEYSLOT", key])?.int();
         let shard = SLOTS.iter().position(|&(_, last)| slot <= i64::from(last)).unwrap_or(0);
-        // The shard to the front.
+        // Moves the shard to the front.
         servers.swap(0, shard);
         servers.swap(1, shard + 3);
         let started = Self { servers, slot: SLOTS[shard].0, _buses: buses };
@@ -70,22 +70,23 @@ impl Cluster {
     }
 
     pub(super) fn url(&self) -> String {
-        // One of them is in the shard: a former master that comes back is asked, and is wrong.
+        // One of them is in the shard. A former master that returns is queried, and is wrong.
         format!("redis+cluster://{},{}", self.servers[0].addr(), self.servers[5].addr())
     }
 
-    /// Which server of the shard each other server calls its master; those that say nothing are
-    /// left out.
+    /// Returns the server of the shard that each other server reports as its master, without
+    /// servers that do not answer.
     pub(super) fn named(&self) -> Vec<usize> {
         self.servers[2..].iter().filter_map(|server| self.master_by(server)).collect()
     }
 
-    /// Has the replica ask for its promotion.
+    /// Makes the replica request its promotion.
     pub(super) fn order(&self, replica: usize) -> Result<(), String> {
         self.servers[replica].order(&["CLUSTER", "FAILOVER"]).map(|_| ())
     }
 
-    /// Whether all servers agree on the master, see nothing wrong, and its replica is in sync.
+    /// Returns whether all servers agree on the master and detect no failure, and its replica is in
+    /// sync.
     pub(super) fn is_settled(&self) -> bool {
         let Some(master) = self.master_by(&self.servers[2]) else { return false };
         let replica = &self.servers[1 - master];
@@ -104,7 +105,7 @@ impl Cluster {
             })
     }
 
-    /// Which server of the shard has its slots, as `server` says.
+    /// Returns the server of the shard that has its slots, as reported by `server`.
     fn master_by(&self, server: &Server) -> Option<usize> {
         let table = nodes(server)?;
         let slots = format!("{}-", self.slot);

@@ -15,20 +15,20 @@ use server::Server;
 
 pub(crate) use sentinels::master_by;
 
-/// What the keys of the locks begin with.
+/// The prefix of the locks' keys.
 pub(crate) const PREFIX: &str = "{failovers}";
 
-/// Time after which an awaited event counts as missing. A Sentinel that saw its own clock jump, as
-/// on a machine without processor time, begins no failover for 30 s.
+/// Time after which an awaited event counts as missing. A Sentinel that detected a jump of its own
+/// clock, as on a machine without processor time, begins no failover for 30 s.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 
-/// For how long a replica hears nothing before its master is killed, where it is to lag.
+/// Time for which a lagging replica receives nothing before its master is killed.
 const LAG: Duration = Duration::from_millis(300);
 
-/// Interval between two looks.
+/// Interval between two checks.
 pub(crate) const STEP: Duration = Duration::from_millis(10);
 
-/// A node that can fail over. The number is its place in the set.
+/// A node that can fail over. The number is its index in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Name {
     Sentinel = 0,
@@ -70,7 +70,8 @@ impl Site {
         self.sentinels.addrs()
     }
 
-    /// Which of the two servers of a node the directory calls its master; all words that there are.
+    /// Returns the server of a node that the directory reports as its master, by each reporting
+    /// server.
     pub(crate) fn named(&self, name: Name) -> Vec<usize> {
         match name {
             Name::Sentinel => self.sentinels.named(),
@@ -78,7 +79,7 @@ impl Site {
         }
     }
 
-    /// Whether the directory is content, and the replica in sync.
+    /// Returns whether the directory detects no failure, and the replica is in sync.
     pub(crate) fn is_settled(&self, name: Name) -> bool {
         match name {
             Name::Sentinel => self.sentinels.is_settled(),
@@ -91,8 +92,8 @@ impl Site {
         self.servers(name)[server].info("server", "run_id")
     }
 
-    /// Does what leads to a failover of the node, whose master is `master`. Returns the moment as
-    /// `now` gives it.
+    /// Causes a failover of the node, whose master is `master`. Returns the time that `now` gives
+    /// at that moment.
     pub(crate) fn strike<T>(
         &mut self,
         name: Name,
@@ -103,8 +104,8 @@ impl Site {
         let replica = 1 - master;
         if kind == Kind::KillLagging {
             let servers = self.servers(name);
-            // What the master writes from here on, the replica does not get: its connection is
-            // closed, and while it is stopped it opens no other.
+            // The replica does not get later writes of the master: its connection is closed, and
+            // while it is stopped it opens no new one.
             servers[replica].freeze()?;
             servers[master].order(&["CLIENT", "KILL", "TYPE", "replica"])?;
             thread::sleep(LAG);
@@ -125,7 +126,7 @@ impl Site {
         Ok(at)
     }
 
-    /// The former master comes back: started again without data, or continued.
+    /// Brings the former master back: started again without data, or continued.
     pub(crate) fn revive(&mut self, name: Name, kind: Kind, former: usize) -> Result<(), String> {
         match kind {
             Kind::Kill | Kind::KillLagging => self.servers_mut(name)[former].start_again(),

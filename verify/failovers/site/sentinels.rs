@@ -12,18 +12,18 @@ use tower_redlock_verify::support::resp::Resp;
 /// The name under which the Sentinels know the master.
 const SERVICE: &str = "locks";
 
-/// Time without an answer after which a Sentinel takes a master for dead, in milliseconds.
+/// Time without an answer after which a Sentinel considers a master dead, in milliseconds.
 const DOWN_AFTER: &str = "500";
 
-/// Interval between a Sentinel's questions for the role of a server, in milliseconds; 10 s by
+/// Interval between a Sentinel's queries for the role of a server, in milliseconds; 10 s by
 /// default. A former master is made a replica some 8 s after its return.
 const PERIODS: [&str; 2] = ["INFO-PERIOD", "1000"];
 
-/// Time for an answer of a Sentinel.
+/// Timeout for an answer of a Sentinel.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Time after which a failover is given up, in milliseconds. Twice as long after a failover, the
-/// Sentinels begin none by themselves.
+/// Time after which a failover is abandoned, in milliseconds. For twice this time after a failover,
+/// the Sentinels begin none on their own.
 const FAILOVER_TIMEOUT: &str = "2000";
 
 #[derive(Debug)]
@@ -59,19 +59,20 @@ impl Sentinels {
         format!("redis+sentinel://{}/{SERVICE}", addresses.join(","))
     }
 
-    /// The addresses of the Sentinels, for clients that ask them without this crate.
+    /// Returns the addresses of the Sentinels, for clients that query them without this crate.
     pub(super) fn addrs(&self) -> Vec<SocketAddr> {
         self.sentinels.iter().map(Server::addr).collect()
     }
 
-    /// Which server each Sentinel calls the master; those that name none are left out.
+    /// Returns the server that each Sentinel reports as the master, without Sentinels that report
+    /// none.
     pub(super) fn named(&self) -> Vec<usize> {
         let of = |address| self.servers.iter().position(|server| server.addr() == address);
         self.sentinels.iter().filter_map(|sentinel| of(master_by(sentinel.addr())?)).collect()
     }
 
-    /// Has the Sentinels promote the replica. They refuse for a while after a failover. An order
-    /// without an answer may have its effect, and is not given again then.
+    /// Makes the Sentinels promote the replica. They refuse for a while after a failover. An order
+    /// without an answer may take effect, and is not repeated.
     pub(super) fn order(&self, replica: usize) -> Result<(), String> {
         await_that("a Sentinel begins a failover", || {
             self.named().contains(&replica)
@@ -82,7 +83,7 @@ impl Sentinels {
         })
     }
 
-    /// Whether all Sentinels name the same master, and a replica of it that is in sync.
+    /// Returns whether all Sentinels report the same master, and a replica of it that is in sync.
     pub(super) fn is_settled(&self) -> bool {
         let named = self.named();
         let [master, ..] = named[..] else { return false };
@@ -95,7 +96,7 @@ impl Sentinels {
     }
 }
 
-/// The address that a Sentinel names.
+/// Returns the address that a Sentinel reports.
 pub(crate) fn master_by(sentinel: SocketAddr) -> Option<SocketAddr> {
     let args = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE];
     let address = command(sentinel, PATIENCE, &args).ok()?;
@@ -107,7 +108,7 @@ pub(crate) fn master_by(sentinel: SocketAddr) -> Option<SocketAddr> {
     format!("{host}:{port}").parse().ok()
 }
 
-/// Whether it sees nothing wrong: with the master, with the replica, with the other Sentinels.
+/// Returns whether it detects no failure of the master, the replica, or the other Sentinels.
 fn is_content(sentinel: &Server) -> bool {
     let master = sentinel.ask(&["SENTINEL", "MASTER", SERVICE]);
     let replicas = sentinel.ask(&["SENTINEL", "REPLICAS", SERVICE]);

@@ -1,4 +1,4 @@
-//! A server process, and what can be done to it.
+//! A server process, and the operations on it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,10 +15,10 @@ use tower_redlock_verify::support::process::Process;
 use tower_redlock_verify::support::resp::Resp;
 use tower_redlock_verify::support::temp_dir::TempDir;
 
-/// Time for an answer to a question about the state of a server.
+/// Timeout for a query about the state of a server.
 const ANSWER: Duration = Duration::from_millis(300);
 
-/// The process first: it must be gone before its directory is removed.
+/// The process is declared first, as it must end before its directory is removed.
 #[derive(Debug)]
 pub(super) struct Server {
     process: Option<Process>,
@@ -77,8 +77,8 @@ impl Server {
         self.process = None;
     }
 
-    /// Starts it again after a kill, without the data that it had. What it knew of its cluster is
-    /// in a file, and stays.
+    /// Restarts it after a kill, without its data. Its state as a member of its cluster is in a
+    /// file, and stays.
     pub(super) fn start_again(&mut self) -> Result<(), String> {
         let started = Instant::now();
         while let Err(problem) = self.launch() {
@@ -104,12 +104,12 @@ impl Server {
         text.lines().find_map(value)
     }
 
-    /// The reply to a question about its state, which is no error.
+    /// Returns the reply to a query about its state; an error reply is an error.
     pub(super) fn ask(&self, args: &[&str]) -> Result<Resp, String> {
         command(self.addr(), ANSWER, args).map_err(|error| format!("{}: {error}", self.addr()))
     }
 
-    /// The reply to a command that must have its effect, which is no error.
+    /// Returns the reply to a command that must take effect; an error reply is an error.
     pub(super) fn order(&self, args: &[&str]) -> Result<Resp, String> {
         let problem = |error| format!("{}: {}: {error}", self.addr(), args.join(" "));
         command(self.addr(), PATIENCE, args).map_err(problem)

@@ -14,30 +14,31 @@ use super::options::{Client, WorkerOptions};
 use crate::hand_clock::HandClock;
 use crate::site::{PREFIX, master_by};
 
-/// Of every lock.
+/// TTL of every lock.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 
-/// How long a server has for an answer.
+/// Timeout for an answer of a server.
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Somebody must ask while servers have forgotten a lock and its holder has not yet renewed it.
+/// Short, so that there are requests after servers have forgotten a lock and before its holder has
+/// renewed it.
 const RETRY_DELAY: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_millis(20);
 
-/// Offsets of the workers' wall clocks: tokens must grow in spite of them.
+/// Offsets of the workers' wall clocks, in spite of which tokens must grow.
 const SKEW: Duration = Duration::from_secs(20);
 
-/// What the keys of the control begin with.
+/// The prefix of the control's keys.
 const PLAIN_PREFIX: &str = "plain";
 
-/// Maximum age of the control's connections: of its processes, some find the new master while others
-/// are connected to the former one, which is a master for some 8 s.
+/// Maximum age of the control's connections. Some of its processes find the new master while others
+/// are connected to the former one, which stays a master for some 8 s.
 const LIFETIME: Duration = Duration::from_secs(8);
 
-/// TTL of the control's keys, longer than an election takes: else they expire before the promoted
-/// server, which lacks some of them, is there.
+/// TTL of the control's keys, longer than an election takes. Otherwise they expire before the
+/// promoted server, which lacks some of them, is available.
 const PLAIN_TTL: Duration = Duration::from_secs(5);
 
-/// Time that the control gives a server: it has only one.
+/// Timeout of the control for its only server.
 const PLAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Builds the client that the options name.
@@ -62,7 +63,7 @@ pub(super) fn locks(options: &WorkerOptions) -> Result<Locks, String> {
     }
 }
 
-/// A lock on one server: the master that a Sentinel names when a connection is opened.
+/// Creates a lock on one server: the master that a Sentinel reports when a connection is opened.
 fn plain(options: &WorkerOptions, sentinels: &[SocketAddr]) -> Locks {
     let stream = u64::try_from(options.worker).expect("a small number");
     let settings = PlainOptions {

@@ -1,5 +1,5 @@
-//! A worker process: tasks that take locks, hold them for a while, and tell; and a look at the
-//! nodes, as the client sees them.
+//! A worker process: tasks that acquire locks, hold them for a while, and report; and the state of
+//! the nodes from the view of the client.
 
 mod locks;
 mod options;
@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{sleep, timeout};
 use tower_redlock::time::{Clock, SystemClock};
 
-use crate::sights::Sight;
+use crate::observations::Observation;
 pub(crate) use locks::TTL;
 pub(crate) use options::{Client, WORKER, WorkerOptions};
 use tower_redlock_verify::locks::Locks;
@@ -21,7 +21,7 @@ use tower_redlock_verify::workers::{NOTE, READY};
 
 const SHUTDOWN: Duration = Duration::from_secs(3);
 
-/// Interval between two looks at the nodes.
+/// Interval between two checks of the nodes.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Works until the process receives a signal to terminate.
@@ -62,16 +62,16 @@ pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
 async fn watch(locks: Arc<Locks>) {
     let Locks::Redlock(redlock) = &*locks else { return };
     let clock = SystemClock::new();
-    let mut latest: Vec<Option<Sight>> = Vec::new();
+    let mut latest: Vec<Option<Observation>> = Vec::new();
     loop {
         let at = clock.now().as_nanos();
         let health = redlock.health();
         latest.resize(health.len(), None);
         for (node, (before, health)) in latest.iter_mut().zip(&health).enumerate() {
-            let sight = Sight::of(node, health, at);
-            if before.as_ref().is_none_or(|before| sight.is_other_than(before)) {
-                println!("{NOTE}{}", sight.to_words());
-                *before = Some(sight);
+            let observation = Observation::of(node, health, at);
+            if before.as_ref().is_none_or(|before| observation.is_other_than(before)) {
+                println!("{NOTE}{}", observation.to_words());
+                *before = Some(observation);
             }
         }
         sleep(LOOK_INTERVAL).await;

@@ -12,12 +12,12 @@ pub(crate) struct WorkerOptions {
     pub(crate) client: Client,
 }
 
-/// Who takes the locks.
+/// The client that acquires the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
-    /// The crate, over nodes with these URLs.
+    /// This crate, over nodes with these URLs.
     Redlock { urls: [String; 3], is_guarded: bool },
-    /// The control, with the master that these Sentinels name.
+    /// The control, with the master that these Sentinels report.
     Plain { sentinels: Vec<SocketAddr> },
 }
 
@@ -45,7 +45,7 @@ impl WorkerOptions {
         args
     }
 
-    /// From what follows the subcommand.
+    /// Parses the arguments after the subcommand.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
         let worker = next(&mut args)?;
         let seed = next(&mut args)?;
@@ -78,6 +78,7 @@ mod tests {
     fn options_come_back_from_their_arguments() {
         let urls = ["a", "b", "c"].map(str::to_owned);
         let sentinels = vec![SocketAddr::from(([127, 0, 0, 1], 1))];
+
         for client in [
             Client::Redlock { urls: urls.clone(), is_guarded: true },
             Client::Redlock { urls, is_guarded: false },

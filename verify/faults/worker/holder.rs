@@ -1,4 +1,4 @@
-//! The task of a worker that wants the contended name.
+//! The task of a worker that contends for the name.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,24 +15,24 @@ use crate::ledger::Event;
 use crate::message::Report;
 use crate::resource::Write;
 
-/// Of every request: an attempt and some retries.
+/// Wait of every request: an attempt and some retries.
 const WAIT: Duration = Duration::from_millis(100);
 
 /// Maximum time of a request beyond its wait. A stopped worker or a busy machine is slower than the
-/// crate, so this is far above what the crate needs.
+/// crate, so this is far above the time that the crate needs.
 const MOST_OVER_WAIT: Duration = Duration::from_secs(3);
 
-/// A request that has not ended by then hangs.
+/// Time after which a request hangs.
 const HANG: Duration = Duration::from_secs(15);
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
 const WRITE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Delays of the writes of a holder that has not noticed the loss of its lock.
+/// Delays of the writes of a holder that has not detected the loss of its lock.
 const LATE: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(400), Duration::from_millis(1_500)];
 
-/// How long a contender keeps the lock.
+/// Times for which a contender keeps the lock.
 const SHORT: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(20), Duration::from_millis(40)];
 
@@ -67,7 +67,7 @@ impl Holder {
         }
     }
 
-    /// Keeps the lock until the driver wants something else.
+    /// Keeps the lock until the driver's order changes.
     async fn follow(&mut self) {
         let asked = now();
         let Some(held) = self.acquire().await else { return };
@@ -99,8 +99,8 @@ impl Holder {
         result.ok().flatten()
     }
 
-    /// Holds the lock until `is_over` of the driver's task and the time since the grant, and writes
-    /// to the resource meanwhile.
+    /// Holds the lock until `is_over` returns true for the driver's task and the time since the
+    /// grant, and writes to the resource meanwhile.
     async fn hold(
         &mut self,
         asked: Timestamp,
@@ -115,7 +115,8 @@ impl Holder {
         let mut belief = Belief::new(acquired, held.remaining());
         let mut next_write = acquired;
         let end = loop {
-            // The clock first: whatever stops the process in between, the lock was valid by then.
+            // The clock is read first: even if the process is stopped afterwards, the lock was
+            // valid at that time.
             let now = now();
             if !held.is_valid() {
                 break End::Lost;
@@ -158,7 +159,7 @@ impl Holder {
     }
 }
 
-/// Writes under a lock that was lost, as work does that does not know, or a delayed message.
+/// Writes under a lost lock, as work does that has not detected the loss, or as a delayed message.
 async fn write_late(link: Arc<Link>, write: Write) {
     let mut after = Duration::ZERO;
     for at in LATE {

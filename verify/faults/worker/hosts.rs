@@ -48,14 +48,18 @@ mod tests {
     fn changed_file_changes_addresses() {
         let dir = TempDir::new();
         let file = dir.path().join("hosts");
+
         let hosts = Hosts::new(&file);
+
         assert!(hosts.resolve("a").is_err());
+
         for port in [1, 2] {
             fs::write(&file, format!("ab 127.0.0.1:9\na 127.0.0.1:{port}\n"))
                 .expect("our directory");
             let address = hosts.resolve("a").expect("an address");
             assert_eq!(address, SocketAddr::from(([127, 0, 0, 1], port)));
         }
+
         assert!(hosts.resolve("b").is_err());
     }
 }

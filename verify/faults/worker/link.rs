@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::message::{Order, Report};
 use crate::resource::Write;
 
-/// What the driver wants at present.
+/// The driver's current orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) task: Task,
@@ -77,7 +77,7 @@ impl Link {
         *self.wanted.borrow()
     }
 
-    /// Waits until what the driver wants is as given.
+    /// Waits until the driver's orders satisfy a condition.
     pub(super) async fn until(&self, is: impl FnMut(&Wanted) -> bool) {
         let _ = self.wanted.clone().wait_for(is).await;
     }
@@ -101,7 +101,7 @@ async fn read(from: OwnedReadHalf, changes: watch::Sender<Wanted>, pending: Arc<
             None => eprintln!("an unknown order: {line:?}"),
         }
     }
-    // Without a driver there is nothing to do.
+    // Without a driver the worker stops.
     changes.send_modify(|wanted| wanted.task = Task::Stop);
 }
 

@@ -15,7 +15,8 @@ use super::options::WorkerOptions;
 use crate::cell::{Client, NODE_TIMEOUT, PREFIX, SERVERS, TTL};
 use crate::server::{USER, certificate};
 
-/// Somebody must ask while servers have forgotten a lock and its holder has not yet renewed it.
+/// Short, so that there are requests after servers have forgotten a lock and before its holder has
+/// renewed it.
 const RETRY_DELAY: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_millis(20);
 
 /// The name in the servers' certificates.

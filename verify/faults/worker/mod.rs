@@ -1,4 +1,4 @@
-//! A worker process: it follows the driver's orders and reports what it holds.
+//! A worker process, which follows the driver's orders and reports its holds.
 
 mod holder;
 mod hosts;
@@ -15,7 +15,7 @@ use holder::Holder;
 use link::{Link, Task};
 pub(crate) use options::{WORKER, WorkerOptions};
 
-/// Returns when the driver wants it, or is gone.
+/// Returns when the driver orders it, or is gone.
 pub(crate) fn run(options: &WorkerOptions) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;

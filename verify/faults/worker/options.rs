@@ -12,7 +12,7 @@ pub(crate) const WORKER: &str = "worker";
 pub(crate) struct WorkerOptions {
     pub(crate) worker: usize,
     pub(crate) client: Client,
-    /// Where the driver listens.
+    /// The driver's address.
     pub(crate) control: SocketAddr,
     /// File of the servers' names and addresses.
     pub(crate) hosts: PathBuf,
@@ -34,7 +34,7 @@ impl WorkerOptions {
         ]
     }
 
-    /// From what follows the subcommand.
+    /// Parses the arguments after the subcommand.
     pub(crate) fn parse(mut args: impl Iterator<Item = String>) -> Option<Self> {
         let worker = args.next()?.parse().ok()?;
         let client = args.next()?;

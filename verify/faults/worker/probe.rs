@@ -1,4 +1,4 @@
-//! Attempts on a name that no other worker wants: whether a lock can be had at all.
+//! Attempts on an uncontended name, which show whether a lock can be acquired at all.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which tasks and threads of a schedule have something to do. Time moves when none has.
+//! Tracks which tasks and threads of a schedule are active. Time moves when none is.
 
 use std::{
     future::{Future, poll_fn},
@@ -7,10 +7,10 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// The tasks and threads that have something to do.
+/// The active tasks and threads.
 ///
-/// Its mutexes are the standard library's, so that they are no points of the schedule: no such point
-/// lies between their locking and unlocking.
+/// Its mutexes come from the standard library, so that they add no points to the schedule: no such
+/// point lies between their locking and unlocking.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     state: Mutex<ActivityState>,
@@ -23,22 +23,23 @@ struct ActivityState {
     waker: Option<Waker>,
 }
 
-/// A task or thread. It is active from its creation to the drop of its guard, except while it waits.
+/// A task or thread. It is active from its creation until its guard is dropped, except while it
+/// waits.
 #[derive(Debug)]
 pub(crate) struct Actor {
     activity: Arc<Activity>,
     state: Mutex<ActorState>,
-    /// Of the task or thread.
+    /// The waker of the task or thread.
     waker: Mutex<Option<Waker>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ActorState {
     Running,
-    /// Woken while it ran.
+    /// It was woken while it ran.
     Woken,
     Waiting,
-    /// Wakers of its last wait may outlive it.
+    /// It has ended; wakers of its last wait may outlive it.
     Ended,
 }
 
@@ -88,7 +89,7 @@ impl Activity {
 }
 
 impl Actor {
-    /// Runs a future, during whose waits the task or thread is not active.
+    /// Runs a future. The task or thread is not active while the future waits.
     pub(crate) async fn run<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         let mut future = Box::pin(future);
         poll_fn(|cx| self.poll(future.as_mut(), cx)).await

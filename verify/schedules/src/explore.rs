@@ -1,4 +1,4 @@
-//! Runs a test in many schedules, and one schedule again.
+//! Runs a test in many schedules, or in a recorded one.
 
 use std::{
     env, fs,
@@ -15,14 +15,14 @@ use shuttle::{
     scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler},
 };
 
-/// Schedules of each test, by each scheduler, unless `SCHEDULES_ITERATIONS` has another number.
+/// Number of schedules of each test and scheduler, unless `SCHEDULES_ITERATIONS` sets another one.
 const ITERATIONS: usize = 500;
 
-/// Seed of the schedulers, unless `SCHEDULES_SEED` has another one.
+/// Seed of the schedulers, unless `SCHEDULES_SEED` sets another one.
 const SEED: u64 = 1;
 
-/// Number of priorities of the PCT scheduler: it finds mistakes that show with this number of constraints
-/// on the order of steps.
+/// Depth of the PCT scheduler: it finds bugs that need this number of constraints on the order of
+/// steps.
 const DEPTH: usize = 3;
 
 /// Maximum number of steps of a schedule.
@@ -37,7 +37,7 @@ const STACK: usize = 512 << 10;
 ///
 /// # Panics
 ///
-/// If the test panics or deadlocks in a schedule, which is written to a file then.
+/// If the test panics or deadlocks in a schedule, which is then written to a file.
 pub fn explore(test: impl Fn() + Send + Sync + 'static) {
     let test = Arc::new(test);
     if let Ok(file) = env::var("SCHEDULES_REPLAY") {
@@ -76,14 +76,15 @@ where
 }
 
 fn config() -> Config {
-    // The same for all tests: shuttle writes schedules to the folder of its first one.
+    // The folder is the same for all tests, as shuttle writes schedules to the folder of its first
+    // test.
     let folder = env::temp_dir().join("redlock-schedules");
     fs::create_dir_all(&folder).expect("a folder for failing schedules");
     let mut config = Config::new();
     config.stack_size = STACK;
     config.max_steps = MaxSteps::FailAfter(MAX_STEPS);
     config.failure_persistence = FailurePersistence::File(Some(folder));
-    // All orderings count as `SeqCst`: docs/proof.md.
+    // All orderings count as `SeqCst`: see the limits in the README.
     config.silence_warnings = true;
     config
 }

@@ -22,22 +22,22 @@ struct NameHistory {
 }
 
 impl Holders {
-    /// Checks that a lock that was just granted has no other valid holder, and a token above those
-    /// granted before.
+    /// Checks that a lock that was just granted has no other valid holder, and that its token is
+    /// above all tokens granted before.
     ///
     /// # Panics
     ///
-    /// If not.
+    /// If the check fails.
     pub fn granted(&self, lock: &Lock) {
         let (context, token) = (lock.context(), lock.fencing_token().get());
         for name in lock.resource().names() {
             let (others, last) = self.known(name);
-            // If it is valid still, the grants that are known were before it.
+            // If it is still valid, the known grants were before it.
             if is_valid(&context) {
                 assert!(token > last, "{name}: token {token} after {last}");
                 for other in others {
                     let theirs = is_valid(&other);
-                    // Read last: both were valid when the other one was read.
+                    // Read last: each was valid when the other one was read.
                     assert!(!(theirs && is_valid(&context)), "{name} has two holders");
                 }
             }
@@ -53,7 +53,7 @@ impl Holders {
         names.get(name).map_or((Vec::new(), 0), |name| (name.holders.clone(), name.last_token))
     }
 
-    /// Forgets the holders, with what they keep of their managers.
+    /// Removes the holders, which keep parts of their managers.
     pub(crate) fn forget(&self) {
         let names = std::mem::take(&mut *locked(&self.names));
         drop(names);

@@ -1,4 +1,4 @@
-//! Nodes that answer after the call, on a task of their own.
+//! Nodes that answer after the call, on a separate task.
 
 use std::{
     collections::VecDeque,
@@ -25,7 +25,7 @@ pub(crate) struct LateNode<S> {
 #[derive(Default)]
 struct LateQueue {
     ops: VecDeque<(Op, Reply)>,
-    /// A task runs them.
+    /// Whether a task runs the operations.
     is_running: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Schedules of threads that use the crate, explored by `shuttle`: each test runs in thousands of them.
 //!
-//! Compiled with `--cfg redlock_shuttle`, with which each operation of the crate's mutexes, atomics and
-//! notifications is a point at which another thread may run. `docs/proof.md` has what is explored and
-//! what is not.
+//! Compiled with `--cfg redlock_shuttle`, which makes each operation of the crate's mutexes,
+//! atomics and notifications a point at which another thread may run. The README beside it says
+//! what is explored and what is not.
 
 mod activity;
 mod explore;

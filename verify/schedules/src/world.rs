@@ -1,5 +1,5 @@
-//! One schedule's world: nodes inside the process, managers, threads, and a clock that is moved when
-//! nothing else has anything to do.
+//! The world of one schedule: nodes inside the process, managers, threads, and a clock that moves
+//! when there is no other activity.
 
 use std::{
     future::{Future, poll_fn},
@@ -37,12 +37,12 @@ const MAX_POINTS: u32 = 60;
 /// Nodes, managers and threads of one schedule.
 #[derive(Debug)]
 pub struct World {
-    /// Moves when all tasks and threads wait, in [`run`](Self::run); or by a thread of the test.
+    /// Moved when all tasks and threads wait, in [`run`](Self::run), or by a thread of the test.
     pub clock: ManualClock,
     /// The oracle of this world.
     pub holders: Holders,
     nodes: EmbeddedNodes,
-    /// Nodes answer after the call.
+    /// Whether nodes answer after the call.
     is_late: bool,
     activity: Arc<Activity>,
     /// Number of threads of the test, and of the managers' tasks, that have not ended.
@@ -59,12 +59,12 @@ pub struct Thread {
 }
 
 impl World {
-    /// A world with so many nodes, which answer within the call.
+    /// Creates a world with this number of nodes, which answer within the call.
     pub fn new(nodes: usize) -> Self {
         Self::with_nodes(nodes, false)
     }
 
-    /// A world with so many nodes, which answer after the call, on another thread.
+    /// Creates a world with this number of nodes, which answer after the call, on another thread.
     pub fn late(nodes: usize) -> Self {
         Self::with_nodes(nodes, true)
     }
@@ -112,11 +112,11 @@ impl World {
     }
 
     /// Runs the threads to their ends, and then the tasks of the managers, which the threads have
-    /// dropped. The clock moves whenever all of them wait, for at most `idle` in total.
+    /// dropped. The clock moves whenever all of them wait, by at most `idle` in total.
     ///
     /// # Panics
     ///
-    /// If something waits longer, or a key is left.
+    /// If a wait takes longer, or a key is left on a node.
     pub fn run(self, idle: Duration) {
         let mut idled = Duration::ZERO;
         loop {
@@ -167,8 +167,8 @@ impl Thread {
         future::block_on(self.actor.run(future))
     }
 
-    /// Polls a future once, and drops it some points of the schedule later. Returns its output if it was
-    /// ready at once.
+    /// Polls a future once, and drops it after some points of the schedule. Returns its output if
+    /// it was ready at once.
     pub fn abandon<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = Box::pin(future);
         self.block_on(poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -215,7 +215,7 @@ impl Spawner for TaskSpawner {
     }
 }
 
-/// Counts something until it is dropped.
+/// Counts its instances until they are dropped.
 #[derive(Debug)]
 struct Counted(Arc<AtomicUsize>);
 

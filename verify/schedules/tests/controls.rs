@@ -1,4 +1,4 @@
-//! The exploration itself finds a mistake that needs a certain order of steps.
+//! The exploration finds a bug that needs a certain order of steps.
 
 use std::{
     future::poll_fn,
@@ -11,7 +11,7 @@ use std::{
 use shuttle::sync::Mutex;
 use tower_redlock_schedules::{World, explore};
 
-/// The waker is stored after the flag was read, and the mutex unlocked in between.
+/// The waker is stored after the flag was read, with the mutex unlocked in between.
 #[test]
 fn lost_wakeup_is_found() {
     let lost = catch_unwind(|| {
@@ -42,6 +42,8 @@ fn lost_wakeup_is_found() {
         });
     });
     let panic = lost.expect_err("a schedule in which the wake-up is lost");
+
     let text = panic.downcast_ref::<String>().expect("a text");
+
     assert!(text.contains("1 threads and 0 tasks wait"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Locks that linger: taken over, asked for, given back.
+//! Idle locks that stay with their process: reused, requested by others, released.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -8,7 +8,7 @@ use tower_redlock_schedules::{Holders, Thread, World, explore, pass};
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3600);
 const LINGER: Duration = Duration::from_millis(3);
-/// Far below the pause of a waiter to which no release was reported, which is a second.
+/// Far below the pause of a waiter that got no hint of a release, which is a second.
 const IDLE: Duration = Duration::from_millis(60);
 
 fn settings(builder: RedlockBuilder) -> RedlockBuilder {
@@ -100,7 +100,7 @@ fn single_attempts_are_answered() {
     });
 }
 
-/// The end of the time meets the next request, which nobody else's use can refuse.
+/// The idle time ends while the next request arrives, which no use by another client can refuse.
 #[test]
 fn own_end_refuses_no_attempt() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! The line of one manager: turns, hand-offs, permits.
+//! The queue of one manager: turns, handovers, permits.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -8,7 +8,7 @@ use tower_redlock_schedules::{Holders, Thread, World, explore, pass};
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Nothing but the turns, and the poll interval of a shutdown, takes time.
+/// Only the turns, and the poll interval of a shutdown, take time.
 const IDLE: Duration = Duration::from_millis(6);
 
 fn patient(redlock: &Redlock, name: &str) -> LockRequest {
@@ -41,7 +41,7 @@ fn each_waiter_gets_its_turn() {
     });
 }
 
-/// Each release goes to the nodes, and the turn passes on.
+/// Each release goes to the nodes, and the turn passes to the next waiter.
 #[test]
 fn turns_pass_without_handoffs() {
     explore(|| {
@@ -132,7 +132,7 @@ fn locks_end_on_other_threads() {
     });
 }
 
-/// An extension and a release meet, the release with its acknowledgement.
+/// An extension runs concurrently with a release and its acknowledgement.
 #[test]
 fn releases_end_extensions() {
     explore(|| {
@@ -174,7 +174,7 @@ fn shutdown_ends_waiters() {
     });
 }
 
-/// One attempt of a manager is in flight at first: the others wait for permits.
+/// Only one attempt of a manager may be in flight at first, so the others wait for permits.
 #[test]
 fn permits_reach_all_names() {
     explore(|| {

@@ -24,7 +24,7 @@ fn request(redlock: &Redlock) -> LockRequest {
     redlock.lock("x").ttl(TTL).wait(Duration::from_secs(60))
 }
 
-/// A lock that is granted late ends before its holder sees it.
+/// A lock that is granted late ends before its holder is polled.
 fn hold(thread: &Thread, request: LockRequest, holders: &Holders) {
     match thread.block_on(request.into_future()) {
         Ok(lock) => {

@@ -1,4 +1,4 @@
-//! Several managers over the same nodes: hints of releases wake those that wait.
+//! Several managers over the same nodes: hints of releases wake the waiters.
 
 use std::{future::IntoFuture, time::Duration};
 
@@ -8,7 +8,7 @@ use tower_redlock_schedules::{Holders, Thread, World, explore, pass};
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Far below the pause of a waiter to which no release was reported, which is a second.
+/// Far below the pause of a waiter that got no hint of a release, which is a second.
 const IDLE: Duration = Duration::from_millis(60);
 
 fn settings(builder: RedlockBuilder) -> RedlockBuilder {

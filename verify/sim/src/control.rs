@@ -1,4 +1,4 @@
-//! Guards that can be taken out: each is there for something, and the simulation finds it.
+//! Guards that can be disabled. The simulation detects the absence of each.
 
 use tower_redlock::switches::Switch;
 
@@ -8,24 +8,24 @@ use crate::{
     world::{Contestant, Profile, Scene, Settings, Work},
 };
 
-/// A guard, and where its absence shows.
+/// A guard, and the conditions under which its absence is detected.
 #[derive(Clone, Debug)]
 pub struct Control {
-    /// What it is called.
+    /// The name of the guard.
     pub name: &'static str,
-    /// What is taken out.
+    /// The settings that disable it.
     pub settings: Settings,
-    /// The implementation that locks.
+    /// The lock implementation.
     pub contestant: Contestant,
-    /// The faults that show it.
+    /// The profile of faults that detects it.
     pub profile: Profile,
-    /// The work that shows it.
+    /// The work that detects it.
     pub work: Work,
-    /// Whether a client has a wrong list.
+    /// Whether a client has a wrong list of servers.
     pub has_stray: bool,
-    /// What is broken without it.
+    /// The promise that is broken without it.
     pub breaks: Promise,
-    /// The seeds in which it is found at the latest.
+    /// Maximum number of seeds until it is detected.
     pub seeds: u64,
 }
 
@@ -84,7 +84,7 @@ fn switched(mut control: Control, switch: Switch) -> Control {
     control
 }
 
-/// All guards, and two contestants that have none.
+/// Returns all guards, and two contestants without guards.
 pub fn controls() -> Vec<Control> {
     [safety(), ends(), contestants()].concat()
 }
@@ -156,7 +156,7 @@ fn safety() -> Vec<Control> {
             control("jump detection", Profile::Clocks, Work::Locks, Exclusion, 160),
             Switch::JumpDetection,
         ),
-        // A claim that comes late has a deadline as well.
+        // A late claim also has a deadline.
         patched(
             control("claim's promise", Profile::Cuts, Work::Jobs, OneStart, 60),
             &[
@@ -177,7 +177,7 @@ fn safety() -> Vec<Control> {
     ]
 }
 
-/// What lets work, keys, requests and waits end.
+/// Returns the guards that make work, keys, requests and waits end.
 fn ends() -> Vec<Control> {
     use Promise::{Ends, HardStop, Liveness, NoDeadlock};
     vec![

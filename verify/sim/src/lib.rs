@@ -1,9 +1,10 @@
 //! A simulation of the whole client over the crate's own scripts, in virtual time.
 //!
-//! The client is the one of production, through its own seams: [`Connector`], [`Spawner`], [`Clock`],
-//! and a seed for its random numbers. Servers are [`redis`] servers in memory, which run the crate's
-//! Lua scripts; the [`net`]work between them loses, delays and splits. All of it runs on one thread, on
-//! a clock that moves when nothing is left to do, so that a seed repeats a run exactly.
+//! The client is the production code, used through its public traits: [`Connector`], [`Spawner`],
+//! [`Clock`], and a seed for its random numbers. Servers are [`redis`] servers in memory, which run
+//! the crate's Lua scripts; the [`net`]work between them loses, delays and partitions. Everything
+//! runs on one thread, on a clock that moves when there is nothing left to do, so that a seed
+//! repeats a run exactly.
 //!
 //! [`Connector`]: tower_redlock::node::redis::Connector
 //! [`Spawner`]: tower_redlock::lock::Spawner

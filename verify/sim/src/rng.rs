@@ -1,4 +1,4 @@
-//! Numbers out of a seed.
+//! Random numbers from a seed.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator for one purpose of a seed: other purposes draw from others, so that a draw more here
-    /// changes nothing there.
+    /// Creates a generator for one purpose of a seed. Each purpose has its own generator, so that
+    /// an additional draw for one purpose does not affect the others.
     pub fn of(seed: u64, purpose: u64) -> Self {
         let mut rng = Self(seed ^ purpose.wrapping_mul(0xd134_2543_de82_ef95));
         rng.number();
@@ -45,7 +45,7 @@ impl Rng {
         self.below(100) < percent
     }
 
-    /// So many milliseconds.
+    /// Returns a random number of milliseconds.
     pub fn millis(&mut self, from: u64, to: u64) -> Duration {
         Duration::from_millis(self.within(from, to))
     }

@@ -1,4 +1,4 @@
-//! What happened in a run, as text.
+//! The events of a run, as text.
 
 use std::{
     fmt::{Display, Write},
@@ -12,14 +12,15 @@ pub struct Trace(Arc<Mutex<Log>>);
 #[derive(Debug, Default)]
 struct Log {
     lines: Vec<String>,
-    /// Of all commands of servers with their times and replies, which are too many for the lines.
+    /// A digest of all commands of servers with their times and replies, which are too many for
+    /// separate lines.
     digest: u64,
     commands: u64,
     shows_commands: bool,
 }
 
 impl Trace {
-    /// An empty trace; with commands of servers as lines of their own, or in the digest alone.
+    /// Creates an empty trace, with commands of servers on separate lines or only in the digest.
     pub fn new(shows_commands: bool) -> Self {
         Self(Arc::new(Mutex::new(Log { shows_commands, ..Log::default() })))
     }

@@ -1,4 +1,5 @@
-//! Each guard is taken out, and what it is for is found; with the guard the same seed finds nothing.
+//! Each guard is disabled, and its absence is detected; with the guard the same seed shows no
+//! violation.
 
 use std::sync::{
     Mutex,
@@ -11,7 +12,7 @@ use tower_redlock_sim::{
     world::{Contestant, Profile, Scene, Settings, Work, run},
 };
 
-/// The first seed that shows that a guard is missing.
+/// Returns the first seed that detects that a guard is missing.
 fn found(control: &Control) -> Option<u64> {
     (0..control.seeds).find(|seed| {
         let outcome = run(&control.scene(*seed), &control.settings);
@@ -19,7 +20,7 @@ fn found(control: &Control) -> Option<u64> {
     })
 }
 
-/// What is wrong with a control, if something is.
+/// Returns the failure of a control, if any.
 fn judge(control: &Control) -> Option<String> {
     let Some(seed) = found(control) else {
         return Some(format!("{}: nothing in {} seeds", control.name, control.seeds));
@@ -28,7 +29,7 @@ fn judge(control: &Control) -> Option<String> {
     if control.contestant != Contestant::Crate {
         return None;
     }
-    // The guard alone makes the difference.
+    // Only the guard makes the difference.
     let violations = run(&control.scene(seed), &Settings::default()).violations;
     (!violations.is_empty()).then(|| format!("with {}, seed {seed}: {violations:?}", control.name))
 }
@@ -46,11 +47,14 @@ fn each_missing_guard_is_found() {
             scope.spawn(work);
         }
     });
+
     let wrong = wrong.into_inner().unwrap();
+
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The limit of fencing: a set that starts anew, on clocks that are behind those of its last start.
+/// The limit of fencing: a set that starts with an empty state, on clocks that are behind its
+/// clocks at the previous start.
 #[test]
 fn tokens_repeat_if_clocks_go_back() {
     let repeats = |seed: &u64| {

@@ -1,4 +1,4 @@
-//! What a change of the view costs the clients of a set, in virtual time.
+//! The cost of a change of the view for the clients of a set, in virtual time.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -15,7 +15,7 @@ use tower_redlock_sim::{
     trace::Trace,
 };
 
-/// A clock that is right.
+/// A correct clock.
 #[derive(Debug)]
 struct RightClock(Net);
 
@@ -64,7 +64,7 @@ async fn all_vote(clients: &[Redlock]) {
     }
 }
 
-/// What failed while the views of a set changed.
+/// The failures while the views of a set changed.
 #[derive(Debug, Default)]
 struct Failed {
     with_one_retry: Vec<LockError>,
@@ -73,8 +73,8 @@ struct Failed {
     requests: usize,
 }
 
-/// Asks for locks while a server of the set restarts without its data, until it votes again. All names
-/// change their view twice: by its enrolment, and by its activation.
+/// Requests locks while a server of the set restarts without its data, until it votes again. All
+/// names change their view twice: by its enrolment, and by its activation.
 async fn restart_under_load(seed: u64, servers: usize) -> Failed {
     let mut rng = Rng::of(seed, 3);
     let hosts = (0..servers).map(|_| ServerHost::new(Server::new(rng.hex40(), rng.hex40())));
@@ -92,7 +92,7 @@ async fn restart_under_load(seed: u64, servers: usize) -> Failed {
         let mut rng = Rng::of(seed, 10 + number as u64);
         while !is_over.get() {
             tokio::time::sleep(Duration::from_micros(rng.within(100, 3_000))).await;
-            // A name of its own, or one that the other clients want as well.
+            // A separate name, or one that the other clients request as well.
             let waits = rng.chance(50);
             let name = if waits { "common".into() } else { format!("own {number}") };
             let request = client.lock(name).wait(Duration::from_secs(2));
@@ -122,7 +122,7 @@ async fn restart_under_load(seed: u64, servers: usize) -> Failed {
     failed
 }
 
-/// N−q+1 servers have to know of the enrolment before it is over, and until then votes are split.
+/// The change ends when N−q+1 servers know of the enrolment. Until then votes are split.
 #[test]
 fn view_change_costs_no_request() {
     for seed in 0..20 {

@@ -1,4 +1,4 @@
-//! What the simulated network does.
+//! The behaviour of the simulated network.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tower_redlock_sim::{
     trace::Trace,
 };
 
-/// Runs a command over a new connection, and waits until nothing is on its way.
+/// Runs a command over a new connection, and waits until no message is in flight.
 async fn run_once_over(net: &Net, command: &[u8]) {
     let delivery = tokio::spawn(net.clone().run());
     let mut stream = SimConnector::new(net, 0).open(0).await.expect("the server listens");
@@ -48,7 +48,7 @@ async fn doubled_connection_runs_commands_twice() {
     }
 }
 
-/// What was kept is sent again after some time, and what is on its way at that moment stays behind it.
+/// Kept messages are resent after some time, and messages in flight at that moment stay after them.
 #[tokio::test(start_paused = true)]
 async fn partition_keeps_segments_in_order() {
     for seed in 0..200 {

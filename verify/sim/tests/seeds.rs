@@ -13,6 +13,7 @@ fn seeds_keep_every_promise() {
         ticks += count("ticks");
         once += count("once");
     }
+
     assert!(holds > 1_000 && ticks > 30 && once > 30, "idle: {holds} {ticks} {once}");
 }
 
@@ -27,5 +28,6 @@ fn failovers_keep_every_promise() {
         holds += outcome.counts.get("holds").copied().unwrap_or(0);
         moves += outcome.trace.matches("fault: Promote").count();
     }
+
     assert!(holds > 500 && moves > 20, "idle: {holds} {moves}");
 }

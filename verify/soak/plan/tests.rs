@@ -51,7 +51,7 @@ fn two_servers_often_fail_together() {
         let of = |name: &str| both.iter().filter(|one| one.strike.name() == name).count();
         *pairs.entry(of("server frozen")).or_insert(0) += 1;
     }
-    // Two frozen ones, or two that forget; never one and one.
+    // Two frozen servers, or two that forget; never one of each.
     assert!(pairs[&0] > 20 && pairs[&2] > 20 && pairs.len() == 2, "{pairs:?}");
 }
 

@@ -12,13 +12,14 @@ use super::options::WorkerOptions;
 use crate::hand_clock::HandClock;
 use crate::trial::{LocksKind, PREFIX};
 
-/// How long a server has for an answer.
+/// Timeout for an answer of a server.
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Somebody must ask while servers have forgotten a lock and its holder has not yet renewed it.
+/// Short, so that there are requests after servers have forgotten a lock and before its holder has
+/// renewed it.
 const RETRY_DELAY: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_millis(20);
 
-/// Offsets of the workers' wall clocks: tokens must grow in spite of them.
+/// Offsets of the workers' wall clocks, in spite of which tokens must grow.
 const SKEW: Duration = Duration::from_secs(20);
 
 /// Builds the client that the options name.

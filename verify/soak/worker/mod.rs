@@ -1,4 +1,4 @@
-//! A worker process: tasks that take locks, hold them for a while, and tell.
+//! A worker process: tasks that acquire locks, hold them for a while, and report.
 
 mod locks;
 mod options;

@@ -11,7 +11,7 @@ pub(crate) struct WorkerOptions {
     pub(crate) worker: usize,
     pub(crate) seed: u64,
     pub(crate) tasks: usize,
-    /// As many as there are servers, separated by commas.
+    /// A URL for each server, separated by commas.
     pub(crate) urls: String,
     pub(crate) ttl: Duration,
     pub(crate) locks: LocksKind,
@@ -38,7 +38,7 @@ impl WorkerOptions {
         ]
     }
 
-    /// From what follows the subcommand.
+    /// Parses the arguments after the subcommand.
     pub(crate) fn parse(args: impl Iterator<Item = String>) -> Option<Self> {
         let mut args = args;
         let worker = next(&mut args)?;

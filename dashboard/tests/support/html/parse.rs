@@ -37,7 +37,7 @@ struct ErrorSink {
     errors: RefCell<Vec<String>>,
 }
 
-/// The document; other nodes that are no elements have the number after it.
+/// The handle of the document. All other nodes except elements have the next one.
 const DOCUMENT: usize = 0;
 const OTHER: usize = 1;
 const FIRST_ELEMENT: usize = 2;

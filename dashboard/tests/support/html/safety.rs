@@ -14,7 +14,7 @@ pub(super) fn check(tree: &Tree, note: Note<'_>) {
         if name == "script" && (element.said("src").is_none() || !element.text.trim().is_empty()) {
             note(element.line, "a script is in the page".into());
         }
-        // A page that is loaded again after some seconds is no other page.
+        // Loading the same page again after some seconds is allowed.
         let is_interval = |content: &str| content.bytes().all(|byte| byte.is_ascii_digit());
         let refreshes = element.get("http-equiv") == Some("refresh")
             && element.get("content").is_some_and(is_interval);

@@ -23,7 +23,7 @@ pub(super) struct Element {
     pub(super) attributes: Vec<(String, String)>,
     pub(super) parent: Option<usize>,
     pub(super) children: Vec<usize>,
-    /// Its own text, without that of its children.
+    /// Its own text, without the text of its children.
     pub(super) text: String,
     pub(super) line: u64,
 }
@@ -99,7 +99,7 @@ impl Tree {
             Some(open) if open == name => drop(self.open.pop()),
             Some(open) => {
                 self.fault(line, &format!("</{name}> where <{open}> is open"));
-                // What it closes, if anything, is closed, so that one fault is not reported for all that follows.
+                // Closes the named element, if it is open. The fault is then reported once.
                 if let Some(at) = self.open.iter().rposition(|at| self.elements[*at].name == name) {
                     self.open.truncate(at);
                 }

@@ -2,7 +2,7 @@
 
 use ::redis::{Pipeline, Value};
 
-use super::sightings::Sighted;
+use super::location_reports::ReportedLocation;
 use crate::{
     error::Reason,
     node::redis::{Address, Endpoint, decode::text, single_server::CommandAnswers},
@@ -24,14 +24,14 @@ struct ClusterNode<'a> {
     slots: &'a str,
 }
 
-/// Parses the answer to [`ask`] of the server at `asked`. With TLS, servers are called by the host names
-/// that they announce, for the sake of their certificates.
+/// Parses the answer to [`ask`] from the server at `asked`. With TLS, servers are addressed by the
+/// host names that they announce, as their certificates contain these names.
 pub(super) fn parse(
     slot: u16,
     asked: &Address,
     tls: bool,
     answers: CommandAnswers,
-) -> Result<Sighted, Reason> {
+) -> Result<ReportedLocation, Reason> {
     let table = match answers.into_iter().next() {
         Some(Ok(value @ (Value::BulkString(_) | Value::SimpleString(_)))) => text(&value),
         Some(Err(reason)) => return Err(reason),
@@ -45,7 +45,7 @@ pub(super) fn parse(
     let epoch = owner.epoch.parse().map_err(|_| not_understood())?;
     let replicas = nodes().filter(|node| node.master == owner.id);
     let others = replicas.filter_map(|node| node.address(asked, tls)).collect();
-    Ok(Sighted { epoch, at, others })
+    Ok(ReportedLocation { epoch, at, others })
 }
 
 fn not_understood() -> Reason {
@@ -61,8 +61,8 @@ impl<'a> ClusterNode<'a> {
         Some(Self { id, address, flags, master, epoch, slots: next().unwrap_or("") })
     }
 
-    /// Whether it has a slot, by ranges such as `7` and `0-5460`. Slots that migrate are in brackets,
-    /// beside the range that they are still in.
+    /// Returns whether the node has a slot, by ranges such as `7` and `0-5460`. A migrating slot is
+    /// listed in brackets and also remains in its range.
     fn has(&self, slot: u16) -> bool {
         self.slots.split(' ').any(|range| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -71,7 +71,8 @@ impl<'a> ClusterNode<'a> {
         })
     }
 
-    /// Parses `ip:port@bus-port[,hostname[,…]]`. A server that does not know its address leaves it out.
+    /// Parses `ip:port@bus-port[,hostname[,…]]`. A server that does not know its own address omits
+    /// it.
     fn address(&self, asked: &Address, tls: bool) -> Option<Address> {
         if self.flags.split(',').any(|flag| flag == "noaddr") {
             return None;
@@ -104,7 +105,7 @@ mod tests {
         a4 10.0.0.5/3:7003@17003 slave a1 0 0 3 connected\n\
         b2 [::1] x\n";
 
-    fn read(slot: u16, tls: bool) -> Result<Sighted, Reason> {
+    fn read(slot: u16, tls: bool) -> Result<ReportedLocation, Reason> {
         let asked = Address::Tcp { host: "10.0.0.1".into(), port: 7000 };
         parse(slot, &asked, tls, vec![Ok(Value::BulkString(TABLE.into()))])
     }
@@ -123,6 +124,7 @@ mod tests {
             let found = read(slot, tls).unwrap();
             assert_eq!((found.at.to_string().as_str(), found.epoch), (address, epoch), "{slot}");
         }
+
         assert!(read(16_383, false).is_err(), "no host");
     }
 
@@ -145,6 +147,7 @@ mod tests {
         ] {
             assert!(parse(9, &asked, false, vec![answer.clone()]).is_err(), "{answer:?}");
         }
+
         assert!(parse(9, &asked, false, vec![]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A check of what servers say about places, for any replies.
+//! Checks how arbitrary replies about a server's location are read.
 
 use ::redis::Value;
 
@@ -10,7 +10,7 @@ use crate::{
 
 /// Reads replies as the answers of a Sentinel and of a Cluster's node, and returns the errors.
 ///
-/// A place that is found can be connected to.
+/// A location that is found can be connected to.
 pub(crate) fn places(values: &[Value]) -> Vec<Reason> {
     let asked = Address::Tcp { host: "h".into(), port: 1 };
     let answers = || values.iter().cloned().map(Ok).collect();

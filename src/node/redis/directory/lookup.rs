@@ -1,4 +1,4 @@
-//! Asks Sentinels or the nodes of a Cluster where a server is.
+//! Queries Sentinels or the nodes of a Cluster for the location of a server.
 
 use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -6,8 +6,9 @@ use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use tokio::{sync::watch, time::timeout};
 
 use super::{
-    Location, cluster, sentinel,
-    sightings::{Sighted, Sightings, Whereabouts},
+    Location, cluster,
+    location_reports::{LocationReports, LocationState, ReportedLocation},
+    sentinel,
 };
 use crate::{
     error::Reason,
@@ -17,48 +18,48 @@ use crate::{
     },
 };
 
-/// Interval between two questions to a server, half to all of it.
+/// Maximum interval between two queries to a server; the minimum is half of it.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// Maximum memory of an answer, in bytes: the table of a Cluster of some 10,000 nodes.
+/// Maximum memory of an answer, in bytes. It holds the table of a Cluster of some 10,000 nodes.
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
 
-/// Who is asked, and how.
+/// The kind of servers that are queried, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DirectoryKind {
-    /// Sentinels, for the master of a service.
+    /// Sentinels, which report the master of a service.
     Sentinel {
-        /// Its name.
+        /// The name of the service.
         service: Arc<str>,
     },
-    /// Nodes of a Cluster, for the master of the slot of this node's keys.
+    /// Nodes of a Cluster, which report the master of the slot of this node's keys.
     Cluster,
 }
 
-/// The servers that say where a node is, and what they said last.
+/// The servers that report where a node is, and their latest reports.
 pub(crate) struct Directory {
     kind: DirectoryKind,
-    /// As in the URL.
+    /// Their addresses, as given in the URL.
     servers: Vec<Address>,
     #[cfg(feature = "tls")]
     tls: bool,
     /// The directory's own credentials.
     credentials: Option<Credentials>,
-    found: watch::Sender<Whereabouts>,
+    found: watch::Sender<LocationState>,
 }
 
-/// A server that is asked from time to time.
-struct AskedServer {
+/// A server that is queried at intervals.
+struct QueriedServer {
     address: Address,
     server: SingleServer,
-    /// Grows while it fails.
+    /// The pauses between queries, which grow while the server fails.
     backoff: Backoff,
 }
 
-/// What a directory learns.
-enum DirectoryNews {
-    /// The addresses of a name of the URL; none if it was not found.
+/// A new fact about a directory.
+enum DirectoryEvent {
+    /// The addresses of a host name in the URL; empty if none was found.
     LookedUp(Address, Vec<Address>),
-    Said(Box<AskedServer>, Result<Sighted, Reason>),
+    Answered(Box<QueriedServer>, Result<ReportedLocation, Reason>),
 }
 
 impl Directory {
@@ -83,22 +84,24 @@ impl Directory {
         self.kind == DirectoryKind::Cluster
     }
 
-    /// The servers of the URL.
+    /// Returns the servers of the URL.
     pub(crate) fn servers(&self) -> &[Address] {
         &self.servers
     }
 
-    /// Returns where the server is, or was while somebody said so; waits for the first answer.
+    /// Returns the reported location of the server, or its last known one; waits for the first
+    /// report.
     pub(crate) async fn locate(&self) -> Result<Location, Reason> {
         let mut found = self.found.subscribe();
-        let is_decided = |found: &Whereabouts| found.location.is_some() || found.silence.is_some();
-        // The sender lives as long as `self`.
+        let is_decided =
+            |found: &LocationState| found.location.is_some() || found.failures.is_some();
+        // `self` keeps the sender alive.
         let found = found.wait_for(is_decided).await.map_err(|_| Reason::Unknown)?;
         if let Some(location) = &found.location {
             return Ok(location.clone());
         }
-        let text = self.silence(&found).unwrap_or_default().into();
-        // Each of them answered, and refuses to say it.
+        let text = self.failures(&found).unwrap_or_default().into();
+        // The server answered and refused to report a location.
         let refuses = |reason: &Reason| {
             matches!(
                 reason,
@@ -110,16 +113,16 @@ impl Directory {
                     | Reason::Protocol(_)
             )
         };
-        let all_refuse = found.silence.iter().flatten().all(|(_, reason)| refuses(reason));
+        let all_refuse = found.failures.iter().flatten().all(|(_, reason)| refuses(reason));
         Err(if all_refuse { Reason::NotLocated(text) } else { Reason::NotConnected(text) })
     }
 
-    /// Returns when a later configuration has the server elsewhere, with its address.
+    /// Returns the new address once a later configuration moves the server.
     pub(crate) async fn left(&self, Location { address, epoch, .. }: &Location) -> Address {
         let (mut found, mut epoch) = (self.found.subscribe(), *epoch);
-        let has_left = |found: &Whereabouts| match &found.location {
+        let has_left = |found: &LocationState| match &found.location {
             Some(now) if now.epoch > epoch => {
-                // An earlier one can't end the connection from here on.
+                // An earlier configuration no longer ends the connection from here on.
                 epoch = now.epoch;
                 now.address != *address
             }
@@ -128,75 +131,76 @@ impl Directory {
         let now = found.wait_for(has_left).await.ok().and_then(|now| now.location.clone());
         match now {
             Some(now) => now.address,
-            // The sender lives as long as `self`.
+            // `self` keeps the sender alive.
             None => std::future::pending().await,
         }
     }
 
-    /// Returns why nobody says where the server is, while that is so.
-    pub(crate) fn why_silent(&self) -> Option<String> {
-        self.silence(&self.found.borrow())
+    /// Returns why no server reports a location, while none does.
+    pub(crate) fn why_unlocated(&self) -> Option<String> {
+        self.failures(&self.found.borrow())
     }
 
-    fn silence(&self, found: &Whereabouts) -> Option<String> {
-        let failures = found.silence.as_ref()?;
-        let whom = if self.is_cluster() { "node of the cluster" } else { "Sentinel" };
+    fn failures(&self, found: &LocationState) -> Option<String> {
+        let failures = found.failures.as_ref()?;
+        let whom = if self.is_cluster() { "Cluster node" } else { "Sentinel" };
         let failures: Vec<_> =
             failures.iter().map(|(server, reason)| format!("{server}: {reason}")).collect();
-        Some(format!("no {whom} says where it is: {}", failures.join("; ")))
+        Some(format!("no {whom} reported its address: {}", failures.join("; ")))
     }
 
-    /// Asks the servers again and again; does not return.
+    /// Queries the servers repeatedly; does not return.
     pub(crate) async fn watch(&self, slot: u16, access: &Access) {
-        let mut sightings = Sightings::new(&self.servers);
+        let mut reports = LocationReports::new(&self.servers);
         let mut running = FuturesUnordered::new();
-        // Names that are looked up, and addresses that are asked.
-        let (mut sought, mut asked) = (self.servers.clone(), Vec::new());
+        // Names that are being looked up, and addresses that are being queried.
+        let (mut resolving, mut queried) = (self.servers.clone(), Vec::new());
         for name in &self.servers {
             running.push(Self::look_up(name.clone(), access, Duration::ZERO).boxed());
         }
         loop {
-            for address in sightings.targets() {
-                if !asked.contains(&address) {
-                    asked.push(address.clone());
-                    let server = self.open(address, &sightings, access);
-                    // Servers that name further ones each time are asked no faster for that.
-                    let is_known = sightings.name_of(&server.address).is_some();
+            for address in reports.targets() {
+                if !queried.contains(&address) {
+                    queried.push(address.clone());
+                    let server = self.open(address, &reports, access);
+                    // A server that names different servers in each answer does not cause faster
+                    // queries.
+                    let is_known = reports.name_of(&server.address).is_some();
                     let pause = if is_known { Duration::ZERO } else { interval() };
-                    // Each by itself: a server that hangs delays no other.
+                    // Each server is queried separately: one that hangs must not delay the others.
                     running.push(self.ask(slot, server, pause).boxed());
                 }
             }
-            // There is a server in every URL.
+            // Every URL names a server, so there is always a next result.
             let Some(news) = running.next().await else { return };
             match news {
-                DirectoryNews::LookedUp(name, found) => {
-                    sought.retain(|known| *known != name);
-                    sightings.looked_up(&name, found);
+                DirectoryEvent::LookedUp(name, found) => {
+                    resolving.retain(|known| *known != name);
+                    reports.looked_up(&name, found);
                 }
-                DirectoryNews::Said(mut server, word) => {
+                DirectoryEvent::Answered(mut server, answer) => {
                     let mut pause = interval();
-                    if word.is_ok() {
+                    if answer.is_ok() {
                         server.backoff = Backoff::default();
                     } else {
                         pause += server.backoff.after(Duration::ZERO);
-                        // Its name may have other addresses by now.
-                        if let Some(name) = sightings.name_of(&server.address).cloned()
-                            && !sought.contains(&name)
+                        // The name may resolve to other addresses by now.
+                        if let Some(name) = reports.name_of(&server.address).cloned()
+                            && !resolving.contains(&name)
                         {
-                            sought.push(name.clone());
+                            resolving.push(name.clone());
                             running.push(Self::look_up(name, access, pause).boxed());
                         }
                     }
-                    sightings.hear(server.address.clone(), word);
-                    if sightings.targets().contains(&server.address) {
+                    reports.record(server.address.clone(), answer);
+                    if reports.targets().contains(&server.address) {
                         running.push(self.ask(slot, server, pause).boxed());
                     } else {
-                        asked.retain(|address| *address != server.address);
+                        queried.retain(|address| *address != server.address);
                     }
                 }
             }
-            let now = sightings.whereabouts();
+            let now = reports.state();
             self.found.send_if_modified(|found| {
                 let is_new = *found != now;
                 *found = now;
@@ -206,33 +210,47 @@ impl Directory {
     }
 
     /// Looks a name up after a pause.
-    async fn look_up(name: Address, access: &Access, pause: Duration) -> DirectoryNews {
+    async fn look_up(name: Address, access: &Access, pause: Duration) -> DirectoryEvent {
         tokio::time::sleep(pause).await;
-        // A connector is foreign code.
+        // A connector is code outside this crate.
         let looking_up = AssertUnwindSafe(async { access.connector.addresses(&name).await });
         let found = timeout(handshake::TIMEOUT, looking_up.catch_unwind()).await;
         let found = found.ok().and_then(Result::ok).and_then(Result::ok).unwrap_or_default();
-        DirectoryNews::LookedUp(name, found)
+        DirectoryEvent::LookedUp(name, found)
     }
 
-    fn open(&self, address: Address, sightings: &Sightings, access: &Access) -> Box<AskedServer> {
-        let name = sightings.name_of(&address).filter(|name| **name != address);
+    fn open(
+        &self,
+        address: Address,
+        reports: &LocationReports,
+        access: &Access,
+    ) -> Box<QueriedServer> {
+        let name = reports.name_of(&address).filter(|name| **name != address);
         let endpoint = Endpoint::at(address.clone(), name, self.tls(), self.credentials.clone());
         let server = SingleServer::new(endpoint, self.access(access), handshake::TIMEOUT);
         let server = server.with_max_answers(MAX_ANSWER);
-        Box::new(AskedServer { address, server, backoff: Backoff::default() })
+        Box::new(QueriedServer { address, server, backoff: Backoff::default() })
     }
 
-    /// Asks a server after a pause.
-    async fn ask(&self, slot: u16, mut asked: Box<AskedServer>, pause: Duration) -> DirectoryNews {
+    /// Queries a server after a pause.
+    async fn ask(
+        &self,
+        slot: u16,
+        mut queried: Box<QueriedServer>,
+        pause: Duration,
+    ) -> DirectoryEvent {
         tokio::time::sleep(pause).await;
-        let word = AssertUnwindSafe(self.ask_now(slot, &mut asked)).catch_unwind().await;
+        let answer = AssertUnwindSafe(self.ask_now(slot, &mut queried)).catch_unwind().await;
         let panicked = || Err(Reason::NotConnected("reading the answer panicked".into()));
-        DirectoryNews::Said(asked, word.unwrap_or_else(|_| panicked()))
+        DirectoryEvent::Answered(queried, answer.unwrap_or_else(|_| panicked()))
     }
 
-    async fn ask_now(&self, slot: u16, asked: &mut AskedServer) -> Result<Sighted, Reason> {
-        let AskedServer { address, server, .. } = asked;
+    async fn ask_now(
+        &self,
+        slot: u16,
+        queried: &mut QueriedServer,
+    ) -> Result<ReportedLocation, Reason> {
+        let QueriedServer { address, server, .. } = queried;
         match &self.kind {
             DirectoryKind::Sentinel { service } => {
                 sentinel::parse(service, server.ask(&sentinel::ask(service)).await?)
@@ -254,14 +272,15 @@ impl Directory {
         false
     }
 
-    /// Credentials for nodes are those of a Cluster's nodes, and not of Sentinels.
+    /// Returns the access to the directory's own servers. The credentials of nodes apply to a
+    /// Cluster's nodes, but not to Sentinels.
     fn access(&self, access: &Access) -> Access {
         let credentials = access.credentials.clone().filter(|_| self.is_cluster());
         Access { credentials, ..access.clone() }
     }
 }
 
-/// Returns the pause before the next question to a server.
+/// Returns the pause before the next query to a server.
 fn interval() -> Duration {
     crate::random::within(&(INTERVAL / 2..=INTERVAL))
 }

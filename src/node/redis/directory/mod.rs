@@ -7,9 +7,9 @@
 mod cluster;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzzing;
+mod location_reports;
 mod lookup;
 mod sentinel;
-mod sightings;
 mod slot;
 
 pub(crate) use lookup::{Directory, DirectoryKind};

@@ -2,13 +2,13 @@
 
 use ::redis::{Pipeline, Value};
 
-use super::sightings::Sighted;
+use super::location_reports::ReportedLocation;
 use crate::{
     error::Reason,
     node::redis::{Address, Endpoint, decode::text, single_server::CommandAnswers},
 };
 
-/// Asks for the address, and for how recent it is.
+/// Queries the address, and the epoch of the configuration that it belongs to.
 ///
 /// `SENTINEL MASTER` shows the former master until its replicas follow the new one;
 /// `GET-MASTER-ADDR-BY-NAME` shows the promoted server as soon as it was promoted.
@@ -20,8 +20,8 @@ pub(super) fn ask(service: &str) -> Pipeline {
 }
 
 /// Parses the answers to [`ask`].
-pub(super) fn parse(service: &str, answers: CommandAnswers) -> Result<Sighted, Reason> {
-    let unknown = || Reason::NotLocated(format!("it knows no master {service}").into());
+pub(super) fn parse(service: &str, answers: CommandAnswers) -> Result<ReportedLocation, Reason> {
+    let unknown = || Reason::NotLocated(format!("it has no master named {service}").into());
     let mut answers = answers.into_iter();
     let address = match answers.next() {
         Some(Ok(Value::Array(parts))) => parts,
@@ -40,14 +40,18 @@ pub(super) fn parse(service: &str, answers: CommandAnswers) -> Result<Sighted, R
         Some(Ok(Value::Map(pairs))) => {
             pairs.into_iter().flat_map(|(field, value)| [field, value]).collect()
         }
-        // Its removal came between the two.
+        // The service was removed between the two commands.
         Some(Err(Reason::Server(_))) => return Err(unknown()),
         Some(Err(reason)) => return Err(reason),
         _ => return Err(not_understood()),
     };
     let epoch = fields.chunks_exact(2).find(|pair| &*text(&pair[0]) == "config-epoch");
     let epoch = epoch.and_then(|pair| text(&pair[1]).parse().ok()).ok_or_else(not_understood)?;
-    Ok(Sighted { epoch, at: Address::Tcp { host: host.to_string(), port }, others: Vec::new() })
+    Ok(ReportedLocation {
+        epoch,
+        at: Address::Tcp { host: host.to_string(), port },
+        others: Vec::new(),
+    })
 }
 
 fn not_understood() -> Reason {
@@ -66,7 +70,7 @@ mod tests {
     fn address_comes_with_its_epoch() {
         let fields = list(&["name", "locks", "ip", "10.0.0.1", "config-epoch", "7"]);
         let answers = vec![Ok(list(&["10.0.0.2", "6380"])), Ok(fields)];
-        let Sighted { epoch, at, .. } = parse("locks", answers).unwrap();
+        let ReportedLocation { epoch, at, .. } = parse("locks", answers).unwrap();
         assert_eq!((epoch, at.to_string().as_str()), (7, "10.0.0.2:6380"));
     }
 
@@ -76,12 +80,13 @@ mod tests {
         let unknown = || Err(Reason::Server("ERR No such master with that name".into()));
         let denied = || Err(Reason::NoPermission("NOPERM".into()));
         let fields = |epoch| Ok(list(&["config-epoch", epoch]));
+
         for (answers, expected) in [
             (vec![], "SENTINEL did not answer"),
-            (vec![Ok(Value::Nil), unknown()], "it knows no master locks"),
+            (vec![Ok(Value::Nil), unknown()], "it has no master named locks"),
             (vec![Err(Reason::NoPermission("NOPERM".into()))], "permission denied"),
             (vec![address()], "SENTINEL did not answer"),
-            (vec![address(), unknown()], "it knows no master locks"),
+            (vec![address(), unknown()], "it has no master named locks"),
             (vec![address(), denied()], "permission denied"),
             (vec![address(), Ok(list(&["config-epoch"]))], "SENTINEL did not answer"),
             (vec![address(), fields("-1")], "SENTINEL did not answer"),

@@ -3,8 +3,8 @@
 /// Number of hash slots.
 const SLOTS: u16 = 16_384;
 
-/// Returns the part of a key that decides its slot: what is between its first `{` and the next `}`,
-/// unless that is empty.
+/// Returns the part of a key that decides its slot: the text between its first `{` and the next
+/// `}`, unless that is empty.
 pub(crate) fn hash_tag(key: &str) -> Option<&str> {
     let (_, rest) = key.split_once('{')?;
     rest.split_once('}').map(|(tag, _)| tag).filter(|tag| !tag.is_empty())
@@ -29,9 +29,9 @@ fn crc16(bytes: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    /// The check value of CRC-16/XMODEM, and what `CLUSTER KEYSLOT` answers.
+    /// The check value of CRC-16/XMODEM, and the answers of `CLUSTER KEYSLOT`.
     #[test]
-    fn slots_are_those_of_redis() {
+    fn slots_match_redis() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
         for (key, slot) in [("foo", 12_182), ("bar", 5_061), ("{foo}:lock:a", 12_182), ("", 0)] {
             assert_eq!(slot_of(key), slot, "{key}");

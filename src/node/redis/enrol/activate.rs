@@ -1,18 +1,25 @@
-//! Ends a probation: the node learns the state of the others, and votes.
+//! Ends a probation: the node learns the state of the other nodes, and then votes.
 //!
-//! No call may block a server, so 20,000 claims are read by HSCAN and sent to the node in pages, each field at
-//! its own time between the end of the wait and the activation. The node must not lag behind what was counted
-//! with a vote that it has forgotten. Such a request was sent before the node forgot, and no node accepts it
-//! after its deadline, less than one `max_ttl` later. So after the wait the other nodes of its quorum, at least
-//! q−1, have it. Since a claim's number only grows, every later reading of these nodes shows it or a greater
-//! one, and among N−q+1 of the N−1 others is one of them. Anything promised or claimed between the reading of
-//! its field and the activation has a quorum without this node, and every later quorum shares a node with it
-//! that did not forget; that is all that HSCAN may miss, as it returns each field that existed from its
-//! beginning to its end. The same argument covers fences, which are few and read in one call.
+//! # Why reading in pages is safe
 //!
-//! Two conditions apply. A source must not forget between two pages: its tag is read after each. And a promise
-//! may have been read before the claim that came with it: the node takes the claim's number as a promise as
-//! well.
+//! No call may block a server for long. So up to 20,000 claims are read by HSCAN and sent to the
+//! node in pages, and each field is read at its own time between the end of the wait and the
+//! activation. The node must not fall behind any value that it confirmed by a vote and then forgot.
+//!
+//! The request of such a vote was sent before the node forgot it. No node accepts it after its
+//! deadline, which is less than one `max_ttl` later. So after the wait, the value is stored on the
+//! other nodes of its quorum, at least q−1. A claim's number only grows, so every later read of
+//! these nodes returns this number or a greater one. Any N−q+1 of the N−1 other nodes include at
+//! least one of them.
+//!
+//! HSCAN returns each field that exists during the whole scan, so it can only miss a field that is
+//! written between its read and the activation. The quorum of such a write does not include this
+//! node, and every later quorum shares a node with it that did not forget. The same argument covers
+//! fences, which are few and read in one call.
+//!
+//! Two conditions apply. A source must not forget between two pages, so its tag is read after each
+//! page. And a promise may have been read before the claim that came with it, so the node also
+//! takes the claim's number as a promise.
 
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -22,7 +29,7 @@ use super::{
     NodeSet, Tag,
     node_report::leading_number,
     record::{self, Lesson, LessonKind},
-    shared_task::{SharedTask, TaskClaim, TaskClaimed},
+    shared_task::{SharedTask, TaskLease, TaskLeaseOutcome},
 };
 use crate::{
     error::Reason,
@@ -32,27 +39,29 @@ use crate::{
     stripe::STRIPES,
 };
 
-/// Number of marks in one call.
+/// Number of marks sent or read in one call.
 const PAGE: usize = 250;
-/// Number of attempts to read a node whose record other clients change meanwhile.
+/// Number of attempts to read a node whose record other clients change at the same time.
 const ATTEMPTS: usize = 5;
-/// Pause between two calls that read.
+/// Pause between two reads.
 const READ_PAUSE: Duration = Duration::from_millis(5);
-/// Pause before the next attempt while another client learns.
+/// Pause before the next attempt while another client teaches the node.
 const PAUSE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_millis(750);
 
 /// The state that a node has to learn before it votes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LearntState {
-    /// By stripe.
+    /// The fences by stripe.
     pub(super) fences: BTreeMap<usize, u64>,
-    /// Each value begins with its number. The highest one wins; of claims with one token, the last.
+    /// The marks of jobs. Each value begins with a number. The greatest number wins; of claims with
+    /// one token, the last one.
     pub(super) marks: BTreeMap<String, String>,
     pub(super) floor: u64,
     pub(super) max_ttl: Duration,
-    /// The value of `max_ttl` before it was lowered: locks of that time may be left.
+    /// The value of `max_ttl` before it was lowered; locks with that TTL may still be held.
     pub(super) longer: Duration,
-    /// The layout that a node was moved from, and the view under which it voted there; not merged.
+    /// The layout that the node was moved from, and the view under which it voted there; not
+    /// merged.
     pub(super) left: Option<(String, String)>,
 }
 
@@ -73,7 +82,7 @@ impl LearntState {
         self.longer = self.longer.max(other.longer);
     }
 
-    /// Returns the longest TTL of any lock that may be left.
+    /// Returns the longest TTL of any lock that may still be held.
     fn longest(&self) -> Duration {
         self.max_ttl.max(self.longer)
     }
@@ -101,7 +110,7 @@ impl LearntState {
                 "left" => left.1 = value,
                 "floor" => known.floor = number,
                 "max_ttl" => known.max_ttl = Duration::from_millis(number),
-                // A number, and who lowers it.
+                // The previous limit in milliseconds, and the client that lowers it.
                 "longer" => known.longer = Duration::from_millis(leading_number(&value)),
                 _ => {}
             }
@@ -123,23 +132,23 @@ pub(super) async fn activate(set: &NodeSet, step: ActivationStep) -> ActivationO
     }
 }
 
-/// Lets one client at a time learn; the others wait for the result, or take over from a client that
-/// died.
+/// Lets one client at a time teach the node. The other clients wait for the result, or take over if
+/// that client dies.
 async fn try_to_activate(
     set: &NodeSet,
     step: ActivationStep,
 ) -> Result<ActivationOutcome, (usize, Reason)> {
     let later = ActivationOutcome::Later(crate::random::within(&PAUSE));
-    let claim = TaskClaim::new(SharedTask::Learn, step.node, Arc::clone(&step.tag));
-    match claim.take(set).await.map_err(|reason| (step.node, reason))? {
-        TaskClaimed::Ours => {}
-        TaskClaimed::ByAnother(_) => return Ok(later),
-        // It has changed; the next health check shows how.
-        TaskClaimed::Over => return Ok(ActivationOutcome::Failed),
+    let lease = TaskLease::new(SharedTask::Learn, step.node, Arc::clone(&step.tag));
+    match lease.acquire(set).await.map_err(|reason| (step.node, reason))? {
+        TaskLeaseOutcome::Ours => {}
+        TaskLeaseOutcome::HeldByAnother(_) => return Ok(later),
+        // The node has changed; the next health check shows how.
+        TaskLeaseOutcome::Over => return Ok(ActivationOutcome::Failed),
     }
-    let ended = claim.hold(set, learn_and_activate(set, step)).await.unwrap_or(Ok(later));
+    let ended = lease.hold(set, learn_and_activate(set, step)).await.unwrap_or(Ok(later));
     if !matches!(ended, Ok(ActivationOutcome::Done)) {
-        claim.give_back(set).await;
+        lease.release(set).await;
     }
     ended
 }
@@ -150,7 +159,7 @@ async fn learn_and_activate(
 ) -> Result<ActivationOutcome, (usize, Reason)> {
     let (from, needed, kind) = match step.plan {
         ActivationPlan::Learn { from, needed } => (from, needed, LessonKind::Learnt),
-        // Of nodes that forgot together, each may have kept what the others lost.
+        // If nodes forgot at the same time, each may have kept a value that the others lost.
         ActivationPlan::Bootstrap { from } => {
             let has_sources = !from.is_empty();
             (from, 0, LessonKind::Bootstrapped { has_sources })
@@ -169,7 +178,7 @@ async fn learn_and_activate(
             Err(reason) => failed = Some((other, reason)),
         }
     }
-    // If there are too few to learn from, any node in sight may know of marks, or of a longer TTL.
+    // With too few nodes to learn from, any reachable node may have marks or a longer TTL.
     if learnt < needed || (needed == 0 && failed.is_some()) {
         let unknown = (step.node, Reason::Unknown);
         return Err(failed.unwrap_or(unknown));
@@ -177,7 +186,7 @@ async fn learn_and_activate(
     let of_node = |reason| (step.node, reason);
     let report = set.read(step.node).await.map_err(of_node)?;
     if *report.tag.text() != step.tag || *report.run != *report.tag.run() {
-        // The next health check shows how it has changed.
+        // The next health check shows how the node has changed.
         return Ok(ActivationOutcome::Done);
     }
     let max_ttl = known.max_ttl.max(set.settings.max_ttl);
@@ -196,12 +205,12 @@ async fn learn_and_activate(
         let name = set.members()[step.node].status.name();
         crate::log::info!(node = %name, waited = ?step.waited, %mode, "probation ended");
     }
-    // Otherwise another client was first, or the node has forgotten again.
+    // On failure, another client was first, or the node has forgotten again.
     Ok(ActivationOutcome::Done)
 }
 
 impl NodeSet {
-    /// Reads a node's tag, and all that it knows but its marks.
+    /// Reads a node's tag, and its state without the marks.
     pub(super) async fn meta(&self, node: usize) -> Result<(Option<Tag>, LearntState), Reason> {
         let mut found = Arc::from("");
         for _ in 0..ATTEMPTS {
@@ -212,7 +221,7 @@ impl NodeSet {
             let stored = tag.clone().unwrap_or_else(|| Tag::new(""));
             let mut pipeline = Pipeline::with_capacity(2);
             pipeline.cmd("HGETALL").arg(self.keys.fences(&stored));
-            // The fences are there under this key as long as the tag is the same.
+            // The fences are stored under this key while the tag is unchanged.
             pipeline.cmd("HGET").arg(&self.keys.meta).arg("tag");
             let [fences, tag_after] = answers(self, node, pipeline).await?;
             found = text(&tag_after);
@@ -220,7 +229,7 @@ impl NodeSet {
                 continue;
             }
             known.learn_fences(&fences);
-            // Nobody may learn from a node of this set that has lost some of them.
+            // A node that lost some of its fences is not a source for the other nodes.
             let votes = stored.is_active() && *stored.layout() == *self.layout.hash;
             if votes && pairs(&fences).count() < STRIPES {
                 break;
@@ -231,8 +240,8 @@ impl NodeSet {
     }
 }
 
-/// Reads a node's state, and its tag if that stayed the same. Fences are read in one call, marks in
-/// pages: see above.
+/// Reads a node's state, and its tag if that did not change meanwhile. Fences are read in one call,
+/// marks in pages: see the module's docs.
 async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, LearntState), Reason> {
     let (mut tag, mut known) = set.meta(node).await?;
     let wrong = |tag: Option<Tag>| Reason::WrongTag {
@@ -245,14 +254,14 @@ async fn read(set: &NodeSet, node: usize) -> Result<(Option<Tag>, LearntState), 
     loop {
         let mut pipeline = Pipeline::with_capacity(2);
         pipeline.cmd("HSCAN").arg(&set.keys.marks).arg(&*cursor).arg("COUNT").arg(PAGE);
-        // Read after the marks: the node had not forgotten by then.
+        // The tag is read after the marks, so the node had not forgotten by then.
         pipeline.cmd("HGET").arg(&set.keys.meta).arg("tag");
         let [page, found] = answers(set, node, pipeline).await?;
         let found = Tag::new(text(&found));
         if found.enrolment() != begun.enrolment() {
             return Err(wrong(Some(found)));
         }
-        // A node with a changed list of owners keeps its state but does not count.
+        // A node whose list of owners changed keeps its state but does not count.
         tag = tag.filter(|tag| *tag == found);
         let Value::Array(page) = page else {
             return Err(Reason::Protocol("HSCAN did not answer with a list".into()));
@@ -303,10 +312,10 @@ async fn answers<const N: usize>(
     {
         return Err(reason(error));
     }
-    answers.try_into().map_err(|_| Reason::Protocol("other answers than asked for".into()))
+    answers.try_into().map_err(|_| Reason::Protocol("unexpected number of answers".into()))
 }
 
-/// The stripe that a field names as it is written: it goes to another server under this name.
+/// Parses a stripe in its canonical form, as the field goes to another server under this name.
 fn stripe_of(field: &str) -> Option<usize> {
     let stripe = field.parse::<usize>().ok()?;
     (stripe < STRIPES && field == stripe.to_string()).then_some(stripe)
@@ -361,6 +370,7 @@ mod tests {
             ("max_ttl", "1500"),
             ("longer", "2500 0123456789abcdef"),
         ]);
+
         assert_eq!(found.unwrap().text().as_ref(), tag);
         assert_eq!(known.left, Some(("ffeeddccbbaa9988".into(), "1122334455667788".into())));
         assert_eq!(known.floor, 70);
@@ -370,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn fences_are_those_of_stripes() {
+    fn only_stripes_have_fences() {
         let last = (STRIPES - 1).to_string();
         let next = STRIPES.to_string();
         let fields = [
@@ -385,7 +395,9 @@ mod tests {
         let text = |text: &str| Value::BulkString(text.into());
         let items = fields.iter().flat_map(|(field, value)| [text(field), text(value)]);
         let mut known = LearntState::default();
+
         known.learn_fences(&Value::Array(items.collect()));
+
         assert_eq!(known.fences, BTreeMap::from([(0, 12), (STRIPES - 1, 3)]));
     }
 
@@ -403,6 +415,7 @@ mod tests {
         let (_, mut high) = of_meta(&[("floor", "2"), ("max_ttl", "3")]);
         low.fences.extend([(1, 5), (2, 9)]);
         high.fences.extend([(1, 8), (2, 6)]);
+
         for (mut one, other) in [(low.clone(), high.clone()), (high, low)] {
             one.merge(other);
             assert_eq!(one.fences, BTreeMap::from([(1, 8), (2, 9)]));
@@ -420,7 +433,9 @@ mod tests {
             assert_eq!(known.marks["job"], high);
         }
         let mut known = with_marks(&[("job", mark(10, 1))]);
+
         known.merge(with_marks(&[("job", mark(9, 2)), ("other", "0".into())]));
+
         assert_eq!((&known.marks["job"], &*known.marks["other"]), (&mark(10, 1), "0"));
     }
 }

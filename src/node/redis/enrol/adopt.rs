@@ -1,4 +1,5 @@
-//! Moves nodes from one layout to another: the old layout loses its quorum before the new one gains
+//! Moves nodes from one layout to another. The old layout loses its quorum before the new one gains
+//! one.
 //! one.
 
 use std::{sync::Arc, time::Duration};
@@ -16,14 +17,14 @@ use crate::{
 };
 
 /// Moves the reachable nodes of `old` into the layout of `new`, then enrols every node of `new`
-/// with the fences of the old ones. They vote after a probation.
+/// with the fences of the old nodes. The nodes vote after a probation.
 ///
 /// Returns the length of the probation.
 pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, AdoptError> {
     if new.is_unguarded() || old.is_unguarded() {
         return Err(AdoptError::NotGuarded);
     }
-    // A set is moved from itself where it is enrolled in the former form.
+    // A set that is enrolled in the former form is moved from its own layout.
     let is_former = new.layout.hash == old.layout.hash;
     if is_former && !has_former_form(old).await {
         return Err(AdoptError::SameLayout);
@@ -34,12 +35,13 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     let mut left = vec![None; old_nodes];
     let mut failed = vec![None; old_nodes];
     let mut known = LearntState { max_ttl: old.settings.max_ttl, ..LearntState::default() };
-    // One by one: if the first ones fail, the old set stays as it was.
+    // The nodes are moved one by one. If the first moves fail, the old set stays as it was.
     for node in 0..old_nodes {
         let name = Arc::clone(old.members()[node].status.name());
         match take(old, node, TagState::Moved, old_layout, new, &LearntState::default()).await {
             Ok(mut told) => {
-                // The former form has no view that several nodes vote under: all nodes have to move.
+                // In the former form, nodes do not vote under a common view, so all of them have to
+                // move.
                 let left_old =
                     told.left.take().filter(|(from, _)| *from == *old_layout && !is_former);
                 left[node] = left_old.map(|(_, view)| view).filter(|view| !view.is_empty());
@@ -53,11 +55,11 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
         let votes = old_votes(old, &left, failed);
         return Err(AdoptError::OldSet { needed: blocking(old_nodes), votes });
     }
-    // All nodes, moved ones included: every probation begins after the last relevant old node was
-    // moved, and all learn the fences.
+    // All nodes are enrolled, the moved ones included: every probation begins after the last
+    // relevant old node was moved, and all nodes learn the fences.
     let mut votes = Vec::new();
     let mut enrolled = 0;
-    // A node that stays moved keeps the new set from starting.
+    // A node that stays in the moved state keeps the new set from starting.
     let mut left_behind = false;
     let nodes = new.members().len();
     for node in 0..nodes {
@@ -82,8 +84,9 @@ pub(crate) async fn adopt(new: &NodeSet, old: &NodeSet) -> Result<Duration, Adop
     Ok(max_ttl + formulas::drift(max_ttl, new.settings.drift_factor))
 }
 
-/// Whether nodes of this set are enrolled in the former form, or were moved from there by a command that did
-/// not finish. False if one votes in the present form, or was moved from another set, which may still vote.
+/// Returns whether nodes of this set are enrolled in the former form, or were moved from it by a
+/// command that did not finish. False if a node votes in the present form, or was moved from
+/// another set that may still vote.
 async fn has_former_form(set: &NodeSet) -> bool {
     let Layout { hash, former, .. } = &set.layout;
     let mut found = false;
@@ -99,7 +102,7 @@ async fn has_former_form(set: &NodeSet) -> bool {
     found
 }
 
-/// Returns the outcome of each old node: those count that voted under one view.
+/// Returns the outcome of each old node. Nodes count if they voted under one view.
 fn old_votes(old: &NodeSet, left: &[Option<String>], failed: Vec<Option<Reason>>) -> Votes {
     let group = other_sets::largest_group(left);
     let votes = failed.into_iter().enumerate().map(|(node, failed)| {
@@ -116,11 +119,12 @@ fn old_votes(old: &NodeSet, left: &[Option<String>], failed: Vec<Option<Reason>>
     Votes::new(votes)
 }
 
-/// Number of attempts to move a node whose record other clients change meanwhile.
+/// Number of attempts to move a node whose record other clients change at the same time.
 const ATTEMPTS: usize = 5;
 
-/// Moves a node, reached through `through`, from the old layout to the new one, and stores what is
-/// `known` on it. Returns what it knows afterwards: it grants nothing more in the old layout.
+/// Moves a node, connected through `through`, from the old layout to the new one, and stores the
+/// `known` state on it. Returns the node's state afterwards; the node grants no more locks in the
+/// old layout.
 pub(super) async fn take(
     through: &NodeSet,
     node: usize,
@@ -165,7 +169,7 @@ mod tests {
     };
     use crate::node::redis::RestartGuard;
 
-    /// A node that votes in a set, with these fields besides.
+    /// A node that votes in a set and has these additional fields.
     fn member(set: &NodeSet, run: u128, fields: &[(&str, &str)]) -> FakeServer {
         let tag = report(set, 'a', run, 1).tag;
         FakeServer::new(
@@ -206,14 +210,17 @@ mod tests {
     async fn outcomes_say_how_nodes_left() {
         let mut sets = [Scripted::new("old"), Scripted::new("p")];
         let set = &sets[0].set;
-        // The second took another server for the owner of the first one's name.
+        // The second node has another server as the owner of the first node's name.
         let mut second = member(set, 2, &[]);
         let tag = second.field("tag").replace("0000000000000007-", "0000000000000009-");
         second.fields.insert("tag".into(), tag);
         let mut old = [member(set, 1, &[]), second, FakeServer::down()];
         let mut new = [1, 2, 3].map(|run| FakeServer::new(run, &[]));
+
         let adopted = adopted(&mut old, &mut new, &mut sets).await;
+
         let Err(AdoptError::OldSet { needed: 2, votes }) = adopted else { panic!("{adopted:?}") };
+
         let outcomes = outcomes(&votes);
         let refused = VoteOutcome::NotCounted;
         let names_differ = refused(Reason::NamesDiffer);
@@ -231,9 +238,11 @@ mod tests {
         let mut first = member(set, 1, &[("longer", "20000 7")]);
         first.fences.insert(7, 70);
         let mut old = [first, member(set, 2, &[]), FakeServer::down()];
-        // One new node is away.
+        // One node of the new set is unreachable.
         let mut new = [FakeServer::new(1, &[]), FakeServer::new(2, &[]), FakeServer::down()];
+
         let adopted = adopted(&mut old, &mut new, &mut sets).await;
+
         assert_eq!(adopted, Ok(Duration::from_millis(20_000 + 200 + 2)));
         assert!(old[0].field("tag").starts_with("m ") && new[0].field("tag").starts_with("p "));
         assert_eq!(old[0].field("left"), "0000000000000007");

@@ -1,4 +1,4 @@
-//! A separate connection for bulk data, which delays no vote.
+//! A separate connection for bulk data, so that votes are not delayed.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// Time without progress after which a connection has failed.
+/// Timeout without progress after which a connection has failed.
 const SILENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct BulkConnection {
@@ -36,7 +36,7 @@ impl BulkConnection {
             let login = handshake::current_login(endpoint, access).await?;
             handshake::open_beside(endpoint, access, login).await
         };
-        // A connector is foreign code.
+        // A connector is code outside this crate.
         match AssertUnwindSafe(opening).catch_unwind().await {
             Ok(connection) => Ok(Self { connection: connection? }),
             Err(_) => Err(Reason::NotConnected("connecting panicked".into())),
@@ -69,7 +69,7 @@ impl BulkConnection {
         };
         let key = |key| match key {
             Value::BulkString(key) if key.starts_with(prefix.as_bytes()) => Some(key),
-            // What is copied goes to other servers under these names.
+            // The keys are copied to other servers under these names.
             _ => None,
         };
         Ok((text(&cursor).to_string(), found.into_iter().filter_map(key).collect()))
@@ -78,7 +78,7 @@ impl BulkConnection {
 
 /// Number of keys scanned in one call.
 const BATCH: usize = 1_000;
-/// Maximum number of calls: a server may be full of other keys.
+/// Maximum number of calls, as a server may be full of other keys.
 const MAX_TURNS: usize = 10_000;
 
 /// Counts the lock keys of a node in small steps, so that votes are not delayed.
@@ -94,7 +94,7 @@ pub(crate) async fn count(set: &NodeSet, node: usize) -> Result<u64, Reason> {
             return Ok(found);
         }
     }
-    Err(Reason::Protocol("more keys than can be looked through".into()))
+    Err(Reason::Protocol("too many keys to scan".into()))
 }
 
 #[cfg(test)]
@@ -121,7 +121,9 @@ mod tests {
             let page = format!("*2\r\n$1\r\n7\r\n*4\r\n{keys}");
             server.write_all(page.as_bytes()).await.unwrap();
         };
+
         let (page, ()) = tokio::join!(connection.scan("0", "p:done:", 10), answering);
+
         assert_eq!(page, Ok(("7".into(), vec![b"p:done:a".to_vec()])));
     }
 }

@@ -35,15 +35,16 @@ enum ClockChange {
 }
 
 impl NodeSet {
-    /// Compares the wall clocks with those of a quorum of servers, if enough agree. A clock that is
-    /// off by more than the lead of fencing tokens is logged once and shown in the nodes' health.
+    /// Compares the wall clocks of this process and of the servers, if the clocks of a quorum of
+    /// servers agree. A clock that is off by more than the lead of fencing tokens is logged once
+    /// and reported in the nodes' health.
     pub(crate) fn compare_clocks(&self, now: Timestamp) {
         let members = self.members();
         let quorum = formulas::quorum(members.len());
         let walls: Vec<_> = members.iter().map(|member| member.status.wall(now)).collect();
         let mut known: Vec<_> = walls.iter().flatten().copied().collect();
         let Some(common) = formulas::common_wall(&mut known, quorum) else { return };
-        // Of two that differ, neither is known to be right.
+        // Of two clocks that differ, neither is known to be right.
         let agrees = |wall: &&Duration| ahead(**wall, common).unsigned_abs() <= TOKEN_LEAD;
         if known.iter().filter(agrees).count() < quorum {
             return;
@@ -52,10 +53,10 @@ impl NodeSet {
         match compare(&self.off.own, own) {
             ClockChange::Off if self.is_logged() => crate::log::warn!(
                 by = %SignedDuration::exactly(own),
-                "this process's wall clock is off from those of a quorum of servers: locks and fencing tokens go by theirs, dates and schedules by ours"
+                "this process's wall clock differs from the clocks of a quorum of servers: locks and fencing tokens use the servers' clocks, dates and schedules this process's"
             ),
             ClockChange::Right if self.is_logged() => {
-                crate::log::info!("this process's wall clock is right again");
+                crate::log::info!("this process's wall clock is correct again");
             }
             ClockChange::None | ClockChange::Off | ClockChange::Right => {}
         }
@@ -99,8 +100,8 @@ impl NodeSet {
         let bar = VoteBar::Clock { until, by: jump.by };
         self.members()[node].status.set_bar(VoteBarKind::Clock, Some(bar));
         let verdict = self.ask_detector(|detector, is_read| detector.report(node, jump, is_read));
-        // The readings of the others decide whose clock it was.
-        self.look_at_all_but(Some(node));
+        // The readings of the other nodes decide which clock jumped.
+        self.check_all_except(Some(node));
         self.carry_out(verdict);
     }
 
@@ -116,7 +117,7 @@ impl NodeSet {
         self.carry_out(verdict);
     }
 
-    /// Decides without a disconnected node.
+    /// Decides on jumps without a disconnected node.
     pub(super) fn decide_jumps(&self) {
         let now = self.clock.now();
         if !self.is_deciding_jumps(now) {
@@ -164,15 +165,15 @@ impl NodeSet {
                     self.members()[node].status.put_forward(at_most);
                     self.corrections.nodes[node].fetch_add(1, Ordering::AcqRel);
                 }
-                self.clock_jumps.look_again();
+                self.clock_jumps.recheck();
                 if self.is_logged() {
                     crate::log::warn!(
                         by = ?at_most,
-                        "a quorum of servers' clocks went ahead together: our own clock stood still; every deadline comes earlier by that"
+                        "local clock paused, as the clocks of a quorum of servers show; deadlines moved up"
                     );
                 }
                 // Cleared nodes vote again after the next health check.
-                self.look_at_all_but(None);
+                self.check_all_except(None);
             }
         }
     }
@@ -182,13 +183,13 @@ impl NodeSet {
         let level = self.state().log.take(Instant::now());
         if level == MessageLevel::FirstInExcess {
             crate::log::warn!(
-                "this process's clock changes all the time by those of the servers: one change a minute is logged from now on"
+                "this process's clock is corrected often: from now on one correction a minute is logged"
             );
         }
         level == MessageLevel::Own
     }
 
-    fn look_at_all_but(&self, node: Option<usize>) {
+    fn check_all_except(&self, node: Option<usize>) {
         for (other, member) in self.members().iter().enumerate() {
             if Some(other) != node {
                 let _ = member.admin.send(AdminRequest::Check);
@@ -220,7 +221,7 @@ fn compare(was_off: &AtomicBool, ahead_micros: i64) -> ClockChange {
 pub(super) struct SignedDuration(Interval);
 
 impl SignedDuration {
-    /// In µs.
+    /// Creates the value from microseconds.
     pub(super) fn exactly(micros: i64) -> Self {
         Self(Interval { low: micros, high: micros })
     }
@@ -252,7 +253,8 @@ mod tests {
 
     const MINUTE: i64 = 60_000_000;
 
-    /// What is found where the servers' clocks and the own one are ahead by this, in µs.
+    /// Returns the findings if the servers' clocks and the local one are ahead by these times, in
+    /// µs.
     fn findings(servers: [Option<i64>; 3], own: i64) -> [Vec<Finding>; 3] {
         let scripted = Scripted::new("p");
         let set = &scripted.set;
@@ -272,17 +274,19 @@ mod tests {
         let server = |ahead_micros| vec![Finding::ServerClock { ahead_micros }];
         let own = |ahead_micros| vec![Finding::OwnClock { ahead_micros }];
         let none = || [const { Vec::new() }; 3];
+
         let far = 2 * MINUTE;
+
         assert_eq!(findings([Some(0), Some(0), Some(0)], 0), none());
         assert_eq!(findings([Some(0), Some(0), Some(far)], 0), [vec![], vec![], server(far)]);
         assert_eq!(findings([Some(0), None, Some(0)], far), [(); 3].map(|()| own(far)));
         assert_eq!(findings([Some(0), Some(0), Some(0)], -far), [(); 3].map(|()| own(-far)));
-        // Of two that differ, neither is known to be right; one alone is no quorum.
+        // Of two clocks that differ, neither is known to be right; a single clock is not a quorum.
         assert_eq!(findings([Some(0), Some(far), None], 0), none());
         assert_eq!(findings([None, Some(0), None], far), none());
     }
 
-    /// A jump that is seen now, of the time since a second ago.
+    /// A jump that is observed now, during the last second.
     fn sighting(scripted: &Scripted, by: i64) -> Sighting {
         let seen = scripted.clock.now();
         let since = seen.saturating_sub(Duration::from_secs(1));
@@ -295,26 +299,30 @@ mod tests {
     }
 
     #[test]
-    fn jump_is_that_of_the_node() {
+    fn jump_is_attributed_to_the_node() {
         let mut scripted = Scripted::beside(4, "p", RestartGuard::Probation);
         let set = std::sync::Arc::clone(&scripted.set);
+
         assert!(!set.is_deciding_jumps(scripted.clock.now()));
+
         jumped(&scripted, 2, -3_000_000);
         let (jumps, _) = set.clock_jumps.jumps_since(0);
         let [(node, jump)] = jumps[..] else { panic!("{jumps:?}") };
         assert_eq!((node, jump.by_micros), (6, -3_000_000), "behind four other nodes");
         assert_eq!(jump.at_most, Duration::from_micros(3_000_010));
         assert_eq!(scripted.checked(), [true, true, false], "those that can disprove a pause");
-        // A pause could still show in the others.
+
+        // A pause of the local clock could still show in the readings of the other nodes.
         scripted.clock.advance(Duration::from_secs(5));
         assert!(set.is_deciding_jumps(scripted.clock.now()));
+
         scripted.clock.advance(Duration::from_nanos(1));
         assert!(!set.is_deciding_jumps(scripted.clock.now()));
         assert_eq!((set.corrections(2), set.overestimate()), (0, Duration::ZERO));
     }
 
     #[test]
-    fn alike_jumps_correct_the_local_clock() {
+    fn equal_jumps_correct_the_local_clock() {
         let mut scripted = Scripted::new("p");
         let set = std::sync::Arc::clone(&scripted.set);
         for node in 0..3 {
@@ -323,8 +331,11 @@ mod tests {
         }
         jumped(&scripted, 0, 3_000_000);
         jumped(&scripted, 1, 3_000_000);
+
         let before = set.clock.now();
+
         assert_eq!(set.clock.ahead(), Duration::ZERO, "the third one may disprove it");
+
         scripted.checked();
         set.left(2);
         let by = Duration::from_micros(3_000_010);
@@ -343,8 +354,11 @@ mod tests {
         jumped(&scripted, 1, 3_000_000);
         let now = scripted.clock.now();
         let from = now.saturating_sub(Duration::from_secs(3));
+
         set.steady(2, Shift { from, asked: now, at_most: 1_000 }, now);
+
         assert_eq!(set.clock.ahead(), Duration::ZERO);
+
         let (jumps, _) = set.clock_jumps.jumps_since(0);
         assert_eq!(jumps.iter().map(|(node, _)| *node).collect::<Vec<_>>(), [0, 1]);
     }

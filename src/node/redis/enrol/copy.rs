@@ -1,26 +1,30 @@
-//! Copies long-lived records from the other nodes after an activation; until then, the node does
-//! not answer that a record is missing.
+//! Copies long-lived records from the other nodes after an activation. Until then, the node does
+//! not confirm that a record is missing.
 //!
-//! All other nodes are read at once, so a source that is slow, or whose keys have no end, delays none
-//! of the others. When enough of them were read, the rest gets a limited time.
+//! All other nodes are read in parallel, so a source that is slow, or whose scan does not end,
+//! delays no other source. When enough sources were read, the remaining ones get a limited time.
 //!
-//! One client copies for all (`copier`). A node that copies abstains from questions about records, and about
-//! claims if it did not learn from N−q+1 others. Each source is read over a connection of its own, beside the
-//! voting one: pages of 250 keys, of which it asks the node for which it has no record or one of work that
-//! was begun, and reads those until an answer has 256 KiB. The sources have equal shares of 10 MB and 200
-//! calls a second. A record of work that is done replaces one of work that was begun; of two such records the
-//! one with the longer retention stays.
+//! One client copies on behalf of all (`copier`). A node whose records are being copied abstains
+//! from queries for records, and from queries for claims if it did not learn from N−q+1 other
+//! nodes. Each source is read over its own connection, apart from the connection for votes: in
+//! pages of 250 keys. The copier asks the node for which of these keys it has no record, or only a
+//! record of unfinished work, and reads these records until a reply reaches 256 KiB. The sources
+//! have equal shares of 10 MB and 200 calls a second. A record of finished work replaces a record
+//! of unfinished work. Of two records of unfinished work, the one with the longer retention is
+//! kept.
 //!
-//! A source counts if it votes, and if its tag is the same before and after. The node has all records when
-//! N−q+1 complete sources were read, or all others: a quorum that lacks records because its nodes forgot one
-//! after the other is no new set, and the node that could not be read may be the only one that has them. Only a
-//! bootstrapped node copies from any q, itself included. A source is counted only when the node has, for each
-//! of its keys, its record or a better one; so the order of the sources does not matter.
+//! A source counts if it votes, and if its tag is the same before and after the read. The node is
+//! complete when N−q+1 complete sources were read, or all other nodes: a quorum whose nodes forgot
+//! records one after the other is not a new set, and a node that could not be read may be the only
+//! one with these records. Only a bootstrapped node is complete with any q nodes, itself included.
+//! A source is counted only when the node has, for each of the source's keys, the same record or a
+//! better one. So the order of the sources does not matter.
 //!
-//! Keys whose records another source is reading come later, so that usually each is read from one source; a
-//! source with no other key left waits for them, for 5 s in total, and then reads them itself. When enough
-//! sources were read, the rest gets as much time again, at least 3 s. While too few were read, those that
-//! failed or were not complete are read again, after 1 to 2 s each time.
+//! Keys whose records another source is reading are deferred, so that usually each record is read
+//! from one source. A source with no other key left waits for them, for 5 s in total, and then
+//! reads them itself. When enough sources were read, the remaining ones get as much time again, at
+//! least 3 s. While too few sources were read, those that failed or were not complete are read
+//! again after pauses of 1 to 2 s.
 
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -34,7 +38,7 @@ use super::{
     key_reservations::KeyReservations,
     node_report::BOOTSTRAPPED,
     record_source::RecordSource,
-    shared_task::{SharedTask, TaskClaim, TaskClaimed},
+    shared_task::{SharedTask, TaskLease, TaskLeaseOutcome},
     source_outcomes::SourceOutcomes,
 };
 use crate::{
@@ -62,7 +66,7 @@ const MIN_EXTRA: Duration = Duration::from_secs(3);
 /// Pause before the next attempt, while another client copies or after a failure.
 const PAUSE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(2);
 
-/// Copies records to a node; returns the pause before the next attempt if it is not done.
+/// Copies records to a node. Returns the pause before the next attempt if records are missing.
 pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
     let status = &set.members()[node].status;
     let begun = Instant::now();
@@ -71,7 +75,7 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
         Ok(CopyEnd::Now(Copied { records, bytes })) => {
             let elapsed = begun.elapsed();
             let node = status.name();
-            crate::log::info!(%node, records, bytes, ?elapsed, "long-lived records were taken over");
+            crate::log::info!(%node, records, bytes, ?elapsed, "long-lived records were copied");
             None
         }
         Ok(CopyEnd::ByAnother(copied)) => {
@@ -80,7 +84,7 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
         }
         Err(reason) => {
             let node = status.name();
-            crate::log::debug!(%node, %reason, "long-lived records are not taken over yet");
+            crate::log::debug!(%node, %reason, "long-lived records are not copied yet");
             Some(crate::random::within(&PAUSE))
         }
     }
@@ -88,7 +92,7 @@ pub(super) async fn copy(set: &NodeSet, node: usize) -> Option<Duration> {
 
 enum CopyEnd {
     Now(Copied),
-    /// The node lacked none.
+    /// The node lacked no record.
     Before,
     ByAnother(Copied),
 }
@@ -100,17 +104,17 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<CopyEnd, Reason> {
     if begun.once.is_empty() {
         return Ok(CopyEnd::Before);
     }
-    let claim = TaskClaim::new(SharedTask::Copy, node, Arc::clone(&begun.once));
-    match claim.take(set).await? {
-        TaskClaimed::Ours => {}
-        TaskClaimed::ByAnother(copied) => return Ok(CopyEnd::ByAnother(copied)),
-        TaskClaimed::Over => return Ok(CopyEnd::Before),
+    let lease = TaskLease::new(SharedTask::Copy, node, Arc::clone(&begun.once));
+    match lease.acquire(set).await? {
+        TaskLeaseOutcome::Ours => {}
+        TaskLeaseOutcome::HeldByAnother(copied) => return Ok(CopyEnd::ByAnother(copied)),
+        TaskLeaseOutcome::Over => return Ok(CopyEnd::Before),
     }
-    let copied = claim.hold(set, Copier::run(set, node, &begun)).await;
+    let copied = lease.hold(set, Copier::run(set, node, &begun)).await;
     let copied = copied.unwrap_or(Err(Reason::WrongTag { found: "".into() }));
     if copied.is_err() {
-        // Another client may reach a node that this one does not.
-        claim.give_back(set).await;
+        // The next client may reach a source that this one does not.
+        lease.release(set).await;
     }
     copied.map(CopyEnd::Now)
 }
@@ -118,8 +122,8 @@ async fn try_to_copy(set: &NodeSet, node: usize) -> Result<CopyEnd, Reason> {
 /// The state of a node's records.
 pub(super) struct RecordsReport {
     pub(super) tag: Tag,
-    /// [`LEARNT`] or [`BOOTSTRAPPED`] with the nonce of the probation, or nothing. With the tag it
-    /// names the activation.
+    /// [`LEARNT`] or [`BOOTSTRAPPED`] with the nonce of the probation, or nothing. Together with
+    /// the tag it identifies the activation.
     once: Arc<str>,
 }
 
@@ -138,7 +142,7 @@ impl RecordsReport {
         self.once.is_empty()
     }
 
-    /// Checks that the node was neither enrolled again nor found to have forgotten since.
+    /// Checks that the node was neither enrolled again nor found to have forgotten since `begun`.
     pub(super) fn are_those_of(&self, begun: &Self) -> Result<(), Reason> {
         let same = self.tag.enrolment() == begun.tag.enrolment() && self.once == begun.once;
         let found = || Arc::clone(self.tag.text());
@@ -198,8 +202,8 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Reads all other nodes at once, until each was read or has failed. Once enough were read, the
-    /// rest gets as much time again.
+    /// Reads all other nodes in parallel, until each was read or has failed. Once enough were read,
+    /// the remaining ones get as much time again.
     async fn copy_all(&self) -> Result<(), Reason> {
         let started = Instant::now();
         let is_bootstrapped = self.begun.once.starts_with(BOOTSTRAPPED);
@@ -210,7 +214,8 @@ impl<'a> Copier<'a> {
         while outcomes.are_missing()
             && let Some((node, outcome)) = next_before(end, &mut reading).await
         {
-            // A long copy from another node gives it the time to become complete, or to come back.
+            // A long copy from another node gives this node time to become complete, or to
+            // reconnect.
             if outcome != Ok(true) {
                 reading.push(self.read(node, Some(outcome.clone())));
             }
@@ -221,13 +226,13 @@ impl<'a> Copier<'a> {
         }
         if outcomes.suffice() && outcomes.are_missing() {
             let node = self.set.members()[self.node].status.name();
-            crate::log::debug!(%node, "records of slow nodes were not read to the end");
+            crate::log::debug!(%node, "the records of slow nodes were read only in part");
         }
         outcomes.verdict()
     }
 
-    /// Copies the records of a node, again after a pause if they were not read or not complete
-    /// before; returns whether the node was complete.
+    /// Copies the records of a node. Repeats that after a pause if the node was not read or not
+    /// complete before. Returns whether the node was complete.
     async fn read(
         &self,
         from: usize,
@@ -239,8 +244,8 @@ impl<'a> Copier<'a> {
         (from, RecordSource::copy(self, from, before == Some(Ok(false))).await)
     }
 
-    /// Waits until a source that made calls in its turn may go on. The sources have equal shares of
-    /// the rate.
+    /// Waits until a source that made calls in its turn may continue. The sources have equal shares
+    /// of the rate.
     pub(super) async fn pace(&self, turn: Instant, calls: u32, bytes: u64) {
         let shares = self.shares.load(Ordering::Relaxed).max(1);
         let least = (TURN * calls).max(Duration::from_micros(bytes * 1_000_000 / RATE));
@@ -277,14 +282,14 @@ impl Drop for RateShare<'_> {
     }
 }
 
-/// Returns the next item; nothing from `end` on.
+/// Returns the next item, or `None` from `end` on.
 async fn next_before<T>(
     end: Option<Instant>,
     items: &mut (impl Stream<Item = T> + Unpin),
 ) -> Option<T> {
     match end {
         None => items.next().await,
-        // The items may always be ready, which hides the timeout.
+        // Items that are always ready would hide the timeout.
         Some(end) if end <= Instant::now() => None,
         Some(end) => timeout_at(end, items.next()).await.unwrap_or(None),
     }
@@ -322,7 +327,7 @@ mod tests {
     }
 
     impl<'a> Copier<'a> {
-        /// An attempt to copy to the first node.
+        /// Creates an attempt to copy to the first node.
         pub(in super::super) fn of_tests(set: &'a NodeSet, begun: &'a RecordsReport) -> Self {
             Self {
                 set,
@@ -340,22 +345,29 @@ mod tests {
         let Scripted { set, .. } = Scripted::new("p");
         let begun = RecordsReport::of_tests(LEARNT);
         let copier = Copier::of_tests(&set, &begun);
+
         let pause = async |calls, bytes| {
             let turn = Instant::now();
             copier.pace(turn, calls, bytes).await;
             turn.elapsed().as_millis()
         };
+
         assert_eq!((pause(1, 0).await, pause(2, 0).await), (5, 10));
+
         let share = RateShare::new(&copier);
         assert_eq!((pause(1, 0).await, pause(1, 2_000_000).await), (5, 200));
+
         let other = RateShare::new(&copier);
         assert_eq!((pause(2, 0).await, pause(1, 2_000_000).await), (20, 400));
+
         drop(other);
         assert_eq!(pause(1, 2_000_000).await, 200, "one source has the whole rate again");
+
         drop(share);
         let turn = Instant::now();
         sleep(Duration::from_secs(1)).await;
         copier.pace(turn, 1, 2_000_000).await;
+
         assert_eq!(turn.elapsed(), Duration::from_secs(1), "its turn took longer");
     }
 
@@ -369,7 +381,9 @@ mod tests {
         for (records, bytes) in [(2, 20), (3, 30)] {
             copier.report_progress(Copied { records, bytes });
         }
+
         let Copied { records, bytes } = status.copied();
+
         assert_eq!((records, bytes), (5, 50));
     }
 

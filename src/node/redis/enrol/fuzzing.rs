@@ -1,4 +1,4 @@
-//! A check of what nodes in probation learn from others.
+//! Checks how a node in probation reads the state of other nodes.
 
 use ::redis::Value;
 
@@ -7,8 +7,8 @@ use crate::stripe::STRIPES;
 
 /// Reads a reply as the state of a node, and as a page of its marks.
 ///
-/// Only fences go to another server under their names. What is learnt twice is learnt once, and of two
-/// marks the same one stands in any order.
+/// A fence goes to another server only under its canonical name. Learning the same state twice has
+/// no further effect, and of two marks the same one wins in any order.
 pub(crate) fn learnt(reply: &Value) {
     let (_, mut known) = LearntState::of_meta(reply);
     known.learn_fences(reply);

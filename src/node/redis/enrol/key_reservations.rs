@@ -1,6 +1,7 @@
-//! The keys whose records are being read, so that usually each record is read from one node only.
+//! Reservations of keys whose records are being read, so that usually each record is read from one
+//! node only.
 //!
-//! A reservation only saves load: a record that is read twice is the same.
+//! A reservation only saves load: reading a record twice has the same result.
 
 use std::{collections::HashSet, mem, time::Duration};
 
@@ -8,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::sync::{Mutex, lock};
 
-/// Interval between looks at reserved keys.
+/// Interval between checks of reserved keys.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Default)]
@@ -19,8 +20,8 @@ pub(super) struct KeyReservations {
 impl KeyReservations {
     /// Moves all keys that are not reserved out of `keys`, and reserves them.
     ///
-    /// While there are none, waits for at most `patience`, and subtracts the time from it. Then takes
-    /// all keys, so that a slow source delays the others by their patience only.
+    /// While there are none, waits for at most `patience`, and subtracts the waiting time from it.
+    /// Then takes all keys, so that a slow source delays the others by their patience only.
     pub(super) async fn take(
         &self,
         keys: &mut Vec<Vec<u8>>,
@@ -48,7 +49,7 @@ impl KeyReservations {
     }
 }
 
-/// Reserved keys, until this is dropped.
+/// Reserved keys; dropping this ends the reservation.
 #[derive(Debug)]
 pub(super) struct ReservedKeys<'a> {
     keys: Vec<Vec<u8>>,
@@ -86,16 +87,21 @@ mod tests {
         let (mut one, mut two) = (keys("ab"), keys("bac"));
         let (mut patience, started) = (PATIENCE, Instant::now());
         let first = reservations.take(&mut one, &mut patience).await;
+
         let second = reservations.take(&mut two, &mut patience).await;
+
         assert_eq!((first.keys(), &one), (&keys("ab")[..], &keys("")));
         assert_eq!((second.keys(), &two), (&keys("c")[..], &keys("ba")));
         assert_eq!((patience, started.elapsed()), (PATIENCE, Duration::ZERO));
+
         let ending = async {
             sleep(Duration::from_secs(2)).await;
             drop(first);
         };
         let (third, ()) = tokio::join!(reservations.take(&mut two, &mut patience), ending);
+
         assert_eq!((third.keys(), &two), (&keys("ba")[..], &keys("")));
+
         let waited = PATIENCE.saturating_sub(patience);
         assert!(waited >= Duration::from_secs(2) && !patience.is_zero(), "{waited:?}");
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
+    hash::fnv,
     node::redis::RestartGuard,
     protocol::views::Incarnation,
-    stripe::fnv,
     switches::{self, Switch},
 };
 
@@ -21,7 +21,8 @@ pub(crate) struct Layout {
     pub(crate) former: Arc<str>,
 }
 
-/// Of what a node stores. A client of another form never votes on the same node: it reports this text.
+/// The form of the data that a node stores. A client of another form never votes on the same node:
+/// it reports this text.
 const FORM: &str = "form 2 (upgrade a client that reports this as another set of its own nodes)";
 
 impl Layout {
@@ -40,10 +41,10 @@ impl Layout {
     }
 }
 
-/// What a node stores of its enrolment: state, run and history (32 digits), layout (16), nonce (16),
-/// epoch (8), view (a hash of layout and owners of all names, 16), and `max_ttl`. The states: `a`
-/// active, `p` in probation, `m` in probation and moved from a set that may still grant. Without the
-/// restart guard it ends behind the layout.
+/// The enrolment that a node stores: state, run and history (32 digits), layout (16), nonce (16),
+/// epoch (8), view (a hash of layout and owners of all names, 16), and `max_ttl`. The states are
+/// `a` for active, `p` for in probation, and `m` for in probation and moved from a set that may
+/// still grant. Without the restart guard the tag ends after the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(Arc<str>);
 
@@ -68,40 +69,41 @@ impl Tag {
         self.0.starts_with("m ")
     }
 
-    /// Returns the enrolled run and history.
+    /// Returns the run and history under which the node was enrolled.
     pub(crate) fn run(&self) -> &str {
         self.0.get(2..34).unwrap_or_default()
     }
 
-    /// `None` without the restart guard, and where an earlier version enrolled the node.
+    /// Returns the incarnation; `None` without the restart guard, and if an earlier version
+    /// enrolled the node.
     pub(crate) fn incarnation(&self) -> Option<Incarnation> {
         let (nonce, epoch) = (self.0.get(52..68)?, self.0.get(69..77)?);
         Incarnation::parse(&format!("{epoch} {} {nonce}", self.run()))
     }
 
-    /// Whether it has all parts; not without the restart guard, and where an earlier version enrolled
-    /// the node.
+    /// Returns whether the tag has all parts. It lacks some without the restart guard, and if an
+    /// earlier version enrolled the node.
     pub(super) fn is_complete(&self) -> bool {
         self.0.get(94..95) == Some("-")
     }
 
-    /// Returns the hash of the view, which nodes have in common that may vote together; without the
+    /// Returns the hash of the view, which is the same on nodes that may vote together; without the
     /// restart guard the layout.
     pub(crate) fn view(&self) -> &str {
         if self.is_complete() { &self.0[78..94] } else { self.layout() }
     }
 
-    /// Returns what names the fences: the view, and which TTLs the node takes.
+    /// Returns the name of the fences: the view, and the node's `max_ttl`.
     pub(crate) fn fences(&self) -> &str {
         if self.is_complete() { &self.0[78..] } else { self.layout() }
     }
 
-    /// Returns what names the enrolment in other fields: a space and the nonce.
-    pub(super) fn mark(&self) -> &str {
+    /// Returns the reference to the enrolment in other fields: a space and the nonce.
+    pub(super) fn enrolment_ref(&self) -> &str {
         self.0.get(51..68).unwrap_or_default()
     }
 
-    /// Returns all but the view and `max_ttl`, which may change at any time.
+    /// Returns the tag without the view and `max_ttl`, which may change at any time.
     pub(crate) fn enrolment(&self) -> &str {
         self.0.get(..77).unwrap_or(&self.0)
     }
@@ -124,18 +126,21 @@ mod tests {
     fn only_node_order_is_irrelevant() {
         let guard = RestartGuard::Probation;
         let base = layout(&["a:1/0", "b:1/0"], guard);
+
         assert_eq!(base.hash, layout(&["b:1/0", "a:1/0"], guard).hash);
         assert_eq!(base.hash.len(), 16);
+
         let others = [
             layout(&["a:1/0", "b:1/0", "c:1/0"], guard),
             layout(&["a:1/0", "b:1/1"], guard),
             layout(&["a:1/0", "b:1/0"], RestartGuard::Off),
             Layout::new(&["a:1/0".into(), "b:1/0".into()], "other", guard),
         ];
+
         assert!(others.iter().all(|other| other.hash != base.hash));
     }
 
-    /// Another hash would make every set of an earlier version another one.
+    /// With another hash, every set of an earlier version would become a different set.
     #[test]
     fn hash_is_stable() {
         let base = layout(&["a:1/0", "b:1/0"], RestartGuard::Probation);
@@ -151,18 +156,22 @@ mod tests {
         let (run, layout) = ("0123456789abcdef0123456789abcdef", "00112233aabbccdd");
         let (nonce, view) = ("0102030405060708", "1122334455667788");
         let tag = |state| Tag::new(format!("{state} {run} {layout} {nonce} 0000000a {view}-7000"));
+
         let [active, probation, moved] = ["a", "p", "m"].map(tag);
+
         assert!(active.is_active() && !active.is_probation());
         assert!(probation.is_probation() && !probation.is_moved());
         assert!(moved.is_probation() && moved.is_moved());
         assert_eq!((active.run(), active.layout()), (run, layout));
         assert_eq!((active.view(), active.fences()), (view, "1122334455667788-7000"));
         assert_eq!(active.enrolment(), format!("a {run} {layout} {nonce} 0000000a"));
+
         let incarnation = Incarnation {
             epoch: 10,
             id: 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef,
             nonce: 0x0102_0304_0506_0708,
         };
+
         assert_eq!(active.incarnation(), Some(incarnation));
     }
 

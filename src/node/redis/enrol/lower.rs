@@ -1,4 +1,4 @@
-//! Lowers `max_ttl`: the nodes reject longer TTLs at once; probations use the old value until every
+//! Lowers `max_ttl`. The nodes reject longer TTLs at once. Probations use the old value until every
 //! lock with a longer TTL has expired.
 
 use std::{sync::Arc, time::Duration};
@@ -16,7 +16,7 @@ use crate::{
     time::{Clock, Timestamp},
 };
 
-/// A lowering under way: each node's answer, and when the last node had answered.
+/// A lowering in progress: each node's answer, and the time of the last answer.
 pub(crate) struct Lowering<'a> {
     set: &'a NodeSet,
     begun: Vec<Result<PreviousMaxTtl, Reason>>,
@@ -28,7 +28,7 @@ pub(crate) struct Lowering<'a> {
 /// The previous limit of a node.
 struct PreviousMaxTtl {
     longest: Duration,
-    /// The node's note of it; empty if the limit was not longer.
+    /// The text that the node stores about it; empty if the limit was not longer.
     longer: Arc<str>,
 }
 
@@ -41,21 +41,21 @@ impl<'a> Lowering<'a> {
         Self { set, begun, since: set.clock.now(), ahead: set.clock.ahead() }
     }
 
-    /// Returns the time for which longer locks may be left, on the local clock.
+    /// Returns the remaining time for which locks with longer TTLs may be held, on the local clock.
     pub(crate) fn remaining(&self) -> Duration {
         let longer = self.begun.iter().flatten().filter(|before| !before.longer.is_empty());
         let Some(longest) = longer.map(|before| before.longest).max() else {
             return Duration::ZERO;
         };
-        // As in a probation, corrections of the local clock do not count.
+        // As in a probation, corrections of the local clock are not counted.
         let since = self.since + self.set.clock.ahead().saturating_sub(self.ahead);
         let end = since + longest + formulas::drift(longest, self.set.settings.drift_factor);
         end.saturating_duration_since(self.set.clock.now())
     }
 
-    /// Has probations use the lower value alone.
+    /// Makes probations use the lower value.
     ///
-    /// Returns the outcomes if not every node accepted it.
+    /// Returns the outcomes if not every node accepted that.
     pub(crate) async fn end(self) -> Result<(), Votes> {
         let Self { set, begun, .. } = self;
         let ended = begun.into_iter().enumerate().map(async |(node, before)| {
@@ -72,7 +72,7 @@ impl<'a> Lowering<'a> {
     }
 }
 
-/// Number of attempts to change a record that other clients change as well.
+/// Number of attempts to change a record that other clients change at the same time.
 const ATTEMPTS: usize = 5;
 
 async fn lower(set: &NodeSet, node: usize, nonce: &str) -> Result<PreviousMaxTtl, Reason> {
@@ -107,7 +107,7 @@ async fn clear(set: &NodeSet, node: usize, before: &PreviousMaxTtl) -> Result<()
     if !before.longer.is_empty() {
         set.change(node, &Change::clearing(&before.longer)).await?;
     }
-    // It is still above ours where another client lowers it as well.
+    // The limit is still above ours if another client lowers it as well.
     let longest = set.read(node).await?.longest_ttl();
     if longest <= set.settings.max_ttl { Ok(()) } else { Err(Reason::MaxTtlRaised { to: longest }) }
 }
@@ -128,24 +128,30 @@ mod tests {
     #[tokio::test]
     async fn lowering_waits_for_noted_limits() {
         let Scripted { set, mut nodes, clock } = Scripted::new("p");
-        // The first one notes nothing, as its limit is not longer.
+        // The first node stores no previous limit, as its limit is not longer.
         let mut servers = [ours(&set, 1, "10000"), ours(&set, 2, "20000"), FakeServer::down()];
+
         let lowering = served(&mut nodes, &mut servers, Lowering::begin(&set)).await;
+
         assert_eq!(
             [&servers[0], &servers[1]].map(|s| (s.changes, s.field("max_ttl"))),
             [(0, "10000"), (1, "10000")]
         );
         assert!(servers[1].field("longer").starts_with("20000 "));
+
         let whole = Duration::from_millis(20_000 + 200 + 2);
         assert_eq!(lowering.remaining(), whole);
+
         clock.advance(Duration::from_secs(5));
         assert_eq!(lowering.remaining(), whole.saturating_sub(Duration::from_secs(5)));
+
         set.clock.put_forward(Duration::from_secs(9));
         assert_eq!(
             lowering.remaining(),
             whole.saturating_sub(Duration::from_secs(5)),
             "a correction is no time"
         );
+
         let ended = served(&mut nodes, &mut servers, lowering.end()).await.unwrap_err();
         let outcomes: Vec<_> = ended.iter().map(|vote| vote.outcome.clone()).collect();
         let down = VoteOutcome::NotCounted(Reason::Disconnected);
@@ -161,10 +167,13 @@ mod tests {
             [FakeServer::new(1, &theirs), FakeServer::new(2, &[]), ours(&set, 3, "20000")];
         let lowering = served(&mut nodes, &mut servers, Lowering::begin(&set)).await;
         let ended = served(&mut nodes, &mut servers, lowering.end()).await.unwrap_err();
+
         let outcomes: Vec<_> = ended.iter().map(|vote| vote.outcome.clone()).collect();
+
         assert!(
             matches!(&outcomes[0], VoteOutcome::NotCounted(Reason::OtherLayout { found, .. }) if &**found == "theirs")
         );
+
         let not_enrolled = Reason::WrongTag { found: "".into() };
         assert_eq!(outcomes[1..], [VoteOutcome::NotCounted(not_enrolled), VoteOutcome::Granted]);
     }

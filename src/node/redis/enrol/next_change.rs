@@ -1,4 +1,4 @@
-//! Which change of a node's record comes next.
+//! Decides which change of a node's record comes next.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     switches::{self, Switch},
 };
 
-/// What an enrolment depends on, besides the record.
+/// The state that a change of a record depends on, besides the record.
 #[derive(Clone, Debug)]
 pub(crate) struct EnrolTerms<'a> {
     pub(crate) layout: &'a Layout,
@@ -24,16 +24,16 @@ pub(crate) struct EnrolTerms<'a> {
     pub(crate) max_ttl: Duration,
     /// Whether the node's `max_ttl` may be raised while it votes.
     pub(crate) may_raise: bool,
-    /// The least epoch of a new enrolment; `None` if the node must not be enrolled.
+    /// The minimum epoch of a new enrolment; `None` if the node must not be enrolled.
     pub(crate) least_epoch: Option<u32>,
-    /// The incarnation that is to be enrolled anew, as another one owns its name.
+    /// The incarnation that must be enrolled again because another one owns its name.
     pub(crate) reclaims: Option<Incarnation>,
-    /// Whether the node lacks an owner of another name, as last seen.
+    /// Whether the node lacked the owner of another name when it was last checked.
     pub(crate) lacks_owners: bool,
-    /// The names of the other nodes, sorted, and the known owners of these.
+    /// The names of the other nodes, sorted, and the known owners of these names.
     pub(crate) others: Vec<&'a str>,
     pub(crate) owners: Vec<Option<Incarnation>>,
-    /// The set that the node belongs to, if that is to be taken over.
+    /// The set that the node belongs to, if that set may be taken over.
     pub(crate) unused: Option<ForeignSet>,
     /// Whether a moved node may start its probation.
     pub(crate) may_start: bool,
@@ -42,10 +42,11 @@ pub(crate) struct EnrolTerms<'a> {
     pub(crate) nonce: u64,
 }
 
-/// Returns what has to change next, so that a node is enrolled in the set of these terms and knows what
-/// the client knows; or why it can't be enrolled at present.
+/// Returns the next change that makes a node a member of the set, with the owners that this client
+/// knows. Fails if the node can't be enrolled at present.
 ///
-/// A node is enrolled if it is new, or another run of its server, or displaced, or lost its fences.
+/// A node is enrolled if it is new, if its server was restarted, if it is displaced, or if it lost
+/// its fences.
 pub(crate) fn next_change(
     report: &NodeReport,
     terms: &EnrolTerms<'_>,
@@ -61,9 +62,9 @@ pub(crate) fn next_change(
     let is_guarded = terms.restart == RestartGuard::Probation;
     let is_reclaimed =
         is_current && terms.reclaims.is_some() && tag.incarnation() == terms.reclaims;
-    // Its fences were deleted, or its tag is of another form.
+    // The node's fences were deleted, or its tag has another form.
     let has_lost = is_current && (report.lacks_fences || is_guarded != tag.is_complete());
-    // A blank one is of no use when it is full.
+    // A blank node that is full can't store locks.
     if is_blank && report.memory.as_ref().is_some_and(Memory::is_full) {
         return Err(Reason::OutOfMemory);
     }
@@ -84,8 +85,8 @@ pub(crate) fn next_change(
     }
     let (kind, mut change) = match () {
         () if is_new || raises => (ChangeKind::Vote, Change::of_limits(report)),
-        () if !news.is_empty() => (ChangeKind::Owners, Change::of_limits(report)),
-        () => (ChangeKind::Mark, Change::of_tag(tag)),
+        () if !news.is_empty() => (ChangeKind::NameOwners, Change::of_limits(report)),
+        () => (ChangeKind::InUse, Change::of_tag(tag)),
     };
     change.kind = kind;
     change.may_have_had(&terms.latest_tag);
@@ -104,7 +105,7 @@ pub(crate) fn next_change(
         change.set_tag(tag);
         change.set("layout", &terms.layout.description);
         change.least_fence = Some(0);
-    } else if kind != ChangeKind::Mark {
+    } else if kind != ChangeKind::InUse {
         change.set_tag(same_tag(report, &owners, max_ttl));
     }
     change.fields.extend(news);
@@ -121,8 +122,8 @@ pub(crate) fn next_change(
     Ok((!change.fields.is_empty()).then_some(change))
 }
 
-/// Returns how a node of an unused set is moved to this one, if no client of that set has checked it
-/// meanwhile; or how it starts, once enough nodes of that set were moved.
+/// Returns the change that moves a node of an unused set to this one, if no client of that set has
+/// checked it meanwhile; or the change that starts it, once enough nodes of that set were moved.
 fn takeover(report: &NodeReport, terms: &EnrolTerms<'_>) -> Option<Change> {
     let known = LearntState::default();
     let entering = |state| Entering {
@@ -147,8 +148,8 @@ fn takeover(report: &NodeReport, terms: &EnrolTerms<'_>) -> Option<Change> {
     }
 }
 
-/// At least the time in seconds: a client that has not seen the former owner of the name still enrols
-/// its successor above it.
+/// The epoch is at least the time in seconds, so that a client that has not seen the former owner
+/// of the name still enrols its successor with a greater epoch.
 fn next_incarnation(report: &NodeReport, least_epoch: u32, nonce: u64) -> Incarnation {
     let seconds = u32::try_from(report.server_micros / 1_000_000).unwrap_or(u32::MAX);
     let before = report.tag.incarnation().map_or(1, |before| before.epoch.saturating_add(1));
@@ -180,7 +181,7 @@ mod tests {
         next_change(report, &terms).unwrap()
     }
 
-    /// A report whose mark is fresh.
+    /// A report with a recent mark.
     fn marked(report: NodeReport) -> NodeReport {
         NodeReport { seen: "5".into(), server_micros: 5, ..report }
     }
@@ -201,18 +202,21 @@ mod tests {
     #[test]
     fn current_nodes_are_left_alone() {
         let set = Scripted::new("p").set;
+
         for state in ['a', 'p', 'm'] {
             assert_eq!(next_change(&marked(report(&set, state, 2, 1)), &terms(&set)), Ok(None));
         }
+
         let tag = report(&set, 'a', 2, 1).tag.text().replace(&*set.layout.hash, "fedcba9876543210");
         let other = NodeReport { tag: Tag::new(tag), ..marked(report(&set, 'a', 2, 1)) };
         assert_eq!(next_change(&other, &terms(&set)), Ok(None), "a node of another set");
+
         let unmarked = NodeReport { seen: "".into(), server_micros: 5_000_000, ..other };
         assert_eq!(next_change(&unmarked, &terms(&set)), Ok(None), "its mark is theirs, too");
     }
 
     #[test]
-    fn who_has_to_be_enrolled_anew() {
+    fn nodes_that_have_to_be_enrolled_again() {
         let set = Scripted::new("p").set;
         let member = marked(report(&set, 'a', 2, 4));
         let own = member.tag.incarnation();
@@ -234,8 +238,11 @@ mod tests {
             assert_eq!(field(&change, "layout"), Some(&*set.layout.description), "{why}");
         }
         let other = Some(incarnation(3));
+
         let terms = EnrolTerms { reclaims: other, ..terms(&set) };
+
         assert_eq!(next_change(&member, &terms), Ok(None), "another one is displaced");
+
         let nobody = EnrolTerms { least_epoch: None, ..terms };
         assert_eq!(next_change(&blank(member), &nobody), Ok(None), "it was seen in another set");
     }
@@ -267,6 +274,7 @@ mod tests {
             let terms = EnrolTerms { least_epoch: Some(least), ..terms(&set) };
             change_of(&restarted, &terms).after.incarnation().unwrap()
         };
+
         assert_eq!(epoch(90, 4, 5), Incarnation { epoch: 90, id: 3, nonce: 9 });
         assert_eq!(epoch(1, 90, 5).epoch, 91, "above that of its former run");
         assert_eq!(epoch(1, 4, 90).epoch, 90, "at least the time in seconds");
@@ -318,11 +326,14 @@ mod tests {
             let member = report(&set, 'a', 2, 1);
             NodeReport { seen: seen.to_string().into(), server_micros: now, ..member }
         };
+
         let quarter = u64::try_from(set.settings.max_ttl.as_micros()).unwrap() / 4;
+
         assert_eq!(next_change(&seen_at(7, 7 + quarter), &terms(&set)), Ok(None));
+
         for (seen, now) in [(7, 8 + quarter), (7, 6)] {
             let change = change_of(&seen_at(seen, now), &terms(&set));
-            assert_eq!(change.kind, ChangeKind::Mark);
+            assert_eq!(change.kind, ChangeKind::InUse);
             let expected = [Some(now.to_string()), Some("3".into())];
             assert_eq!(["seen", "size"].map(|name| field(&change, name).map(Into::into)), expected);
             assert_eq!((change.after, change.least_fence), (change.before, None));
@@ -330,21 +341,26 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_told_by_maximum() {
+    fn latest_owners_are_stored() {
         let set = Scripted::new("p").set;
         let member = marked(report(&set, 'a', 2, 1));
+
         let change = next(&set, &member, true).unwrap();
-        assert_eq!(change.kind, ChangeKind::Owners);
+
+        assert_eq!(change.kind, ChangeKind::NameOwners);
         assert_eq!(field(&change, "owner:c:1/0"), Some(&*incarnation(3).to_string()));
         assert_eq!(field(&change, "owner:a:1/0"), None, "it is not known");
+
         let (before, after) = (member.tag.text(), change.after.text());
         assert!(before != after && before[..77] == after[..77], "{after}");
-        // It knows a later one.
+
+        // The node knows a later owner.
         let later = Incarnation { epoch: 2, ..incarnation(4) };
         let knows = NodeReport { owners: vec![None, Some(later)], ..member.clone() };
         assert_eq!(next(&set, &knows, true), None);
         assert_eq!(next(&set, &member, false), None, "displaced, or one server under two names");
-        // A new one takes them along.
+
+        // A new enrolment includes the owners.
         let blank = marked(NodeReport { tag: Tag::new(""), ..member });
         let change = next(&set, &blank, false).unwrap();
         assert_eq!(change.kind, ChangeKind::Vote);
@@ -357,8 +373,11 @@ mod tests {
         let ours = report(&set, 'a', 2, 4);
         let tag = Tag::new(ours.tag.text().replace(&*set.layout.hash, "fedcba9876543210"));
         let member = NodeReport { tag, seen: "77".into(), size: 5, ..ours };
+
         let mut terms = set.terms(1, false);
+
         assert!(next_change(&member, &terms).unwrap().is_none(), "its set may be in use");
+
         terms.unused = Some(member.other_set());
         let change = next_change(&member, &terms).unwrap().unwrap();
         assert_eq!(change.kind, ChangeKind::Takeover(5));
@@ -369,6 +388,7 @@ mod tests {
             ["from", "from_size", "seen"].map(|name| field(&change, name)),
             [Some("fedcba9876543210"), Some("5"), Some("0")]
         );
+
         // A client changed the mark.
         let used = NodeReport { seen: "78".into(), ..member };
         assert!(next_change(&used, &terms).unwrap().is_none());
@@ -378,19 +398,25 @@ mod tests {
     fn moved_nodes_start_in_probation() {
         let set = Scripted::new("p").set;
         let moved = marked(report(&set, 'm', 2, 1));
+
         let mut terms = set.terms(1, false);
+
         assert_eq!(next_change(&moved, &terms).unwrap(), None);
+
         terms.may_start = true;
         for state in ['a', 'p'] {
             assert_eq!(next_change(&marked(report(&set, state, 2, 1)), &terms), Ok(None));
         }
+
         let elsewhere = moved.tag.text().replace(&*set.layout.hash, "fedcba9876543210");
         let elsewhere = NodeReport { tag: Tag::new(elsewhere), ..moved.clone() };
         assert_eq!(next_change(&elsewhere, &terms).unwrap(), None, "moved to another set");
+
         let change = next_change(&moved, &terms).unwrap().unwrap();
         assert_eq!(change.kind, ChangeKind::Start);
         assert_eq!(field(&change, "from"), None, "where it came from stays");
         assert!(change.after.is_probation() && !change.after.is_moved());
+
         let started = marked(report(&set, 'p', 2, 2));
         assert_eq!(next_change(&started, &terms).unwrap(), None);
     }

@@ -7,6 +7,7 @@ use ::redis::{Pipeline, Value};
 use super::Tag;
 use crate::{
     error::Reason,
+    hash::fnv,
     membership::other_sets::ForeignSet,
     node::{
         Memory, Persistence,
@@ -19,42 +20,42 @@ use crate::{
         },
     },
     protocol::views::Incarnation,
-    stripe::{STRIPES, fnv},
+    stripe::STRIPES,
 };
 
-/// Value of `once` on a node that learnt from others in its probation.
+/// Value of `once` on a node that learnt from other nodes in its probation.
 pub(super) const LEARNT: &str = "copying";
-/// Value of `once` on a node that started with others. Begins with [`LEARNT`].
+/// Value of `once` on a node that started together with others. Begins with [`LEARNT`].
 pub(super) const BOOTSTRAPPED: &str = "copying bootstrapped";
 
-/// What a node stores of its membership, and what its server is.
+/// The stored membership of a node, and the properties of its server.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeReport {
     pub(crate) server_micros: u64,
     pub(crate) is_replica: bool,
     pub(crate) run_id: Arc<str>,
-    /// Run and history of the data that the server has now.
+    /// Run and history of the server's current data.
     pub(crate) run: Arc<str>,
     pub(crate) tag: Tag,
-    /// The longest TTL that it grants.
+    /// The longest TTL that the node grants.
     pub(crate) max_ttl: Duration,
-    /// What `max_ttl` was before it was lowered, in ms, and who lowered it; empty where all locks of that
-    /// time have expired.
+    /// The value of `max_ttl` before it was lowered, in ms, and the client that lowered it; empty
+    /// once all locks with that TTL have expired.
     pub(crate) longer: Arc<str>,
     pub(crate) floor: u64,
-    /// Its fences are not where they have to be by its tag; false if that was not read.
+    /// Whether the fences are missing under the key that the tag names; false if that was not read.
     pub(crate) lacks_fences: bool,
-    /// The layout that is stored, for people to read.
+    /// The stored layout, for display.
     pub(crate) layout: Arc<str>,
-    /// Long-lived records are still being taken over.
+    /// Whether long-lived records are still being copied to the node.
     pub(crate) copying: bool,
     /// The owners of the other names, in the order of the names.
     pub(crate) owners: Vec<Option<Incarnation>>,
-    /// A mark that clients of its set change.
+    /// Time at which a client of its set last marked the node as in use, in µs of the server's clock.
     pub(crate) seen: Arc<str>,
     /// Number of nodes of its set; zero if unknown.
     pub(crate) size: usize,
-    /// The layout, and how many nodes it has, of the set that the node was moved from.
+    /// The layout of the set that the node was moved from, and the number of its nodes.
     pub(crate) moved_from: (Arc<str>, usize),
     pub(crate) memory: Option<Memory>,
     pub(crate) persistence: Option<Persistence>,
@@ -66,11 +67,11 @@ pub(crate) struct NodeReport {
 const FIELDS: [&str; 10] =
     ["tag", "max_ttl", "floor", "layout", "once", "seen", "size", "from", "from_size", "longer"];
 
-/// Adds the commands that read a node's report. `tag`: the one that it had before, under which its
-/// fences are looked for; `others`: the names of the other nodes, sorted.
+/// Adds the commands that read a node's report. `tag` is the tag that the node had before, which
+/// names the key of its fences; `others` are the names of the other nodes, sorted.
 ///
-/// The record is read first: a server whose history changed in between reports another run than the
-/// record's.
+/// The record is read first. If the server's history changes in between, the report has another run
+/// than the record.
 pub(crate) fn add_check(pipeline: &mut Pipeline, keys: &Keys, tag: &Tag, others: &[&str]) {
     let record = pipeline.cmd("HMGET").arg(&keys.meta).arg(&FIELDS[..]);
     for name in others {
@@ -85,9 +86,10 @@ pub(crate) fn add_check(pipeline: &mut Pipeline, keys: &Keys, tag: &Tag, others:
     pipeline.cmd("CONFIG").arg("GET").arg("save");
 }
 
-/// Returns the run of a server, and the history of its data, as a tag has them: 16 digits of each.
+/// Returns the run of a server and the history of its data in the form of a tag: 16 digits of each.
 ///
-/// A restart changes the first, and a promotion the second. Without the restart guard neither counts.
+/// A restart changes the run, and a promotion the history. Without the restart guard neither
+/// counts.
 pub(crate) fn run(server: &Value, replication: &Value, restart: RestartGuard) -> Option<Arc<str>> {
     if restart == RestartGuard::Off {
         return Some("0".repeat(32).into());
@@ -96,7 +98,7 @@ pub(crate) fn run(server: &Value, replication: &Value, restart: RestartGuard) ->
     Some(format!("{}{}", digits(&run), digits(&history)).into())
 }
 
-/// The first 16 digits of an id; of an id of another form, those of its hash.
+/// Returns the first 16 digits of an id, or of its hash if the id has another form.
 fn digits(id: &str) -> String {
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let is_usual = id.len() == 40 && id.bytes().all(is_hex);
@@ -156,12 +158,13 @@ impl NodeReport {
         })
     }
 
-    /// Returns the longest TTL of any lock that it may store: `max_ttl`, or its earlier value.
+    /// Returns the longest TTL of any lock that the node may store: `max_ttl`, or its earlier
+    /// value.
     pub(crate) fn longest_ttl(&self) -> Duration {
         self.max_ttl.max(Duration::from_millis(leading_number(&self.longer)))
     }
 
-    /// Returns the set that it belongs to.
+    /// Returns the set that the node belongs to.
     pub(super) fn other_set(&self) -> ForeignSet {
         ForeignSet {
             layout: self.tag.layout().into(),
@@ -171,7 +174,7 @@ impl NodeReport {
         }
     }
 
-    /// Returns `max_ttl` as it is stored; empty if it is not.
+    /// Returns the stored `max_ttl`; empty if none is stored.
     pub(super) fn raw_max_ttl(&self) -> String {
         if self.max_ttl.is_zero() { String::new() } else { millis(self.max_ttl).to_string() }
     }
@@ -186,7 +189,7 @@ pub(super) fn leading_number(text: &str) -> u64 {
     text[..digits].parse().unwrap_or(0)
 }
 
-/// A field of an answer to INFO.
+/// Returns a field of the reply to INFO.
 pub(crate) fn info(value: &Value, name: &str) -> Option<Arc<str>> {
     let text = match value {
         Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
@@ -258,7 +261,9 @@ mod tests {
         let read = |aof: &str, save| persistence_of(&bulk(&format!("aof_enabled:{aof}")), &save);
         let array = |rules| Value::Array(vec![bulk("save"), bulk(rules)]);
         let map = |rules| Value::Map(vec![(bulk("save"), bulk(rules))]);
+
         let of = |aof, snapshots| Some(Persistence::new(aof, snapshots));
+
         assert_eq!(read("1", array("3600 1")), of(true, Some(true)));
         assert_eq!(read("0", array("")), of(false, Some(false)));
         assert_eq!(read("0", map("3600 1")), of(false, Some(true)));

@@ -1,8 +1,8 @@
-//! Changes of what a node stores of its membership.
+//! Changes of the membership that a node stores.
 //!
-//! Every change is made in the same way: a client reads the record, decides what it has to become, and
-//! stores that with a script that compares what was read. If another client was faster, nothing is
-//! stored, and the next health check reads the record again.
+//! Every change is made in the same way: a client reads the record, decides on the new values, and
+//! stores them with a script that compares the record with the values that were read. If another
+//! client was faster, nothing is stored, and the next health check reads the record again.
 
 use std::time::Duration;
 
@@ -14,9 +14,10 @@ use super::{
     node_report::{BOOTSTRAPPED, LEARNT, millis},
 };
 use crate::{
+    hash::fnv,
     node::redis::encode::Keys,
     protocol::views::Incarnation,
-    stripe::{STRIPES, fnv},
+    stripe::STRIPES,
     switches::{self, Switch},
     token::TOKEN_LEAD,
 };
@@ -24,29 +25,29 @@ use crate::{
 /// A change of a node's record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// The tag that was read, and the one that is stored: the fences have a key by it.
+    /// The tags before and after the change, which the keys of the fences contain.
     pub(super) before: Tag,
     pub(crate) after: Tag,
-    /// The fields that must have these values still; an empty one is missing.
+    /// The fields that must still have these values; a missing field has an empty value.
     pub(super) expected: Vec<(&'static str, String)>,
     pub(super) fields: Vec<(String, String)>,
-    /// The node is enrolled: all stripes have to be there, with fences that are at least this.
+    /// Set if the node is enrolled: all stripes must exist, with fences of at least this value.
     pub(super) least_fence: Option<u64>,
-    /// Fences by stripe, which are stored where they are greater.
+    /// Fences by stripe, which are stored if they are greater.
     pub(super) fences: Vec<(usize, u64)>,
     pub(crate) kind: ChangeKind,
 }
 
-/// What depends on a change.
+/// The effect that depends on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeKind {
     /// The node's vote.
     Vote,
-    /// That its votes count together with those of the others.
-    Owners,
-    /// Nothing at once: the node is as useful without.
-    Mark,
-    /// The node leaves an unused set of this many nodes, or starts after that.
+    /// Whether the node's votes count together with the votes of the other nodes.
+    NameOwners,
+    /// Nothing immediate: the node works without the change.
+    InUse,
+    /// The node leaves an unused set of this many nodes, or starts after it left.
     Takeover(usize),
     Start,
 }
@@ -80,7 +81,7 @@ impl TagState {
     }
 }
 
-/// Returns the tag of an incarnation that knows these owners of the other names.
+/// Returns the tag of a new incarnation with these owners of the other names.
 pub(super) fn new_tag(
     state: TagState,
     layout: &str,
@@ -88,7 +89,7 @@ pub(super) fn new_tag(
     owners: &[Option<Incarnation>],
     max_ttl: Duration,
 ) -> Tag {
-    // No two names have the same owner: with the same owners, the views are the same.
+    // No two names have the same owner, so equal owners mean equal views.
     let mut view: Vec<_> = owners.iter().flatten().chain([&own]).collect();
     view.sort_unstable();
     let view = view.into_iter().fold(layout.to_owned(), |text, owner| format!("{text},{owner}"));
@@ -97,7 +98,7 @@ pub(super) fn new_tag(
     Tag::new(format!("{state} {id:032x} {layout} {nonce:016x} {epoch:08x} {view:016x}-{ttl}"))
 }
 
-/// Returns the tag of a node that stays in its state, but knows these owners and keeps this limit.
+/// Returns the tag of a node that stays in its state, with these owners and this limit.
 pub(super) fn same_tag(
     report: &NodeReport,
     owners: &[Option<Incarnation>],
@@ -111,7 +112,7 @@ pub(super) fn same_tag(
 }
 
 impl Change {
-    /// A change of a record with this tag.
+    /// Creates a change of a record that has this tag.
     pub(super) fn of_tag(tag: &Tag) -> Self {
         Self {
             before: tag.clone(),
@@ -124,7 +125,7 @@ impl Change {
         }
     }
 
-    /// The same, if `max_ttl` and what it was before are still as they were read, too.
+    /// Creates a change that also requires `max_ttl` and its previous value to be unchanged.
     pub(super) fn of_limits(report: &NodeReport) -> Self {
         let mut change = Self::of_tag(&report.tag);
         change.expected.push(("max_ttl", report.raw_max_ttl()));
@@ -132,7 +133,8 @@ impl Change {
         change
     }
 
-    /// Has what `max_ttl` was before forgotten, if it is still this. The tag stays.
+    /// Creates a change that clears the previous value of `max_ttl`, if it is still this. The tag
+    /// stays.
     pub(super) fn clearing(longer: &str) -> Self {
         let mut change = Self::of_tag(&Tag::new(""));
         change.expected = vec![("longer", longer.to_owned())];
@@ -144,7 +146,7 @@ impl Change {
         self.fields.push((field.into(), value.to_string()));
     }
 
-    /// Where only the record of a node was lost, its fences are under the tag that it had before.
+    /// If only the record of a node was lost, its fences are stored under its previous tag.
     pub(super) fn may_have_had(&mut self, latest: &Tag) {
         if self.before.text().is_empty() {
             self.before = latest.clone();
@@ -177,25 +179,25 @@ impl Change {
     }
 }
 
-/// Where a node moves, and what it takes along.
+/// The destination of a move, and the values that the node takes along.
 #[derive(Clone, Debug)]
 pub(super) struct Entering<'a> {
     pub(super) layout: &'a Layout,
-    /// The names of the other nodes there, sorted.
+    /// The names of the other nodes of that set, sorted.
     pub(super) others: Vec<&'a str>,
     pub(super) max_ttl: Duration,
     pub(super) known: &'a LearntState,
     pub(super) state: TagState,
 }
 
-/// Returns how a node moves from one layout to another: it stops voting at once, and starts a
-/// probation.
+/// Returns the change that moves a node from one layout to another: it stops voting at once, and
+/// starts a probation.
 ///
-/// The owners of names begin anew: a name need not mean in one set what it means in another. How the
-/// node left the other layout is kept (`left`): its view if it voted, or nothing.
+/// The owners of names start empty, as a name may mean another server in the new set. `left`
+/// records how the node left the other layout: its view if it voted, or nothing.
 ///
-/// `size`: the number of nodes of the other set, if clients may start the moved node once enough were
-/// moved; zero if only the command may.
+/// `size` is the number of nodes of the other set if clients may start the moved node once enough
+/// nodes were moved; zero if only the command may.
 pub(super) fn moving(report: &NodeReport, size: usize, entering: &Entering<'_>) -> Change {
     let mut change = Change::of_limits(report);
     let layout = report.tag.layout();
@@ -225,7 +227,7 @@ pub(super) fn moving(report: &NodeReport, size: usize, entering: &Entering<'_>) 
     change
 }
 
-/// What an activated node takes from others.
+/// The state that an activated node takes from others.
 #[derive(Clone, Debug)]
 pub(super) struct Lesson {
     pub(super) max_ttl: Duration,
@@ -237,7 +239,7 @@ pub(super) struct Lesson {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LessonKind {
     Learnt,
-    /// There were too few others that vote. Whether there was any at all.
+    /// Too few other nodes vote. `has_sources` is true if at least one does.
     Bootstrapped {
         has_sources: bool,
     },
@@ -252,14 +254,14 @@ impl LessonKind {
     }
 }
 
-/// Returns how the probation ends of a node whose record was read after the wait.
+/// Returns the change that ends the probation of a node whose record was read after the wait.
 pub(super) fn activation(report: &NodeReport, lesson: Lesson) -> Change {
-    // Another client may have raised the limit meanwhile, and waits for longer.
+    // Another client may have raised the limit meanwhile, and then waits longer.
     let mut change = Change::of_limits(report);
     let mut floor = report.floor.max(lesson.floor);
     let copies = match lesson.kind {
         LessonKind::Learnt => LEARNT,
-        // No node takes a token further ahead of its clock, so none that was ever granted is above
+        // No node accepts a token further ahead of its clock, so every granted token is at most
         // this.
         LessonKind::Bootstrapped { has_sources } => {
             if !switches::is_out(Switch::Floor) {
@@ -276,15 +278,18 @@ pub(super) fn activation(report: &NodeReport, lesson: Lesson) -> Change {
     change.set("max_ttl", &millis(max_ttl));
     change.set("floor", &floor);
     change.set("learner", "");
-    let once =
-        if copies.is_empty() { String::new() } else { format!("{copies}{}", report.tag.mark()) };
+    let once = if copies.is_empty() {
+        String::new()
+    } else {
+        format!("{copies}{}", report.tag.enrolment_ref())
+    };
     change.set("once", &once);
     change.least_fence = Some(floor);
     change.fences = lesson.fences;
     change
 }
 
-/// Returns how a node takes a shorter `max_ttl`, and keeps the former one beside it.
+/// Returns the change that stores a shorter `max_ttl`, together with the previous one.
 pub(super) fn lowering(report: &NodeReport, max_ttl: Duration, longer: &str) -> Change {
     let mut change = Change::of_limits(report);
     let max_ttl = report.max_ttl.min(max_ttl);
@@ -348,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn moved_node_tells_how_it_left() {
+    fn moved_node_records_how_it_left() {
         let set = Scripted::new("p").set;
         let known = LearntState::default();
         let left = |state, run: u128| {

@@ -1,8 +1,8 @@
 //! Copies the records of one node to another one.
 //!
 //! Keys are scanned in small pages. Only records that the target lacks are read, up to one full
-//! reply at a time, over separate connections. So the size of a reply and the rate of bytes and calls
-//! are bounded, and a restarted copy reads only keys twice.
+//! reply at a time, over separate connections. This bounds the size of a reply and the rate of
+//! bytes and calls. A restarted copy repeats the scan only.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use crate::{
 const PAGE: usize = 250;
 /// Size of a reply in bytes; the last record may exceed it.
 const ANSWER: usize = 256 * 1024;
-/// Maximum TTL of a copied record, in milliseconds. Redis refuses one that overflows with the time of
-/// day added, and Lua does not print greater numbers as integers.
+/// Maximum TTL of a copied record, in milliseconds. Redis refuses a TTL that overflows when the
+/// current time is added, and Lua does not print greater numbers as integers.
 const MAX_TTL: i64 = 1 << 53;
-/// Maximum total time for which a source waits for records that others are reading.
+/// Maximum total time for which a source waits for records that other sources are reading.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// A node whose records are copied.
@@ -33,14 +33,14 @@ pub(super) struct RecordSource<'a> {
     copier: &'a Copier<'a>,
     source: BulkConnection,
     target: BulkConnection,
-    /// What is left of [`MAX_WAIT`].
+    /// The remaining part of [`MAX_WAIT`].
     patience: Duration,
     _share: RateShare<'a>,
 }
 
 impl<'a> RecordSource<'a> {
     /// Copies the records of a node that the target lacks; returns whether the node was complete.
-    /// With `only_complete`, a node that is not complete is not read.
+    /// With `only_complete`, an incomplete node is not read.
     pub(super) async fn copy(
         copier: &'a Copier<'a>,
         node: usize,
@@ -58,10 +58,11 @@ impl<'a> RecordSource<'a> {
         let share = RateShare::new(copier);
         let mut this = Self { copier, source, target, patience: MAX_WAIT, _share: share };
         this.copy_pages().await?;
-        // The source may have lost them meanwhile, or may not be the server that votes.
+        // The source may have lost the records meanwhile, or may not be the server that votes.
         let ended = RecordsReport::read(set, &mut this.source).await?;
         ended.are_those_of(&begun)?;
-        // A node in probation may stand in front of one that others still count, with its records.
+        // A node in probation may have taken the place of a node that other clients still count,
+        // with its records.
         if !set.votes_with(node, &ended.tag) {
             return Err(Reason::WrongTag { found: Arc::clone(ended.tag.text()) });
         }
@@ -77,7 +78,7 @@ impl<'a> RecordSource<'a> {
             if keys.is_empty() {
                 self.copier.pace(turn, 1, 0).await;
             }
-            // The page of a hostile server may be long.
+            // A hostile server may return a long page.
             while !keys.is_empty() {
                 let rest = keys.len().saturating_sub(PAGE);
                 self.copy_page(keys.split_off(rest)).await?;
@@ -89,13 +90,14 @@ impl<'a> RecordSource<'a> {
         }
     }
 
-    /// Copies the records of some keys. Returns when the target has, for each of them, the record of
-    /// this source or a better one.
+    /// Copies the records of some keys. Returns when the target has, for each of them, the record
+    /// of this source or a better one.
     async fn copy_page(&mut self, mut keys: Vec<Vec<u8>>) -> Result<(), Reason> {
         while !keys.is_empty() {
             let reserved = self.copier.reservations.take(&mut keys, &mut self.patience).await;
             let turn = Instant::now();
-            // Only now: another source may have copied a record just before its key was reserved.
+            // Checked after the reservation, as another source may have copied a record just
+            // before.
             let mut missing = self.missing(reserved.keys()).await?;
             if missing.is_empty() {
                 drop(reserved);
@@ -118,7 +120,7 @@ impl<'a> RecordSource<'a> {
         pipeline.cmd("EVAL").arg(scripts::KINDS.text).arg(keys.len()).arg(keys);
         let kinds = self.target.list(&pipeline).await?;
         if kinds.len() != keys.len() {
-            return Err(Reason::Protocol("other records than asked for".into()));
+            return Err(Reason::Protocol("unexpected number of records".into()));
         }
         let is_missing = |kind: &Value| matches!(&*text(kind), "" | "u");
         let kept = keys.iter().zip(kinds);
@@ -133,7 +135,7 @@ impl<'a> RecordSource<'a> {
         let answers = self.source.list(&pipeline).await?;
         let count = answers.len() / 2;
         if count == 0 || count > keys.len() {
-            return Err(Reason::Protocol("other records than asked for".into()));
+            return Err(Reason::Protocol("unexpected number of records".into()));
         }
         Ok(answers)
     }
@@ -146,7 +148,8 @@ impl<'a> RecordSource<'a> {
             let (Value::BulkString(value), Value::Int(ttl)) = (&record[0], &record[1]) else {
                 continue;
             };
-            // Zero is its last millisecond, and no TTL would keep it for ever.
+            // Zero means the last millisecond of the record, and storing it without a TTL would
+            // keep it forever.
             if *ttl == 0 {
                 continue;
             }
@@ -190,14 +193,14 @@ mod tests {
         let length = server.read(&mut sent).await.unwrap();
         server.write_all(reply.as_bytes()).await.unwrap();
         let sent = String::from_utf8_lossy(&sent[..length]).into_owned();
-        // Behind the script come pairs of a length and a text.
+        // After the script come pairs of a length and a text.
         let behind = sent.rsplit_once("return answer\n\r\n").or(sent.rsplit_once("return 1\n\r\n"));
         let lines = behind.expect("a whole script").1.lines();
         lines.skip(1).step_by(2).map(str::to_owned).collect()
     }
 
-    /// Calls a part of a source whose records are copied, and answers what that sends to the source, or
-    /// to the target.
+    /// Runs a part of the copy from a source, and answers the commands that it sends to the source
+    /// or to the target.
     async fn asked<T>(
         is_source: bool,
         reply: &str,
@@ -236,17 +239,19 @@ mod tests {
     #[tokio::test]
     async fn first_records_are_read() {
         let record = |count| list(&vec![[bulk("v"), ":5\r\n".into()].concat(); count]);
-        // A list counts values and TTLs.
+        // The items of a list are values and TTLs in turn.
         let reply =
             |count: usize| record(count).replacen(&count.to_string(), &(2 * count).to_string(), 1);
         let ask = async |count| {
             asked(true, &reply(count), async |this| this.read(&keys("abc")).await).await
         };
+
         for count in [1, 2, 3] {
             let (answers, sent) = ask(count).await;
             assert_eq!(answers.map(|answers| answers.len()), Ok(2 * count));
             assert_eq!(sent, ["3", "a", "b", "c", "262144"]);
         }
+
         for count in [0, 4] {
             assert!(matches!(ask(count).await.0, Err(Reason::Protocol(_))), "{count}");
         }
@@ -268,8 +273,11 @@ mod tests {
             })
             .await
         };
+
         let (copied, sent) = write(":1\r\n").await;
+
         assert_eq!(copied, Ok((3, 12)));
+
         let ours = ["3", "a", "c", "d", "val", "5", "val", "-1", "val", "9007199254740992"];
         assert_eq!(sent, ours);
         assert_eq!(write("-OOM full\r\n").await.0, Err(Reason::OutOfMemory));

@@ -31,7 +31,7 @@ use crate::{
     time::{AdjustedClock, Clock, Timestamp},
 };
 
-/// Returns the tag that a node had in its latest report.
+/// Returns the tag of a node in its latest report.
 fn latest_tag(state: &SetState, node: usize) -> Tag {
     state.reports[node].as_ref().map_or_else(|| Tag::new(""), |report| report.tag.clone())
 }
@@ -55,7 +55,7 @@ pub(crate) struct NodeSet {
     pub(super) corrections: ClockCorrections,
     pub(super) off: WallClockFlags,
     pub(super) closed: AtomicBool,
-    /// What the latest handshake found out about each server.
+    /// The result of the latest handshake with each server.
     traits: Box<[Mutex<ServerTraits>]>,
     /// Index of the set's first node among the manager's nodes.
     pub(super) first: usize,
@@ -85,13 +85,13 @@ pub(crate) enum AdminRequest {
     Check,
 }
 
-/// What a report means for the connection.
+/// The consequences of a report for a connection.
 pub(crate) struct SetAdmission {
     /// The tag of its votes for this client; `None` if it does not vote.
     pub(crate) tag: Option<Tag>,
     /// The view that the tag stands for; `None` without the restart guard.
     pub(crate) view: Option<Arc<View>>,
-    /// Another server owns the node's name: look it up again.
+    /// Whether another server owns the node's name, so that the name must be resolved again.
     pub(crate) reconnect: bool,
 }
 
@@ -152,8 +152,8 @@ impl NodeSet {
         *crate::sync::lock(&self.traits[node]) = traits;
     }
 
-    /// Returns what a change of a node's record depends on, besides the record. `is_fresh`: the
-    /// connection was opened after a new lookup of the name.
+    /// Returns the state that a change of a node's record depends on, besides the record.
+    /// `is_fresh` is true if the connection was opened after a new lookup of the name.
     pub(crate) fn terms(&self, node: usize, is_fresh: bool) -> EnrolTerms<'_> {
         let others = self.others(node);
         let now = self.clock.now();
@@ -165,7 +165,7 @@ impl NodeSet {
             restart: self.settings.guards.restart,
             max_ttl: self.settings.max_ttl,
             may_raise: !is_guarded || enrolment.is_quorate(),
-            // A node that was last seen in another set still belongs to that.
+            // A node that was last seen in another set still belongs to that set.
             least_epoch: (!is_guarded || !enrolment.is_elsewhere(node))
                 .then(|| enrolment.least_epoch(node)),
             reclaims: enrolment.reclaims(node, now).filter(|_| is_fresh),
@@ -182,7 +182,7 @@ impl NodeSet {
         }
     }
 
-    /// Returns the tag that a node had in its latest report.
+    /// Returns the tag of a node in its latest report.
     pub(crate) fn latest_tag(&self, node: usize) -> Tag {
         latest_tag(&self.state(), node)
     }
@@ -224,7 +224,8 @@ impl NodeSet {
             self.floor.fetch_max(report.floor, Ordering::Relaxed);
         }
         if report.copying && report.tag.is_active() {
-            // Before its votes count, so that no client sees it vote without seeing that it copies.
+            // Set before the node's votes count, so that no client sees it vote without seeing that
+            // it copies.
             self.members()[node].status.set_copying(true);
         }
         let mut state = self.state();
@@ -244,7 +245,7 @@ impl NodeSet {
             NodeStatus::Probation { .. } => {
                 Some(VoteBar::Probation { until: now + state.enrolment.remaining(node, now) })
             }
-            // Raised by the next health check, once a quorum votes.
+            // The limit is raised by the next health check, once a quorum votes.
             NodeStatus::Active { .. } if state.enrolment.displaced_since(node).is_some() => {
                 Some(VoteBar::Reason(Reason::Displaced))
             }
@@ -258,7 +259,7 @@ impl NodeSet {
         status.queue_bar(VoteBarKind::Eviction, self.eviction(report));
         state.tags[node] = view.as_ref().map(|_| report.tag.clone());
         let wanted = report.copying && view.is_some();
-        let reconnect = Self::is_to_be_looked_up(&mut state, node, now, is_fresh);
+        let reconnect = Self::needs_lookup(&mut state, node, now, is_fresh);
         if !state.enrolment.lacks_owners(node) {
             status.queue_bar(VoteBarKind::Names, None);
         }
@@ -279,18 +280,13 @@ impl NodeSet {
         SetAdmission { tag, view: view.filter(|_| !self.is_unguarded()), reconnect }
     }
 
-    /// Returns whether a node votes under the tag that was seen last.
+    /// Returns whether a node votes, and its latest known tag is this one.
     pub(super) fn votes_with(&self, node: usize, tag: &Tag) -> bool {
         tag.is_active() && self.state().tags[node].as_ref() == Some(tag)
     }
 
     /// Returns whether a displaced node's name should be resolved again.
-    fn is_to_be_looked_up(
-        state: &mut SetState,
-        node: usize,
-        now: Timestamp,
-        is_fresh: bool,
-    ) -> bool {
+    fn needs_lookup(state: &mut SetState, node: usize, now: Timestamp, is_fresh: bool) -> bool {
         let Some(reclaimed_at) = state.enrolment.reclaimed_at(node) else {
             state.lookups[node] = Timestamp::ZERO;
             return false;
@@ -308,7 +304,7 @@ impl NodeSet {
         let now = self.clock.now();
         let mut state = self.state();
         state.enrolment.see(node, NodeStatus::Out, now);
-        // A server that was shared with this node now belongs to the other alone.
+        // A server that was shared with this node now belongs to the other node alone.
         let mut alone = Vec::new();
         if let Some(run_id) = state.run_ids[node].take() {
             self.bar_duplicates(&state, node);
@@ -344,7 +340,7 @@ impl NodeSet {
             let moved = report.tag.is_moved();
             (NodeStatus::Probation { tag, view, max_ttl: report.longest_ttl(), moved }, None)
         } else if report.tag.text().is_empty() && is_elsewhere {
-            let found = "nothing: it belonged to another set when it was last seen, and has lost its data since; adopt it, or start this process again once no client uses that set";
+            let found = "no set: its data was lost, and before that it belonged to another set; adopt it, or restart this process once no client uses that set";
             let ours = Arc::clone(&self.layout.description);
             (
                 NodeStatus::Out,
@@ -368,7 +364,7 @@ impl NodeSet {
         let mut barred = false;
         for (node, member) in self.members().iter().enumerate() {
             let same = |other: &usize| {
-                // An empty one is unknown.
+                // An empty run id is unknown.
                 *other != node
                     && state.run_ids[node].as_ref().is_some_and(|run_id| !run_id.is_empty())
                     && state.run_ids[*other] == state.run_ids[node]

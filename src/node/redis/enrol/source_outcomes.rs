@@ -1,4 +1,4 @@
-//! How the reading of the other nodes ended, and whether enough were read.
+//! The outcomes of reading the other nodes, and whether enough of them were read.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ pub(super) struct SourceOutcomes {
     /// Number of nodes in the set.
     nodes: usize,
     is_bootstrapped: bool,
-    /// Whether a node that was read was complete, or why it was not read.
+    /// Whether each node that was read was complete, or why it was not read.
     by_node: BTreeMap<usize, Result<bool, Reason>>,
 }
 
@@ -17,8 +17,8 @@ impl SourceOutcomes {
         Self { nodes, is_bootstrapped, by_node: BTreeMap::new() }
     }
 
-    /// Stores the outcome of a node. A later failure does not replace it, since what was read is
-    /// copied.
+    /// Records the outcome of a node. A later failure does not replace an outcome, as the records
+    /// were copied already.
     pub(super) fn add(&mut self, node: usize, outcome: Result<bool, Reason>) {
         if outcome.is_ok() || !matches!(self.by_node.get(&node), Some(Ok(_))) {
             self.by_node.insert(node, outcome);
@@ -59,11 +59,15 @@ mod tests {
         outcomes.add(0, Err(Reason::TimedOut));
         outcomes.add(1, Ok(false));
         outcomes.add(2, Ok(true));
+
         outcomes.add(3, Ok(true));
+
         assert!(!outcomes.suffice() && !outcomes.are_missing());
+
         let mut again = outcomes;
         again.add(1, Ok(true));
         assert!(again.suffice());
+
         again.add(1, Err(Reason::TimedOut));
         assert!(again.suffice(), "it was read");
         assert_eq!(again.verdict(), Ok(()));

@@ -1,4 +1,4 @@
-//! What a manager knows of the nodes of a set, and of their clocks.
+//! The state of a set's nodes and of their clocks, as this manager knows it.
 
 use std::sync::Arc;
 
@@ -23,9 +23,9 @@ pub(super) struct SetState {
     pub(super) tags: Box<[Option<Tag>]>,
     /// The latest report of each node.
     pub(super) reports: Box<[Option<NodeReport>]>,
-    /// When a displaced node's name is resolved again.
+    /// The time at which a displaced node's name is resolved again.
     pub(super) lookups: Box<[Timestamp]>,
-    /// For messages about this process's clock.
+    /// The budget for messages about this process's clock.
     pub(super) log: LogBudget,
 }
 
@@ -47,7 +47,7 @@ impl SetState {
         self.run_ids.iter().map(Option::is_some).collect()
     }
 
-    /// Records a node's membership in another set, now or before it was moved.
+    /// Records that a node belongs to another set, or belonged to it before it was moved.
     pub(super) fn see_other_set(
         &mut self,
         node: usize,
@@ -84,7 +84,7 @@ pub(super) struct ClockCorrections {
     pub(super) nodes: Box<[AtomicU64]>,
     /// Total possible overestimate of the corrections, in µs.
     pub(super) overestimate: AtomicU64,
-    /// Time until which readings without a jump matter, in ns of the local clock.
+    /// Time until which readings without a jump are relevant, in ns of the local clock.
     pub(super) tried_until: AtomicU64,
 }
 
@@ -112,20 +112,26 @@ mod tests {
     fn displaced_nodes_are_looked_up() {
         let scripted = Scripted::new("p");
         let set = &scripted.set;
+
         let own = || report(set, 'a', 1, 1);
+
         assert!(!scripted.see(0, &own(), true).reconnect);
+
         let owner = Incarnation { epoch: 9, id: 1, nonce: 1 };
         let other = NodeReport { owners: vec![Some(owner), None], ..report(set, 'a', 2, 1) };
         scripted.see(1, &other, true);
         assert!(scripted.see(0, &own(), false).reconnect, "at once");
         assert_eq!(scripted.barred()[0], Some(Reason::Displaced));
+
         let enrols_as = |is_fresh| {
             let terms = set.terms(0, is_fresh);
             (terms.least_epoch.unwrap(), terms.reclaims)
         };
+
         assert_eq!(enrols_as(true), (10, None));
+
         let begun = scripted.clock.now();
-        // Looked up again 2 s after each connection, and when the name may be reclaimed.
+        // The name is resolved again 2 s after each connection, and when the name may be reclaimed.
         let whole = Duration::from_millis(10_000 + 100 + 2);
         for (from, next) in [(0, 2_000), (2_000, 4_000), (9_000, 10_102), (10_102, 12_102)] {
             let at = |ms| begun + Duration::from_millis(ms);
@@ -139,6 +145,7 @@ mod tests {
             scripted.clock.advance(Duration::from_nanos(1));
             assert!(scripted.see(0, &own(), false).reconnect);
         }
+
         assert!(scripted.clock.now().saturating_duration_since(begun) > whole);
         assert_eq!(enrols_as(false), (10, None), "only over a new connection");
         assert_eq!(enrols_as(true), (10, own().tag.incarnation()));

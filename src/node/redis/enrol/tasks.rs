@@ -1,4 +1,4 @@
-//! Background tasks of a set: what the plan of its enrolment says.
+//! Background tasks of a set, which carry out the plan of its enrolment.
 
 use std::{sync::Arc, time::Duration};
 
@@ -64,7 +64,7 @@ impl NodeSet {
         self.state().enrolment.plan(self.clock.now())
     }
 
-    /// Has a node's session read the record again.
+    /// Makes a node's session read the record again.
     pub(super) fn check(&self, node: usize) {
         let _ = self.members()[node].admin.send(AdminRequest::Check);
     }
@@ -86,7 +86,7 @@ impl NodeSet {
         }
     }
 
-    /// Begins a call of a script with the key of a node's metadata; the caller adds arguments.
+    /// Begins a call of a script with the key of a node's metadata; the caller adds the arguments.
     pub(super) fn call(&self, node: usize, script: Enrolling) -> Pipeline {
         let mut call = Pipeline::with_capacity(1);
         let text = script.text(self.traits(node).knows_flags);
@@ -103,7 +103,7 @@ impl NodeSet {
         NodeReport::parse(&mut answers, &tag, self.settings.guards.restart)
     }
 
-    /// Changes a node's record; returns false if it is not any more as it was read.
+    /// Changes a node's record; returns false if the record has changed since it was read.
     pub(super) async fn change(&self, node: usize, change: &Change) -> Result<bool, Reason> {
         let mut call = Pipeline::with_capacity(1);
         call.cmd("EVAL").arg(scripts::CHANGE.text(self.traits(node).knows_flags));
@@ -123,18 +123,18 @@ impl NodeSet {
         tokio::time::timeout(ANSWER_TIMEOUT, asked).await.unwrap_or(Err(Reason::TimedOut))
     }
 
-    /// The same without a timeout, and so without a runtime.
+    /// Runs commands without a timeout, and so without a runtime.
     async fn ask_patiently(&self, node: usize, pipeline: Pipeline) -> Result<Vec<Value>, Reason> {
         let (sender, receiver) = oneshot::channel();
         let _ = self.members()[node].admin.send(AdminRequest::Run(pipeline, sender));
         receiver.await.unwrap_or(Err(Reason::Disconnected))
     }
 
-    /// Tries each command on a node that is connected, and records in its health which are denied.
+    /// Tries each command on a connected node, and records the denied ones in its health.
     ///
     /// # Cancel safety
     ///
-    /// Safe. The server may still try the commands, which change nothing that stays.
+    /// Safe. The server may still try the commands, which have no lasting effect.
     pub(crate) async fn check_permissions(&self, node: usize) {
         let status = &self.members()[node].status;
         if status.down().is_some() {
@@ -163,6 +163,7 @@ mod tests {
         let mut scripted = Scripted::new("p");
         let set = Arc::clone(&scripted.set);
         let tag = Arc::clone(report(&set, 'p', 2, 1).tag.text());
+
         for (claimed, is_checked) in [(0, true), (2, false)] {
             let plan = ActivationPlan::Bootstrap { from: Vec::new() };
             let tag = Arc::clone(&tag);
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nodes_are_told_of_each_other() {
+    async fn nodes_learn_owners_of_each_other() {
         let mut scripted = Scripted::new("p");
         let set = Arc::clone(&scripted.set);
         let running = tokio::spawn(Arc::clone(&set).run());
@@ -182,8 +183,11 @@ mod tests {
             scripted.see(node, &report(&set, 'a', node as u128 + 1, 1), true);
         }
         tokio::task::yield_now().await;
+
         tokio::task::yield_now().await;
+
         assert_eq!(scripted.checked(), [true, true, false]);
+
         set.close();
         running.await.unwrap();
     }

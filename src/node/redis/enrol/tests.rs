@@ -1,5 +1,4 @@
-//! A set whose nodes are answered by tests: how a probation ends in it, and what reports of its nodes
-//! mean.
+//! A set whose nodes are answered by the tests: the end of a probation, and the meaning of reports.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -20,7 +19,7 @@ use crate::{
     time::{AdjustedClock, Clock, Timers},
 };
 
-/// A set whose nodes answer what the test says.
+/// A set whose nodes give the answers of the test.
 pub(super) struct Scripted {
     pub(super) set: Arc<NodeSet>,
     pub(super) nodes: Vec<ScriptedNode>,
@@ -33,7 +32,7 @@ pub(super) struct ScriptedNode(mpsc::UnboundedReceiver<AdminRequest>);
 pub(super) type Sent = Vec<String>;
 
 impl Scripted {
-    /// A set of three nodes with this prefix.
+    /// Creates a set of three nodes with this prefix.
     pub(super) fn new(prefix: &str) -> Self {
         Self::beside(0, prefix, RestartGuard::Probation)
     }
@@ -42,7 +41,7 @@ impl Scripted {
         Self::beside(0, prefix, restart)
     }
 
-    /// The same, of a manager that has other nodes before them.
+    /// Creates the same set, of a manager that has other nodes before these.
     pub(super) fn beside(others: usize, prefix: &str, restart: RestartGuard) -> Self {
         let clock = HandClock::new();
         let adjusted = Arc::new(AdjustedClock::new(Arc::new(clock.clone())));
@@ -79,7 +78,7 @@ impl Scripted {
 }
 
 impl ScriptedNode {
-    /// Returns the next request, and what takes its answer.
+    /// Returns the next request, and the sender for its answer.
     async fn next_pipeline(&mut self) -> (Pipeline, oneshot::Sender<Result<Vec<Value>, Reason>>) {
         loop {
             match self.0.recv().await.expect("the set is there") {
@@ -89,7 +88,7 @@ impl ScriptedNode {
         }
     }
 
-    /// Returns the next command, without the script's text, and what takes its answer.
+    /// Returns the next command, without the script's text, and the sender for its answer.
     pub(super) async fn next(&mut self) -> (Sent, oneshot::Sender<Result<Vec<Value>, Reason>>) {
         let (pipeline, answer) = self.next_pipeline().await;
         (sent(&pipeline), answer)
@@ -129,18 +128,18 @@ pub(super) fn text(text: &str) -> Value {
     Value::BulkString(text.into())
 }
 
-/// A server that keeps a record, and answers what is asked of its membership.
+/// A server that stores a record, and answers commands about its membership.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FakeServer {
     pub(super) fields: BTreeMap<String, String>,
-    /// By stripe.
+    /// The fences by stripe.
     pub(super) fences: BTreeMap<usize, u64>,
     pub(super) run: u128,
     pub(super) clock: Duration,
     pub(super) is_down: bool,
-    /// The changes that were made.
+    /// Number of changes that were made.
     pub(super) changes: usize,
-    /// Whether a claim of a task was given back.
+    /// Whether a lease on a task was released.
     pub(super) is_given_back: bool,
 }
 
@@ -209,7 +208,7 @@ impl FakeServer {
         }
     }
 
-    /// As `change.lua`.
+    /// Does what `change.lua` does.
     fn change(&mut self, change: &[&str]) -> bool {
         let split = |args: &[&str]| -> usize { 1 + 2 * args[0].parse::<usize>().unwrap() };
         let (expected, rest) = change.split_at(split(change));
@@ -221,7 +220,7 @@ impl FakeServer {
         for pair in fields[1..].chunks(2) {
             self.fields.insert(pair[0].to_owned(), pair[1].to_owned());
         }
-        // Stripes that have no fence yet are left out here.
+        // Stripes that have no fence yet are omitted here.
         let least = rest[1].parse::<u64>().unwrap();
         self.fences.values_mut().for_each(|fence| *fence = least.max(*fence));
         for pair in rest[2..].chunks(2) {
@@ -246,8 +245,9 @@ pub(super) async fn served<T>(
     }
 }
 
-/// How an activation of the first node ends, which the others keep from or do not, and what it stores
-/// then. A node that votes keeps a TTL of 20 s, and a fence; the first one keeps `max_ttl`.
+/// Runs an activation of the first node. `votes` tells which of the other nodes vote. Returns the
+/// outcome and the values that are stored. A node that votes stores a TTL of 20 s and a fence; the
+/// first node stores `max_ttl`.
 async fn activated(
     (waited, plan): (Duration, ActivationPlan),
     votes: [bool; 2],
@@ -284,8 +284,10 @@ fn learn(needed: usize) -> ActivationPlan {
 async fn probation_outlasts_longer_ttls() {
     let early = WHOLE.saturating_sub(Duration::from_nanos(1));
     let (outcome, server) = activated((early, learn(2)), [true; 2], "10000").await;
+
     assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(20)));
     assert!(server.changes == 0 && server.is_given_back, "{server:?}");
+
     let (outcome, server) = activated((WHOLE, learn(2)), [true; 2], "10000").await;
     assert_eq!(
         (outcome, server.changes, server.is_given_back),
@@ -295,7 +297,8 @@ async fn probation_outlasts_longer_ttls() {
     assert_eq!(["max_ttl", "floor"].map(|field| server.field(field)), ["20000", "0"]);
     assert_eq!(server.fences, BTreeMap::from([(3, 5), (7, 70)]));
     assert_eq!(server.field("once"), "copying 0000000000000007");
-    // The node itself may keep a longer one.
+
+    // The node itself may store a longer limit.
     let (outcome, server) = activated((WHOLE, learn(2)), [true; 2], "30000").await;
     assert_eq!(outcome, ActivationOutcome::Longer(Duration::from_secs(30)));
     assert!(server.changes == 0 && server.is_given_back, "{server:?}");
@@ -308,7 +311,7 @@ async fn enough_others_have_to_be_read() {
         (learn(2), [true, false], false),
         (learn(1), [true, false], true),
         (learn(1), [false, false], false),
-        // Each of those that forgot together may have kept what the others lost.
+        // Each of the nodes that forgot together may have kept a value that the others lost.
         (bootstrap(), [true, false], false),
         (bootstrap(), [true, true], true),
     ] {
@@ -320,7 +323,7 @@ async fn enough_others_have_to_be_read() {
     }
 }
 
-/// Above every token that a node took: none is further ahead of its clock.
+/// Every token that a node accepted is below this, as no token is further ahead of its clock.
 #[tokio::test]
 async fn bootstrap_starts_above_all_tokens() {
     let plan = ActivationPlan::Bootstrap { from: vec![1, 2] };
@@ -331,7 +334,7 @@ async fn bootstrap_starts_above_all_tokens() {
     assert_eq!(server.field("once"), "copying bootstrapped 0000000000000007");
 }
 
-/// A report of a node of the set in this state, whose run also names its server.
+/// A report of a node of the set in this state. Its run also identifies its server.
 pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeReport {
     let layout = &set.layout.hash;
     let tag = format!("{state} {run:032x} {layout} {:016x} {epoch:08x} {:016x}-10000", 7, 7);
@@ -357,7 +360,7 @@ pub(super) fn report(set: &NodeSet, state: char, run: u128, epoch: u32) -> NodeR
     }
 }
 
-/// The same of a node of another set.
+/// The same report of a node of another set.
 fn elsewhere(set: &NodeSet, run: u128) -> NodeReport {
     let tag = report(set, 'a', run, 1).tag.text().replace(&*set.layout.hash, "fedcba9876543210");
     NodeReport { tag: Tag::new(tag), ..report(set, 'a', run, 1) }
@@ -375,14 +378,14 @@ impl Scripted {
 }
 
 impl Scripted {
-    /// Returns which nodes were to be checked since the last call.
+    /// Returns which nodes had a health check requested since the last call.
     pub(super) fn checked(&mut self) -> Vec<bool> {
         self.nodes.iter_mut().map(ScriptedNode::is_checked).collect()
     }
 }
 
 impl ScriptedNode {
-    /// Returns whether a health check was asked for since the last call.
+    /// Returns whether a health check was requested since the last call.
     fn is_checked(&mut self) -> bool {
         let mut is_checked = false;
         while let Ok(request) = self.0.try_recv() {
@@ -393,12 +396,15 @@ impl ScriptedNode {
 }
 
 #[test]
-fn floor_is_that_of_voting_nodes() {
+fn only_voting_nodes_raise_the_floor() {
     let scripted = Scripted::new("p");
     let with = |floor, report| NodeReport { floor, ..report };
     let set = &scripted.set;
+
     scripted.see(0, &with(7, report(set, 'a', 1, 1)), true);
+
     assert_eq!(set.floor(), 7);
+
     scripted.see(1, &with(8, report(set, 'p', 2, 1)), true);
     scripted.see(2, &with(9, elsewhere(set, 3)), true);
     scripted.see(0, &with(6, report(set, 'a', 1, 1)), true);
@@ -409,16 +415,21 @@ fn floor_is_that_of_voting_nodes() {
 fn foreign_nodes_are_not_enrolled() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
+
     let may_enrol = |node| set.terms(node, true).least_epoch.is_some();
+
     assert!(may_enrol(1));
+
     scripted.see(1, &elsewhere(set, 2), true);
     set.left(1);
     assert!(!may_enrol(1) && may_enrol(0));
-    // Blank, it may still belong to whoever adopted it.
+
+    // A blank node may still belong to the set that adopted it.
     scripted.see(1, &NodeReport { tag: Tag::new(""), ..report(set, 'a', 2, 1) }, true);
     assert!(
         matches!(&scripted.barred()[1], Some(Reason::OtherLayout { found, .. }) if found.contains("adopt it"))
     );
+
     scripted.see(0, &NodeReport { tag: Tag::new(""), ..report(set, 'a', 1, 1) }, true);
     assert_eq!(scripted.barred()[0], Some(Reason::WrongTag { found: "".into() }));
 }
@@ -428,14 +439,18 @@ fn quorum_raises_shorter_limits() {
     let mut scripted = Scripted::new("p");
     let set = Arc::clone(&scripted.set);
     let short = |run| NodeReport { max_ttl: Duration::from_secs(9), ..report(&set, 'a', run, 1) };
+
     scripted.see(0, &short(1), true);
+
     assert!(!set.terms(0, true).may_raise);
     assert_eq!(scripted.barred()[0], Some(Reason::TtlTooLong));
     assert!(!scripted.nodes[0].is_checked(), "one node is no quorum");
+
     scripted.see(1, &report(&set, 'a', 2, 1), true);
     assert!(set.terms(0, true).may_raise);
     assert_eq!(scripted.barred()[1], None);
     assert!(!scripted.nodes[0].is_checked());
+
     scripted.see(2, &short(3), true);
     assert_eq!(scripted.checked(), [true, false, true], "those that refuse longer TTLs");
 }
@@ -446,8 +461,11 @@ fn server_named_twice_never_votes() {
     let set = Arc::clone(&scripted.set);
     let unknown = |run| NodeReport { run_id: "".into(), ..report(&set, 'a', run, 1) };
     scripted.see(0, &unknown(1), true);
+
     scripted.see(1, &unknown(1), true);
+
     assert_eq!(scripted.barred(), [const { None }; 3], "a server without a run id");
+
     for node in [0, 2] {
         scripted.see(node, &report(&set, 'a', 1, 1), true);
     }
@@ -455,9 +473,12 @@ fn server_named_twice_never_votes() {
         let other = Arc::clone(set.members()[other].status.name());
         Some(Reason::SameServer { other })
     };
+
     assert_eq!(scripted.barred(), [same(2), None, same(0)]);
+
     scripted.see(1, &unknown(1), true);
     assert!(set.state().enrolment.is_quorate(), "all but the last one");
+
     set.left(2);
     assert_eq!(scripted.barred(), [const { None }; 3]);
     assert_eq!(scripted.checked(), [true, false, false], "it is a server of its own again");
@@ -468,18 +489,24 @@ fn probation_bars_until_its_end() {
     let scripted = Scripted::new("p");
     let set = &scripted.set;
     let mut events = set.settings.events.listen();
+
     let longer = NodeReport { longer: "20000 0".into(), ..report(set, 'p', 1, 1) };
+
     assert!(scripted.see(0, &longer, true).tag.is_none());
+
     scripted.clock.advance(Duration::from_secs(3));
     let remaining = WHOLE.saturating_sub(Duration::from_secs(3));
     assert_eq!(scripted.barred()[0], Some(Reason::Probation { remaining }));
-    // A run that is over, under a tag of it.
+
+    // A finished run, under a tag of that run.
     let over = NodeReport { run: "0".repeat(32).into(), ..report(set, 'a', 1, 1) };
     assert!(scripted.see(0, &over, true).tag.is_none());
     assert!(matches!(scripted.barred()[0], Some(Reason::WrongTag { .. })));
+
     let active = report(set, 'a', 1, 1);
     let SetAdmission { tag, view, .. } = scripted.see(0, &active, true);
     assert_eq!((tag.as_ref(), view.is_some()), (Some(&active.tag), true));
+
     let is_out: Vec<_> = std::iter::from_fn(|| events.try_recv().ok())
         .map(|event| matches!(event.kind, LockEventKind::NodeOut { .. }))
         .collect();
@@ -494,11 +521,15 @@ fn probation_bars_until_its_end() {
 fn unguarded_nodes_vote_at_once() {
     let scripted = Scripted::with("p", RestartGuard::Off);
     let set = &scripted.set;
+
     let terms = set.terms(0, true);
+
     assert!(terms.may_raise && terms.least_epoch.is_some());
+
     let tag = format!("a {} {}", "0".repeat(32), set.layout.hash);
     let blank =
         NodeReport { tag: Tag::new(tag), run: "0".repeat(32).into(), ..report(set, 'a', 0, 1) };
     let SetAdmission { tag, view, .. } = scripted.see(0, &blank, true);
+
     assert_eq!((tag, view.is_none()), (Some(blank.tag), true), "a vote without a view");
 }

@@ -1,15 +1,19 @@
--- Acquires the locks of a lease. KEYS: fences, locks. ARGV: value, when it expires (ms of the server's
--- clock), token (0: none, which is never above the fence), end of its block, '+' of one that will wait where it is refused, the
--- stripe of each lock.
+-- Acquires the locks of a lease.
+-- KEYS: fences, locks.
+-- ARGV: value, expiry (ms of the server's clock), token (0: none, which is never above the fence),
+-- end of the token's block, '+' if the client will wait when it is refused, the stripe of each
+-- lock.
 --
--- The fences are there under this name only while the server votes under the view that the name tells.
--- An expiry that has passed stores nothing, and the client finds out by the TIME behind this call.
+-- The fences have this key only while the server votes under the view in its name. With an expiry
+-- in the past nothing is stored; the client detects that by the TIME command after this call.
 --
--- Answers: 1 granted, and the token is above the fence; otherwise a list: {2, fence} granted, but it is
--- not; {3, fence, value, ms} held by another; {4} other view; or the error that a command met.
+-- Answers: 1: granted, and the token is above the fence; otherwise a list: {2, fence}: granted, but
+-- the token is not above it; {3, fence, value, ms}: held by another lease; {4}: other view; or the
+-- error of a command.
 --
--- Written for the server's time: to make a function, or a list for the answer, costs a third of a
--- command. So what the common case does not need, one name that is free, comes behind it.
+-- This script is optimised for the server's time: creating a function, or a list for the answer,
+-- costs a third of a command. So the code that the common case, one free name, does not need comes
+-- after it.
 if #KEYS == 2 then
   local fence = redis.call('HGET', KEYS[1], ARGV[6])
   if not fence then return {4} end

@@ -1,10 +1,11 @@
--- The end of acquire.lua: several names, or one that is not free.
+-- The rest of acquire.lua: several names, or one that is not free.
 local nonce, fence = string.sub(ARGV[1], 1, 32), 0
 for i, stored in ipairs(redis.call('HMGET', KEYS[1], unpack(ARGV, 6))) do
   if not stored then return {4} end
   if tonumber(stored) > tonumber(fence) then fence = stored end
 end
--- A call that arrives twice changes nothing: its expiry may be earlier than that of a renewal.
+-- A call that arrives twice changes nothing, as its expiry may be earlier than the expiry of a
+-- renewal.
 local free = {}
 for i = 2, #KEYS do
   local other, own = held(KEYS[i], nonce, fence, ARGV[5])

@@ -1,9 +1,10 @@
--- Changes what a node stores of its membership, if that is still what the client read (record.rs).
--- KEYS: meta, its fences before, its fences after. ARGV: how many fields are compared; each of these with
--- its value, '' where there is none; how many fields are set; each of these with its value; how many
--- stripes there have to be (0: as they are); the least fence of all (0: as they are); then stripe and
--- fence, which only grow.
--- Answers 1; 0 where something is different.
+-- Changes the membership that a node stores, if it is unchanged since the client read it
+-- (record.rs).
+-- KEYS: meta, the fences' key before, the fences' key after.
+-- ARGV: number of compared fields; name and value of each ('' if missing); number of fields to set;
+-- name and value of each; number of stripes that must exist (0: unchanged); minimum of all fences
+-- (0: unchanged); then stripe and fence of each fence, which only grow.
+-- Answers 1, or 0 if a value is different.
 local at = 1
 local function pairs_of()
   local first = at + 1
@@ -22,8 +23,8 @@ local function raise(stripe, fence)
   end
 end
 
--- First of the writes: where it is denied, nothing is changed. A node without fences has none to take
--- along; what is there already stays, if it is greater.
+-- This write comes first, so that nothing is changed if it is denied. A node without fences has
+-- none to move. Existing fences stay if they are greater.
 if KEYS[2] ~= KEYS[3] and redis.call('HLEN', KEYS[2]) > 0 then
   local there = redis.call('HLEN', KEYS[3]) > 0 and redis.call('HGETALL', KEYS[3]) or {}
   redis.call('RENAME', KEYS[2], KEYS[3])
@@ -32,7 +33,7 @@ end
 first, last = pairs_of()
 for i = first, last, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 
--- All stripes are there before the first vote.
+-- All stripes must exist before the first vote.
 for stripe = 0, ARGV[at] - 1 do raise(stripe, ARGV[at + 1]) end
 for i = at + 2, #ARGV, 2 do raise(ARGV[i], ARGV[i + 1]) end
 return 1

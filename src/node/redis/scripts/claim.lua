@@ -1,9 +1,9 @@
--- Promises to take no claim of a job with a smaller token, and keeps a claim if one is given.
--- KEYS: meta, marks. ARGV: tag, deadline in µs of the server's time, job, token, how many fields there
--- may be, then the claim or nothing.
--- Of two claims with one token, the one with the greater number stands.
--- Answers: 1, floor and the claim that was kept before; 4 other tag; 5 late; 13 superseded;
--- 14 too many jobs.
+-- Promises to accept no claim of a job with a smaller token, and stores a claim if one is given.
+-- KEYS: meta, marks.
+-- ARGV: tag, deadline in µs of the server's time, job, token, maximum number of fields, then the
+-- claim or nothing. Of two claims with one token, the one with the greater number is kept.
+-- Answers: 1, floor and the claim that was stored before; 4: other tag; 5: late; 13: superseded;
+-- 14: too many jobs.
 local function order(claim)
   local token, number = string.match(claim, '^(%d+) %d+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ #(%d+) ')
   return tonumber(token or string.match(claim, '^%d+') or 0), tonumber(number or 0)

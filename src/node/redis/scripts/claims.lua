@@ -1,5 +1,7 @@
--- The claims that are kept of some jobs. KEYS: meta, marks. ARGV: tag, then the jobs' fields.
--- Answers: 1, floor and a list of claims, with false where there is none; 4 other tag.
+-- Returns the claims of some jobs.
+-- KEYS: meta, marks.
+-- ARGV: tag, then the jobs' fields.
+-- Answers: 1, floor and a list of claims (false for none); 4: other tag.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local meta = redis.call('HMGET', KEYS[1], 'tag', 'floor')

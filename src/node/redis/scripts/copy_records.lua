@@ -1,6 +1,7 @@
--- Keeps records that another node has. One of work that is done stays; it replaces one of work that
--- was begun, and of those the one stays that is kept for longer.
--- KEYS: the records. ARGV: value and remaining TTL in ms (negative: none) of each.
+-- Stores records that another node has. An existing record of finished work is kept. A record of
+-- unfinished work is replaced by a record of finished work, or by one with a longer retention.
+-- KEYS: the records.
+-- ARGV: value and remaining TTL in ms (negative: none) of each.
 -- Answers 1.
 for i, key in ipairs(KEYS) do
   local value, ttl = ARGV[2 * i - 1], tonumber(ARGV[2 * i])

@@ -1,9 +1,11 @@
--- KEYS: meta, then the lock keys. ARGV: tag, nonce, value, ttl in ms, deadline in µs of the
--- server's time for keys that have to be stored again, layout.
--- A key that is ours is renewed by PEXPIRE alone: a full server refuses SET, but not PEXPIRE.
--- A node of our layout in probation keeps what it has for us, and says that it has no vote.
--- Answers: 8 extended, 10 stored again; 3 held; 4 other tag; 5 late; 12 ttl above max_ttl, which
--- was lowered.
+-- Renews the keys of a lease.
+-- KEYS: meta, then the lock keys.
+-- ARGV: tag, nonce, value, TTL in ms, deadline in µs of the server's time for keys that have to be
+-- stored again, layout. The lease's own keys are renewed by PEXPIRE, as a full server refuses SET
+-- but not PEXPIRE. A node of this layout in probation renews the keys that it has, and answers that
+-- it has no vote.
+-- Answers: 8: extended, 10: stored again; 3: held; 4: other tag; 5: late; 12: TTL above max_ttl,
+-- which was lowered.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local gone = {}

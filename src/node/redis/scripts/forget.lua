@@ -1,5 +1,7 @@
--- Deletes a record if it is the one of a nonce. KEYS: record. ARGV: nonce.
--- Answers: 1, and how many were deleted.
+-- Deletes a record if it has this nonce.
+-- KEYS: record.
+-- ARGV: nonce.
+-- Answers: 1, and the number of deleted records.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local kept = redis.call('GET', KEYS[1])

@@ -1,7 +1,8 @@
--- Deletes what is kept of a job: its promises and claims, under each of its names.
--- KEYS: meta, marks. ARGV: tag, deadline in µs of the server's time, token of the job's lock, then the
--- names, the job's own first.
--- Answers: 1 and how many fields were deleted; 4 other tag; 5 late; 13 superseded.
+-- Deletes a job: its promises and claims, under each of its names.
+-- KEYS: meta, marks.
+-- ARGV: tag, deadline in µs of the server's time, token of the job's lock, then the names, the
+-- job's own first.
+-- Answers: 1 and the number of deleted fields; 4: other tag; 5: late; 13: superseded.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local tag = redis.call('HGET', KEYS[1], 'tag')

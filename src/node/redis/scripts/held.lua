@@ -1,5 +1,5 @@
--- The answer where another lease has a key; otherwise nil, and whether it is the lease's own. `waits`:
--- '+' of one that will wait.
+-- Returns the answer if another lease has a key; otherwise nil, and whether the key is the lease's
+-- own. `waits`: '+' if the client will wait.
 local function held(key, nonce, fence, waits)
   local value = redis.pcall('GET', key)
   if type(value) == 'table' then return value end
@@ -7,9 +7,10 @@ local function held(key, nonce, fence, waits)
   local left = redis.call('PTTL', key)
   local owner, linger, mark = string.match(value, '^%x+ %d+ %d+ ([^%c]*)([\r\t]?)(\n?)$')
   if owner then
-    -- A carriage return: the lease may linger, and its owner is asked for it on the owner's channel; a tab
-    -- in its place: it was asked. A line feed marks a waiter for the release, see release.lua. A full
-    -- server stores no marks. Works without permission for channels.
+    -- After the owner comes a carriage return if the owner may keep the lease idle; the owner is
+    -- then asked for it on its channel, and a tab replaces the carriage return. A line feed at the
+    -- end marks a waiter, see release.lua. A full server stores no marks. Works without permissions
+    -- for channels.
     local asked = linger
     if linger == '\r' then
       local colon = string.find(key, ':lock:', 1, true)

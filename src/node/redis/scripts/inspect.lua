@@ -1,5 +1,6 @@
--- Reads the holders of keys. KEYS: lock keys. Answers, for each key: value (false: none), for how long
--- still in ms (negative: no TTL). A key that is no string is somebody else's: its value is empty.
+-- Reads the holders of keys.
+-- KEYS: lock keys. Answers, for each key: value (false: none), remaining time in ms (negative: no
+-- TTL). The value of a key that is not a string is empty, as another program wrote it.
 local found = {}
 for i, key in ipairs(KEYS) do
   local value, left = redis.pcall('GET', key), 0

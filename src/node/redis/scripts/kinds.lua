@@ -1,6 +1,7 @@
--- How far the work of records has come. KEYS: the records.
--- Answers the first letter of each: 'd' done, 'u' begun; nothing where there is no record, '?' for
--- somebody else's key.
+-- Returns the state of the work of records.
+-- KEYS: the records.
+-- Answers the first letter of each: 'd': done, 'u': begun; empty if there is no record; '?' for a
+-- key that another program wrote.
 local answer = {}
 for i, key in ipairs(KEYS) do
   local value = redis.pcall('GET', key)

@@ -1,7 +1,9 @@
--- Tells a node in probation what others know of jobs: of two values, the one with the greater first
--- number stands; of two claims with one token, the one with the greater number behind its `#`.
--- KEYS: meta, marks. ARGV: the tag of the probation, then field and value of each mark.
--- Answers 1; 0 where it is another probation.
+-- Merges the marks of jobs that other nodes have into a node in probation. Of two values, the one
+-- with the greater first number is kept; of two claims with one token, the one with the greater
+-- number after its `#`.
+-- KEYS: meta, marks.
+-- ARGV: the tag of the probation, then field and value of each mark.
+-- Answers 1, or 0 in another probation.
 if redis.call('HGET', KEYS[1], 'tag') ~= ARGV[1] then return 0 end
 
 local function order(value)
@@ -19,7 +21,7 @@ end
 
 for at = 2, #ARGV, 2 do
   merge(ARGV[at], ARGV[at + 1])
-  -- What was claimed was promised. A promise that was read before its claim may be an older one.
+  -- A claim includes its promise. A promise that was read before its claim may be outdated.
   local job = string.match(ARGV[at], '^claim:(.*)$')
   local token = job and string.match(ARGV[at + 1], '^%d+')
   if token then merge('promise:' .. job, token) end

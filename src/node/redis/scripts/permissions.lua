@@ -1,12 +1,13 @@
--- Which commands the server denies to our user, of those that the scripts and the crate call: each is
--- called so that it changes nothing that stays.
--- KEYS: a key of our own that nothing else is stored under. ARGV: a channel of our own.
--- Answers: the commands, as they are named in ACL rules.
+-- Returns the commands that the server denies to the client's user, of the commands that the
+-- scripts and the crate call. Each is called without a lasting effect.
+-- KEYS: a key that no lock has.
+-- ARGV: a channel of this crate.
+-- Answers: the commands, as ACL rules name them.
 local key, channel, denied = KEYS[1], ARGV[1], {}
 local function try(name, ...)
   local answer = redis.pcall(...)
   local err = type(answer) == 'table' and answer.err
-  -- Redis before 7.2 and after.
+  -- The first text is used before Redis 7.2, the second one since.
   if err and (string.find(err, "can't run this command", 1, true)
       or string.find(err, 'permissions to run the', 1, true)) then
     denied[#denied + 1] = name
@@ -20,7 +21,7 @@ end
 try('time', 'TIME')
 try('info', 'INFO', 'server')
 try('get', 'GET', key)
--- Without a valid time nothing is stored, or expires.
+-- The invalid time makes the command fail, so nothing is stored or expires.
 try('set', 'SET', key, '', 'PX', 0)
 try('pexpire', 'PEXPIRE', key, '-')
 try('pttl', 'PTTL', key)
@@ -30,7 +31,7 @@ try('hlen', 'HLEN', key)
 try('hgetall', 'HGETALL', key)
 try('scan', 'SCAN', 0, 'COUNT', 1)
 try('hscan', 'HSCAN', key, 0, 'COUNT', 1)
--- Nothing is left that could not be deleted.
+-- Nothing is stored that could not be deleted.
 if try('del', 'DEL', key) then
   try('hset', 'HSET', key, 'f', 0)
   try('rename', 'RENAME', key, key)

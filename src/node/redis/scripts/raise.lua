@@ -1,6 +1,7 @@
--- KEYS: fences, then the lock keys. ARGV: nonce, value with the new token, token, end of its block,
--- then the stripes.
--- Answers: 1 accepted, 2 fence ahead; 4 other view; 6 token too far ahead; 7 key gone.
+-- Raises the fences above a new token.
+-- KEYS: fences, then the lock keys.
+-- ARGV: nonce, value with the new token, token, end of its block, then the stripes.
+-- Answers: 1: accepted, 2: fence ahead; 4: other view; 6: token too far ahead; 7: key gone.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local token, fence = tonumber(ARGV[3]), 0

@@ -1,6 +1,8 @@
--- What is recorded of a name. KEYS: meta, record. ARGV: tag.
--- Answers: 1, the record and for how long still in ms, or 1 alone; 4 other tag; 15 where there is
--- none, and records are still being taken over.
+-- Reads the record of a name.
+-- KEYS: meta, record.
+-- ARGV: tag.
+-- Answers: 1, the record and its remaining time in ms, or 1 alone; 4: other tag; 15: no record, and
+-- records are still being copied to the node.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local meta = redis.call('HMGET', KEYS[1], 'tag', 'once')

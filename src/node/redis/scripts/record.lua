@@ -1,8 +1,8 @@
--- Keeps a record for the holder of a lock, unless there is one of work that is done.
--- KEYS: meta, lock key, record. ARGV: tag, deadline in µs of the server's time, nonce, the record, how
--- long it is kept in ms.
--- Answers: 1, what is kept now, and for how long still in ms; 4 other tag; 5 late; 7 the lock is not
--- the holder's.
+-- Stores a record for the holder of a lock, unless there is a record of finished work.
+-- KEYS: meta, lock key, record.
+-- ARGV: tag, deadline in µs of the server's time, nonce, the record, its retention in ms.
+-- Answers: 1, the record that is stored now and its remaining time in ms; 4: other tag; 5: late; 7:
+-- the client does not hold the lock.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local tag = redis.call('HGET', KEYS[1], 'tag')

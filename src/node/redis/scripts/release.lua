@@ -1,7 +1,9 @@
--- Releases the locks of a lease where they are its own. KEYS: the locks. ARGV: nonce. Answers how many
--- there were, or {9, number} where one had a waiter: a line feed at the end of the value is the mark of
--- one, and the number of listeners is published on the name's channel then. Works without permission for
--- channels.
+-- Deletes the keys of a lease that are its own.
+-- KEYS: the locks.
+-- ARGV: nonce.
+-- Answers the number of deleted keys, or {9, number} if one had a waiter. A line feed at the end of
+-- a value marks a waiter; the number of listeners is then published on the name's channel. Works
+-- without permissions for channels.
 local deleted, awaited = 0, false
 for i, key in ipairs(KEYS) do
   local value = redis.pcall('GET', key)

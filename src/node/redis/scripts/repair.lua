@@ -1,6 +1,7 @@
--- Keeps a record of work that is done, which another node told, unless there is one already.
--- KEYS: meta, record. ARGV: tag, the record, how long it is kept in ms.
--- Answers: 1, what is kept now, and for how long still in ms; 4 other tag.
+-- Stores a record of finished work that another node returned, unless there is one already.
+-- KEYS: meta, record.
+-- ARGV: tag, the record, its retention in ms.
+-- Answers: 1, the record that is stored now and its remaining time in ms; 4: other tag.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local tag = redis.call('HGET', KEYS[1], 'tag')

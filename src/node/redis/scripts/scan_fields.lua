@@ -1,4 +1,6 @@
--- A page of the fields of a hash. KEYS: the hash. ARGV: cursor, pattern, number of fields to look at.
+-- Returns a page of the fields of a hash.
+-- KEYS: the hash.
+-- ARGV: cursor, pattern, number of fields to scan.
 -- Answers: the next cursor ('0' after the last page), fields.
 local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'MATCH', ARGV[2], 'COUNT', ARGV[3])
 local fields = {}

@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Session<'_> {
-    /// Passes the answers of a batch on, and repeats what has to be sent again.
+    /// Delivers the answers of a batch, and repeats operations that have to be sent again.
     pub(super) fn on_answers(&mut self, batch: SentBatch) -> Result<(), Reason> {
         let SentBatch { sent, server_clock, content, view, tag, answers: mut values, .. } = batch;
         let (requests, by) = match content {
@@ -34,7 +34,7 @@ impl Session<'_> {
                 return self.on_change(&values, tag, times, &report, kind);
             }
             BatchContent::AdminRequest(waiting) => {
-                // The caller may have given up.
+                // The caller may have stopped waiting.
                 let _ = waiting.send(Ok(values));
                 return Ok(());
             }
@@ -50,7 +50,7 @@ impl Session<'_> {
             }
         };
         let received = self.settings.clock.now();
-        // Behind the acquires.
+        // The server's TIME follows the operations.
         let time = (values.len() > requests.len()).then(|| values.pop().unwrap_or(Value::Nil));
         let (end, no_time) = match time.map(read_time).transpose() {
             Ok(end) => (end, None),
@@ -80,7 +80,7 @@ impl Session<'_> {
                 self.link.server_clock = ServerClock::new(sent, micros);
                 is_sound = self.observe(sent, received, micros);
             }
-            // Nobody knows for how long the key will live.
+            // Without the time, the remaining life of the key is unknown.
             if let (Op::Acquire(_), Some(reason)) = (&request.op, &no_time)
                 && decoded.granted
             {
@@ -109,7 +109,7 @@ impl Session<'_> {
             }
             request.answer(decoded.result, view.clone());
         }
-        // For example a server that became a replica: down until it votes again.
+        // For example, a server that became a replica is down until it votes again.
         if let Some(reason) = unusable {
             self.lose(forgotten.into_iter(), (sent, server_clock), &reason);
             return Err(reason);
@@ -135,10 +135,11 @@ impl Session<'_> {
         }
     }
 
-    /// Notes what an answer says about the server; returns whether the connection is unusable.
+    /// Records the consequences of an answer for the server; returns whether the connection is
+    /// unusable.
     fn note(&mut self, result: &Result<Answer, Reason>) -> bool {
         match result {
-            // Before the answer is sent: its receiver finds the node down.
+            // Recorded before the answer is sent, so that its receiver finds the node down.
             Err(reason) if reason.ends_connection() => {
                 self.status.set_down(reason.clone());
                 return true;
@@ -152,7 +153,7 @@ impl Session<'_> {
     /// Records a command that the server denies, until an operation of the kind succeeds.
     fn note_permission(&mut self, op: &Op, result: &Result<Answer, Reason>) {
         match result {
-            // Such an operation may not have come to the denied command.
+            // Such an operation may not have reached the denied command.
             Ok(Answer::Held(_)) => {}
             Ok(_) if self.may_be_denied => {
                 self.may_be_denied = self.status.denied(|denied| denied.succeeded(op));
@@ -167,15 +168,15 @@ impl Session<'_> {
         }
     }
 
-    /// Repeats operations by script text, as the server lacks the scripts. Drops ended ones, which must
-    /// not run after their release.
+    /// Repeats operations by script text, as the server lacks the scripts. Drops operations that
+    /// have ended, which must not run after their release.
     fn resend(&mut self, forgotten: Vec<NodeRequest>) {
         if forgotten.is_empty() {
             return;
         }
         let now = self.settings.clock.now();
-        // A server that lacks one script lacks all. They are loaded now, or their texts are sent, as
-        // operations repeated later would run after those written meanwhile.
+        // A server that lacks one script lacks all of them. They are loaded now, or their texts are
+        // sent, as operations that are repeated later would run after operations written meanwhile.
         if self.link.digests.lose() {
             self.load(scripts::OPERATIONS.to_vec(), now);
         }
@@ -194,8 +195,8 @@ impl Session<'_> {
         }
     }
 
-    /// Sends operations that met another tag, and so did not run, once more with the tag known now:
-    /// a change at one server fails no request.
+    /// Sends operations that met another tag, and so did not run, once more with the current tag,
+    /// so that a change on one server fails no request.
     pub(super) fn send_mistagged(&mut self) {
         let mistagged = std::mem::take(&mut self.mistagged);
         if self.tag.text().is_empty() {
@@ -235,7 +236,7 @@ impl Session<'_> {
         SessionEnd::Broken(reason)
     }
 
-    /// Ends written operations whose answers are lost with the connection.
+    /// Ends written operations whose answers were lost with the connection.
     fn lose(
         &mut self,
         requests: impl Iterator<Item = NodeRequest>,
@@ -249,7 +250,8 @@ impl Session<'_> {
     }
 }
 
-/// The reason for operations that were written: they may have run, whatever ended the connection.
+/// Returns the reason for operations that were written: they may have run, regardless of what ended
+/// the connection.
 fn of_written(reason: &Reason) -> Reason {
     if reason.may_have_run() { reason.clone() } else { Reason::Disconnected }
 }

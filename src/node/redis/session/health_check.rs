@@ -27,23 +27,23 @@ use crate::{
     time::Timestamp,
 };
 
-/// Number of readings and changes after which a record is left to the next health check.
+/// Maximum number of reads and changes of a record within one health check.
 const MAX_CHANGES: u8 = 6;
 
-/// Maximum number of health checks in a second. A clock that jumps has the other nodes checked, so two that jump
-/// with each reading would be checked without a pause.
+/// Maximum number of health checks per second. A clock that jumps causes checks of the other nodes,
+/// so two clocks that jump at each reading would cause checks without a pause.
 const MAX_CHECKS: u32 = 10;
 
 /// The health checks of a session.
 pub(super) struct CheckProgress {
-    /// The first one is over: operations are sent.
+    /// Whether the first health check has ended, so that operations are sent.
     pub(super) has_begun: bool,
     pub(super) is_under_way: bool,
-    /// The next one has to begin now.
+    /// Whether the next health check must begin now.
     pub(super) is_due: bool,
-    /// Number of readings and changes of the record since this one began.
+    /// Number of reads and changes of the record in the current health check.
     changes: u8,
-    /// Number of health checks since this time.
+    /// Number of health checks in the current second.
     begun: u32,
     counted_since: Instant,
 }
@@ -62,12 +62,13 @@ impl Default for CheckProgress {
 }
 
 impl CheckProgress {
-    /// Whether one has to begin now. One in excess of the maximum rate is due until the next second.
+    /// Returns whether a health check must begin now. A check beyond the maximum rate is due in the
+    /// next second.
     pub(super) fn may_begin(&self) -> bool {
         self.is_due && !self.is_under_way && self.begun < MAX_CHECKS
     }
 
-    /// Counts anew if a second is over.
+    /// Resets the count if a second is over.
     pub(super) fn count_anew(&mut self) {
         if self.counted_since.elapsed() >= CHECK_INTERVAL {
             (self.begun, self.counted_since) = (0, Instant::now());
@@ -84,7 +85,7 @@ impl Session<'_> {
         self.read_record(self.member.set.latest_tag(self.member.index), now);
     }
 
-    /// Reads the record, and the fences that it has under this tag.
+    /// Reads the record, and the fences that are stored under this tag.
     fn read_record(&mut self, tag: Tag, now: Timestamp) {
         let Membership { set, index } = self.member;
         let mut pipeline = Pipeline::with_capacity(8);
@@ -104,7 +105,7 @@ impl Session<'_> {
         let report = match handshake::parse_report(&mut values.into_iter(), asked, restart)? {
             Ok(report) => report,
             Err(reason) => {
-                self.checked((sent, received), Err(&reason));
+                self.finish_check((sent, received), Err(&reason));
                 return Ok(());
             }
         };
@@ -119,7 +120,7 @@ impl Session<'_> {
         if self.checks.changes < MAX_CHANGES {
             self.checks.changes += 1;
             if !self.checks.has_begun && report.tag != *asked {
-                // Once more, with its fences.
+                // Reads the record once more, with its fences.
                 self.read_record(report.tag, received);
                 return Ok(());
             }
@@ -131,12 +132,12 @@ impl Session<'_> {
                 }
                 Ok(None) => {}
                 Err(reason) => {
-                    self.checked((sent, received), Err(&reason));
+                    self.finish_check((sent, received), Err(&reason));
                     return Ok(());
                 }
             }
         }
-        self.stand((sent, received), &report);
+        self.apply_report((sent, received), &report);
         Ok(())
     }
 
@@ -156,8 +157,8 @@ impl Session<'_> {
         self.send_all(&pipeline, self.settings.clock.now(), content);
     }
 
-    /// Handles the answer to a change that was decided by this report. Whether it was made, or another
-    /// client was faster, is shown by the record, which is read again.
+    /// Handles the answer to a change that was decided by this report. Whether the change was made,
+    /// or another client was faster, shows when the record is read again.
     pub(super) fn on_change(
         &mut self,
         values: &[Value],
@@ -183,35 +184,40 @@ impl Session<'_> {
         };
         match kind {
             ChangeKind::Vote if handshake::keeps_keys(&reason) => {
-                self.checked(times, Err(&reason));
+                self.finish_check(times, Err(&reason));
                 return Ok(());
             }
             ChangeKind::Vote => return Err(reason),
-            ChangeKind::Owners => {
-                crate::log::debug!(node = %name, %reason, "not told who owns the other names yet");
+            ChangeKind::NameOwners => {
+                crate::log::debug!(node = %name, %reason, "the owners of the other names are not stored yet");
             }
             ChangeKind::Takeover(_) | ChangeKind::Start => {
-                crate::log::debug!(node = %name, %reason, "not moved yet");
+                crate::log::debug!(node = %name, %reason, "the node is not moved yet");
             }
-            ChangeKind::Mark => {}
+            ChangeKind::InUse => {}
         }
-        self.stand(times, report);
-        if kind == ChangeKind::Owners {
-            // Its votes count with those of no node that was told.
+        self.apply_report(times, report);
+        if kind == ChangeKind::NameOwners {
+            // Other nodes may store the owners already, so the votes of this node must not count
+            // with theirs.
             let bar = VoteBar::Reason(Reason::NamesDiffer);
             self.status.set_bar(VoteBarKind::Names, Some(bar));
         }
         Ok(())
     }
 
-    /// Ends the health check, with the reason for which the server can't be enrolled; what waited for
-    /// it goes on.
-    fn checked(&mut self, (sent, received): (Timestamp, Timestamp), result: Result<(), &Reason>) {
+    /// Ends the health check, with the reason for which the server can't be enrolled, if any.
+    /// Operations that waited for the check are sent.
+    fn finish_check(
+        &mut self,
+        (sent, received): (Timestamp, Timestamp),
+        result: Result<(), &Reason>,
+    ) {
         self.checks.is_under_way = false;
         if let Err(reason) = result {
             self.status.set_bar(VoteBarKind::Enrolment, Some(VoteBar::Reason(reason.clone())));
         }
-        // Whether it may vote is decided before the node is up.
+        // Whether the server may vote is decided before the node is reported as up.
         if !self.checks.has_begun {
             self.checks.has_begun = true;
             let traits = self.member.set.traits(self.member.index);
@@ -229,13 +235,13 @@ impl Session<'_> {
     }
 
     /// Applies a report.
-    fn stand(&mut self, (sent, received): (Timestamp, Timestamp), report: &NodeReport) {
+    fn apply_report(&mut self, (sent, received): (Timestamp, Timestamp), report: &NodeReport) {
         let is_first = !self.checks.has_begun;
-        // Other clients may hold locks for longer.
+        // Other clients may hold locks with longer TTLs.
         let window = report.longest_ttl().max(self.settings.max_ttl);
         self.reconnect.offsets.set_window(window);
         let trip = received.saturating_duration_since(sent);
-        // The server read its clock between the two, most likely in the middle.
+        // The server read its clock between the two times, most likely in the middle.
         let wall = self.settings.clock.wall().saturating_sub(trip / 2);
         let ahead = i128::from(report.server_micros) - wall.as_micros().cast_signed();
         let offset = ClockOffset::new(i64::try_from(ahead).unwrap_or(i64::MAX), trip / 2);
@@ -251,8 +257,8 @@ impl Session<'_> {
         self.fences = self.member.set.keys.voting_fences(&self.tag);
         self.view = admission.view;
         self.member.set.compare_clocks(received);
-        self.checked((sent, received), Ok(()));
-        // Not at the pace of connecting.
+        self.finish_check((sent, received), Ok(()));
+        // A pause before the next connection applies, as for any broken connection.
         self.leaving = (admission.reconnect && !is_first).then_some(Reason::Displaced);
     }
 

@@ -7,6 +7,39 @@
 //! | the replies to a batch | `answers` |
 //! | refused votes | `votes` |
 //! | health checks | `health_check` |
+//!
+//! Queued operations are sent in one write, each as a command of its own; one TIME follows the
+//! acquires. So concurrent locks share round trips, and a key that we may not access affects no
+//! other.
+//!
+//! # Order (R8)
+//!
+//! * A release follows every other operation of its nonce on the same connection. If a connection has
+//!   1,024 operations unanswered, new ones wait: acquires after everything but operations of their
+//!   own lease.
+//! * An acquire whose lease is over is not sent; the verdict does without that node. An operation
+//!   whose lease is over is not sent again after a `NOSCRIPT`.
+//! * An acquire stores its keys with their expiry in the server's own time: the latest time that its
+//!   clock can show, plus the TTL and a node timeout. So a command that was stuck in a frozen
+//!   server's socket never outlives its own lease: once the expiry has passed it stores nothing,
+//!   though the server answers that it did. Therefore TIME follows the acquires of each batch, and a
+//!   grant without it does not count. A grant that counts was answered within a node timeout, and its
+//!   TIME fits the readings before (R10): so the command ran before the server's clock was a node
+//!   timeout ahead of what was expected, and its key lives for the TTL from then on. The price: the
+//!   key of a holder that dies lives a node timeout longer (50 ms by default).
+//!
+//! # Misplaced answers
+//!
+//! Answers are matched to requests by their order and form alone. An answer of another form, as most
+//! are when a proxy mixes up answers, ends the connection, since those after it are misplaced as
+//! well; what is in flight "may have run". Limit: whole batches of the same form that are exchanged
+//! are not noticed before the next health check, which ends a connection that is out of step.
+//!
+//! # Health checks
+//!
+//! One a second, and at once where the record or the clock is needed: a changed tag, a step of the
+//! enrolment, a clock of another node that jumped. At most ten a second: clocks of two nodes that
+//! jump with each reading would otherwise have each other read without a pause.
 
 mod answers;
 mod health_check;

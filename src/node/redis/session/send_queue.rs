@@ -13,8 +13,8 @@ use crate::{
 
 /// Operations beyond the limit of unanswered ones.
 ///
-/// Renewals, releases and the rest are written before acquires. The operations of one lease keep
-/// their order: those after a waiting acquire stay behind it.
+/// Renewals, releases and other operations are written before acquires. The operations of one lease
+/// keep their order: those after a waiting acquire wait with it.
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
     first: VecDeque<QueuedRequest>,
@@ -36,7 +36,7 @@ pub(super) struct NextBatch {
     pub(super) write: Vec<NodeRequest>,
     /// Acquires of ended attempts.
     pub(super) over: Vec<NodeRequest>,
-    /// Longest wait of those that are written.
+    /// Longest waiting time of the operations that are written.
     pub(super) waited: Duration,
 }
 
@@ -128,7 +128,8 @@ mod tests {
             self.send_queue.push(request, Timestamp::from_nanos(at));
         }
 
-        /// `A1` is the acquire of lease 1, and so on; in brackets, what is over.
+        /// Formats a batch: `A1` is the acquire of lease 1, and so on; operations that have ended
+        /// are in brackets.
         fn next(&mut self, room: usize) -> String {
             let next = self.send_queue.next(room, Timestamp::from_nanos(100));
             let over = next.over.iter().map(|request| format!("({})", shown(request)));
@@ -181,9 +182,11 @@ mod tests {
     fn renewals_and_releases_overtake_acquires() {
         let mut scene = QueueFixture::new();
         let [a, b, c, d] = [1, 2, 3, 4].map(lease);
+
         for op in [acquire(&a), acquire(&b), extend(&c), release(&d), extend(&c)] {
             scene.push(op, 1);
         }
+
         assert_eq!(scene.next(2), "E3 R4");
         assert_eq!(scene.next(2), "E3 A1");
         assert_eq!(scene.next(2), "A2");
@@ -205,14 +208,18 @@ mod tests {
     fn operations_of_a_lease_keep_order() {
         let mut scene = QueueFixture::new();
         let [a, b, c] = [1, 2, 3].map(lease);
+
         for op in [acquire(&a), extend(&a), release(&b), release(&a), acquire(&c), acquire(&a)] {
             scene.push(op, 1);
         }
+
         assert_eq!(scene.next(3), "R2 A1 E1");
+
         scene.push(release(&a), 1);
         scene.push(release(&c), 1);
         scene.push(release(&b), 1);
         assert_eq!(scene.next(8), "R2 R1 A3 A1 R1 R3");
+
         scene.push(release(&a), 1);
         scene.push(acquire(&b), 1);
         scene.push(release(&c), 1);
@@ -225,8 +232,11 @@ mod tests {
         let mut scene = QueueFixture::new();
         let [a, b] = [1, 2].map(lease);
         scene.push(acquire(&a), 10);
+
         scene.push(extend(&b), 30);
+
         assert_eq!(scene.send_queue.oldest(), Some(Timestamp::from_nanos(10)));
+
         let now = Timestamp::from_nanos(100);
         assert_eq!(scene.send_queue.next(1, now).waited, Duration::from_nanos(70));
         assert_eq!(scene.send_queue.next(1, now).waited, Duration::from_nanos(90));

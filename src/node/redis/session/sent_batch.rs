@@ -20,11 +20,12 @@ use crate::{
 
 pub(super) struct SentBatch {
     pub(super) sent: Timestamp,
-    /// The same on a clock that is never corrected: a correction would look like silence.
+    /// The time at which it was sent, on a clock that is never corrected: a correction would look
+    /// like silence.
     pub(super) waiting_since: Instant,
-    /// The basis of the deadlines in it.
+    /// The basis of the deadlines of its operations.
     pub(super) server_clock: ServerClock,
-    /// Its tag, and the view that this stands for.
+    /// The tag of its operations, and the view that the tag stands for.
     pub(super) tag: Tag,
     pub(super) view: Option<Arc<View>>,
     pub(super) content: BatchContent,
@@ -42,24 +43,24 @@ impl SentBatch {
 }
 
 pub(super) enum BatchContent {
-    /// With the tag under which the fences are looked for.
+    /// A health check, with the tag that names the key of the fences.
     HealthCheck {
         tag: Tag,
     },
-    /// A change of the record, after which that has this tag, with the report that it was decided by
-    /// and the times of that.
+    /// A change of the record, with the tag that the record then has, the report that the change
+    /// was decided by, and the times of that report.
     Change {
         tag: Tag,
         times: (Timestamp, Timestamp),
         report: Box<NodeReport>,
         kind: ChangeKind,
     },
-    /// `AUTH`.
+    /// An `AUTH` command.
     Login,
     /// Scripts that the server loads.
     Scripts(Vec<OperationScript>),
     AdminRequest(oneshot::Sender<Result<Vec<Value>, Reason>>),
-    /// One command for each, and behind them the server's TIME if one of them is an acquire.
+    /// One command for each operation, followed by TIME if one of them is an acquire.
     Operations {
         requests: Vec<NodeRequest>,
         by: ScriptRef,

@@ -45,7 +45,7 @@ const MAX_BATCH: usize = 128;
 /// Maximum number of unanswered operations on a connection. Written operations can't be overtaken,
 /// and run even if their requests have ended.
 const MAX_UNANSWERED: usize = 1024;
-/// Maximum lead of a token before a server's clock.
+/// Maximum lead of a token over a server's clock.
 const MAX_LEAD: Duration = Duration::from_micros(TOKEN_LEAD);
 /// Interval between health checks.
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,16 +53,16 @@ pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const HANG_TIMEOUTS: u32 = 10;
 const MIN_HANG: Duration = Duration::from_millis(200);
 
-/// What a connection has received, or has to do.
+/// The next step of a connection.
 enum SessionStep {
     Answered(SentBatch),
     Login(LoginStep),
 }
 
 pub(in crate::node::redis) enum SessionEnd {
-    /// The node was dropped, and every operation is answered.
+    /// The node was dropped, and every operation was answered.
     Closed,
-    /// The connection is not usable any more.
+    /// The connection is no longer usable.
     Broken(Reason),
 }
 
@@ -86,26 +86,26 @@ pub(in crate::node::redis) struct Session<'a> {
     pub(super) fences: String,
     /// The view that the tag stands for.
     pub(super) view: Option<Arc<View>>,
-    /// Operations that met another tag, to be sent again when it is known.
+    /// Operations that met another tag, and are sent again once the current tag is known.
     pub(super) mistagged: Vec<NodeRequest>,
-    /// The run id of the server, as it was first reported.
+    /// The run id that the server reported first.
     pub(super) run_id: Option<Arc<str>>,
     pub(super) checks: CheckProgress,
-    /// Why the connection ends once every operation is answered.
+    /// Set if the connection ends once every operation was answered.
     pub(super) leaving: Option<Reason>,
-    /// In the order of writing, and so of their answers.
+    /// The written batches in order; their answers arrive in the same order.
     pub(super) batches: VecDeque<SentBatch>,
-    /// Number of operations in them.
+    /// Number of operations in these batches.
     pub(super) unanswered: usize,
     /// Operations that wait for room.
     pub(super) send_queue: SendQueue,
     /// Maximum time for which an operation waited to be written since the last tick.
     longest_wait: Duration,
-    /// The memory of the latest command.
+    /// The buffer for a command.
     command: Command,
-    /// When a vote last stored something.
+    /// The time at which a vote last stored something.
     pub(super) vote_counted: Option<Timestamp>,
-    /// The server may deny commands to operations.
+    /// Whether the server may deny commands to operations.
     pub(super) may_be_denied: bool,
 }
 
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
             longest_wait: Duration::ZERO,
             command: Command::default(),
             vote_counted: None,
-            // By what an earlier connection met.
+            // An earlier connection may have met a denied command.
             may_be_denied: true,
         }
     }
@@ -161,7 +161,8 @@ impl<'a> Session<'a> {
             if is_idle && let Some(reason) = self.leaving.take() {
                 return self.break_off(reason);
             }
-            // Before the first check, and once the connection is to end, nothing is taken in.
+            // No operations are accepted before the first check, and once the connection is about
+            // to end.
             let is_open = self.checks.has_begun && self.leaving.is_none();
             if self.checks.may_begin() && self.leaving.is_none() {
                 last_check = self.settings.clock.now();
@@ -214,7 +215,7 @@ impl<'a> Session<'a> {
     }
 
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Result<SessionStep, Reason>> {
-        // A connection that is to end needs no other login.
+        // A connection that is about to end needs no new login.
         if self.leaving.is_none()
             && let Poll::Ready(step) = self.link.login.poll(cx)
         {
@@ -226,7 +227,7 @@ impl<'a> Session<'a> {
     fn on_step(&mut self, step: SessionStep) -> Result<(), Reason> {
         match step {
             SessionStep::Answered(batch) => return self.on_answers(batch),
-            // Operations that were written before it run under the former login.
+            // Operations that were written before run under the former login.
             SessionStep::Login(LoginStep::Send(auth)) => {
                 self.send_all(&auth, self.settings.clock.now(), BatchContent::Login);
             }
@@ -235,8 +236,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Writes and reads until the oldest batch is answered. Replies read before the end of the
-    /// connection still count.
+    /// Writes and reads until the oldest batch is answered. Replies that are read before the end of
+    /// the connection still count.
     fn poll_answered(&mut self, cx: &mut Context<'_>) -> Poll<Result<SentBatch, Reason>> {
         let wire = &mut self.link.wire;
         let is_broken = matches!(wire.poll_write(cx), Poll::Ready(Err(_)));
@@ -245,7 +246,7 @@ impl<'a> Session<'a> {
                 None => wire.check_answered()?,
                 Some(batch) => {
                     while !batch.is_answered() {
-                        // The commands may have run.
+                        // `Disconnected`, as the commands may have run.
                         let answer = wire.answer(&mut batch.left);
                         let has_begun = self.checks.has_begun;
                         let answer = answer.map_err(|unreadable| {
@@ -277,14 +278,14 @@ impl<'a> Session<'a> {
         self.push(sent, commands, content);
     }
 
-    /// Asks the server for the digests of scripts.
+    /// Requests the digests of scripts from the server.
     pub(super) fn load(&mut self, scripts: Vec<OperationScript>, now: Timestamp) {
         let mut pipeline = Pipeline::with_capacity(scripts.len());
         scripts::load(&mut pipeline, &scripts);
         self.send_all(&pipeline, now, BatchContent::Scripts(scripts));
     }
 
-    /// Records a batch, so that a broken connection reports its reason to every caller.
+    /// Records a batch, so that every caller gets the reason if the connection breaks.
     fn push(&mut self, sent: Timestamp, commands: usize, content: BatchContent) {
         let server_clock = self.link.server_clock;
         let waiting_since = Instant::now();
@@ -351,9 +352,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns the operations that are still of use. The server may have lost its vote since they
-    /// arrived, or were sent before. No token is sent that is further ahead of the server's clock than
-    /// any node would take.
+    /// Returns the operations that can still succeed. The server may have lost its vote since they
+    /// arrived, or since they were sent the first time. A token that is too far ahead of the
+    /// server's clock for any node is not sent.
     pub(super) fn fresh(
         &self,
         requests: impl Iterator<Item = NodeRequest>,
@@ -378,8 +379,8 @@ impl<'a> Session<'a> {
         fresh
     }
 
-    /// Writes operations, and behind an acquire TIME: the clock is judged before its votes count, and
-    /// shows whether the expiry of its keys had passed.
+    /// Writes operations, and TIME after an acquire. The clock is checked before the votes count,
+    /// and shows whether the expiry of the keys had passed.
     pub(super) fn write(&mut self, requests: Vec<NodeRequest>, by: ScriptRef, now: Timestamp) {
         let ReadyConnection { wire, digests, server_clock, .. } = &mut self.link;
         let encoder = Encoder {

@@ -1,4 +1,4 @@
-//! Records refused votes: whether the server refuses all of them, and until when.
+//! Records refused votes: whether the server refuses all of them, and for how long.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::{
     time::Timestamp,
 };
 
-/// Time for which a vote that counted outweighs a refusal that may concern its name only.
+/// Time for which a vote that counted outweighs a refusal that may concern one name only.
 const RECENT: Duration = Duration::from_secs(1);
-/// Time after its latest refusal for which a server is reported as refusing, where a health check does
-/// not show whether it would refuse again: clients may have stopped asking.
+/// Time after the latest refusal for which a server is reported as refusing, if a health check does
+/// not show whether it would refuse again. Clients may have stopped sending votes.
 const REFUSAL_TTL: Duration = Duration::from_secs(1);
 
-/// Returns whether a refusal concerns every vote, or perhaps only its name or token; `None` if it is no
-/// refusal.
+/// Returns whether a refusal concerns every vote, or perhaps only its name or token; `None` if the
+/// reason is not a refusal.
 fn concerns_all(op: &Op, reason: &Reason) -> Option<bool> {
     match reason {
         Reason::OutOfMemory | Reason::PersistenceFailing | Reason::Busy | Reason::NoReplicas => {
@@ -39,18 +39,18 @@ fn has_stored(op: &Op, answer: &Answer) -> bool {
     }
 }
 
-/// Returns whether a server is no longer reported as refusing for this reason. `report`: a health check
-/// after the refusal. `silence`: the time since the latest refusal.
+/// Returns whether a server is no longer reported as refusing for this reason. `report` is a health
+/// check after the refusal; `silence` is the time since the latest refusal.
 fn is_over(reason: &Reason, report: &NodeReport, silence: Duration) -> bool {
     let is_cause_gone = match reason {
-        // A server that evicts may be above its limit, and vote.
+        // A server that evicts may be above its limit, and still vote.
         Reason::OutOfMemory => {
             let memory = report.memory.as_ref().filter(|memory| !memory.evicts());
             memory.map(|memory| !memory.is_full())
         }
-        // A server that can't persist may vote: `stop-writes-on-bgsave-error no`.
+        // A server that can't persist may still vote, with `stop-writes-on-bgsave-error no`.
         Reason::PersistenceFailing => report.persists.filter(|persists| *persists),
-        // It answered the health check.
+        // The server answered the health check.
         Reason::Busy => Some(true),
         _ => None,
     };
@@ -76,7 +76,7 @@ impl Session<'_> {
         }
     }
 
-    /// Ends the refusal of a server by a health check.
+    /// Ends the refusal of a server if a health check shows that it is over.
     pub(super) fn review_refusal(&self, report: &NodeReport) {
         self.status.end_refusing(|reason, silence| is_over(reason, report, silence));
     }

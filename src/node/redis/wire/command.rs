@@ -56,7 +56,7 @@ impl Command {
     }
 
     pub(super) fn append_to(&self, output: &mut Vec<u8>) {
-        // A head is never longer than that.
+        // The length and its line are never longer than this.
         output.reserve(self.args.len() + 16);
         head(output, b'*', self.count);
         output.extend_from_slice(&self.args);
@@ -103,7 +103,7 @@ impl Arg for u64 {
 
 impl Arg for usize {
     fn write_to(self, command: &mut Command) {
-        // No platform has a wider one.
+        // No platform has a wider `usize`.
         (self as u64).write_to(command);
     }
 }
@@ -122,7 +122,9 @@ mod tests {
         let mut output = b"+before".to_vec();
         command.append_to(&mut output);
         let mut same = ::redis::cmd("EVALSHA");
+
         same.arg(12).arg(u64::MAX).arg(b"\r\n\0").arg("").arg("lock:ä").arg("x y");
+
         assert_eq!(output, [b"+before".to_vec(), same.get_packed_command()].concat());
     }
     #[test]

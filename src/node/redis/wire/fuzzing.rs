@@ -12,7 +12,7 @@ use super::{
 /// Memory for the replies of one input, in bytes.
 const LIMIT: usize = 64 * 1024;
 
-/// The replies in some bytes, and why there are no more of them.
+/// The replies in a byte sequence, and why parsing ended.
 #[derive(Debug, PartialEq)]
 pub(in crate::node::redis) struct Replies {
     pub(in crate::node::redis) values: Vec<Value>,
@@ -54,7 +54,7 @@ fn memory(value: &Value) -> usize {
     }
 }
 
-/// The places of items that are not read yet count too.
+/// The capacity for items that are not read yet counts too.
 fn of_list(items: &Vec<Value>) -> usize {
     let unused = (items.capacity() - items.len()) * ITEM;
     items.iter().map(memory).sum::<usize>() + unused
@@ -62,8 +62,9 @@ fn of_list(items: &Vec<Value>) -> usize {
 
 /// Reads bytes as replies. The first byte is the length of the chunks in which they arrive.
 ///
-/// The replies do not depend on the chunks, are those that the redis crate reads, and take no more
-/// memory than is counted. What only the redis crate reads exceeds a limit, or is of RESP3.
+/// The replies do not depend on the chunks, are equal to the replies that the redis crate reads,
+/// and take no more memory than is counted. Replies that only the redis crate reads exceed a limit,
+/// or are RESP3.
 pub fn resp(data: &[u8]) {
     let Some((&chunk, bytes)) = data.split_first() else { return };
     let whole = replies(bytes, bytes.len());
@@ -83,8 +84,9 @@ pub fn resp(data: &[u8]) {
     }
 }
 
-/// Whether a line may be a number that is too long, or has blanks, which the redis crate ignores; or a
-/// nil, an error or a set of RESP3: the redis crate reads a set of negative length as nil.
+/// Returns whether a line may be a number that is too long, or has blanks, which the redis crate
+/// ignores; or a nil, an error or a set of RESP3. The redis crate reads a set of negative length as
+/// nil.
 fn has_odd_line(bytes: &[u8]) -> bool {
     String::from_utf8_lossy(bytes).split("\r\n").any(|line| {
         let is_resp3 = line.starts_with(['_', '!', '~']);
@@ -96,7 +98,8 @@ fn has_odd_line(bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether a reply is too deep, has too long a line or one with a carriage return, or is of RESP3.
+/// Returns whether a reply is too deep, has too long a line or one with a carriage return, or is
+/// RESP3.
 fn exceeds(value: &Value, depth: usize) -> bool {
     match value {
         Value::Nil | Value::Int(_) | Value::BulkString(_) | Value::Okay => false,

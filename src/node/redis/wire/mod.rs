@@ -1,4 +1,7 @@
 //! RESP2 over one stream: encodes commands, reads replies.
+//!
+//! A session writes into one reused buffer. Voting and listening connections share the reader and the
+//! writer. A line has at most 64 KB, an answer a depth of at most 32.
 
 mod command;
 #[cfg(any(test, fuzzing))]

@@ -13,16 +13,17 @@ pub(crate) enum Unreadable {
 
 use Unreadable::{Malformed, TooLong};
 
-/// Maximum depth of lists within lists; ours are three deep.
+/// Maximum depth of nested lists; this crate's replies have three levels.
 pub(super) const MAX_DEPTH: usize = 32;
 /// Maximum length of a line that is a number, in bytes.
 pub(super) const MAX_NUMBER: usize = 32;
-/// Maximum length of any other line, in bytes: servers cut what they repeat in their errors.
+/// Maximum length of any other line, in bytes. Servers truncate the text that they repeat in
+/// errors.
 pub(super) const MAX_LINE: usize = 64 * 1024;
-/// Memory of an item beside its text, in bytes.
+/// Memory of an item besides its text, in bytes.
 pub(super) const ITEM: usize = size_of::<Value>();
 
-/// An incremental parser, which reads no byte twice.
+/// An incremental parser, which reads each byte once.
 #[derive(Debug, Default)]
 pub(super) struct RespReader {
     /// Incomplete lists with their lengths, outermost first.
@@ -31,7 +32,7 @@ pub(super) struct RespReader {
 
 enum RespItem {
     Value(Value),
-    /// The head of a list of so many items.
+    /// The header of a list with this number of items.
     List(usize),
 }
 
@@ -125,7 +126,7 @@ fn item(bytes: &[u8], left: usize) -> Result<Option<(RespItem, usize)>, Unreadab
             Ok(length) => return Ok(Some((RespItem::List(length), head))),
             Err(_) => Value::Nil,
         },
-        // Rare, so left to the redis crate.
+        // Rare types are parsed by the redis crate.
         _ => parse_redis_value(&bytes[..head]).map_err(|_| Malformed)?,
     };
     Ok(Some((RespItem::Value(value), head)))
@@ -141,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Memory that no answer here takes, in bytes.
+    /// More memory than any reply here takes, in bytes.
     const AMPLE: usize = 1024 * 1024 * 1024;
 
     fn next(bytes: &[u8]) -> Result<Option<Value>, Unreadable> {
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told() {
+    fn malformed_replies_are_reported() {
         let deep = b"*1\r\n".repeat(MAX_DEPTH + 1);
         let endless = [b":".to_vec(), b"1".repeat(MAX_NUMBER + 1)].concat();
         let line = [b"-".to_vec(), b"x".repeat(MAX_LINE + 1)].concat();
@@ -200,6 +201,7 @@ mod tests {
             b"*1\r\n\r\n",
             b"\0",
         ];
+
         for bytes in others.into_iter().chain([&deep[..], &endless[..], &line[..]]) {
             let told = next(bytes);
             assert_eq!(told, Err(Malformed), "{}", String::from_utf8_lossy(bytes));
@@ -305,10 +307,12 @@ mod tests {
             Value::Int(i64::MAX),
             Value::BulkString(Vec::new()),
         ];
+
         assert_eq!(next(&bytes[..]), Ok(Some(Value::Array(items))));
     }
 
-    /// Bytes that are nearly replies: heads, numbers, ends of lines and anything else in any order.
+    /// Byte sequences that resemble replies: headers, numbers, ends of lines and other bytes in any
+    /// order.
     fn nearly_replies() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             4 => "[*$:]-?[0-9]{1,2}\r\n".prop_map(String::into_bytes),

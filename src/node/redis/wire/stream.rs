@@ -21,15 +21,16 @@ use crate::{
     node::redis::{IoStream, server_error::reason},
 };
 
-/// The error of an answer that takes too much memory.
-pub(crate) const TOO_LONG: &str = "an answer is longer than it may be";
+/// The error text of a reply that takes too much memory.
+pub(crate) const TOO_LONG: &str = "a reply exceeds the memory limit";
 /// Initial size of the read buffer, in bytes.
 const ROOM: usize = 16 * 1024;
 /// Capacity in bytes above which an empty buffer is freed.
 pub(super) const MAX_KEPT: usize = 256 * 1024;
 /// Maximum memory of the replies to one call of [`Wire::ask`], in bytes.
 const MAX_GREETING: usize = 1024 * 1024;
-/// The same for [`Wire::ask_within`]: the longest record that is copied.
+/// Maximum memory of the replies to one call of [`Wire::ask_within`], in bytes: the longest record
+/// that is copied.
 pub(in crate::node::redis) const MAX_LONG: usize = 64 * 1024 * 1024;
 /// Maximum number of reads in a row, so that an endless reply does not block the thread.
 pub(crate) const MAX_READS: usize = 16;
@@ -104,7 +105,7 @@ impl Wire {
         Poll::Ready(Ok(()))
     }
 
-    /// Frees written bytes while there is always more to write.
+    /// Frees written bytes if there is always more to write.
     fn forget_written(&mut self) {
         if self.written >= ROOM && self.written >= self.output.len() / 2 {
             self.output.drain(..self.written);
@@ -112,7 +113,7 @@ impl Wire {
         }
     }
 
-    /// Returns the next complete reply. `left`: the memory left for replies.
+    /// Returns the next complete reply. `left` is the memory left for replies.
     ///
     /// Unparsed input takes at most twice as much.
     pub(crate) fn answer(&mut self, left: &mut usize) -> Result<Option<Value>, Unreadable> {
@@ -140,7 +141,7 @@ impl Wire {
 
     /// Fails if the server has closed the connection or sent an unsolicited reply. Does not wait.
     pub(crate) async fn check_idle(&mut self) -> Result<(), Reason> {
-        // Lets the runtime poll the socket first.
+        // Yields, so that the runtime polls the socket first.
         tokio::task::yield_now().await;
         let read = poll_fn(|cx| Poll::Ready(self.poll_read(cx))).await;
         self.check_answered()?;
@@ -150,7 +151,7 @@ impl Wire {
     /// Fails if there is an unsolicited reply.
     pub(crate) fn check_answered(&self) -> Result<(), Reason> {
         if self.has_input() {
-            return Err(Reason::Protocol("an answer to nothing".into()));
+            return Err(Reason::Protocol("an unsolicited reply".into()));
         }
         Ok(())
     }
@@ -174,7 +175,7 @@ impl Wire {
         }
     }
 
-    /// Writes the output and reads the next reply or pushed message. `left`: the memory left for
+    /// Writes the output and reads the next reply or pushed message. `left` is the memory left for
     /// it.
     pub(crate) fn poll_reply(
         &mut self,
@@ -201,8 +202,8 @@ impl Wire {
         self.ask_until(pipeline, MAX_GREETING, |_, _| Poll::Pending).await
     }
 
-    /// As [`ask`](Self::ask) for long replies, of at most `memory` bytes: fails once no byte has moved for
-    /// `silence`.
+    /// Like [`ask`](Self::ask) for long replies, of at most `memory` bytes. Fails if no byte is
+    /// read or written for `silence`.
     pub(crate) async fn ask_within(
         &mut self,
         pipeline: &Pipeline,
@@ -242,7 +243,7 @@ impl Wire {
                 if answers.len() == count {
                     return Poll::Ready(Ok(()));
                 }
-                // Replies before the end of the connection still count.
+                // Replies that arrived before the end of the connection still count.
                 let end = match (self.poll_read(cx), &written) {
                     (Poll::Ready(Ok(true)), _) => continue,
                     (Poll::Ready(Err(error)), _) => ended(&answers, &error),
@@ -264,14 +265,14 @@ impl Wire {
     }
 }
 
-/// Returns why the connection ended: a server that rejects a client says so first.
+/// Returns why the connection ended. A server that rejects a client states the reason first.
 fn ended(answers: &[Value], error: &io::Error) -> Reason {
     let said = answers.iter().find_map(|answer| match answer {
         Value::ServerError(error) => Some(reason(error)),
         _ => None,
     });
     said.unwrap_or_else(|| match error.kind() {
-        // A server that wants another certificate says so after the handshake.
+        // A server that requires another client certificate reports that after the handshake.
         io::ErrorKind::InvalidData => Reason::Tls(error.to_string().into()),
         _ => Reason::NotConnected(error.to_string().into()),
     })

@@ -7,7 +7,7 @@ use tokio::{
 
 use super::*;
 
-/// A pipe that is too small for what goes through it.
+/// A wire over a pipe that is smaller than the data.
 fn wire() -> (Wire, tokio::io::DuplexStream) {
     let (ours, server) = tokio::io::duplex(5);
     (Wire::new(Box::new(ours)), server)
@@ -21,7 +21,9 @@ async fn answer_before_disconnect_counts() {
         server.write_all(b"+PONG\r\n").await.unwrap();
     });
     let mut ping = Pipeline::with_capacity(1);
+
     ping.cmd("PING");
+
     assert_eq!(wire.ask(&ping).await, Ok(vec![Value::SimpleString("PONG".into())]));
     assert!(matches!(wire.ask(&ping).await, Err(Reason::NotConnected(_))));
 }
@@ -39,19 +41,23 @@ async fn long_answer_buffers_are_freed() {
         }
     });
     let mut ping = Pipeline::with_capacity(1);
+
     ping.cmd("PING");
+
     assert_eq!(wire.ask(&ping).await, Ok(vec![Value::BulkString(long)]));
     assert!(wire.input.len() > length);
     assert_eq!(wire.ask(&ping).await, Ok(vec![Value::BulkString(b"short".to_vec())]));
     assert_eq!(wire.input.len(), ROOM);
+
     serving.await.unwrap();
 }
 #[tokio::test]
-async fn what_stream_keeps_back_is_flushed() {
+async fn buffered_output_is_flushed() {
     let (ours, mut server) = tokio::io::duplex(64);
     let mut wire = Wire::new(Box::new(tokio::io::BufWriter::new(ours)));
     let mut ping = Command::default();
     ping.arg("PING");
+
     for _ in 0..2 {
         wire.push(&ping);
         std::future::poll_fn(|cx| wire.poll_write(cx)).await.unwrap();
@@ -67,6 +73,7 @@ async fn what_stream_keeps_back_is_flushed() {
 async fn rejection_text_is_the_reason() {
     let mut twice = Pipeline::with_capacity(2);
     twice.cmd("PING").cmd("PING");
+
     for may_write in [true, false] {
         let (ours, mut server) = tokio::io::duplex(64);
         server.write_all(b"-ERR max number of clients reached\r\n").await.unwrap();
@@ -96,6 +103,7 @@ fn written_bytes_are_freed_under_backlog() {
     let mut ping = Command::default();
     ping.arg("PING");
     (0..BACKLOG).for_each(|_| wire.push(&ping));
+
     for _ in 0..ROUNDS {
         wire.push(&ping);
         assert!(wire.poll_write(&mut cx).is_pending());
@@ -104,6 +112,7 @@ fn written_bytes_are_freed_under_backlog() {
         assert!(Pin::new(&mut server).poll_read(&mut cx, &mut read).is_ready());
         assert_eq!(read.filled(), b"*1\r\n$4\r\nPING\r\n");
     }
+
     assert!(wire.output.len() <= 2 * (BACKLOG + 2) * 14 + ROOM, "{}", wire.output.len());
 }
 
@@ -122,6 +131,7 @@ async fn endless_answers_take_bounded_memory() {
         b"$500000\r\n",
         b"",
     ];
+
     for begun in begun {
         for rest in [&b":1\r\n"[..], b"*9\r\n", b"$2\r\nab\r\n", b"x", b"$-1\r\n"] {
             let (ours, mut server) = tokio::io::duplex(64 * 1024);
@@ -186,7 +196,7 @@ fn busy_server_does_not_block_thread() {
     assert!(ask.poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
 }
 
-/// Always has some of a long list to say.
+/// A stream that always has the next part of a long list ready.
 struct Ready {
     begun: bool,
 }

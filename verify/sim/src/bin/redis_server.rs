@@ -1,5 +1,6 @@
-//! The simulated server on a real port: `redis-server` as far as the crate's own tests can tell, so
-//! that these judge it. Put its folder first in `PATH`, and run `--test servers conformance`.
+//! The simulated server on a real port. It behaves like `redis-server` as far as the crate's own
+//! tests check, so that these verify it. Put its folder first in `PATH`, and run `--test servers
+//! conformance`.
 
 use std::{
     cell::RefCell,
@@ -115,7 +116,7 @@ impl Process {
 
     fn send(&self, to: ConnId, bytes: Bytes) {
         if let Some(outlet) = self.outlets.get(&to) {
-            // A connection that has just ended.
+            // The connection may have just ended.
             let _ = outlet.send(bytes);
         }
     }

@@ -106,7 +106,7 @@ fn report(seed: u64, outcome: &Outcome) {
     }
 }
 
-/// What all threads found.
+/// The findings of all threads.
 #[derive(Default)]
 struct Found {
     seeds: u64,
@@ -115,10 +115,10 @@ struct Found {
     failed: Vec<(u64, Outcome)>,
 }
 
-/// Only a seed that never ends takes longer: its virtual time does not move any more.
+/// Timeout for a seed. Only a seed whose virtual time no longer moves takes longer.
 const HANG: Duration = Duration::from_secs(120);
 
-/// Runs seeds side by side.
+/// Runs seeds in parallel.
 fn search(options: &Options) -> ExitCode {
     let began = Instant::now();
     let limit = options.minutes.map(|minutes| Duration::from_secs(60 * minutes));
@@ -159,7 +159,7 @@ fn search(options: &Options) -> ExitCode {
         let shows = scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 if let Some((seed, _)) = under_way().iter().find(|(_, at)| at.elapsed() > HANG) {
-                    println!("seed {seed} does not end: something runs without a pause");
+                    println!("seed {seed} does not end: a task runs without a pause");
                     std::process::exit(1);
                 }
                 let done = lock();
@@ -174,7 +174,7 @@ fn search(options: &Options) -> ExitCode {
             }
         });
         for thread in running {
-            // A panic of the client in a seed ends the thread, and is on stderr.
+            // A panic of the client in a seed ends the thread, and is printed to stderr.
             if thread.join().is_err() {
                 lock().failed.push((u64::MAX, Outcome::default()));
             }
@@ -215,7 +215,7 @@ fn show(part: f64, found: &Found) {
         found.simulated.as_secs(),
         found.failed.len()
     );
-    // A progress bar that cannot be shown is none.
+    // Errors are ignored: a progress bar that cannot be shown is not needed.
     let _ = std::io::stderr().flush();
 }
 
@@ -225,7 +225,7 @@ fn clear_line() {
     }
 }
 
-/// Takes out guards, and prints the first seed that shows each.
+/// Disables guards, and prints the first seed that detects each.
 fn run_controls(options: &Options) -> ExitCode {
     let mut all = controls();
     all.retain(|control| options.control.as_ref().is_none_or(|name| control.name == name));

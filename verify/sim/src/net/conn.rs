@@ -4,7 +4,7 @@ use std::{io, task::Waker};
 
 use crate::redis::{Bytes, ConnId};
 
-/// How opening a connection stands.
+/// The state of opening a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     Waits,
@@ -16,25 +16,25 @@ pub(super) enum Opening {
 #[derive(Debug)]
 pub(super) struct Conn {
     pub(super) client: usize,
-    /// Which process of the client opened it.
+    /// The client's process that opened it.
     pub(super) generation: u64,
     pub(super) server: usize,
-    /// Which process of the server has it.
+    /// The server's process that has it.
     pub(super) epoch: u64,
     pub(super) opening: Opening,
-    /// What the server has not run yet.
+    /// Bytes that the server has not processed yet.
     pub(super) unread: Bytes,
-    /// What the client has not read yet.
+    /// Bytes that the client has not read yet.
     pub(super) received: Bytes,
-    /// How it ended for the client.
+    /// The error with which it ended for the client, if any.
     pub(super) ended: Option<io::ErrorKind>,
-    /// When the latest segment arrives at the server, and at the client.
+    /// Time at which the latest segment arrives at the server, and at the client.
     pub(super) last_up: u64,
     pub(super) last_down: u64,
     pub(super) waker: Option<Waker>,
-    /// A second connection, which carries the same bytes to the server.
+    /// A second connection that carries the same bytes to the server.
     pub(super) twin: Option<ConnId>,
-    /// How much later than usual a segment arrives at the server at most, in µs.
+    /// Maximum additional delay of a segment to the server, in µs.
     pub(super) lag: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What is on its way, and what happens where it arrives.
+//! Messages in flight, and their effects on arrival.
 
 use std::io;
 
@@ -12,12 +12,12 @@ use crate::{
     trace::Trace,
 };
 
-/// Something on its way.
+/// A message in flight.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     /// A client opens a connection.
     Syn(ConnId),
-    /// The answer to that.
+    /// The answer to the opening of a connection.
     Opened(ConnId, bool),
     /// Bytes for the server.
     Up(ConnId, Bytes),
@@ -25,7 +25,7 @@ pub(super) enum Event {
     Down(ConnId, Bytes),
     /// The client has closed.
     UpEnd(ConnId),
-    /// The server has closed, or is another process by now.
+    /// The server has closed the connection, or was replaced by another process.
     DownEnd(ConnId, io::ErrorKind),
 }
 
@@ -47,7 +47,7 @@ impl Event {
 }
 
 impl State {
-    /// Sends an event over its connection, behind what was sent before it in this direction.
+    /// Sends an event over its connection, after earlier events in the same direction.
     pub(super) fn send(&mut self, now: u64, event: Event) {
         let id = event.conn();
         let Some(conn) = self.conns.get_mut(&id) else { return };
@@ -62,7 +62,7 @@ impl State {
         self.schedule(at, event);
     }
 
-    /// Handles an event that arrives now, unless its way is blocked.
+    /// Handles an event that arrives now, unless its direction is blocked.
     pub(super) fn deliver(&mut self, event: Event, now: u64, trace: &Trace) {
         let id = event.conn();
         let Some(conn) = self.conns.get_mut(&id) else { return };

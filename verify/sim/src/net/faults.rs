@@ -1,25 +1,25 @@
-//! What a plan does to the network, the servers and the clients' processes.
+//! The effects of a plan on the network, the servers and the clients' processes.
 
 use std::{collections::BTreeMap, io, time::Duration};
 
 use super::{Conn, Net, Pace, Power, ServerHost, State, deliver::Event};
 use crate::redis::{Condition, ConnId, Role, Store, Value, Word};
 
-/// With which data a server comes back.
+/// The data with which a server returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Return {
-    /// All that it had.
+    /// All of its data.
     Whole,
-    /// None.
+    /// No data.
     Blank,
-    /// Those of the oldest snapshot.
+    /// The data of the oldest snapshot.
     Older,
     /// Another server with a copy of its data, and another history, answers under its name.
     Promoted,
 }
 
 impl Net {
-    /// Blocks or opens the way of a client to a server, and the way back.
+    /// Blocks or opens the direction from a client to a server, and the direction back.
     pub fn block(&self, client: usize, server: usize, up: bool, down: bool) {
         self.with(|state, now| {
             let link = &mut state.links[client][server];
@@ -35,7 +35,7 @@ impl Net {
         });
     }
 
-    /// Sets how fast both directions of a link are.
+    /// Sets the pace of both directions of a link.
     pub fn set_pace(&self, client: usize, server: usize, pace: Pace) {
         self.with(|state, _| {
             let link = &mut state.links[client][server];
@@ -43,8 +43,8 @@ impl Net {
         });
     }
 
-    /// From now on, each connection of the client to the server arrives there twice, or once. If this is a
-    /// change, its open connections end.
+    /// Makes each later connection of the client to the server arrive there twice, or once. If this
+    /// is a change, its open connections end.
     pub fn double(&self, client: usize, server: usize, is_doubled: bool) {
         self.with(|state, now| {
             let link = &mut state.links[client][server];
@@ -57,7 +57,7 @@ impl Net {
         });
     }
 
-    /// Ends a server's process. Its clients notice unless the machine is gone as well.
+    /// Ends a server's process. Its clients are notified unless the machine is gone as well.
     pub fn crash(&self, server: usize, power: Power) {
         self.with(|state, now| {
             let host = &mut state.servers[server];
@@ -93,8 +93,8 @@ impl Net {
         });
     }
 
-    /// Makes a replica the master of its name, with the data of its former master, or `loses` what came
-    /// after the last snapshot. The former master goes on.
+    /// Makes a replica the master of its name, with the data of its former master. With `loses`,
+    /// the replica lacks the writes after the last snapshot. The former master continues.
     pub fn promote(&self, master: usize, replica: usize, loses: bool) {
         self.with(|state, now| {
             let replid = state.rng.hex40();
@@ -104,13 +104,13 @@ impl Net {
             let host = &mut state.servers[replica];
             host.server.store = store;
             (host.server.replid, host.server.role) = (replid, Role::Master);
-            // Of earlier data.
+            // These are snapshots of earlier data.
             host.saved.clear();
             state.end_conns(now, |conn| conn.server == replica, io::ErrorKind::UnexpectedEof);
         });
     }
 
-    /// Tells a Sentinel who serves a name.
+    /// Sets the master of a name that a Sentinel reports.
     pub fn tell(&self, sentinel: usize, name: &str, word: Word) {
         self.with(|state, _| {
             state.servers[sentinel].server.words.insert(name.to_owned(), word);
@@ -139,7 +139,7 @@ impl Net {
         });
     }
 
-    /// Sets what keeps a server from running commands.
+    /// Sets the condition that keeps a server from running commands.
     pub fn set_condition(&self, server: usize, condition: Condition) {
         self.with(|state, _| state.servers[server].server.condition = condition);
     }
@@ -162,12 +162,12 @@ impl Net {
         self.with(|state, _| state.servers[server].server.store.clear());
     }
 
-    /// Deletes one lock's key of a server, as an eviction does. Returns which.
+    /// Deletes one lock's key of a server, like an eviction. Returns the key.
     pub fn evict(&self, server: usize) -> Option<String> {
         self.with(|state, now| state.evict(server, &[server], now, |_| true))
     }
 
-    /// Deletes one lock's key of all servers, if one is `wanted`. Returns which.
+    /// Deletes one lock's key of all servers, if one is `wanted`. Returns the key.
     pub fn evict_alike(&self, wanted: impl Fn(&str) -> bool) -> Option<String> {
         self.with(|state, now| {
             let all: Vec<_> = (0..state.servers.len()).collect();
@@ -181,8 +181,8 @@ impl Net {
         self.with(|state, _| state.servers[server].ahead += micros);
     }
 
-    /// Ends a client's process. With `fin`, the system closes its connections; without, the machine is
-    /// gone, and the servers notice when they give it up.
+    /// Ends a client's process. With `fin`, the system closes its connections. Without it, the
+    /// machine is gone, and the servers detect that after a timeout.
     pub fn end_client(&self, client: usize, fin: bool) {
         self.with(|state, now| {
             let generation = state.clients[client].generation;
@@ -214,7 +214,7 @@ impl Net {
         })
     }
 
-    /// Calls `read` with each server's machine and what its clock shows.
+    /// Calls `read` with each server's machine and its clock's time.
     pub fn servers<T>(&self, mut read: impl FnMut(&ServerHost, u64) -> T) -> Vec<T> {
         self.with(|state, now| {
             state.servers.iter().map(|host| read(host, host.clock(now))).collect()
@@ -222,10 +222,10 @@ impl Net {
     }
 }
 
-/// When a server notices that a client's machine is gone, in µs.
+/// Time after which a server detects that a client's machine is gone, in µs.
 const GIVEN_UP: u64 = 8_000_000;
 
-/// How much later than on the first connection a segment arrives on its twin at most.
+/// Maximum additional delay of a segment on a twin, compared with the first connection.
 pub const LAG: Duration = Duration::from_secs(2);
 
 /// Whether a key is a lock's.
@@ -255,7 +255,7 @@ impl State {
         Some(String::from_utf8_lossy(&key).into_owned())
     }
 
-    /// Sends again what was kept: each connection after a time of its own, and in order. Some
+    /// Resends the kept messages: each connection after its own delay, and in order. Some
     /// connections end instead.
     fn release(&mut self, parked: Vec<Event>, now: u64) {
         let mut by_direction = BTreeMap::<_, Vec<Event>>::new();
@@ -263,11 +263,11 @@ impl State {
             by_direction.entry((event.conn(), event.is_up())).or_default().push(event);
         }
         for ((id, is_up), kept) in by_direction {
-            // What is on its way stays behind what was kept.
+            // Messages in flight stay after the kept ones.
             let on_way = self.take_on_way(id, is_up);
             let Some(conn) = self.conns.get_mut(&id) else { continue };
             if self.rng.chance(25) {
-                // The server's process knows nothing more of it.
+                // The server's process has no record of the connection any more.
                 conn.epoch = 0;
                 self.servers[conn.server].server.closed(id);
                 self.schedule(now, Event::DownEnd(id, io::ErrorKind::ConnectionReset));
@@ -283,7 +283,8 @@ impl State {
         }
     }
 
-    /// Takes back what is on its way over a connection in this direction, with the times of arrival.
+    /// Removes and returns the messages in flight over a connection in this direction, with their
+    /// arrival times.
     fn take_on_way(&mut self, id: ConnId, is_up: bool) -> Vec<(u64, Event)> {
         let is_meant = |event: &Event| event.conn() == id && event.is_up() == is_up;
         let meant = self.queue.iter().filter(|(_, event)| is_meant(event));
@@ -292,8 +293,8 @@ impl State {
         keys.into_iter().filter_map(take).collect()
     }
 
-    /// Opens the twin of a new connection, if its link doubles connections. What the client sends arrives
-    /// there once more, up to [`LAG`] later, and in order.
+    /// Opens the twin of a new connection, if its link doubles connections. The client's bytes
+    /// arrive there again, up to [`LAG`] later, and in order.
     pub(super) fn double(&mut self, now: u64, id: ConnId) {
         let Some(Conn { client, generation, server, .. }) = self.conns.get(&id) else { return };
         if !self.links[*client][*server].is_doubled {

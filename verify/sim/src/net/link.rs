@@ -1,16 +1,16 @@
-//! The way between a client and a server.
+//! The link between a client and a server.
 
 use super::deliver::Event;
 use crate::rng::Rng;
 
-/// How fast a link is.
+/// The speed of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Least delay in µs.
+    /// Minimum delay in µs.
     pub least: u64,
-    /// Greatest delay in µs of what is not lost.
+    /// Maximum delay in µs of segments that are not lost.
     pub most: u64,
-    /// Percentage of the segments that are lost, and sent again.
+    /// Percentage of the segments that are lost and resent.
     pub loss: u64,
 }
 
@@ -20,7 +20,7 @@ impl Default for Pace {
     }
 }
 
-/// Time after which a lost segment is sent again, in µs.
+/// Time after which a lost segment is resent, in µs.
 const RETRANSMISSION: u64 = 200_000;
 
 impl Pace {
@@ -41,14 +41,14 @@ impl Pace {
 pub(super) struct Direction {
     pub(super) is_blocked: bool,
     pub(super) pace: Pace,
-    /// What arrived while it was blocked.
+    /// Messages that arrived while it was blocked.
     pub(super) parked: Vec<Event>,
 }
 
 /// Both directions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Link {
-    /// Each new connection arrives twice.
+    /// Whether each new connection arrives twice.
     pub(super) is_doubled: bool,
     pub(super) up: Direction,
     pub(super) down: Direction,

@@ -1,8 +1,9 @@
 //! The simulated network, with the servers at one end of it.
 //!
-//! One queue has all that is on its way. Each connection delivers in order, in both directions, as TCP
-//! does; connections overtake each other. What meets a partition is kept, and sent again once that is
-//! over, as TCP does as well: so commands may arrive long after the client has given them up.
+//! One queue has all messages in flight. Each connection delivers in order in both directions, as
+//! TCP does, and connections overtake each other. Messages that meet a partition are kept, and
+//! resent after it, also as TCP does. So commands may arrive long after the client has abandoned
+//! them.
 
 mod conn;
 mod deliver;
@@ -47,13 +48,13 @@ pub(super) struct State {
     queue: BTreeMap<(u64, u64), Event>,
     next: u64,
     conns: BTreeMap<ConnId, Conn>,
-    /// By client, then by server.
+    /// The links by client, then by server.
     links: Vec<Vec<Link>>,
     servers: Vec<ServerHost>,
-    /// Which process of each client runs, and whether what it sends is lost.
+    /// The running process of each client, and whether its messages are lost.
     clients: Vec<Process>,
     rng: Rng,
-    /// To be woken once the state is unlocked.
+    /// Woken after the state is unlocked.
     wakers: Vec<Waker>,
 }
 
@@ -69,7 +70,7 @@ impl fmt::Debug for Net {
 }
 
 impl Net {
-    /// A network between so many clients and these servers, at the present moment.
+    /// Creates a network between a number of clients and these servers, at the current moment.
     pub fn new(clients: usize, servers: Vec<ServerHost>, rng: Rng, trace: Trace) -> Self {
         let links = vec![vec![Link::default(); servers.len()]; clients];
         let state = State {
@@ -98,7 +99,7 @@ impl Net {
         &self.shared.trace
     }
 
-    /// Delivers what is on its way, for ever.
+    /// Delivers messages forever.
     pub async fn run(self) {
         loop {
             let notified = self.shared.changed.notified();
@@ -116,7 +117,7 @@ impl Net {
         }
     }
 
-    /// Delivers what is due, and returns when the next delivery is.
+    /// Delivers messages that are due, and returns the time of the next delivery.
     fn deliver_due(&self) -> Option<u64> {
         let now = self.now();
         loop {
@@ -132,7 +133,7 @@ impl Net {
         }
     }
 
-    /// Runs something with the state, and wakes what it made ready.
+    /// Runs a closure with the state, and wakes the tasks that it made ready.
     fn with<T>(&self, run: impl FnOnce(&mut State, u64) -> T) -> T {
         let now = self.now();
         let mut state = self.lock();

@@ -1,8 +1,8 @@
-//! A server's machine: its process, its clock, what it has saved.
+//! A server's machine: its process, its clock, its saved data.
 
 use crate::redis::{ConnId, Server, Store};
 
-/// The moment at which every run begins by a clock that is right, in µs since the epoch.
+/// The start of every run on a correct clock, in µs since the epoch.
 pub const EPOCH: u64 = 1_735_689_600_000_000;
 
 /// Whether the machine of a server answers.
@@ -24,24 +24,24 @@ pub struct ServerHost {
     pub server: Server,
     /// Whether it answers.
     pub power: Power,
-    /// The process is stopped: connections stay, and nothing is run.
+    /// Whether the process is stopped: connections stay open, and no command runs.
     pub is_frozen: bool,
-    /// How much faster than time its clock runs, in millionths.
+    /// The relative speed of its clock above true time, in millionths.
     pub fast_by: i64,
-    /// How far its clock is ahead at the start, in µs, with all its jumps.
+    /// The lead of its clock at the start plus all its jumps, in µs.
     pub ahead: i64,
-    /// Which process runs; each restart makes another one.
+    /// The number of the running process; each restart increments it.
     pub(super) epoch: u64,
-    /// The data as it was saved, oldest first.
+    /// The saved data, oldest first.
     pub(super) saved: Vec<Store>,
-    /// Connections with commands that came while it was frozen.
+    /// Connections with commands that arrived while it was frozen.
     pub(super) backlog: Vec<ConnId>,
-    /// The greatest time shown: a script's clock never goes back by rounding.
+    /// The greatest time shown, so that a script's clock never moves back by rounding.
     pub(super) shown: u64,
 }
 
 impl ServerHost {
-    /// A machine whose clock is right.
+    /// Creates a machine with a correct clock.
     pub fn new(server: Server) -> Self {
         Self {
             server,
@@ -56,7 +56,7 @@ impl ServerHost {
         }
     }
 
-    /// What its clock shows after `micros` of the run, in µs since the epoch.
+    /// Returns the time of its clock after `micros` of the run, in µs since the epoch.
     pub fn clock(&self, micros: u64) -> u64 {
         let passed = i64::try_from(micros).unwrap_or(i64::MAX);
         let drifted = passed

@@ -172,7 +172,7 @@ impl Drop for SimStream {
         self.net.with(|state, now| {
             let Some(conn) = state.conns.get_mut(&id) else { return };
             conn.waker = None;
-            // What a process that is gone leaves open, `Net::end_client` ends.
+            // `Net::end_client` closes the connections that an ended process leaves open.
             if state.clients[conn.client].generation == conn.generation {
                 let twin = conn.twin;
                 state.send(now, Event::UpEnd(id));

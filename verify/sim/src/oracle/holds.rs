@@ -4,18 +4,18 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use super::{Oracle, Promise};
 
-/// Whether a holder believes at this moment that it holds its names.
+/// Returns whether a holder believes at this moment that it holds its names.
 type Belief = Arc<dyn Fn() -> bool + Send + Sync>;
 
 #[derive(Debug, Default)]
 pub(super) struct Holds {
     next: u64,
     current: BTreeMap<u64, Hold>,
-    /// The grants of each name, with the greatest token up to each.
+    /// The grants of each name, with the greatest token up to each grant.
     tokens: BTreeMap<String, Vec<Granted>>,
     /// The last grant of each name to each client.
     own: BTreeMap<(String, usize), Granted>,
-    /// From when to when each client's machine was suspended last.
+    /// Start and end of the latest suspension of each client's machine.
     suspended: BTreeMap<usize, (u64, u64)>,
 }
 
@@ -24,11 +24,11 @@ struct Granted {
     at: u64,
     token: u64,
     client: usize,
-    /// The first moment whose grants this token need not be above.
+    /// Grants before this time need not have smaller tokens.
     before: u64,
 }
 
-/// Time after a suspension in which a grant may be of a request from before it, in µs.
+/// Time after a suspension in which a grant may belong to a request from before it, in µs.
 const LATE: u64 = 5_000_000;
 
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl fmt::Debug for Hold {
     }
 }
 
-/// A hold that is known to the judge until it is dropped.
+/// A hold that the oracle knows until it is dropped.
 #[derive(Debug)]
 pub struct HoldGuard {
     oracle: Oracle,
@@ -53,7 +53,8 @@ pub struct HoldGuard {
 }
 
 impl Oracle {
-    /// A client holds these names from now on, as `belief` says. Token 0: without fencing.
+    /// Records that a client holds these names from now on, while `belief` returns true. Token 0
+    /// means no fencing.
     pub fn held(
         &self,
         client: usize,
@@ -64,23 +65,23 @@ impl Oracle {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.event(format!("c{client} holds {} token {token}", names.join("+")));
         self.count("holds");
-        // A grant that is seen late, by a process that was stopped, counts for nothing.
+        // A grant that a stopped process detects late has no effect.
         let is_believed = belief();
         let hold = Hold { client, names, token, belief: Arc::new(belief) };
         let mut broken = Vec::new();
         let id = {
             let mut book = self.lock();
             let now = self.now();
-            // A machine whose clock was stopped believes in what it was granted before that, and
-            // tokens only have to be above those that were granted before they were requested.
+            // A machine whose clock was stopped believes in earlier grants, and tokens only have to
+            // be above tokens that were granted before they were requested.
             let requested = match book.holds.suspended.get(&client) {
                 Some((from, until)) if now < until + LATE => *from,
                 _ => now + 1,
             };
             let is_time_sound = !book.excused.contains(&Promise::Exclusion);
             for name in hold.names.iter().filter(|_| token > 0) {
-                // Where holds may overlap, a lease that is handed on within its process is ordered
-                // with the first one of its block.
+                // If holds may overlap, a lease that is handed over within its process is ordered
+                // like the first one of its block.
                 let last = book.holds.own.get(&(name.clone(), client));
                 let before = match last.filter(|last| last.token + 1 == token && !is_time_sound) {
                     Some(last) => last.before.min(requested),
@@ -112,18 +113,18 @@ impl Oracle {
         guard
     }
 
-    /// Returns how often a name was held.
+    /// Returns the number of holds of a name.
     pub fn holds_of(&self, name: &str) -> usize {
         self.lock().holds.tokens.get(name).map_or(0, Vec::len)
     }
 
-    /// A client's machine was suspended, with its clock, from this moment until now.
+    /// Records that a client's machine was suspended, with its clock, from this moment until now.
     pub fn was_suspended(&self, client: usize, from: u64) {
         let now = self.now();
         self.lock().holds.suspended.insert(client, (from, now));
     }
 
-    /// The processes of a client are gone, and with them what they believed.
+    /// Records that the processes of a client have ended, and their beliefs with them.
     pub fn gone(&self, client: usize) {
         self.lock().holds.current.retain(|_, hold| hold.client != client);
         self.once_gone(client);
@@ -131,7 +132,7 @@ impl Oracle {
 }
 
 impl HoldGuard {
-    /// Checks that no other holder believes that it holds a name of this hold, if this one does.
+    /// Checks that no other holder believes that it holds a name of this hold, if this holder does.
     pub fn check(&self) {
         let (own, others) = {
             let book = self.oracle.lock();

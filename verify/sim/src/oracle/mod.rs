@@ -1,4 +1,4 @@
-//! What must not happen, judged while it happens.
+//! The oracle, which checks for violations during a run.
 
 mod holds;
 mod once;
@@ -21,28 +21,28 @@ pub enum Promise {
     Exclusion,
     /// Work was polled at or after the end of its lock.
     HardStop,
-    /// A token is not greater than that of an earlier lease.
+    /// A token is not greater than the token of an earlier lease.
     Fencing,
     /// A tick was started twice.
     OneStart,
-    /// Work of a key ran twice at once.
+    /// The work of a key ran twice at the same time.
     Once,
-    /// Work of a key ran that was recorded as done.
+    /// The work of a key ran although it was recorded as done.
     Done,
     /// A key outlived its holder by more than its TTL.
     NoDeadlock,
     /// A request did not end.
     Ends,
-    /// Without faults, something does not go on.
+    /// Without faults, there is no progress.
     Liveness,
 }
 
 /// A promise that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The broken promise.
     pub promise: Promise,
-    /// How.
+    /// A description of the violation.
     pub text: String,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The judge of a run. Clones are the same one.
+/// The oracle of a run. Clones are the same oracle.
 #[derive(Clone, Debug)]
 pub struct Oracle {
     net: Net,
@@ -65,13 +65,13 @@ struct Book {
     ticks: Ticks,
     once: OnceKeys,
     violations: Vec<Violation>,
-    /// Promises that the faults of this run are outside of.
+    /// Promises that do not hold under the faults of this run.
     excused: BTreeSet<Promise>,
     counts: BTreeMap<&'static str, u64>,
 }
 
 impl Oracle {
-    /// A judge that excuses these promises.
+    /// Creates an oracle that ignores violations of these promises.
     pub fn new(net: &Net, excused: impl IntoIterator<Item = Promise>) -> Self {
         let book = Book { excused: excused.into_iter().collect(), ..Book::default() };
         Self { net: net.clone(), book: Arc::new(Mutex::new(book)) }
@@ -82,12 +82,12 @@ impl Oracle {
         self.lock().violations.clone()
     }
 
-    /// How much of what happened.
+    /// Returns the number of events of each kind.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.lock().counts.clone()
     }
 
-    /// Counts something.
+    /// Counts an event.
     pub fn count(&self, what: &'static str) {
         *self.lock().counts.entry(what).or_default() += 1;
     }

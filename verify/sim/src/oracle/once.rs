@@ -1,4 +1,4 @@
-//! Keys whose work is done once.
+//! Keys whose work runs once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ type Belief = Arc<dyn Fn() -> bool + Send + Sync>;
 
 #[derive(Default)]
 pub(super) struct OnceKeys {
-    /// Work under way, by key and number.
+    /// Work in progress, by key and number.
     running: BTreeMap<(String, u64), (usize, Belief)>,
     done: BTreeSet<String>,
     /// The number of the latest work of each client, by key.
@@ -34,7 +34,8 @@ pub struct OnceGuard {
 }
 
 impl Oracle {
-    /// The work of a key starts, under a lock as `belief` says.
+    /// Records that the work of a key starts, under a lock that is valid while `belief` returns
+    /// true.
     pub fn once_started(
         &self,
         client: usize,
@@ -65,9 +66,9 @@ impl Oracle {
         OnceGuard { oracle: self.clone(), key: (key.to_owned(), number) }
     }
 
-    /// A client reports that it did the work of a key, and that a quorum recorded it. Work that started
-    /// later is under a later lock: the record of the earlier one must have been refused. Work that
-    /// started earlier was judged at the start of this one.
+    /// Records that a client did the work of a key, and that a quorum recorded it. Work that
+    /// started later is under a later lock, so the record of the earlier work must have been
+    /// refused. Work that started earlier was checked at the start of this one.
     pub fn once_done(&self, client: usize, key: &str) {
         self.event(format!("c{client} has done {key}"));
         let others = {

@@ -1,4 +1,4 @@
-//! Which ticks of a job were started.
+//! The ticks of jobs that were started.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub(super) struct Ticks {
 }
 
 impl Oracle {
-    /// A run of a job's tick starts.
+    /// Records the start of a run of a job's tick.
     pub fn tick_started(&self, client: usize, job: &str, tick: u64) {
         self.event(format!("c{client} runs {job} tick {tick}"));
         self.count("ticks");
@@ -24,7 +24,7 @@ impl Oracle {
         }
     }
 
-    /// How many ticks of a job were started.
+    /// Returns the number of ticks of a job that were started.
     pub fn ticks_of(&self, job: &str) -> usize {
         self.lock().ticks.started.keys().filter(|(of, _)| of == job).count()
     }

@@ -1,4 +1,4 @@
-//! The table of commands, and those that are about neither keys nor fields.
+//! The table of commands, and commands that use neither keys nor fields.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::{
     strings,
 };
 
-/// How a command is treated before it runs.
+/// The properties that are checked before a command runs.
 struct Traits {
-    /// Least and greatest number of arguments, the name included.
+    /// Minimum and maximum number of arguments, including the name.
     min: usize,
     max: usize,
     writes: bool,
-    /// Refused when memory is short.
+    /// Whether the command is refused when memory is low.
     grows: bool,
     in_scripts: bool,
 }
@@ -61,7 +61,7 @@ fn traits(name: &str) -> Option<Traits> {
     })
 }
 
-/// Commands that a loading server answers.
+/// Commands that a server answers while it loads its data.
 const WHILE_LOADING: [&str; 11] = [
     "acl",
     "auth",
@@ -175,7 +175,7 @@ fn name(args: &[Bytes]) -> String {
 }
 
 fn unknown(args: &[Bytes]) -> String {
-    // A zero ends a text of C.
+    // A zero byte ends a C string.
     let shown = |arg: &Bytes| {
         let end = arg.iter().position(|byte| *byte == 0).unwrap_or(arg.len());
         String::from_utf8_lossy(&arg[..end]).into_owned()
@@ -240,7 +240,7 @@ fn eval(server: &mut Server, call: &Call, name: &str, args: &[Bytes]) -> Reply {
             None => return Reply::error("NOSCRIPT No matching script. Please use EVAL."),
         }
     };
-    // A script with a line of flags is judged by them before it runs.
+    // The flags in a script's first line are checked before it runs.
     if script.text.starts_with(b"#!lua") {
         if server.role == Role::Replica && !script.has_flag("no-writes") {
             return Reply::error(READONLY);

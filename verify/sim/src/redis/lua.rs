@@ -1,4 +1,4 @@
-//! Scripts: the embedded Lua, and how values pass between it and the server.
+//! Scripts: the embedded Lua, and the conversion of values between it and the server.
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -9,18 +9,18 @@ use super::{
     server::{Call, ScriptState},
 };
 
-/// A replacement in the text of scripts, which takes a guard out.
+/// A replacement in the text of scripts that disables a guard.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch {
-    /// What is replaced.
+    /// The text that is replaced.
     pub from: &'static str,
-    /// By what.
+    /// The replacement.
     pub to: &'static str,
 }
 
 thread_local! {
     static ENGINE: RefCell<Option<Engine>> = const { RefCell::new(None) };
-    /// Each with whether a script has its text.
+    /// The replacements, each with whether it was applied to a script.
     static PATCHES: RefCell<Vec<(Patch, bool)>> = const { RefCell::new(Vec::new()) };
     /// The server whose script runs.
     static CURRENT: RefCell<Option<Running>> = const { RefCell::new(None) };
@@ -35,7 +35,7 @@ struct Running {
 struct Engine {
     lua: Lua,
     redis: Table,
-    /// By the SHA-1 of their texts.
+    /// The compiled scripts by the SHA-1 of their texts.
     compiled: HashMap<String, Function>,
 }
 
@@ -51,7 +51,7 @@ impl Script {
         Self { sha: sha1(text), text: text.to_vec() }
     }
 
-    /// Whether its line of flags has this one.
+    /// Returns whether its first line has this flag.
     pub(super) fn has_flag(&self, flag: &str) -> bool {
         let flags = self.text.strip_prefix(b"#!lua");
         let flags = flags.and_then(|rest| rest.split(|b| *b == b'\n').next());
@@ -65,7 +65,8 @@ pub fn set_patches(patches: Vec<Patch>) {
     ENGINE.set(None);
 }
 
-/// Returns the texts of replacements that no script of this thread has had since they were set.
+/// Returns the texts of replacements that were applied to no script of this thread since they were
+/// set.
 pub fn unused_patches() -> Vec<&'static str> {
     PATCHES.with_borrow(|patches| {
         let unused = patches.iter().filter(|(_, is_used)| !is_used);
@@ -117,7 +118,7 @@ pub(super) fn eval(
     }
 }
 
-/// The text that is compiled: without the line of flags, and with the replacements.
+/// Returns the text to compile: without the line of flags, and with the replacements.
 fn patched(text: &[u8]) -> Bytes {
     let body = match text.strip_prefix(b"#!lua") {
         Some(rest) => rest.iter().position(|b| *b == b'\n').map_or(rest, |at| &rest[at..]),
@@ -175,7 +176,7 @@ impl Engine {
             }
             globals.raw_set(name, table)?;
         }
-        // A script that fails by `redis.call` leaves its error here.
+        // A script that fails in `redis.call` leaves its error here.
         self.redis.raw_set("failed", Value::Nil)?;
         match function.call::<Value>(()) {
             Ok(value) => to_reply(value),
@@ -191,7 +192,7 @@ impl Engine {
     }
 }
 
-/// `redis.call` and `redis.pcall`.
+/// Implements `redis.call` and `redis.pcall`.
 fn command(lua: &Lua, args: &MultiValue, fails: bool) -> mlua::Result<Value> {
     let args = args.iter().map(argument).collect::<mlua::Result<Vec<_>>>()?;
     let reply = CURRENT.with_borrow_mut(|running| match running {
@@ -205,7 +206,7 @@ fn command(lua: &Lua, args: &MultiValue, fails: bool) -> mlua::Result<Value> {
     to_lua(lua, reply)
 }
 
-/// Numbers are sent as Redis sends them, by `%.17g`.
+/// Numbers are formatted with `%.17g`, as Redis does.
 #[allow(clippy::cast_possible_truncation, clippy::float_cmp)]
 fn argument(value: &Value) -> mlua::Result<Bytes> {
     match value {
@@ -252,7 +253,7 @@ fn to_reply(value: Value) -> mlua::Result<Reply> {
     Ok(match value {
         Value::String(text) => Reply::Bulk(text.as_bytes().to_vec()),
         Value::Integer(number) => Reply::Int(number),
-        // Towards zero, as a cast in C.
+        // Truncated towards zero, like a cast in C.
         Value::Number(number) => Reply::Int(number as i64),
         Value::Boolean(true) => Reply::Int(1),
         Value::Table(table) => {

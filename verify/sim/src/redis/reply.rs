@@ -37,7 +37,7 @@ impl Reply {
         Self::Bulk(text.as_ref().to_vec())
     }
 
-    /// Appends the reply as it is sent.
+    /// Appends the encoded reply.
     pub fn write_to(&self, out: &mut Bytes) {
         // Writing into memory does not fail.
         let _ = match self {
@@ -61,7 +61,7 @@ impl Reply {
     }
 }
 
-/// Takes the first command off the front of what a client has sent. `None` while it is incomplete.
+/// Removes and returns the first command of the input; `None` while it is incomplete.
 pub fn take_command(input: &mut Bytes) -> Option<Vec<Bytes>> {
     let mut at = 0;
     let count = number(input, &mut at)?;
@@ -79,7 +79,7 @@ pub fn take_command(input: &mut Bytes) -> Option<Vec<Bytes>> {
     Some(args)
 }
 
-/// Reads the number of a head, `*3` or `$5`.
+/// Parses the number of a header such as `*3` or `$5`.
 fn number(input: &[u8], at: &mut usize) -> Option<usize> {
     let rest = input.get(*at..)?;
     let end = rest.windows(2).position(|pair| pair == b"\r\n")?;

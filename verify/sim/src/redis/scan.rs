@@ -1,4 +1,4 @@
-//! SCAN and HSCAN: everything that is there from the first page to the last is in one of them.
+//! SCAN and HSCAN: every element that exists from the first page to the last is in one of them.
 
 use super::{
     Bytes, Reply, Server,
@@ -7,8 +7,8 @@ use super::{
     strings::{NOT_AN_INTEGER, WRONG_TYPE, integer},
 };
 
-/// The place of an element in the order of the pages, above zero: FNV-1a, without its upper bits, as a
-/// cursor is a number for Lua as well.
+/// Returns the position of an element in the order of the pages, above zero: FNV-1a, without its
+/// upper bits, as a cursor must be a number in Lua as well.
 fn place(name: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     (name.iter().fold(0xcbf2_9ce4_8422_2325, step) >> 16).max(1)
@@ -42,7 +42,7 @@ fn options(cursor: &Bytes, rest: &[Bytes]) -> Result<Options, Reply> {
     Ok(options)
 }
 
-/// A pattern of the kind `prefix*`, with `\` before what is not to be a pattern.
+/// Matches a pattern of the kind `prefix*`, with `\` before literal characters.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match pattern {
         [] => name.is_empty(),
@@ -64,7 +64,7 @@ fn page<'a, T>(
         .filter(|(at, ..)| *at > options.cursor)
         .collect();
     rest.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
-    // Elements at one place are in one page.
+    // Elements at the same position are in the same page.
     let end = rest.get(options.count - 1).map(|(at, ..)| *at);
     let length = end.map_or(rest.len(), |end| rest.partition_point(|(at, ..)| *at <= end));
     let cursor = if length == rest.len() { 0 } else { end.unwrap_or(0) };

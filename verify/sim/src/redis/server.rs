@@ -20,36 +20,36 @@ pub enum Role {
     Replica,
 }
 
-/// What keeps a server from running commands.
+/// A condition that keeps a server from running commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
     /// Nothing.
     #[default]
     Ready,
-    /// It reads its data.
+    /// It loads its data.
     Loading,
-    /// A script of somebody else runs.
+    /// A long script of another client runs.
     Busy,
 }
 
-/// A server. Its clock is the caller's: each call says what it shows.
+/// A server. It has no clock: each call passes the time.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
     /// Its data.
     pub store: Store,
-    /// Which process it is: 40 hex digits.
+    /// Identifies the process: 40 hex digits.
     pub run_id: String,
-    /// Which history its data has: 40 hex digits.
+    /// Identifies the history of its data: 40 hex digits.
     pub replid: String,
     /// Master or replica.
     pub role: Role,
-    /// What keeps it from running commands.
+    /// The condition that keeps it from running commands, if any.
     pub condition: Condition,
-    /// Its limit in bytes; 0: none.
+    /// Its memory limit in bytes; 0 means no limit.
     pub maxmemory: usize,
-    /// What it does beyond that.
+    /// The eviction policy beyond the limit.
     pub policy: String,
-    /// Of a Sentinel: who serves each name.
+    /// For a Sentinel, its report on each name.
     pub words: BTreeMap<String, Word>,
     /// Scripts by their SHA-1.
     pub(super) scripts: BTreeMap<String, Arc<Script>>,
@@ -58,7 +58,7 @@ pub struct Server {
     pub(super) pushed: Vec<(ConnId, Reply)>,
 }
 
-/// What a Sentinel says of a name.
+/// The report of a Sentinel on a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
     /// The number of its last failover.
@@ -67,7 +67,7 @@ pub struct Word {
     pub master: usize,
 }
 
-/// What a command runs in.
+/// The environment of a command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     /// The server's clock in µs since the epoch.
@@ -76,31 +76,31 @@ pub(super) struct Call {
     pub(super) script: Option<ScriptState>,
 }
 
-/// What a running script may do.
+/// The permissions of a running script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScriptState {
-    /// Memory was short when it began.
+    /// Whether memory was low when it began.
     pub(super) is_full: bool,
-    /// It may write nevertheless.
+    /// Whether it may write nevertheless.
     pub(super) allows_oom: bool,
-    /// It has written.
+    /// Whether it has written.
     pub(super) is_dirty: bool,
 }
 
 impl Call {
-    /// In ms.
+    /// Returns the server's time in ms.
     pub(super) fn millis(&self) -> i64 {
         i64::try_from(self.now / 1_000).unwrap_or(i64::MAX)
     }
 }
 
 impl Server {
-    /// A master without data.
+    /// Creates a master without data.
     pub fn new(run_id: String, replid: String) -> Self {
         Self { run_id, replid, policy: "noeviction".into(), ..Self::default() }
     }
 
-    /// Runs a command of a connection; `now`: the server's clock in µs since the epoch.
+    /// Runs a command of a connection. `now` is the server's time in µs since the epoch.
     pub fn run(&mut self, conn: ConnId, now: u64, args: &[Bytes]) -> Vec<Reply> {
         let mut call = Call { now, conn, script: None };
         commands::from_client(self, &mut call, args)
@@ -111,7 +111,7 @@ impl Server {
         std::mem::take(&mut self.pushed)
     }
 
-    /// Forgets a connection.
+    /// Removes a connection.
     pub fn closed(&mut self, conn: ConnId) {
         self.channels.retain(|_, listeners| {
             listeners.remove(&conn);

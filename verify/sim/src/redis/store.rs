@@ -1,4 +1,4 @@
-//! Keys, their values, and when they expire.
+//! Keys, their values, and their expiry.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub enum Value {
     Text(Bytes),
     /// A hash.
     Hash(BTreeMap<Bytes, Bytes>),
-    /// A list: of a type that the crate uses for nothing.
+    /// A list, a type that the crate does not use.
     List(Vec<Bytes>),
 }
 
@@ -30,7 +30,7 @@ impl Value {
 #[derive(Clone, Debug)]
 struct Entry {
     value: Value,
-    /// In ms since the epoch, by the server's clock.
+    /// Expiry in ms since the epoch, by the server's clock.
     expires: Option<i64>,
 }
 
@@ -40,7 +40,7 @@ pub struct Store {
     entries: BTreeMap<Bytes, Entry>,
 }
 
-/// What a key's TTL is.
+/// The expiry of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// There is no such key.
@@ -57,8 +57,8 @@ impl Store {
         self.live(key, now).map(|entry| &entry.value)
     }
 
-    /// Returns the hash of a key, to be changed; an empty one is created if there is no key. `None` if
-    /// the key has a value of another type.
+    /// Returns the hash of a key for changes; an empty one is created if there is no key. `None` if
+    /// the key has another type.
     pub fn hash_mut(&mut self, key: &[u8], now: i64) -> Option<&mut BTreeMap<Bytes, Bytes>> {
         self.drop_expired(key, now);
         let entry = self
@@ -71,7 +71,7 @@ impl Store {
         }
     }
 
-    /// Sets a string, with the end of its life.
+    /// Sets a string and its expiry.
     pub fn set(&mut self, key: &[u8], text: Bytes, expires: Option<i64>) {
         self.entries.insert(key.to_vec(), Entry { value: Value::Text(text), expires });
     }
@@ -88,7 +88,7 @@ impl Store {
         Some(list.len())
     }
 
-    /// Gives a key another name. Returns whether it was there.
+    /// Renames a key. Returns whether it existed.
     pub fn rename(&mut self, key: &[u8], name: &[u8], now: i64) -> bool {
         self.drop_expired(key, now);
         let Some(entry) = self.entries.remove(key) else { return false };
@@ -96,7 +96,7 @@ impl Store {
         true
     }
 
-    /// Deletes a key. Returns whether it was there.
+    /// Deletes a key. Returns whether it existed.
     pub fn delete(&mut self, key: &[u8], now: i64) -> bool {
         let was_live = self.live(key, now).is_some();
         self.entries.remove(key);
@@ -112,7 +112,8 @@ impl Store {
         }
     }
 
-    /// Sets when a key expires. Returns false if there is no key. A moment that is over deletes it.
+    /// Sets the expiry of a key. Returns false if there is no key. A time in the past deletes the
+    /// key.
     pub fn expire(&mut self, key: &[u8], at: i64, now: i64) -> bool {
         if self.live(key, now).is_none() {
             return false;
@@ -135,7 +136,7 @@ impl Store {
         self.entries.clear();
     }
 
-    /// Returns about how many bytes the data takes.
+    /// Returns the approximate size of the data in bytes.
     pub fn used(&self) -> usize {
         let value = |value: &Value| match value {
             Value::Text(text) => text.len(),
@@ -156,7 +157,7 @@ impl Store {
     }
 }
 
-/// A key is still there in the millisecond at which it expires.
+/// A key still exists in the millisecond of its expiry.
 fn is_live(entry: &Entry, now: i64) -> bool {
     entry.expires.is_none_or(|at| now <= at)
 }

@@ -9,23 +9,23 @@ use tower_redlock::time::{Clock, Timestamp};
 
 use crate::net::{EPOCH, Net};
 
-/// A clock with a rate of its own. It may pause, as the clock of a paused virtual machine does.
+/// A clock with its own rate. It may pause, like the clock of a paused virtual machine.
 #[derive(Clone, Debug)]
 pub(super) struct HostClock {
     net: Net,
-    /// How much faster than time it runs, in millionths.
+    /// Its relative speed above true time, in millionths.
     fast_by: i64,
-    /// How far the wall clock is ahead, in µs.
+    /// The lead of its wall clock, in µs.
     wall_ahead: i64,
     /// Total time of its pauses, in ns.
     stood: Arc<Mutex<u64>>,
 }
 
-/// What every clock shows at the start of a run.
+/// The time of every clock at the start of a run.
 const START: Duration = Duration::from_secs(86_400);
 
 impl HostClock {
-    /// A clock with this rate and this wall clock.
+    /// Creates a clock with this rate and this wall clock.
     pub(super) fn new(net: &Net, fast_by: i64, wall_ahead: i64) -> Self {
         Self { net: net.clone(), fast_by, wall_ahead, stood: Arc::default() }
     }

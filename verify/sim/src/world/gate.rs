@@ -1,4 +1,4 @@
-//! The process of a client: its tasks, which stop together, and end together.
+//! The process of a client: its tasks, which are paused and ended together.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use tower_redlock::lock::Spawner;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A process. Clones are the same one.
+/// A process. Clones are the same process.
 #[derive(Clone, Default)]
 pub(super) struct Gate(Arc<Mutex<State>>);
 
@@ -59,7 +59,7 @@ impl Gate {
         self.lock().pauses
     }
 
-    /// Ends the process: its tasks are dropped, and run no more.
+    /// Ends the process: its tasks are dropped.
     pub(super) fn kill(&self) {
         let mut state = self.lock();
         state.is_gone = true;

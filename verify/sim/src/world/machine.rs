@@ -1,4 +1,4 @@
-//! The machines of a run: what a fault does to them, and how they are mended.
+//! The machines of a run: the effects of faults on them, and their repair.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -23,20 +23,20 @@ pub(super) struct Machines {
     oracle: Oracle,
     clocks: Vec<HostClock>,
     processes: Vec<Option<Process>>,
-    /// When each machine was suspended.
+    /// The time at which each machine was suspended.
     suspended: Vec<Option<u64>>,
-    /// How many processes were started.
+    /// Number of processes that were started.
     started: u64,
-    /// When each key was last evicted from all servers.
+    /// The time at which each key was last evicted from all servers.
     evicted: BTreeMap<String, u64>,
 }
 
-/// Time from the end of a process to the deadline of an acquire that it sent: two node timeouts (of 50 ms)
-/// after the latest time that the server's clock can show, which is known up to the round trip of a
-/// reading (400 ms each way on the slowest links).
+/// Time from the end of a process to the deadline of an acquire that it sent: two node timeouts (of
+/// 50 ms) after the latest time that the server's clock can show, which is known up to the round
+/// trip of a reading (400 ms each way on the slowest links).
 const LATEST_ACQUIRE: Duration = Duration::from_millis(900);
 
-/// How much clocks may differ from the time, in millionths: twice that is within the drift factor.
+/// Maximum difference of a clock's rate, in millionths; twice that is within the drift factor.
 const RATE: i64 = 4_000;
 
 /// Draws a number from `-most` to `most`.
@@ -44,7 +44,7 @@ fn around(rng: &mut Rng, most: i64) -> i64 {
     i64::try_from(rng.below(most.unsigned_abs() * 2 + 1)).unwrap_or(0) - most
 }
 
-/// The name by which Sentinels know a server.
+/// Returns the name by which Sentinels know a server.
 pub(super) fn name_of(server: usize) -> String {
     format!("n{server}")
 }
@@ -113,10 +113,10 @@ impl Machines {
         }
     }
 
-    /// Checks that the keys of a process that is gone go as well. An acquire of the process may still take
-    /// effect until its deadline, [`LATEST_ACQUIRE`] later at most. A renewal may arrive up to one TTL
-    /// later, while the key is still there, and sets its TTL once more. On a doubled connection renewals
-    /// arrive for as long as it lags behind.
+    /// Checks that the keys of an ended process disappear as well. An acquire of the process may
+    /// still take effect until its deadline, [`LATEST_ACQUIRE`] later at most. A renewal may arrive
+    /// up to one TTL later, while the key still exists, and sets its TTL again. On a doubled
+    /// connection, renewals arrive until its maximum delay has passed.
     fn watch_keys(&self, owner: String) {
         let (net, oracle) = (self.net.clone(), self.oracle.clone());
         let lag = if self.scene.profile.doubles() { LAG } else { Duration::ZERO };
@@ -182,8 +182,9 @@ impl Machines {
         }
     }
 
-    /// Evicts a lock's key from all servers. The key stays for a TTL then, until the holder that lost it
-    /// knows: a second eviction would let its renewal store the key again, over the next holder's head.
+    /// Evicts a lock's key from all servers. The same key is not evicted again for a TTL, until the
+    /// holder that lost it knows: after a second eviction, its renewal would store the key again
+    /// although the next holder has the lock.
     fn evict_alike(&mut self) {
         let (now, ttl) = (self.net.now(), self.scene.ttl * 1_000);
         self.evicted.retain(|_, at| now < *at + ttl);

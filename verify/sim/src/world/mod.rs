@@ -1,4 +1,4 @@
-//! The world of a run: its machines, what goes wrong with them, and what the clients do.
+//! The world of a run: its machines, the faults, and the work of the clients.
 
 mod clock;
 mod gate;

@@ -1,5 +1,5 @@
-//! Redlock as it is often written: `SET NX PX` on a majority within the TTL, and a script that compares
-//! and deletes. A control: the same judge has to find it wanting.
+//! Redlock as it is often implemented: `SET NX PX` on a majority within the TTL, and a script that
+//! compares and deletes. As a control, the same oracle has to detect its violations.
 
 use std::{fmt::Write, sync::Mutex, time::Duration};
 
@@ -35,7 +35,7 @@ impl Naive {
         Self { connector, clock, servers, rng: Mutex::new(rng) }
     }
 
-    /// Tries once.
+    /// Attempts the lock once.
     pub(super) async fn lock(&self, name: &str, ttl: Duration) -> Option<NaiveLock> {
         let nonce = match self.rng.lock() {
             Ok(mut rng) => rng.hex40(),

@@ -1,4 +1,4 @@
-//! Which faults happen when, out of a seed.
+//! The plan of faults, determined by a seed.
 
 use std::fmt;
 
@@ -9,40 +9,40 @@ use crate::{
     rng::Rng,
 };
 
-/// Something that happens to the world.
+/// An event in the world.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// The way of a client to a server is blocked, or open: up, down.
+    /// Whether the directions between a client and a server are blocked: up, down.
     Block(usize, usize, bool, bool),
-    /// How fast a link is.
+    /// The pace of a link.
     Pace(usize, usize, Pace),
-    /// The connections of a client to a server arrive twice, or once.
+    /// Whether the connections of a client to a server arrive twice.
     Double(usize, usize, bool),
-    /// A server's process ends; with its machine, or without.
+    /// A server's process ends, with or without its machine.
     Crash(usize, bool),
     /// A server's next process starts.
     Restart(usize, Return),
-    /// A server's process is paused or resumed.
+    /// Whether a server's process is paused.
     Freeze(usize, bool),
-    /// A server runs somebody's long script, or not.
+    /// Whether a server runs a long script of another client.
     Busy(usize, bool),
-    /// A server reads its data, or not.
+    /// Whether a server loads its data.
     Loading(usize, bool),
-    /// A server's memory is full, or not.
+    /// Whether a server's memory is full.
     Full(usize, bool),
-    /// A server is a replica, or a master.
+    /// Whether a server is a replica.
     Replica(usize, bool),
-    /// A server forgets everything, without a restart.
+    /// A server loses all data, without a restart.
     Flush(usize),
     /// A server evicts the key of a lock.
     Evict(usize),
     /// All servers evict the key of one lock.
     EvictAlike,
-    /// A server's clock moves, by so many µs.
+    /// A server's clock jumps by this, in µs.
     Jump(usize, i64),
-    /// The replica of a name's server is promoted: it has what the master had, or what was saved before.
+    /// The replica of a name's server is promoted, with the master's data or with the saved data.
     Promote {
-        /// The master, which goes on.
+        /// The master, which continues.
         master: usize,
         /// The replica.
         replica: usize,
@@ -51,13 +51,13 @@ pub enum Fault {
     },
     /// A former master becomes a replica, which refuses what its clients send.
     Demote(usize),
-    /// A Sentinel learns who serves a name.
+    /// A Sentinel gets a new report on a name.
     Word(usize, usize, Word),
     /// All servers save their data.
     Save,
-    /// A client's process is paused or resumed, while its clock runs.
+    /// Whether a client's process is paused, while its clock runs.
     Pause(usize, bool),
-    /// A client's machine is paused or resumed, with its clock.
+    /// Whether a client's machine is paused, with its clock.
     Suspend(usize, bool),
     /// A client's process ends; its system closes its connections, or is gone too.
     Kill(usize, bool),
@@ -65,7 +65,7 @@ pub enum Fault {
     Start(usize),
 }
 
-/// A fault, and when it happens, in ms.
+/// A fault, and its time in ms.
 pub type Step = (u64, Fault);
 
 /// Draws the faults of a scene, in order of their times.
@@ -81,7 +81,7 @@ pub fn plan(scene: &Scene, rng: &mut Rng) -> Vec<Step> {
         masters: (0..scene.servers).map(|server| (server, 0)).collect(),
         remembers: false,
     };
-    // Where a majority forgot, tokens grow only if clocks don't go back.
+    // If a majority forgot, tokens grow only if clocks do not move back.
     planner.remembers = scene.profile == Profile::Beyond && planner.rng.chance(50);
     let mut at = scene.faults_from;
     while at < scene.faults_until {
@@ -96,14 +96,14 @@ struct Planner<'a> {
     scene: &'a Scene,
     rng: &'a mut Rng,
     steps: &'a mut Vec<Step>,
-    /// From when a server, or a client, may have its next fault of its own.
+    /// Times from which each server, or client, may have its next fault.
     free: Vec<u64>,
     up: Vec<u64>,
-    /// From when a clock may jump, or a name fail over.
+    /// Time from which a clock may jump, or a name fail over.
     jumps: u64,
-    /// Which server each name leads to, and how often it failed over.
+    /// The server that each name leads to, and its number of failovers.
     masters: Vec<(usize, u64)>,
-    /// Beyond the promises: servers keep their data and clocks may go back, or neither.
+    /// Beyond the promises: whether servers keep their data and clocks may move back, or neither.
     remembers: bool,
 }
 
@@ -120,7 +120,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Draws a duration in ms, most often a short one.
+    /// Draws a duration in ms, mostly a short one.
     fn time(&mut self) -> u64 {
         let most = [30, 120, 600, 1_500, 4_000][self.rng.index(5)];
         self.rng.within(most / 4, most)
@@ -163,7 +163,7 @@ impl Planner<'_> {
                 if at < self.jumps {
                     return;
                 }
-                // Within this time a server grants nothing to those who saw it jump.
+                // Within this time a server grants nothing to clients that saw it jump.
                 self.jumps = at + self.scene.ttl * 2;
                 let size = i64::try_from({
                     let most = [300, 1_500, 5_000, 20_000][self.rng.index(4)];
@@ -184,7 +184,7 @@ impl Planner<'_> {
                 }
             }
             _ => {
-                // Of records, what is on one server alone is lost with it.
+                // Records that are only on one server are lost with it.
                 let forgets = matches!(kind, Kind::Crash | Kind::Promote | Kind::Flush);
                 let server = if forgets && self.scene.work == Work::Once { 0 } else { server };
                 if at < self.free[server] || (kind == Kind::Flush && self.remembers) {
@@ -242,13 +242,13 @@ impl Planner<'_> {
         }
     }
 
-    /// The replica of a name's server takes over, while the former master is stopped for a while, or serves
-    /// on. One name at a time: what R14 allows of three.
+    /// The replica of a name's server takes over, while the former master is stopped for a while,
+    /// or continues to serve. Only one name at a time, as R14 allows with three names.
     fn fail_over(&mut self, at: u64, end: u64) {
         if at < self.jumps {
             return;
         }
-        // Of records, what is on one server alone is lost with it.
+        // Records that are only on one server are lost with it.
         let name =
             if self.scene.work == Work::Once { 0 } else { self.rng.index(self.scene.servers) };
         let names = self.scene.servers;
@@ -266,7 +266,8 @@ impl Planner<'_> {
         }
         let mut told = at;
         for sentinel in 0..SENTINELS {
-            // Most learn of it within seconds; one that is cut off, or restarts with what it knew, does not.
+            // Most Sentinels learn of it within seconds; one that is cut off, or restarts with old
+            // data, does not.
             let late = if self.rng.chance(20) { 8_000 } else { 2_000 };
             let when = at + self.rng.within(0, late);
             told = told.max(when);
@@ -279,13 +280,13 @@ impl Planner<'_> {
                 self.steps.push((told, Fault::Word(sentinel, name, word)));
             }
         }
-        // Until then the former master takes what its clients send.
+        // Until then the former master accepts its clients' commands.
         let demoted = end.max(told) + self.rng.within(0, 1_500);
         self.steps.push((demoted, Fault::Demote(master)));
         self.jumps = demoted + 1;
     }
 
-    /// Some clients are cut off some servers, one way or both.
+    /// Some clients are cut off from some servers, in one or both directions.
     fn partition(&mut self, at: u64, end: u64) {
         let (up, down) =
             [(true, true), (true, false), (false, true), (true, true)][self.rng.index(4)];
@@ -302,7 +303,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What a client sends arrives after one or a few seconds.
+    /// A client's commands arrive after one or a few seconds.
     fn cut(&mut self, at: u64, client: usize) {
         if at < self.up[client] {
             return;
@@ -315,7 +316,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What lies between some clients and servers opens each connection twice.
+    /// The network between some clients and servers opens each connection twice.
     fn double(&mut self, at: u64, end: u64) {
         let share = self.rng.within(20, 100);
         for client in 0..self.scene.clients {

@@ -1,4 +1,4 @@
-//! One process of a client: a manager of the crate, and what uses it.
+//! One process of a client: a manager of the crate, and its users.
 
 use std::{
     sync::{Arc, atomic::AtomicUsize},
@@ -29,7 +29,7 @@ pub(super) struct Process {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What the tasks of a process share.
+/// The state shared by the tasks of a process.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) client: usize,
@@ -43,7 +43,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Whether the work is to end.
+    /// Returns whether the work should end.
     pub(super) fn is_stopping(&self) -> bool {
         *self.stop.borrow()
     }
@@ -59,8 +59,8 @@ impl Shared {
 }
 
 impl Process {
-    /// Starts a process on a client's machine, and its work. `number` tells the machine's processes
-    /// apart.
+    /// Starts a process on a client's machine, and its work. `number` distinguishes the machine's
+    /// processes.
     pub(super) fn start(
         scene: &Scene,
         (net, oracle): (&Net, &Oracle),
@@ -117,7 +117,7 @@ impl Process {
         Self { gate, redlock: Some(redlock), shared }
     }
 
-    /// Asks the work to end.
+    /// Requests the end of the work.
     pub(super) fn stop(&self) {
         self.shared.stop.send_replace(true);
     }

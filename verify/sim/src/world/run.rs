@@ -17,27 +17,27 @@ use crate::{
     trace::Trace,
 };
 
-/// What a run is to leave out, and to show.
+/// Guards to disable in a run, and details to show.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// A guard of the client.
     pub switch: Option<Switch>,
     /// Guards of the scripts.
     pub patches: Vec<Patch>,
-    /// Every command of the servers is a line of the trace.
+    /// Whether every command of the servers is a line of the trace.
     pub shows_commands: bool,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What was broken.
+    /// The violations of promises.
     pub violations: Vec<Violation>,
-    /// What happened.
+    /// The trace of the run.
     pub trace: String,
-    /// How much of what happened.
+    /// The number of events of each kind.
     pub counts: BTreeMap<&'static str, u64>,
-    /// For how long, in virtual time.
+    /// Virtual duration of the run.
     pub simulated: Duration,
 }
 
@@ -45,7 +45,7 @@ pub struct Outcome {
 ///
 /// # Panics
 ///
-/// If no runtime can be created, the client panics, or a patch fits no script.
+/// If no runtime can be created, if the client panics, or if a patch matches no script.
 pub fn run(scene: &Scene, settings: &Settings) -> Outcome {
     set_patches(settings.patches.clone());
     switches::take_out(settings.switch);
@@ -98,14 +98,15 @@ async fn play(scene: &Scene, settings: &Settings) -> Outcome {
         machines.kill(client, true);
     }
     delivery.abort();
-    // Drops what was killed.
+    // Drops the killed tasks.
     tokio::task::yield_now().await;
     let simulated = Duration::from_micros(net.now());
     let (violations, counts) = (oracle.violations(), oracle.counts());
     Outcome { violations, trace: trace.text(), counts, simulated }
 }
 
-/// Checks the liveness after the faults: each client sees all nodes vote, gets each name, and leaves no key.
+/// Checks the liveness after the faults: each client sees all nodes vote, acquires each name, and
+/// leaves no key.
 async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) {
     let pause = Duration::from_millis(100);
     let deadline = net.now() + 1_000 * (4 * scene.ttl + 12_000);
@@ -122,15 +123,15 @@ async fn settle(scene: &Scene, net: &Net, oracle: &Oracle, machines: &Machines) 
         tokio::time::sleep(pause).await;
     }
     oracle.event("all nodes vote");
-    // A name that was held, with those who wait for it.
+    // Time for the end of a hold, with its waiters.
     tokio::time::sleep(Duration::from_millis(2 * scene.ttl)).await;
     if is_checked {
-        super::work::everyone_gets(machines, oracle).await;
-        super::work::nobody_starves(machines, oracle).await;
+        super::work::every_process_acquires(machines, oracle).await;
+        super::work::no_request_starves(machines, oracle).await;
         ticks_go_on(scene, oracle).await;
     }
     machines.processes().for_each(super::process::Process::stop);
-    // Holds end, and requests that wait.
+    // Time for the end of holds, and of requests that wait.
     tokio::time::sleep(Duration::from_millis(5_000 + 3 * scene.ttl)).await;
     for process in machines.processes() {
         let left = process.shared.tasks_left();
@@ -155,7 +156,7 @@ fn missing(process: &super::process::Process) -> Option<String> {
     (!silent.is_empty()).then(|| format!("c{} misses votes of {}", process.shared.client, names()))
 }
 
-/// Waits until more ticks are run. Where the nodes that vote agree on an earlier clock than before, a job
+/// Waits until more ticks are run. If the voting nodes agree on an earlier clock than before, a job
 /// waits until that clock has caught up.
 async fn ticks_go_on(scene: &Scene, oracle: &Oracle) {
     let keeps_time =

@@ -1,8 +1,8 @@
-//! What a seed is about: how many of what, under which faults, with which work.
+//! The scene of a seed: the numbers of machines, the faults and the work.
 
 use crate::{net::Pace, oracle::Promise, rng::Rng};
 
-/// Which faults happen.
+/// The faults that occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// Partitions, delays and losses.
@@ -13,24 +13,26 @@ pub enum Profile {
     Hangs,
     /// Clients that stop, crash and start.
     Clients,
-    /// Servers that forget everything together: for a control.
+    /// Servers that all forget everything at the same time, for a control.
     Amnesia,
-    /// The same, with clocks that are put back: what fencing does not cover.
+    /// Like [`Amnesia`](Self::Amnesia), with clocks that are set back, which fencing does not
+    /// cover.
     Setbacks,
-    /// Clients whose commands are held back for seconds: for a control.
+    /// Clients whose commands are held back for seconds, for a control.
     Cuts,
-    /// Servers that evict the keys of a lock: for a control.
+    /// Servers that evict the keys of a lock, for a control.
     Evictions,
-    /// Clients that stop, on a slow network: for a control.
+    /// Clients that pause, on a slow network, for a control.
     Pauses,
     /// Servers' clocks that jump.
     Clocks,
-    /// Names that Sentinels resolve: a replica is promoted, with or without the latest writes, while its
-    /// master still serves whoever is connected, and each Sentinel learns of it at its own time.
+    /// Names that Sentinels resolve. A replica is promoted, with or without the latest writes,
+    /// while its master still serves its connected clients, and each Sentinel learns of it at a
+    /// different time.
     Failovers,
-    /// All of these but jumps.
+    /// All of these except jumps.
     All,
-    /// What no promise covers: eviction, jumps that are alike, machines whose clocks pause. Only
+    /// Faults that no promise covers: evictions, equal jumps, machines whose clocks pause. Only
     /// fencing has to hold.
     Beyond,
 }
@@ -38,7 +40,7 @@ pub enum Profile {
 /// Seeds from here on have [`Profile::Failovers`].
 pub const FAILOVER_SEEDS: u64 = 1_000_000_000;
 
-/// How many Sentinels resolve the names.
+/// Number of Sentinels that resolve the names.
 pub(super) const SENTINELS: usize = 3;
 
 impl Profile {
@@ -53,10 +55,10 @@ impl Profile {
         Self::Beyond,
     ];
 
-    /// What these faults may break.
+    /// Returns the promises that these faults may break.
     pub fn excuses(self) -> Vec<Promise> {
         match self {
-            // A server whose clock goes back keeps its keys for longer.
+            // A server whose clock moves back keeps its keys for longer.
             Self::Clocks => vec![Promise::NoDeadlock],
             Self::Evictions => vec![Promise::Exclusion, Promise::OneStart, Promise::Once],
             Self::Beyond | Self::Setbacks => vec![
@@ -72,16 +74,16 @@ impl Profile {
     }
 }
 
-/// What the clients do beside locking.
+/// The work of the clients besides locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Nothing else.
+    /// Only locks.
     Locks,
     /// Jobs of a scheduler.
     Jobs,
-    /// Work that is done once per key.
+    /// Work that runs once per key.
     Once,
-    /// One of them leads.
+    /// One client leads.
     Leader,
 }
 
@@ -90,50 +92,50 @@ impl Work {
     pub const ALL: [Self; 4] = [Self::Locks, Self::Jobs, Self::Once, Self::Leader];
 }
 
-/// The implementation that locks.
+/// The lock implementation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contestant {
     /// The crate.
     #[default]
     Crate,
-    /// Redlock as it is often written: a majority, and nothing else.
+    /// Redlock as it is often implemented: a majority, and nothing else.
     Naive,
-    /// The crate's locks, and a scheduler that runs a tick if it gets the lock.
+    /// The crate's locks, and a scheduler that runs a tick if it acquires the lock.
     LeaseOnly,
 }
 
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    /// Everything else comes out of it.
+    /// Determines everything else.
     pub seed: u64,
-    /// How many servers.
+    /// Number of servers.
     pub servers: usize,
-    /// How many clients.
+    /// Number of clients.
     pub clients: usize,
     /// The TTL of locks, in ms.
     pub ttl: u64,
     /// The faults.
     pub profile: Profile,
-    /// What is done.
+    /// The work.
     pub work: Work,
-    /// By whom.
+    /// The lock implementation of the clients.
     pub contestant: Contestant,
     /// Whether the last client has a list with fewer servers.
     pub has_stray: bool,
-    /// From when to when there are faults, in ms.
+    /// Start of the faults, in ms.
     pub faults_from: u64,
-    /// See `faults_from`.
+    /// End of the faults, in ms.
     pub faults_until: u64,
     /// Mean time between two faults, in ms.
     pub gap: u64,
-    /// How far the servers' wall clocks are off at most, in µs. The tokens of a new set start a minute
-    /// after the clock that is most ahead, and a server whose clock is far behind refuses them: with
-    /// clocks far apart, little happens.
+    /// Maximum offset of the servers' wall clocks, in µs. The tokens of a new set start a minute
+    /// after the clock that is most ahead, and a server whose clock is far behind refuses them:
+    /// with large offsets, little happens.
     pub apart: i64,
-    /// How fast the network is without faults.
+    /// The pace of the network without faults.
     pub pace: Pace,
-    /// Whether released locks may linger with their client.
+    /// Whether clients may keep idle locks.
     pub lingers: bool,
 }
 
@@ -172,12 +174,13 @@ impl Scene {
             pace: Pace { most: [900, 900, 900, 6_000, 16_000][rng.index(5)], ..Pace::default() },
             lingers: Rng::of(seed, 7).chance(33),
         };
-        // The clocks of a master and of its replica are about the same: tokens must not go back where a
-        // majority of names failed over.
+        // The clocks of a master and of its replica are about equal, as tokens must not decrease if
+        // a majority of names failed over.
         if profile == Profile::Failovers { Self { apart: 200_000, ..scene } } else { scene }
     }
 
-    /// How many machines there are: a server for each name; with Sentinels also a replica of each, and they.
+    /// Returns the number of machines: a server for each name; with Sentinels also a replica of
+    /// each, and the Sentinels.
     pub fn machines(&self) -> usize {
         if self.profile == Profile::Failovers { 2 * self.servers + SENTINELS } else { self.servers }
     }

@@ -1,4 +1,4 @@
-//! What the processes do.
+//! The work of the processes.
 
 mod jobs;
 mod leader;
@@ -75,12 +75,12 @@ impl Shared {
         });
     }
 
-    /// How many tasks of the work have not ended.
+    /// Returns the number of tasks of the work that have not ended.
     pub(super) fn tasks_left(&self) -> usize {
         self.tasks.load(Ordering::Relaxed)
     }
 
-    /// Sleeps, or returns early when the work is to end.
+    /// Sleeps, or returns early when the work should end.
     async fn sleep(&self, time: Duration) {
         let mut stop = self.stop.subscribe();
         tokio::select! {
@@ -125,11 +125,11 @@ impl<F: Future> Future for Checked<F> {
     }
 }
 
-/// Time for a request of a name that others use, once nothing goes wrong any more.
+/// Timeout for a request of a name that others use, after the faults.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Each process gets each name.
-pub(super) async fn everyone_gets(machines: &Machines, oracle: &Oracle) {
+pub(super) async fn every_process_acquires(machines: &Machines, oracle: &Oracle) {
     let mut waiting = Vec::new();
     for process in machines.processes() {
         let Some(redlock) = &process.redlock else { continue };
@@ -138,7 +138,7 @@ pub(super) async fn everyone_gets(machines: &Machines, oracle: &Oracle) {
             let (tell, told) = tokio::sync::oneshot::channel();
             process.gate.run(async move {
                 let got = redlock.lock(name).wait(PATIENCE).await;
-                // The run may be over.
+                // Fails if the run is over.
                 let _ = tell.send(got.map(drop));
             });
             waiting.push((client, name, told));
@@ -159,20 +159,21 @@ pub(super) async fn everyone_gets(machines: &Machines, oracle: &Oracle) {
     oracle.event("everyone got every name");
 }
 
-/// A name that all processes want all the time.
+/// A name for which all processes contend continuously.
 const HOT: &str = "hot";
-/// Number of tasks of a process that want it again and again.
+/// Number of tasks of a process that request it repeatedly.
 const EAGER: usize = 2;
 /// Duration of a hold.
 const HELD: Duration = Duration::from_millis(1);
-/// Number of requests that are judged, for each process, one after the other.
+/// Number of requests of each process that are checked, one after the other.
 const REQUESTS: usize = 5;
-/// Maximum number of holds by others while a request waits: each of two processes for 100 ms, as it may
-/// not know of the others yet, and then for a turn.
+/// Maximum number of holds by others while a request waits: two processes for 100 ms each, as they
+/// may not know of the others yet, and then for a turn.
 const OVERTAKEN: usize = 250;
 
-/// Requests each name that others want all the time: none of them is overtaken again and again.
-pub(super) async fn nobody_starves(machines: &Machines, oracle: &Oracle) {
+/// Requests each name for which others contend continuously, and checks that no request is
+/// overtaken too often.
+pub(super) async fn no_request_starves(machines: &Machines, oracle: &Oracle) {
     let over = Arc::new(AtomicBool::new(false));
     let mut waiting = Vec::new();
     for process in machines.processes() {
@@ -200,7 +201,7 @@ pub(super) async fn nobody_starves(machines: &Machines, oracle: &Oracle) {
                 }
                 most = most.max(oracle.holds_of(HOT) - before);
             }
-            // The run may be over.
+            // Fails if the run is over.
             let _ = tell.send(most);
         });
         waiting.push((client, told));

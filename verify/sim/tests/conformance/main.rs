@@ -1,4 +1,4 @@
-//! The simulated server and redis-server answer alike.
+//! The simulated server and redis-server give the same answers.
 
 mod real;
 mod sequences;
@@ -8,7 +8,7 @@ use tower_redlock_sim::redis::{Bytes, Reply, Server};
 
 use self::real::RealServer;
 
-/// Both servers, which are sent the same.
+/// Both servers, which get the same commands.
 struct Pair {
     real: RealServer,
     simulated: Server,
@@ -20,7 +20,7 @@ impl Pair {
         Self { real: RealServer::start(), simulated }
     }
 
-    /// Sends a command to both, and compares the answers. Returns that of redis-server.
+    /// Sends a command to both, and compares the answers. Returns the answer of redis-server.
     #[track_caller]
     fn same(&mut self, args: &[impl AsRef<[u8]>]) -> Reply {
         let args: Vec<Bytes> = args.iter().map(|arg| arg.as_ref().to_vec()).collect();
@@ -55,19 +55,19 @@ fn now() -> u64 {
     now.as_micros().try_into().unwrap()
 }
 
-/// Whether two times in ms differ by less than a second: both servers read their own clocks, one after
-/// the other.
+/// Returns whether two times in ms differ by less than a second, as both servers read their own
+/// clocks, one after the other.
 fn is_close(ours: &Reply, real: &Reply) -> bool {
     matches!((ours, real), (Reply::Int(ours @ 0..), Reply::Int(real @ 0..)) if ours.abs_diff(*real) < 1_000)
 }
 
-/// Without what may differ: the order of fields and keys, and where a script failed.
+/// Removes the parts that may differ: the order of fields and keys, and where a script failed.
 fn alike(reply: Reply, args: &[Bytes]) -> Reply {
     let name = String::from_utf8_lossy(&args[0]).to_ascii_lowercase();
     match reply {
         Reply::Error(text) => {
             let text = text.split(" script: ").next().unwrap_or_default();
-            // As they are sent.
+            // Redis replaces line breaks when it sends an error.
             let text = text.replace(['\r', '\n'], " ");
             let text = if text.starts_with("ERR Error compiling script") {
                 "ERR Error compiling script".into()

@@ -1,4 +1,4 @@
-//! A redis-server of the test's own.
+//! A redis-server of the test.
 
 use std::{
     io::{Read, Write},
@@ -22,7 +22,7 @@ pub(super) struct RealServer {
 /// The name of its socket.
 const SOCKET: &str = "socket";
 
-/// Only a hang takes longer.
+/// Timeout that only a hang exceeds.
 const HANG: Duration = Duration::from_secs(30);
 
 impl RealServer {
@@ -51,7 +51,7 @@ impl RealServer {
     }
 
     fn start_in(folder: PathBuf, options: &[&str]) -> Self {
-        // A socket in its own folder: no other server can have it.
+        // The socket is in a separate folder, so that no other server can have it.
         let mut child = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--dir"])
             .arg(&folder)
@@ -73,7 +73,7 @@ impl RealServer {
     }
 
     fn stop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -103,7 +103,7 @@ impl RealServer {
 impl Drop for RealServer {
     fn drop(&mut self) {
         self.stop();
-        // Empty once another server has the folder.
+        // Empty once another server owns the folder.
         if !self.folder.as_os_str().is_empty() {
             let _ = std::fs::remove_dir_all(&self.folder);
         }

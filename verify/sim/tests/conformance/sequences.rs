@@ -65,7 +65,7 @@ fn command(rng: &mut Rng) -> Vec<String> {
 }
 
 #[test]
-fn random_commands_are_answered_alike() {
+fn random_commands_get_equal_answers() {
     let mut pair = Pair::new();
     let mut rng = Rng::of(1, 1);
     for _ in 0..4_000 {
@@ -74,12 +74,13 @@ fn random_commands_are_answered_alike() {
 }
 
 #[test]
-fn random_scripts_are_answered_alike() {
+fn random_scripts_get_equal_answers() {
     const CALL: &str = "return redis.call(unpack(ARGV))";
     const PCALL: &str = "local a = redis.pcall(unpack(ARGV)) \
         if type(a) == 'table' and a.err then return {'failed', a} end return {type(a), a}";
     let mut pair = Pair::new();
     let mut rng = Rng::of(2, 1);
+
     for _ in 0..3_000 {
         let args = command(&mut rng);
         if ["HGETALL", "KEYS", "PTTL", "PEXPIRETIME", "EVAL", "EVALSHA"].contains(&&*args[0]) {
@@ -91,9 +92,10 @@ fn random_scripts_are_answered_alike() {
 }
 
 #[test]
-fn values_pass_through_lua_alike() {
+fn values_convert_equally_in_lua() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
+
     for script in [
         "return 3.99",
         "return -3.99",
@@ -141,7 +143,7 @@ fn values_pass_through_lua_alike() {
     }
 }
 
-/// Reads all pages, and returns what is in them.
+/// Reads all pages, and returns their elements.
 fn pages(mut ask: impl FnMut(&str) -> Reply) -> (usize, Vec<String>) {
     let (mut cursor, mut found, mut pages) = (String::from("0"), Vec::new(), 0);
     loop {
@@ -189,8 +191,11 @@ fn pages_have_everything_on_both() {
         ["HSCAN", "marks", cursor, "COUNT", "100"].map(|arg| arg.as_bytes().to_vec())
     };
     let real = pages(|cursor| pair.real.ask(&ask(cursor)));
+
     let ours = pages(|cursor| pair.simulated.run(1, super::now(), &ask(cursor)).remove(0));
+
     assert_eq!(ours.1, real.1);
+
     pair.same(&["SCAN", "x"]);
     pair.same(&["SCAN", "0", "COUNT", "0"]);
     pair.same(&["SCAN", "0", "COUNT"]);
@@ -207,7 +212,7 @@ fn pages_keep_keys_that_stay() {
     let mut gone = 0;
     let ours = pages(|cursor| {
         for _ in 0..20 {
-            // Each odd key goes, some before their page and some after it.
+            // Each odd key is deleted, some before their page and some after it.
             let key = format!("k{}", 2 * gone + 1);
             pair.simulated.run(1, super::now(), &[b"DEL".to_vec(), key.into_bytes()]);
             gone += 1;
@@ -215,6 +220,7 @@ fn pages_keep_keys_that_stay() {
         let args = ["SCAN", cursor, "COUNT", "50"].map(|arg| arg.as_bytes().to_vec());
         pair.simulated.run(1, super::now(), &args).remove(0)
     });
+
     for number in (0..1_000).step_by(2) {
         let item = format!("{:?}", Reply::text(format!("k{number}")));
         assert!(ours.1.contains(&item), "k{number} is in no page");

@@ -9,7 +9,7 @@ use super::{
     real::{RealServer, encode},
 };
 
-/// What a script sees of a key that ends: its time, whether it is there, its TTL, its end.
+/// The properties of an expiring key in a script: its time, whether it exists, its TTL, its expiry.
 const END: &str = "local t = redis.call('TIME') \
     return {math.floor(t[1] * 1000 + t[2] / 1000), redis.call('EXISTS', KEYS[1]), \
     redis.call('PTTL', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1])}";
@@ -27,6 +27,7 @@ fn numbers(reply: &Reply) -> Vec<i64> {
 fn keys_end_in_the_same_millisecond() {
     let mut pair = Pair::new();
     let mut seen_at_end = [false; 2];
+
     for _ in 0..40 {
         for (number, seen) in seen_at_end.iter_mut().enumerate() {
             let mut ask = |args: &[&str]| {
@@ -43,8 +44,8 @@ fn keys_end_in_the_same_millisecond() {
                 let seen_now = numbers(&ask(&["EVAL", END, "1", "k"]));
                 let [time, there, left, _] = seen_now[..] else { panic!("{seen_now:?}") };
                 is_there = there;
-                // There in the millisecond of its end, with a TTL of zero. What decides that is a
-                // reading between that of the test and TIME.
+                // The key exists in the millisecond of its expiry, with a TTL of zero. The result
+                // depends on a reading between the test's reading and TIME.
                 let is_possible =
                     if is_there == 1 { before <= ends && left >= 0 } else { time > ends };
                 assert!(is_possible, "server {number}: {seen_now:?} ends {ends}");
@@ -52,11 +53,12 @@ fn keys_end_in_the_same_millisecond() {
             }
         }
     }
+
     assert_eq!(seen_at_end, [true, true], "the last millisecond was met");
 }
 
 #[test]
-fn full_servers_refuse_alike() {
+fn full_servers_refuse_equally() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
     pair.same(&["HSET", "h", "f", "v"]);
@@ -85,11 +87,12 @@ fn full_servers_refuse_alike() {
     ] {
         pair.same_script(script, &[], &[]);
     }
+
     pair.same(&["GET", "k"]);
 }
 
 #[test]
-fn replicas_refuse_alike() {
+fn replicas_refuse_equally() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
     pair.real.ask(&["REPLICAOF", "127.0.0.1", "1"].map(|arg| arg.as_bytes().to_vec()));
@@ -98,6 +101,7 @@ fn replicas_refuse_alike() {
     {
         pair.same(command);
     }
+
     for script in [
         "return redis.call('GET', 'k')",
         "return redis.call('SET', 'k', 'w')",
@@ -111,17 +115,18 @@ fn replicas_refuse_alike() {
 }
 
 #[test]
-fn busy_servers_refuse_alike() {
+fn busy_servers_refuse_equally() {
     let mut pair = Pair::new();
     pair.same(&["SET", "k", "v"]);
     let limit = ["CONFIG", "SET", "busy-reply-threshold", "1"].map(|arg| arg.as_bytes().to_vec());
     pair.real.ask(&limit);
     let endless = ["EVAL", "while true do end", "0"].map(|arg| arg.as_bytes().to_vec());
     pair.real.connect().write_all(&encode(&endless)).unwrap();
-    // Until the server has noticed.
+    // Waits until the server has detected it.
     let ping = [b"PING".to_vec()];
     while !matches!(pair.real.ask(&ping), Reply::Error(_)) {}
     pair.simulated.condition = Condition::Busy;
+
     for command in
         [&["GET", "k"][..], &["SET", "k", "w"], &["EVAL", "return 1", "0"], &["INFO", "server"]]
     {
@@ -130,7 +135,7 @@ fn busy_servers_refuse_alike() {
 }
 
 #[test]
-fn loading_servers_refuse_alike() {
+fn loading_servers_refuse_equally() {
     let mut pair = Pair { real: RealServer::loading(), ..Pair::new() };
     pair.simulated.condition = Condition::Loading;
     for command in [
@@ -150,12 +155,15 @@ fn loading_servers_refuse_alike() {
     ] {
         pair.same(command);
     }
+
     let mut both = |args: &[&str]| {
         let args: Vec<_> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
         [pair.real.ask(&args), pair.ours(&args)]
     };
+
     // Answers that differ between servers.
     assert!(both(&["TIME"]).iter().all(|reply| matches!(reply, Reply::Array(_))));
+
     for reply in both(&["INFO", "persistence"]) {
         let Reply::Bulk(text) = reply else { panic!("{reply:?}") };
         assert!(String::from_utf8_lossy(&text).contains("loading:1"));
@@ -170,12 +178,13 @@ fn loading_servers_refuse_alike() {
 }
 
 #[test]
-fn listeners_are_told_alike() {
+fn listeners_get_equal_messages() {
     let mut pair = Pair::new();
     let mut listener = pair.real.connect();
     let mut server = Server::new("a".repeat(40), "b".repeat(40));
     let mut ours = Vec::new();
     let mut expected = Vec::new();
+
     for (who, command) in [
         (1, &["SUBSCRIBE", "a", "b"][..]),
         (1, &["SUBSCRIBE", "a"]),

@@ -1,4 +1,5 @@
-//! Jobs of a scheduler, and the control: each replica that gets the lock of a tick runs it.
+//! Jobs of a scheduler, and the control, in which each replica that gets the lock of a tick runs
+//! it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +13,7 @@ use crate::{
     world::{process::Shared, scene::Profile},
 };
 
-/// The period of the job that is watched, in ms.
+/// The period of the checked job, in ms.
 const PERIOD: u64 = 700;
 
 pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng) {
@@ -20,7 +21,7 @@ pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng
         let shared = Arc::clone(&shared);
         let mut rng = Rng::of(rng.number(), 8);
         let ttl = shared.ttl();
-        // Ticks that seem missed run again one by one where claims come late.
+        // Ticks that seem missed run again one by one if claims come late.
         let missed = match shared.scene.profile {
             Profile::Cuts => Missed::RunAll { at_most: 20 },
             _ => Missed::RunLatest,
@@ -49,7 +50,7 @@ pub(super) async fn schedule(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng
     let scheduler = Scheduler::new(redlock).spawner(shared.gate.clone()).job(fast).job(slow);
     let handle = scheduler.start().expect("the jobs are valid");
     let mut stop = shared.stop.subscribe();
-    // The sender is in `shared`.
+    // `shared` keeps the sender alive.
     let _ = stop.wait_for(|stop| *stop).await;
     let report = handle.shutdown(Duration::from_secs(1)).await;
     shared.oracle.event(format!("c{} shuts its jobs down: {report:?}", shared.client));
@@ -67,7 +68,7 @@ pub(super) async fn by_lease_only(shared: Arc<Shared>, redlock: Redlock) {
         let run = redlock.lock("tick").run(|_| {
             let tick = u64::try_from(due.as_millis()).unwrap_or(0);
             shared.oracle.tick_started(shared.client, "tick", tick);
-            // Held for half of the period, so that no replica on time runs it again.
+            // Held for half of the period, so that no punctual replica runs it again.
             tokio::time::sleep(period / 2)
         });
         // Another replica has it.

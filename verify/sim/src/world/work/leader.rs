@@ -36,7 +36,7 @@ pub(super) async fn lead(shared: Arc<Shared>, redlock: Redlock, rng: Rng) {
     });
     let stops = async {
         let mut stop = shared.stop.subscribe();
-        // The sender is in `shared`.
+        // `shared` keeps the sender alive.
         let _ = stop.wait_for(|stop| *stop).await;
         candidate.stop().await;
     };

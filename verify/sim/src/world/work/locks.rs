@@ -24,7 +24,7 @@ fn hold_time(shared: &Shared, rng: &mut Rng) -> Duration {
     }
 }
 
-/// Holds, and looks again and again whether somebody else does as well.
+/// Holds a name, and checks repeatedly for other holders.
 async fn hold(shared: &Shared, guard: &HoldGuard, time: Duration) {
     let until = tokio::time::Instant::now() + time;
     loop {

@@ -1,4 +1,4 @@
-//! Work that is done once per key.
+//! Work that runs once per key.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,16 +7,16 @@ use tower_redlock::{Redlock, once::Once};
 use super::Checked;
 use crate::{rng::Rng, world::process::Shared};
 
-/// How many keys there are at a time.
+/// Number of keys in use at a time.
 const KEYS: u64 = 3;
-/// A record outlives every run.
+/// Retention of records, longer than any run.
 const RETAIN: Duration = Duration::from_secs(3_600);
 
 pub(super) async fn once_each(shared: Arc<Shared>, redlock: Redlock, mut rng: Rng) {
     let (client, oracle) = (shared.client, shared.oracle.clone());
     while !shared.is_stopping() {
         shared.sleep(rng.millis(0, 150)).await;
-        // Few keys at a time, so that clients request what is done or under way.
+        // Few keys at a time, so that clients request work that is done or in progress.
         let key = format!("k{}", oracle.now() / 1_300_000 + rng.below(KEYS));
         let wait = Duration::from_millis([0, 200, 1_000][rng.index(3)]);
         let most = [3, 40, shared.scene.ttl * 2][rng.index(3)];

@@ -1,0 +1,355 @@
+//! The course of `run`: it waits for servers and for the lock, runs the command, and ends.
+
+use std::{
+    cell::Cell,
+    convert::Infallible,
+    io::{IsTerminal, stderr},
+    pin::pin,
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
+
+use humantime::format_rfc3339_seconds;
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::{
+    io::{copy, sink, stdin},
+    sync::Mutex,
+    time::{Instant, sleep, timeout},
+};
+use tower_redlock::{
+    LockContext, LockOptions, Redlock, Resource,
+    lock::NotReady,
+    once::{Once, OnceError},
+    scheduler::{TickError, TickOutcome, TickRequest},
+};
+
+use super::{
+    ancestors::{self, Held},
+    args::{RunArgs, Task},
+    clock::KILL_MARGIN,
+    command::{WatchedCommand, shown},
+    ended::{Ended, Outcome},
+    hook::shell,
+    messages::{Order, Sender},
+    signals::SignalRouter,
+    start,
+    waiting::Waiting,
+    watchdog,
+    work::Work,
+};
+use crate::{
+    exit::Failure,
+    options::SharedArgs,
+    output::{age, say, short},
+    settings::Settings,
+};
+
+/// Minimum TTL: the command must have time to stop.
+const MIN_TTL: Duration = Duration::from_secs(1);
+/// Time for the first connections, if `run` does not wait for the lock.
+const CONNECT: Duration = Duration::from_millis(3500);
+/// Limit for giving back a tick.
+const GIVE_BACK: Duration = Duration::from_secs(2);
+/// Limit for the last release.
+const RELEASE: Duration = Duration::from_secs(2);
+/// Time for the command to end after the standard input has, by default.
+const STDIN_GRACE: Duration = Duration::from_secs(10);
+
+/// Does the part of a process that `run` starts from this program, if this is one.
+pub(crate) fn helper() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1);
+    match args.next()?.to_str()? {
+        start::ARGUMENT => Some(start::main(args)),
+        watchdog::ARGUMENT => Some(watchdog::main(args)),
+        _ => None,
+    }
+}
+
+/// What `run` needs to start the command once the lock is held.
+struct Runner<'a> {
+    args: &'a RunArgs,
+    redlock: Redlock,
+    held: Held,
+    signals: SignalRouter,
+    waiting: Waiting,
+    orders: Sender,
+    command: Mutex<WatchedCommand>,
+    /// With `--tick`: the tick that the start is for, and the number of the attempt; zero before the command
+    /// is started.
+    tick: Cell<Option<(SystemTime, u32)>>,
+}
+
+pub(crate) async fn run(shared: &SharedArgs, args: &RunArgs) -> Result<ExitCode, Failure> {
+    let settings = Settings::new(shared)?;
+    let redlock = build(&settings, args)?;
+    let task = Task::new(&redlock, args)?;
+    let held = Held::new(&redlock, settings.prefix(), args.lock_names());
+    if let Some((pid, name)) = held.above() {
+        if args.pass_through {
+            return Err(start::replace(&args.command));
+        }
+        return Err(Failure::usage(format!(
+            "{} was not run: \"{name}\" is held by the redlock run above it, process {pid}, and each would \
+             wait for the other: remove one of the two, or give the inner one --pass-through",
+            shown(&args.command)
+        )));
+    }
+    // Before anything is locked or claimed for it.
+    start::check(&args.command)?;
+    let signals = SignalRouter::start()?;
+    let command = WatchedCommand::prepare(args).await;
+    let command = command.map_err(|error| Failure::system(format!("no watchdog: {error}")))?;
+    let runner = Runner {
+        args,
+        redlock,
+        held,
+        signals,
+        waiting: Waiting::new(args.quiet),
+        orders: command.orders().clone(),
+        command: Mutex::new(command),
+        tick: Cell::new(None),
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = runner.perform_or_interrupt(task) => outcome,
+        never = runner.end_with_stdin(), if args.end_with_stdin => match never {},
+    };
+    runner.end(&outcome).await;
+    let is_verbose = !args.quiet && (shared.verbose > 0 || stderr().is_terminal());
+    Ok(outcome.report(&shown(&args.command), args.conflict_exit_code, is_verbose))
+}
+
+fn build(settings: &Settings, args: &RunArgs) -> Result<Redlock, Failure> {
+    let ttl = settings.ttl();
+    if ttl < MIN_TTL {
+        return Err(Failure::config(format!(
+            "the TTL is {ttl:?}, and run needs {MIN_TTL:?} at least, to stop the command in time"
+        )));
+    }
+    let mut builder = settings.builder()?;
+    if !settings.sets("stop_margin") {
+        builder = builder.stop_margin(ttl / 5);
+    }
+    if let Some(owner) = &args.owner {
+        builder = builder.owner(owner);
+    }
+    let redlock = builder.build()?;
+    if args.max_hold.is_some_and(|max_hold| max_hold <= KILL_MARGIN) {
+        let message = "--max-hold: the command is killed 100 ms before the lock ends";
+        return Err(Failure::usage(message));
+    }
+    Ok(redlock)
+}
+
+impl Runner<'_> {
+    async fn perform_or_interrupt(&self, task: Task<'_>) -> Outcome {
+        let is_tick = matches!(task, Task::Tick(..));
+        let mut performed = pin!(self.perform(task));
+        let signal = tokio::select! {
+            biased;
+            // A signal that is forwarded ends the command, and by that this.
+            outcome = &mut performed => return outcome,
+            signal = self.signals.interrupted() => signal,
+        };
+        // A tick that is being claimed is given back, as nothing is started any more.
+        if is_tick && let Ok(outcome) = timeout(GIVE_BACK, performed).await {
+            return outcome;
+        }
+        Ended::Interrupted(signal).into()
+    }
+
+    /// Ends this process as SIGTERM does when the standard input ends, and the command if it does not end
+    /// by that. Does not return.
+    async fn end_with_stdin(&self) -> Infallible {
+        // An error is an end as well.
+        let _ = copy(&mut stdin(), &mut sink()).await;
+        say("redlock: the standard input has ended: the command is stopped");
+        let _ = kill_process(getpid(), Signal::TERM);
+        sleep(self.args.kill_after.unwrap_or(STDIN_GRACE)).await;
+        let _ = self.orders.send(&Order::Signal(Signal::KILL.as_raw()));
+        std::future::pending().await
+    }
+
+    async fn perform(&self, task: Task<'_>) -> Outcome {
+        let begun = Instant::now();
+        if let Task::Tick(_, request) = &task {
+            self.tick.set(request.tick().map(|tick| (tick, 0)));
+        }
+        if let Err(why) = self.ready().await {
+            return why.into();
+        }
+        let wait = match self.args.wait() {
+            Duration::MAX => Duration::MAX,
+            wait => wait.saturating_sub(begun.elapsed()),
+        };
+        let max_hold = self.args.max_hold.unwrap_or(Duration::MAX);
+        let options = LockOptions::new().wait(wait).max_hold(max_hold);
+        match task {
+            Task::Lock(resource) => self.lock(&resource, options).await,
+            Task::Once(key) => self.once(key, options).await,
+            Task::Tick(job, request) => self.tick(job, request.options(options)).await,
+        }
+    }
+
+    /// Waits until a quorum of servers votes. The limit is the limit of the wait for the lock.
+    async fn ready(&self) -> Result<(), NotReady> {
+        let ready = async {
+            match self.args.wait() {
+                Duration::MAX => self.redlock.ready().await,
+                wait => self.redlock.ready_within(wait.max(CONNECT)).await,
+            }
+        };
+        let reason = async || match self.redlock.readiness() {
+            Ok(()) => "records that are being copied to the servers".into(),
+            Err(why) => format!("servers: {why}"),
+        };
+        self.waiting.during(ready, reason).await
+    }
+
+    async fn lock(&self, resource: &Resource, options: LockOptions) -> Outcome {
+        let names = resource.names().collect::<Vec<_>>().join(" ");
+        let request = self.redlock.lock(resource.clone()).options(options);
+        let run = request.run(|context| self.work(&names, context, Vec::new(), || false));
+        let holder = async || {
+            let holder = self.redlock.inspect(resource.clone()).await;
+            let Ok(Some(holder)) = holder else { return names.clone() };
+            let since = holder.since.map(|since| format!(" for {}", short(age(since))));
+            let owner = holder.owner.as_deref().unwrap_or("a foreign key");
+            format!("{}, held by {owner}{}", holder.name, since.unwrap_or_default())
+        };
+        self.waiting.during(run, holder).await.map_or_else(Outcome::from, Outcome::from)
+    }
+
+    async fn once(&self, key: &str, options: LockOptions) -> Outcome {
+        let request = self.redlock.once(key).options(options).retain(self.args.retain);
+        let done = request.run(|context| async {
+            self.work(key, context, Vec::new(), || false).await.into_result()
+        });
+        let reason = async || format!("another process, which does the work of {key}");
+        match self.waiting.during(done, reason).await {
+            Ok(Once::Ran(ended)) | Err(OnceError::Work(ended)) => ended.into(),
+            Ok(Once::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
+            Ok(Once::AlreadyDone { by, at, .. }) => {
+                Outcome::NothingToDo(format!("{by} has done it at {}", format_rfc3339_seconds(at)))
+            }
+            Ok(Once::InProgress { by, unknown, .. }) => {
+                let what = if unknown { "began it, and may have done it" } else { "does it now" };
+                Outcome::conflict(format!("{} {what}", client(by.as_deref())), None)
+            }
+            Err(OnceError::Lock(error)) => error.into(),
+            Ok(_) | Err(_) => Outcome::Unknown,
+        }
+    }
+
+    async fn tick(&self, job: &str, request: TickRequest) -> Outcome {
+        let done = request.run(|context| async move {
+            self.tick.set(Some((context.tick(), context.attempt())));
+            let more = vec![
+                ("REDLOCK_TICK", format_rfc3339_seconds(context.tick()).to_string()),
+                ("REDLOCK_ATTEMPT", context.attempt().to_string()),
+            ];
+            let is_stopped = || context.stop_request().is_some();
+            let ended = self.work(job, (*context).clone(), more, is_stopped).await;
+            if matches!(&ended, Ended::Interrupted(_) | Ended::NotStarted(_)) {
+                context.give_back();
+            }
+            ended.into_result()
+        });
+        let reason = async || format!("another host, which runs a tick of {job}");
+        match self.waiting.during(done, reason).await {
+            Ok(TickOutcome::Ran(ended)) | Err(TickError::Work(ended)) => ended.into(),
+            Ok(TickOutcome::RanUnrecorded(_, error)) => Outcome::Unrecorded(error),
+            Ok(TickOutcome::AlreadyDone { by, .. }) => {
+                Outcome::NothingToDo(format!("{} has run this tick", client(by.as_deref())))
+            }
+            Ok(TickOutcome::Superseded { tick, by, .. }) => {
+                let (by, tick) = (client(by.as_deref()), format_rfc3339_seconds(tick));
+                let reason = format!("{by} has begun a later tick, {tick}; this one is missed");
+                Outcome::conflict(reason, Some(("missed", 0)))
+            }
+            Ok(TickOutcome::GivenUp { by, attempts, .. }) => {
+                let reason = format!(
+                    "{} tried the tick last; attempts so far: {attempts}, which failed or were broken off, \
+                     and --attempts allows no more",
+                    client(by.as_deref())
+                );
+                Outcome::conflict(reason, Some(("failed", attempts)))
+            }
+            Ok(TickOutcome::Paused(pause)) => {
+                let until =
+                    pause.until.map(|until| format!(" until {}", format_rfc3339_seconds(until)));
+                let why = pause.why.map(|why| format!(": {why}"));
+                let (until, why) = (until.unwrap_or_default(), why.unwrap_or_default());
+                Outcome::NothingToDo(format!("{} has paused the job{until}{why}", pause.by))
+            }
+            Ok(TickOutcome::Unknown) => {
+                let reason = "a majority of the servers began without data after this tick, so it is not \
+                              known whether it was run";
+                Outcome::conflict(reason.into(), Some(("unknown", 0)))
+            }
+            Err(TickError::Stopped(stop)) => Outcome::StoppedBy(stop),
+            Err(TickError::Lock(error)) => error.into(),
+            Err(error) => Outcome::not_run(Failure::usage(error.to_string()), None),
+            Ok(_) => Outcome::Unknown,
+        }
+    }
+
+    /// Runs the command under the lock of this context.
+    async fn work(
+        &self,
+        name: &str,
+        context: LockContext,
+        more: Vec<(&'static str, String)>,
+        is_stopped: impl Fn() -> bool,
+    ) -> Ended {
+        let own = [
+            ("REDLOCK_NAME", name.to_owned()),
+            ("REDLOCK_TOKEN", context.fencing_token().to_string()),
+            ("REDLOCK_OWNER", self.redlock.owner().to_string()),
+            (ancestors::VARIABLE, self.held.value()),
+        ];
+        let environment = more.into_iter().chain(own);
+        let environment = environment.map(|(name, value)| (name.to_owned(), value)).collect();
+        let mut command = self.command.lock().await;
+        self.waiting.end();
+        let work = Work { args: self.args, signals: &self.signals, is_stopped: &is_stopped };
+        work.run(environment, &mut command, context).await
+    }
+
+    /// Ends what is left of the command, runs the hooks, and releases the lock.
+    async fn end(&self, outcome: &Outcome) {
+        self.waiting.end();
+        // Another client may hold a lock that was lost: what is left must end all the sooner.
+        self.signals.end_command();
+        tokio::select! {
+            biased;
+            () = async { self.command.lock().await.kill_all().await } => {}
+            _ = self.signals.hurried() => {}
+        }
+        self.notify_failure(outcome).await;
+        // Also releases locks that were granted to a request that was dropped. A key on a server that does not
+        // answer expires.
+        let _ = timeout(RELEASE, self.redlock.shutdown()).await;
+        if let (Some(cause), Some(on_lost)) = (outcome.loss(), &self.args.on_lost) {
+            shell("--on-lost", on_lost, &[("REDLOCK_LOSS", cause)], &self.signals).await;
+        }
+    }
+
+    /// Reports a failed or missed tick by `--notify-failure`.
+    async fn notify_failure(&self, outcome: &Outcome) {
+        let RunArgs { tick: Some(job), notify_failure: Some(command), .. } = self.args else {
+            return;
+        };
+        let meant = self.tick.get();
+        let Some(failure) = outcome.tick_failure(meant.map_or(0, |(_, attempt)| attempt)) else {
+            return;
+        };
+        let tick = meant.map(|(tick, _)| format_rfc3339_seconds(tick).to_string());
+        let tick = tick.unwrap_or_default();
+        failure.notify(&self.redlock, command, (job, &tick), &self.signals).await;
+    }
+}
+
+fn client(owner: Option<&str>) -> &str {
+    owner.unwrap_or("another client")
+}

@@ -1,0 +1,372 @@
+//! What a job does next: a pure function of its schedule, its record and the time.
+//!
+//! No clock, no I/O, no randomness: every replica that asks with the same arguments gets the same
+//! answer, and the number of steps is bounded, however many ticks have passed.
+//!
+//! Terms: the *watermark* is the newest claimed tick. A tick above it whose start has come is
+//! *pending*. Only the newest pending tick can be *on time*; every other one is *missed*.
+//!
+//! Kept rules (R12): what is due is a pure function of the schedule, the options, what the nodes
+//! store about the job, and the time. It is called while idle, and again under the lock with the
+//! answers of a majority.
+//!
+//! # Time
+//!
+//! Jobs follow one clock, from which everything stored is read: the wall clock that a quorum of
+//! nodes agrees on (R9). A stored time more than a minute ahead of it was stored by a wrong clock,
+//! and counts as unknown: an end becomes the start of the run; a start becomes the tick; a tick
+//! becomes the previous run. If that lies ahead too, ticks up to now count as started, as it cannot
+//! be known which were. The next claim stores what is true. A node's floor that lies ahead is
+//! ignored.
+//!
+//! # Lost runs
+//!
+//! A claim at the start whose run has no end was broken off: the replica that claims the next tick,
+//! or runs on demand, counts it as missed, once for the fleet. A claim at the end is repeated up to
+//! `max_attempts` times and within `catch_up`, then given up; each replica reports that. If a
+//! majority forgot (a floor, also on new servers), a delay after the end has no end to wait for,
+//! and the next run is at once: new servers cannot be distinguished from that, and a whole delay
+//! may be a day.
+//!
+//! # Invariants
+//!
+//! * The watermark only rises.
+//! * No tick at or below the watermark starts, except as a further attempt of the tick that the
+//!   claim names.
+//! * Ticks up to the base of a schedule (the moment since which the job has it) do not belong to
+//!   the job.
+//! * The number of steps is bounded, however many ticks have passed.
+
+use std::time::Duration;
+
+pub use options::{Missed, Overlap};
+
+use crate::schedule::{Schedule, WallTime};
+
+mod options;
+#[cfg(test)]
+mod tests;
+
+/// The options of a job that decide which ticks run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Which missed ticks run.
+    pub missed: Missed,
+    /// How long ago the start of a missed tick may be for it to be made up for.
+    pub catch_up: Duration,
+    /// How long after its start a tick is on time, unless the next one's start comes first.
+    pub start_within: Duration,
+    /// What happens to a tick that comes during a run.
+    pub overlap: Overlap,
+    /// Maximum number of runs of a tick.
+    pub max_attempts: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            missed: Missed::default(),
+            catch_up: Duration::from_secs(24 * 60 * 60),
+            start_within: Duration::from_secs(60),
+            overlap: Overlap::default(),
+            max_attempts: 10,
+        }
+    }
+}
+
+impl Policy {
+    /// Whether the newest pending tick, which starts at `start`, is on time.
+    fn is_on_time(&self, start: WallTime, last_end: Option<WallTime>, now: WallTime) -> bool {
+        let startable = match (last_end.filter(|end| *end >= start), self.overlap) {
+            (None, _) => start,
+            (Some(_), Overlap::Skip) => return false,
+            // It had to wait for the run, however long that took.
+            (Some(end), Overlap::Queue | Overlap::Stop) => end,
+        };
+        let since_epoch = Duration::from_millis(startable.as_millis());
+        now <= WallTime::since_epoch(since_epoch.saturating_add(self.start_within))
+    }
+
+    /// Missed ticks that started before this are given up.
+    fn horizon(&self, now: WallTime) -> WallTime {
+        let since_epoch = Duration::from_millis(now.as_millis());
+        WallTime::since_epoch(since_epoch.saturating_sub(self.catch_up))
+    }
+}
+
+/// What the fleet knows of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRecord {
+    /// The watermark: the newest tick that anyone claimed. It only rises.
+    pub tick: Option<WallTime>,
+    /// When the run of that tick ended, or a later one that was triggered, by the runner's clock;
+    /// `None` where that is not known, as the run is still going or was broken off.
+    pub last_end: Option<WallTime>,
+    /// The watermark's tick has to be run again: its run did not end, and the job claims at the end.
+    pub unfinished: bool,
+    /// Which attempt at the watermark's tick the latest run was, from 1.
+    pub attempt: u32,
+    /// Ticks up to then may have run: the nodes lost their claims.
+    pub burnt: Option<WallTime>,
+    /// Since when the job has its schedule: ticks up to then are none of its own.
+    pub base: WallTime,
+}
+
+impl JobRecord {
+    /// Of a job that never ran.
+    pub const fn new(base: WallTime) -> Self {
+        Self { tick: None, last_end: None, unfinished: false, attempt: 0, burnt: None, base }
+    }
+
+    /// Ticks up to this are settled.
+    fn floor(&self) -> WallTime {
+        self.base.max(self.tick.max(self.burnt).unwrap_or(WallTime::ZERO))
+    }
+}
+
+/// What a job does next.
+///
+/// `missed` are the ticks above the watermark that are given up. Each call finds them again until
+/// the watermark passes them, so only the replica that raises it reports them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Run `tick`, which was due at `start`.
+    Run {
+        /// The tick.
+        tick: WallTime,
+        /// When it was due: the tick plus the jitter of the job.
+        start: WallTime,
+        /// The tick was claimed before, and its run broken off.
+        again: bool,
+        /// The ticks that are given up.
+        missed: Option<MissedTicks>,
+    },
+    /// Ask again at `start`, which is that of `tick`.
+    Wait {
+        /// The tick.
+        tick: WallTime,
+        /// When it is due.
+        start: WallTime,
+        /// The ticks that are given up.
+        missed: Option<MissedTicks>,
+    },
+    /// There is no other tick.
+    Never {
+        /// The ticks that are given up.
+        missed: Option<MissedTicks>,
+    },
+}
+
+impl Due {
+    /// The same step, while it is not known whether the ticks were missed.
+    #[must_use]
+    pub const fn without_missed(mut self) -> Self {
+        let (Self::Run { missed, .. } | Self::Wait { missed, .. } | Self::Never { missed }) =
+            &mut self;
+        *missed = None;
+        self
+    }
+}
+
+/// Returns the next step of `job` at `now`, while no run of it is under way.
+///
+/// Called by an idle replica, and again under the job's lock with the record read there.
+pub fn due(
+    schedule: &Schedule,
+    job: &str,
+    policy: &Policy,
+    record: &JobRecord,
+    now: WallTime,
+) -> Due {
+    let times = Timetable { schedule, job };
+    if let (true, Some(tick)) = (record.unfinished, record.tick) {
+        return Due::Run { tick, start: times.start(tick), again: true, missed: None };
+    }
+    if schedule.is_after_end() {
+        return due_after_end(times, record, now);
+    }
+    let floor = record.floor();
+    let Some(newest) = times.newest_started(floor, now) else {
+        // The clock may be behind the watermark.
+        return wait(times, floor, None);
+    };
+    match choose(times, policy, record, newest, now) {
+        Some(tick) => Due::Run {
+            tick,
+            start: times.start(tick),
+            again: false,
+            missed: times.given_up(floor, just_before(tick)),
+        },
+        None => wait(times, newest, times.given_up(floor, newest)),
+    }
+}
+
+/// The pending tick that runs now, if any.
+fn choose(
+    times: Timetable<'_>,
+    policy: &Policy,
+    record: &JobRecord,
+    newest: WallTime,
+    now: WallTime,
+) -> Option<WallTime> {
+    let start = times.start(newest);
+    let horizon = policy.horizon(now);
+    let on_time = policy.is_on_time(start, record.last_end, now);
+    // Older ones started earlier: where the newest is not made up for, none is.
+    let made_up_for = on_time || start >= horizon;
+    match policy.missed {
+        Missed::Skip | Missed::RunAll { at_most: 0 } => on_time.then_some(newest),
+        Missed::RunLatest => made_up_for.then_some(newest),
+        Missed::RunAll { at_most } => {
+            made_up_for.then(|| times.oldest(record.floor(), horizon, newest, at_most))
+        }
+    }
+}
+
+/// The broken-off tick that is not repeated any more.
+pub fn given_up(
+    schedule: &Schedule,
+    job: &str,
+    policy: &Policy,
+    record: &JobRecord,
+    now: WallTime,
+) -> Option<WallTime> {
+    let tick = record.tick.filter(|_| record.unfinished)?;
+    let is_late = Timetable { schedule, job }.start(tick) < policy.horizon(now);
+    (is_late || record.attempt >= policy.max_attempts).then_some(tick)
+}
+
+fn wait(times: Timetable<'_>, after: WallTime, missed: Option<MissedTicks>) -> Due {
+    match times.next(after) {
+        Some(tick) => Due::Wait { tick, start: times.start(tick), missed },
+        None => Due::Never { missed },
+    }
+}
+
+/// The next step of a schedule that counts from the last end: ticks are late, never missed.
+fn due_after_end(times: Timetable<'_>, record: &JobRecord, now: WallTime) -> Due {
+    let missed = None;
+    let (after, end) = match record.tick {
+        // A run that was broken off counts as one that took no time.
+        Some(tick) => (tick, Some(record.last_end.unwrap_or(tick))),
+        None => (just_before(record.base), record.last_end),
+    };
+    // Where it is not known whether there was a run, the next is not put off; only its name is new.
+    let after = record.burnt.map_or(after, |burnt| after.max(burnt));
+    let Some(tick) = times.schedule.next(after, end) else { return Due::Never { missed } };
+    let start = times.start(tick);
+    if start > now {
+        return Due::Wait { tick, start, missed };
+    }
+    // A delay late or more: named by its own moment. Under its old name, a run that is broken off
+    // would be followed by others at once, one for each delay that has passed.
+    let late = times.schedule.next(tick, Some(start)).is_some_and(|next| next <= now);
+    let (tick, start) = if late { (now, now) } else { (tick, start) };
+    Due::Run { tick, start, again: false, missed }
+}
+
+/// The next tick during a run of `running`, and its start.
+///
+/// Its start is strictly after `seen`, the moment up to which starts were examined: at first the
+/// one for which the run was [due], then each start that was returned. With a later
+/// reading of the clock, a tick in between would go unnoticed.
+pub fn next_overlap(
+    schedule: &Schedule,
+    job: &str,
+    running: WallTime,
+    seen: WallTime,
+) -> Option<(WallTime, WallTime)> {
+    let times = Timetable { schedule, job };
+    let tick = times.first_starting_after(running, seen)?;
+    Some((tick, times.start(tick)))
+}
+
+/// Maximum number of ticks examined one by one.
+const MAX_STEPS: usize = 1_000;
+
+/// Ticks that are given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissedTicks {
+    /// How many; counted up to 1,000.
+    pub count: u64,
+    /// There are more than were counted.
+    pub at_least: bool,
+    /// The first of those that were counted.
+    pub first: WallTime,
+    /// The last one.
+    pub last: WallTime,
+}
+
+/// The ticks of one job, with their starts.
+///
+/// A start comes before the next tick, so starts are in the order of their ticks.
+#[derive(Clone, Copy)]
+struct Timetable<'a> {
+    schedule: &'a Schedule,
+    job: &'a str,
+}
+
+impl Timetable<'_> {
+    fn start(self, tick: WallTime) -> WallTime {
+        self.schedule.start(self.job, tick)
+    }
+
+    /// The first tick strictly after `tick`.
+    fn next(self, tick: WallTime) -> Option<WallTime> {
+        self.schedule.ticks(tick, WallTime::MAX).next()
+    }
+
+    /// The newest tick strictly after `floor` whose start is not after `at`.
+    fn newest_started(self, floor: WallTime, at: WallTime) -> Option<WallTime> {
+        // Of the ticks that have come, only the last may have its start ahead.
+        self.schedule.ticks(floor, at).rev().take(2).find(|tick| self.start(*tick) <= at)
+    }
+
+    /// The first tick strictly after `floor` whose start is strictly after `at`.
+    fn first_starting_after(self, floor: WallTime, at: WallTime) -> Option<WallTime> {
+        let come = self.schedule.ticks(floor, at).next_back();
+        come.filter(|tick| self.start(*tick) > at).or_else(|| self.next(floor.max(at)))
+    }
+
+    /// The oldest of the newest `at_most` ticks strictly after `floor` up to `newest`, without
+    /// those that started before `horizon`; `newest` itself in any case.
+    fn oldest(
+        self,
+        floor: WallTime,
+        horizon: WallTime,
+        newest: WallTime,
+        at_most: usize,
+    ) -> WallTime {
+        let at_most = at_most.clamp(1, MAX_STEPS);
+        let Some(oldest) = self
+            .first_starting_after(floor, just_before(horizon))
+            .filter(|oldest| *oldest < newest)
+        else {
+            return newest;
+        };
+        let others = self.schedule.ticks(oldest, newest);
+        // Forward first: a step forward is much cheaper than one back.
+        if others.clone().nth(at_most - 1).is_none() {
+            return oldest;
+        }
+        others.rev().nth(at_most - 1).unwrap_or(newest)
+    }
+
+    /// The ticks strictly after `floor` and not after `until`.
+    fn given_up(self, floor: WallTime, until: WallTime) -> Option<MissedTicks> {
+        let mut ticks = self.schedule.ticks(floor, until);
+        let first = ticks.clone().next()?;
+        let counted = ticks.clone().take(MAX_STEPS + 1).count();
+        Some(MissedTicks {
+            count: counted.min(MAX_STEPS) as u64,
+            at_least: counted > MAX_STEPS,
+            first,
+            last: ticks.next_back().unwrap_or(first),
+        })
+    }
+}
+
+/// The last moment before `time`; nothing is before the epoch.
+fn just_before(time: WallTime) -> WallTime {
+    WallTime::from_millis(time.as_millis().saturating_sub(1))
+}

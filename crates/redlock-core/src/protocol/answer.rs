@@ -1,0 +1,248 @@
+//! The answers of a node.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Nonce, ScannedAnswer, TickClaim};
+
+/// The answer of a node whose vote counts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// The keys are stored for the lease.
+    Granted(GrantedAnswer),
+    /// At least one of the keys belongs to another lease; nothing was stored.
+    Held(HeldAnswer),
+    /// The keys still belong to the lease.
+    Raised(RaisedAnswer),
+    /// The keys belong to the lease for the TTL from now.
+    Extended,
+    /// The node has no keys of the lease any more.
+    Released(ReleasedAnswer),
+    /// The key of each name, if there is one, in their order.
+    Inspected(Vec<Option<Stored>>),
+    /// No claim with a smaller token will be accepted.
+    Promised(PromisedAnswer),
+    /// The claim is stored.
+    Claimed,
+    /// The record of the name, if there is one, and the remaining time for which it is kept.
+    Recorded(Option<(Arc<Record>, Duration)>),
+    /// There is no record with this nonce, or nothing of the job, any more. True if there was something.
+    Forgotten(bool),
+    /// The claim of each requested job, in order.
+    Claims(ClaimsAnswer),
+    /// A page of names.
+    Scanned(ScannedAnswer),
+}
+
+/// The content of [`Answer::Granted`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GrantedAnswer {
+    /// Whether the proposed token was above the fence, and the end of its block is the new fence.
+    pub accepted: bool,
+    /// The fence that the token is not above; zero where it was accepted.
+    pub fence: u64,
+}
+
+impl GrantedAnswer {
+    /// Creates an answer from its parts.
+    pub const fn new(accepted: bool, fence: u64) -> Self {
+        Self { accepted, fence }
+    }
+}
+
+/// The content of [`Answer::Held`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HeldAnswer {
+    /// The owner; `None` for a key that this crate did not write.
+    pub owner: Option<Arc<str>>,
+    /// Remaining TTL; `None` for a key without a TTL.
+    pub remaining: Option<Duration>,
+    /// The fence; zero in the answer to an extension, which does not read it.
+    pub fence: u64,
+    /// Whether the owner was asked for the lease, as its process may keep it after a release.
+    pub lingers: bool,
+}
+
+impl HeldAnswer {
+    /// Creates an answer from its parts.
+    pub const fn new(owner: Option<Arc<str>>, remaining: Option<Duration>, fence: u64) -> Self {
+        Self { owner, remaining, fence, lingers: false }
+    }
+
+    /// Sets whether the holder's process may keep the lease after a release.
+    #[must_use]
+    pub const fn lingering(mut self, lingers: bool) -> Self {
+        self.lingers = lingers;
+        self
+    }
+}
+
+/// The content of [`Answer::Raised`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RaisedAnswer {
+    /// Whether the token was above the fence, and the end of its block is the new fence.
+    pub accepted: bool,
+    /// The fence before.
+    pub fence: u64,
+}
+
+impl RaisedAnswer {
+    /// Creates an answer from its parts.
+    pub const fn new(accepted: bool, fence: u64) -> Self {
+        Self { accepted, fence }
+    }
+}
+
+/// The content of [`Answer::Released`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ReleasedAnswer {
+    /// Whether all keys existed.
+    pub existed: bool,
+    /// Whether a waiting client was refused one of them. The node notifies the waiting clients.
+    pub awaited: bool,
+}
+
+impl ReleasedAnswer {
+    /// Creates an answer from its parts.
+    pub const fn new(existed: bool, awaited: bool) -> Self {
+        Self { existed, awaited }
+    }
+}
+
+/// The content of [`Answer::Promised`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PromisedAnswer {
+    /// Time at which the node lost its data, plus 60 s, in µs since the Unix epoch; zero if it never
+    /// did. See [`TickClaim::burnt_before`].
+    pub floor: u64,
+    /// The stored claim.
+    pub claim: Option<Box<TickClaim>>,
+}
+
+impl PromisedAnswer {
+    /// Creates an answer from its parts.
+    pub const fn new(floor: u64, claim: Option<Box<TickClaim>>) -> Self {
+        Self { floor, claim }
+    }
+}
+
+/// The content of [`Answer::Claims`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClaimsAnswer {
+    /// As in [`PromisedAnswer`].
+    pub floor: u64,
+    /// The stored claims, in the order of the request.
+    pub claims: Vec<Option<TickClaim>>,
+}
+
+impl ClaimsAnswer {
+    /// Creates an answer from its parts.
+    pub const fn new(floor: u64, claims: Vec<Option<TickClaim>>) -> Self {
+        Self { floor, claims }
+    }
+}
+
+/// A record of a name's work, which outlasts the lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// Whether the work is done. Otherwise it was begun, and its outcome is unknown.
+    pub is_done: bool,
+    /// The lease under which it was recorded.
+    pub lease: StoredLease,
+    /// Data stored with the record, such as a response to be repeated.
+    pub payload: Arc<[u8]>,
+}
+
+impl Record {
+    /// Creates a record from its parts.
+    pub const fn new(is_done: bool, lease: StoredLease, payload: Arc<[u8]>) -> Self {
+        Self { is_done, lease, payload }
+    }
+}
+
+/// A lock's key, as stored by a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stored {
+    /// The lease that the key belongs to; `None` for a key that this crate did not write.
+    pub lease: Option<StoredLease>,
+    /// Remaining TTL; `None` for a key without a TTL.
+    pub remaining: Option<Duration>,
+    /// Whether a client that waits was refused since the key was stored. It may have given up since.
+    pub awaited: bool,
+    /// Whether the holder's process may keep the lease after a release.
+    pub lingers: bool,
+}
+
+/// A lease, as stored by a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StoredLease {
+    /// The secret of the lease. Never shown.
+    pub nonce: Nonce,
+    /// The fencing token that the lease proposed; zero without fencing.
+    pub token: u64,
+    /// Time of the request on the holder's wall clock, since the Unix epoch.
+    pub since: Duration,
+    /// The name of the holder.
+    pub owner: Arc<str>,
+}
+
+impl Stored {
+    /// Creates a key from its parts.
+    pub const fn new(lease: Option<StoredLease>, remaining: Option<Duration>) -> Self {
+        Self { lease, remaining, awaited: false, lingers: false }
+    }
+
+    /// Sets whether a client that waits was refused.
+    #[must_use]
+    pub const fn awaited(mut self, awaited: bool) -> Self {
+        self.awaited = awaited;
+        self
+    }
+
+    /// Sets whether the holder's process may keep the lease after a release.
+    #[must_use]
+    pub const fn lingering(mut self, lingers: bool) -> Self {
+        self.lingers = lingers;
+        self
+    }
+}
+
+impl StoredLease {
+    /// Creates a stored lease from its parts.
+    pub const fn new(nonce: Nonce, token: u64, since: Duration, owner: Arc<str>) -> Self {
+        Self { nonce, token, since, owner }
+    }
+}
+
+impl Answer {
+    /// Returns the fence in the answer, or zero.
+    pub fn fence(&self) -> u64 {
+        match self {
+            Self::Granted(GrantedAnswer { fence, .. })
+            | Self::Held(HeldAnswer { fence, .. })
+            | Self::Raised(RaisedAnswer { fence, .. }) => *fence,
+            Self::Extended
+            | Self::Released(_)
+            | Self::Inspected(_)
+            | Self::Scanned(_)
+            | Self::Promised(_)
+            | Self::Claimed
+            | Self::Claims(_)
+            | Self::Recorded(_)
+            | Self::Forgotten(_) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fence_of_other_answers_is_zero() {
+        let granted = GrantedAnswer { accepted: false, fence: 7 };
+        assert_eq!(Answer::Granted(granted).fence(), 7);
+        assert_eq!(Answer::Held(HeldAnswer::new(None, None, 8)).fence(), 8);
+        assert_eq!(Answer::Raised(RaisedAnswer { accepted: true, fence: 9 }).fence(), 9);
+        assert_eq!(Answer::Extended.fence(), 0);
+    }
+}

@@ -1,0 +1,274 @@
+//! What one node answered to one lease.
+
+use std::{sync::Arc, time::Duration};
+
+use super::token_rounds::TokenRounds;
+use crate::{
+    protocol::{Answer, GrantedAnswer, HeldAnswer, RaisedAnswer, ReleasedAnswer, views::View},
+    timestamp::Timestamp,
+    vote::{Reason, VoteOutcome},
+};
+
+/// What one node answered to this lease, and what it may store for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ballot {
+    /// The node's latest answer on whose the key is; `None` until it answers.
+    pub(super) vote: Option<VoteOutcome>,
+    /// The start of the latest request by which the node set the key's TTL.
+    pub(super) confirmed: Option<Timestamp>,
+    /// The view under which the node last granted or confirmed.
+    pub(super) view: Option<Arc<View>>,
+    /// Upper bound of the jumps of the node's clock since that confirmation.
+    pub(super) jumped: Duration,
+    /// Bit r: the node accepted the number of round r; round 0 is the proposal.
+    accepted: u8,
+    /// Bit r: raise r was sent to the node.
+    asked: u8,
+    /// Bit r: raise r was sent, and the node may still answer it.
+    raising: u8,
+    /// The node's fence is too far ahead of the proposal for a sound node.
+    pub(super) far: bool,
+    /// Why the node did not answer a raise.
+    raise_error: Option<Reason>,
+    /// Whether the holder that the node reported may keep its lease after a release.
+    pub(super) lingers: bool,
+    /// Whether the node may store a key of this lease.
+    pub(super) may_hold: bool,
+    /// The start of the latest extension sent, which may store the key whatever the node answers to
+    /// earlier requests.
+    pub(super) extended: Option<Timestamp>,
+    pub(super) release: ReleaseState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum ReleaseState {
+    NotSent,
+    Sent,
+    Acknowledged { existed: bool },
+    Failed(Reason),
+}
+
+impl Ballot {
+    pub(super) fn new() -> Self {
+        Self {
+            vote: None,
+            confirmed: None,
+            view: None,
+            jumped: Duration::ZERO,
+            accepted: 0,
+            asked: 0,
+            raising: 0,
+            far: false,
+            raise_error: None,
+            lingers: false,
+            may_hold: true,
+            extended: None,
+            release: ReleaseState::NotSent,
+        }
+    }
+
+    /// The ballot of a node that is sent nothing for now.
+    pub(super) fn unasked() -> Self {
+        let release = ReleaseState::Acknowledged { existed: false };
+        Self { may_hold: false, release, ..Self::new() }
+    }
+
+    pub(super) fn is_granted(&self) -> bool {
+        self.vote == Some(VoteOutcome::Granted)
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.vote, Some(VoteOutcome::Held { .. }))
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        self.vote.is_none()
+    }
+
+    /// The vote as errors report it.
+    pub(super) fn reported(&self) -> VoteOutcome {
+        self.vote.clone().unwrap_or(VoteOutcome::NotCounted(Reason::NotAwaited))
+    }
+
+    /// Records the answer to the acquire of a lease that `started` then. The first answer stands,
+    /// unless the node was taken for timed out. Returns whether this one counts.
+    pub(super) fn on_acquire_answer(
+        &mut self,
+        result: Result<Answer, Reason>,
+        view: Option<Arc<View>>,
+        started: Timestamp,
+        rounds: &mut TokenRounds,
+    ) -> bool {
+        if !self.is_pending() && self.vote != Some(VoteOutcome::NotCounted(Reason::TimedOut)) {
+            return false;
+        }
+        match result {
+            Ok(Answer::Granted(GrantedAnswer { accepted, fence })) => {
+                self.vote = Some(VoteOutcome::Granted);
+                self.confirm(started);
+                self.view = view;
+                self.accepted |= u8::from(accepted);
+                self.far = rounds.see(fence);
+            }
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence, lingers })) => {
+                self.vote = Some(VoteOutcome::Held { owner, remaining });
+                self.lingers = lingers;
+                self.rule_out(None);
+                rounds.see(fence);
+            }
+            Ok(_) => self.discount(Reason::Protocol("not an answer to an acquire".into())),
+            Err(reason) => {
+                if !reason.may_have_run() {
+                    self.rule_out(None);
+                }
+                self.discount(reason);
+            }
+        }
+        true
+    }
+
+    /// Records the answer to a raise.
+    pub(super) fn on_raise_answer(
+        &mut self,
+        round: u8,
+        result: Result<Answer, Reason>,
+        view: Option<&Arc<View>>,
+        rounds: &mut TokenRounds,
+    ) {
+        self.raising &= !bit(round);
+        match result {
+            // The grant and the fence may be of different servers.
+            Ok(Answer::Raised(_)) if self.is_granted() && self.view.as_ref() != view => {
+                self.take_back(Reason::NamesDiffer);
+            }
+            Ok(Answer::Raised(RaisedAnswer { accepted, fence })) => {
+                if accepted {
+                    self.accepted |= bit(round);
+                }
+                self.far = rounds.see(fence);
+            }
+            Err(Reason::KeyGone) => self.take_back(Reason::KeyGone),
+            Err(reason) => self.raise_error = Some(reason),
+            Ok(_) => {}
+        }
+    }
+
+    /// Records the answer to the extension that `started` then.
+    pub(super) fn on_extend_answer(
+        &mut self,
+        started: Timestamp,
+        result: Result<Answer, Reason>,
+        view: Option<Arc<View>>,
+        rounds: &mut TokenRounds,
+    ) {
+        match result {
+            Ok(Answer::Extended) => {
+                self.vote = Some(VoteOutcome::Granted);
+                if self.confirm(started) {
+                    self.view = view;
+                }
+            }
+            // Older than what the node has confirmed since.
+            Ok(Answer::Held(_)) if Some(started) < self.confirmed => {}
+            Ok(Answer::Held(HeldAnswer { owner, remaining, fence, .. })) => {
+                self.vote = Some(VoteOutcome::Held { owner, remaining });
+                self.confirmed = None;
+                self.rule_out(Some(started));
+                rounds.see(fence);
+            }
+            Ok(_) => self.discount(Reason::Protocol("not an answer to an extension".into())),
+            // What the node confirmed before still stands.
+            Err(reason) => self.discount(reason),
+        }
+    }
+
+    /// Records the first answer to the release. Returns whether it was the first.
+    pub(super) fn on_release_answer(&mut self, result: Result<Answer, Reason>) -> bool {
+        if self.release != ReleaseState::Sent {
+            return false;
+        }
+        self.release = match result {
+            Ok(Answer::Released(ReleasedAnswer { existed, .. })) => {
+                self.may_hold = false;
+                ReleaseState::Acknowledged { existed }
+            }
+            Ok(_) => ReleaseState::Failed(Reason::Protocol("not an answer to a release".into())),
+            Err(reason) => ReleaseState::Failed(reason),
+        };
+        true
+    }
+
+    /// The key's TTL was set by the request that `started` then. Returns false if a later request
+    /// is confirmed already.
+    fn confirm(&mut self, started: Timestamp) -> bool {
+        let is_latest = self.confirmed <= Some(started);
+        if is_latest {
+            self.confirmed = Some(started);
+            self.jumped = Duration::ZERO;
+        }
+        is_latest
+    }
+
+    /// The node answered the acquire (`None`), or the extension started then, that it stores no key
+    /// of this lease. A request sent later may still store one.
+    pub(super) fn rule_out(&mut self, answered: Option<Timestamp>) {
+        if self.extended <= answered {
+            self.may_hold = false;
+        }
+    }
+
+    fn discount(&mut self, reason: Reason) {
+        self.vote = Some(VoteOutcome::NotCounted(reason));
+    }
+
+    /// The node's vote and its confirmation count no longer.
+    pub(super) fn take_back(&mut self, reason: Reason) {
+        self.discount(reason);
+        self.confirmed = None;
+    }
+
+    /// The node gave no answer in time.
+    pub(super) fn time_out(&mut self) {
+        self.vote.get_or_insert(VoteOutcome::NotCounted(Reason::TimedOut));
+        self.raising = 0;
+    }
+
+    /// The node's grant counts no longer, because no quorum accepted any number.
+    pub(super) fn fail_raise(&mut self) {
+        let reason = self.raise_error.take().unwrap_or(Reason::FenceAhead);
+        self.discount(reason);
+    }
+
+    pub(super) fn has_accepted(&self, round: u8) -> bool {
+        self.is_granted() && self.accepted & bit(round) != 0
+    }
+
+    pub(super) fn may_accept(&self, round: u8) -> bool {
+        self.is_granted() && (self.accepted | self.raising) & bit(round) != 0
+    }
+
+    /// Marks a raise as sent, if the node granted and was not sent it before.
+    pub(super) fn ask_to_raise(&mut self, round: u8) -> bool {
+        let is_due = self.is_granted() && self.asked & bit(round) == 0;
+        if is_due {
+            self.asked |= bit(round);
+            self.raising |= bit(round);
+        }
+        is_due
+    }
+
+    /// What the node answered to the release, as errors report it.
+    pub(super) fn acknowledgement(&self) -> VoteOutcome {
+        let reason = match &self.release {
+            ReleaseState::Acknowledged { existed: true } => return VoteOutcome::Granted,
+            ReleaseState::Acknowledged { existed: false } => Reason::KeyGone,
+            ReleaseState::Failed(reason) => reason.clone(),
+            ReleaseState::NotSent | ReleaseState::Sent => Reason::TimedOut,
+        };
+        VoteOutcome::NotCounted(reason)
+    }
+}
+
+const fn bit(round: u8) -> u8 {
+    1 << round
+}

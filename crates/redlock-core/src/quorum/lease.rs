@@ -1,0 +1,392 @@
+//! One attempt to hold a resource, and the lease that follows from it.
+
+use std::sync::Arc;
+
+use super::{
+    ballot::{Ballot, ReleaseState},
+    ballots::Ballots,
+    event::{Action, Event, Halt, HandOff, LeaseCommand, LeaseParams, NextHolder},
+    token_rounds::TokenRounds,
+};
+use crate::{
+    protocol::{Answer, OpId, formulas, views::View},
+    switches::{self, Switch},
+    timestamp::Timestamp,
+    vote::{Reason, VoteOutcome},
+};
+
+/// One attempt to hold a resource, and what follows from it.
+///
+/// A lease belongs to one nonce. It is never reused: the release of one attempt must not delete
+/// what the next was granted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    pub(super) params: LeaseParams,
+    pub(super) phase: LeasePhase,
+    pub(super) ballots: Ballots,
+    pub(super) rounds: TokenRounds,
+    pub(super) started: Timestamp,
+    /// The token of the present holder, once the lease is held.
+    pub(super) token: u64,
+    /// The last token of the lease's block.
+    pub(super) last_token: u64,
+    /// The start of the present holder's hold time; the attempt's start for the first holder.
+    pub(super) held_from: Timestamp,
+    /// While acquiring: when the nodes that have not answered count as timed out.
+    pub(super) timeout_at: Timestamp,
+    /// The lead node, and when its patience ends, while all other requests are held back.
+    pub(super) asked_lead: Option<(usize, Timestamp)>,
+    pub(super) refused_by_lead: bool,
+    pub(super) grace_used: bool,
+    /// The end of the validity that a quorum confirmed.
+    pub(super) valid_until: Timestamp,
+    /// Nodes took their confirmations back, so that no quorum confirms `valid_until` any more.
+    pub(super) is_disputed: bool,
+    /// When the next round of renewal is due.
+    pub(super) renew_at: Timestamp,
+    /// When the latest round of renewal was started.
+    pub(super) round_started: Option<Timestamp>,
+    /// When the holder asked for the extension that it waits for.
+    pub(super) extension: Option<Timestamp>,
+    /// Why the lease is not renewed any more.
+    pub(super) halted: Option<Halt>,
+    /// While nobody holds the lease, and the process keeps it for its next request: until when.
+    pub(super) lingers_until: Option<Timestamp>,
+    /// The deadline of a release that the holder waits for.
+    release_timeout: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum LeasePhase {
+    /// Votes are being counted.
+    Acquiring,
+    /// The attempt is over and the release under way; the verdict waits for late votes.
+    Settling,
+    Held,
+    /// Not held any more. Released when the holder drops it.
+    Lost,
+    Released,
+}
+
+impl LeasePhase {
+    /// Whether an event may lead from this phase to `next`: a lease never goes back.
+    const fn may_become(self, next: Self) -> bool {
+        match self {
+            Self::Acquiring => !matches!(next, Self::Lost),
+            Self::Settling => matches!(next, Self::Settling | Self::Released),
+            Self::Held => matches!(next, Self::Held | Self::Lost | Self::Released),
+            Self::Lost => matches!(next, Self::Lost | Self::Released),
+            Self::Released => matches!(next, Self::Released),
+        }
+    }
+}
+
+impl Lease {
+    /// Starts an attempt at `now`, from which every later validity counts.
+    ///
+    /// # Panics
+    ///
+    /// If there are no nodes.
+    pub fn start(params: LeaseParams, now: Timestamp, out: &mut Vec<Action>) -> Self {
+        assert!(params.nodes > 0, "a lease needs at least one node");
+        let mut lease = Self {
+            phase: LeasePhase::Acquiring,
+            ballots: Ballots::new(params.nodes),
+            rounds: TokenRounds::new(params.proposal.unwrap_or(0), params.block),
+            started: now,
+            token: 0,
+            last_token: 0,
+            held_from: now,
+            timeout_at: now + params.node_timeout,
+            asked_lead: None,
+            refused_by_lead: false,
+            grace_used: false,
+            valid_until: now + params.validity,
+            is_disputed: false,
+            renew_at: Timestamp::MAX,
+            round_started: None,
+            extension: None,
+            halted: None,
+            lingers_until: None,
+            release_timeout: None,
+            params,
+        };
+        match params.lead_node {
+            // With fewer nodes a lead node is of no use.
+            Some(lead) if lead.node < params.nodes && params.nodes >= 3 => {
+                lease.ask_lead(lead, now, out);
+            }
+            _ => (0..params.nodes).for_each(|node| lease.send_acquire(node, out)),
+        }
+        lease
+    }
+
+    /// Handles an event at the moment `now` and appends the resulting actions to `out`.
+    ///
+    /// `now` must not go back from call to call.
+    pub fn handle(&mut self, event: Event, now: Timestamp, out: &mut Vec<Action>) {
+        let (before, sent) = (self.phase, out.len());
+        self.step(event, now, out);
+        debug_assert!(before.may_become(self.phase), "{before:?} became {:?}", self.phase);
+        if cfg!(debug_assertions) {
+            self.check(&out[sent..]);
+        }
+    }
+
+    fn step(&mut self, event: Event, now: Timestamp, out: &mut Vec<Action>) {
+        match event {
+            Event::Answer { node, op, result, view } => {
+                self.on_answer(node, op, (result, view), now, out);
+            }
+            Event::NotSent { node, op, reason } => {
+                if op == OpId::Acquire && self.ballots[node].is_pending() {
+                    self.ballots[node].rule_out(None);
+                }
+                self.on_answer(node, op, (Err(reason), None), now, out);
+            }
+            Event::Wake => match self.phase {
+                LeasePhase::Acquiring | LeasePhase::Settling => self.on_attempt_wake(now, out),
+                LeasePhase::Held => self.on_held_wake(now, out),
+                LeasePhase::Lost => {}
+                LeasePhase::Released => {
+                    if self.release_timeout.is_some_and(|at| now >= at) {
+                        self.decide_release(true, out);
+                    }
+                }
+            },
+            Event::Unsound { node, seen, by_micros, at_most } => {
+                self.on_unsound(node, (seen, by_micros, at_most), now, out);
+            }
+            Event::Stop if self.phase == LeasePhase::Held => self.run_out(out),
+            Event::Stop => {}
+            // Nobody holds it who would ask for these.
+            Event::Extend | Event::Halt(_) if self.lingers_until.is_some() => {}
+            Event::Extend => self.extend(now, out),
+            Event::Halt(why) => self.halt(why, now, out),
+            Event::Release { awaited } => self.release(awaited, now, out),
+        }
+    }
+
+    fn on_answer(
+        &mut self,
+        node: usize,
+        op: OpId,
+        (result, view): (Result<Answer, Reason>, Option<Arc<View>>),
+        now: Timestamp,
+        out: &mut Vec<Action>,
+    ) {
+        let (ballot, rounds) = (&mut self.ballots[node], &mut self.rounds);
+        match op {
+            OpId::Acquire => {
+                if ballot.on_acquire_answer(result, view, self.started, rounds) {
+                    match self.phase {
+                        LeasePhase::Acquiring => self.decide(now, out),
+                        LeasePhase::Settling => self.settle(now, out),
+                        LeasePhase::Held | LeasePhase::Lost | LeasePhase::Released => {}
+                    }
+                }
+            }
+            OpId::Raise(round) => {
+                ballot.on_raise_answer(round, result, view.as_ref(), rounds);
+                match self.phase {
+                    LeasePhase::Acquiring => self.decide(now, out),
+                    // A late answer may take a confirmation back.
+                    LeasePhase::Held => {
+                        self.find_disputed();
+                    }
+                    LeasePhase::Settling | LeasePhase::Lost | LeasePhase::Released => {}
+                }
+            }
+            OpId::Extend(started) => {
+                ballot.on_extend_answer(started, result, view, rounds);
+                self.on_extension(now, out);
+            }
+            OpId::Release => {
+                if ballot.on_release_answer(result) {
+                    if ballot.may_hold {
+                        out.push(Action::Orphaned { node });
+                    }
+                    self.decide_release(false, out);
+                }
+            }
+        }
+    }
+
+    /// Checks the invariants, which the README of this crate lists. `actions`: those of the last event.
+    fn check(&self, actions: &[Action]) {
+        if self.phase == LeasePhase::Held {
+            let validity = self.params.validity;
+            let confirms = |ballot: &Ballot| {
+                ballot.confirmed.is_some_and(|at| at + validity >= self.valid_until)
+            };
+            assert!(
+                self.is_disputed
+                    || switches::is_out(Switch::AcquireDeadline)
+                    || self.ballots.count_agreeing(confirms) >= self.ballots.quorum,
+                "no quorum confirms the validity until {:?}: {self:?}",
+                self.valid_until
+            );
+            assert!(
+                self.params.proposal.is_none() || (1..=self.last_token).contains(&self.token),
+                "the token {} is outside of the lease's block: {self:?}",
+                self.token
+            );
+        } else {
+            assert!(self.lingers_until.is_none(), "a lease that is not held lingers: {self:?}");
+        }
+        if matches!(self.phase, LeasePhase::Settling | LeasePhase::Released) {
+            let is_release = |action: &Action| match action {
+                Action::Send { command, .. } => *command == LeaseCommand::Release,
+                _ => true,
+            };
+            assert!(actions.iter().all(is_release), "sent after the release: {actions:?}");
+        }
+    }
+
+    /// When [`Event::Wake`] is due next.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        match self.phase {
+            LeasePhase::Acquiring | LeasePhase::Settling => {
+                if switches::is_out(Switch::Timeouts) {
+                    return None;
+                }
+                let lead = self.asked_lead.map_or(self.timeout_at, |(_, until)| until);
+                Some(lead.min(self.timeout_at))
+            }
+            LeasePhase::Held if self.lingers_until.is_some() => self.lingers_until,
+            LeasePhase::Held => {
+                let extension = self.extension.map(|started| started + self.params.node_timeout);
+                let next = self.end().min(self.renew_at);
+                Some(extension.map_or(next, |at| next.min(at)))
+            }
+            LeasePhase::Lost => None,
+            LeasePhase::Released => self.release_timeout,
+        }
+    }
+
+    /// The end of the validity or of the maximum hold time, whichever is first.
+    pub fn end(&self) -> Timestamp {
+        self.valid_until.min(self.hold_until())
+    }
+
+    /// The number of nodes that granted according to their latest answers.
+    pub fn granted(&self) -> usize {
+        self.ballots.count(Ballot::is_granted)
+    }
+
+    /// The latest vote of each node.
+    pub fn votes(&self) -> Vec<VoteOutcome> {
+        self.ballots.votes()
+    }
+
+    /// Whether the lead node refused the attempt. It is the only one that was sent a request then, so
+    /// this is no verdict.
+    pub fn refused_by_lead(&self) -> bool {
+        self.refused_by_lead
+    }
+
+    /// The number proposed in a round: the proposal in round 0, then the raises.
+    pub fn number(&self, round: u8) -> u64 {
+        self.rounds.number(round)
+    }
+
+    pub(super) fn hold_until(&self) -> Timestamp {
+        self.held_from + self.params.max_hold
+    }
+
+    /// Whether the next holder may take over: the lease is held and renewed, a quorum confirms its
+    /// end, half of its validity is left, and so is a token of its block.
+    ///
+    /// Every token of the block is this lease's alone: a quorum has stored the block's end, and no
+    /// other lease gets a token at or below what a quorum stored.
+    pub fn can_be_handed_on(&self, now: Timestamp) -> bool {
+        let end = if self.is_lingering() { self.valid_until } else { self.end() };
+        let is_sound = self.phase == LeasePhase::Held
+            && self.halted.is_none()
+            && !self.is_disputed
+            && now < end;
+        let has_token = self.params.proposal.is_none() || self.token < self.last_token;
+        is_sound
+            && has_token
+            && self.valid_until.saturating_duration_since(now) >= self.params.validity / 2
+    }
+
+    /// Hands the lease to `next` at `now`, without a message: the nodes keep the key, renewal
+    /// continues, and the end of the validity is the one that a quorum confirmed. The token, the
+    /// maximum hold time and `auto_extend` are the next holder's. Returns `None`, and changes
+    /// nothing, unless the lease [can be handed on](Self::can_be_handed_on).
+    pub fn hand_on(&mut self, next: NextHolder, now: Timestamp) -> Option<HandOff> {
+        if !self.can_be_handed_on(now) {
+            return None;
+        }
+        if self.params.proposal.is_some() {
+            self.token += 1;
+        }
+        self.lingers_until = None;
+        self.held_from = now;
+        self.params.max_hold = next.max_hold;
+        self.params.auto_extend = next.auto_extend;
+        // The former holder's; its result is not reported to the next one.
+        self.extension = None;
+        let is_scheduled = self.renew_at < Timestamp::MAX;
+        if !is_scheduled || !self.wants_renewal() {
+            // A round that is due or under way stays: a quick succession of holders must not start
+            // a round each.
+            self.schedule_renewal();
+            if let Some(started) = self.round_started {
+                let next = started + formulas::renewal_retry(self.params.validity);
+                self.renew_at = self.renew_at.max(next);
+            }
+        }
+        Some(HandOff { token: self.token, until: self.end() })
+    }
+
+    /// Keeps the lease for the next holder until `until`, after the present one has released it:
+    /// without a renewal, and no longer than it [can be handed on](Self::can_be_handed_on). Then it is
+    /// released, as it is where it would be lost. Returns false, and changes nothing, unless it can be
+    /// handed on.
+    pub fn linger(&mut self, until: Timestamp, now: Timestamp) -> bool {
+        if !self.can_be_handed_on(now) {
+            return false;
+        }
+        let last = self.valid_until.saturating_sub(self.params.validity / 2);
+        self.lingers_until = Some(until.min(last));
+        self.renew_at = Timestamp::MAX;
+        self.extension = None;
+        true
+    }
+
+    /// Whether nobody holds the lease, and the process [keeps it](Self::linger).
+    pub fn is_lingering(&self) -> bool {
+        self.lingers_until.is_some()
+    }
+
+    fn release(&mut self, awaited: bool, now: Timestamp, out: &mut Vec<Action>) {
+        self.phase = LeasePhase::Released;
+        self.asked_lead = None;
+        self.lingers_until = None;
+        if awaited {
+            self.release_timeout = Some(now + self.params.node_timeout);
+        }
+        self.send_releases(out);
+    }
+
+    /// Sends the release to every node that may store a key, whether or not it answered.
+    pub(super) fn send_releases(&mut self, out: &mut Vec<Action>) {
+        for (node, ballot) in self.ballots.iter_mut() {
+            if ballot.release == ReleaseState::NotSent {
+                ballot.release = ReleaseState::Sent;
+                out.push(Action::Send { node, command: LeaseCommand::Release });
+            }
+        }
+    }
+
+    fn decide_release(&mut self, late: bool, out: &mut Vec<Action>) {
+        if self.release_timeout.is_some()
+            && let Some(verdict) = self.ballots.release_verdict(late)
+        {
+            self.release_timeout = None;
+            out.push(Action::Released(verdict));
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Whether the work of a name is done, from the records that the nodes store.
+//!
+//! Work is done once a quorum stores its record, and a node stores it only while it stores the key of
+//! the worker's lock. Every quorum of answers includes one of these nodes. One is enough: a record of
+//! work that is done is true wherever it is found. A record of work whose outcome is unknown binds
+//! only if a quorum stores it, as the work did not begin before.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::protocol::{Record, formulas};
+
+/// The record of a name, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordStatus {
+    /// Fewer than a quorum of nodes answered, none of them that the work is done.
+    TooFew,
+    /// No quorum stores a record.
+    Nothing,
+    /// The work was begun, and its outcome is unknown: a quorum stores this record, or may.
+    Unknown {
+        /// The record.
+        record: Arc<Record>,
+        /// The record's remaining TTL.
+        remaining: Duration,
+        /// Whether a quorum reported it.
+        is_certain: bool,
+    },
+    /// The work is done.
+    Done {
+        /// The record.
+        record: Arc<Record>,
+        /// The record's remaining TTL.
+        remaining: Duration,
+    },
+}
+
+impl RecordStatus {
+    /// Whether more answers could only change it to [`Done`](Self::Done).
+    pub const fn is_settled(&self) -> bool {
+        match self {
+            Self::TooFew | Self::Unknown { is_certain: false, .. } => false,
+            Self::Nothing | Self::Unknown { is_certain: true, .. } | Self::Done { .. } => true,
+        }
+    }
+}
+
+/// Returns what `answers` amount to: the records of the nodes that answered, out of `nodes`, each with
+/// its remaining TTL.
+pub fn status<'a>(
+    answers: impl IntoIterator<Item = Option<(&'a Arc<Record>, Duration)>>,
+    nodes: usize,
+) -> RecordStatus {
+    let quorum = formulas::quorum(nodes);
+    let answers: Vec<_> = answers.into_iter().collect();
+    let silent = nodes.saturating_sub(answers.len());
+    let records = || answers.iter().copied().flatten();
+    let longest = |of: &dyn Fn(&Record) -> bool| {
+        records().filter(|(record, _)| of(record)).max_by_key(|(_, remaining)| *remaining)
+    };
+    if let Some((record, remaining)) = longest(&|record| record.is_done) {
+        return RecordStatus::Done { record: Arc::clone(record), remaining };
+    }
+    if answers.len() < quorum {
+        return RecordStatus::TooFew;
+    }
+    let count =
+        |of: &Record| records().filter(|(record, _)| record.lease.nonce == of.lease.nonce).count();
+    let binding = |record: &Record| count(record) + silent >= quorum;
+    match longest(&binding) {
+        None => RecordStatus::Nothing,
+        Some((record, remaining)) => RecordStatus::Unknown {
+            record: Arc::clone(record),
+            remaining,
+            is_certain: count(record) >= quorum,
+        },
+    }
+}

@@ -1,0 +1,138 @@
+//! R3: giving back.
+
+use super::fixture::{Bench, at, granted, held, releases, unheard};
+use crate::{
+    protocol::{Answer, OpId},
+    quorum::{Action, ReleaseVerdict},
+    vote::{Reason, VoteOutcome},
+};
+
+fn verdict(verdict: ReleaseVerdict) -> Vec<Action> {
+    vec![Action::Released(verdict)]
+}
+
+#[test]
+fn every_node_is_released_once() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.at(100).release(true), releases(3), "node 2 never answered");
+    assert_eq!(bench.release(true), []);
+}
+
+#[test]
+fn released_once_quorum_deleted_key() {
+    let mut bench = Bench::held();
+    bench.release(true);
+    assert_eq!(bench.lease.next_wake(), Some(at(50)));
+    assert_eq!(bench.acknowledge(0, true), []);
+    assert_eq!(bench.acknowledge(0, true), [], "a node has one voice");
+    assert_eq!(bench.acknowledge(1, true), verdict(ReleaseVerdict::Released));
+    assert_eq!(bench.acknowledge(2, false), []);
+    assert_eq!(bench.lease.next_wake(), None);
+}
+
+#[test]
+fn already_lost_without_quorum_of_keys() {
+    let mut bench = Bench::held();
+    bench.release(true);
+    assert_eq!(bench.acknowledge(1, false), []);
+    assert_eq!(bench.acknowledge(0, true), []);
+    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));
+}
+
+/// With an even number of nodes, half of them is enough to deny a quorum.
+#[test]
+fn already_lost_if_half_are_missing() {
+    let mut bench = Bench::held_with(super::fixture::params(4));
+    bench.release(true);
+    assert_eq!(bench.acknowledge(1, false), []);
+    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::AlreadyLost));
+}
+
+#[test]
+fn no_quorum_acknowledged_in_time() {
+    let mut bench = Bench::held();
+    bench.at(100).release(true);
+    bench.acknowledge(0, true);
+    assert_eq!(bench.at(149).wake(), []);
+    let silent = unheard(Reason::TimedOut);
+    let votes = vec![VoteOutcome::Granted, silent.clone(), silent];
+    assert_eq!(bench.at(150).wake(), verdict(ReleaseVerdict::NoQuorum { votes }));
+    assert_eq!(bench.acknowledge(1, true), [], "said once");
+}
+
+#[test]
+fn no_quorum_once_all_answered() {
+    let mut bench = Bench::held();
+    bench.vote(2, held("b", None));
+    bench.release(true);
+    bench.acknowledge(0, true);
+    let failed = bench.answer(1, OpId::Release, Err(Reason::Disconnected));
+    assert_eq!(failed, [Action::Orphaned { node: 1 }]);
+    let votes = vec![VoteOutcome::Granted, unheard(Reason::Disconnected), unheard(Reason::KeyGone)];
+    assert_eq!(bench.acknowledge(2, false), verdict(ReleaseVerdict::NoQuorum { votes }));
+}
+
+#[test]
+fn nobody_waits_and_nothing_is_said() {
+    let mut bench = Bench::held();
+    assert_eq!(bench.release(false), releases(3));
+    assert_eq!(bench.lease.next_wake(), None);
+    assert_eq!(bench.acknowledge(0, true), []);
+    assert_eq!(bench.acknowledge(1, true), []);
+    assert_eq!(bench.at(1_000).wake(), []);
+}
+
+#[test]
+fn unacknowledged_release_reports_orphan() {
+    let mut bench = Bench::start(5);
+    bench.vote(0, granted());
+    bench.vote(1, held("b", Some(5)));
+    bench.vote(2, Err(Reason::NotConnected("refused".into())));
+    bench.vote(3, Err(Reason::TimedOut));
+    bench.release(false);
+    let mut fail = |node| bench.answer(node, OpId::Release, Err(Reason::Unknown));
+    assert_eq!(fail(0), [Action::Orphaned { node: 0 }], "it granted");
+    assert_eq!(fail(1), [], "it keeps another's key");
+    assert_eq!(fail(2), [], "nothing was sent");
+    assert_eq!(fail(3), [Action::Orphaned { node: 3 }], "it may have granted");
+    assert_eq!(fail(4), [Action::Orphaned { node: 4 }], "it has not answered");
+    assert_eq!(fail(4), [], "said once");
+}
+
+#[test]
+fn other_answer_is_no_acknowledgement() {
+    let mut bench = Bench::held();
+    bench.release(false);
+    let odd = bench.answer(0, OpId::Release, Ok(Answer::Extended));
+    assert_eq!(odd, [Action::Orphaned { node: 0 }]);
+}
+
+/// Node 2 turned the first request away when an extension was under way to it already: the
+/// extension stores the key, and only an acknowledged release rules it out.
+#[test]
+fn late_refusal_keeps_extension_orphan() {
+    for stored in [Ok(Answer::Extended), Err(Reason::TimedOut)] {
+        for refusal in [Err(Reason::Late), held("b", Some(1))] {
+            let mut bench = Bench::held();
+            bench.at(10).extend();
+            bench.at(20).vote(2, refusal);
+            bench.extension(2, 10, stored.clone());
+            bench.release(false);
+            let failed = bench.answer(2, OpId::Release, Err(Reason::Disconnected));
+            assert_eq!(failed, [Action::Orphaned { node: 2 }]);
+        }
+    }
+}
+
+/// The same with two rounds of renewal under way.
+#[test]
+fn earlier_round_keeps_later_orphan() {
+    let mut bench = Bench::held();
+    bench.at(3_000).wake();
+    bench.at(3_250).wake();
+    bench.extension(2, 3_000, held("b", Some(1)));
+    bench.extension(2, 3_250, Err(Reason::TimedOut));
+    bench.release(false);
+    let failed = bench.answer(2, OpId::Release, Err(Reason::Disconnected));
+    assert_eq!(failed, [Action::Orphaned { node: 2 }]);
+}

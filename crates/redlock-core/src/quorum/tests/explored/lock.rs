@@ -1,0 +1,277 @@
+//! Leases over three nodes: the state of a world, its steps, and what must hold in it.
+
+use std::{collections::VecDeque, time::Duration};
+
+use stateright::{Model, Property};
+
+use super::lock_steps::LockStep;
+use crate::{
+    protocol::Answer,
+    quorum::{Lease, LeaseCommand, LeaseParams, tests::node::ModelNode},
+    timestamp::Timestamp,
+    vote::Reason,
+};
+
+/// The unit of time. All clocks agree, so that a validity equals a TTL.
+pub(super) const TICK: Duration = Duration::from_secs(1);
+
+/// A world, and the part of the rules that is not in force.
+#[derive(Clone, Debug)]
+pub(super) struct LockWorld {
+    pub(super) clients: usize,
+    pub(super) nodes: usize,
+    /// Number of ticks until the world ends.
+    pub(super) ticks: u8,
+    /// The TTL in ticks.
+    pub(super) ttl: u32,
+    /// What may still happen, at most so often.
+    pub(super) budget: Budget,
+    /// Whether leases have fencing tokens.
+    pub(super) fencing: bool,
+    /// Whether a client may drop a request that waits for its votes.
+    pub(super) drops: bool,
+    /// Ticks between the earliest starts of one client and the next.
+    pub(super) apart: usize,
+    pub(super) left_out: Option<LockRule>,
+}
+
+/// How often an event may happen in a world.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub(super) struct Budget {
+    /// Attempts of each client.
+    pub(super) attempts: u8,
+    /// Connections that break, and leave a request behind that may still run.
+    pub(super) breaks: u8,
+    /// Requests and answers that arrive twice.
+    pub(super) duplicates: u8,
+    /// Nodes that lose their data.
+    pub(super) crashes: u8,
+    /// Extensions that a holder asks for.
+    pub(super) extends: u8,
+    /// Hand-offs within a client.
+    pub(super) hand_offs: u8,
+    /// Releases after which a client keeps the lease.
+    pub(super) lingers: u8,
+}
+
+/// A part of the rules, which a control leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LockRule {
+    /// A release deletes the key only if it is the lease's own.
+    CompareOnRelease,
+    /// The validity counts from the start of the attempt, not from its end.
+    CountFromStart,
+    /// A node that forgot waits for a TTL before it votes.
+    Wait,
+    /// A node that forgot learns the fences of the others.
+    Learn,
+    /// A node accepts only tokens above its fence.
+    Fences,
+    /// All clients have the same nodes.
+    SameLayout,
+    /// A command is not run after the end of its lease's validity.
+    Deadlines,
+    /// A lease that lingered ends when it would have ended without that.
+    KeptEnd,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct LockState {
+    pub(super) tick: u8,
+    pub(super) nodes: Vec<ModelNode>,
+    /// When a node forgot, while it does not vote.
+    pub(super) forgot: Vec<Option<u8>>,
+    pub(super) clients: Vec<ClientState>,
+    /// Requests that left their connection and may run at any time, or never.
+    pub(super) strays: Vec<Stray>,
+    pub(super) budget: Budget,
+    /// The greatest token of all completed grants.
+    pub(super) newest: u64,
+    pub(super) reached: Vec<Outcome>,
+    /// What went wrong.
+    pub(super) fault: Option<LockFault>,
+}
+
+/// An outcome of the last step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Outcome {
+    Acquired,
+    Raised,
+    Renewed,
+    HandedOn,
+    /// A lease that lingered was handed on.
+    TakenOver,
+    Lost,
+    Refused,
+    Activated,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum LockFault {
+    /// A token is not above those of the leases completed before it was requested.
+    TokenOrder,
+    /// A lease counts a node's key that ends before the lease does.
+    Unbacked,
+    /// A node stored a key for a lease that had ended.
+    LateKey,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub(super) struct ClientState {
+    pub(super) attempts: u8,
+    pub(super) lease: Option<OpenLease>,
+    /// Connections, one to each node.
+    pub(super) links: Vec<Link>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct OpenLease {
+    pub(super) id: usize,
+    pub(super) lease: Lease,
+    /// The end of the hold that the client believes in.
+    pub(super) held_until: Option<Timestamp>,
+    /// The greatest token that was completed before the lease was requested.
+    pub(super) before: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub(super) struct Link {
+    /// Requests of the present lease and of former ones, in the order in which they run.
+    pub(super) requests: VecDeque<(usize, LeaseCommand)>,
+    /// Answers of the present lease, in any order.
+    pub(super) replies: Vec<(LeaseCommand, Result<Answer, Reason>)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Stray {
+    pub(super) node: usize,
+    pub(super) id: usize,
+    pub(super) command: LeaseCommand,
+}
+
+impl LockState {
+    pub(super) fn now(&self) -> Timestamp {
+        at(self.tick)
+    }
+
+    fn holders(&self) -> usize {
+        let holds = |client: &&ClientState| {
+            let open = client.lease.as_ref();
+            open.and_then(|open| open.held_until).is_some_and(|until| self.now() < until)
+        };
+        self.clients.iter().filter(holds).count()
+    }
+}
+
+pub(super) fn at(tick: u8) -> Timestamp {
+    Timestamp::ZERO + TICK * u32::from(tick)
+}
+
+impl LockWorld {
+    pub(super) fn has(&self, rule: LockRule) -> bool {
+        self.left_out != Some(rule)
+    }
+
+    pub(super) fn params(&self, proposal: u64) -> LeaseParams {
+        LeaseParams {
+            nodes: 3,
+            validity: self.ttl(),
+            slack: Duration::ZERO,
+            // Timeouts change verdicts, not what is safe.
+            node_timeout: TICK * 100,
+            max_hold: TICK * 100,
+            auto_extend: false,
+            proposal: self.fencing.then_some(proposal),
+            block: 256,
+            lead_node: None,
+        }
+    }
+
+    pub(super) fn ttl(&self) -> Duration {
+        TICK * self.ttl
+    }
+}
+
+impl Model for LockWorld {
+    type State = LockState;
+    type Action = LockStep;
+
+    fn init_states(&self) -> Vec<LockState> {
+        let patience = if self.has(LockRule::Deadlines) { Duration::ZERO } else { TICK * 100 };
+        let client = ClientState { links: vec![Link::default(); 3], ..ClientState::default() };
+        vec![LockState {
+            tick: 0,
+            nodes: (0..self.nodes).map(|_| ModelNode::new(self.ttl(), patience)).collect(),
+            forgot: vec![None; self.nodes],
+            clients: vec![client; self.clients],
+            strays: Vec::new(),
+            budget: self.budget.clone(),
+            newest: 0,
+            reached: Vec::new(),
+            fault: None,
+        }]
+    }
+
+    fn actions(&self, state: &LockState, steps: &mut Vec<LockStep>) {
+        self.possible_steps(state, steps);
+    }
+
+    fn next_state(&self, state: &LockState, step: LockStep) -> Option<LockState> {
+        let mut next = state.clone();
+        next.reached.clear();
+        self.take(&mut next, &step);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            Property::always("one holder", |_, state: &LockState| state.holders() <= 1),
+            Property::always("tokens grow", |_, state: &LockState| {
+                state.fault != Some(LockFault::TokenOrder)
+            }),
+            Property::always("a quorum keeps the key", |_, state: &LockState| {
+                state.fault != Some(LockFault::Unbacked)
+            }),
+            Property::always("no key for an ended lease", |_, state: &LockState| {
+                state.fault != Some(LockFault::LateKey)
+            }),
+            Property::sometimes("acquired", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Acquired)
+            }),
+            Property::sometimes("refused", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Refused)
+            }),
+        ];
+        if self.budget.extends > 0 {
+            properties.push(Property::sometimes("renewed", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Renewed)
+            }));
+        }
+        if u32::from(self.ticks) >= self.ttl {
+            properties.push(Property::sometimes("lost", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Lost)
+            }));
+        }
+        if self.budget.hand_offs > 0 {
+            properties.push(Property::sometimes("handed on", |_, state: &LockState| {
+                state.reached.contains(&Outcome::HandedOn)
+            }));
+        }
+        if self.budget.lingers > 0 {
+            properties.push(Property::sometimes("taken over", |_, state: &LockState| {
+                state.reached.contains(&Outcome::TakenOver)
+            }));
+        }
+        if self.budget.crashes > 0 && u32::from(self.ticks) >= self.ttl {
+            properties.push(Property::sometimes("a node votes again", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Activated)
+            }));
+        }
+        if self.fencing {
+            properties.push(Property::sometimes("raised", |_, state: &LockState| {
+                state.reached.contains(&Outcome::Raised)
+            }));
+        }
+        properties
+    }
+}

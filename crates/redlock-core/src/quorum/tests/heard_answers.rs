@@ -1,0 +1,69 @@
+//! What one node told a lease.
+
+use super::node::op_id;
+use crate::{
+    protocol::{Answer, GrantedAnswer, OpId, RaisedAnswer, ReleasedAnswer},
+    quorum::LeaseCommand,
+    timestamp::Timestamp,
+    vote::Reason,
+};
+
+/// What arrived from one node, kept apart from what the lease makes of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HeardAnswers {
+    pub(super) granted: bool,
+    /// At least as late as the lease may believe.
+    pub(super) confirmed: Option<Timestamp>,
+    pub(super) accepted: Vec<u64>,
+    pub(super) denied: bool,
+    pub(super) release_sent: bool,
+    /// The first answer to the release: whether the key was there.
+    pub(super) release: Option<Result<bool, ()>>,
+}
+
+impl HeardAnswers {
+    /// Takes an answer of a lease that began at `acquire`; whether it is the first answer to its
+    /// release.
+    pub(super) fn hear(
+        &mut self,
+        acquire: Timestamp,
+        command: LeaseCommand,
+        result: &Result<Answer, Reason>,
+    ) -> bool {
+        match (op_id(command), result) {
+            (OpId::Acquire, Ok(Answer::Granted(GrantedAnswer { accepted, .. }))) => {
+                self.granted = true;
+                self.confirmed = self.confirmed.max(Some(acquire));
+                if let (true, LeaseCommand::Acquire { token, .. }) = (*accepted, command) {
+                    self.accepted.push(token);
+                }
+            }
+            (OpId::Raise(_), Ok(Answer::Raised(RaisedAnswer { accepted: true, .. }))) => {
+                if let LeaseCommand::Raise { token, .. } = command {
+                    self.accepted.push(token);
+                }
+            }
+            (OpId::Raise(_), Err(Reason::KeyGone)) => self.granted = false,
+            (OpId::Extend(started), Ok(Answer::Extended)) => {
+                self.confirmed = self.confirmed.max(Some(started));
+                self.denied = false;
+            }
+            (OpId::Acquire, Ok(Answer::Held(_))) => self.denied = true,
+            (OpId::Extend(started), Ok(Answer::Held(_))) => {
+                self.denied = true;
+                if self.confirmed.is_some_and(|confirmed| confirmed <= started) {
+                    self.confirmed = None;
+                }
+            }
+            (OpId::Release, result) if self.release.is_none() => {
+                self.release = Some(match result {
+                    Ok(Answer::Released(ReleasedAnswer { existed, .. })) => Ok(*existed),
+                    _ => Err(()),
+                });
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+}

@@ -1,0 +1,79 @@
+//! The fencing token: one round trip where a quorum accepts the proposal, raises where not.
+//!
+//! A quorum that granted *and* stored the same number makes that number larger than the token of
+//! every lease that was completed before: two quorums share a node, and that node would not have
+//! accepted a number at or below its fence. Acceptances of different numbers are never added up.
+
+use super::ballots::Ballots;
+use crate::token::{TOKEN_LEAD, TOKEN_LIMIT, block_end};
+
+/// Maximum number of raises in an attempt.
+const MAX_RAISES: u8 = 3;
+const _: () = assert!(MAX_RAISES < 8, "a ballot has one bit for each number");
+
+/// The numbers proposed to the nodes, round by round.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TokenRounds {
+    /// `numbers[0]` is the proposal, `numbers[r]` the r-th raise.
+    numbers: [u64; MAX_RAISES as usize + 1],
+    /// Number of raises started.
+    round: u8,
+    block: u64,
+    /// The highest fence reported, as far as a sound node can have it.
+    seen: u64,
+    /// The highest fence reported.
+    highest: u64,
+}
+
+impl TokenRounds {
+    pub(super) fn new(proposal: u64, block: u64) -> Self {
+        let mut numbers = [0; MAX_RAISES as usize + 1];
+        numbers[0] = proposal;
+        Self { numbers, round: 0, block, seen: 0, highest: 0 }
+    }
+
+    /// Records a node's fence. Returns whether it is so far ahead that no sound node accepts a
+    /// token above it.
+    pub(super) fn see(&mut self, fence: u64) -> bool {
+        self.highest = self.highest.max(fence);
+        let far = fence > self.numbers[0].saturating_add(TOKEN_LEAD);
+        if !far {
+            self.seen = self.seen.max(fence);
+        }
+        far
+    }
+
+    /// The number of a round; 0 for a round that was not started.
+    pub(super) fn number(&self, round: u8) -> u64 {
+        self.numbers.get(usize::from(round)).copied().unwrap_or(0)
+    }
+
+    /// The raise under way, if one is, and its number.
+    pub(super) fn current_raise(&self) -> Option<(u8, u64)> {
+        (self.round > 0).then(|| (self.round, self.number(self.round)))
+    }
+
+    /// The largest number that a quorum granted and accepted.
+    pub(super) fn agreed(&self, ballots: &Ballots) -> Option<u64> {
+        let is_agreed = |round: &u8| {
+            ballots.count_agreeing(|ballot| ballot.has_accepted(*round)) >= ballots.quorum
+        };
+        (0..=self.round).rev().find(is_agreed).map(|round| self.number(round))
+    }
+
+    /// Starts a raise above the fences: above all, or above those only that a sound node can have.
+    /// Returns false where no raise is left, or no token.
+    pub(super) fn start_raise(&mut self, above_all: bool) -> bool {
+        let fence = if above_all { self.highest } else { self.seen };
+        let last = self.number(self.round);
+        let next = fence.max(block_end(last, self.block)).saturating_add(1);
+        if self.round == MAX_RAISES || block_end(next, self.block) >= TOKEN_LIMIT {
+            return false;
+        }
+        self.round += 1;
+        self.numbers[usize::from(self.round)] = next;
+        debug_assert!(next > block_end(last, self.block), "blocks of two rounds overlap");
+        debug_assert!(next > self.seen, "a raise to {next} is not above the fence {}", self.seen);
+        true
+    }
+}

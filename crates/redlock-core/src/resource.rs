@@ -1,0 +1,410 @@
+//! The names that a lock covers.
+
+use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
+
+/// One name, or a set of up to 16 names that are locked all or none.
+///
+/// A name has 1 to 512 bytes and no control characters. A set is sorted, without duplicates, so that
+/// its order does not matter and overlapping sets cannot deadlock.
+///
+/// ```
+/// # use redlock_core as tower_redlock;
+/// use tower_redlock::Resource;
+///
+/// let transfer = Resource::new(["account:2", "account:1"])?;
+/// assert_eq!(transfer.names().collect::<Vec<_>>(), ["account:1", "account:2"]);
+/// assert!(Resource::new([""]).is_err());
+/// # Ok::<(), redlock_core::resource::ResourceError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Resource {
+    names: ResourceNames,
+    /// Made for a job, a leader or a once key, and so allowed to have a reserved name.
+    is_own: bool,
+}
+
+/// Prefixes of the crate's own locks, reserved because names often come from clients, which could
+/// block a job, a leader, or work that is done once.
+const RESERVED: [&str; 3] = [JOB, LEADER, ONCE];
+const JOB: &str = "job:";
+const LEADER: &str = "leader:";
+const ONCE: &str = "once:";
+
+/// One name, the usual case, takes one allocation.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum ResourceNames {
+    One(Arc<str>),
+    Many(Arc<[Arc<str>]>),
+}
+
+impl Resource {
+    /// Maximum length of a name, in bytes.
+    pub const MAX_NAME_BYTES: usize = 512;
+    /// Maximum number of names in one resource.
+    pub const MAX_NAMES: usize = 16;
+
+    /// Creates a resource with these names.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`] if there is no name or more than 16, or if one is empty, longer than 512 bytes,
+    /// or has a control character.
+    pub fn new<I>(names: I) -> Result<Self, ResourceError>
+    where
+        I: IntoIterator,
+        I::Item: Into<Arc<str>>,
+    {
+        let mut names: Vec<Arc<str>> = names.into_iter().map(Into::into).collect();
+        names.sort_unstable();
+        names.dedup();
+        match names.len() {
+            0 => return Err(ResourceError::NoNames),
+            1..=Self::MAX_NAMES => {}
+            count => return Err(ResourceError::TooManyNames { count }),
+        }
+        names.iter().try_for_each(|name| check(name))?;
+        let names = match <[_; 1]>::try_from(names) {
+            Ok([name]) => ResourceNames::One(name),
+            Err(names) => ResourceNames::Many(names.into()),
+        };
+        Ok(Self { names, is_own: false })
+    }
+
+    /// Returns the names, sorted and without duplicates.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.shared_names().iter().map(|name| &**name)
+    }
+
+    /// Returns the resource that a running job locks, `job:<name>`. Locking it keeps the job from
+    /// running.
+    ///
+    /// # Errors
+    ///
+    /// [`ResourceError`] if `job:<name>` is not a valid name, or `name` is empty.
+    ///
+    /// ```
+    /// # use redlock_core as tower_redlock;
+    /// use tower_redlock::Resource;
+    ///
+    /// // `redlock.lock(Resource::of_job("report")?)` keeps the job from running. The plain name
+    /// // "job:report", which may come from a client, is refused.
+    /// assert_eq!(Resource::of_job("report")?.to_string(), "job:report");
+    /// # Ok::<(), redlock_core::resource::ResourceError>(())
+    /// ```
+    pub fn of_job(name: &str) -> Result<Self, ResourceError> {
+        Self::own(JOB, name)
+    }
+
+    /// Returns the resource that a leader holds, `leader:<name>`.
+    ///
+    /// # Errors
+    ///
+    /// As [`of_job`](Self::of_job).
+    pub fn of_leader(name: &str) -> Result<Self, ResourceError> {
+        Self::own(LEADER, name)
+    }
+
+    /// Returns the resource that is locked while work that is done once runs,
+    /// `once:<key>`.
+    ///
+    /// # Errors
+    ///
+    /// As [`of_job`](Self::of_job).
+    pub fn of_once(key: &str) -> Result<Self, ResourceError> {
+        Self::own(ONCE, key)
+    }
+
+    /// Returns the resource that is locked while a job is paused, resumed or requested to run. No user can
+    /// name it.
+    #[doc(hidden)]
+    pub fn of_control(job: &str) -> Self {
+        Self::of_invalid(&format!("{JOB}{job}\u{1}control"))
+    }
+
+    fn own(prefix: &str, name: &str) -> Result<Self, ResourceError> {
+        if name.is_empty() {
+            return Err(ResourceError::EmptyName);
+        }
+        Ok(Self { is_own: true, ..Self::try_from([prefix, name].concat())? })
+    }
+
+    /// Returns whether it was made for a job, a leader or a once key.
+    #[doc(hidden)]
+    pub const fn is_own(&self) -> bool {
+        self.is_own
+    }
+
+    /// Refuses reserved names.
+    #[doc(hidden)]
+    pub fn not_reserved(self) -> Result<Self, ResourceError> {
+        let is_reserved = |prefix: &&&str| self.names().any(|name| name.starts_with(**prefix));
+        match RESERVED.iter().find(is_reserved) {
+            Some(prefix) if !self.is_own => Err(ResourceError::Reserved { prefix }),
+            _ => Ok(self),
+        }
+    }
+
+    /// Returns a resource that no user can name: `name` is empty, or has a control character.
+    #[doc(hidden)]
+    pub fn of_invalid(name: &str) -> Self {
+        debug_assert!(check(name).is_err(), "{name:?} is valid");
+        Self { names: ResourceNames::One(name.into()), is_own: false }
+    }
+
+    /// Returns the names, to be cloned without an allocation.
+    #[doc(hidden)]
+    pub fn shared_names(&self) -> &[Arc<str>] {
+        match &self.names {
+            ResourceNames::One(name) => std::slice::from_ref(name),
+            ResourceNames::Many(names) => names,
+        }
+    }
+}
+
+fn check(name: &str) -> Result<(), ResourceError> {
+    if name.is_empty() {
+        return Err(ResourceError::EmptyName);
+    }
+    if name.len() > Resource::MAX_NAME_BYTES {
+        return Err(ResourceError::NameTooLong { bytes: name.len() });
+    }
+    match name.char_indices().find(|(_, c)| c.is_control()) {
+        Some((position, _)) => Err(ResourceError::ControlCharacter { position }),
+        None => Ok(()),
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, name) in self.names().enumerate() {
+            if i > 0 {
+                f.write_str(" + ")?;
+            }
+            f.write_str(name)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+macro_rules! one_name {
+    ($($name:ty),*) => {$(
+        impl TryFrom<$name> for Resource {
+            type Error = ResourceError;
+
+            fn try_from(name: $name) -> Result<Self, ResourceError> {
+                check(&name)?;
+                Ok(Self { names: ResourceNames::One(Arc::from(name)), is_own: false })
+            }
+        }
+    )*};
+}
+one_name!(&str, String, Arc<str>, Cow<'_, str>);
+
+impl TryFrom<&String> for Resource {
+    type Error = ResourceError;
+
+    fn try_from(name: &String) -> Result<Self, ResourceError> {
+        Self::try_from(name.as_str())
+    }
+}
+
+macro_rules! several_names {
+    ($([$($generics:tt)*] $names:ty),*) => {$(
+        impl<$($generics)*> TryFrom<$names> for Resource {
+            type Error = ResourceError;
+
+            fn try_from(names: $names) -> Result<Self, ResourceError> {
+                Self::new(names)
+            }
+        }
+    )*};
+}
+several_names!([T: Into<Arc<str>>, const N: usize] [T; N], [T: Into<Arc<str>>] Vec<T>);
+
+impl TryFrom<&Resource> for Resource {
+    type Error = ResourceError;
+
+    fn try_from(resource: &Resource) -> Result<Self, ResourceError> {
+        Ok(resource.clone())
+    }
+}
+
+/// Why there is no valid [`Resource`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ResourceError {
+    /// The set of names is empty.
+    NoNames,
+    /// More than 16 different names.
+    TooManyNames {
+        /// Their number.
+        count: usize,
+    },
+    /// An empty name.
+    EmptyName,
+    /// A name longer than 512 bytes.
+    NameTooLong {
+        /// Its length in bytes.
+        bytes: usize,
+    },
+    /// A name with a control character, such as a line break.
+    ControlCharacter {
+        /// Its position in bytes.
+        position: usize,
+    },
+    /// A reserved name; see [`Resource::of_job`], [`of_leader`](Resource::of_leader) and
+    /// [`of_once`](Resource::of_once).
+    Reserved {
+        /// Its reserved prefix.
+        prefix: &'static str,
+    },
+    /// A request has an invalid key; the text has the reason.
+    Key(Cow<'static, str>),
+    /// A request has no key where the text says.
+    Missing(Cow<'static, str>),
+    /// The service is set up such that requests have no key; the text says what to change.
+    Setup(Cow<'static, str>),
+    /// A request is for an unknown path or method.
+    NotFound(Cow<'static, str>),
+    /// A request's body was not read, as it has to be before the lock.
+    Body(BodyFault),
+}
+
+/// Why a request's body was not read completely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BodyFault {
+    /// It is larger than the limit.
+    TooLarge {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// It was not complete in time.
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The bodies of waiting requests reached their limit.
+    Crowded {
+        /// The limit, in bytes:
+        /// `RedlockBuilder::max_waiting_body_bytes`.
+        limit: usize,
+    },
+    /// It failed with an error.
+    Failed,
+}
+
+impl fmt::Display for BodyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { limit } => write!(f, "the body has more than {limit} bytes"),
+            Self::TimedOut { limit } => write!(f, "the body took longer than {limit:?}"),
+            Self::Crowded { .. } => f.write_str("too many requests wait with their bodies"),
+            Self::Failed => f.write_str("the body did not come to its end"),
+        }
+    }
+}
+
+impl fmt::Display for ResourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNames => f.write_str("a resource needs at least one name"),
+            Self::TooManyNames { count } => {
+                write!(
+                    f,
+                    "a resource has at most {} names, this one has {count}",
+                    Resource::MAX_NAMES
+                )
+            }
+            Self::EmptyName => f.write_str("a resource's name is empty"),
+            Self::NameTooLong { bytes } => write!(
+                f,
+                "a resource's name has at most {} bytes, this one has {bytes}",
+                Resource::MAX_NAME_BYTES
+            ),
+            Self::ControlCharacter { position } => {
+                write!(f, "a resource's name has a control character at byte {position}")
+            }
+            Self::Reserved { prefix } => write!(
+                f,
+                "a resource's name begins with {prefix}, as those of the library's own locks do: \
+                 give it a prefix of its own"
+            ),
+            Self::Key(reason)
+            | Self::Missing(reason)
+            | Self::Setup(reason)
+            | Self::NotFound(reason) => f.write_str(reason),
+            Self::Body(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ResourceError {}
+
+impl From<Infallible> for ResourceError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_sorted_and_unique() {
+        let resource = Resource::new(["b", "a", "b"]).unwrap();
+        assert_eq!(resource.names().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(resource, Resource::new(["a", "b"]).unwrap());
+        assert_eq!(resource.to_string(), "a + b");
+    }
+
+    #[test]
+    fn limits_are_exact() {
+        assert!(Resource::try_from("x".repeat(512)).is_ok());
+
+        let too_long = Resource::try_from("x".repeat(513)).unwrap_err();
+        assert_eq!(too_long, ResourceError::NameTooLong { bytes: 513 });
+
+        let names = |count: usize| (0..count).map(|i| format!("n{i}")).collect::<Vec<_>>();
+        assert!(Resource::new(names(16)).is_ok());
+
+        let too_many = Resource::new(names(17)).unwrap_err();
+        assert_eq!(too_many, ResourceError::TooManyNames { count: 17 });
+        assert_eq!(Resource::new(names(0)).unwrap_err(), ResourceError::NoNames);
+        assert_eq!(Resource::try_from("").unwrap_err(), ResourceError::EmptyName);
+    }
+
+    #[test]
+    fn reserved_names_need_their_constructors() {
+        let reserved = |name: &str| Resource::new(["a", name]).unwrap().not_reserved();
+        for (own, name) in [
+            (Resource::of_job("x"), "job:x"),
+            (Resource::of_leader("x"), "leader:x"),
+            (Resource::of_once("x"), "once:x"),
+        ] {
+            let own = own.unwrap();
+            assert_eq!(own.to_string(), name);
+            assert_eq!(own.clone().not_reserved(), Ok(own));
+            assert!(matches!(reserved(name), Err(ResourceError::Reserved { .. })), "{name}");
+        }
+
+        assert!(reserved("jobs:x").is_ok());
+        assert_eq!(Resource::of_job(""), Err(ResourceError::EmptyName));
+    }
+
+    #[test]
+    fn control_characters_are_refused() {
+        for (name, position) in [("a\nb", 1), ("\u{0}", 0), ("ok\u{7f}", 2), ("ä\u{85}", 2)] {
+            let error = Resource::try_from(name).unwrap_err();
+            assert_eq!(error, ResourceError::ControlCharacter { position });
+        }
+        assert!(Resource::try_from("Kontó 42 / ≤").is_ok());
+    }
+}

@@ -1,0 +1,58 @@
+//! Switches that take guards out, for the simulation alone: it has to find what each is for.
+//!
+//! Compiled with `--cfg redlock_sim` only. Other builds have the guards, as constants.
+
+/// A guard that can be taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// A quorum is a majority.
+    Majority,
+    /// The validity counts from the start of an attempt, and is compared with the clock as its last step.
+    AcquireDeadline,
+    /// A number that too few nodes accepted is raised.
+    RaiseRound,
+    /// A server whose clock jumped is detected.
+    JumpDetection,
+    /// A server that may have forgotten is in probation first.
+    Probation,
+    /// Nodes that start together take no token that may have been granted before.
+    Floor,
+    /// Sets with different nodes have different layouts.
+    LayoutCheck,
+    /// An attempt ends when its nodes do not answer in time, and a connection that hangs is replaced.
+    Timeouts,
+    /// A process pauses while others wait for what it holds again and again.
+    Turns,
+    /// Guarded work is not polled after the end of its lock.
+    HardStop,
+}
+
+/// Whether a guard is taken out.
+#[cfg(not(redlock_sim))]
+pub const fn is_out(_: Switch) -> bool {
+    false
+}
+
+#[cfg(redlock_sim)]
+pub use thread::{is_out, take_out};
+
+#[cfg(redlock_sim)]
+mod thread {
+    use std::cell::Cell;
+
+    use super::Switch;
+
+    thread_local! {
+        static OUT: Cell<Option<Switch>> = const { Cell::new(None) };
+    }
+
+    /// Whether a guard is taken out on this thread.
+    pub fn is_out(switch: Switch) -> bool {
+        OUT.get() == Some(switch)
+    }
+
+    /// Takes a guard out on this thread; `None` for no guard.
+    pub fn take_out(switch: Option<Switch>) {
+        OUT.set(switch);
+    }
+}

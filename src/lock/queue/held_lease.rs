@@ -1,0 +1,27 @@
+//! What the local line needs of the lease at its head.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{lock::settings::Plan, resource::Resource};
+
+/// A lease that the head of a line holds. It may go to the first waiter, or linger for the next request.
+pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
+    /// One grant under the lease.
+    type Grant: fmt::Debug + Send + Sync;
+
+    /// Returns the remaining validity of the present grant, if it has a holder.
+    fn remaining(&self) -> Option<Duration>;
+
+    /// Whether it may linger.
+    fn is_lingering(&self) -> bool;
+
+    /// Takes over a lease that lingers. Otherwise releases it, if it does, and returns `None`. Must not be
+    /// called with a mutex locked.
+    fn take_over(self: &Arc<Self>, resource: &Resource, plan: &Plan) -> Option<Arc<Self::Grant>>;
+
+    /// Releases the lease if it lingers. Must not be called with a mutex locked.
+    fn end_linger(self: &Arc<Self>);
+
+    /// Releases a grant that its request did not take.
+    fn release(grant: &Arc<Self::Grant>);
+}

@@ -1,0 +1,93 @@
+//! Ends the locks of others: by their holder, or by their names.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    core::Core,
+    inspect::{Holder, inspect_name},
+    query::{query, votes},
+    released::Released,
+    request::LockRequest,
+};
+use crate::{
+    error::{Reason, ReleaseError, ResourceError},
+    protocol::{Answer, LeaseId, Op, ReleasedAnswer, formulas},
+    resource::Resource,
+};
+
+/// The lock to revoke: that of a [`Holder`], or whichever holds a resource's names.
+#[derive(Clone, Debug)]
+pub struct RevokeTarget(RevokeBy);
+
+#[derive(Clone, Debug)]
+enum RevokeBy {
+    Holder(Holder),
+    Resource(Result<Resource, ResourceError>),
+}
+
+impl From<&Holder> for RevokeTarget {
+    fn from(holder: &Holder) -> Self {
+        Self(RevokeBy::Holder(holder.clone()))
+    }
+}
+
+macro_rules! revoke_by_name {
+    ($($name:ty),*) => {$(
+        impl From<$name> for RevokeTarget {
+            fn from(name: $name) -> Self {
+                Self(RevokeBy::Resource(Resource::try_from(name).map_err(Into::into)))
+            }
+        }
+    )*};
+}
+revoke_by_name!(Resource, &Resource, &str, String);
+
+pub(super) async fn revoke(
+    core: &Arc<Core>,
+    target: RevokeTarget,
+) -> Result<Released, ReleaseError> {
+    let resource = match target.0 {
+        RevokeBy::Holder(holder) => return revoke_lease(core, &holder).await,
+        RevokeBy::Resource(resource) => resource.map_err(ReleaseError::InvalidResource)?,
+    };
+    let mut revoked = Released::AlreadyLost;
+    for name in resource.shared_names() {
+        let holder = inspect_name(&core.client, name)
+            .await
+            .map_err(|votes| ReleaseError::NoQuorum { votes })?;
+        if let Some(holder) = holder
+            && revoke_lease(core, &holder).await? == Released::Released
+        {
+            revoked = Released::Released;
+        }
+    }
+    Ok(revoked)
+}
+
+/// Deletes the lease's keys on every node.
+async fn revoke_lease(core: &Arc<Core>, holder: &Holder) -> Result<Released, ReleaseError> {
+    let Some(lease) = &holder.lease else { return Err(ReleaseError::Foreign) };
+    let Ok(resource) = Resource::try_from(&*holder.name) else { return Err(ReleaseError::Foreign) };
+    if holder.lingers {
+        // Its process would take it over without asking the nodes. A refused attempt ends that.
+        let attempt = LockRequest::own(Arc::clone(core), Ok(resource.clone()));
+        if attempt.wait(Duration::ZERO).await.is_ok() {
+            return Ok(Released::Released);
+        }
+    }
+    let id = LeaseId::new(resource, lease.nonce, Arc::clone(&lease.owner), lease.since);
+    let answers = query(&core.client, &Op::Release(Arc::new(id)), |_| false).await;
+    let quorum = formulas::quorum(answers.len());
+    let count = |wanted: bool| {
+        let is = |answer: &&Result<Answer, Reason>| matches!(answer, Ok(Answer::Released(ReleasedAnswer { existed, .. })) if *existed == wanted);
+        answers.iter().filter(is).count()
+    };
+    let deleted = count(true);
+    if deleted >= quorum {
+        Ok(Released::Released)
+    } else if deleted + count(false) >= quorum {
+        Ok(Released::AlreadyLost)
+    } else {
+        Err(ReleaseError::NoQuorum { votes: votes(&core.client, &answers) })
+    }
+}
