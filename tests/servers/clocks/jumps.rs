@@ -99,7 +99,7 @@ async fn lock_without_quorum_ends_at_jump() {
         assert!(jumped(&votes[0].outcome), "{votes}");
         assert!(!on_two.is_valid());
         assert!(on_all.is_valid(), "the other two nodes confirmed it");
-        scene.log.wait_for("WARN", &["lock lost", "resource=a", "clocks jumped"]).await;
+        scene.log.wait_for("WARN", &["lock lost", "resource=a", "servers jumped"]).await;
     }
 }
 

@@ -3,16 +3,16 @@
 //! | part | where |
 //! |---|---|
 //! | identity of a set, tag of a node | `layout` |
-//! | what a node stores of its membership, and its server: the health check | `node_report` |
-//! | which change of that comes next, without I/O | `next_change` |
-//! | changes of that | `record` |
+//! | the stored membership of a node, and the properties of its server: the health check | `node_report` |
+//! | deciding the next change of the membership, without I/O | `next_change` |
+//! | changes of the membership | `record` |
 //! | the nodes of a manager, and which of them may vote | `set`, `state` |
 //! | clock jumps and wrong wall clocks | `clocks` |
 //! | requests to the nodes | `requests` |
 //! | background tasks | `tasks` |
 //! | end of a probation | `activate`, `learnt_state` |
 //! | copying of records | `copy`, `record_source`, `key_reservations`, `source_outcomes` |
-//! | tasks of a single client on behalf of all | `shared_task` |
+//! | tasks that a single client runs on behalf of all | `shared_task` |
 //! | connections for bulk data | `bulk_connection` |
 //! | moves between layouts | `adopt` |
 //! | a shorter `max_ttl` | `lower` |
