@@ -138,5 +138,5 @@ async fn set_in_use_is_left_alone() {
         let _ = lock.release().await;
     }
 
-    assert!(!log.text().contains("nobody uses"), "{}", log.text());
+    assert!(!log.text().contains("no client uses"), "{}", log.text());
 }
