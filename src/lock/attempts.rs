@@ -37,7 +37,7 @@ pub(crate) struct AttemptLimiter {
 
 #[derive(Default)]
 struct PermitQueue {
-    /// First attempts, and retries, which alternate. By their order of arrival.
+    /// The queues of first attempts and of retries, which get permits in turn, by order of arrival.
     lanes: [BTreeMap<u64, Waker>; 2],
     next_lane: usize,
     next_id: u64,
@@ -102,12 +102,12 @@ impl AttemptLimiter {
         Permit { attempts: Arc::clone(self), outcome: AttemptOutcome::Unknown }
     }
 
-    /// Joins the queue, and returns the id there; `None` if a permit is free, which is taken.
+    /// Joins the queue, and returns the id there; `None` if it took a free permit instead.
     fn join(&self, lane: usize, waker: Waker) -> Option<u64> {
         let mut queue = self.queue();
         let is_alone = self.waiting.fetch_add(1, Ordering::SeqCst) == 0;
-        // An attempt that ended before this was counted passed its permit to nobody. Behind others
-        // that cannot be: they were counted, or took the free permit.
+        // An attempt that ended before this count passed its permit on to no waiter. That cannot
+        // happen after other waiters: they were counted, or took the free permit.
         if is_alone && self.take() {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
             return None;
@@ -132,7 +132,8 @@ impl AttemptLimiter {
         match outcome {
             AttemptOutcome::Prompt => self.raise_limit(usize::MAX),
             AttemptOutcome::InTime => self.raise_limit(INITIAL_LIMIT),
-            // Far nodes are slow without any load: the initial limit stays.
+            // Distant nodes are slow without any load, so the limit does not fall below the initial
+            // one.
             AttemptOutcome::Slow { node_timeout } => self
                 .lower_limit(node_timeout, |limit| limit.min(INITIAL_LIMIT).max(limit - limit / 8)),
             AttemptOutcome::TimedOut { node_timeout } => {
@@ -181,7 +182,7 @@ impl AttemptLimiter {
 
 opaque_debug!(AttemptLimiter);
 
-/// Allows one attempt to be in flight. Dropping it passes it on.
+/// The permit of one attempt to be in flight. Dropping it passes the permit on.
 #[derive(Debug)]
 pub(crate) struct Permit {
     attempts: Arc<AttemptLimiter>,
@@ -205,14 +206,14 @@ impl Drop for Permit {
 pub(crate) struct PermitWait {
     attempts: Arc<AttemptLimiter>,
     lane: usize,
-    /// The place in the queue, once it was polled.
+    /// The id in the queue, once it was polled.
     id: Option<u64>,
     since: Timestamp,
     timeout: Sleep,
 }
 
 impl PermitWait {
-    /// Ready with a permit, or without one when the time is over. Must not be polled again then.
+    /// Polls for a permit. Ready without one when the time is over. Must not be polled again then.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Permit>> {
         let waker = crate::sync::clone_waker(cx.waker());
         match self.id {
@@ -241,7 +242,7 @@ impl PermitWait {
         Poll::Ready(received)
     }
 
-    /// Time since the wait began.
+    /// Returns the time since the wait began.
     pub(crate) fn waited(&self) -> Duration {
         self.attempts.timers.clock().now().saturating_duration_since(self.since)
     }

@@ -77,8 +77,8 @@ impl RedlockBuilder {
     /// Adds servers by URL: `redis://`, `rediss://` (TLS, feature `tls`) or `redis+unix://`, with
     /// user, password and database where needed.
     ///
-    /// `redis+sentinel://host,host/service` and `redis+cluster://host,host` (and with `rediss+`) are
-    /// nodes whose server is whoever Sentinels or a Cluster say at the time: see
+    /// `redis+sentinel://host,host/service` and `redis+cluster://host,host` (and with `rediss+`)
+    /// are nodes whose server is the one that Sentinels or a Cluster currently report: see
     /// [docs/production.md](https://github.com/tower-redlock/tower-redlock/blob/main/docs/production.md#sentinel-and-cluster).
     ///
     /// A `redis::ConnectionInfo` or a `redis::Client` is accepted in place of a URL, a live connection is

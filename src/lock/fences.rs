@@ -13,7 +13,7 @@ use crate::{
 /// The largest known fences, by stripe.
 #[derive(Debug)]
 pub(crate) struct Fences {
-    /// Reported or accepted by a node.
+    /// Fences that a node reported or accepted.
     known: Box<[AtomicU64]>,
     /// End of the block that was proposed last, so that concurrent attempts propose different ones.
     reserved: Box<[AtomicU64]>,
@@ -60,20 +60,20 @@ impl Fences {
         Proposal { token, block }
     }
 
-    /// Returns the known fence of a stripe. One so far ahead that no node accepts a token above it comes
-    /// from a wrong clock, and is forgotten.
+    /// Returns the known fence of a stripe. A fence so far ahead that no node accepts a token above
+    /// it was set by a wrong clock, and is forgotten.
     fn known(&self, stripe: usize, wall: u64) -> u64 {
         let known = self.known[stripe].load(Ordering::Relaxed);
         if known <= wall.saturating_add(TOKEN_LEAD) {
             return known;
         }
-        // A fence that was stored meanwhile stays.
+        // Keeps a fence that was stored meanwhile.
         let order = Ordering::Relaxed;
         let _ = self.known[stripe].compare_exchange(known, 0, order, order);
         0
     }
 
-    /// Whether a node whose clock shows `wall` accepts a token above the known fences.
+    /// Returns whether a node whose clock shows `wall` accepts a token above the known fences.
     pub(crate) fn suit(&self, resource: &Resource, wall: Duration) -> bool {
         let limit = micros(wall).saturating_add(TOKEN_LEAD);
         stripes(resource).all(|stripe| self.known[stripe].load(Ordering::Relaxed) < limit)
@@ -121,10 +121,10 @@ fn micros(wall: Duration) -> u64 {
 /// Returns the number of tokens that a lease reserves, by the lead of the first before the nodes' wall
 /// clock, in µs.
 fn block_of(lead: u64, is_new_set: bool) -> u64 {
-    // By the rest of the maximum lead, as nodes' clocks may be behind.
+    // Compares the rest of the maximum lead, because nodes' clocks may be behind.
     match TOKEN_LEAD.saturating_sub(lead) {
         10_000_000.. if is_new_set || lead < 1_000_000 => BLOCK,
-        // Enough for the default number of hand-offs, while the lead shrinks.
+        // Enough tokens for the default number of hand-offs, while the lead shrinks.
         10_000_000.. => BLOCK / 8,
         1_000_000.. if is_new_set => BLOCK / 16,
         _ => 1,

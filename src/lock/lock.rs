@@ -107,7 +107,7 @@ impl Lock {
     ///
     /// Safe: the release is sent at the call, not at the first poll.
     pub fn release(self) -> Release {
-        // The drop releases a second time, which does nothing.
+        // The drop calls it again, which has no effect.
         self.give_back()
     }
 
@@ -149,7 +149,7 @@ impl LeaseWatch {
         Self { lease, key: WakerKey::default() }
     }
 
-    /// Polls the lease. While it has no answer, its next change wakes the task.
+    /// Polls the lease. If it has no answer, its next change wakes the task.
     fn poll<T>(
         &mut self,
         cx: &Context<'_>,
@@ -233,7 +233,7 @@ impl Future for Release {
 #[must_use = "futures do nothing unless polled"]
 pub struct Stopping {
     watch: LeaseWatch,
-    /// Sleeps until the soft deadline.
+    /// The soft deadline, and a sleep until it.
     sleep: Option<(Timestamp, Sleep)>,
 }
 
@@ -359,7 +359,7 @@ mod tests {
             }
             seen
         });
-        // At a third of the validity each.
+        // Renewals are due at each third of the validity.
         clock.advance(Duration::from_secs(10));
         assert_eq!(work.0.load(Ordering::SeqCst), 0);
         assert!(!seen.is_finished());

@@ -1,9 +1,9 @@
-//! What a request for a lock may set for itself.
+//! The options of a request for a lock.
 
 use std::time::Duration;
 
-/// What happens if guarded work is inside a poll when its lock has ended: it blocks, so it can't be
-/// dropped.
+/// What happens if guarded work is inside a poll when its lock has ended. Such work blocks, so it
+/// can't be dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(
     feature = "config",
@@ -102,9 +102,10 @@ impl LockOptions {
         self
     }
 
-    /// Maximum time to retry while the resource is held by others, or too few nodes answer. Default:
-    /// the manager's (zero: one attempt); zero for a [`OnceRequest`](crate::once::OnceRequest) and an
-    /// [`OnceLayer`](crate::OnceLayer). [`Duration::MAX`] is no limit.
+    /// Maximum time to retry while the resource is held by others, or too few nodes answer.
+    /// Default: the manager's (zero: one attempt); zero for a
+    /// [`OnceRequest`](crate::once::OnceRequest) and an [`OnceLayer`](crate::OnceLayer).
+    /// [`Duration::MAX`] means no limit.
     ///
     /// The last attempt begins before the wait ends. It takes one node timeout, and up to four and a
     /// half if the fencing token has to be raised and this process paused.
@@ -116,9 +117,9 @@ impl LockOptions {
         self
     }
 
-    /// Maximum time for which the lock is held, renewals included. Default: the manager's (5 min); 1 h
-    /// for a [`Job`](crate::Job), no limit for a [`Leader`](crate::Leader), whose term it bounds.
-    /// [`Duration::MAX`] is no limit.
+    /// Maximum time for which the lock is held, renewals included. Default: the manager's (5 min);
+    /// 1 h for a [`Job`](crate::Job), no limit for a [`Leader`](crate::Leader), whose term it
+    /// bounds. [`Duration::MAX`] means no limit.
     pub const fn max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = Some(max_hold);
         self
@@ -129,15 +130,16 @@ impl LockOptions {
     ///
     /// A request of this process for the same names with the same TTL then gets the lock without a
     /// message to the servers, with the next fencing token, and as a lock of its own in every other
-    /// way. Nobody renews the lock meanwhile, so it stays at most until half of its validity is left.
-    /// A request for other names, among them one of these, or with another TTL gives it back first.
+    /// way. A kept lock is not renewed, so it stays at most until half of its validity is left. A
+    /// request for other names, among them one of these, or with another TTL gives it back first.
     ///
     /// A client elsewhere that is refused the lock asks for it over the servers
-    /// ([`LockError::Held::lingers`](crate::LockError::Held)). The process then gives it back, at once or at the
-    /// end of its present use, and keeps none of these names for a second: longer if they are asked for
-    /// again within a minute, up to a minute. So a first request elsewhere takes one round trip longer,
-    /// or fails if it makes a single attempt, and the next one finds the lock as without the option.
-    /// While nobody asks, [`handoff_limit`](crate::RedlockBuilder::handoff_limit) does not apply.
+    /// ([`LockError::Held::lingers`](crate::LockError::Held)). The process then gives it back, at
+    /// once or at the end of its present use, and keeps none of these names for a second: longer if
+    /// a client asks for them again within a minute, up to a minute. So a first request elsewhere
+    /// takes one round trip longer, or fails if it makes a single attempt, and the next one finds
+    /// the lock as without the option. While no client asks,
+    /// [`handoff_limit`](crate::RedlockBuilder::handoff_limit) does not apply.
     ///
     /// For names that this process locks again and again: others only cost memory (some KiB each, at
     /// most 10,000 at a time), and wait longer elsewhere. Call
@@ -201,11 +203,11 @@ impl LockOptions {
         self
     }
 
-    /// Maximum duration of one poll of the work. Beyond it the lock is no longer renewed, and is lost
-    /// at the end of its validity, with [`LossCause::Stalled`](crate::error::LossCause). Also counts
-    /// from the grant to the first poll. Default: no limit; 1 min for a
-    /// [`Job`](crate::Job) that does not block, and for a [`Leader`](crate::Leader).
-    /// [`Duration::MAX`] is no limit, and zero is an error.
+    /// Maximum duration of one poll of the work. Beyond it the lock is no longer renewed, and is
+    /// lost at the end of its validity, with [`LossCause::Stalled`](crate::error::LossCause). Also
+    /// counts from the grant to the first poll. Default: no limit; 1 min for a [`Job`](crate::Job)
+    /// that does not block, and for a [`Leader`](crate::Leader). [`Duration::MAX`] means no limit,
+    /// and zero is an error.
     ///
     /// The work is checked every quarter of the limit, so a stall is detected up to a quarter later.
     /// Time in which the machine was suspended, or the process stopped, counts for a quarter at most.
@@ -218,14 +220,15 @@ impl LockOptions {
         self
     }
 
-    /// Maximum time between two calls of [`LockContext::heartbeat`](crate::LockContext::heartbeat) by
-    /// the work. Beyond it the lock is no longer renewed, and is lost at the end of its validity, with
-    /// [`LossCause::NoHeartbeat`](crate::error::LossCause). For work that may hang without blocking.
-    /// Default: no limit. [`Duration::MAX`] is no limit, and zero is an error.
+    /// Maximum time between two calls of [`LockContext::heartbeat`](crate::LockContext::heartbeat)
+    /// by the work. Beyond it the lock is no longer renewed, and is lost at the end of its
+    /// validity, with [`LossCause::NoHeartbeat`](crate::error::LossCause). It is for work that may
+    /// hang without blocking. Default: no limit. [`Duration::MAX`] means no limit, and zero is an
+    /// error.
     ///
     /// Counted from the grant, or the start of a job's attempt, and checked like
-    /// [`stall_limit`](Self::stall_limit). Behind a layer for HTTP, heartbeats are expected until the
-    /// response's body has ended.
+    /// [`stall_limit`](Self::stall_limit). Under a layer for HTTP, heartbeats are expected until
+    /// the response's body has ended.
     pub const fn heartbeat_within(mut self, limit: Duration) -> Self {
         self.heartbeat_within = Some(limit);
         self
@@ -256,11 +259,11 @@ impl LockOptions {
         )
     }
 
-    /// The first of these options that is set.
+    /// Refuses these options, each with its reason.
     ///
     /// # Errors
     ///
-    /// The reason against it, for an error.
+    /// The reason of the first one that is set.
     pub(crate) fn refuse(&self, reasons: &[(&str, &str)]) -> Result<(), String> {
         let is_set = |name: &str| match name {
             "wait" => self.wait.is_some(),
@@ -276,7 +279,7 @@ impl LockOptions {
         }
     }
 
-    /// What a job and a leader refuse.
+    /// Refuses the options that a job and a leader do not take.
     #[cfg(feature = "scheduler")]
     pub(crate) fn refuse_waiting(&self) -> Result<(), String> {
         let own = "when to try again follows from its own rules";
@@ -317,7 +320,7 @@ mod tests {
 
     type PlanCheck = fn(&Plan) -> bool;
 
-    /// Each option, set to what is no default, and whether a plan has it.
+    /// Each option, set to another value than its default, and a check of the plan.
     const OPTIONS: [(&str, LockOptions, PlanCheck); 10] = [
         ("ttl", NEW.ttl(TIME), |plan| plan.ttl == TIME),
         ("wait", NEW.wait(TIME), |plan| plan.wait == TIME),

@@ -62,7 +62,7 @@ impl OverrunWatch {
 
 impl Wake for OverrunWatch {
     fn wake(self: Arc<Self>) {
-        // A later poll is about to find that the lock has ended.
+        // A later poll will find that the lock has ended.
         let Some((_, has_begun)) =
             self.lease.poll_under_way().filter(|(poll, _)| *poll == self.poll)
         else {
@@ -75,7 +75,7 @@ impl Wake for OverrunWatch {
             return self.check_again(check);
         }
         if !has_begun {
-            // It has not read the clock yet.
+            // The poll has not read the clock yet.
             return self.check_again(OverrunCheck { at: now + UNBEGUN_PAUSE, ..check });
         }
         self.lease.note_overrun();

@@ -31,7 +31,7 @@ pub struct NotReady {
     /// themselves are no quorum: the table of [codes](crate::diagnosis#codes) says for which reasons
     /// a node can't.
     pub heals: bool,
-    /// Of the keys.
+    /// The prefix of the keys.
     prefix: Arc<str>,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for NotReady {
         let prospects: Vec<_> = prospects.collect();
         for (i, node) in missing.into_iter().enumerate() {
             write!(f, "{} {node}", if i == 0 { ':' } else { ';' })?;
-            // Once for all nodes in a row that need it.
+            // Written once for consecutive nodes with the same prospect.
             if let Some(prospect) = &prospects[i]
                 && prospects.get(i + 1).and_then(Option::as_ref) != Some(prospect)
             {
@@ -79,7 +79,7 @@ impl fmt::Display for NotReady {
 
 impl std::error::Error for NotReady {}
 
-/// Whether the node votes and has all records.
+/// Returns whether the node votes and has all records.
 fn has_records(node: &NodeHealth) -> bool {
     node.is_voting() && node.copying.is_none()
 }
@@ -91,7 +91,7 @@ fn reason(node: &NodeHealth) -> Option<&Reason> {
     }
 }
 
-/// Whether the node may vote later by itself.
+/// Returns whether the node may vote later by itself.
 fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     let (NodeState::Refusing { reason, since } | NodeState::Down { reason, since }) = &node.state
     else {
@@ -99,7 +99,7 @@ fn heals(node: &NodeHealth, settings: &Settings) -> bool {
     };
     let Some(lasts_after) = prospect(reason, &settings.key_prefix).lasts_after else { return true };
     let taken_over = match reason {
-        // A set that is not in use is taken over.
+        // A node of an unused set is taken over.
         Reason::OtherLayout { .. } => {
             let longest = node.max_ttl.unwrap_or_default().max(settings.max_ttl);
             other_sets::watch_time(longest, settings.drift_factor)
@@ -121,7 +121,7 @@ impl Client {
         Err(NotReady { nodes, quorum, heals, prefix: Arc::clone(&self.settings.key_prefix) })
     }
 
-    /// As [`readiness`](Self::readiness), and a quorum has all records.
+    /// Checks [`readiness`](Self::readiness), and that a quorum has all records.
     fn readiness_with_records(&self) -> Result<(), NotReady> {
         self.readiness()?;
         let (nodes, quorum) = (self.health(), formulas::quorum(self.nodes.len()));
@@ -180,7 +180,7 @@ mod tests {
         Reason::OtherLayout { found: "2 nodes".into(), ours: "3 nodes".into() }
     }
 
-    /// For a `max_ttl` of 10 s.
+    /// Returns whether the node heals, for a `max_ttl` of 10 s.
     fn heals(node: &NodeHealth) -> bool {
         super::heals(node, &Redlock::embedded().client().settings)
     }

@@ -79,10 +79,10 @@ impl Redlock {
         LockRequest::new(Arc::clone(&self.core), resource.map_err(LockError::InvalidResource))
     }
 
-    /// Refuses further requests, and waits for background work: first for requests behind an
-    /// [`OnceLayer`](crate::OnceLayer) whose callers have gone, for at most their `max_hold`; then until
-    /// the releases of all locks are delivered to the reachable nodes, for at most `max_ttl`, after
-    /// which the keys have expired.
+    /// Refuses further requests, and waits for background work: first for requests under an
+    /// [`OnceLayer`](crate::OnceLayer) whose callers have gone, for at most their `max_hold`; then
+    /// until the releases of all locks are delivered to the reachable nodes, for at most `max_ttl`,
+    /// after which the keys have expired.
     ///
     /// Call it before the process ends: a release that is not sent by then leaves its key until the
     /// TTL. Stop the server first, and call it in the runtime that served the requests, which drops
@@ -165,7 +165,7 @@ impl Redlock {
         self.core.client.health()
     }
 
-    /// Returns what others see as the holder of this manager's locks: the
+    /// Returns the name that others see as the holder of this manager's locks: the
     /// [`owner`](RedlockBuilder::owner) that was set, by default `program@host:pid`.
     pub fn owner(&self) -> &Arc<str> {
         &self.core.client.settings.owner
@@ -198,7 +198,8 @@ impl Redlock {
         super::inspect::inspect(&self.core.client, &resource).await
     }
 
-    /// Revokes a lock: that of a [`Holder`], and no later one, or whichever holds a name.
+    /// Revokes a lock: the lock of a [`Holder`], and not a later one, or the present lock on a
+    /// name.
     ///
     /// ```
     /// use tower_redlock::{lock::Released, Redlock};
@@ -212,14 +213,15 @@ impl Redlock {
     /// # }
     /// ```
     ///
-    /// Returns [`Released::AlreadyLost`] if nobody holds it, or the [`Holder`] no longer does.
+    /// Returns [`Released::AlreadyLost`] if there is no holder, or the [`Holder`] no longer holds
+    /// it.
     ///
     /// Meant for holders that have crashed. A live one stores its key again with its next renewal,
-    /// unless another client was faster; then the former holder takes its lock for valid until that
-    /// renewal, or until the end of its validity: at most one TTL. After a hand-off within the holder's
-    /// process, the lock of the current holder there is revoked. A lock that may
-    /// [linger](crate::LockOptions::linger) is asked for first, by a single attempt, so that a process
-    /// that keeps it unused gives it back.
+    /// unless another client was faster. In that case the former holder considers its lock valid
+    /// until that renewal, or until the end of its validity: at most one TTL. After a hand-off
+    /// within the holder's process, the lock of the current holder there is revoked. A lock that
+    /// may [linger](crate::LockOptions::linger) is first requested by a single attempt, so that a
+    /// process that keeps it unused gives it back.
     ///
     /// # Errors
     ///
@@ -271,8 +273,8 @@ impl Redlock {
     }
 
     /// Enumerates the keys of work that is done or was begun ([`once`](Self::once)), as
-    /// [`locks`](Self::locks) does. What is known of a key is told by
-    /// [`OnceRequest::status`](crate::once::OnceRequest::status).
+    /// [`locks`](Self::locks) does. [`OnceRequest::status`](crate::once::OnceRequest::status)
+    /// returns the state of a key.
     pub fn once_keys(&self) -> impl Stream<Item = Result<Arc<str>, LockError>> + Send + use<> {
         let names = super::listing::names(Arc::clone(&self.core.client), ScanKind::Records);
         names.map_ok(|name| name.strip_prefix("once:").map_or(Arc::clone(&name), Into::into))
@@ -284,7 +286,8 @@ impl Redlock {
         super::listing::names(Arc::clone(&self.core.client), ScanKind::Jobs)
     }
 
-    /// Enumerates the jobs of which the nodes keep something, also those whose ticks were never claimed.
+    /// Enumerates the jobs of which the nodes store data, also those whose ticks were never
+    /// claimed.
     #[cfg(feature = "scheduler")]
     pub(crate) fn job_registers(
         &self,
@@ -333,9 +336,9 @@ impl Redlock {
     /// meanwhile: [`ready`](Self::ready) waits for it. Until the set votes, its names have to lead all
     /// clients to the same servers.
     ///
-    /// Held locks of the old set stay held until they end, without renewals. Fencing tokens continue
-    /// above those of the old set; other records stay with their servers. A second run restarts the
-    /// probation of the new set.
+    /// Held locks of the old set stay held until they end, without renewals. Fencing tokens
+    /// continue above the tokens of the old set; other records stay with their servers. A second
+    /// run restarts the probation of the new set.
     ///
     /// # Errors
     ///

@@ -16,9 +16,10 @@ use crate::sync::thread;
 
 /// Runs the crate's own tasks: connections, timers, renewals.
 ///
-/// By default a [`ThreadSpawner`] runs them, so that they do not depend on the runtime of the guarded work,
-/// which may be saturated, blocked, or shut down before the locks are released. [`RuntimeSpawner`] runs them
-/// there all the same. A simulation may run them as its own tasks.
+/// By default a [`ThreadSpawner`] runs them, so that they do not depend on the runtime of the
+/// guarded work, which may be saturated, blocked, or shut down before the locks are released.
+/// [`RuntimeSpawner`] runs them in the application's runtime nevertheless. A simulation may run
+/// them as its own tasks.
 pub trait Spawner: fmt::Debug + Send + Sync + 'static {
     /// Runs a task to its end, inside a tokio runtime with time and I/O enabled.
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
@@ -26,8 +27,7 @@ pub trait Spawner: fmt::Debug + Send + Sync + 'static {
     /// Runs a task that blocks its thread. Default: on its own thread with this name.
     ///
     /// # Errors
-    ///
-    /// The operating system gave no thread. The task is dropped.
+    /// The operating system could not create a thread. The task is dropped.
     fn spawn_blocking(
         &self,
         name: &str,
@@ -36,8 +36,9 @@ pub trait Spawner: fmt::Debug + Send + Sync + 'static {
         run_on_thread(name, task)
     }
 
-    /// Whether tasks may be dropped before their end, as their runtime is shut down. Then no node can be
-    /// reached any more, and what waits ends by timers on a thread of the crate's own. Default: no.
+    /// Whether tasks may be dropped before their end, because their runtime is shut down. Then no
+    /// node can be reached any more, and waits end by timers on a thread of the crate's own.
+    /// Default: no.
     fn may_drop_tasks(&self) -> bool {
         false
     }
@@ -81,8 +82,7 @@ impl ThreadSpawner {
     /// Starts the thread.
     ///
     /// # Errors
-    ///
-    /// The operating system gave no thread or no event queue.
+    /// The operating system could not create a thread or an event queue.
     pub fn start() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (tasks, mut receiver) = mpsc::unbounded_channel();
@@ -110,7 +110,7 @@ impl ThreadSpawner {
 
 impl Spawner for ThreadSpawner {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        // The thread receives while this sender exists.
+        // The thread receives as long as this sender exists.
         let _ = self.tasks.send(task);
     }
 }

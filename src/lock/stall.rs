@@ -1,4 +1,4 @@
-//! Guarded work that hangs, or gives no heartbeat.
+//! Guarded work that hangs, or sends no heartbeat.
 
 use std::{
     sync::{Arc, Weak},
@@ -9,8 +9,8 @@ use std::{
 use super::{lease::ActiveLease, settings::Plan};
 use crate::{quorum::Halt, sync::Mutex, time::Timestamp};
 
-/// Checks, on the crate's thread, whether the work of a lease hangs in a poll or gives no heartbeat,
-/// and then stops the renewal.
+/// Checks, on the crate's thread, whether the work of a lease hangs in a poll or sends no
+/// heartbeat, and then stops the renewal.
 ///
 /// There are four checks per limit, and the time between two counts for at most the planned pause. So
 /// after a suspension of the machine or process, healthy work has the rest of its limit to continue. A
@@ -40,7 +40,7 @@ struct Unchanged {
 
 /// Number of checks per limit.
 const CHECKS: u32 = 4;
-/// In place of the number of a poll, before the first one.
+/// The value that stands for the number of a poll before the first poll.
 const UNTAKEN: u64 = u64::MAX;
 /// Minimum pause between two checks.
 const MIN_PAUSE: Duration = Duration::from_millis(1);
@@ -63,13 +63,13 @@ impl StallWatch {
         lease.watch_stall(Arc::new(watch), last + pause);
     }
 
-    /// Returns what is wrong with the work, and since when.
+    /// Returns the fault of the work, its name, and its duration.
     fn check(&self, lease: &ActiveLease, now: Timestamp) -> Option<(Halt, &'static str, Duration)> {
         let mut samples = crate::sync::lock(&self.samples);
         let passed = now.saturating_duration_since(samples.last).min(self.pause);
         samples.last = now;
         let poll = lease.poll_under_way().filter(|(_, has_begun)| *has_begun);
-        // A grant that its task does not take counts as a poll.
+        // A grant that its task has not received counts as a poll.
         let poll = poll.map(|(poll, _)| poll).or(lease.is_untaken().then_some(UNTAKEN));
         let in_poll = samples.poll.add(poll, passed);
         let silent = samples.beats.add((!lease.is_resting()).then(|| lease.beats()), passed);

@@ -19,7 +19,7 @@ use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Resource {
     names: ResourceNames,
-    /// Made for a job, a leader or a once key, and so allowed to have a reserved name.
+    /// Whether it was made for a job, a leader or a once key, so that its name may be reserved.
     is_own: bool,
 }
 
@@ -151,7 +151,7 @@ impl Resource {
         Self { names: ResourceNames::One(name.into()), is_own: false }
     }
 
-    /// Returns the names, to be cloned without an allocation.
+    /// Returns the names, which can be cloned without an allocation.
     #[doc(hidden)]
     pub fn shared_names(&self) -> &[Arc<str>] {
         match &self.names {
@@ -235,7 +235,7 @@ impl TryFrom<&Resource> for Resource {
     }
 }
 
-/// Why there is no valid [`Resource`].
+/// Reason why there is no valid [`Resource`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceError {
@@ -266,7 +266,7 @@ pub enum ResourceError {
     },
     /// A request has an invalid key; the text has the reason.
     Key(Cow<'static, str>),
-    /// A request has no key where the text says.
+    /// A request has no key in the place that the text names.
     Missing(Cow<'static, str>),
     /// The service is set up such that requests have no key; the text says what to change.
     Setup(Cow<'static, str>),

@@ -19,20 +19,21 @@ use crate::{
 };
 
 impl SharedLease {
-    /// Whether no other process wants the lease: the nodes would have reported a refused request.
+    /// Returns whether no other process wants the lease: the nodes would have reported a refused
+    /// request.
     pub(super) fn is_unwanted(&self) -> bool {
         self.id.lingers()
             && !self.asked.load(Ordering::Acquire)
             && self.client.asks.is_told_since(self.started)
     }
 
-    /// Whether the lease may go to another holder of this process.
+    /// Returns whether the lease may go to another holder of this process.
     pub(super) fn may_stay(&self, state: &LeaseState, now: Timestamp) -> bool {
         state.announced
-            // Records tell holders apart by the lease's nonce.
+            // Records identify holders by the lease's nonce.
             && !state.grant.plan.keeps_records
             && !self.client.is_closed()
-            // A new attempt would find clock jumps.
+            // After a clock jump the lock returns to the nodes.
             && self.client.clock_jumps.epoch() == self.first_epoch
             && state.grant.nth < u32::MAX
             && state.lease.can_be_handed_on(now)
@@ -46,7 +47,7 @@ impl SharedLease {
         now: Timestamp,
     ) -> Result<(), Guard<'a, LeaseState>> {
         let Plan { linger, .. } = state.grant.plan;
-        // Under the mutex of the lines, through which a shutdown goes after it has closed the manager.
+        // Runs under the mutex of the lines: a shutdown closes the manager, then locks that mutex.
         let begin = || {
             let may_begin = !self.client.is_closed() && self.client.asks.enter();
             self.is_lingering.store(may_begin, Ordering::Release);
@@ -91,7 +92,7 @@ impl SharedLease {
     pub(super) fn note_end(&self, state: &LeaseState) {
         if self.is_lingering() {
             self.client.wakeups.returning(self.resource(), self.started);
-            // At once for requests that join the lines.
+            // Set at once, for requests that join the lines.
             if let Some(ticket) = &state.ticket {
                 ticket.vacate(|| self.stop_lingering());
             }
@@ -103,13 +104,13 @@ impl SharedLease {
         self.client.asks.leave();
     }
 
-    /// Another process was refused the lease: it does not linger any more.
+    /// Ends the linger, because another process was refused the lease.
     pub(crate) fn asked(self: &Arc<Self>) {
         self.asked.store(true, Ordering::Release);
         self.end_linger();
     }
 
-    /// Notes a request of another process that came before the grant.
+    /// Records a request of another process that came before the grant.
     pub(super) fn note_earlier_ask(&self) {
         if self.client.asks.was_asked_since(self.resource(), self.started) {
             self.asked.store(true, Ordering::Release);

@@ -21,7 +21,7 @@ pub(crate) struct Ticket<L: HeldLease> {
 impl<L: HeldLease> Ticket<L> {
     /// Reports to the lines that an attempt failed.
     pub(crate) fn report(&self, error: &LockError) {
-        // Of a set it is not known which of its names is held.
+        // For a set it is unknown which of its names is held.
         let known = match self.names() {
             [_] => error.clone(),
             _ => self.queue.held_here(None),
@@ -91,8 +91,8 @@ impl<L: HeldLease> Ticket<L> {
         }
     }
 
-    /// Ends the turn of a holder whose lease stays with the process, if nobody waits and `keep` says so.
-    /// It is called with the lines locked.
+    /// Ends the turn of a holder whose lease stays with the process, if no request waits and `keep`
+    /// returns true. `keep` is called with the lines locked.
     pub(crate) fn keep_if(&self, keep: impl FnOnce() -> bool) -> bool {
         let mut lines = self.queue.lines();
         let is_empty = |name| lines.names.get(name).is_some_and(Line::is_empty);

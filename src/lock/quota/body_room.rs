@@ -20,7 +20,7 @@ pub(crate) struct BodyRoom {
     warnings: Mutex<WarnThrottle>,
 }
 
-/// There is no room for a body. Has the limit, in bytes.
+/// The error without room for a body. It has the limit, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom(pub(crate) usize);
 
@@ -44,7 +44,7 @@ impl BodyRoom {
     }
 }
 
-/// The bytes of a body, until it is dropped.
+/// The bytes of one body. Dropping it returns the room.
 pub(crate) struct HeldBytes {
     room: Arc<BodyRoom>,
     bytes: usize,
@@ -55,7 +55,7 @@ impl HeldBytes {
         Self { room: Arc::clone(room), bytes: 0 }
     }
 
-    /// Whether a body of `bytes` bytes would have room now. Takes none.
+    /// Checks whether a body of `bytes` bytes would have room now, without taking it.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), NoRoom> {
         let used = self.room.used.load(Ordering::Relaxed);
         match self.with(used, bytes) {
@@ -64,7 +64,7 @@ impl HeldBytes {
         }
     }
 
-    /// Takes room for `bytes` bytes in all.
+    /// Takes room for `bytes` bytes in total.
     pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let (order, with) = (Ordering::Relaxed, |used| self.with(used, bytes));
         if self.room.used.fetch_update(order, order, with).is_err() {
@@ -75,7 +75,8 @@ impl HeldBytes {
     }
 
     /// Returns the bytes in use once this body holds `bytes`, or `None` without room. A single body
-    /// always has room: its layer has a limit of its own. So has one that does not grow.
+    /// always has room, because its layer has a limit of its own. A body that does not grow has
+    /// room, too.
     fn with(&self, used: usize, bytes: usize) -> Option<usize> {
         let others = used.saturating_sub(self.bytes);
         let all = others.saturating_add(bytes);

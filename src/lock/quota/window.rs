@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) records: u64,
-    /// Of the records, without their answers.
+    /// Bytes of the records, without their answers.
     pub(super) bytes: u64,
     /// Bytes of their answers.
     pub(super) answers: u64,

@@ -16,7 +16,7 @@ use crate::{
 /// The streaks of a manager, and the tasks that wait for a node's answer whether other processes wait.
 #[derive(Debug, Default)]
 pub(super) struct SharedStreaks {
-    /// There are any streaks. Usually there are none.
+    /// Whether there are any streaks. Usually there are none.
     any: AtomicBool,
     state: Mutex<WatchedStreaks>,
 }
@@ -43,7 +43,7 @@ impl SharedStreaks {
         result
     }
 
-    /// Changes the streaks by a node's answer, and wakes the tasks that wait for one.
+    /// Updates the streaks by a node's answer, and wakes the tasks that wait for one.
     pub(super) fn answered(&self, change: impl FnOnce(&mut Streaks)) {
         let mut wakers = Vec::new();
         self.change(change);

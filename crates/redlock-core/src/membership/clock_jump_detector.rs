@@ -1,9 +1,9 @@
-//! R10: tells jumps of servers' clocks from a pause of the local clock.
+//! R10: distinguishes jumps of servers' clocks from a pause of the local clock.
 //!
 //! During a pause of the local clock every server seems to jump forward by the same time, between
 //! two readings around the pause. A server that was read before and after it and did not jump
 //! disproves the pause: the other clocks jumped together, as a shared time source may make them.
-//! The verdict waits for the servers whose readings can disprove it.
+//! The decision waits for the servers whose readings can disprove the pause.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ struct SuspectedJump {
 /// An apparent jump of a server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// By how much.
+    /// Bounds on the size of the jump, in µs.
     pub by: Interval,
     /// When the latest reading without the jump was sent.
     pub since: Timestamp,
@@ -63,7 +63,7 @@ pub struct LocalPause {
     pub at_least: Duration,
     /// Maximum length.
     pub at_most: Duration,
-    /// The nodes whose apparent jumps it explains; jumps of other nodes are their own.
+    /// The nodes whose apparent jumps the pause explains. Jumps of other nodes are real.
     pub accused: Vec<usize>,
 }
 
@@ -170,8 +170,8 @@ impl ClockJumpDetector {
     /// Returns whether a node that was read before and after the pause can't have advanced by it.
     ///
     /// The first reading may fall into the pause, for example when all nodes have just connected.
-    /// If it came after the pause after all, nodes are barred without need, which is safe. But a
-    /// jump of the node's own at that time may include the pause.
+    /// If it came after the pause, nodes are barred needlessly, which is safe. A real jump of the
+    /// node at that time may hide the pause, so such a node needs a reading from before it.
     fn is_disproved(&self, accused: &[(usize, Sighting)]) -> bool {
         let (since, seen) = pause(accused);
         let least = accused.iter().map(|(_, jump)| jump.by.low).max().unwrap_or(0);
@@ -228,7 +228,7 @@ mod tests {
         Timestamp::ZERO + Duration::from_millis(100_000 + ms)
     }
 
-    /// Seen at `ms`, by about `by` ms; a second before, the node had been read without it.
+    /// A jump by about `by` ms, detected at `ms`. The node was read without it a second before.
     fn jump(ms: u64, by: i64) -> Sighting {
         let by = Interval { low: by * 1_000 - 1_000, high: by * 1_000 + 1_000 };
         Sighting { by, since: at(ms).saturating_sub(Duration::from_secs(1)), seen: at(ms) }
@@ -359,7 +359,8 @@ mod tests {
         assert_eq!(detector.report(2, last, |_| false), own(&[(2, last)]));
     }
 
-    /// Two of three accuse our clock; the third jumped by itself, and remains accused.
+    /// Two of three servers show a pause of the local clock. The third one jumped, and stays
+    /// barred.
     #[test]
     fn another_jump_is_not_among_accused() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!(accused(&detector.steady(1, since, at(902), ALL)), [0, 2]);
     }
 
-    /// A node that jumped by itself long before is as good a witness as any.
+    /// An earlier jump of a node does not disqualify its later readings.
     #[test]
     fn earlier_jump_leaves_node_a_witness() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);

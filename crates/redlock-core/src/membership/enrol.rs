@@ -29,11 +29,11 @@ pub struct Enrolment {
     old_set_seen: Option<Timestamp>,
 }
 
-/// Pause before a step that failed is tried again.
+/// Pause before the retry of a failed step.
 const RETRY: Duration = Duration::from_millis(200);
-/// The same for the takeover of a node, and the start of one that was moved.
+/// Pause before the retry of a takeover, or of the start of a moved node.
 const MOVE_RETRY: Duration = Duration::from_secs(1);
-/// Number of probations after which a name that a server owned again counts as settled.
+/// Number of probations for which a server must own a regained name until it counts as settled.
 const LASTING: u32 = 16;
 
 impl Enrolment {
@@ -93,7 +93,8 @@ impl Enrolment {
             entry.other_set = None;
         }
         if status != entry.status {
-            // What it was sent is in this record: what it lacks now may be sent at once.
+            // The record includes what the node was sent before, so missing owners may be sent at
+            // once.
             entry.check_at = Timestamp::ZERO;
         }
         if status != NodeStatus::Out {
@@ -189,21 +190,21 @@ impl Enrolment {
         Some(entry.displaced_since? + self.probation(self.max_ttl) * (1 << entry.flaps))
     }
 
-    /// Returns the node's incarnation if it is to be enrolled again although another server owns
-    /// its name.
+    /// Returns the node's incarnation if it must be enrolled again although another server owns its
+    /// name.
     pub fn reclaims(&self, node: usize, now: Timestamp) -> Option<Incarnation> {
         let view = self.nodes[node].view()?;
         view[node].filter(|_| self.reclaimed_at(node).is_some_and(|at| now >= at))
     }
 
     /// Returns whether a node was last seen in another set. If it reappears without its data, it
-    /// still belongs to that set, or to whoever adopted it.
+    /// still belongs to that set, or to the set that adopted it.
     pub fn is_elsewhere(&self, node: usize) -> bool {
         self.nodes[node].known == NodeStatus::OtherLayout
     }
 
-    /// Returns what is to be done now. The end of an activation is reported with
-    /// [`ended`](Self::ended), that of a copy with [`copied`](Self::copied).
+    /// Returns the steps that are due now. The caller reports the end of an activation with
+    /// [`ended`](Self::ended), and the end of a copy with [`copied`](Self::copied).
     pub fn plan(&mut self, now: Timestamp) -> EnrolPlan {
         let activations = self.due(now);
         let (mut checks, mut copies) = (Vec::new(), Vec::new());
@@ -222,7 +223,7 @@ impl Enrolment {
         EnrolPlan { activations, checks, copies, wake: self.next_wake() }
     }
 
-    /// Returns when a change of a node's record is due that other nodes' records give rise to.
+    /// Returns when a node's record must change because of other nodes' records.
     fn change_at(&self, node: usize) -> Option<Timestamp> {
         let is_due = self.lacks_owners(node) || self.may_start(node);
         let at = if is_due { Timestamp::ZERO } else { self.unused_from(node)? };
@@ -239,7 +240,7 @@ impl Enrolment {
         }
     }
 
-    /// Records the end of a copy, and when it is to be tried again.
+    /// Records the end of a copy, and the time of the next try.
     pub fn copied(&mut self, node: usize, again: Option<Timestamp>) {
         self.nodes[node].copying = again.map_or(Copying::Done, Copying::Wanted);
     }
@@ -365,9 +366,9 @@ impl Enrolment {
         ends.get(self.quorum - 1).copied()
     }
 
-    /// Returns when the nodes out of sight have been so for a whole probation, and are not about to
-    /// return with their state. Zero if the node starts with so many others that any two such
-    /// groups share a name.
+    /// Returns when all unreachable nodes have been unreachable for a whole probation, so that none
+    /// is about to return with its state. Zero if the node starts with so many others that any two
+    /// such groups share a name.
     fn absence_end(&self, node: usize) -> Timestamp {
         let with =
             self.group_around(node, |_, entry| entry.status.is_active() || entry.status.starts());
@@ -400,12 +401,12 @@ impl Enrolment {
         // A quorum forgot at once, so the set starts over: each of its nodes has kept, or waited
         // out, what it granted. A minority that forgot learns from the other nodes and waits for
         // them: the former owners of its names may be alive and form a quorum with them. An old set
-        // may still grant, also out of sight: only `adopt` ends that.
+        // may still grant even if all of its nodes are unreachable: only `adopt` ends that.
         let there = |other: &usize| self.nodes[*other].status != NodeStatus::Out;
         let with = self.starters(node).into_iter().filter(there).count();
         let enough = with + 1 >= self.quorum && wait.known_to_starters.is_some();
         if entry.status.starts() && (wait.bootstrapped || enough) && !self.has_old_set() {
-            // A reachable node may know of a longer TTL, whichever owners it names.
+            // A reachable node may know of a longer TTL, even if it names other owners.
             let is_there =
                 |other: &usize| *other != node && self.nodes[*other].status.view().is_some();
             let from = (0..self.nodes.len()).filter(is_there).collect();

@@ -105,7 +105,7 @@ fn displaced_node_tells_nobody() {
     assert!((0..3).all(|node| !set.enrolment.lacks_owners(node)));
 }
 
-/// Owners are kept by maximum, whoever knows them.
+/// The greatest owner of a name is kept, whichever node reports it.
 #[test]
 fn displaced_nodes_knowledge_is_told() {
     let mut set = displaced(at(1_000));

@@ -19,17 +19,17 @@ use crate::{protocol::formulas, timestamp::Timestamp};
 /// The other set that a node belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ForeignSet {
-    /// Names the set.
+    /// The layout of the set, which identifies it.
     pub layout: Arc<str>,
-    /// How many nodes the set has; zero where that is not known.
+    /// Number of nodes in the set; zero if it is unknown.
     pub size: usize,
-    /// Changes while a client of the set looks at the node.
+    /// The latest mark of the set's clients. It changes while one of them is alive.
     pub seen: Arc<str>,
     /// The longest TTL of the set's locks.
     pub max_ttl: Duration,
 }
 
-/// A set's layout, and how many nodes it has.
+/// The layout of a set, and its number of nodes.
 pub type SetAndSize = (Arc<str>, usize);
 
 /// Maximum time between two marks of a client that is alive: it reads the record once a second, and
@@ -44,13 +44,13 @@ pub fn watch_time(max_ttl: Duration, drift_factor: f64) -> Duration {
     max_ttl + formulas::drift(max_ttl, drift_factor) + mark_interval(max_ttl)
 }
 
-/// Number of nodes that a set of `size` has to lose until the rest is no quorum.
+/// Number of nodes that a set of `size` has to lose until the rest is too few for a quorum.
 pub const fn blocking(size: usize) -> usize {
     size - formulas::quorum(size) + 1
 }
 
-/// A largest group of nodes that voted under one view when they left, by index; `None` for a node that
-/// did not vote.
+/// Returns the indices of a largest group of nodes that voted under one view when they left. `left`
+/// has `None` for a node that did not vote.
 pub fn largest_group(left: &[Option<String>]) -> Vec<usize> {
     let with = |view: &String| -> Vec<usize> {
         (0..left.len()).filter(|&node| left[node].as_ref() == Some(view)).collect()
@@ -58,8 +58,9 @@ pub fn largest_group(left: &[Option<String>]) -> Vec<usize> {
     left.iter().flatten().map(with).max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// Whether a layout can grant nothing more: N−q+1 of its nodes voted under one view when they
-/// left, or a node left under each of its names, as fewer than q of these can have another server.
+/// Returns whether a layout can grant nothing more: N−q+1 of its nodes voted under one view when
+/// they left, or a node left under each of its names. In the latter case fewer than q names can
+/// lead to another server.
 pub fn is_stopped(left: &[Option<String>], moved: usize) -> bool {
     moved == left.len() || largest_group(left).len() >= blocking(left.len())
 }

@@ -58,7 +58,8 @@ pub struct HeldAnswer {
     pub remaining: Option<Duration>,
     /// The fence; zero in the answer to an extension, which does not read it.
     pub fence: u64,
-    /// Whether the owner was asked for the lease, as its process may keep it after a release.
+    /// Whether the owner's process may keep the lease after a release. The node has then asked it
+    /// for the lease.
     pub lingers: bool,
 }
 
@@ -128,7 +129,7 @@ impl PromisedAnswer {
 /// The content of [`Answer::Claims`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClaimsAnswer {
-    /// As in [`PromisedAnswer`].
+    /// The floor of the node; see [`PromisedAnswer::floor`].
     pub floor: u64,
     /// The stored claims, in the order of the request.
     pub claims: Vec<Option<TickClaim>>,

@@ -64,8 +64,8 @@ impl Op {
     pub const MAX_JOBS_A_CALL: usize = 500;
     /// Maximum number of jobs in one namespace whose claims a node keeps.
     pub const MAX_JOBS: usize = 10_000;
-    /// Maximum number of names in one namespace under which a node keeps claims: those of its jobs, and
-    /// two [documents](super::JobDocument) of each.
+    /// Maximum number of names in one namespace under which a node keeps claims: each job has its
+    /// own name and two [documents](super::JobDocument).
     pub const MAX_REGISTERS: usize = 3 * Self::MAX_JOBS;
 
     /// Returns the lease that the operation belongs to, if any.
@@ -140,7 +140,7 @@ pub struct AcquireOp {
     pub block_end: u64,
     /// The end of the requested validity. The operation is not sent after it.
     pub expires: Timestamp,
-    /// Whether a refused client waits, and is to be notified of the release.
+    /// Whether a refused client waits, so that the node must report the release.
     pub waits: bool,
 }
 

@@ -65,8 +65,7 @@ impl JobDocument {
     }
 }
 
-/// The run of a tick. Times are those of the wall clock since the Unix epoch, in whole
-/// milliseconds.
+/// The run of a tick. Times are wall-clock times since the Unix epoch, in whole milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TickRun {
     /// The tick; zero for a run on demand before the first tick.
@@ -89,8 +88,8 @@ pub struct ScheduleMark {
     pub since: Duration,
     /// The owner that gave it to the job.
     pub owner: Arc<str>,
-    /// The text that the fingerprint is of; `None` in a claim of an earlier version, and where it is longer
-    /// than [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES).
+    /// The text of which the fingerprint is a hash; `None` in a claim of an earlier version, and if
+    /// it is longer than [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES).
     pub text: Option<Arc<str>>,
     /// Version of the time zone database by which the author of the claim computes ticks; `None` if the
     /// ticks depend on no time zone.
@@ -157,7 +156,7 @@ impl TickRun {
 }
 
 impl ScheduleMark {
-    /// Takes over since when the job has the same schedule, and by whom.
+    /// Adopts the start and the owner of the same schedule, if `stored` is not later.
     #[doc(hidden)]
     pub fn adopt(&mut self, stored: &Self) {
         if stored.since <= self.since {
@@ -166,7 +165,7 @@ impl ScheduleMark {
         }
     }
 
-    /// Creates the mark of a schedule that a job has since `since`.
+    /// Creates the description of a schedule that a job has since `since`.
     pub const fn new(fingerprint: u64, since: Duration, owner: Arc<str>) -> Self {
         Self { fingerprint, since, owner, text: None, zones: None }
     }

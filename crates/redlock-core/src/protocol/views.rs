@@ -1,4 +1,4 @@
-//! R14: one name, one server. Which servers own the node names.
+//! R14: which server owns each node name.
 //!
 //! A name may lead to another server than before: its address moved, a container was replaced, a
 //! proxy failed over. Each server stores, for every other name of its set, the [`Incarnation`] that
@@ -53,14 +53,14 @@ impl fmt::Debug for Incarnation {
 /// where it knows of none.
 pub type View = [Option<Incarnation>];
 
-/// Whether answers under these views count together. A node without the restart guard keeps no
-/// view (`None`); its answers count with all.
+/// Returns whether answers under these views count together. A node without the restart guard keeps
+/// no view (`None`); its answers count with all.
 pub fn agree(a: Option<&Arc<View>>, b: Option<&Arc<View>>) -> bool {
     a.is_none() || b.is_none() || a == b
 }
 
-/// The number of answers in a largest group under one view, and the view; `None` if there is none
-/// that is kept.
+/// Returns the number of answers in a largest group under one view, and that view; `None` if no
+/// answer has one.
 pub fn largest_group<'a>(
     views: impl Iterator<Item = Option<&'a Arc<View>>> + Clone,
 ) -> (usize, Option<&'a Arc<View>>) {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn stale_server_counts_with_nobody() {
+    fn stale_server_counts_alone() {
         let [old, new, b, c] = [(1, 1), (2, 2), (1, 3), (1, 4)].map(|(e, id)| incarnation(e, id));
         let view = |first| Arc::from([Some(first), Some(b), Some(c)]);
         let (of_old, of_new) = (view(old), view(new));
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(group([&of_new, &of_old, &of_old]), (2, Some(of_old)));
     }
 
-    /// Each knows the other, but they know different owners of a third name.
+    /// The two servers know each other, and different owners of a third name.
     #[test]
     fn third_owners_have_to_agree() {
         let [a, b, c, later] = [(1, 1), (1, 2), (1, 3), (2, 4)].map(|(e, id)| incarnation(e, id));

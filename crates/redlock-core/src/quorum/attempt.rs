@@ -12,7 +12,7 @@ use crate::{
     vote::VoteOutcome,
 };
 
-/// The attempt: when the lock is held, when the attempt is over, and with which verdict.
+/// Decides when the lock is held, when the attempt is over, and with which verdict.
 impl Lease {
     pub(super) fn send_acquire(&self, node: usize, out: &mut Vec<Action>) {
         let token = self.params.proposal.unwrap_or(0);

@@ -22,9 +22,9 @@ use crate::protocol::{ScheduleMark, TickClaim, TickRun, formulas};
 pub enum ClaimStatus {
     /// Fewer than a quorum of nodes answered.
     TooFew,
-    /// This one; `None` if there was none.
+    /// The latest claim; `None` if there is none.
     Known(Option<LatestClaim>),
-    /// Counts as this one, unless nodes that have not answered yet report another.
+    /// The latest claim, unless nodes that have not answered yet report another.
     Likely(LatestClaim),
 }
 
@@ -39,8 +39,8 @@ pub struct LatestClaim {
     pub before: Option<TickRun>,
     /// The job's schedule, where it is known.
     pub schedule: Option<ScheduleMark>,
-    /// A quorum of nodes stores exactly this. Otherwise other readers may see an earlier state of the
-    /// run, such as running instead of ended.
+    /// Whether a quorum of nodes stores exactly this claim. Otherwise other readers may see an
+    /// earlier state of the run, such as running instead of ended.
     pub is_replicated: bool,
 }
 
@@ -91,8 +91,9 @@ pub fn status<'a>(
         return ClaimStatus::Known(None);
     };
     let same = || claims().filter(|claim| claim.token == token);
-    // Of the claims with one token the last counts, from any node: that the run ended or never began.
-    // Claims of earlier versions have no numbers; theirs are for one run, or the later run counts.
+    // Of the claims with one token the last counts, from any node, because it tells that the run
+    // ended or never began. Claims of earlier versions have no numbers: of these, the later run
+    // counts.
     let order =
         |claim: &TickClaim| (claim.number, claim.run.tick, claim.run.attempt, claim.run.ended);
     let Some(last) = same().max_by_key(|claim| order(claim)) else {
@@ -105,7 +106,7 @@ pub fn status<'a>(
         schedule: last.schedule.clone(),
         is_replicated: same().filter(|claim| *claim == last).count() >= quorum,
     };
-    // The claim names the run before it, and none came between.
+    // The claim names the previous run, and no run came in between.
     let before = || {
         last.before.map(|run| LatestClaim {
             run,

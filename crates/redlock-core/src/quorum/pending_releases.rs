@@ -31,7 +31,7 @@ pub struct PendingReleases<T> {
 pub struct PendingRelease<T> {
     /// The lease to release.
     pub lease: T,
-    /// When its key has expired.
+    /// Time at which its key has expired.
     pub until: Timestamp,
 }
 
@@ -79,14 +79,14 @@ impl<T> PendingReleases<T> {
         self.waiting.drain(..count).collect()
     }
 
-    /// The node acknowledged a release.
+    /// Records that the node acknowledged a release.
     pub fn answered(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.answering = true;
         self.retry = FIRST_RETRY;
     }
 
-    /// A release was not acknowledged again.
+    /// Records that a repeated release was not acknowledged.
     pub fn failed(&mut self, entry: PendingRelease<T>, now: Timestamp) {
         self.in_flight = self.in_flight.saturating_sub(1);
         self.answering = false;
@@ -95,7 +95,8 @@ impl<T> PendingReleases<T> {
         self.add(entry);
     }
 
-    /// When [`take`](Self::take) returns releases; `None` while it waits for answers or is empty.
+    /// Returns when [`take`](Self::take) returns releases; `None` while it waits for answers or is
+    /// empty.
     pub fn next_wake(&self) -> Option<Timestamp> {
         if self.waiting.is_empty() || self.in_flight > 0 {
             return None;

@@ -9,14 +9,15 @@ use std::{sync::Arc, time::Duration};
 
 use crate::protocol::{Record, formulas};
 
-/// The record of a name, as far as it is known.
+/// The status of a name's record, by the answers so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordStatus {
-    /// Fewer than a quorum of nodes answered, none of them that the work is done.
+    /// Fewer than a quorum of nodes answered, and none of them that the work is done.
     TooFew,
     /// No quorum stores a record.
     Nothing,
-    /// The work was begun, and its outcome is unknown: a quorum stores this record, or may.
+    /// The work was begun, and its outcome is unknown: a quorum stores this record, or may store
+    /// it.
     Unknown {
         /// The record.
         record: Arc<Record>,
@@ -35,7 +36,7 @@ pub enum RecordStatus {
 }
 
 impl RecordStatus {
-    /// Whether more answers could only change it to [`Done`](Self::Done).
+    /// Returns whether more answers could only change the status to [`Done`](Self::Done).
     pub const fn is_settled(&self) -> bool {
         match self {
             Self::TooFew | Self::Unknown { is_certain: false, .. } => false,
@@ -44,8 +45,8 @@ impl RecordStatus {
     }
 }
 
-/// Returns what `answers` amount to: the records of the nodes that answered, out of `nodes`, each with
-/// its remaining TTL.
+/// Returns the status by `answers`: the records of the nodes that answered, out of `nodes`, each
+/// with its remaining TTL.
 pub fn status<'a>(
     answers: impl IntoIterator<Item = Option<(&'a Arc<Record>, Duration)>>,
     nodes: usize,

@@ -15,9 +15,9 @@ use crate::{
 
 /// Renewal while the lease is held, and the ways in which it ends.
 ///
-/// Each node's ballot has the start of the latest request that set its key's TTL. The q-th largest
-/// of these starts, plus the validity, is the time until which a quorum keeps the key: a slow
-/// answer to an earlier round still counts, from that round's own start.
+/// Each node's ballot has the start of the latest request that set its key's TTL. A quorum keeps
+/// the key until the q-th largest of these starts plus the validity: a slow answer to an earlier
+/// round still counts, from that round's own start.
 impl Lease {
     /// Schedules the first round of renewal at a third of the validity.
     pub(super) fn schedule_renewal(&mut self) {
@@ -123,7 +123,8 @@ impl Lease {
         }
     }
 
-    /// Sets the end of the validity that a quorum confirmed. Nobody holds a lease that lingers.
+    /// Sets the end of the validity that a quorum confirmed, and reports it to the holder, if there
+    /// is one.
     fn move_end(&mut self, until: Timestamp, out: &mut Vec<Action>) {
         self.valid_until = until;
         if self.lingers_until.is_none() {
@@ -132,7 +133,7 @@ impl Lease {
         }
     }
 
-    /// The votes on the latest round of renewal.
+    /// Returns the votes on the latest round of renewal.
     pub(super) fn renewal_votes(&self) -> Vec<VoteOutcome> {
         self.ballots.renewal_votes(self.round_started)
     }

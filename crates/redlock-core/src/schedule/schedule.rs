@@ -25,7 +25,7 @@ pub struct Schedule {
 
 #[derive(Clone)]
 pub(super) enum Rule {
-    /// Both in ms. The offset is below the period.
+    /// Period and offset, in ms. The offset is below the period.
     Every {
         period: u64,
         offset: u64,

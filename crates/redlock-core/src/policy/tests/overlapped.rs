@@ -87,6 +87,6 @@ fn jitter_moves_the_overlapping_start() {
     assert_eq!(next_overlap(&schedule, JOB, at(10), just_before), Some((at(20), start)));
     let next = Some((at(30), schedule.start(JOB, at(30))));
     assert_eq!(next_overlap(&schedule, JOB, at(10), start), next);
-    // Its own start is no overlap.
+    // The run's own start does not count as an overlap.
     assert_eq!(next_overlap(&schedule, JOB, at(20), at(20)), next);
 }

@@ -37,7 +37,7 @@ pub(super) struct Attempt {
     /// The end of the lease, once it was held.
     pub(super) until: Option<Timestamp>,
     pub(super) refused: bool,
-    /// Nobody holds it, and its process keeps it.
+    /// Its process keeps it, without a holder.
     pub(super) lingers: bool,
     pub(super) lost: bool,
     pub(super) released: bool,
@@ -162,7 +162,7 @@ impl Attempt {
         if !first_of_release {
             assert!(!orphaned, "orphaned out of turn");
         } else if failed {
-            // Requests arrive in order: nothing is under way to the node behind its release.
+            // Requests arrive in order, so none is under way to the node after its release.
             assert!(orphaned || !nodes[node].holds(self.id, now), "node {node} keeps our key");
         } else {
             assert!(!orphaned, "the release was acknowledged");

@@ -106,7 +106,7 @@ impl ClaimWorld {
         usize::try_from((self.random >> 33) % limit as u64).unwrap()
     }
 
-    /// A new attempt, under a lock that the replica has, or had: nobody sees to that here.
+    /// Begins an attempt under a lock that the replica has, or had: the model does not check that.
     fn begin(&mut self, from: usize) {
         let token = self.next_token;
         self.next_token += 1;

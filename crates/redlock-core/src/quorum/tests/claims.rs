@@ -55,7 +55,7 @@ fn a_split_vote_burns_no_tick() {
     assert_eq!(of(&[Some(&a), Some(&b), None], 3), tick_before(50));
     let kept = claim(1, 50, None);
     assert_eq!(of(&[Some(&a), Some(&b), Some(&c), Some(&kept), Some(&kept)], 5), tick_before(50));
-    // Also where nobody keeps the one before any more.
+    // The run before counts even if no node keeps its claim any more.
     assert_eq!(of(&[Some(&a), Some(&b), Some(&c)], 3), tick_before(50));
 }
 

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, ops::Range};
 
 const NODES: usize = 3;
 const QUORUM: usize = 2;
-/// In ticks of the model's time.
+/// The shorter TTL, in ticks of the model.
 const SHORT: u32 = 2;
 const LONG: u32 = 5;
 const TTLS: [u32; 2] = [SHORT, LONG];

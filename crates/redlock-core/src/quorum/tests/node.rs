@@ -1,8 +1,8 @@
 //! One node in memory: one resource, its key and its fence.
 //!
-//! The semantics are those of the scripts and of the embedded nodes; where these two differ, the
-//! node here does what is harder on the algorithm: a delayed request still runs while its patience
-//! lasts, and an extension of a key that is still there always runs.
+//! It behaves as the scripts and the embedded nodes do. Where these differ, it takes the behaviour
+//! that is harder on the algorithm: a delayed request still runs while its patience lasts, and an
+//! extension of a key that is still there always runs.
 
 use std::time::Duration;
 

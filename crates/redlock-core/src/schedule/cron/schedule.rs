@@ -74,7 +74,8 @@ impl CronSchedule {
         Ok(Self { expression, ticks })
     }
 
-    /// Sets the time zone, by its name in the IANA database. Default: UTC, not that of the machine.
+    /// Sets the time zone, by its name in the IANA database. Default: UTC, whatever the machine's
+    /// time zone is.
     ///
     /// # Errors
     ///

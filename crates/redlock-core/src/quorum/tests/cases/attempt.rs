@@ -194,8 +194,8 @@ fn silence_ends_at_the_node_timeout() {
     assert_eq!(no_quorum(&actions), [VoteOutcome::Granted, silent.clone(), silent]);
 }
 
-/// Two errors are no verdict while the other nodes may still say that the lock is held: else the
-/// verdict would depend on who is faster.
+/// Two errors do not decide the attempt while the other nodes may still report a holder. Otherwise
+/// the verdict would depend on the order of the answers.
 #[test]
 fn verdict_waits_for_deciding_votes() {
     let mut bench = Bench::start(4);

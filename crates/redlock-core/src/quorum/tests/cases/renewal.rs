@@ -46,7 +46,7 @@ fn failed_renewal_is_retried_until_deadline() {
     // From 3 s to 9 s, every 250 ms.
     assert_eq!(rounds, 24);
     assert_eq!(bench.now, at(9_000));
-    // The grant of node 1 is no answer to a renewal.
+    // The grant of node 1 does not answer a renewal.
     let silent = unheard(Reason::TimedOut);
     let votes = vec![unheard(Reason::OutOfMemory), silent.clone(), silent];
     assert_eq!(lost, Loss::Expired { votes });

@@ -37,7 +37,7 @@ struct ClaimWorld {
 struct ClaimState {
     voters: Vec<Voter>,
     replicas: Vec<Replica>,
-    /// In a fixed order: which was sent first is no part of the state.
+    /// In a fixed order, because the order of sending does not belong to the state.
     messages: Vec<Message>,
     crashes: u8,
     next_token: u64,

@@ -85,7 +85,7 @@ pub(super) struct EnrolState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EnrolFault {
     TwoHolders,
-    /// A token is not above that of an earlier lock.
+    /// A token is not above the token of an earlier lock.
     TokenOrder,
 }
 

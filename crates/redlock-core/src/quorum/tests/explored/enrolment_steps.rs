@@ -100,7 +100,7 @@ impl EnrolWorld {
         match *step {
             EnrolStep::Tick => {
                 state.tick += 1;
-                // An expired key is no key: states that differ in it alone are one.
+                // Expired keys are removed, so that states which differ only in them are equal.
                 for server in &mut state.servers {
                     server.key = server.key.filter(|(_, end)| state.tick < *end);
                 }

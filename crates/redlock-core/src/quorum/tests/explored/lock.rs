@@ -108,7 +108,7 @@ pub(super) enum Outcome {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum LockFault {
-    /// A token is not above those of the leases completed before it was requested.
+    /// A token is not above the tokens of the leases completed before it was requested.
     TokenOrder,
     /// A lease counts a node's key that ends before the lease does.
     Unbacked,

@@ -125,7 +125,7 @@ impl LockWorld {
             LockStep::Tick => {
                 state.tick += 1;
                 let now = state.now();
-                // An expired key is no key: states that differ in it alone are one.
+                // Expired keys are removed, so that states which differ only in them are equal.
                 for node in &mut state.nodes {
                     node.key = node.key(now);
                 }
@@ -361,7 +361,7 @@ impl LockWorld {
     }
 }
 
-/// The order of answers in flight is no part of the state.
+/// Sorts answers in flight, because their order does not belong to the state.
 fn sort_replies(replies: &mut [(LeaseCommand, Result<Answer, Reason>)]) {
     replies.sort_by_cached_key(sort_key);
 }

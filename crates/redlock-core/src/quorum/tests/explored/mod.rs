@@ -54,7 +54,7 @@ where
     println!("{name}: found after {states} states, in {} steps", trace.into_actions().len());
 }
 
-/// A key by which things are sorted whose order is no part of a state.
+/// Returns a key by which to sort things whose order does not belong to a state.
 fn sort_key(of: &impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(of)
 }

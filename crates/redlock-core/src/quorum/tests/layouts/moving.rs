@@ -116,8 +116,8 @@ impl Layouts {
         self.take(at, Some(from), to, MovedState::Probation, fence)
     }
 
-    /// A client moves a server of a layout that nobody uses into its own. That it has waited only
-    /// keeps a set in use from being stopped; so it need not have.
+    /// A client moves a server of an unused layout into its own. In the model it does not wait
+    /// before, because the wait only protects a set in use from being stopped.
     pub(super) fn take_over(&mut self, layout: usize, client: usize, node: usize) -> bool {
         let driver = &self.worlds[layout].drivers[client];
         let Some(machine) = driver.conn[node].filter(|_| driver.elsewhere[node]) else {
@@ -142,8 +142,8 @@ impl Layouts {
         if !self.plan.takeover || !self.is_steady(layout) || stored.as_ref() != Some(&own.view) {
             return false;
         }
-        // By their number: nobody knows the names of another list. Those that an operator moved wait
-        // for it.
+        // The servers are counted, because no client knows the names of another list. Those that an
+        // operator moved wait for the operator.
         let enough = reads.filter_map(|read| read.left.as_ref());
         let enough = enough.filter(|left| left.layout == from && left.taken_over).count();
         let at = self.server_at(layout, node, own.machine);

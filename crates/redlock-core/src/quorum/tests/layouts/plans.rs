@@ -58,7 +58,8 @@ pub(super) fn still(plan: LayoutPlan) -> LayoutPlan {
     LayoutPlan { setup: NamesSetup { faults, ..plan.setup }, ..plan }
 }
 
-/// The same, where clients of each layout take over what nobody uses, and no operator moves it.
+/// Returns the plan in which clients of each layout take over unused servers, and no operator moves
+/// any.
 pub(super) fn taken_over(plan: LayoutPlan) -> LayoutPlan {
     LayoutPlan { takeover: true, commands: 0, ..plan }
 }

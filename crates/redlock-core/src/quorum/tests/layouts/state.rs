@@ -15,9 +15,9 @@ pub(super) struct LayoutPlan {
     pub(super) layouts: &'static [&'static [usize]],
     /// From which layout to which operators move servers.
     pub(super) moves: &'static [(usize, usize)],
-    /// Whether clients take over servers of layouts that nobody uses.
+    /// Whether clients take over servers of unused layouts.
     pub(super) takeover: bool,
-    /// How often an operator may begin.
+    /// Number of times that an operator may begin.
     pub(super) commands: u8,
     /// Whether clients of later layouts start only once a command began these.
     pub(super) starts_late: bool,
@@ -38,7 +38,7 @@ pub(super) struct LayoutTag {
 pub(super) struct Layouts {
     pub(super) plan: LayoutPlan,
     pub(super) worlds: Vec<NamesWorld>,
-    /// By name and machine.
+    /// The layout of each server, by name and machine.
     pub(super) tags: Vec<Option<LayoutTag>>,
     pub(super) operators: [Operator; CLIENTS],
     pub(super) commands: u8,

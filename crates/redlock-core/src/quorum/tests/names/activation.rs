@@ -27,7 +27,7 @@ pub(crate) struct Activation {
 }
 
 impl NamesWorld {
-    /// Whether a server is to be bootstrapped (otherwise it learns), and from when on.
+    /// Returns whether a server must be bootstrapped (otherwise it learns), and from which time on.
     fn due(&self, client: usize, node: usize) -> Option<(bool, Tick)> {
         let driver = &self.drivers[client];
         let timer = driver.timers[node]?;

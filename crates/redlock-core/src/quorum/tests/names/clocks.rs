@@ -1,8 +1,8 @@
 //! Clocks that run at different rates.
 //!
-//! The world's ticks are those of the slowest clock. Any other clock gains a tick on them from time
-//! to time, at most once in a TTL: so two clocks that measure a TTL differ by at most one tick,
-//! which is the allowance of [`NamesSetup::drift`].
+//! The slowest clock counts the world's ticks. Any other clock gains a tick on it from time to
+//! time, at most once in a TTL: so two clocks that measure a TTL differ by at most one tick, which
+//! is the allowance of [`NamesSetup::drift`].
 
 use super::{
     rule::RulePart,

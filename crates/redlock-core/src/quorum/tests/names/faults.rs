@@ -93,9 +93,9 @@ impl NamesWorld {
         true
     }
 
-    /// A replica of the server that a client's look-ups lead to takes its place, as Sentinels or a Cluster
-    /// decide it: it has the former server's data, perhaps without the latest writes, and is another run.
-    /// The former server goes on. `None`: all clients learn of it.
+    /// A replica of the server that a client's look-ups lead to takes its place, as Sentinels or a
+    /// Cluster decide it: it has the former server's data, perhaps without the latest writes, and
+    /// is another run. The former server continues. `None`: all clients learn of it.
     pub(crate) fn promote(
         &mut self,
         client: Option<usize>,

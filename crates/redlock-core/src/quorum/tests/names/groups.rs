@@ -66,7 +66,7 @@ impl NamesWorld {
         }
     }
 
-    /// A server that forgets its keys holds nobody back.
+    /// Removes a server that forgets its keys from all groups, as it refuses no lock any more.
     pub(crate) fn forget_in_groups(&mut self, at: usize) {
         for group in &mut self.groups {
             group.servers &= !(1 << at);

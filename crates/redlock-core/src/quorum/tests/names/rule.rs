@@ -3,8 +3,8 @@
 /// A part of the rule that a control leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RulePart {
-    /// The enrolment of a server ends with its run; without it, a promoted replica goes on with that of its
-    /// former master.
+    /// The enrolment of a server ends with its run; without it, a promoted replica keeps the
+    /// enrolment of its former master.
     OwnRun,
     /// Answers count together, and servers witness, only with equal views.
     Views,

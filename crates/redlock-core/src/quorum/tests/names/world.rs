@@ -127,7 +127,7 @@ pub(crate) struct NamesWorld {
     pub(crate) setup: NamesSetup,
     /// The time by the slowest clock.
     pub(crate) now: Tick,
-    /// Of the clients, then of the servers.
+    /// The clocks of the clients, then of the servers.
     pub(crate) clocks: Vec<ModelClock>,
     pub(crate) servers: Vec<ModelServer>,
     /// Where each client's look-ups lead.
