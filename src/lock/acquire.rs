@@ -56,7 +56,8 @@ enum AcquireState {
     Working(Acquisition),
 }
 
-/// Maximum duration of an attempt, in node timeouts: a permit, votes, and three raises of the token.
+/// Maximum duration of an attempt, in node timeouts: a permit, votes, and three raises of the
+/// token.
 const LONGEST_ATTEMPT: u32 = 6;
 
 struct Acquisition {
@@ -240,7 +241,7 @@ impl Acquisition {
         }
         let RetryState { core, retries, plan, .. } = &mut self.tries;
         if !retries.count(&core.queue, self.was_in_line) {
-            return Err(self.tries.turned_away(&ticket));
+            return Err(self.tries.refuse_overloaded(&ticket));
         }
         let deadline = if plan.wait.is_zero() {
             core.client.clock().now() + plan.node_timeout
@@ -256,7 +257,7 @@ impl Acquisition {
         deadline: Timestamp,
         ticket: Ticket<SharedLease>,
     ) -> AcquireStep {
-        AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.hand_over())))
+        AcquireStep::Pausing(RetryTask::start(wait, deadline, (ticket, self.tries.take())))
     }
 
     /// Returns the pause after a failed attempt, or the error that ends the request.

@@ -1,9 +1,20 @@
-//! A limit of the attempts of a manager that are in flight.
+//! A limit of the attempts of a manager that are in flight (R5).
 //!
-//! Attempts beyond what the nodes answer within the node timeout all time out, and their retries
-//! sustain the overload. So there is a limit, and a queue for the rest. The limit grows while
-//! attempts wait and those in flight are decided promptly, shrinks a little when they are slow, and
-//! is halved when they time out.
+//! Attempts beyond what the nodes answer within the node timeout all time out, and retries without
+//! a backoff sustain the overload after its cause is gone. Therefore an attempt needs a permit.
+//!
+//! There are 256 permits at first. The limit grows by one for each attempt that a quorum decided
+//! within a quarter of the node timeout (below 256: half of it) while others waited for a permit.
+//! It shrinks by an eighth, to 256 at least, when a decision takes more than half of the node
+//! timeout, and by half, to 32 at least, when attempts time out; at most once in a node timeout.
+//! First attempts and retries get permits in turn. A single attempt waits for a permit for one node
+//! timeout at most, and then fails with `Overloaded`.
+//!
+//! Consecutive attempts without a quorum of answers double the pause, and a pause is at least the
+//! last wait for a permit. Retries that no release prompts are 1 ms apart on average over all
+//! waiters (0.25 ms if no quorum answers): each of 20,000 waiters retries every 20 s, and once when
+//! the holder's key expires. Requests that wait for another process count towards
+//! `max_waiters_in_total`.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +32,8 @@ use crate::{
     time::{Sleep, Timers, Timestamp},
 };
 
-/// Initial limit, in attempts. One where schedules are explored, so that few threads wait for permits.
+/// Initial limit, in attempts. One where schedules are explored, so that few threads wait for
+/// permits.
 const INITIAL_LIMIT: usize = if cfg!(redlock_shuttle) { 1 } else { 256 };
 /// Minimum limit, in attempts.
 const MIN_LIMIT: usize = 32;
@@ -41,8 +53,8 @@ struct PermitQueue {
     lanes: [BTreeMap<u64, Waker>; 2],
     next_lane: usize,
     next_id: u64,
-    /// End of the time in which the limit is not lowered again: slow attempts until then began under
-    /// the former limit.
+    /// End of the time in which the limit is not lowered again: slow attempts until then began
+    /// under the former limit.
     settled_at: Option<Timestamp>,
 }
 

@@ -34,7 +34,7 @@ const FORK_TIME: u64 = 20_000;
 
 /// What the attempts and leases of one manager share: its nodes, clocks and settings.
 ///
-/// It knows nothing of requests and leases, which are above it.
+/// It does not depend on requests and leases, which use it.
 pub(crate) struct Client {
     pub(crate) settings: Settings,
     pub(crate) nodes: Box<[Arc<dyn Node>]>,
@@ -153,7 +153,7 @@ impl Client {
         let explained = |(vote, node): (&Vote, &Arc<dyn Node>)| {
             let mut vote = vote.clone();
             if vote.outcome == VoteOutcome::NotCounted(Reason::NotAwaited)
-                && let Some(reason) = why_not(&node.health().state)
+                && let Some(reason) = abstention_reason(&node.health().state)
             {
                 vote.outcome = VoteOutcome::NotCounted(reason);
             }
@@ -184,8 +184,8 @@ impl Client {
         formulas::common_wall(&mut known[..count], quorum).unwrap_or(wall)
     }
 
-    /// Returns the wall clock of a quorum of nodes that have clocks of their own; `None` while fewer
-    /// are connected.
+    /// Returns the wall clock of a quorum of nodes that have clocks of their own; `None` while
+    /// fewer are connected.
     #[cfg(feature = "scheduler")]
     pub(crate) fn common_wall(&self, now: Timestamp) -> Option<Duration> {
         let own = self.nodes.iter().filter(|node| node.has_own_wall());
@@ -307,7 +307,7 @@ impl Client {
 }
 
 /// Returns the reason why a node in this state has no vote.
-fn why_not(state: &NodeState) -> Option<Reason> {
+fn abstention_reason(state: &NodeState) -> Option<Reason> {
     match state {
         NodeState::Voting | NodeState::Connecting => None,
         NodeState::Probation { remaining, .. } => Some(Reason::Probation { remaining: *remaining }),

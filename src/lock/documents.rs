@@ -54,8 +54,8 @@ pub(crate) async fn prepare(
     }
 }
 
-/// Stores a document on a quorum, after [`prepare`] with its token. `number`: the sequence number among
-/// the documents with this token.
+/// Stores a document on a quorum, after [`prepare`] with its token. `number`: the sequence number
+/// among the documents with this token.
 pub(crate) fn store(
     redlock: &Redlock,
     document: JobDocument,

@@ -25,9 +25,9 @@ pub struct Holder {
     pub owner: Option<Arc<str>>,
     /// Start of the lease, by the holder's wall clock.
     pub since: Option<SystemTime>,
-    /// Time until fewer than a quorum of nodes keep the key, without a renewal. Until the first renewal
-    /// it is a [`node_timeout`](crate::RedlockBuilder::node_timeout) longer than the lease. `None` if
-    /// the key has no TTL.
+    /// Time until fewer than a quorum of nodes keep the key, without a renewal. Until the first
+    /// renewal it is a [`node_timeout`](crate::RedlockBuilder::node_timeout) longer than the lease.
+    /// `None` if the key has no TTL.
     pub remaining: Option<Duration>,
     /// The holder's fencing token; zero without fencing. After a hand-off within its process, the
     /// token of an earlier holder, because the nodes do not know of hand-offs.
@@ -38,8 +38,8 @@ pub struct Holder {
     /// Number of nodes that keep the key of this lease. The [`votes`](Self::votes) also show keys
     /// of another lease of the same owner.
     pub kept: usize,
-    /// Whether a request of another process that waits was refused since the lease began. It may have given
-    /// up since.
+    /// Whether a request of another process that waits was refused since the lease began. It may
+    /// have given up since.
     pub is_awaited: bool,
     /// Whether the holder's process may keep the lock after its release, for its next request
     /// ([`LockOptions::linger`](crate::LockOptions::linger)): it may be unused.
@@ -104,7 +104,7 @@ pub(super) async fn inspect_names(
         .collect();
     if answers.iter().flatten().count() < formulas::quorum(answers.len()) {
         // For several names, the vote on the first one.
-        let first = |answer: &KeysOfNode| match answer {
+        let first = |answer: &NodeKeys| match answer {
             Ok(found) => vote(&Ok(found[0].as_ref())),
             Err(reason) => VoteOutcome::NotCounted(reason.clone()),
         };
@@ -121,9 +121,9 @@ pub(super) async fn inspect_names(
 }
 
 /// The key of each name on one node.
-type KeysOfNode = Result<Vec<Option<Stored>>, Reason>;
+type NodeKeys = Result<Vec<Option<Stored>>, Reason>;
 
-fn found(names: &[Arc<str>], answer: Result<Answer, Reason>) -> KeysOfNode {
+fn found(names: &[Arc<str>], answer: Result<Answer, Reason>) -> NodeKeys {
     match answer? {
         Answer::Inspected(found) if found.len() == names.len() => Ok(found),
         _ => Err(Reason::Protocol("not what was asked for".into())),

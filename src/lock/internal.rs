@@ -49,9 +49,9 @@ impl Redlock {
         records::read_all(self.client(), name)
     }
 
-    /// See [`records::forget_and_hear`].
+    /// See [`records::forget_and_wait`].
     pub(crate) fn forget_record(&self, name: &Arc<str>, nonce: Nonce) -> Asked {
-        records::forget_and_hear(self.client(), name, nonce)
+        records::forget_and_wait(self.client(), name, nonce)
     }
 
     /// Returns the error for a query that too few nodes answered.

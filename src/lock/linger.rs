@@ -111,13 +111,13 @@ impl LingerAsks {
     }
 
     /// Returns whether a quorum of nodes has reported since `start`.
-    pub(crate) fn is_told_since(&self, start: Timestamp) -> bool {
+    pub(crate) fn has_reports_since(&self, start: Timestamp) -> bool {
         self.reports.since.load(Ordering::Acquire) <= start.as_nanos()
     }
 
     /// Returns whether new leases of these names do not linger, because other processes asked for
     /// one recently.
-    pub(crate) fn pauses(&self, resource: &Resource, now: Timestamp) -> bool {
+    pub(crate) fn is_paused(&self, resource: &Resource, now: Timestamp) -> bool {
         self.reports.any_name(resource, |asked| now < asked.until)
     }
 
@@ -233,6 +233,7 @@ mod tests {
             state.note(&name, at(millis));
             state.names["x"].until
         };
+
         assert_eq!(until(0), at(1_000));
         assert_eq!(until(3), at(1_000), "by another node");
         assert_eq!(until(1_500), at(3_500));

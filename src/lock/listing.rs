@@ -1,4 +1,8 @@
-//! Enumerates what the nodes keep: locks, records and jobs.
+//! Enumerates the locks, records and jobs that the nodes keep (R3).
+//!
+//! A listing reads the names of one node after the other, as every quorum has one of any N−q+1
+//! nodes, and then the keys of each new name on all nodes. A name that a single quorum keeps during
+//! the whole listing is found once. With fewer than N−q+1 nodes read to the end the listing fails.
 
 use std::{
     collections::{HashSet, VecDeque},

@@ -55,7 +55,8 @@ impl Lock {
         self.lease.remaining()
     }
 
-    /// Whether the lock is held at this moment, by the local clock. False in a fork of the process.
+    /// Returns whether the lock is held at this moment, by the local clock. False in a fork of the
+    /// process.
     pub fn is_valid(&self) -> bool {
         !self.lease.is_forked() && self.lease.is_valid()
     }
@@ -350,6 +351,7 @@ mod tests {
         let (clock, lock) = lock();
         let work = Arc::new(Wakes::default());
         let mut key = WakerKey::default();
+
         lock.lease().watch(&mut key, &Context::from_waker(&Waker::from(Arc::clone(&work))));
         let mut renewals = lock.context().renewals();
         let mut seen = clock.spawn(async move {
@@ -365,6 +367,7 @@ mod tests {
         assert!(!seen.is_finished());
         drop(lock);
         clock.settle();
+
         assert_eq!(seen.take(), Some(vec![1, 2, 3]));
         assert_eq!(work.0.load(Ordering::SeqCst), 1, "the end wakes all");
     }
@@ -373,12 +376,14 @@ mod tests {
     fn stop_request_keeps_the_lock() {
         let (clock, lock) = lock();
         let stopping = clock.spawn(lock.context().stopping());
+
         clock.settle();
         assert!(!stopping.is_finished());
         lock.context().ask_to_stop();
         clock.settle();
         assert!(stopping.is_finished());
         clock.advance(Duration::from_secs(60));
+
         assert!(lock.is_valid(), "renewed as before");
     }
 }

@@ -56,6 +56,7 @@ mod tests {
     #[test]
     fn clusters_need_a_hash_tag() {
         let cluster = endpoints(&["redis://h", "redis+cluster://c:1,c:2"]);
+
         for prefix in ["redlock", "{}redlock", "}a{"] {
             let error = check_prefix(prefix, &cluster).unwrap_err().to_string();
             let proposed = format!("set `{{{prefix}}}` in all clients");

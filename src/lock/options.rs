@@ -16,12 +16,12 @@ pub enum Overrun {
     /// intervals while the poll lasts.
     #[default]
     Warn,
-    /// The process is aborted, after a line at ERROR, so that it does not write under a lock that another
-    /// process may have. No destructor runs.
+    /// The process is aborted, after a line at ERROR, so that it does not write under a lock that
+    /// another process may have. No destructor runs.
     ///
-    /// This happens when the key may have expired: the TTL's drift allowance (1 % and 2 ms by default)
-    /// after the end. It also happens if the thread gets no processor for that time, and after a
-    /// suspension of the machine or process inside a poll.
+    /// This happens when the key may have expired: the TTL's drift allowance (1 % and 2 ms by
+    /// default) after the end. It also happens if the thread gets no processor for that time, and
+    /// after a suspension of the machine or process inside a poll.
     Abort,
 }
 
@@ -95,8 +95,8 @@ impl LockOptions {
 
     /// Time for which the servers keep the key without a renewal. Default: the manager's (10 s).
     ///
-    /// A crashed holder blocks the resource for this time at most. A TTL above the manager's `max_ttl`
-    /// (by default its TTL), or not above the drift allowance, is an error.
+    /// A crashed holder blocks the resource for this time at most. A TTL above the manager's
+    /// `max_ttl` (by default its TTL), or not above the drift allowance, is an error.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -107,8 +107,8 @@ impl LockOptions {
     /// [`OnceRequest`](crate::once::OnceRequest) and an [`OnceLayer`](crate::OnceLayer).
     /// [`Duration::MAX`] means no limit.
     ///
-    /// The last attempt begins before the wait ends. It takes one node timeout, and up to four and a
-    /// half if the fencing token has to be raised and this process paused.
+    /// The last attempt begins before the wait ends. It takes one node timeout, and up to four and
+    /// a half if the fencing token has to be raised and this process paused.
     ///
     /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which wait by rules of
     /// their own.
@@ -125,8 +125,8 @@ impl LockOptions {
         self
     }
 
-    /// Time for which the process keeps a lock after its release, for its next request. Default: the
-    /// manager's (zero: none).
+    /// Time for which the process keeps a lock after its release, for its next request. Default:
+    /// the manager's (zero: none).
     ///
     /// A request of this process for the same names with the same TTL then gets the lock without a
     /// message to the servers, with the next fencing token, and as a lock of its own in every other
@@ -141,15 +141,15 @@ impl LockOptions {
     /// the lock as without the option. While no client asks,
     /// [`handoff_limit`](crate::RedlockBuilder::handoff_limit) does not apply.
     ///
-    /// For names that this process locks again and again: others only cost memory (some KiB each, at
-    /// most 10,000 at a time), and wait longer elsewhere. Call
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown) before the process ends: it releases what lingers,
-    /// which would otherwise block others until the TTL.
+    /// For names that this process locks again and again: others only cost memory (some KiB each,
+    /// at most 10,000 at a time), and wait longer elsewhere. Call
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) before the process ends: it releases what
+    /// lingers, which would otherwise block others until the TTL.
     ///
-    /// Needs [`wakeups`](crate::RedlockBuilder::wakeups): each server has one more connection from this
-    /// manager, and all clients need permission for `PUBLISH` on the channels `{key_prefix}:free:*`. While
-    /// fewer than a quorum of nodes would report requests of others, nothing lingers. Clients of versions
-    /// without the option do not ask.
+    /// Needs [`wakeups`](crate::RedlockBuilder::wakeups): each server has one more connection from
+    /// this manager, and all clients need permission for `PUBLISH` on the channels
+    /// `{key_prefix}:free:*`. While fewer than a quorum of nodes would report requests of others,
+    /// nothing lingers. Clients of versions without the option do not ask.
     ///
     /// An error for a [`Job`](crate::Job), a [`Leader`](crate::Leader) and
     /// [once](mod@crate::once), whose locks never linger.
@@ -176,8 +176,8 @@ impl LockOptions {
 
 /// # Attempts and renewal
 impl LockOptions {
-    /// Maximum number of attempts on the servers within the wait. Default: the manager's (no limit).
-    /// Zero is an error.
+    /// Maximum number of attempts on the servers within the wait. Default: the manager's (no
+    /// limit). Zero is an error.
     ///
     /// An error for a [`Job`](crate::Job) and a [`Leader`](crate::Leader), which try again by rules
     /// of their own.
@@ -186,8 +186,8 @@ impl LockOptions {
         self
     }
 
-    /// Sets whether the lock is renewed while it is held. Default: yes. Without renewal it is lost at
-    /// the end of its first validity.
+    /// Sets whether the lock is renewed while it is held. Default: yes. Without renewal it is lost
+    /// at the end of its first validity.
     pub const fn auto_extend(mut self, auto_extend: bool) -> Self {
         self.auto_extend = Some(auto_extend);
         self
@@ -209,9 +209,9 @@ impl LockOptions {
     /// that does not block, and for a [`Leader`](crate::Leader). [`Duration::MAX`] means no limit,
     /// and zero is an error.
     ///
-    /// The work is checked every quarter of the limit, so a stall is detected up to a quarter later.
-    /// Time in which the machine was suspended, or the process stopped, counts for a quarter at most.
-    /// A poll that hangs can't be dropped: see [`on_overrun`](Self::on_overrun).
+    /// The work is checked every quarter of the limit, so a stall is detected up to a quarter
+    /// later. Time in which the machine was suspended, or the process stopped, counts for a quarter
+    /// at most. A poll that hangs can't be dropped: see [`on_overrun`](Self::on_overrun).
     ///
     /// An error for a [`LockRequest`](crate::LockRequest) that is awaited: a lock that is held by hand has no work that
     /// is polled.
@@ -339,6 +339,7 @@ mod tests {
     #[test]
     fn each_option_reaches_the_lock() {
         let redlock = Redlock::embedded();
+
         for (place, request) in PLACES {
             let is_own = matches!(place, "Job" | "Leader");
             for (option, options, has) in OPTIONS {
@@ -363,12 +364,14 @@ mod tests {
     fn builder_defaults_reach_the_lock() {
         for (option, options, has) in OPTIONS {
             let built = Redlock::builder().nodes(["redis://h"]).options(options).build();
+
             if matches!(option, "stall_limit" | "heartbeat_within") {
                 let error = built.unwrap_err().to_string();
                 assert!(error.contains(option), "{error}");
                 continue;
             }
             let plan = built.unwrap().lock("x").plan().unwrap();
+
             assert!(has(&plan), "the builder loses {option}: {plan:?}");
         }
     }
@@ -393,6 +396,7 @@ mod tests {
     async fn inapplicable_options_are_named_errors() {
         let redlock = Redlock::embedded();
         let by_hand = redlock.lock("x").options(NEW.stall_limit(TIME)).await.unwrap_err();
+
         assert!(invalid(by_hand).contains("stall_limit"));
         for options in [NEW.wait(TIME), NEW.max_attempts(7), NEW.retry_after(TIME)] {
             let option = options.refuse_waiting().unwrap_err();
@@ -413,6 +417,7 @@ mod tests {
             let text = text.unwrap_or_else(|error| panic!("{option}: {error}"));
             assert_eq!(toml::from_str::<LockOptions>(&text).unwrap(), options, "{text}");
         }
+
         assert!(toml::from_str::<LockOptions>("ttl_ms = 10").is_err());
         assert_eq!(
             toml::from_str::<LockOptions>("ttl = '2s'").unwrap(),

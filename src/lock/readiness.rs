@@ -14,8 +14,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// Time without progress after which the copying of records counts as stalled. The progress of another
-/// client is visible every 2 s.
+/// Time without progress after which the copying of records counts as stalled. The progress of
+/// another client is visible every 2 s.
 const STALLED_COPY: Duration = Duration::from_secs(3);
 
 /// Too few nodes vote, or have all records of work that is done. [`Display`](fmt::Display) has the
@@ -132,8 +132,8 @@ impl Client {
         Err(NotReady { nodes, quorum, heals: true, prefix })
     }
 
-    /// Waits until a quorum votes and has all records, until waiting does not help, or until `until`.
-    /// Waits for records only while their copying makes progress: locks do not need them.
+    /// Waits until a quorum votes and has all records, until waiting does not help, or until
+    /// `until`. Waits for records only while their copying makes progress: locks do not need them.
     pub(crate) async fn ready(&self, until: Timestamp) -> Result<(), NotReady> {
         let mut copied = None;
         loop {
@@ -203,6 +203,7 @@ mod tests {
             Reason::SameServer { other: Arc::clone(&text) },
             Reason::Evicts { policy: text },
         ];
+
         for reason in faults {
             assert!(heals(&refusing(reason.clone(), 1)), "not confirmed: {reason}");
             assert!(!heals(&refusing(reason.clone(), 3)), "{reason}");
@@ -240,6 +241,7 @@ mod tests {
         let text = NotReady { nodes, quorum: 2, heals: false, prefix: "p".into() }.to_string();
         let begin =
             "only 1 of 3 nodes vote, 2 are needed, and waiting does not help: two: refusing";
+
         assert!(text.starts_with(begin), "{text}");
         assert!(
             text.contains("WRONGPASS (do: correct the user and the password, in the URL"),

@@ -1,4 +1,7 @@
-//! Repeats the releases that nodes did not acknowledge.
+//! Repeats the releases that nodes did not acknowledge (R8).
+//!
+//! A release that is not final is repeated in the background, at most until the key has expired: to
+//! a silent node one at a time with an increasing backoff, to a node that answers in batches.
 
 use std::{
     sync::{Arc, Weak},

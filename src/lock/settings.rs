@@ -174,7 +174,8 @@ impl Settings {
 }
 
 impl Plan {
-    /// Bounds the lead of the hard stop before the end of the validity to an eighth of the validity.
+    /// Bounds the lead of the hard stop before the end of the validity to an eighth of the
+    /// validity.
     pub(crate) fn cap_lead(&self, lead: Duration) -> Duration {
         lead.min(self.validity.min(self.max_hold) / 8)
     }

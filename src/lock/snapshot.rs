@@ -8,8 +8,8 @@ use std::{
 use super::{core::Core, queue::HeldLease};
 use crate::{FencingToken, Resource, sync::atomic::Ordering};
 
-/// The locks and requests of this process at one moment. Those of other processes are on the servers:
-/// see [`Redlock::locks`](crate::Redlock::locks).
+/// The locks and requests of this process at one moment. Those of other processes are on the
+/// servers: see [`Redlock::locks`](crate::Redlock::locks).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
@@ -22,8 +22,8 @@ pub struct Snapshot {
     pub waiting: Vec<WaitingName>,
     /// Number of releases on their way to a node, without the unacknowledged ones.
     pub releasing: usize,
-    /// For each node, the number of releases that it did not acknowledge, and that are repeated until it
-    /// does or the keys have expired.
+    /// For each node, the number of releases that it did not acknowledge, and that are repeated
+    /// until it does or the keys have expired.
     pub unacknowledged: Vec<usize>,
 }
 
@@ -48,8 +48,8 @@ pub struct LocalLock {
 pub struct WaitingName {
     /// The name.
     pub name: Arc<str>,
-    /// Number of requests, without the one that holds it. One that is asking the nodes for the first time
-    /// is among them.
+    /// Number of requests, without the one that holds it. One that is asking the nodes for the
+    /// first time is among them.
     pub requests: usize,
     /// The age of the oldest request.
     pub oldest: Duration,

@@ -94,6 +94,7 @@ mod tests {
         let mut set = WakerSet::default();
         let mut kept = WakerKey::default();
         let _ = set.register(&mut kept, Waker::noop().clone());
+
         for _ in 0..1_000 {
             let mut key = WakerKey::default();
             let _ = set.register(&mut key, Waker::noop().clone());
@@ -106,6 +107,7 @@ mod tests {
         assert_eq!(woken.len(), 1);
         let _ = set.register(&mut kept, Waker::noop().clone());
         set.take(&mut woken);
+
         assert_eq!(woken.len(), 2, "a task keeps its slot");
     }
 }

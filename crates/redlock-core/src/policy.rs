@@ -1,32 +1,30 @@
-//! What a job does next: a pure function of its schedule, its record and the time.
+//! The next step of a job (R12): a pure function of its schedule, its options, its record on the
+//! nodes, and the time.
 //!
-//! No clock, no I/O, no randomness: every replica that asks with the same arguments gets the same
-//! answer, and the number of steps is bounded, however many ticks have passed.
+//! It has no clock, I/O or randomness, so every replica that asks with the same arguments gets the
+//! same answer. It is called while a replica is idle, and again under the job's lock with the
+//! answers of a majority.
 //!
 //! Terms: the *watermark* is the newest claimed tick. A tick above it whose start has come is
 //! *pending*. Only the newest pending tick can be *on time*; every other one is *missed*.
-//!
-//! Kept rules (R12): what is due is a pure function of the schedule, the options, what the nodes
-//! store about the job, and the time. It is called while idle, and again under the lock with the
-//! answers of a majority.
 //!
 //! # Time
 //!
 //! Jobs follow one clock, from which everything stored is read: the wall clock that a quorum of
 //! nodes agrees on (R9). A stored time more than a minute ahead of it was stored by a wrong clock,
 //! and counts as unknown: an end becomes the start of the run; a start becomes the tick; a tick
-//! becomes the previous run. If that lies ahead too, ticks up to now count as started, as it cannot
-//! be known which were. The next claim stores what is true. A node's floor that lies ahead is
+//! becomes the previous run. If that lies ahead too, ticks up to now count as started, because it
+//! is unknown which were. The next claim stores what is true. A node's floor that lies ahead is
 //! ignored.
 //!
 //! # Lost runs
 //!
-//! A claim at the start whose run has no end was broken off: the replica that claims the next tick,
-//! or runs on demand, counts it as missed, once for the fleet. A claim at the end is repeated up to
-//! `max_attempts` times and within `catch_up`, then given up; each replica reports that. If a
-//! majority forgot (a floor, also on new servers), a delay after the end has no end to wait for,
-//! and the next run is at once: new servers cannot be distinguished from that, and a whole delay
-//! may be a day.
+//! If a job claims at the start, a run without an end was broken off: the replica that claims the
+//! next tick, or runs on demand, counts it as missed, once for the fleet. If it claims at the end,
+//! such a run is repeated up to `max_attempts` times and within `catch_up`, then given up; each
+//! replica reports that. If a majority forgot (a floor, also on new servers), a delay after the end
+//! has no end to count from, and the next run is at once: new servers cannot be distinguished from
+//! servers that forgot, and a whole delay may be a day.
 //!
 //! # Invariants
 //!

@@ -4,8 +4,8 @@ use std::{borrow::Cow, convert::Infallible, fmt, sync::Arc, time::Duration};
 
 /// One name, or a set of up to 16 names that are locked all or none.
 ///
-/// A name has 1 to 512 bytes and no control characters. A set is sorted, without duplicates, so that
-/// its order does not matter and overlapping sets cannot deadlock.
+/// A name has 1 to 512 bytes and no control characters. A set is sorted, without duplicates, so
+/// that its order does not matter and overlapping sets cannot deadlock.
 ///
 /// ```
 /// # use redlock_core as tower_redlock;
@@ -47,8 +47,8 @@ impl Resource {
     ///
     /// # Errors
     ///
-    /// [`ResourceError`] if there is no name or more than 16, or if one is empty, longer than 512 bytes,
-    /// or has a control character.
+    /// [`ResourceError`] if there is no name or more than 16, or if one is empty, longer than 512
+    /// bytes, or has a control character.
     pub fn new<I>(names: I) -> Result<Self, ResourceError>
     where
         I: IntoIterator,
@@ -114,8 +114,8 @@ impl Resource {
         Self::own(ONCE, key)
     }
 
-    /// Returns the resource that is locked while a job is paused, resumed or requested to run. No user can
-    /// name it.
+    /// Returns the resource that is locked while a job is paused, resumed or requested to run. No
+    /// user can name it.
     #[doc(hidden)]
     pub fn of_control(job: &str) -> Self {
         Self::of_invalid(&format!("{JOB}{job}\u{1}control"))

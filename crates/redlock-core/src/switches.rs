@@ -7,7 +7,8 @@
 pub enum Switch {
     /// A quorum is a majority.
     Majority,
-    /// The validity counts from the start of an attempt, and is compared with the clock as its last step.
+    /// The validity counts from the start of an attempt, and is compared with the clock as its last
+    /// step.
     AcquireDeadline,
     /// A number that too few nodes accepted is raised.
     RaiseRound,
@@ -19,7 +20,8 @@ pub enum Switch {
     Floor,
     /// Sets with different nodes have different layouts.
     LayoutCheck,
-    /// An attempt ends when its nodes do not answer in time, and a connection that hangs is replaced.
+    /// An attempt ends when its nodes do not answer in time, and a connection that hangs is
+    /// replaced.
     Timeouts,
     /// A process pauses while others wait for what it holds again and again.
     Turns,

@@ -142,7 +142,7 @@ impl SharedLease {
         if is_release {
             self.client.releasing.fetch_add(1, Ordering::AcqRel);
             state.grant.over = true;
-            self.note_end(state);
+            self.mark_ended(state);
         }
         is_release
     }
@@ -306,7 +306,7 @@ impl SharedLease {
                 StallWatch::start(lease, &lease.plan);
                 if let Some(ticket) = ticket {
                     ticket.holding(self);
-                    self.note_earlier_ask();
+                    self.record_earlier_ask();
                 }
             }
             (Err(error), _, Some(ticket)) if is_verdict => ticket.report(error),
@@ -334,8 +334,8 @@ impl SharedLease {
         }
     }
 
-    /// Sets the timer, unless an earlier one is set: when that one fires, the lease sets the next
-    /// one.
+    /// Sets the timer, unless an earlier one is set: the lease sets the next one when the earlier
+    /// one fires.
     pub(super) fn arm(self: &Arc<Self>, state: &mut LeaseState, now: Timestamp) -> Nudge {
         let timers = &self.client.timers;
         let mut wanted = state.lease.next_wake();

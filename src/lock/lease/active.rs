@@ -222,7 +222,7 @@ impl ActiveLease {
     }
 
     /// Returns whether no guarded work was polled under it yet.
-    pub(crate) fn is_untaken(&self) -> bool {
+    pub(crate) fn is_unpolled(&self) -> bool {
         self.polls.load(Ordering::SeqCst) == 0
     }
 

@@ -229,7 +229,7 @@ impl SharedLease {
         let proposal = client.settings.fencing.then(propose);
         let (token, block) = proposal.map_or((0, 1), |proposal| (proposal.token, proposal.block));
         let owner = Arc::clone(&client.settings.owner);
-        let lingers = !plan.linger.is_zero() && !client.asks.pauses(&resource, now);
+        let lingers = !plan.linger.is_zero() && !client.asks.is_paused(&resource, now);
         let id = LeaseId::new(resource, nonce, owner, wall).lingering(lingers);
         let nodes = client.nodes.len();
         let mut actions = Vec::with_capacity(nodes);
@@ -412,7 +412,7 @@ impl ReplySink for SharedLease {
             self.learn(op, answer);
             // Releases of failed attempts do not count for the turns of processes.
             if let Answer::Released(ReleasedAnswer { awaited, .. }) = answer
-                && self.client.wakeups.minds(*awaited)
+                && self.client.wakeups.tracks_release(*awaited)
                 && self.state().granted.is_some()
             {
                 self.client.wakeups.returned(self.resource(), *awaited, self.started);

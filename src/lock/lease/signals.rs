@@ -1,4 +1,5 @@
-//! Signals between a grant and its holder: polls of futures, stop requests, heartbeats, stall checks.
+//! Signals between a grant and its holder: polls of futures, stop requests, heartbeats, stall
+//! checks.
 
 use std::{
     sync::Arc,

@@ -4,7 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{lock::settings::Plan, resource::Resource};
 
-/// A lease that the head of a line holds. It may go to the first waiter, or linger for the next request.
+/// A lease that the head of a line holds. It may go to the first waiter, or linger for the next
+/// request.
 pub(crate) trait HeldLease: fmt::Debug + Send + Sync + Sized + 'static {
     /// One grant under the lease.
     type Grant: fmt::Debug + Send + Sync;

@@ -61,8 +61,8 @@ impl<L: HeldLease> Queue<L> {
         LockError::Held { retry_after: None, expires_in, owner, lingers: false, votes }
     }
 
-    /// Counts a request that waits at the head of a line. `None` if too many requests wait, unless it
-    /// waited in the line before.
+    /// Counts a request that waits at the head of a line. `None` if too many requests wait, unless
+    /// it waited in the line before.
     pub(crate) fn wait_at_head(self: &Arc<Self>, was_in_line: bool) -> Option<CountedWaiter<L>> {
         let mut lines = self.lines();
         if !was_in_line && lines.waiting + lines.heads >= self.bounds.total {

@@ -44,8 +44,8 @@ impl<L: HeldLease> Ticket<L> {
     /// `None`, without a change, unless that waiter wants this resource with this TTL and keeps no
     /// records, and no request waits for another of the names.
     ///
-    /// `may` gets the number of requests in line when the nodes granted the lease. Both closures run
-    /// with the lines locked.
+    /// `may` gets the number of requests in line when the nodes granted the lease. Both closures
+    /// run with the lines locked.
     pub(crate) fn hand_on(
         &self,
         ttl: Duration,
@@ -79,9 +79,9 @@ impl<L: HeldLease> Ticket<L> {
         Some((lease, next.waker, lines.wait_no_more(1)))
     }
 
-    /// Reports to the lines that a lease stops lingering: the next request gets the turn soon. `stop` is
-    /// called with the lines locked.
-    pub(crate) fn vacate(&self, stop: impl FnOnce()) {
+    /// Reports to the lines that a lease stops lingering: the next request gets the turn soon.
+    /// `stop` is called with the lines locked.
+    pub(crate) fn report_linger_end(&self, stop: impl FnOnce()) {
         let mut lines = self.queue.lines();
         stop();
         for name in self.names() {

@@ -1,4 +1,9 @@
 //! A bound on the bodies that are read before their locks are acquired.
+//!
+//! A body takes room of its manager. A guard moves with the data, from the reader to the body that
+//! the handler gets, and returns the room when the data is read or dropped. A body that the handler
+//! has not read yet still counts. A single body always has room: otherwise a layer with a larger
+//! limit than its manager would refuse every request.
 
 use std::sync::Arc;
 
@@ -102,6 +107,7 @@ mod tests {
     fn single_body_ignores_the_limit() {
         let room = BodyRoom::new(10, Arc::new(Timers::new(Arc::new(SystemClock::new()))));
         let (mut one, mut other) = (HeldBytes::none(&room), HeldBytes::none(&room));
+
         assert_eq!((one.grow_to(4), other.grow_to(6)), (Ok(()), Ok(())));
         assert_eq!((one.grow_to(5), other.check(7)), (Err(NoRoom(10)), Err(NoRoom(10))));
         drop(other);
@@ -109,6 +115,7 @@ mod tests {
         let mut late = HeldBytes::none(&room);
         assert_eq!((late.check(0), late.grow_to(1)), (Ok(()), Err(NoRoom(10))));
         drop((one, late));
+
         assert_eq!(room.used.load(Ordering::Relaxed), 0);
     }
 }

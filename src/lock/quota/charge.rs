@@ -94,8 +94,8 @@ fn bytes_of(name: &str, owner: &str) -> u64 {
     (OVERHEAD + name.len() + owner.len()) as u64
 }
 
-/// Returns the bytes that a server's allocator takes for `bytes`. Source: jemalloc's size classes, of
-/// which there are four between a power of two and the next.
+/// Returns the bytes that a server's allocator takes for `bytes`. Source: jemalloc's size classes,
+/// of which there are four between a power of two and the next.
 fn allocated(bytes: usize) -> u64 {
     let bytes = bytes.max(1) as u64;
     let spacing = bytes.next_power_of_two() / 8;

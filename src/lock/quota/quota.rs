@@ -65,8 +65,8 @@ struct QuotaState {
 
 /// Minimum interval between two readings of the servers' memory. Servers report it as often.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
-/// Number of shares of the room for answers. A manager takes one between two readings, as others see
-/// the same room.
+/// Number of shares of the room for answers. A manager takes one between two readings, as others
+/// see the same room.
 const SHARES: u64 = 8;
 /// Maximum size of an answer, in bytes, that is stored while the servers are nearly full: the size
 /// of a few records.
@@ -160,8 +160,8 @@ impl Quota {
         false
     }
 
-    /// Replaces a reservation, and `before` with the end of its bucket, by `usage` until `retain` is
-    /// over. Returns the end of its bucket.
+    /// Replaces a reservation, and `before` with the end of its bucket, by `usage` until `retain`
+    /// is over. Returns the end of its bucket.
     pub(super) fn write(
         &self,
         (reserved, usage): (Usage, Usage),
@@ -307,16 +307,20 @@ mod tests {
         let bounds = RecordBounds::default();
         let servers = ServerMemory { limit: 40_000, room: 40_000 };
         let usage = |records, bytes| Usage { records, bytes, answers: 1 << 40 };
+
         assert!(!bounds.are_exceeded(usage(60, 20_000), servers), "answers count separately");
         assert!(bounds.are_exceeded(usage(60, 20_001), servers));
         assert_eq!(bounds.response_bytes(servers), 10_000);
+
         // Bounds that are set do not depend on the memory.
         let set = RecordBounds { records: Some(60), response_bytes: Some(1 << 30) };
         assert!(!set.are_exceeded(usage(60, u64::MAX), servers));
         assert!(set.are_exceeded(usage(61, 0), servers));
         assert_eq!(set.response_bytes(servers), 1 << 30);
+
         // Servers without a limit.
         let servers = ServerMemory::UNKNOWN;
+
         assert!(!bounds.are_exceeded(usage(4_000_000, 1 << 40), servers));
         assert!(bounds.are_exceeded(usage(4_000_001, 0), servers));
         assert_eq!(bounds.response_bytes(servers), 64 << 20);

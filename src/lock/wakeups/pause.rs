@@ -11,7 +11,7 @@ use std::{
 use super::{
     registry::{NameWait, ResourceWait},
     turns::{
-        LONGEST_PAUSE, LONGEST_YIELD, NOTIFIED_SPACING, ReleaseStatus, SILENT_SPACING, TurnOwner,
+        CurrentTurn, LONGEST_PAUSE, LONGEST_YIELD, NOTIFIED_SPACING, ReleaseStatus, SILENT_SPACING,
         backoff, is_crowd, patience, release_status, spaced, turn, yield_pause,
     },
 };
@@ -51,7 +51,7 @@ pub(crate) struct RetryHistory {
     /// Number of tries in a row without an answer of a quorum.
     silent: u32,
     /// Time that the last try waited for a permit.
-    pub(super) queued: Duration,
+    pub(super) permit_wait: Duration,
     pub(crate) counted: Option<queue::CountedWaiter<SharedLease>>,
 }
 
@@ -125,7 +125,7 @@ impl RetryHistory {
         let longest =
             |spacing| LONGEST_PAUSE.min(plan.ttl / 3).max(random::within(&spaced(spacing, heads)));
         // A request that waited for a permit would probably wait for the next one as well.
-        let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.queued);
+        let short = backoff(short, self.silent, longest(SILENT_SPACING)).max(self.permit_wait);
         let long = self.held_for.map(|left| left.min(longest(NOTIFIED_SPACING)) + short);
         Pause::new(core, first_node(core, resource), (short, long), deadline)
     }
@@ -242,8 +242,8 @@ fn take_turn(retries: &RetryHistory, listening: usize, first: Option<usize>) -> 
     turn(listening, passed)
 }
 
-/// Returns the first node, in the order that all processes share, that is known to answer in time, and
-/// whose clock is not too far behind for the resource's tokens.
+/// Returns the first node, in the order that all processes share, that is known to answer in time,
+/// and whose clock is not too far behind for the resource's tokens.
 fn first_node(core: &Core, resource: &Resource) -> Option<usize> {
     let patience = patience(core.client.settings.node_timeout);
     let (now, wall) = (core.client.clock().now(), core.client.clock().wall());
@@ -251,7 +251,9 @@ fn first_node(core: &Core, resource: &Resource) -> Option<usize> {
         let health = node.health();
         health.is_voting()
             && health.round_trip.is_none_or(|trip| trip < patience / 2)
-            && node.wall(now, wall).is_none_or(|wall| core.client.fences.suit(resource, wall))
+            && node
+                .wall(now, wall)
+                .is_none_or(|wall| core.client.fences.are_acceptable(resource, wall))
     })
 }
 
@@ -305,9 +307,9 @@ impl Yield {
         let now = self.client.clock().now();
         if !self.has_begun {
             match streaks.watch(&mut self.key, cx, (&self.resource, now)) {
-                TurnOwner::Ours => return Poll::Ready(()),
-                TurnOwner::Unknown => {}
-                TurnOwner::Others => {
+                CurrentTurn::Ours => return Poll::Ready(()),
+                CurrentTurn::Unknown => {}
+                CurrentTurn::Others => {
                     self.has_begun = true;
                     self.until = now
                         + self.pause(streaks.change(|streaks| streaks.begin_pause(&self.resource)));

@@ -10,7 +10,7 @@ use std::{
 use super::{
     release_watch::ReleaseWatch,
     streaks::SharedStreaks,
-    turns::{LONGEST_STREAK, TurnOwner},
+    turns::{CurrentTurn, LONGEST_STREAK},
 };
 use crate::{
     lock::waker_set::WakerKey,
@@ -94,15 +94,15 @@ impl Wakeups {
         }
     }
 
-    /// Records a node's answer to the release of names that were held since `since`. `awaited`
-    /// tells whether another process waits for one of them.
+    /// Records a node's answer to the release of names that were held since `since`. `awaited` is
+    /// true if another process waits for one of them.
     pub(crate) fn returned(&self, resource: &Resource, awaited: bool, since: Timestamp) {
         let now = self.timers.clock().now();
         self.streaks.answered(|streaks| streaks.returned(resource, awaited, (since, now)));
     }
 
     /// Returns whether [`returned`](Self::returned) has to be called for such an answer.
-    pub(crate) fn minds(&self, awaited: bool) -> bool {
+    pub(crate) fn tracks_release(&self, awaited: bool) -> bool {
         awaited || self.streaks.any()
     }
 
@@ -118,7 +118,7 @@ impl Wakeups {
     pub(crate) fn may_yield(&self, resource: &Resource) -> bool {
         let now = self.timers.clock().now();
         self.streaks.any()
-            && self.streaks.read(|streaks| streaks.turn(resource, now)) != TurnOwner::Ours
+            && self.streaks.read(|streaks| streaks.turn(resource, now)) != CurrentTurn::Ours
     }
 
     pub(super) fn streaks(&self) -> &SharedStreaks {

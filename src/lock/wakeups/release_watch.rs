@@ -59,7 +59,7 @@ impl ReleaseWatch {
         drop(waker);
     }
 
-    /// Number of reports so far.
+    /// Returns the number of reports so far.
     pub(super) fn reports(&self) -> u64 {
         crate::sync::lock(&self.state).reports
     }
@@ -70,7 +70,7 @@ impl ReleaseWatch {
         crate::sync::lock(&self.state).nodes.get(node).map_or(0, |node| node.passed)
     }
 
-    /// Number of processes that listened at the latest release.
+    /// Returns the number of processes that listened at the latest release.
     pub(super) fn listening(&self) -> usize {
         crate::sync::lock(&self.state).listening
     }

@@ -94,7 +94,7 @@ enum PolledBy {
 
 impl RetryState {
     /// Moves the history to a new state, and leaves an empty one.
-    pub(crate) fn hand_over(&mut self) -> Self {
+    pub(crate) fn take(&mut self) -> Self {
         Self {
             core: Arc::clone(&self.core),
             resource: self.resource.clone(),
@@ -127,7 +127,7 @@ impl RetryState {
     }
 
     /// Returns the error for too many attempts in flight, and reports it to the line.
-    pub(crate) fn turned_away(&self, ticket: &Ticket<SharedLease>) -> LockError {
+    pub(crate) fn refuse_overloaded(&self, ticket: &Ticket<SharedLease>) -> LockError {
         let overloaded = VoteOutcome::NotCounted(Reason::Overloaded);
         let votes = self.core.client.votes(vec![overloaded; self.core.client.nodes.len()]);
         let error = self.retries.last.clone().unwrap_or(LockError::NoQuorum { votes });
@@ -152,7 +152,7 @@ impl PausedRequest {
             }
         };
         let permit = ready!(entry.poll(cx));
-        retries.queued = entry.waited();
+        retries.permit_wait = entry.waited();
         Poll::Ready(permit)
     }
 }
@@ -187,7 +187,7 @@ impl RetryTask {
         drop(replaced);
         let waker = own.unwrap_or_else(|| Arc::new(crate::sync::clone_waker(cx.waker())));
         // The first task that polls in time begins the try. Wake-ups go to the manager's task.
-        let _ = self.go_on(waker, PolledBy::Request);
+        let _ = self.advance(waker, PolledBy::Request);
         let mut state = self.state();
         match std::mem::replace(&mut *state, RetryTaskState::Left) {
             RetryTaskState::Begun(begun) => Poll::Ready(*begun),
@@ -214,7 +214,7 @@ impl RetryTask {
     }
 
     /// Begins the try if it is time for it.
-    fn go_on(&self, mut waker: Arc<Waker>, by: PolledBy) -> Poll<()> {
+    fn advance(&self, mut waker: Arc<Waker>, by: PolledBy) -> Poll<()> {
         let (permit, paused, own) = loop {
             let mut taken = match &mut *self.state() {
                 RetryTaskState::Pausing { paused, missed, .. } => {
@@ -253,7 +253,7 @@ impl RetryTask {
         let span = tries.span.clone();
         let lease = span.in_scope(|| match permit {
             Some(permit) => tries.begin(ticket, permit),
-            None => Err(tries.turned_away(&ticket)),
+            None => Err(tries.refuse_overloaded(&ticket)),
         });
         self.begun(tries, lease);
         // Wakes the manager's task, which then ends.
@@ -265,7 +265,7 @@ impl RetryTask {
 
     /// Runs in a task of the manager.
     async fn run(self: Arc<Self>) {
-        let _end = ManagersTaskEnd(&self);
+        let _end = ManagerTaskGuard(&self);
         poll_fn(|cx| {
             let waker = Arc::new(crate::sync::clone_waker(cx.waker()));
             let replaced = match &mut *self.state() {
@@ -273,7 +273,7 @@ impl RetryTask {
                 _ => None,
             };
             drop(replaced);
-            self.go_on(waker, PolledBy::Manager)
+            self.advance(waker, PolledBy::Manager)
         })
         .await;
     }
@@ -316,9 +316,9 @@ impl RetryTask {
 
 /// Handles the end of the manager's task or of its runtime: only the request's task can be woken
 /// from then on.
-struct ManagersTaskEnd<'a>(&'a RetryTask);
+struct ManagerTaskGuard<'a>(&'a RetryTask);
 
-impl Drop for ManagersTaskEnd<'_> {
+impl Drop for ManagerTaskGuard<'_> {
     fn drop(&mut self) {
         let (task, own) = match &mut *self.0.state() {
             RetryTaskState::Pausing { task, own, .. } => (task.take(), own.take()),

@@ -10,8 +10,8 @@ use crate::{
 
 /// Single attempts of a candidate or a job, which decide themselves when to try again.
 ///
-/// Unlike a waiting request, it sends attempts only while it is polled, so that no lock is granted to
-/// a task that its runtime does not run. It does not wait in the local line.
+/// Unlike a waiting request, it sends attempts only while it is polled, so that no lock is granted
+/// to a task that its runtime does not run. It does not wait in the local line.
 #[derive(Debug)]
 pub(crate) struct SingleAttempts {
     request: LockRequest,

@@ -24,11 +24,12 @@ const MANY: usize = 64;
 
 /// Streaks: names that this process acquires again and again while other processes wait.
 ///
-/// An acquire that directly follows a release finds the name free on every node, before any waiter is
-/// notified, so one process could keep a name for ever. So at the end of a streak a lease is handed on
-/// for at most one more pass of the local line, or two short ones, and the next request pauses before
-/// it asks the nodes. After a hold of the length of a streak, a process asks again only when a node has
-/// answered whether others wait. Where none waits there is no streak and no pause.
+/// An acquire that directly follows a release finds the name free on every node, before any waiter
+/// is notified, so one process could keep a name for ever. So at the end of a streak a lease is
+/// handed on for at most one more pass of the local line, or two short ones, and the next request
+/// pauses before it asks the nodes. After a hold of the length of a streak, a process asks again
+/// only when a node has answered whether others wait. Where none waits there is no streak and no
+/// pause.
 ///
 /// Waiters may be farther away than the pause is long, so each pause is longer than the one before,
 /// until another process has held the name.
@@ -61,7 +62,7 @@ enum WaiterInfo {
 
 /// The process whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TurnOwner {
+pub(super) enum CurrentTurn {
     Ours,
     Others,
     /// Released after a long hold; no node has answered yet.
@@ -93,8 +94,8 @@ impl Streaks {
         }
     }
 
-    /// Records a node's answer to the release of names that were held since `since`. `awaited`
-    /// tells whether another process waits for one of them.
+    /// Records a node's answer to the release of names that were held since `since`. `awaited` is
+    /// true if another process waits for one of them.
     pub(super) fn returned(
         &mut self,
         resource: &Resource,
@@ -127,8 +128,8 @@ impl Streaks {
         })
     }
 
-    /// Pauses for other processes: a new streak begins after it. Returns the number of earlier pauses
-    /// in which no other process held the name.
+    /// Pauses for other processes: a new streak begins after it. Returns the number of earlier
+    /// pauses in which no other process held the name.
     pub(super) fn begin_pause(&mut self, resource: &Resource) -> u32 {
         let mut before = 0;
         for name in resource.shared_names() {
@@ -162,16 +163,16 @@ impl Streaks {
     }
 
     /// Returns whose turn it is.
-    pub(super) fn turn(&self, resource: &Resource, now: Timestamp) -> TurnOwner {
-        let mut turn = TurnOwner::Ours;
+    pub(super) fn turn(&self, resource: &Resource, now: Timestamp) -> CurrentTurn {
+        let mut turn = CurrentTurn::Ours;
         if switches::is_out(Switch::Turns) {
             return turn;
         }
         for streak in resource.shared_names().iter().filter_map(|name| self.names.get(name)) {
             match streak.waiters {
                 _ if streak.is_stale(now) => {}
-                WaiterInfo::Unknown(_) => turn = TurnOwner::Unknown,
-                WaiterInfo::Confirmed(_) if streak.is_long(now) => return TurnOwner::Others,
+                WaiterInfo::Unknown(_) => turn = CurrentTurn::Unknown,
+                WaiterInfo::Confirmed(_) if streak.is_long(now) => return CurrentTurn::Others,
                 WaiterInfo::Possible(_) | WaiterInfo::Confirmed(_) => {}
             }
         }
@@ -365,8 +366,8 @@ pub(super) fn spaced(spacing: Duration, waiting: usize) -> RangeInclusive<Durati
     pause / 2..=pause
 }
 
-/// Returns the pause after `silent` tries in a row without an answer of a quorum. Each doubles it, up
-/// to `longest`.
+/// Returns the pause after `silent` tries in a row without an answer of a quorum. Each doubles it,
+/// up to `longest`.
 pub(super) fn backoff(short: Duration, silent: u32, longest: Duration) -> Duration {
     match silent {
         0 => short,

@@ -1,9 +1,19 @@
 //! R10: distinguishes jumps of servers' clocks from a pause of the local clock.
 //!
-//! During a pause of the local clock every server seems to jump forward by the same time, between
-//! two readings around the pause. A server that was read before and after it and did not jump
-//! disproves the pause: the other clocks jumped together, as a shared time source may make them.
-//! The decision waits for the servers whose readings can disprove the pause.
+//! If the local clock paused (in a paused virtual machine), every server seems to have jumped
+//! forward by that time, between two readings around the pause. So a quorum whose jumps are alike,
+//! and can have happened at one moment, may show a local pause. A server that was read before and
+//! after that moment, and cannot have advanced by so much, disproves it: the other clocks jumped
+//! together, as a shared time source may make them. The decision waits until every connected node
+//! has been read again, at most for 5 s; meanwhile nodes that jumped grant nothing. A slow answer
+//! disproves nothing, and a disconnected node cannot be read.
+//!
+//! After a local pause, all deadlines move up by the maximum that it can have been, the nodes vote
+//! again, and no probation gets shorter. Otherwise the jumps are the servers' own.
+//!
+//! Limit: if all connected servers jump alike, every client takes that for its own pause. Its locks
+//! end, but for up to a second a holder that has not read a clock yet still considers a lock valid
+//! that another client may be granted.
 
 use std::time::Duration;
 
@@ -68,14 +78,14 @@ pub struct LocalPause {
 }
 
 /// Interval between two readings of a node.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time in which one pause shows in all nodes and is decided.
-const TOGETHER: Duration = Duration::from_secs(5);
+const DECISION_TIME: Duration = Duration::from_secs(5);
 
 impl ClockJumpDetector {
     /// Creates a detector for a set of nodes.
     pub fn new(nodes: usize, drift_factor: f64) -> Self {
-        let slack = formulas::drift(BETWEEN_LOOKS, drift_factor);
+        let slack = formulas::drift(READ_INTERVAL, drift_factor);
         Self {
             quorum: formulas::quorum(nodes),
             slack: i64::try_from(slack.as_micros()).unwrap_or(i64::MAX),
@@ -110,10 +120,9 @@ impl ClockJumpDetector {
 
     /// Decides what can be decided; also called when a node disconnects.
     pub fn decide(&mut self, now: Timestamp, is_read: impl Fn(usize) -> bool) -> JumpVerdict {
-        for node_evidence in &mut self.nodes {
-            let is_over = |tried: &SuspectedJump| tried.is_decided && !is_recent(&tried.jump, now);
-            node_evidence.jump = node_evidence.jump.filter(|tried| !is_over(tried));
-        }
+        let is_open =
+            |suspected: &SuspectedJump| !suspected.is_decided || is_recent(&suspected.jump, now);
+        self.nodes.iter_mut().for_each(|node| node.jump = node.jump.filter(is_open));
         let mut jumped = Vec::new();
         for node in 0..self.nodes.len() {
             let Some(SuspectedJump { jump, is_decided: false }) = self.nodes[node].jump else {
@@ -141,14 +150,10 @@ impl ClockJumpDetector {
     /// undecided.
     pub fn open_until(&self) -> Timestamp {
         let until = |SuspectedJump { jump, is_decided }: SuspectedJump| {
-            if is_decided { jump.seen + TOGETHER } else { Timestamp::MAX }
+            if is_decided { jump.seen + DECISION_TIME } else { Timestamp::MAX }
         };
-        self.nodes
-            .iter()
-            .filter_map(|node_evidence| node_evidence.jump)
-            .map(until)
-            .max()
-            .unwrap_or(Timestamp::ZERO)
+        let jumps = self.nodes.iter().filter_map(|node| node.jump);
+        jumps.map(until).max().unwrap_or(Timestamp::ZERO)
     }
 
     /// Returns the nodes whose jumps the same pause of the local clock can explain.
@@ -196,7 +201,7 @@ impl ClockJumpDetector {
 }
 
 fn is_recent(jump: &Sighting, now: Timestamp) -> bool {
-    now.saturating_duration_since(jump.seen) <= TOGETHER
+    now.saturating_duration_since(jump.seen) <= DECISION_TIME
 }
 
 /// Returns the time that contains the pause of the local clock.
@@ -244,16 +249,18 @@ mod tests {
     }
 
     fn accused(verdict: &JumpVerdict) -> &[usize] {
-        let JumpVerdict::LocalPause(still) = verdict else { panic!("{verdict:?}") };
-        &still.accused
+        let JumpVerdict::LocalPause(pause) = verdict else { panic!("{verdict:?}") };
+        &pause.accused
     }
 
     #[test]
     fn all_jump_alike_show_pause() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
+
         assert_eq!(detector.report(0, jump(0, 3_000), ALL), own(&[(0, jump(0, 3_000))]));
         assert_eq!(detector.report(2, jump(5, 3_000), ALL), JumpVerdict::Open, "node 1 may tell");
         let verdict = detector.report(1, jump(9, 2_999), ALL);
+
         assert_eq!(
             verdict,
             JumpVerdict::LocalPause(LocalPause {
@@ -305,9 +312,9 @@ mod tests {
             match verdict {
                 JumpVerdict::Jumped(_) => assert!(proves, "{shift:?}"),
                 JumpVerdict::Open => assert!(!spoke, "{shift:?}"),
-                JumpVerdict::LocalPause(still) => {
+                JumpVerdict::LocalPause(pause) => {
                     assert!(spoke && !proves, "{shift:?}");
-                    assert_eq!(still.accused, [0, 2]);
+                    assert_eq!(pause.accused, [0, 2]);
                 }
             }
         }
@@ -327,15 +334,16 @@ mod tests {
         detector.report(0, jump(0, 3_000), ALL);
         detector.report(2, jump(5, 3_000), ALL);
         assert_eq!(detector.open_until(), Timestamp::MAX);
-        let late = at(0) + TOGETHER + Duration::from_millis(1);
+        let late = at(0) + DECISION_TIME + Duration::from_millis(1);
         assert_eq!(detector.decide(late, |_| false), own(&[(2, jump(5, 3_000))]));
-        assert_eq!(detector.open_until(), at(5) + TOGETHER);
+        assert_eq!(detector.open_until(), at(5) + DECISION_TIME);
     }
 
     #[test]
     fn jumps_at_other_times_are_servers() {
         let mut detector = ClockJumpDetector::new(3, FACTOR);
         let away = |_| false;
+
         for jump in [
             jump(0, 3_000),
             jump(100, 9_000),

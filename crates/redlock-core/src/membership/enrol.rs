@@ -1,11 +1,34 @@
 //! R6 and R14: a node that may have forgotten locks, or is new under its name, does not vote until
 //! every such lock has expired and enough other nodes know it as the owner of its name.
 //!
-//! A node that lost its data or went back to older data has no tag, or the tag of another
-//! incarnation. It is enrolled again, into a probation, and the other nodes are informed. Once
-//! enough of them name it and each other, and it names the owners that they name, the client waits
-//! for `max_ttl` plus drift on its own clock. Then the node learns the other nodes' state and is
-//! activated. Each client counts for itself; the first one activates the node for all.
+//! * *Enrol.* A node without a tag or fences, or with the client's layout and an earlier run,
+//!   begins a probation under a new nonce, unless it was last seen in another set. A node that lost
+//!   its data, or went back to older data, has no tag or the tag of another incarnation. The other
+//!   nodes are informed of the new incarnation.
+//! * *Wait.* Each client waits `max_ttl` and the drift, by its own clock, from when it first saw
+//!   this enrolment, and from when it saw that enough others name the node and each other, and the
+//!   node names the owners that they name (R14). Each client counts for itself; the first one
+//!   activates the node for all.
+//! * *Learn.* Only then the fences are read from N−q+1 active others whose tags are unchanged, and
+//!   merged by maximum: every quorum that completed a lease shares a node with them, and an earlier
+//!   reading would miss later leases. Claims are merged in parts. If a node reports a longer
+//!   `max_ttl`, the client waits for that as well.
+//! * *Bootstrap.* If a quorum is in probation, its nodes activate together, with what all reachable
+//!   nodes know, and fences at least 60 s ahead of their clocks: no token was further ahead (R9).
+//!   If fewer than N−q+1 others start with a node, the missing ones have one probation's time to
+//!   return. A minority that forgot waits for the missing nodes, as others may still reach its
+//!   former servers.
+//! * *`max_ttl`* only grows by itself, once a quorum votes: no key has a longer TTL, and every
+//!   quorum that keeps a lock has a node that reports it to a probation. *Lowering* keeps the
+//!   former value beside the new one (`longer`); probations wait for it until all earlier keys have
+//!   expired by the clock of the client that lowers. Renewals refuse a longer TTL.
+//! * *Records* of work that is done are copied after the activation; until then the node does not
+//!   answer that there is none.
+//!
+//! Limits: a blank node belongs to the first client that sees it, and a node set back to a snapshot
+//! from before an adoption belongs to the old set. A clock that is ahead at a bootstrap puts the
+//! fences ahead, and no token is granted until real time is within 60 s of them. A quorum that
+//! forgets within one `max_ttl` is a new set: what was recorded only there is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -249,8 +272,7 @@ impl Enrolment {
     pub fn due(&mut self, now: Timestamp) -> Vec<ActivationStep> {
         let mut steps = Vec::new();
         for node in 0..self.nodes.len() {
-            let Some(at) = self.due_at(node) else { continue };
-            if now < at {
+            if self.due_at(node).is_none_or(|at| now < at) {
                 continue;
             }
             let Some(plan) = self.activation_plan(node) else { continue };
@@ -281,8 +303,8 @@ impl Enrolment {
         (0..self.nodes.len()).filter_map(of_node).chain(self.next_activation()).min()
     }
 
-    /// Returns when [`due`](Self::due) next returns a step, unless a status changes before.
-    pub fn next_activation(&self) -> Option<Timestamp> {
+    /// Returns when the next activation is due, unless a status changes before.
+    pub(crate) fn next_activation(&self) -> Option<Timestamp> {
         (0..self.nodes.len()).filter_map(|node| self.due_at(node)).min()
     }
 

@@ -46,7 +46,7 @@ impl NodeStatus {
     }
 
     /// Returns whether it indicates an old set that may still grant.
-    pub fn is_of_old_set(&self) -> bool {
+    pub(crate) fn is_of_old_set(&self) -> bool {
         matches!(self, Self::OtherLayout | Self::Probation { moved: true, .. })
     }
 

@@ -1,12 +1,21 @@
-//! R10: tracks the offset of each server's clock; a server whose clock jumped may have expired keys
+//! R10: tracks the offset of each server's clock. A server whose clock jumped may have expired keys
 //! too early.
 //!
-//! Every answer carries the server's time; with the times of sending and receiving it gives an
-//! interval for the clock's offset. Slow answers give wide intervals and never show a jump.
+//! Every answer to a vote contains the server's TIME. With the times of sending and receiving it
+//! gives an interval for the offset of that clock. All intervals of the last `max_ttl` have to
+//! intersect, within the drift of the time between them: a lock sets aside the drift of its own
+//! TTL, and the node was read when it granted, so a jump too small to be detected is covered,
+//! however short the TTL is compared with `max_ttl`. A slow answer makes a wide interval, not a
+//! jump.
 //!
-//! Two readings may differ by the drift allowance of the time between them. A lock subtracts the
-//! allowance for its own TTL, and the node was read when it granted: so a jump too small to be seen
-//! is covered, however short the TTL is compared with `max_ttl`.
+//! If the intervals do not intersect, the node's vote is void at once, the node grants nothing for
+//! `max_ttl`, and what it granted to held locks before no longer counts: a lock that is left with
+//! fewer than q sound votes is lost. Renewing a key that still exists counts, since it depends only
+//! on the time from now on: only later jumps void it, once they add up to more than the lock sets
+//! aside.
+//!
+//! Limit: a jump that is taken back between two readings, or precedes a client's first reading, is
+//! missed.
 
 use std::{collections::VecDeque, time::Duration};
 

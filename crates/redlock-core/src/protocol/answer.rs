@@ -25,7 +25,8 @@ pub enum Answer {
     Claimed,
     /// The record of the name, if there is one, and the remaining time for which it is kept.
     Recorded(Option<(Arc<Record>, Duration)>),
-    /// There is no record with this nonce, or nothing of the job, any more. True if there was something.
+    /// There is no record with this nonce, or nothing of the job, any more. True if there was
+    /// something.
     Forgotten(bool),
     /// The claim of each requested job, in order.
     Claims(ClaimsAnswer),
@@ -112,8 +113,8 @@ impl ReleasedAnswer {
 /// The content of [`Answer::Promised`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PromisedAnswer {
-    /// Time at which the node lost its data, plus 60 s, in µs since the Unix epoch; zero if it never
-    /// did. See [`TickClaim::burnt_before`].
+    /// Time at which the node lost its data, plus 60 s, in µs since the Unix epoch; zero if it
+    /// never did. See [`TickClaim::burnt_before`].
     pub floor: u64,
     /// The stored claim.
     pub claim: Option<Box<TickClaim>>,
@@ -167,7 +168,8 @@ pub struct Stored {
     pub lease: Option<StoredLease>,
     /// Remaining TTL; `None` for a key without a TTL.
     pub remaining: Option<Duration>,
-    /// Whether a client that waits was refused since the key was stored. It may have given up since.
+    /// Whether a client that waits was refused since the key was stored. It may have given up
+    /// since.
     pub awaited: bool,
     /// Whether the holder's process may keep the lease after a release.
     pub lingers: bool,

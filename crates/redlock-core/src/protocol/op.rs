@@ -38,9 +38,9 @@ pub enum Op {
     /// [`Reason::Incomplete`](crate::vote::Reason::Incomplete) from a node that has no record, and
     /// has not copied all records since it forgot its own.
     ReadRecord(Arc<str>),
-    /// Stores a record of the lease's name, if the key still belongs to the lease. Replaces a record
-    /// unless that is of finished work. Answered by [`Answer::Recorded`] with the record that is
-    /// stored now, or by [`Reason::KeyGone`](crate::vote::Reason::KeyGone).
+    /// Stores a record of the lease's name, if the key still belongs to the lease. Replaces a
+    /// record unless that is of finished work. Answered by [`Answer::Recorded`] with the record
+    /// that is stored now, or by [`Reason::KeyGone`](crate::vote::Reason::KeyGone).
     Record(RecordOp),
     /// Stores a record of finished work that another node reported, unless there is one already.
     /// Answered by [`Answer::Recorded`].
@@ -54,8 +54,8 @@ pub enum Op {
     /// Reads the stored claims of jobs, at most [`MAX_JOBS_A_CALL`](Self::MAX_JOBS_A_CALL). Answered
     /// by [`Answer::Claims`].
     Claims(Arc<[Arc<str>]>),
-    /// Reads a page of the names of locks, records or jobs. A name that is kept from the first page to
-    /// the last is on one of them. Answered by [`Answer::Scanned`].
+    /// Reads a page of the names of locks, records or jobs. A name that is kept from the first page
+    /// to the last is on one of them. Answered by [`Answer::Scanned`].
     Scan(ScanOp),
 }
 
@@ -132,7 +132,8 @@ impl Op {
 pub struct AcquireOp {
     /// The lease.
     pub lease: Arc<LeaseId>,
-    /// TTL of the keys, from when the operation is sent: a server that runs it later keeps them for less.
+    /// TTL of the keys, from when the operation is sent: a server that runs it later keeps them for
+    /// less.
     pub ttl: Duration,
     /// The proposed fencing token; zero without fencing.
     pub token: u64,
@@ -329,10 +330,12 @@ mod tests {
         let stored = StoredLease::new(lease.nonce(), 1, SECOND, "owner".into());
         let record = Arc::new(Record::new(false, stored, Arc::from([])));
         let record = RecordOp::new(Arc::clone(&lease), record, SECOND, at(100), SECOND);
+
         for op in [&acquire, &extend, &Op::Record(record)] {
             assert!(!op.is_stale(at(99)) && op.is_stale(at(100)), "{op:?}");
         }
         lease.end();
+
         assert!(!acquire.is_stale(at(99)), "its release follows it");
         assert!(extend.is_stale(at(99)));
         assert!(!Op::Release(lease).is_stale(at(1_000)));

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What one node answered to this lease, and what it may store for it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Ballot {
     /// The node's latest answer about the key's holder; `None` until it answers.
     pub(super) vote: Option<VoteOutcome>,
@@ -40,31 +40,20 @@ pub(super) struct Ballot {
     pub(super) release: ReleaseState,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum ReleaseState {
+    #[default]
     NotSent,
     Sent,
-    Acknowledged { existed: bool },
+    Acknowledged {
+        existed: bool,
+    },
     Failed(Reason),
 }
 
 impl Ballot {
     pub(super) fn new() -> Self {
-        Self {
-            vote: None,
-            confirmed: None,
-            view: None,
-            jumped: Duration::ZERO,
-            accepted: 0,
-            asked: 0,
-            raising: 0,
-            far: false,
-            raise_error: None,
-            lingers: false,
-            may_hold: true,
-            extended: None,
-            release: ReleaseState::NotSent,
-        }
+        Self { may_hold: true, ..Self::default() }
     }
 
     /// Creates the ballot of a node that is sent nothing for now.

@@ -34,10 +34,6 @@ impl Ballots {
         Self { nodes: vec![Ballot::new(); nodes].into_boxed_slice(), quorum }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Ballot)> {
         self.nodes.iter_mut().enumerate()
     }
@@ -132,7 +128,9 @@ impl Ballots {
         let count = |state: ReleaseState| self.count(|ballot| ballot.release == state);
         if count(ReleaseState::Acknowledged { existed: true }) >= self.quorum {
             Some(ReleaseVerdict::Released)
-        } else if count(ReleaseState::Acknowledged { existed: false }) > self.len() - self.quorum {
+        } else if count(ReleaseState::Acknowledged { existed: false })
+            > self.nodes.len() - self.quorum
+        {
             Some(ReleaseVerdict::AlreadyLost)
         } else if late || count(ReleaseState::Sent) == 0 {
             let votes = self.nodes.iter().map(Ballot::acknowledgement).collect();

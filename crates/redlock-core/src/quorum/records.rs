@@ -1,9 +1,16 @@
-//! Whether the work of a name is done, from the records that the nodes store.
+//! Whether the work of a name is done, from the records that the nodes store (R13).
 //!
-//! Work is done once a quorum stores its record, and a node stores it only while it stores the key of
-//! the worker's lock. Every quorum of answers includes one of these nodes. One is enough: a record of
-//! work that is done is true wherever it is found. A record of work whose outcome is unknown binds
-//! only if a quorum stores it, as the work did not begin before.
+//! Work is done once a quorum stores its record, and a node stores it only while it stores the key
+//! of the worker's lock. Every quorum of answers includes one of these nodes, and one is enough: a
+//! record of work that is *done* is true wherever it is found. If fewer than a quorum keep it, it
+//! is copied to the others, unless it expires within a node timeout. A value that cannot be read
+//! does not count as an answer that there is no record. A node that lacks records abstains from
+//! such an answer (R6).
+//!
+//! A record that the work was *begun* counts if a quorum may keep it, together with the silent
+//! nodes, because the work did not begin before a quorum stored it. One that is left on a single
+//! node blocks the key while another node is silent. Of several records of unfinished work, the one
+//! with the latest expiry counts.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,12 @@
 //! The renewal of a held lease, and the ways in which it ends (R4, R10).
+//!
+//! For each node the lease remembers the start of the latest request that set the TTL of the key. A
+//! quorum keeps the key until the q-th largest of these starts plus the validity, so a slow answer
+//! to an earlier round still counts, from its own start. Rounds begin at a third of the validity
+//! and repeat (every validity / 20, 2 to 250 ms) until the deadline; a failed round changes
+//! nothing. A node that lost the key gets it again. A lease past its end is never revived. Once q
+//! nodes report another holder, the lock is lost immediately. At `maxmemory` a server refuses `SET`
+//! but not `PEXPIRE`, so the key of a lease that still exists is renewed by `PEXPIRE` alone.
 
 use std::time::Duration;
 
@@ -14,10 +22,6 @@ use crate::{
 };
 
 /// Renewal while the lease is held, and the ways in which it ends.
-///
-/// Each node's ballot has the start of the latest request that set its key's TTL. A quorum keeps
-/// the key until the q-th largest of these starts plus the validity: a slow answer to an earlier
-/// round still counts, from that round's own start.
 impl Lease {
     /// Schedules the first round of renewal at a third of the validity.
     pub(super) fn schedule_renewal(&mut self) {
@@ -138,8 +142,9 @@ impl Lease {
         self.ballots.renewal_votes(self.round_started)
     }
 
-    /// R10: what a node confirmed before its clock jumped does not count; what it has confirmed since
-    /// does, as the key was still there. Jumps since a confirmation add up; those before it don't.
+    /// R10: what a node confirmed before its clock jumped does not count; what it has confirmed
+    /// since does, as the key was still there. Jumps since a confirmation add up; those before it
+    /// don't.
     pub(super) fn on_unsound(
         &mut self,
         node: usize,

@@ -1,4 +1,4 @@
-//! One start per tick, whatever becomes of messages, and of nodes that forget and learn again.
+//! One start per tick, with lost messages, and nodes that forget and learn again.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -68,7 +68,7 @@ struct ClaimWorld {
     replaced: HashMap<u64, TickRun>,
     /// Whether a replaced claim has a number; without one only its content differs.
     numbers: bool,
-    /// A replica read something else than what a majority stored last.
+    /// Whether a replica read something else than what a majority stored last.
     is_wrong: bool,
     random: u64,
 }
@@ -285,7 +285,7 @@ fn walk(nodes: usize, replicas: usize, seed: u64, restarts: bool, numbers: bool)
     world
 }
 
-/// How many ticks were started.
+/// Returns the number of started ticks.
 fn run(nodes: usize, replicas: usize, seed: u64, restarts: bool) -> usize {
     let world = walk(nodes, replicas, seed, restarts, true);
     assert!(!world.is_wrong, "an end was lost, or a tick that was taken back is burnt");

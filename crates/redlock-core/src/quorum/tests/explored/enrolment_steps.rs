@@ -90,7 +90,7 @@ impl EnrolWorld {
         }
     }
 
-    /// The clock by which clients count probations.
+    /// Returns the clock by which clients count probations.
     fn clock(&self, state: &EnrolState) -> Timestamp {
         let skipped = if self.has(EnrolRule::Wait) { 0 } else { self.ttl() };
         state.now() + TICK * u32::from(skipped)
@@ -257,7 +257,7 @@ fn inform(state: &mut EnrolState, client: usize, node: usize) {
     }
 }
 
-/// The token of the lock whose key a server stores.
+/// Returns the token of the lock whose key a server stores.
 fn live_key(server: &Server, tick: u8) -> Option<u8> {
     server.key.filter(|(_, end)| tick < *end).map(|(token, _)| token)
 }

@@ -115,7 +115,7 @@ impl LockWorld {
         (waited >= self.ttl() || !self.has(LockRule::Wait)) && others >= 2
     }
 
-    /// The node of a client's connection.
+    /// Returns the node of a client's connection.
     fn node_of(&self, client: usize, link: usize) -> usize {
         if self.has(LockRule::SameLayout) { link } else { (link + client) % self.nodes }
     }
@@ -228,7 +228,8 @@ impl LockWorld {
         of_client.attempts += 1;
         let mut out = Vec::new();
         let now = state.now();
-        // All propose the same, as clients whose clocks are behind do; so every later one has to raise.
+        // All propose the same, as clients whose clocks are behind do; so every later one has to
+        // raise.
         let lease = Lease::start(self.params(wall(Timestamp::ZERO)), now, &mut out);
         let before = state.newest;
         state.clients[client].lease = Some(OpenLease { id, lease, held_until: None, before });

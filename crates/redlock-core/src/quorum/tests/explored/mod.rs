@@ -1,8 +1,8 @@
 //! Small worlds of which every reachable state is visited, by a model checker.
 //!
-//! The leases, votes, claims and probations are the product's; the nodes are in memory. A world has few
-//! nodes, clients, moments and faults, and in exchange no order of their steps is left out. Messages
-//! that are never delivered are lost; nothing has to say so.
+//! The leases, votes, claims and probations are the product's; the nodes are in memory. A world has
+//! few nodes, clients, moments and faults, and in exchange no order of their steps is left out.
+//! Messages that are never delivered are lost, so the model needs no step for that.
 //!
 //! | what | where |
 //! |---|---|
@@ -38,8 +38,8 @@ where
     checker.assert_properties();
 }
 
-/// Visits states until the `always` property called `property` is violated, and prints the length of
-/// the trace. Panics if no state violates it.
+/// Visits states until the `always` property called `property` is violated, and prints the length
+/// of the trace. Panics if no state violates it.
 fn violates<M>(name: &str, model: M, property: &'static str)
 where
     M: Model + Send + Sync + 'static,

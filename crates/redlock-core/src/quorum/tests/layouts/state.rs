@@ -85,7 +85,7 @@ impl Layouts {
         self.plan.layouts[layout][node] * self.plan.setup.machines + machine
     }
 
-    /// The index of a name in a layout.
+    /// Returns the index of a name in a layout.
     pub(super) fn node_in(&self, layout: usize, name: usize) -> Option<usize> {
         self.plan.layouts[layout].iter().position(|&other| other == name)
     }
@@ -133,7 +133,7 @@ impl Layouts {
         }
     }
 
-    /// Takes note of two holders, of tokens out of order, and of groups that share no server.
+    /// Records two holders, tokens out of order, and groups that share no server.
     pub(super) fn watch(&mut self) {
         self.violation = self.violation.or(self.worlds.iter().find_map(|world| world.violation));
         if self.worlds.iter().map(NamesWorld::holders).sum::<usize>() > 1 {

@@ -50,12 +50,12 @@ impl NamesWorld {
         &mut self.clocks[at]
     }
 
-    /// The time by a client's clock.
+    /// Returns the time by a client's clock.
     pub(crate) fn client_now(&self, client: usize) -> Tick {
         self.now + self.clocks[client].ahead
     }
 
-    /// The time by a server's clock.
+    /// Returns the time by a server's clock.
     pub(crate) fn server_now(&self, node: usize, machine: usize) -> Tick {
         self.now + self.clocks[CLIENTS + node * self.setup.machines + machine].ahead
     }

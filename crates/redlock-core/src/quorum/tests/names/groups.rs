@@ -36,7 +36,7 @@ impl NamesWorld {
         }
     }
 
-    /// The groups that could grant a lock now.
+    /// Returns the groups that could grant a lock now.
     pub(crate) fn present_groups(&self) -> Vec<u32> {
         let mut found = Vec::new();
         self.collect(0, &mut Vec::new(), &mut found);

@@ -217,8 +217,8 @@ impl NamesWorld {
         job.enter(WorkPhase::Keeping, targets);
     }
 
-    /// Where names change while servers copy, all that kept a record may be gone: it is lost once no
-    /// voting server that a name leads to keeps it.
+    /// Where names change while servers copy, all that kept a record may be gone: it is lost once
+    /// no voting server that a name leads to keeps it.
     pub(crate) fn note_lost_record(&mut self) {
         if !self.setup.changes_while_copying || self.done.is_none() {
             return;
@@ -237,7 +237,7 @@ impl NamesWorld {
         }
     }
 
-    /// Whether the work is done, if that is known.
+    /// Returns whether the work is done, if that is known.
     fn is_recorded(&self, told: &[StoredWork]) -> Option<bool> {
         let left = Duration::from_secs(60);
         let record = |lease: u16| {
@@ -255,7 +255,7 @@ impl NamesWorld {
         }
     }
 
-    /// Whether the tick counts as started, if that is known.
+    /// Returns whether the tick counts as started, if that is known.
     fn is_claimed(&self, told: &[StoredWork]) -> Option<bool> {
         let run = TickRun::new(Duration::from_secs(1), 1, Duration::from_secs(1));
         let claim = |token: u16| TickClaim::new(token.into(), run, "client".into(), None);
